@@ -424,11 +424,7 @@ impl Scopes {
 
 /// Reads a configuration over the ones that it extends, and adds their files to the list, nearest first.
 /// `place` is the place of its name, if another configuration extends it.
-pub(crate) fn read_with_base(
-    path: &Path,
-    place: Option<&str>,
-    files: &mut Vec<PathBuf>,
-) -> Result<Config, Vec<String>> {
+fn read_with_base(path: &Path, place: Option<&str>, files: &mut Vec<PathBuf>) -> Result<Config, Vec<String>> {
     let named = short_path(path);
     let at = place.map_or_else(String::new, |place| format!("{place}: "));
     let own = absolute(path);

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 /// The branches that are looked for where the remote does not say which is the default.
 const DEFAULT_BRANCHES: [&str; 4] = ["origin/main", "origin/master", "main", "master"];
 
-/// The id of a commit.
 pub(crate) type Commit = gix::ObjectId;
 
 pub(crate) struct Repository {

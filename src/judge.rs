@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use gpulint_rules::{Cluster, Finding, Object, Platform, fingerprints_at};
+use gpulint_rules::{Cluster, Finding, ObjectKey, Platform, fingerprints_at};
 
 use crate::baseline::Baselines;
 use crate::batch::{Batch, scope};
@@ -66,28 +66,20 @@ pub(crate) struct Judged {
     pub(crate) inventory: Inventory,
 }
 
-/// Group, kind, namespace and name.
-type Identity = (String, String, String, String);
-
-fn identity(object: &Object) -> Identity {
-    let id = object.id();
-    (id.group.clone(), id.kind.clone(), id.namespace_or_default().to_owned(), id.name.clone())
-}
-
 /// The objects of the files of a state.
 #[derive(Debug, Default)]
 pub(crate) struct Inventory {
     /// By the file, relative to the root of the state.
-    files: BTreeMap<String, BTreeSet<Identity>>,
+    files: BTreeMap<String, BTreeSet<ObjectKey>>,
 }
 
 impl Inventory {
     pub(crate) fn of(batch: &Batch<'_>, root: &Path) -> Inventory {
-        let mut files: BTreeMap<String, BTreeSet<Identity>> = BTreeMap::new();
+        let mut files: BTreeMap<String, BTreeSet<ObjectKey>> = BTreeMap::new();
         for (one, read) in batch.inputs.iter().zip(&batch.reads) {
             let Some(file) = &read.file else { continue };
             let path = files::relative(root, &one.input.absolute);
-            files.entry(path).or_default().extend(file.objects.iter().map(identity));
+            files.entry(path).or_default().extend(file.objects.iter().map(|object| object.id().key()));
         }
         Inventory { files }
     }
@@ -98,9 +90,9 @@ impl Inventory {
     }
 
     /// The objects that only another file has in a later state, with that file.
-    fn moved_to<'i>(&'i self, later: &'i Inventory) -> HashMap<(&'i str, &'i Identity), &'i str> {
+    fn moved_to<'i>(&'i self, later: &'i Inventory) -> HashMap<(&'i str, &'i ObjectKey), &'i str> {
         let new_places = |now: &'i Inventory, before: &Inventory| {
-            let mut places: BTreeMap<&'i Identity, Vec<&'i str>> = BTreeMap::new();
+            let mut places: BTreeMap<&'i ObjectKey, Vec<&'i str>> = BTreeMap::new();
             for (file, identity) in
                 now.files.iter().flat_map(|(file, all)| all.iter().map(move |one| (file, one)))
             {
@@ -138,7 +130,7 @@ impl Judged {
         let place = |one: &Judgement| {
             let file = one.file.as_str();
             let to = match one.finding.location.object() {
-                Some(object) => moved.get(&(file, &identity(object))).copied(),
+                Some(object) => moved.get(&(file, &object.id().key())).copied(),
                 None => whole.get(file).copied().flatten(),
             };
             to.unwrap_or(file).to_owned()

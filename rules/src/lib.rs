@@ -57,7 +57,7 @@ pub use lint::report::{CheckReport, SuppressedFinding};
 pub use lint::rule::{Check, Group, MANUAL, Param, ParamDefault, Rule, Tag, docs};
 pub use lint::run::{FilledSet, RunInput, check_run, fill_sets};
 pub use lint::settings::Settings;
-pub use object::{GroupVersionKind, Object, ObjectId, Origin};
+pub use object::{GroupVersionKind, Object, ObjectId, ObjectKey, Origin};
 pub use platform::{Platform, Product, Version};
 pub use rules::{RULES, find as find_rule};
 pub use schema::outline::{Outline, OutlineShape, field_meaning};

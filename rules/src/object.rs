@@ -74,6 +74,9 @@ impl GroupVersionKind {
     }
 }
 
+/// Group, kind, namespace and name.
+pub type ObjectKey = (String, String, String, String);
+
 impl ObjectId {
     /// The `apiVersion`: `karpenter.sh/v1`, or `v1` for the core group.
     pub fn api_version(&self) -> String {
@@ -94,6 +97,10 @@ impl ObjectId {
     /// The namespace that the API server would use: `default` if none is written.
     pub fn namespace_or_default(&self) -> &str {
         self.namespace().unwrap_or("default")
+    }
+
+    pub fn key(&self) -> ObjectKey {
+        (self.group.clone(), self.kind.clone(), self.namespace_or_default().to_owned(), self.name.clone())
     }
 
     pub fn with_namespace(self, namespace: Option<String>) -> ObjectId {

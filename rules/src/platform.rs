@@ -121,7 +121,7 @@ impl Product {
     }
 
     /// The version that is assumed if none is stated.
-    pub const fn default_version(self) -> Version {
+    const fn default_version(self) -> Version {
         self.versions()[2]
     }
 

@@ -47,7 +47,6 @@ where
     }
 }
 
-/// Rules and groups.
 pub(super) fn rules_and_groups() -> Vec<PossibleValue> {
     let rules = RULES.iter().map(|rule| PossibleValue::new(rule.id).help(rule.summary()));
     let groups = Group::ALL.iter().map(|group| PossibleValue::new(group.name()).help(group.description()));

@@ -98,7 +98,7 @@ fn page(rule: &Rule) -> String {
         rule.severity.name().to_owned(),
         format!("since {}", rule.since),
     ];
-    facts.extend(fix(rule).map(|safety| format!("{safety} fix")));
+    facts.extend(rule.fix.map(Safety::name).map(|safety| format!("{safety} fix")));
     let mut page = format!("# {}\n{}\n\n", rule.id, facts.join(", "));
     page.push_str(&rule.markdown());
     if !rule.rejected_by.is_empty() {
@@ -119,13 +119,6 @@ fn page(rule: &Rule) -> String {
         }
     }
     page
-}
-
-fn fix(rule: &Rule) -> Option<&'static str> {
-    rule.fix.map(|safety| match safety {
-        Safety::Safe => "safe",
-        Safety::Unsafe => "unsafe",
-    })
 }
 
 pub(crate) fn rules(args: &RulesArgs) -> Result<ExitCode, CliError> {
@@ -190,7 +183,7 @@ fn describe(rule: &Rule) -> Value {
         "reads": kinds(rule.reads),
         "params": params,
         "refusedBy": rule.rejected_by.iter().map(|a| a.name()).collect::<Vec<_>>(),
-        "fix": fix(rule),
+        "fix": rule.fix.map(Safety::name),
         "url": rule.url(),
     })
 }

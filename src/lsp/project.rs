@@ -278,7 +278,7 @@ impl Project {
 
     /// Whether a file is a configuration, or one that a configuration reads: a configuration that it extends,
     /// a baseline, a definition of kinds.
-    pub(crate) fn is_part_of_configuration(&self, path: &Path) -> bool {
+    fn is_part_of_configuration(&self, path: &Path) -> bool {
         let is_part = |file: &PathBuf| file == path;
         files::is_configuration(path)
             || self.scopes.found().contains(path)

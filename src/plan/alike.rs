@@ -4,18 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpulint_rules::fit::workloads;
-use gpulint_rules::{Cluster, Object, migration};
+use gpulint_rules::{Cluster, Object, ObjectKey, migration};
 
 use crate::judge::{Judged, JudgedSet};
 use crate::report::UnreadFile;
-
-/// Group, kind, namespace and name.
-type Key = (String, String, String, String);
-
-fn key(object: &Object) -> Key {
-    let id = object.id();
-    (id.group.clone(), id.kind.clone(), id.namespace_or_default().to_owned(), id.name.clone())
-}
 
 fn file_of(object: &Object) -> Option<&str> {
     object.origin().map(|origin| origin.source.path())
@@ -40,8 +32,9 @@ pub(super) fn complete(before: &mut Judged, after: &mut Judged) -> Vec<UnreadFil
             let there = to.sets.iter_mut().find(|one| is_single || one.name == set.name);
             kept.push(there.is_some() || hidden.is_empty());
             let Some(there) = there else { continue };
-            let known: BTreeSet<Key> = there.cluster.objects().iter().map(key).collect();
-            let lacking = hidden.iter().filter(|object| !known.contains(&key(object)));
+            let known: BTreeSet<ObjectKey> =
+                there.cluster.objects().iter().map(|object| object.id().key()).collect();
+            let lacking = hidden.iter().filter(|object| !known.contains(&object.id().key()));
             lacking.for_each(|object| there.cluster.apply(object.clone()));
         }
         kept
@@ -85,8 +78,9 @@ fn current(old: &Cluster, new: &Cluster) -> (Option<Cluster>, Option<Cluster>) {
     let (old_successors, new_successors) = (successors(old), successors(new));
     let migrates = |own: &Cluster, successors: &[Option<Object>], other: &Cluster| {
         let old = own.objects().iter().zip(successors).filter(|(_, successor)| successor.is_some());
-        let ids: BTreeSet<_> = other.objects().iter().map(|one| (key(one), one.id().api_version())).collect();
-        old.into_iter().any(|(object, _)| !ids.contains(&(key(object), object.id().api_version())))
+        let ids: BTreeSet<_> =
+            other.objects().iter().map(|one| (one.id().key(), one.id().api_version())).collect();
+        old.into_iter().any(|(object, _)| !ids.contains(&(object.id().key(), object.id().api_version())))
     };
     if !migrates(old, &old_successors, new) && !migrates(new, &new_successors, old) {
         return (None, None);
@@ -111,16 +105,16 @@ fn successors_differ<'o>(all: impl Iterator<Item = (&'o Object, Option<Object>)>
 
 /// The workloads of a side beside others with the same name whose files the other side has as well.
 fn extra(own: &Cluster, other: &Cluster) -> Vec<Object> {
-    let mut by_key: BTreeMap<Key, Vec<&Object>> = BTreeMap::new();
+    let mut by_key: BTreeMap<ObjectKey, Vec<&Object>> = BTreeMap::new();
     for workload in workloads(own) {
-        by_key.entry(key(workload)).or_default().push(workload);
+        by_key.entry(workload.id().key()).or_default().push(workload);
     }
     by_key.retain(|_, same| same.len() > 1);
     if by_key.is_empty() {
         return Vec::new();
     }
-    let files: BTreeSet<(Key, Option<&str>)> =
-        workloads(other).map(|workload| (key(workload), file_of(workload))).collect();
+    let files: BTreeSet<(ObjectKey, Option<&str>)> =
+        workloads(other).map(|workload| (workload.id().key(), file_of(workload))).collect();
     let mut extra = Vec::new();
     for (key, same) in by_key {
         let (paired, alone): (Vec<&Object>, Vec<&Object>) =

@@ -10,7 +10,7 @@ use gpulint_rules::lint::fix::text;
 use gpulint_rules::lint::preview::UpgradeNote;
 use gpulint_rules::source::Source;
 use gpulint_rules::tree::Span;
-use gpulint_rules::{Authority, Finding, Location, Operation, Safety, fingerprints};
+use gpulint_rules::{Authority, Finding, Location, Operation, fingerprints};
 use rayon::prelude::*;
 use serde::ser::SerializeSeq as _;
 use serde::{Serialize, Serializer};
@@ -385,10 +385,7 @@ pub(super) fn diagnostic<'a>(
         fingerprint,
         fix: finding.fix.as_ref().map(|fix| Fix {
             title: fix.title_with_effect(),
-            safety: match fix.safety {
-                Safety::Safe => "safe",
-                Safety::Unsafe => "unsafe",
-            },
+            safety: fix.safety.name(),
             replaces_nodes: fix.replaces_nodes,
             edits: edits(finding, fix),
             patch: fix.operations.iter().map(change).collect(),

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use gpulint_rules::source::Source;
 use gpulint_rules::tree::Span;
-use gpulint_rules::{Finding, Location, Rule, Safety, Severity, fingerprints_at};
+use gpulint_rules::{Finding, Location, Rule, Severity, fingerprints_at};
 use serde::Serialize;
 use serde_json::json;
 
@@ -472,10 +472,7 @@ impl Maker<'_> {
             inserted_content: (!edit.text.is_empty()).then_some(Message { text: edit.text }),
         });
         let replacements = replacements.collect();
-        let safety = match fix.safety {
-            Safety::Safe => "safe",
-            Safety::Unsafe => "unsafe",
-        };
+        let safety = fix.safety.name();
         Some(Fix {
             description: message(&fix.title_with_effect()),
             artifact_changes: [ArtifactChange {

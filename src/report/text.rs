@@ -7,7 +7,7 @@ use std::sync::Arc;
 use gpulint_rules::karpenter::budget::{DAYS, Week};
 use gpulint_rules::lint::fix::REPLACES_NODES_NOTE;
 use gpulint_rules::source::Source;
-use gpulint_rules::{Finding, Rendered, Safety, Severity};
+use gpulint_rules::{Finding, Rendered, Severity};
 use miette::{
     Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, SourceCode, ThemeCharacters, ThemeStyles,
 };
@@ -165,10 +165,7 @@ impl TextRenderer {
             self.week(out, week)?;
         }
         if let Some(fix) = &finding.fix {
-            let safety = match fix.safety {
-                Safety::Safe => "safe",
-                Safety::Unsafe => "unsafe",
-            };
+            let safety = fix.safety.name();
             let nodes = if fix.replaces_nodes { format!(", {REPLACES_NODES_NOTE}") } else { String::new() };
             self.line(out, "fix", &format!("{} ({safety}{nodes})", fix.title))?;
             self.change(out, finding)?;

@@ -56,7 +56,6 @@ impl ObjectRef {
         })
     }
 
-    /// Bytes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
         self.version.len() + self.namespace.as_ref().map_or(0, String::len) + self.name.len()
     }

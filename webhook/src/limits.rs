@@ -58,7 +58,7 @@ impl Default for Limits {
 }
 
 /// Minimum rate of a body in bytes per second, after its first second.
-pub(crate) const BODY_RATE: usize = 1024 * 1024;
+const BODY_RATE: usize = 1024 * 1024;
 
 /// Time for a review, from the query of its request (`timeout=3s`), but at most that for `registered`, the timeout of
 /// the webhook configurations. It is shorter than the API server's timeout, so that the response arrives.

@@ -35,6 +35,7 @@ pub(crate) mod query;
 pub(crate) mod queues;
 pub(crate) mod runtimes;
 pub mod sets;
+pub(crate) mod storage;
 pub(crate) mod table;
 pub(crate) mod together;
 pub(crate) mod values;

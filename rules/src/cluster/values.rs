@@ -1,9 +1,18 @@
 //! The values with which a HelmRelease or an Application installs a chart.
 
+use crate::cluster::Cluster;
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::source::with_embedded;
 use crate::tree::node::Node;
+
+/// The kinds that install charts, whose objects are only in the input if they are rendered.
+pub(crate) const CHART_KINDS: [Kind; 2] = [Kind::HELM_RELEASE, Kind::ARGO_APPLICATION];
+
+/// Whether charts may bring objects that are not in the input.
+pub(crate) fn may_bring_objects(cluster: &Cluster) -> bool {
+    CHART_KINDS.iter().any(|kind| cluster.has_any(*kind))
+}
 
 /// One installation of a chart.
 struct Installation<'a> {

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::cluster::Cluster;
+use crate::facts::text::is_digits;
 use crate::object::Object;
 use crate::platform::{Platform, Product, Version};
 use crate::tree::node::Node;
@@ -91,9 +92,7 @@ pub fn minor_of(text: &str) -> Option<Version> {
     let mut parts = text.splitn(3, '.');
     let minor = [parts.next()?, parts.next()?].join(".");
     // `1.8.x` and `1.8.*` keep the minor version; a chart at `1.8` is what Helm reads as `1.8.0`.
-    let patch = parts.next().is_none_or(|patch| {
-        matches!(patch, "x" | "X" | "*") || patch.bytes().all(|b| b.is_ascii_digit()) && !patch.is_empty()
-    });
+    let patch = parts.next().is_none_or(|patch| matches!(patch, "x" | "X" | "*") || is_digits(patch));
     Version::parse(&minor).filter(|_| patch)
 }
 
@@ -331,7 +330,6 @@ impl ShownVersions {
         &self.0
     }
 
-    /// The products with their versions.
     pub(crate) fn numbers(&self) -> Vec<(Product, Version)> {
         self.0.iter().map(|shown| (shown.product, shown.version)).collect()
     }
@@ -372,7 +370,7 @@ fn only(mut all: impl Iterator<Item = ShownVersion>) -> Said {
 
 impl Cluster {
     /// The versions that the set shows. None where the cluster is not one of files.
-    pub fn shown_versions(&self) -> &[ShownVersion] {
+    fn shown_versions(&self) -> &[ShownVersion] {
         self.shown().map_or(&[], ShownVersions::all)
     }
 

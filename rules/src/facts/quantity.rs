@@ -59,7 +59,7 @@ impl Quantity {
     pub(crate) const ZERO: Self = Self { nano: 0, format: Format::Decimal };
 
     /// An integer number of units, for a YAML integer.
-    pub(crate) fn from_integer(units: i64) -> Self {
+    fn from_integer(units: i64) -> Self {
         Self { nano: i128::from(units) * NANO, format: Format::Decimal }
     }
 
@@ -122,6 +122,11 @@ impl Quantity {
             Scalar::Int(units) => Some(Self::from_integer(units)),
             _ => Self::decode(&node.string_or_number()?).ok(),
         }
+    }
+
+    /// The quantity at a node of a map of resources, in which Go decodes null to 0.
+    pub(crate) fn at_or_zero(node: &Node<'_>) -> Option<Self> {
+        if node.is_null() { Some(Self::ZERO) } else { Self::at(node) }
     }
 
     /// The exact amount in nano units (10^-9).

@@ -1,4 +1,5 @@
 //! Names of AWS regions.
+use crate::facts::text::is_digits;
 
 /// Regions whose instance types are not in the catalogue, including China and government partitions.
 pub(crate) const OTHER_REGIONS: &[&str] = &[
@@ -50,8 +51,7 @@ pub(crate) fn of_zone(zone: &str) -> Option<&str> {
 /// The region of a zone id, among known regions: `us-west-2` of `usw2-az1`.
 pub(crate) fn of_zone_id<'r>(id: &str, regions: impl IntoIterator<Item = &'r str>) -> Option<&'r str> {
     let (short, zone) = id.split_once("-az")?;
-    let is_zone = !zone.is_empty() && zone.bytes().all(|byte| byte.is_ascii_digit());
-    regions.into_iter().find(|region| is_zone && abbreviated(region) == short)
+    regions.into_iter().find(|region| is_digits(zone) && abbreviated(region) == short)
 }
 
 /// A region as zone ids write it: `usgw1` for `us-gov-west-1`.

@@ -6,6 +6,17 @@ use std::borrow::Cow;
 /// [`fit_to_limit`](crate::lint::message::fit_to_limit) removes it.
 pub(crate) const UNNAMED: &str = "unnamed object";
 
+/// Whether a text has one of some words, which are in lower case, anywhere and in any case.
+pub(crate) fn mentions(text: &str, words: &[&str]) -> bool {
+    let text = text.to_ascii_lowercase();
+    words.iter().any(|word| text.contains(word))
+}
+
+/// Whether a text is a number in decimal digits.
+pub(crate) fn is_digits(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 /// The text on one line of at most 253 characters, as long as the longest name; a shortened text ends in an ellipsis. The line of a
 /// report is cut later.
 pub(crate) fn ellipsize(text: &str) -> Cow<'_, str> {

@@ -243,15 +243,8 @@ pub fn audience_of(cluster: &Cluster, owner: &Object, taint: &Taint, eks: bool) 
     let mut unknown: Vec<&Object> = Vec::new();
     for tolerance in table.keys() {
         let workloads = table.get(tolerance).iter().filter(|object| cluster.pairs(owner, object));
-        let added = tolerance.runtime_class().map_or(Some(false), |name| adds(cluster, name, taint));
-        match (tolerance, added) {
+        match (tolerance, covers(cluster, tolerance, taint, eks)) {
             (Tolerance::Unknown, _) => unknown.extend(workloads.filter(|object| !object.is_partial())),
-            (tolerance, _) if tolerance.covers(taint, eks) => audience.tolerate.extend(workloads.cloned()),
-            (tolerance, _)
-                if tolerance.is_queued() && may_tolerate(cluster, |flavor| tolerates(flavor, taint)) =>
-            {
-                unknown.extend(workloads);
-            }
             (_, Some(true)) => audience.tolerate.extend(workloads.cloned()),
             (_, Some(false)) => not.extend(workloads),
             (_, None) => unknown.extend(workloads),
@@ -285,6 +278,18 @@ fn sort(objects: &mut Vec<Object>) {
         (id.namespace_or_default().to_owned(), id.name.clone(), id.kind.clone(), object.ptr_id())
     });
     objects.dedup_by(|a, b| a.ptr_eq(b));
+}
+
+/// Whether pods tolerate a taint, by their own tolerations or those of their RuntimeClass. `None` if the flavors of their queue may
+/// add one, or the RuntimeClass is not known.
+pub(crate) fn covers(cluster: &Cluster, tolerance: &Tolerance, taint: &Taint, eks: bool) -> Option<bool> {
+    if tolerance.covers(taint, eks) {
+        return Some(true);
+    }
+    if tolerance.is_queued() && may_tolerate(cluster, |flavor| tolerates(flavor, taint)) {
+        return None;
+    }
+    tolerance.runtime_class().map_or(Some(false), |name| adds(cluster, name, taint))
 }
 
 /// Whether a RuntimeClass adds a toleration of a taint to the pods that name it. `None` if it is not in the

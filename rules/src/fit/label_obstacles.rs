@@ -20,14 +20,11 @@ const NODE_GROUP_CAPACITY: &str = "eks.amazonaws.com/capacityType";
 impl Attempt<'_> {
     /// The fields of the pod that restrict a label.
     pub(super) fn pod_keys(&self, key: &str) -> Vec<Node<'_>> {
-        let spec = &self.template.spec;
-        let selector = spec.get("nodeSelector").entries();
+        let selector = self.template.spec.get("nodeSelector").entries();
         let mut nodes: Vec<Node<'_>> =
             selector.into_iter().filter(|(name, _)| normalise(name) == key).map(|(_, node)| node).collect();
-        let affinity = spec.path(&["affinity", "nodeAffinity"]);
-        let required =
-            affinity.get("requiredDuringSchedulingIgnoredDuringExecution").get("nodeSelectorTerms");
-        let expressions = required.items().flat_map(|term| term.get("matchExpressions").items());
+        let terms = self.template.required_terms();
+        let expressions = terms.items().flat_map(|term| term.get("matchExpressions").items());
         nodes.extend(expressions.filter(|e| e.get("key").text().is_some_and(|text| normalise(text) == key)));
         nodes
     }

@@ -44,6 +44,7 @@ use crate::tree::node::Node;
 use crate::tree::pointer::Pointer;
 use crate::workload::template::{Template, WORKLOAD_KINDS, templates};
 
+pub(crate) use ask::covers;
 pub use ask::{Room, TaintAudience, admitted_by, audience_of};
 pub(crate) use capacity::counts;
 pub use capacity::{Capacity, Load, Misfit, Nodes, PoolLoad};

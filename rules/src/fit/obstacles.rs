@@ -143,7 +143,7 @@ impl<'s> Attempt<'s> {
     }
 
     /// The stage at which the pool rejects the pod. `None` if it may admit it.
-    pub(super) fn next_stage(&self) -> Option<RejectionStage> {
+    fn next_stage(&self) -> Option<RejectionStage> {
         let scheduler = self.situation.scheduler_for(std::slice::from_ref(&self.pool));
         match scheduler.survey(&self.pod).into_iter().next()?.1 {
             // While a node takes no pod, no type has room for the other resources.

@@ -17,8 +17,7 @@ pub(crate) fn label_of_other_nodes<'a>(template: &Template<'a>) -> Option<(&'a s
 /// The labels that each alternative of a pod requires of its node.
 pub(crate) fn required_labels<'a>(template: &Template<'a>) -> Vec<Vec<(&'a str, Node<'a>)>> {
     let selector = template.spec.get("nodeSelector").entries();
-    let affinity = template.spec.path(&["affinity", "nodeAffinity"]);
-    let terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution").get("nodeSelectorTerms");
+    let terms = template.required_terms();
     let of_term = |term: Node<'a>| {
         let present = term.get("matchExpressions").items().filter_map(|expression| {
             let is_present = matches!(expression.get("operator").text(), Some("In" | "Exists" | "Gt" | "Lt"));

@@ -4,6 +4,7 @@
 
 use crate::cluster::Cluster;
 use crate::cluster::objects::Lookup;
+use crate::cluster::storage::is_default;
 use crate::facts::suggest;
 use crate::fit::Place;
 use crate::karpenter::pod::topology;
@@ -18,7 +19,6 @@ use crate::workload::template::{Template, WORKLOAD_KINDS, templates};
 /// The kinds that are read for volumes.
 pub(crate) const VOLUME_KINDS: [Kind; 3] =
     [Kind::PERSISTENT_VOLUME_CLAIM, Kind::PERSISTENT_VOLUME, Kind::STORAGE_CLASS];
-const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
 
 /// The alternatives that a volume leaves, each with requirements that must all be met. Empty: it requires nothing.
 type Alternatives = Vec<Vec<RequirementSpec>>;
@@ -258,19 +258,14 @@ fn unbound(spec: &Node<'_>, cluster: &Cluster) -> Claimed {
         // An empty name asks for a volume without a class.
         Some(_) => return Claimed::Unknown,
         // The API server writes the default class into the claim.
-        None => {
-            let is_default = |class: &&Object| {
-                class.path(&["metadata", "annotations", DEFAULT_CLASS]).text() == Some("true")
-            };
-            match cluster.of(Kind::STORAGE_CLASS).find(is_default) {
-                Some(class) => class,
-                None if cluster.is_complete() => {
-                    let text = "its volume has no StorageClass, and there is no default one";
-                    return Claimed::Fault(text.to_owned());
-                }
-                None => return Claimed::Unknown,
+        None => match cluster.of(Kind::STORAGE_CLASS).find(|class| is_default(class)) {
+            Some(class) => class,
+            None if cluster.is_complete() => {
+                let text = "its volume has no StorageClass, and there is no default one";
+                return Claimed::Fault(text.to_owned());
             }
-        }
+            None => return Claimed::Unknown,
+        },
     };
     let topologies = class.get("allowedTopologies");
     if class.is_partial() || topologies.has_unknown() {

@@ -159,7 +159,7 @@ fn unpaired<'a>(kubelet: &Node<'a>) -> Vec<Node<'a>> {
 }
 
 /// The fields that every AMI family takes, and that the CRD listed before it took any map.
-pub(crate) const CLASSIC_FIELDS: [&str; 12] = [
+const CLASSIC_FIELDS: [&str; 12] = [
     "clusterDNS",
     "cpuCFSQuota",
     "evictionHard",

@@ -118,7 +118,7 @@ pub(crate) fn gate(name: &str) -> Option<&'static Gate> {
 
 /// The oldest and the newest version of Kubernetes that a version of Karpenter supports. `None` if the table does not have
 /// the version.
-pub(crate) fn supported_kubernetes(karpenter: Version) -> Option<(Version, Version)> {
+fn supported_kubernetes(karpenter: Version) -> Option<(Version, Version)> {
     TABLE.kubernetes.iter().find(|row| row.0 == karpenter).map(|row| (row.1, row.2))
 }
 

@@ -104,7 +104,7 @@ impl<'a> Ec2NodeClass<'a> {
             };
         }
         let root = |m: &&Node<'a>| m.get("rootVolume").bool() == Some(true);
-        let device = |m: &&Node<'a>| m.get("deviceName").text() == Some(pod_device(family));
+        let device = |m: &&Node<'a>| m.get("deviceName").text() == Some(family.pod_device());
         let found = match family {
             AmiFamily::Custom => mappings.iter().find(root).or(mappings.last()),
             // The image decides, whichever mapping Karpenter takes for the root volume.
@@ -139,15 +139,6 @@ pub(crate) enum PodVolume<'a> {
     Mapped(Node<'a>),
     /// The AMI or a placeholder decides.
     Unknown,
-}
-
-/// The name of the device that stores images and pods.
-pub(crate) fn pod_device(family: AmiFamily) -> &'static str {
-    match family {
-        AmiFamily::Bottlerocket => "/dev/xvdb",
-        AmiFamily::Windows => "/dev/sda1",
-        AmiFamily::Al2 | AmiFamily::Al2023 | AmiFamily::Custom => "/dev/xvda",
-    }
 }
 
 /// Parses the size of a volume as the CRD accepts it: an integer with the unit `Gi`, `G`, `Ti` or `T`, within

@@ -1,6 +1,7 @@
 //! Formats of metadata values, as KEDA's scalers parse them. A value is rejected only if the scaler certainly
 //! rejects it.
 
+use crate::facts::text::is_digits;
 use serde_json::Value;
 
 use super::patterns::{is_glob, is_go_regex, is_label_selector};
@@ -173,9 +174,8 @@ fn is_semp_url(text: &str) -> bool {
 
 fn is_kafka_version(text: &str) -> bool {
     let parts: Vec<&str> = text.split('.').collect();
-    let digits = |part: &&str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
     let count = if text.starts_with("0.") { 4 } else { 3 };
-    parts.len() == count && parts.iter().all(digits)
+    parts.len() == count && parts.iter().all(|part| is_digits(part))
 }
 
 fn is_partition(part: &str) -> bool {

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use super::constraints::KeyConstraint;
 use super::value::KeyType;
-use crate::platform::{Product, Version};
+use crate::platform::{Product, Version, VersionRange};
 
 #[derive(Debug)]
 pub struct Scaler {
@@ -192,8 +192,8 @@ impl Reader {
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
-            let parsed = Span::cut(line).and_then(|(line, span)| {
-                let holds = span.contains(self.keda);
+            let parsed = cut_range(line).and_then(|(line, range)| {
+                let holds = range.contains(self.keda);
                 match line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
                     Some(header) => {
                         name = header;
@@ -258,31 +258,19 @@ impl Reader {
     }
 }
 
-/// The versions for which a line holds.
-struct Span {
-    since: Option<Version>,
-    until: Option<Version>,
-}
-
-impl Span {
-    /// Cuts `since=` and `until=` off the end of a line.
-    fn cut(mut line: &'static str) -> Result<(&'static str, Span), String> {
-        let mut span = Span { since: None, until: None };
-        while let Some((rest, word)) = line.rsplit_once(' ') {
-            let (end, version) = match word.split_once('=') {
-                Some(("since", version)) => (&mut span.since, version),
-                Some(("until", version)) => (&mut span.until, version),
-                _ => break,
-            };
-            *end = Some(Version::parse(version).ok_or_else(|| format!("`{version}` is no version"))?);
-            line = rest;
-        }
-        Ok((line, span))
+/// Cuts `since=` and `until=` off the end of a line: the versions for which it holds.
+fn cut_range(mut line: &'static str) -> Result<(&'static str, VersionRange), String> {
+    let mut range = VersionRange::default();
+    while let Some((rest, word)) = line.rsplit_once(' ') {
+        let (end, version) = match word.split_once('=') {
+            Some(("since", version)) => (&mut range.since, version),
+            Some(("until", version)) => (&mut range.until, version),
+            _ => break,
+        };
+        *end = Some(Version::parse(version).ok_or_else(|| format!("`{version}` is no version"))?);
+        line = rest;
     }
-
-    fn contains(&self, version: Version) -> bool {
-        self.since.is_none_or(|since| since <= version) && self.until.is_none_or(|until| version <= until)
-    }
+    Ok((line, range))
 }
 
 fn parse_key(text: &'static str) -> Option<ScalerKey> {
@@ -334,7 +322,7 @@ mod tests {
     use super::{
         CONSTRAINTS, KEYS, KeySource, Reader, key_added_after, key_read_before, scaler, type_added_after,
     };
-    use crate::platform::{Product, Version};
+    use crate::platform::{Product, Version, VersionRange};
 
     fn keda(minor: u32) -> Version {
         Version::new(2, minor)

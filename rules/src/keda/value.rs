@@ -1,6 +1,7 @@
 //! Parses metadata values as KEDA does: JSON numbers, Go's booleans and durations.
 
 use crate::facts::duration::GoDuration;
+use crate::facts::text::is_digits;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyType {
@@ -88,11 +89,10 @@ pub fn number(text: &str) -> Option<f64> {
         Some((whole, fraction)) => (whole, Some(fraction)),
         None => (mantissa, None),
     };
-    let digits = |t: &str| !t.is_empty() && t.bytes().all(|b| b.is_ascii_digit());
-    let exponent_fine = exponent.is_none_or(|e| digits(e.strip_prefix(['+', '-']).unwrap_or(e)));
-    if !digits(whole)
+    let exponent_fine = exponent.is_none_or(|e| is_digits(e.strip_prefix(['+', '-']).unwrap_or(e)));
+    if !is_digits(whole)
         || (whole.len() > 1 && whole.starts_with('0'))
-        || !fraction.is_none_or(digits)
+        || !fraction.is_none_or(is_digits)
         || !exponent_fine
     {
         return None;

@@ -9,6 +9,7 @@ mod table;
 pub use table::{
     KINDS, KindInfo, KindSchema, SCHEMA_KINDS, SchemaSource, WORKLOAD_KINDS, WorkloadKind, find,
 };
+pub(crate) use table::{REPLICATED_KINDS, SCALABLE_KINDS};
 
 /// A group and a kind in any version: the unit that a rule matches. The kind alone is ambiguous, because the same name
 /// exists in several groups.

@@ -433,6 +433,14 @@ const WORKLOAD_COUNT: usize = {
     count
 };
 
+/// Workloads with replicas that run until they are stopped, and are scaled.
+pub(crate) const REPLICATED_KINDS: &[Kind] =
+    &[Kind::DEPLOYMENT, Kind::STATEFUL_SET, Kind::LEADER_WORKER_SET, Kind::ROLLOUT];
+
+/// Targets of autoscalers whose pod templates are known.
+pub(crate) const SCALABLE_KINDS: &[Kind] =
+    &[Kind::DEPLOYMENT, Kind::STATEFUL_SET, Kind::REPLICA_SET, Kind::LEADER_WORKER_SET, Kind::ROLLOUT];
+
 /// The kinds with pod templates, for the `kinds` of a rule.
 pub const WORKLOAD_KINDS: &[Kind] = &{
     let mut kinds = [Kind::POD; WORKLOAD_COUNT];

@@ -44,7 +44,6 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Bytes on the heap.
     pub fn heap_bytes(&self) -> usize {
         let strings = self.object.iter().chain(&self.parameters).map(String::len).sum::<usize>();
         strings + self.place.len() + self.parameters.len() * size_of::<String>()

@@ -62,7 +62,7 @@ const fn scaled_object(from: &'static [&'static str], now: Replacement) -> Moved
 }
 
 /// All moved fields, by kind, oldest API first.
-pub(crate) static MOVED_FIELDS: &[MovedField] = &[
+static MOVED_FIELDS: &[MovedField] = &[
     // Provisioner v1alpha5.
     pool(&["spec", "labels"], Replacement::SameValue(&["spec", "template", "metadata", "labels"])),
     pool(&["spec", "annotations"], Replacement::SameValue(&["spec", "template", "metadata", "annotations"])),

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::fit::{Capacity, Load, counts};
 use crate::kind::Kind;
-use crate::object::Object;
-use crate::plan::pods::{Key, by_key};
+use crate::object::{Object, ObjectKey};
+
+use crate::plan::pods::by_key;
 use crate::plan::{Move, View, by_name};
 use crate::workload::template::templates;
 
@@ -137,7 +138,7 @@ pub(super) fn compare(before: &View<'_>, after: &View<'_>, moves: &[Move]) -> Op
 fn turns_unknown((before, after): (&View<'_>, &View<'_>), counts: &(Counts<'_>, Counts<'_>)) -> bool {
     let unknown = |view: &View<'_>| {
         let all = &view.capacity().ceiling.unknown;
-        all.iter().map(|(workload, ..)| crate::plan::pods::key(workload)).collect::<BTreeSet<_>>()
+        all.iter().map(|(workload, ..)| workload.id().key()).collect::<BTreeSet<_>>()
     };
     let (before, after) = (unknown(before), unknown(after));
     let mut one_sided = before.symmetric_difference(&after);
@@ -192,7 +193,7 @@ fn sum<'b>(bills: impl Iterator<Item = &'b Bill>) -> Bill {
 }
 
 /// The number of pods of each workload, as far as it is known.
-fn pods_of<'v>(view: &View<'v>) -> BTreeMap<Key, (&'v Object, Option<Range>)> {
+fn pods_of<'v>(view: &View<'v>) -> BTreeMap<ObjectKey, (&'v Object, Option<Range>)> {
     let cluster = view.side.cluster;
     let of = |workload: &Object| {
         let all = templates(workload);
@@ -216,7 +217,7 @@ impl<I: Iterator<Item = Option<Range>>> SumRanges for I {
     }
 }
 
-type Counts<'v> = BTreeMap<Key, (&'v Object, Option<Range>)>;
+type Counts<'v> = BTreeMap<ObjectKey, (&'v Object, Option<Range>)>;
 
 /// Why the cost of a pool differs: the workloads that land on it, its types and limits.
 fn causes(
@@ -252,7 +253,7 @@ fn causes(
             (None, Some((workload, _))) => causes.push(MoneyCause::NewWorkload((*workload).clone())),
             (Some((workload, _)), None) => causes.push(MoneyCause::GoneWorkload((*workload).clone())),
             (Some((was, _)), Some((is, _))) => {
-                let moved = moves.iter().filter(|one| crate::plan::pods::key(&one.workload) == *key);
+                let moved = moves.iter().filter(|one| one.workload.id().key() == *key);
                 let name = |landing: &Option<crate::plan::Landing>| {
                     Some(landing.as_ref()?.pool.as_ref()?.name().to_owned())
                 };
@@ -295,6 +296,6 @@ fn static_nodes(view: &View<'_>, pool: &str) -> Option<u64> {
 }
 
 /// The workloads whose pods land on a pool first.
-fn tenants_of(view: &View<'_>, pool: &str) -> BTreeSet<Key> {
-    view.tenants(pool).iter().map(crate::plan::pods::key).collect()
+fn tenants_of(view: &View<'_>, pool: &str) -> BTreeSet<ObjectKey> {
+    view.tenants(pool).iter().map(|workload| workload.id().key()).collect()
 }

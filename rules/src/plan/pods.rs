@@ -10,7 +10,7 @@ use crate::fit::{
 };
 use crate::karpenter::scheduling::{Scheduler, Uncertainty};
 use crate::kind::Kind;
-use crate::object::Object;
+use crate::object::{Object, ObjectKey};
 use crate::plan::View;
 use crate::tree::pointer::Pointer;
 use crate::workload::template::{Template, templates};
@@ -108,28 +108,20 @@ impl Move {
     }
 }
 
-/// Group, kind, namespace and name.
-pub(super) type Key = (String, String, String, String);
-
-pub(super) fn key(object: &Object) -> Key {
-    let id = object.id();
-    (id.group.clone(), id.kind.clone(), id.namespace_or_default().to_owned(), id.name.clone())
-}
-
 /// The workloads of a side for whose pods Karpenter starts nodes; of several with one identity the first.
-pub(super) fn by_key<'v>(view: &View<'v>) -> BTreeMap<Key, &'v Object> {
+pub(super) fn by_key<'v>(view: &View<'v>) -> BTreeMap<ObjectKey, &'v Object> {
     let mut all = BTreeMap::new();
     for workload in workloads(view.side.cluster).filter(|workload| starts_nodes(workload)) {
-        all.entry(key(workload)).or_insert(workload);
+        all.entry(workload.id().key()).or_insert(workload);
     }
     all
 }
 
 /// Like [`by_key`], with all of several workloads with one identity.
-fn all_by_key<'v>(view: &View<'v>) -> BTreeMap<Key, Vec<&'v Object>> {
-    let mut all: BTreeMap<Key, Vec<&'v Object>> = BTreeMap::new();
+fn all_by_key<'v>(view: &View<'v>) -> BTreeMap<ObjectKey, Vec<&'v Object>> {
+    let mut all: BTreeMap<ObjectKey, Vec<&'v Object>> = BTreeMap::new();
     for workload in workloads(view.side.cluster).filter(|workload| starts_nodes(workload)) {
-        all.entry(key(workload)).or_default().push(workload);
+        all.entry(workload.id().key()).or_default().push(workload);
     }
     all
 }
@@ -138,10 +130,10 @@ fn all_by_key<'v>(view: &View<'v>) -> BTreeMap<Key, Vec<&'v Object>> {
 pub(super) fn moves(before: &View<'_>, after: &View<'_>) -> Vec<Move> {
     let (old, new) = (all_by_key(before), all_by_key(after));
     let is_around_same = before.side.platform == after.side.platform && around(before) == around(after);
-    let keys: BTreeSet<&Key> = old.keys().chain(new.keys()).collect();
+    let keys: BTreeSet<&ObjectKey> = old.keys().chain(new.keys()).collect();
     let schedulers = (before.situation.scheduler(), after.situation.scheduler());
-    let versions = |key: &Key| {
-        let of = |side: &BTreeMap<Key, Vec<_>>| side.get(key).cloned().unwrap_or_default();
+    let versions = |key: &ObjectKey| {
+        let of = |side: &BTreeMap<ObjectKey, Vec<_>>| side.get(key).cloned().unwrap_or_default();
         crate::plan::nodes::versions(&of(&old), &of(&new))
     };
     let pairs: Vec<(Option<&Object>, Option<&Object>)> = keys.into_iter().flat_map(versions).collect();

@@ -1,6 +1,7 @@
 //! Manifests that are not meant for the current cluster: examples, and files for older API versions and releases.
 
 use crate::cluster::together::folder;
+use crate::facts::text::is_digits;
 use crate::object::Object;
 
 /// Whether a folder of the object's file has a name for examples. They leave out on purpose what protects a service in
@@ -23,10 +24,8 @@ pub(super) fn is_named_after_release(object: &Object, product: &str) -> bool {
         let rest = part.split_once(product).map(|(_, rest)| rest.trim_start_matches(['.', '-', '_']));
         let version = rest.map(|rest| rest.strip_prefix('v').unwrap_or(rest));
         let minor = version.and_then(|version| version.split_once('.'));
-        let digits = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
-        minor.is_some_and(|(major, minor)| {
-            digits(minor) && major.bytes().all(|b| b.is_ascii_digit()) && digits(major)
-        })
+        minor
+            .is_some_and(|(major, minor)| is_digits(major) && minor.starts_with(|c: char| c.is_ascii_digit()))
     })
 }
 
@@ -39,8 +38,7 @@ pub(super) fn is_release_manifest(object: &Object) -> bool {
         let version = folder.strip_prefix('v').unwrap_or(folder);
         let version = version.split_once('-').map_or(version, |(version, _)| version);
         let mut parts = version.split('.');
-        parts.clone().count() == 3
-            && parts.all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()))
+        parts.clone().count() == 3 && parts.all(is_digits)
     };
     object.source().is_some_and(|source| {
         let (folders, file) = source.path().rsplit_once('/').unwrap_or(("", source.path()));

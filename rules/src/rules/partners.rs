@@ -7,15 +7,10 @@ use crate::cluster::Cluster;
 use crate::cluster::views::{as_target, scale_target};
 use crate::karpenter::nodepool::NodePool;
 use crate::keda::{hpa_name, triggers};
-use crate::kind::Kind;
+use crate::kind::{Kind, SCALABLE_KINDS};
 use crate::object::Object;
 use crate::workload::template::templates;
 
-/// The kinds that KEDA scales and whose pods it reads.
-pub(super) const SCALED: [Kind; 5] =
-    [Kind::DEPLOYMENT, Kind::STATEFUL_SET, Kind::REPLICA_SET, Kind::LEADER_WORKER_SET, Kind::ROLLOUT];
-
-/// The autoscalers of a workload.
 pub(super) fn autoscalers(workload: &Object, cluster: &Cluster) -> Vec<Object> {
     let (views, target) = (cluster.views(), as_target(workload));
     [views.scaled_objects_of(&target), views.hpas_of(&target)].concat()
@@ -82,7 +77,7 @@ pub(super) fn around_scaler(_: &Object, scaler: &Object, cluster: &Cluster) -> V
     let named = |kind: Kind, name: &str| cluster.all(kind.group, kind.kind, namespace, name).to_vec();
     let mut found = Vec::new();
     if let Some((_, _, name)) = scale_target(scaler) {
-        found.extend(SCALED.iter().flat_map(|kind| named(*kind, &name)));
+        found.extend(SCALABLE_KINDS.iter().flat_map(|kind| named(*kind, &name)));
     }
     for trigger in triggers(scaler) {
         if let Some(name) = trigger.node.get("authenticationRef").get("name").text() {

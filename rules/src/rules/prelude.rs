@@ -10,7 +10,7 @@ pub(super) use crate::karpenter::nodepool::{Hardware, NodePool};
 pub(super) use crate::karpenter::requirement::Operator;
 pub(super) use crate::karpenter::requirement_list::{RequirementItem, RequirementList};
 pub(super) use crate::keda::{Trigger, triggers};
-pub(super) use crate::kind::Kind;
+pub(super) use crate::kind::{Kind, REPLICATED_KINDS, SCALABLE_KINDS};
 pub(super) use crate::lint::authority::Authority;
 pub(super) use crate::lint::context::Context;
 pub(super) use crate::lint::finding::{Finding, Severity, ellipsize};

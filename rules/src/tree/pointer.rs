@@ -20,6 +20,11 @@ impl Pointer {
         Pointer { steps: steps.into_iter().map(Into::into).collect() }
     }
 
+    /// The pointer to the node some levels above.
+    pub(crate) fn above(&self, levels: usize) -> Pointer {
+        Pointer { steps: self.steps[..self.steps.len().saturating_sub(levels)].to_vec() }
+    }
+
     pub fn parse(text: &str) -> Option<Pointer> {
         if text.is_empty() {
             return Some(Pointer::root());

@@ -1,5 +1,6 @@
 //! Evidence that a training run saves its progress, and where.
 
+use crate::facts::text;
 use crate::object::Object;
 use crate::tree::node::Node;
 use crate::workload::command::{OptionValue, Word, option, words, words_of_line};
@@ -248,17 +249,11 @@ pub(crate) fn holder<'a>(template: &Template<'a>, container: &Node<'a>, path: &s
     let is_alone = template.containers().filter(|container| mounted(container.clone())).count() < 2;
     Some(if !empty.is_absent() && is_alone {
         Holder::EmptyDir(empty)
-    } else if host.text().is_some_and(|path| !is_shared(path)) {
+    } else if host.text().is_some_and(|path| !text::mentions(path, &SHARED)) {
         Holder::Host(host)
     } else {
         Holder::Lasting
     })
-}
-
-/// Whether a folder of a node may be that of a shared file system, by its name.
-fn is_shared(path: &str) -> bool {
-    let path = path.to_ascii_lowercase();
-    SHARED.iter().any(|word| path.contains(word))
 }
 
 /// Whether options, variables or mounts of a template name checkpoints.

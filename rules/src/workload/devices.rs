@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use crate::facts::quantity::Quantity;
 use crate::object::{Memo, Object};
 use crate::tree::node::Node;
-use crate::tree::pointer::Pointer;
 use crate::workload::gpu::{is_accelerator, is_extended, requests_accelerator};
 use crate::workload::template::{Template, replicas, templates};
 
@@ -107,10 +106,7 @@ pub(crate) fn first_accelerator<'a>(template: &Template<'a>) -> Option<(&'a str,
 /// Number of pods from a template that run at a time. `None` if it is unknown.
 pub(crate) fn pods_of(object: &Object, template: &Template<'_>) -> Option<i64> {
     let pointer = template.spec.pointer();
-    let above = |levels: usize| {
-        let steps = pointer.steps();
-        object.root().at(&Pointer::from_steps(steps[..steps.len().saturating_sub(levels)].iter().cloned()))
-    };
+    let above = |levels: usize| object.root().at(&pointer.above(levels));
     let id = object.id();
     match (id.group.as_str(), id.kind.as_str()) {
         ("", "Pod") => Some(1),

@@ -8,7 +8,7 @@ use crate::object::Object;
 use crate::tree::node::Node;
 
 /// The fields of `exactly`, which `v1beta1` has next to the name of the request.
-pub(crate) const EXACT_FIELDS: &[&str] =
+const EXACT_FIELDS: &[&str] =
     &["deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations", "capacity"];
 
 /// Whether a version has the fields of a request under `exactly`; `None` for versions without such requests.

@@ -3,7 +3,6 @@
 use crate::facts::quantity::Quantity;
 use crate::object::Object;
 use crate::tree::node::Node;
-use crate::tree::pointer::Pointer;
 use crate::workload::devices::{pod_devices, pods_of};
 use crate::workload::template::{Template, templates};
 
@@ -50,10 +49,7 @@ fn is_suspended(object: &Object) -> bool {
 
 fn member<'a>(object: &'a Object, template: Template<'a>) -> Option<Members<'a>> {
     let pointer = template.spec.pointer();
-    let above = |levels: usize| {
-        let steps = pointer.steps();
-        object.root().at(&Pointer::from_steps(steps[..steps.len().saturating_sub(levels)].iter().cloned()))
-    };
+    let above = |levels: usize| object.root().at(&pointer.above(levels));
     let is_below = |name: &str| pointer.steps().iter().any(|step| step == name);
     let (pods, field) = match object.group() {
         "ray.io" if is_below("workerGroupSpecs") => {

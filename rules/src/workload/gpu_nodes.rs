@@ -1,6 +1,7 @@
 //! Pods that run on nodes with accelerators on purpose.
 
 use crate::catalog::{INSTANCE_TYPE, InstanceType, index};
+use crate::facts::text::mentions;
 use crate::workload::node_labels::{LabelReference, LabelUse, referenced_labels};
 use crate::workload::template::Template;
 
@@ -26,8 +27,7 @@ pub(crate) fn requires_gpu_nodes(template: &Template<'_>) -> bool {
 }
 
 fn names_accelerators(text: &str) -> bool {
-    let text = text.to_ascii_lowercase();
-    WORDS.iter().any(|word| text.contains(word))
+    mentions(text, &WORDS)
 }
 
 fn is_pci_label(key: &str) -> bool {

@@ -1,4 +1,5 @@
 //! MIG: the profiles that GPUs support, and the GPUs without MIG. From the configuration of NVIDIA's MIG manager.
+use crate::facts::text::is_digits;
 
 /// The MIG profiles of a GPU model, by the value of `karpenter.k8s.aws/instance-gpu-name`.
 const PROFILES: [(&str, &[&str]); 6] = [
@@ -41,8 +42,7 @@ pub(crate) fn profile_of_resource(resource: &str) -> Option<String> {
     let profile = resource.strip_prefix(RESOURCES)?;
     let (slices, rest) = profile.split_once("g.")?;
     let (memory, variant) = rest.split_once("gb")?;
-    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    (digits(slices) && digits(memory) && (variant.is_empty() || variant.starts_with('.')))
+    (is_digits(slices) && is_digits(memory) && (variant.is_empty() || variant.starts_with('.')))
         .then(|| format!("{slices}g.{memory}gb"))
 }
 

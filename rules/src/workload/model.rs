@@ -1,6 +1,7 @@
 //! The weights of a language model that a server loads: the number of parameters in its name or in a table, and the
 //! number of bytes of each.
 
+use crate::facts::text::is_digits;
 use crate::tree::node::Node;
 use crate::workload::command::OptionValue;
 use crate::workload::launcher::Launch;
@@ -281,7 +282,7 @@ fn is_path(name: &str) -> bool {
 
 /// `16e`: the number of experts. In such names the number of parameters is that of the active ones.
 fn is_experts(word: &str) -> bool {
-    word.strip_suffix('e').is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+    word.strip_suffix('e').is_some_and(is_digits)
 }
 
 /// Parses a decimal number, times 1,000.

@@ -62,6 +62,12 @@ impl<'a> Template<'a> {
         labels
     }
 
+    /// The terms of the required node affinity.
+    pub(crate) fn required_terms(&self) -> Node<'a> {
+        let required = "requiredDuringSchedulingIgnoredDuringExecution";
+        self.spec.path(&["affinity", "nodeAffinity", required, "nodeSelectorTerms"])
+    }
+
     /// Ordinary containers, and the model of an InferenceService's predictor, which is a container under another name.
     pub(crate) fn containers(&self) -> impl Iterator<Item = Node<'a>> + use<'a> {
         let model = self.spec.get("model");

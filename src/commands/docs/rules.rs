@@ -59,18 +59,11 @@ fn table(out: &mut String, group: Group, to: &str) {
         out.push_str(&format!(
             "| [`{id}`]({to}{id}.md) | {} | {} | {} |\n",
             rule.severity.name(),
-            safety(rule).unwrap_or_default(),
+            rule.fix.map(Safety::name).unwrap_or_default(),
             cell(&prose(rule.summary())),
             id = rule.id,
         ));
     }
-}
-
-fn safety(rule: &Rule) -> Option<&'static str> {
-    rule.fix.map(|safety| match safety {
-        Safety::Safe => "safe",
-        Safety::Unsafe => "unsafe",
-    })
 }
 
 fn page(rule: &'static Rule) -> String {
@@ -79,7 +72,7 @@ fn page(rule: &'static Rule) -> String {
     let mut facts = vec![
         format!("group [{group}](../groups/{group}.md)"),
         rule.severity.name().to_owned(),
-        match safety(rule) {
+        match rule.fix.map(Safety::name) {
             Some(safety) => format!("{safety} fix"),
             None => "no fix".to_owned(),
         },
@@ -236,10 +229,7 @@ fn frame(out: &mut String, finding: &Finding) {
         labelled(out, "help", help);
     }
     if let Some(fix) = &finding.fix {
-        let safety = match fix.safety {
-            Safety::Safe => "safe",
-            Safety::Unsafe => "unsafe",
-        };
+        let safety = fix.safety.name();
         let nodes = if fix.replaces_nodes { format!(", {REPLACES_NODES_NOTE}") } else { String::new() };
         labelled(out, "fix", &format!("{} ({safety}{nodes})", fix.title));
     }

@@ -36,7 +36,7 @@ pub(crate) const FIX_ALL: CodeActionKind = CodeActionKind::new("source.fixAll.gp
 pub(crate) const OPEN_MANUAL: &str = "gpulint.openManual";
 /// The command that selects the reason of a suppression that was just inserted. Its arguments are the URI and
 /// the range.
-pub(crate) const SELECT_REASON: &str = "gpulint.selectReason";
+const SELECT_REASON: &str = "gpulint.selectReason";
 pub(crate) const COMMANDS: [&str; 2] = [OPEN_MANUAL, SELECT_REASON];
 /// Placeholder for the reason of a suppression.
 const REASON: &str = "TODO: say why";

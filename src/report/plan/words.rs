@@ -221,7 +221,7 @@ fn budget(budget: &BudgetText) -> String {
     }
 }
 
-pub(super) fn node_count(nodes: NodeCount) -> String {
+fn node_count(nodes: NodeCount) -> String {
     let plain = |nodes: u64| count(usize::try_from(nodes).unwrap_or(usize::MAX), "node");
     match nodes {
         NodeCount::Stated(nodes) => plain(nodes),

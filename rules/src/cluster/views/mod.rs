@@ -165,7 +165,7 @@ impl<'i> Views<'i> {
     }
 
     /// Computes the results that reviews may read, for one platform.
-    pub(crate) fn build_results(self, platform: &Platform) {
+    fn build_results(self, platform: &Platform) {
         self.cluster.query::<Fallbacks>(&());
         self.cluster.query::<Kubelets>(&());
         self.placements(platform);

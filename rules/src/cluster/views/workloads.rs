@@ -212,12 +212,7 @@ fn template_required_labels(template: &Template<'_>) -> Vec<(String, Vec<String>
         .into_iter()
         .filter_map(|(k, v)| Some((k.to_owned(), vec![v.text()?.to_owned()])))
         .collect();
-    let terms = template.spec.path(&[
-        "affinity",
-        "nodeAffinity",
-        "requiredDuringSchedulingIgnoredDuringExecution",
-        "nodeSelectorTerms",
-    ]);
+    let terms = template.required_terms();
     let terms: Vec<Node<'_>> = terms.items().collect();
     if let [term] = terms.as_slice() {
         for expression in term.get("matchExpressions").items() {

@@ -165,6 +165,15 @@ impl AmiFamily {
         }
     }
 
+    /// The name of the device that stores images and pods.
+    pub(crate) fn pod_device(self) -> &'static str {
+        match self {
+            Self::Bottlerocket => "/dev/xvdb",
+            Self::Windows => "/dev/sda1",
+            Self::Al2 | Self::Al2023 | Self::Custom => "/dev/xvda",
+        }
+    }
+
     /// How messages call the family.
     pub(crate) fn name(self) -> &'static str {
         match self {

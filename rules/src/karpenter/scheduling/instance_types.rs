@@ -244,7 +244,7 @@ pub fn matching(
     }
 }
 
-pub(super) const RESERVATION_ID: &str = "karpenter.k8s.aws/capacity-reservation-id";
+const RESERVATION_ID: &str = "karpenter.k8s.aws/capacity-reservation-id";
 const RESERVATION_TYPE: &str = "karpenter.k8s.aws/capacity-reservation-type";
 const RESERVATION_INTERRUPTIBLE: &str = "karpenter.k8s.aws/capacity-reservation-interruptible";
 

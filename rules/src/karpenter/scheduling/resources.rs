@@ -149,15 +149,6 @@ fn pods(instance: &InstanceType, class: Option<&NodeClass>, settings: &Scheduler
     }
 }
 
-/// The device for pods in the images of a family.
-fn family_device(family: AmiFamily) -> &'static str {
-    match family {
-        AmiFamily::Bottlerocket => "/dev/xvdb",
-        AmiFamily::Windows => "/dev/sda1",
-        AmiFamily::Al2 | AmiFamily::Al2023 | AmiFamily::Custom => "/dev/xvda",
-    }
-}
-
 fn disk(instance: &InstanceType, class: Option<&NodeClass>) -> i128 {
     let Some(class) = class else { return 20 * GIB };
     if class.instance_store_raid0 && instance.instance_store_gb > 0 {
@@ -175,13 +166,13 @@ fn family_mapping(class: &NodeClass) -> Option<&BlockDevice> {
     if class.ami_family == AmiFamily::Custom {
         return class.block_devices.last();
     }
-    let name = Some(family_device(class.ami_family));
+    let name = Some(class.ami_family.pod_device());
     class.block_devices.iter().find(|device| device.device_name.as_deref() == name)
 }
 
 /// The position of the mapping whose size counts as the disk of pods, and the name of its device.
 pub fn pod_volume(class: &NodeClass) -> (Option<usize>, &str) {
-    let device = family_device(class.ami_family);
+    let device = class.ami_family.pod_device();
     let devices = || class.block_devices.iter();
     let at = match class.ami_family {
         _ if root(class).is_some() => devices().position(|one| one.root_volume),
@@ -217,7 +208,7 @@ pub fn crashes(class: &NodeClass) -> bool {
         return false;
     }
     let custom = class.ami_family == AmiFamily::Custom;
-    let name = Some(family_device(class.ami_family));
+    let name = Some(class.ami_family.pod_device());
     let nameless = class
         .block_devices
         .iter()

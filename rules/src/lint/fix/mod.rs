@@ -23,6 +23,15 @@ pub enum Safety {
     Unsafe,
 }
 
+impl Safety {
+    pub fn name(self) -> &'static str {
+        match self {
+            Safety::Safe => "safe",
+            Safety::Unsafe => "unsafe",
+        }
+    }
+}
+
 /// Why a fix cannot be applied.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FixError {

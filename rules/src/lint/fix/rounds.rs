@@ -6,8 +6,8 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{DefaultHasher, Hash, Hasher};
 
+use crate::cluster::dependencies::digest;
 use crate::lint::engine::Engine;
 use crate::lint::finding::Finding;
 use crate::lint::fix::text::{Edit, Repair, apply_edits, repair};
@@ -57,12 +57,12 @@ impl Engine {
         for _ in 0..MAX_ROUNDS {
             let mut changed = BTreeSet::new();
             for (unit, edit) in edits {
-                let Some(before) = target.content(unit).map(|content| hash(&content)) else {
+                let Some(before) = target.content(unit).map(|content| digest(&content)) else {
                     continue;
                 };
                 let states = seen.entry(unit).or_default();
                 states.insert(before);
-                if states.insert(hash(&T::edited(&edit))) {
+                if states.insert(digest(T::edited(&edit))) {
                     target.apply(unit, edit);
                     changed.insert(unit);
                 } else {
@@ -85,12 +85,6 @@ impl Engine {
         }
         FixOutcome::Unstable
     }
-}
-
-fn hash(content: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    content.hash(&mut hasher);
-    hasher.finish()
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

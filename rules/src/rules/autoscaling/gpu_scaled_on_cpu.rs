@@ -63,13 +63,13 @@
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-performance.html>
 
 use crate::keda::resource_metrics::resource_metrics;
-use crate::rules::autoscaling::scale_target::{SCALABLE, target, target_name, uses_accelerators};
+use crate::rules::autoscaling::scale_target::{target, target_name, uses_accelerators};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-scaled-on-cpu",
     kinds: &[Kind::SCALED_OBJECT, Kind::HPA],
-    reads: SCALABLE,
+    reads: SCALABLE_KINDS,
     docs: docs(include_str!("gpu_scaled_on_cpu.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Autoscaling)

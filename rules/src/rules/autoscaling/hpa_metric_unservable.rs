@@ -39,6 +39,7 @@
 use crate::cluster::query::QuerySlot;
 use crate::cluster::versions::Fact;
 use crate::cluster::views::Predicate;
+use crate::facts::text::is_digits;
 use crate::keda::ellipsize;
 use crate::rules::autoscaling::scale_target::{target, uses_accelerators};
 use crate::rules::prelude::*;
@@ -103,8 +104,7 @@ fn keda(object: &Object, metric: &Node<'_>, ctx: &mut Context<'_>) -> Option<()>
     let text = name.text()?;
     let owned = object.path(&["metadata", "ownerReferences"]);
     let index = text.strip_prefix('s').and_then(|rest| rest.split_once('-')).map(|(digits, _)| digits);
-    let own = text == "composite-metric"
-        || index.is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()));
+    let own = text == "composite-metric" || index.is_some_and(is_digits);
     if !own && !owned.is_set() {
         let message =
             format!("KEDA serves no metric `{}`: its names are such as `s0-prometheus`", ellipsize(text));

@@ -38,7 +38,7 @@ use crate::cluster::versions::product_of_chart;
 use crate::keda::ellipsize;
 use crate::keda::sources::{Environment, Variable};
 use crate::rules::autoscaling::scale_target::target;
-use crate::rules::partners::{SCALED, authenticated};
+use crate::rules::partners::authenticated;
 use crate::rules::prelude::*;
 
 const EXTERNAL_SECRET: Kind = Kind::new("external-secrets.io", "ExternalSecret");
@@ -57,11 +57,11 @@ pub(crate) static RULE: Rule = Rule {
         Kind::ARGO_APPLICATION,
         Kind::SCALED_OBJECT,
         Kind::SCALED_JOB,
-        SCALED[0],
-        SCALED[1],
-        SCALED[2],
-        SCALED[3],
-        SCALED[4],
+        SCALABLE_KINDS[0],
+        SCALABLE_KINDS[1],
+        SCALABLE_KINDS[2],
+        SCALABLE_KINDS[3],
+        SCALABLE_KINDS[4],
     ],
     docs: docs(include_str!("keda_auth_source_missing.rs")),
     check: Check::Object(check),

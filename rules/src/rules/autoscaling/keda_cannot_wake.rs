@@ -40,7 +40,7 @@ use crate::keda::query::{engine_of, reads};
 use crate::keda::value::boolean;
 use crate::keda::{Trigger, ellipsize, uses_modifiers};
 use crate::rules::autoscaling::scale_target::{target, target_name};
-use crate::rules::partners::{SCALED, around_scaler, asking, autoscalers};
+use crate::rules::partners::{around_scaler, asking, autoscalers};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -57,7 +57,7 @@ pub(crate) static RULE: Rule = Rule {
     rejected_by: &[Authority::KedaAdmission],
     fix: Some(Safety::Unsafe),
     pairs: &[
-        Pair { with: &SCALED, partners: autoscalers, beside: around_scaler },
+        Pair { with: SCALABLE_KINDS, partners: autoscalers, beside: around_scaler },
         Pair { with: &[Kind::SERVICE], partners: asking, beside: around_scaler },
     ],
     docs: docs(include_str!("keda_cannot_wake.rs")),

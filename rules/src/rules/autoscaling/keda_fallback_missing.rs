@@ -34,14 +34,14 @@
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/#fallback>
 
 use crate::rules::autoscaling::keda_empty_result_hides_failure::takes_null_for_zero;
-use crate::rules::autoscaling::scale_target::{SCALABLE, model_server, rests_at_zero, target_name};
+use crate::rules::autoscaling::scale_target::{model_server, rests_at_zero, target_name};
 use crate::rules::prelude::*;
 use crate::workload::class::Confidence;
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-fallback-missing",
     kinds: &[Kind::SCALED_OBJECT],
-    reads: SCALABLE,
+    reads: SCALABLE_KINDS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("keda_fallback_missing.rs")),
     check: Check::Object(check),

@@ -36,13 +36,13 @@
 
 use crate::keda::uses_modifiers;
 use crate::keda::value::boolean;
-use crate::rules::autoscaling::scale_target::{SCALABLE, target, uses_accelerators};
+use crate::rules::autoscaling::scale_target::{target, uses_accelerators};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-in-flight-ignored",
     kinds: &[Kind::SCALED_OBJECT],
-    reads: SCALABLE,
+    reads: SCALABLE_KINDS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("keda_in_flight_ignored.rs")),
     check: Check::Object(check),

@@ -28,14 +28,14 @@
 //! - <https://keda.sh/docs/latest/reference/scaledjob-spec/>
 
 use crate::rules::autoscaling::scale_target::{
-    SCALABLE, accelerators_of_replica, target, target_name, uses_accelerators,
+    accelerators_of_replica, target, target_name, uses_accelerators,
 };
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-replicas-implicit",
     kinds: &[Kind::SCALED_OBJECT, Kind::SCALED_JOB],
-    reads: SCALABLE,
+    reads: SCALABLE_KINDS,
     docs: docs(include_str!("keda_replicas_implicit.rs")),
     check: Check::Object(check),
     ..Rule::info(Group::Autoscaling)

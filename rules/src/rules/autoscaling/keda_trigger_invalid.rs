@@ -35,7 +35,7 @@ use crate::keda::value::number;
 use crate::keda::{ellipsize, triggers, uses_modifiers};
 use crate::platform::Platform;
 use crate::rules::autoscaling::scale_target;
-use crate::rules::partners::{SCALED, around_scaler, authenticated, autoscalers};
+use crate::rules::partners::{around_scaler, authenticated, autoscalers};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -56,7 +56,7 @@ pub(crate) static RULE: Rule = Rule {
             partners: authenticated,
             beside: around_scaler,
         },
-        Pair { with: &SCALED, partners: autoscalers, beside: around_scaler },
+        Pair { with: SCALABLE_KINDS, partners: autoscalers, beside: around_scaler },
     ],
     depends_on: &[Product::Keda],
     fix: Some(Safety::Safe),

@@ -62,14 +62,14 @@
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-observability.html>
 //! - <https://github.com/NVIDIA/dcgm-exporter/issues/216>
 
-use crate::rules::autoscaling::scale_target::{CLASSIFIED_TARGETS, unique_target};
+use crate::rules::autoscaling::scale_target::unique_target;
 use crate::rules::prelude::*;
 use crate::workload::mig::is_mig_resource;
 
 pub(crate) static RULE: Rule = Rule {
     id: "llm-scaling-signal",
     kinds: &[Kind::SCALED_OBJECT, Kind::HPA],
-    reads: &CLASSIFIED_TARGETS,
+    reads: REPLICATED_KINDS,
     docs: docs(include_str!("llm_scaling_signal.rs")),
     check: Check::Object(check),
     ..Rule::info(Group::Autoscaling)

@@ -47,7 +47,7 @@ use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "replicas-with-autoscaler",
-    kinds: &[Kind::DEPLOYMENT, Kind::STATEFUL_SET, Kind::LEADER_WORKER_SET, Kind::ROLLOUT],
+    kinds: REPLICATED_KINDS,
     reads: &[
         Kind::HPA,
         Kind::SCALED_OBJECT,

@@ -46,14 +46,14 @@
 //! - <https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/#configurable-scaling-behavior>
 
 use crate::rules::autoscaling::hpa_behavior;
-use crate::rules::autoscaling::scale_target::{SCALABLE, target, uses_accelerators};
+use crate::rules::autoscaling::scale_target::{target, uses_accelerators};
 use crate::rules::autoscaling::signals::replica_range;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "scale-down-disabled",
     kinds: &[Kind::HPA, Kind::SCALED_OBJECT],
-    reads: SCALABLE,
+    reads: SCALABLE_KINDS,
     docs: docs(include_str!("scale_down_disabled.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Autoscaling)

@@ -55,16 +55,14 @@
 //! - <https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/#stabilization-window>
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/#cooldownperiod>
 
-use crate::rules::autoscaling::scale_target::{
-    SCALABLE, rests_at_zero, target, target_name, uses_accelerators,
-};
+use crate::rules::autoscaling::scale_target::{rests_at_zero, target, target_name, uses_accelerators};
 use crate::rules::prelude::*;
 use crate::workload::class::Classified;
 
 pub(crate) static RULE: Rule = Rule {
     id: "scale-down-too-fast",
     kinds: &[Kind::SCALED_OBJECT, Kind::HPA],
-    reads: SCALABLE,
+    reads: SCALABLE_KINDS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("scale_down_too_fast.rs")),
     check: Check::Object(check),

@@ -6,18 +6,10 @@ use crate::rules::prelude::*;
 use crate::workload::class::{Confidence, WORKLOAD_CLASS_KEY};
 use crate::workload::gpu::KARPENTER_ACCELERATORS;
 
-/// The kinds of targets whose pod templates are known.
-pub(super) const SCALABLE: &[Kind] =
-    &[Kind::DEPLOYMENT, Kind::STATEFUL_SET, Kind::REPLICA_SET, Kind::LEADER_WORKER_SET, Kind::ROLLOUT];
-
-/// The kinds of targets whose class the rules on scaling signals compare with the signal.
-pub(super) const CLASSIFIED_TARGETS: [Kind; 4] =
-    [Kind::DEPLOYMENT, Kind::STATEFUL_SET, Kind::LEADER_WORKER_SET, Kind::ROLLOUT];
-
 /// The target of a ScaledObject or HPA, if the whole input has one object of its name.
 pub(super) fn unique_target<'i>(object: &Object, ctx: &Context<'i>) -> Option<&'i Object> {
     let (namespace, kind, name) = scale_target(object)?;
-    let kind = CLASSIFIED_TARGETS.iter().find(|known| kind == format!("{}/{}", known.group, known.kind))?;
+    let kind = REPLICATED_KINDS.iter().find(|known| kind == format!("{}/{}", known.group, known.kind))?;
     ctx.cluster().unique(*kind, &namespace, &name)
 }
 
@@ -25,7 +17,7 @@ pub(super) fn unique_target<'i>(object: &Object, ctx: &Context<'i>) -> Option<&'
 pub(super) fn target<'a>(object: &Object, ctx: &Context<'a>) -> Option<&'a Object> {
     let (namespace, kind, name) = scale_target(object)?;
     let (group, kind) = kind.split_once('/')?;
-    let kind = SCALABLE.iter().find(|known| known.group == group && known.kind == kind)?;
+    let kind = SCALABLE_KINDS.iter().find(|known| known.group == group && known.kind == kind)?;
     ctx.partner(*kind, &namespace, &name)
 }
 

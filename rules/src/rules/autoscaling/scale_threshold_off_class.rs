@@ -70,13 +70,13 @@ use crate::keda::uses_modifiers;
 use crate::keda::value::number;
 use crate::promql::bound::upper_bound;
 use crate::promql::metrics::{Unit, metric};
-use crate::rules::autoscaling::scale_target::{CLASSIFIED_TARGETS, unique_target};
+use crate::rules::autoscaling::scale_target::unique_target;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "scale-threshold-off-class",
     kinds: &[Kind::SCALED_OBJECT, Kind::HPA],
-    reads: &CLASSIFIED_TARGETS,
+    reads: REPLICATED_KINDS,
     docs: docs(include_str!("scale_threshold_off_class.rs")),
     check: Check::Object(check),
     ..Rule::info(Group::Autoscaling)

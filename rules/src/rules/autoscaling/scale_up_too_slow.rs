@@ -53,14 +53,14 @@
 //! # References
 //! - <https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/#stabilization-window>
 
-use crate::rules::autoscaling::scale_target::{SCALABLE, model_server, target_name};
+use crate::rules::autoscaling::scale_target::{model_server, target_name};
 use crate::rules::prelude::*;
 use crate::workload::class::Confidence;
 
 pub(crate) static RULE: Rule = Rule {
     id: "scale-up-too-slow",
     kinds: &[Kind::SCALED_OBJECT, Kind::HPA],
-    reads: SCALABLE,
+    reads: SCALABLE_KINDS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("scale_up_too_slow.rs")),
     check: Check::Object(check),

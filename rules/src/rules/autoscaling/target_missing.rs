@@ -1,17 +1,14 @@
 //! The search for the target of an autoscaler, and what shows that it exists although the input has no such object.
 
 use crate::cluster::query::{ObjectKey, QuerySlot};
+use crate::cluster::values::{CHART_KINDS, may_bring_objects};
 use crate::cluster::views::{Predicate, scale_target};
 use crate::keda::ellipsize;
-use crate::rules::autoscaling::scale_target::SCALABLE;
 use crate::rules::prelude::*;
-
-/// Charts and applications, which may bring any object if they are not rendered.
-const CHARTS: [Kind; 2] = [Kind::HELM_RELEASE, Kind::ARGO_APPLICATION];
 
 /// The kinds that [`check`] reads: those of targets, and those that bring a target.
 pub(super) const READS: &[Kind] =
-    &joined::<{ SCALABLE.len() + 3 }>(SCALABLE, &[CHARTS[0], CHARTS[1], Kind::CANARY]);
+    &joined::<{ SCALABLE_KINDS.len() + 3 }>(SCALABLE_KINDS, &[CHART_KINDS[0], CHART_KINDS[1], Kind::CANARY]);
 
 /// Reports an autoscaler without a target, of a kind whose objects have their replicas from a template in the input.
 pub(super) fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
@@ -26,7 +23,7 @@ pub(super) fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let api_version = version.text().filter(|t| !t.is_empty()).unwrap_or("apps/v1");
     let kind = reference.get("kind").text().filter(|t| !t.is_empty()).unwrap_or("Deployment");
     let group = api_version.split_once('/').map_or("", |(group, _)| group);
-    let wanted = *SCALABLE.iter().find(|k| k.group == group && k.kind == kind)?;
+    let wanted = *SCALABLE_KINDS.iter().find(|k| k.group == group && k.kind == kind)?;
     // An invalid API version is reported by keda-target-invalid.
     if api_version.matches('/').count() > 1 || ctx.cluster().has(wanted, &namespace, &name) {
         return None;
@@ -37,9 +34,9 @@ pub(super) fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if certain && may_be_target(object, wanted, &name, ctx) {
         return None;
     }
-    let brings = CHARTS.iter().any(|kind| cluster.has_any(*kind)) || is_made_by_flagger(object, &name, ctx);
+    let brings = may_bring_objects(cluster) || is_made_by_flagger(object, &name, ctx);
     let missing = cluster.is_complete_for(wanted) && !brings;
-    let other = (SCALABLE.iter().filter(|k| **k != wanted))
+    let other = (SCALABLE_KINDS.iter().filter(|k| **k != wanted))
         .flat_map(|k| cluster.all(k.group, k.kind, &namespace, &name).iter().map(|found| (k.kind, found)))
         .find(|(_, found)| ctx.pairs_with(found));
     let node = reference.get("name");
@@ -85,7 +82,7 @@ struct OpenTargets;
 
 impl Predicate for OpenTargets {
     const SLOT: QuerySlot = QuerySlot::OpenTargets;
-    const KINDS: &'static [Kind] = SCALABLE;
+    const KINDS: &'static [Kind] = SCALABLE_KINDS;
 
     fn is_satisfied(object: &Object) -> bool {
         is_name_unknown(object) || is_namespace_open(object)

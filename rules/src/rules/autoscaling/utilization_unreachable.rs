@@ -44,10 +44,11 @@
 
 use crate::cluster::views::as_target;
 use crate::keda::resource_metrics::{Utilization, utilizations};
-use crate::rules::autoscaling::scale_target::{SCALABLE, target};
+use crate::rules::autoscaling::scale_target::target;
 use crate::rules::prelude::*;
 
-const READS: [Kind; SCALABLE.len() + 3] = joined(SCALABLE, &[Kind::VPA, Kind::NAMESPACE, Kind::LIMIT_RANGE]);
+const READS: [Kind; SCALABLE_KINDS.len() + 3] =
+    joined(SCALABLE_KINDS, &[Kind::VPA, Kind::NAMESPACE, Kind::LIMIT_RANGE]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "utilization-unreachable",

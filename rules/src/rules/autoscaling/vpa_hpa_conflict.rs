@@ -41,10 +41,9 @@
 
 use crate::keda::ellipsize;
 use crate::keda::resource_metrics::{Utilization, utilizations};
-use crate::rules::autoscaling::scale_target::SCALABLE;
 use crate::rules::prelude::*;
 
-const READS: [Kind; SCALABLE.len() + 2] = joined(SCALABLE, &[Kind::SCALED_OBJECT, Kind::HPA]);
+const READS: [Kind; SCALABLE_KINDS.len() + 2] = joined(SCALABLE_KINDS, &[Kind::SCALED_OBJECT, Kind::HPA]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "vpa-hpa-conflict",
@@ -143,7 +142,7 @@ fn changes_replicas(scaler: &Object) -> bool {
 /// The names of the containers of the target; `None` if they are not known.
 fn containers(key: &Key, ctx: &Context<'_>) -> Option<Vec<String>> {
     let (namespace, kind, name) = &**key;
-    let kind = SCALABLE.iter().find(|known| *kind == format!("{}/{}", known.group, known.kind))?;
+    let kind = SCALABLE_KINDS.iter().find(|known| *kind == format!("{}/{}", known.group, known.kind))?;
     let workload = ctx.partner(*kind, namespace, name)?;
     let templates = templates(workload);
     let containers = templates.iter().flat_map(Template::containers);

@@ -43,7 +43,7 @@
 //! - <https://github.com/kserve/kserve/issues/5485>
 //! - <https://github.com/vllm-project/vllm/issues/34730>
 
-use super::serving::{SERVER_KINDS, model_server, serving_templates, tell_autoscaler};
+use super::serving::{model_server, serving_templates, tell_autoscaler};
 use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
@@ -52,7 +52,7 @@ use crate::workload::server::{flag, server_of, serving_container, uses_device};
 
 pub(crate) static RULE: Rule = Rule {
     id: "graceful-shutdown-missing",
-    kinds: SERVER_KINDS,
+    kinds: REPLICATED_KINDS,
     reads: &[Kind::NAMESPACE, Kind::HPA, Kind::SCALED_OBJECT],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("graceful_shutdown_missing.rs")),

@@ -62,7 +62,7 @@ use crate::workload::launcher::ServerSize;
 
 pub(crate) static RULE: Rule = Rule {
     id: "pdb-missing",
-    kinds: &[Kind::DEPLOYMENT, Kind::STATEFUL_SET, Kind::LEADER_WORKER_SET, Kind::ROLLOUT],
+    kinds: REPLICATED_KINDS,
     reads: &[Kind::PDB, Kind::HPA, Kind::SCALED_OBJECT, Kind::NAMESPACE],
     reports_absence: true,
     docs: docs(include_str!("pdb_missing.rs")),

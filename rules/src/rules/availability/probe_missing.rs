@@ -42,9 +42,7 @@
 //! - <https://docs.vllm.ai/en/stable/deployment/k8s/>
 
 use super::selected_workloads::{PortMatch, port_of};
-use super::serving::{
-    SERVER_KINDS, has_silent_pods, is_owned, model_server, serving_templates, tell_autoscaler,
-};
+use super::serving::{has_silent_pods, is_owned, model_server, serving_templates, tell_autoscaler};
 use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
@@ -59,7 +57,7 @@ static READS: [Kind; WORKLOAD_KINDS.len() + 4] =
 
 pub(crate) static RULE: Rule = Rule {
     id: "probe-missing",
-    kinds: SERVER_KINDS,
+    kinds: REPLICATED_KINDS,
     reads: &READS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("probe_missing.rs")),

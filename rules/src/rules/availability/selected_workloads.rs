@@ -1,6 +1,7 @@
 //! How the workloads relate whose pods one selector matches: versions of one program, parts of one group, or others.
 
 use crate::cluster::Cluster;
+use crate::facts::text::is_digits;
 use crate::object::Object;
 use crate::tree::node::Node;
 use crate::workload::class::repository;
@@ -135,8 +136,7 @@ pub(super) fn port_of(spec: &Node<'_>, workload: &Object) -> PortMatch {
 
 /// `v2`, `20240501`
 fn version_number(word: &str) -> bool {
-    let digits = word.strip_prefix('v').unwrap_or(word);
-    !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+    is_digits(word.strip_prefix('v').unwrap_or(word))
 }
 
 /// Whether a label that names a version has different values in both, or only one has it.

@@ -44,7 +44,7 @@
 //! - <https://huggingface.co/docs/text-generation-inference/reference/launcher>
 //! - <https://kubernetes.io/docs/concepts/services-networking/service/#defining-a-service>
 
-use super::serving::{ALL_SERVER_KINDS, SERVER_KINDS, is_owned, serving_templates};
+use super::serving::{ALL_SERVER_KINDS, is_owned, serving_templates};
 use crate::cluster::views::Workload;
 use crate::keda::ellipsize;
 use crate::rules::monitoring::pod_monitor_selects_nothing::{
@@ -56,19 +56,12 @@ use crate::workload::command::{OptionValue, option, words};
 use crate::workload::selector;
 use crate::workload::server::{Server, server_of};
 
+const KINDS: [Kind; ALL_SERVER_KINDS.len() + 3] =
+    joined(ALL_SERVER_KINDS, &[Kind::DAEMON_SET, Kind::POD, Kind::SERVICE]);
+
 pub(crate) static RULE: Rule = Rule {
     id: "server-port-mismatch",
-    kinds: &[
-        SERVER_KINDS[0],
-        SERVER_KINDS[1],
-        SERVER_KINDS[2],
-        SERVER_KINDS[3],
-        ALL_SERVER_KINDS[4],
-        ALL_SERVER_KINDS[5],
-        Kind::DAEMON_SET,
-        Kind::POD,
-        Kind::SERVICE,
-    ],
+    kinds: &KINDS,
     reads: WORKLOAD_KINDS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("server_port_mismatch.rs")),
@@ -258,7 +251,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 
 /// Whether an operator sends requests to the pods by the container port: KServe's predictor of one's own, and Knative.
 fn is_behind_proxy(object: &Object) -> bool {
-    ALL_SERVER_KINDS[SERVER_KINDS.len()..].iter().any(|kind| object.is(*kind))
+    ALL_SERVER_KINDS[REPLICATED_KINDS.len()..].iter().any(|kind| object.is(*kind))
 }
 
 fn check_probes(object: &Object, serving: &Serving<'_>, ctx: &mut Context<'_>) -> Option<()> {

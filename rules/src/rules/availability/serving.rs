@@ -5,19 +5,12 @@ use crate::workload::class::{Classified, Confidence};
 use crate::workload::server::uses_device;
 use crate::workload::template::runs_forever;
 
-pub(super) const SERVER_KINDS: &[Kind] =
-    &[Kind::DEPLOYMENT, Kind::STATEFUL_SET, Kind::LEADER_WORKER_SET, Kind::ROLLOUT];
-
 /// Servers, and those that an operator of model servers runs. KServe and Knative wait for the port of a container without
 /// a readiness probe, and drain requests by themselves: rules about these leave them out.
-pub(super) const ALL_SERVER_KINDS: &[Kind] = &[
-    SERVER_KINDS[0],
-    SERVER_KINDS[1],
-    SERVER_KINDS[2],
-    SERVER_KINDS[3],
-    Kind::INFERENCE_SERVICE,
-    Kind::KNATIVE_SERVICE,
-];
+pub(super) const ALL_SERVER_KINDS: &[Kind] = &joined::<{ REPLICATED_KINDS.len() + 2 }>(
+    REPLICATED_KINDS,
+    &[Kind::INFERENCE_SERVICE, Kind::KNATIVE_SERVICE],
+);
 
 /// The class of a workload that serves a model: one that declares it or runs a known server, or a server with an
 /// accelerator. A web server without one does not serve a model.

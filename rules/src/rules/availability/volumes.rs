@@ -1,5 +1,6 @@
 //! Volumes that one node, or one pod, can use at a time.
 
+use crate::facts::text::mentions;
 use crate::rules::prelude::*;
 
 /// Whether the pods of a template are held on one node, whose volumes they share, or may be.
@@ -66,13 +67,9 @@ pub(super) fn is_block_storage(claim: &Object, ctx: &Context<'_>) -> bool {
         // On EKS the default class is EBS, or the cluster has none.
         return false;
     };
-    let has = |text: &str, words: &[&str]| {
-        let text = text.to_ascii_lowercase();
-        words.iter().any(|word| text.contains(word))
-    };
     if let Some(class) = ctx.cluster().unique(Kind::STORAGE_CLASS, "default", name) {
         let driver = class.get("provisioner");
-        return driver.text().is_some_and(|driver| !has(driver, &OTHERS) && has(driver, &BLOCK));
+        return driver.text().is_some_and(|driver| !mentions(driver, &OTHERS) && mentions(driver, &BLOCK));
     }
-    has(name, &BLOCK) && !has(name, &OTHERS)
+    mentions(name, &BLOCK) && !mentions(name, &OTHERS)
 }

@@ -129,12 +129,7 @@ fn is_spot_only(template: &Template<'_>) -> bool {
     if wanted.is_unknown() || wanted.text() == Some("spot") {
         return true;
     }
-    let terms = template.spec.path(&[
-        "affinity",
-        "nodeAffinity",
-        "requiredDuringSchedulingIgnoredDuringExecution",
-        "nodeSelectorTerms",
-    ]);
+    let terms = template.required_terms();
     let spot = |term: Node<'_>| {
         term.get("matchExpressions").items().any(|e| {
             let mut values = e.get("values").items();

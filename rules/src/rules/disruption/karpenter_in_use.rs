@@ -1,9 +1,7 @@
 //! Whether Karpenter starts the nodes that pods of the input run on.
 
+use crate::cluster::views::KARPENTERS;
 use crate::rules::prelude::*;
-
-/// Karpenter's own kinds, which show that it runs in the cluster.
-const KARPENTERS: [Kind; 3] = [Kind::NODE_POOL, Kind::NODE_CLAIM, Kind::EC2_NODE_CLASS];
 
 /// The kinds that [`uses_karpenter`] reads, and Namespaces, which declare classes of workloads.
 pub(super) const READS: [Kind; WORKLOAD_KINDS.len() + KARPENTERS.len() + 1] =

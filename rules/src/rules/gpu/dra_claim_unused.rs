@@ -35,15 +35,14 @@ use std::sync::Arc;
 
 use crate::cluster::Cluster;
 use crate::cluster::query::{Query, QuerySlot};
+use crate::cluster::values::{CHART_KINDS, may_bring_objects};
 use crate::rules::gpu::dra_claims::{claims, is_of_accelerators, resolve, used};
 use crate::rules::prelude::*;
 
 const KINDS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::RESOURCE_CLAIM_TEMPLATE]);
 
-/// Objects that install charts, whose workloads are not in the input.
-const CHARTS: [Kind; 2] = [Kind::HELM_RELEASE, Kind::ARGO_APPLICATION];
 const READS: [Kind; WORKLOAD_KINDS.len() + 4] =
-    with_workloads(&[CHARTS[0], CHARTS[1], Kind::RESOURCE_CLAIM, Kind::RESOURCE_CLAIM_TEMPLATE]);
+    with_workloads(&[CHART_KINDS[0], CHART_KINDS[1], Kind::RESOURCE_CLAIM, Kind::RESOURCE_CLAIM_TEMPLATE]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "dra-claim-unused",
@@ -137,7 +136,7 @@ fn unreferenced(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let namespace = object.namespace_or_default();
     let index = ctx.cluster();
     // Charts that the input installs may use it.
-    if CHARTS.iter().any(|kind| index.has_any(*kind)) {
+    if may_bring_objects(index) {
         return None;
     }
     let named = index.query::<NamedClaimTemplates>(&());

@@ -87,7 +87,7 @@ fn compare(name: &str, request: &Node<'_>, limit: &Node<'_>, object: &Object, ct
             );
         return;
     }
-    if let (Some(a), Some(b)) = (quantity(request), quantity(limit))
+    if let (Some(a), Some(b)) = (Quantity::at_or_zero(request), Quantity::at_or_zero(limit))
         && a != b
     {
         ctx.report(request, format!("the request of `{name}` ({a}) differs from its limit ({b})"))
@@ -103,7 +103,7 @@ fn compare(name: &str, request: &Node<'_>, limit: &Node<'_>, object: &Object, ct
 
 /// Reports a fraction. Returns whether the amount is an integer or cannot be read.
 fn whole(name: &str, amount: &Node<'_>, object: &Object, ctx: &mut Context<'_>) -> bool {
-    let Some(value) = quantity(amount) else {
+    let Some(value) = Quantity::at_or_zero(amount) else {
         return true;
     };
     if value.is_whole() {
@@ -113,14 +113,6 @@ fn whole(name: &str, amount: &Node<'_>, object: &Object, ctx: &mut Context<'_>) 
         .help("share a GPU through MIG, time-slicing or dynamic resource allocation")
         .rejected_by(refusal(object));
     false
-}
-
-/// The amount as the API server decodes it: null is 0.
-fn quantity(node: &Node<'_>) -> Option<Quantity> {
-    if node.is_null() {
-        return Some(Quantity::ZERO);
-    }
-    Quantity::at(node)
 }
 
 /// The API server validates the pod templates of its built-in kinds. It accepts those of custom resources,

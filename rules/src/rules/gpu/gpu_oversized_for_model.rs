@@ -59,6 +59,7 @@
 use crate::catalog::{self, InstanceType, Label};
 use crate::karpenter::pod::to_scheduling_pod;
 use crate::karpenter::scheduling::{SchedulerOptions, allocatable, pod_requests};
+use crate::rules::gpu::dollars;
 use crate::rules::gpu::{gpu_templates, selected_types};
 use crate::rules::prelude::*;
 use crate::workload::devices::gpus_of;
@@ -195,8 +196,4 @@ fn memory_of(one: &InstanceType) -> u64 {
 
 fn gigabytes(megabytes: u64) -> u64 {
     (megabytes + 500) / 1000
-}
-
-fn dollars(micro: u64) -> String {
-    format!("{}.{:02}", micro / 1_000_000, micro / 10_000 % 100)
 }

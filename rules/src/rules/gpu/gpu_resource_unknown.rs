@@ -37,6 +37,7 @@
 
 use crate::cluster::query::{ObjectKey, QuerySlot};
 use crate::cluster::views::Predicate;
+use crate::facts::text::is_digits;
 use crate::rules::prelude::*;
 use crate::workload::mig::{is_known_profile, profile_of_resource};
 
@@ -141,8 +142,7 @@ fn mig(device: &str) -> Option<String> {
     let (slices, rest) = rest.split_once('g')?;
     let memory = rest.trim_start_matches(['.', '-', '_']);
     let memory = memory.strip_suffix("gb")?;
-    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    (digits(slices) && digits(memory)).then(|| format!("nvidia.com/mig-{slices}g.{memory}gb"))
+    (is_digits(slices) && is_digits(memory)).then(|| format!("nvidia.com/mig-{slices}g.{memory}gb"))
 }
 
 /// The ConfigMaps that may be configurations of a device plugin that renames resources.

@@ -36,8 +36,10 @@
 //! - <https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/>
 //! - <https://karpenter.sh/docs/concepts/nodepools/#spectemplatespectaints>
 
+use crate::facts::text::mentions;
 use crate::rules::gpu::is_left_alone;
 use crate::rules::prelude::*;
+use crate::workload::gpu::KARPENTER_ACCELERATORS;
 use crate::workload::gpu_nodes::requires_gpu_nodes;
 use crate::workload::template::workload_kind;
 
@@ -50,14 +52,8 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Gpu)
 };
 
-/// The taints of nodes with accelerators. Their keys are the names of the resources.
-pub(super) const TAINTS: [&str; 5] = [
-    "nvidia.com/gpu",
-    "amd.com/gpu",
-    "aws.amazon.com/neuron",
-    "aws.amazon.com/neuroncore",
-    "habana.ai/gaudi",
-];
+/// The keys of taints of nodes with accelerators, which are the names of the resources.
+pub(super) const TAINTS: &[&str] = KARPENTER_ACCELERATORS;
 
 /// Words in names, images and commands of software that manages GPUs without using one.
 const HELPERS: [&str; 26] = [
@@ -187,10 +183,7 @@ pub(super) fn has_access_to_gpus(template: &Template<'_>) -> bool {
 
 /// Whether the pods manage GPU nodes.
 fn is_helper(object: &Object, template: &Template<'_>) -> bool {
-    let says = |text: &str| {
-        let text = text.to_ascii_lowercase();
-        HELPERS.iter().any(|word| text.contains(word))
-    };
+    let says = |text: &str| mentions(text, &HELPERS);
     says(object.name())
         || template
             .all_containers()

@@ -216,6 +216,11 @@ fn gpu_templates(object: &Object) -> impl Iterator<Item = Template<'_>> {
     counts.then(|| templates(object)).into_iter().flatten()
 }
 
+/// Millionths of dollars as dollars and cents.
+fn dollars(micro: u64) -> String {
+    format!("{}.{:02}", micro / 1_000_000, micro / 10_000 % 100)
+}
+
 /// Whether an object is not a workload by itself: another object creates it, it runs on every node, or it is a patch.
 fn is_left_alone(object: &Object) -> bool {
     object.is_partial()

@@ -37,6 +37,7 @@ use crate::catalog::InstanceType;
 use crate::fit::Situation;
 use crate::karpenter::pod::to_scheduling_pod;
 use crate::karpenter::scheduling::{Scheduler, SchedulerOptions, allocatable, pod_requests};
+use crate::rules::gpu::dollars;
 use crate::rules::gpu::{gpu_templates, selected_types};
 use crate::rules::prelude::*;
 use crate::rules::scheduling::PLACEMENT_READS;
@@ -58,10 +59,6 @@ const MOST_SHOWN: usize = 4;
 
 /// From this ratio of the prices on, the overflow is a warning.
 const EXPENSIVE: u64 = 3;
-
-fn dollars(micro: u64) -> String {
-    format!("{}.{:02}", micro / 1_000_000, micro / 10_000 % 100)
-}
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for template in gpu_templates(object) {

@@ -102,7 +102,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 }
                 _ => return None,
             };
-            let above = rest.iter().fold(parent(&first.pointer), |above, part| {
+            let above = rest.iter().fold(first.pointer.above(1), |above, part| {
                 let shared =
                     above.steps().iter().zip(part.pointer.steps()).take_while(|(a, b)| a == b).count();
                 Pointer::from_steps(above.steps().iter().take(shared).cloned())
@@ -188,11 +188,6 @@ pub(super) fn is_incomplete(object: &Object, definitions: &CustomResourceDefinit
 /// Whether other rules report the object: those about old API versions are more specific than "missing".
 fn is_checked_elsewhere(object: &Object, ctx: &Context<'_>) -> bool {
     !schema::has_schema(object.id(), ctx.definitions()) || ctx.earlier_rejections(None).next().is_some()
-}
-
-fn parent(pointer: &Pointer) -> Pointer {
-    let steps = pointer.steps();
-    Pointer::from_steps(steps.iter().take(steps.len().saturating_sub(1)).cloned())
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ pub(super) struct Misplaced {
 impl Misplaced {
     /// Whether it is misspelled: the same place under another name.
     pub(super) fn is_misspelled(&self) -> bool {
-        parent(&self.from) == parent(&self.to)
+        self.from.above(1) == self.to.above(1)
     }
 
     /// The number of levels that it is too high; negative if it is too low.
@@ -49,7 +49,7 @@ pub(super) fn meant(
     definitions: &CustomResourceDefinitions,
 ) -> Option<Misplaced> {
     let (name, above) = from.steps().split_last()?;
-    let here = parent(from);
+    let here = from.above(1);
     if object.is(Kind::POD) && above == ["spec"] && STATUS_FIELDS.contains(&name.as_str()) {
         let to = Pointer::from_steps(["status", name].map(str::to_owned));
         return Some(Misplaced { from: from.clone(), to });
@@ -128,10 +128,4 @@ fn home(
     let written = homes.iter().find(|at| object.root().at(at).is_set());
     let only = homes.first().filter(|_| homes.len() == 1);
     written.or(only).map(|at| at.join(name))
-}
-
-/// The pointer of the map that contains a field.
-pub(super) fn parent(pointer: &Pointer) -> Pointer {
-    let steps = pointer.steps();
-    Pointer::from_steps(steps.iter().take(steps.len().saturating_sub(1)).cloned())
 }

@@ -46,7 +46,7 @@ use crate::lint::message::MAX_MESSAGE_CHARS;
 use crate::migration::moved_fields::{Replacement, moved_field};
 use crate::platform::{KEDA_POD_FIELDS, Platform};
 use crate::rules::manifest::message_parts::{list_names, quoted_field, quoted_value, with_article};
-use crate::rules::manifest::misplaced::{Misplaced, meant, parent};
+use crate::rules::manifest::misplaced::{Misplaced, meant};
 use crate::rules::manifest::since;
 use crate::rules::manifest_purpose::is_release_manifest;
 use crate::rules::precedence::EarlierReports;
@@ -113,7 +113,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 }
 
 fn is_same_slip(a: &Misplaced, b: &Misplaced) -> bool {
-    parent(&a.from) == parent(&b.from) && parent(&a.to) == parent(&b.to)
+    a.from.above(1) == b.from.above(1) && a.to.above(1) == b.to.above(1)
 }
 
 /// Several fields with the wrong indentation.
@@ -129,11 +129,11 @@ fn shifted(object: &Object, first: &Pointer, meant: &Misplaced, more: &[&Pointer
         levels if levels < 0 => format!("{} levels too low", -levels),
         _ => "in the wrong place".to_owned(),
     };
-    let home = quoted_field(&parent(&meant.to));
+    let home = quoted_field(&meant.to.above(1));
     let may_differ = schema::may_differ(object, ctx.definitions());
     let finding =
         ctx.report(&object.root().at(first), format!("{} and {others} are {wrong}", quoted_value(name)));
-    let to = parent(&meant.to);
+    let to = meant.to.above(1);
     if may_differ {
         finding.severity(Severity::Warning).rejected_by(None);
     }
@@ -212,7 +212,7 @@ fn report(object: &Object, pointer: &Pointer, meant: Option<&Misplaced>, ctx: &m
         }
         return;
     }
-    let known = fields_at(object, &parent(pointer), definitions);
+    let known = fields_at(object, &pointer.above(1), definitions);
     match meant {
         Some(meant) if meant.is_misspelled() => {
             let near = meant.to.steps().last().map_or("", String::as_str);

@@ -68,14 +68,12 @@ use crate::workload::server::{flag, is_server, uses_device};
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-memory-alert-always-fires",
     kinds: &[Kind::PROMETHEUS_RULE, Kind::VM_RULE, Kind::CONFIG_MAP],
-    reads: &SERVERS,
+    reads: REPLICATED_KINDS,
     docs: docs(include_str!("gpu_memory_alert_always_fires.rs")),
     check: Check::Object(check),
     ..Rule::info(Group::Monitoring)
 };
 
-/// The kinds of workloads that may run vLLM.
-const SERVERS: [Kind; 4] = [Kind::DEPLOYMENT, Kind::STATEFUL_SET, Kind::LEADER_WORKER_SET, Kind::ROLLOUT];
 /// The share that vLLM allocates by default.
 const SHARE: f64 = 0.9;
 
@@ -141,12 +139,12 @@ struct MemoryShares;
 
 impl Query for MemoryShares {
     const SLOT: QuerySlot = QuerySlot::MemoryShares;
-    const KINDS: &'static [Kind] = &SERVERS;
+    const KINDS: &'static [Kind] = REPLICATED_KINDS;
     type Key = ();
     type Value = Arc<[(ObjectKey, f64)]>;
 
     fn compute(cluster: &Cluster, (): &()) -> Arc<[(ObjectKey, f64)]> {
-        let workloads = SERVERS.iter().flat_map(|kind| cluster.of(*kind));
+        let workloads = REPLICATED_KINDS.iter().flat_map(|kind| cluster.of(*kind));
         workloads.filter_map(|workload| Some((ObjectKey(workload.clone()), share(workload)?))).collect()
     }
 }

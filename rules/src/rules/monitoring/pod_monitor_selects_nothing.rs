@@ -38,16 +38,14 @@
 //! - <https://prometheus-operator.dev/docs/api-reference/api/#monitoring.coreos.com/v1.PodMetricsEndpoint>
 //! - <https://prometheus.io/docs/prometheus/latest/configuration/configuration/#pod>
 
+use crate::cluster::values::{CHART_KINDS, may_bring_objects};
 use crate::cluster::views::Workload;
 use crate::keda::ellipsize;
 use crate::rules::monitoring::service_monitor_selects_nothing::{Scope, is_for_metrics};
 use crate::rules::prelude::*;
 use crate::workload::selector::matches;
 
-static READS: [Kind; WORKLOAD_KINDS.len() + 2] = with_workloads(&CHARTS);
-
-/// Charts and applications, which may bring any pod if they are not rendered.
-const CHARTS: [Kind; 2] = [Kind::HELM_RELEASE, Kind::ARGO_APPLICATION];
+static READS: [Kind; WORKLOAD_KINDS.len() + 2] = with_workloads(&CHART_KINDS);
 
 pub(crate) static RULE: Rule = Rule {
     id: "pod-monitor-selects-nothing",
@@ -332,7 +330,7 @@ fn no_pods(object: &Object, selector: &Node<'_>, ctx: &mut Context<'_>) -> Optio
     if !cluster.is_complete()
         || !is_plain
         || namespaces.contains(&"kube-system")
-        || CHARTS.iter().any(|kind| cluster.has_any(*kind))
+        || may_bring_objects(cluster)
         || makers.0.iter().any(makes_here)
         || all_workloads(ctx)
             .any(|workload| workload.namespace().is_none() || workload.is_namespace_unknown())

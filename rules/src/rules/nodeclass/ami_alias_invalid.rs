@@ -26,6 +26,7 @@
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/#specamiselectorterms>
 
 use crate::facts::suggest::nearest;
+use crate::facts::text::is_digits;
 use crate::karpenter::node_class::AMI_FAMILIES;
 use crate::rules::prelude::*;
 
@@ -49,15 +50,14 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
 /// Whether a version has the form of the releases of a Linux family: a date as in `v20250807`, for Bottlerocket three numbers.
 fn is_release(family: &str, version: &str) -> bool {
     let number = version.strip_prefix('v').unwrap_or(version);
-    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     match family {
         _ if version == "latest" => true,
         "bottlerocket" => {
             // A release candidate or a build may follow.
             let number = number.split(['-', '+']).next().unwrap_or_default();
-            number.split('.').count() == 3 && number.split('.').all(digits)
+            number.split('.').count() == 3 && number.split('.').all(is_digits)
         }
-        _ => version.starts_with('v') && number.len() == 8 && digits(number),
+        _ => version.starts_with('v') && number.len() == 8 && is_digits(number),
     }
 }
 

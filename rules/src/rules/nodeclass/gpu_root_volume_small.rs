@@ -52,7 +52,7 @@
 //! - <https://github.com/aws/karpenter-provider-aws/issues/7928>
 //! - <https://github.com/aws/karpenter-provider-aws/issues/5283>
 
-use crate::karpenter::node_class::{PodVolume, pod_device, volume_gib};
+use crate::karpenter::node_class::{PodVolume, volume_gib};
 use crate::karpenter::nodepool::hardware;
 use crate::rules::prelude::*;
 
@@ -110,7 +110,7 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
             .help(format!("GPU images are large: write `{enough}Gi` or more"))
             .fix(fix.set(&size, json!(format!("{enough}Gi"))).replaces_nodes());
     } else if let Some(family) = class.family() {
-        let device = pod_device(family);
+        let device = family.pod_device();
         finding
             .help(format!("that is the default, and GPU images are large: map `{device}` with {enough}Gi"))
             .fix(fix.set(&size, json!([{"deviceName": device, "ebs": volume}])).replaces_nodes());

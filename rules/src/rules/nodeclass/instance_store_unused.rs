@@ -52,6 +52,7 @@
 
 use crate::cluster::Cluster;
 use crate::cluster::views::PoolsOfClass;
+use crate::facts::text::mentions;
 use crate::karpenter::node_class::{PodVolume, volume_gib};
 use crate::karpenter::scheduling::AmiFamily;
 use crate::rules::prelude::*;
@@ -200,10 +201,6 @@ fn takes_raid0(class: &Ec2NodeClass<'_>) -> bool {
 
 /// Whether user data, or a DaemonSet of the input, appears to set up the disks.
 fn uses_disks(class: &Ec2NodeClass<'_>, cluster: &Cluster) -> bool {
-    let speaks = |text: &str, words: &[&str]| {
-        let text = text.to_ascii_lowercase();
-        words.iter().any(|word| text.contains(word))
-    };
     const DATA: [&str; 8] = [
         "nvme",
         "mdadm",
@@ -216,6 +213,6 @@ fn uses_disks(class: &Ec2NodeClass<'_>, cluster: &Cluster) -> bool {
     ];
     const NAMES: [&str; 6] = ["local-volume", "local-static", "local-path", "nvme", "openebs", "topolvm"];
     let data = class.user_data();
-    data.is_some_and(|text| speaks(text, &DATA))
-        || cluster.of(Kind::DAEMON_SET).any(|o| speaks(o.name(), &NAMES))
+    data.is_some_and(|text| mentions(text, &DATA))
+        || cluster.of(Kind::DAEMON_SET).any(|o| mentions(o.name(), &NAMES))
 }

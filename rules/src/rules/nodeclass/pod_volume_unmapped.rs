@@ -36,7 +36,8 @@
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/#specblockdevicemappings>
 //! - <https://github.com/bottlerocket-os/bottlerocket#default-volumes>
 
-use crate::karpenter::node_class::{pod_device, volume_gib};
+use crate::facts::text::mentions;
+use crate::karpenter::node_class::volume_gib;
 use crate::karpenter::scheduling::AmiFamily;
 use crate::rules::prelude::*;
 
@@ -51,7 +52,7 @@ pub(crate) static RULE: Rule = Rule {
 fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     miscounted(class, ctx);
     let family = class.family()?;
-    let device = pod_device(family);
+    let device = family.pod_device();
     let (mistaken, above) = mistaken(class, family)?;
     let may_be_it = |m: Node<'_>| m.get("deviceName").text().is_none_or(|name| name == device);
     if class.block_devices().any(may_be_it) {
@@ -95,11 +96,7 @@ fn mistaken(class: &Ec2NodeClass<'_>, family: AmiFamily) -> Option<(&'static [&'
 /// Whether the user data may mount a volume.
 fn may_set_up_disks(class: &Ec2NodeClass<'_>) -> bool {
     const WORDS: [&str; 8] = ["/dev/", "disk", "fstab", "lsblk", "mkfs", "mount", "nvme", "pvcreate"];
-    class.get("userData").is_set()
-        && class.user_data().is_none_or(|text| {
-            let text = text.to_ascii_lowercase();
-            WORDS.iter().any(|word| text.contains(word))
-        })
+    class.get("userData").is_set() && class.user_data().is_none_or(|text| mentions(text, &WORDS))
 }
 
 /// The system volume is the one that Karpenter counts as the disk of pods.

@@ -72,15 +72,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for template in templates(object) {
         let selected = template.spec.get("nodeSelector").get(CAPACITY_TYPE);
         value(&selected, Severity::Error, KARPENTER, None, ctx);
-        let affinity = template.spec.path(&["affinity", "nodeAffinity"]);
-        let required =
-            affinity.path(&["requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms"]);
-        for term in required.items() {
+        for term in template.required_terms().items() {
             for e in term.get("matchExpressions").items() {
                 expression(&e, Severity::Error, KARPENTER, ctx);
             }
         }
-        for preferred in affinity.get("preferredDuringSchedulingIgnoredDuringExecution").items() {
+        let preferred = "preferredDuringSchedulingIgnoredDuringExecution";
+        for preferred in template.spec.path(&["affinity", "nodeAffinity", preferred]).items() {
             for e in preferred.path(&["preference", "matchExpressions"]).items() {
                 expression(&e, Severity::Warning, None, ctx);
             }

@@ -92,12 +92,7 @@ fn check_pod(template: &Template<'_>, ctx: &mut Context<'_>) {
         return;
     }
     let selected: Vec<(&str, Node<'_>)> = selector.entries();
-    let terms = template.spec.path(&[
-        "affinity",
-        "nodeAffinity",
-        "requiredDuringSchedulingIgnoredDuringExecution",
-        "nodeSelectorTerms",
-    ]);
+    let terms = template.required_terms();
     // The key itself determines the provider of the nodes.
     for provider in [Provider::Aws, Provider::AutoMode] {
         let key = provider.provider_key(MEMORY);

@@ -107,15 +107,18 @@ fn rename_key(node: &Node<'_>, key: &str) -> Fix {
     Fix::new(title, Safety::Unsafe).replaces_nodes().set(node, json!(key))
 }
 
+/// Whether a part of a key is longer than labels may be.
+fn is_too_long(key: &str) -> bool {
+    match key.split_once('/') {
+        Some((domain, name)) => domain.len() > 253 || name.len() > 63,
+        None => key.len() > 63,
+    }
+}
+
 /// The label keys that each required term of a pod's node affinity requires to be present. A requirement that
 /// a label is absent is met by any node without the label.
 fn required_keys<'a>(template: &Template<'a>) -> Vec<Vec<(&'a str, Node<'a>)>> {
-    let terms = template.spec.path(&[
-        "affinity",
-        "nodeAffinity",
-        "requiredDuringSchedulingIgnoredDuringExecution",
-        "nodeSelectorTerms",
-    ]);
+    let terms = template.required_terms();
     let key = |expression: Node<'a>| {
         let operator: Operator = expression.get("operator").text()?.parse().ok()?;
         let node = expression.get("key");

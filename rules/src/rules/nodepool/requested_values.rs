@@ -73,12 +73,7 @@ fn of_pods(template: &Template<'_>, requester: Requester, visit: Visit, ctx: &mu
         let requested = Requested { requester, key: &key, excluded: false, refused, values };
         visit(&requested, ctx);
     }
-    let terms = template.spec.path(&[
-        "affinity",
-        "nodeAffinity",
-        "requiredDuringSchedulingIgnoredDuringExecution",
-        "nodeSelectorTerms",
-    ]);
+    let terms = template.required_terms();
     for term in terms.items() {
         let expressions = term.get("matchExpressions");
         for item in expressions.items().filter(Node::is_mapping).map(RequirementItem) {

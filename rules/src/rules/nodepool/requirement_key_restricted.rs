@@ -29,6 +29,7 @@
 //! - <https://karpenter.sh/docs/concepts/scheduling/#well-known-labels>
 //! - <https://github.com/aws/karpenter-provider-aws/issues/9553>
 
+use super::is_too_long;
 use crate::karpenter::labels::key::{
     KeyLocation, KeyRejection, KeyRejectionReason, RejectedBy, rejection, suggest_key,
 };
@@ -98,14 +99,6 @@ fn inspect(node: &Node<'_>, key: &str, location: KeyLocation, provider: Provider
         finding.at_key();
     } else if let Some(word) = suggest_key(key) {
         finding.fix(super::rename_key(node, &word));
-    }
-}
-
-/// Whether a part of the key exceeds the maximum length of labels.
-fn is_too_long(key: &str) -> bool {
-    match key.split_once('/') {
-        Some((domain, name)) => domain.len() > 253 || name.len() > 63,
-        None => key.len() > 63,
     }
 }
 

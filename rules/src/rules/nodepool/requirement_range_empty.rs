@@ -50,12 +50,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     // Karpenter starts no node for a DaemonSet.
     for template in templates(object).into_iter().filter(|_| !object.is(Kind::DAEMON_SET)) {
-        let terms = template.spec.path(&[
-            "affinity",
-            "nodeAffinity",
-            "requiredDuringSchedulingIgnoredDuringExecution",
-            "nodeSelectorTerms",
-        ]);
+        let terms = template.required_terms();
         let selector = template.spec.get("nodeSelector");
         for term in terms.items() {
             report(&term.get("matchExpressions"), &selector, "if a NodePool has that label", ctx);

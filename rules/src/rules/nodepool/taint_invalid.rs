@@ -32,6 +32,7 @@
 //! - <https://karpenter.sh/docs/concepts/nodepools/#spectemplatespectaints>
 //! - <https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/>
 
+use super::is_too_long;
 use crate::facts::names::is_qualified_name;
 use crate::rules::prelude::*;
 
@@ -77,13 +78,5 @@ fn value(taint: &Node<'_>, pool: bool, ctx: &mut Context<'_>) {
         ctx.report(&node, format!("no Node can have the taint value `{}`", ellipsize(text)))
             .rejected_by(None)
             .help("the API server rejects such a Node, so it never joins: write it without the `/`");
-    }
-}
-
-/// Whether a text that matches the pattern of the CRD is too long for the controller.
-fn is_too_long(text: &str) -> bool {
-    match text.split_once('/') {
-        Some((domain, name)) => domain.len() > 253 || name.len() > 63,
-        None => text.len() > 63,
     }
 }

@@ -52,13 +52,13 @@
 //! - <https://docs.aws.amazon.com/eks/latest/userguide/ebs-csi.html>
 
 use super::node_helpers::{helpers, may_install};
-use super::pod_fits_no_pool::{pinned_pools, required_terms};
+use super::pod_fits_no_pool::pinned_pools;
 use crate::cluster::Cluster;
+use crate::cluster::storage::is_default;
 use crate::karpenter::provider::{Provider, is_auto_mode_label};
 use crate::rules::prelude::*;
 use crate::workload::node_labels::{LabelUse, is_of_other_nodes, referenced_labels};
 
-const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
 const COMPUTE_TYPE: &str = "eks.amazonaws.com/compute-type";
 
 const OF_AUTO_MODE: &str = "ebs.csi.eks.amazonaws.com";
@@ -183,10 +183,6 @@ fn asks_for(spec: &Node<'_>, object: &Object, ctx: &Context<'_>) -> bool {
     }
 }
 
-fn is_default(class: &Object) -> bool {
-    class.path(&["metadata", "annotations", DEFAULT_CLASS]).text() == Some("true")
-}
-
 /// Whether the pods of a workload certainly run on nodes of one side only.
 fn runs_only_on(workload: &Object, side: Side, ctx: &Context<'_>) -> bool {
     let templates = templates(workload);
@@ -203,7 +199,7 @@ fn is_pinned(template: &Template<'_>, side: Side, ctx: &Context<'_>) -> bool {
     if selector.entries().iter().any(|(key, value)| is_label_of(key, &[value.text()], side)) {
         return true;
     }
-    let terms: Vec<Node<'_>> = required_terms(template).collect();
+    let terms: Vec<Node<'_>> = template.required_terms().items().collect();
     let of_term = |term: &Node<'_>| {
         term.get("matchExpressions").items().any(|one| {
             let values: Vec<Node<'_>> = one.get("values").items().collect();

@@ -64,6 +64,7 @@
 //! - <https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/amazon-eks.html>
 //! - <https://awsdocs-neuron.readthedocs-hosted.com/en/latest/containers/kubernetes-getting-started.html>
 
+use crate::facts::text::mentions;
 use crate::karpenter::scheduling::AmiFamily;
 use crate::rules::prelude::*;
 use crate::rules::scheduling::node_helpers::{DEVICES, device_name, has_devices, may_install};
@@ -152,10 +153,7 @@ fn may_have_plugin(device: &str, ctx: &Context<'_>) -> bool {
         "aws.amazon.com/neuron" => &["neuron", "inferentia", "trainium"],
         _ => &["habana", "gaudi"],
     };
-    let mentions_plugin = |text: &str| {
-        let text = text.to_ascii_lowercase();
-        words.iter().any(|word| text.contains(word))
-    };
+    let mentions_plugin = |text: &str| mentions(text, words);
     let by_image = |object: &Object| {
         let templates = templates(object);
         let mut images = templates.iter().flat_map(Template::containers).map(|one| one.get("image"));

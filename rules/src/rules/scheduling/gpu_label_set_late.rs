@@ -102,8 +102,7 @@ fn late_label<'t>(template: &Template<'t>) -> Option<(&'t str, Node<'t>)> {
     if elsewhere || !requests_accelerator(template) {
         return None;
     }
-    let affinity = template.spec.path(&["affinity", "nodeAffinity"]);
-    let terms = affinity.path(&["requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms"]);
+    let terms = template.required_terms();
     // With several terms, nodes need to match only one of them.
     let single_term = terms.items().nth(1).is_none();
     let is_late = |label: &LabelReference<'_>| {

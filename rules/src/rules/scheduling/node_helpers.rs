@@ -4,6 +4,7 @@
 //! An accelerator becomes a resource of its node through a chain: a labeller writes a label, a device
 //! plugin that selects the label registers the devices, and only then the pods that ask for them fit.
 
+use crate::facts::text::mentions;
 use crate::karpenter::pod::toleration;
 use crate::karpenter::requirement::{Requirement, Requirements, is_well_known};
 use crate::karpenter::scheduling::{Taint, Toleration, tolerates};
@@ -202,11 +203,9 @@ fn selects<'a>(template: &Template<'a>, pool: &NodePool<'a>) -> Result<bool, Obs
     for (key, value) in template.spec.get("nodeSelector").entries() {
         note(nodes.verdict(key, Operator::In, std::slice::from_ref(&value), &value))?;
     }
-    let path =
-        ["affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms"];
     let mut first_obstacle = None;
     let mut matched = None;
-    for term in template.spec.path(&path).items() {
+    for term in template.required_terms().items() {
         match nodes.term(&term) {
             Verdict::No(obstacle) => first_obstacle = first_obstacle.or(Some(obstacle)),
             Verdict::Yes => matched = Some(true),
@@ -298,7 +297,7 @@ impl<'a> Nodes<'a, '_> {
 }
 
 /// Whether a labeller writes a label once a node runs.
-pub(super) fn is_written_late(key: &str) -> bool {
+fn is_written_late(key: &str) -> bool {
     const PREFIXES: [&str; 6] = [
         "nvidia.com/",
         "feature.node.kubernetes.io/",
@@ -331,10 +330,7 @@ fn is_set_by_others(key: &str) -> bool {
 /// folder or of an unnamed chart is not known.
 pub(super) fn may_install(words: &[&str], ctx: &Context<'_>) -> bool {
     let cluster = ctx.cluster();
-    let mentions = |text: &str| {
-        let text = text.to_ascii_lowercase();
-        words.iter().any(|word| text.contains(word))
-    };
+    let mentions = |text: &str| mentions(text, words);
     let by_chart = |object: &Object| {
         let spec = object.get("spec");
         let chart = if object.is(Kind::HELM_RELEASE) {

@@ -261,7 +261,7 @@ pub(super) fn pinned_pools(template: &Template<'_>) -> Option<Vec<String>> {
         return Some(vec![name.to_owned()]);
     }
     let mut names = Vec::new();
-    for term in required_terms(template) {
+    for term in template.required_terms().items() {
         let mut expressions = term.get("matchExpressions").items();
         let by_name = expressions.find(|expression| expression.get("key").text() == Some(NODEPOOL_LABEL))?;
         if by_name.get("operator").text() != Some("In") {
@@ -274,11 +274,6 @@ pub(super) fn pinned_pools(template: &Template<'_>) -> Option<Vec<String>> {
     names.sort();
     names.dedup();
     (!names.is_empty()).then_some(names)
-}
-
-pub(super) fn required_terms<'a>(template: &Template<'a>) -> impl Iterator<Item = Node<'a>> + use<'a> {
-    let affinity = template.spec.path(&["affinity", "nodeAffinity"]);
-    affinity.get("requiredDuringSchedulingIgnoredDuringExecution").get("nodeSelectorTerms").items()
 }
 
 /// The label keys by which any alternative of the pod selects nodes.

@@ -58,17 +58,20 @@
 //! - <https://karpenter.sh/docs/concepts/nodepools/#spectemplatespectaints>
 //! - <https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/>
 
-use crate::cluster::queues::{self};
+use crate::cluster::values::{CHART_KINDS, may_bring_objects};
 use crate::cluster::views::Tolerance;
+use crate::fit::covers;
 use crate::karpenter::nodepool::NODEPOOL_LABEL;
-use crate::karpenter::pod::toleration;
-use crate::karpenter::scheduling::{Taint, tolerates};
+use crate::karpenter::scheduling::Taint;
 use crate::rules::prelude::*;
 
-/// Objects that install charts, whose workloads are not in the input.
-const CHARTS: [Kind; 2] = [Kind::HELM_RELEASE, Kind::ARGO_APPLICATION];
-const READS: [Kind; WORKLOAD_KINDS.len() + 5] =
-    with_workloads(&[Kind::NODE_POOL, Kind::RUNTIME_CLASS, Kind::RESOURCE_FLAVOR, CHARTS[0], CHARTS[1]]);
+const READS: [Kind; WORKLOAD_KINDS.len() + 5] = with_workloads(&[
+    Kind::NODE_POOL,
+    Kind::RUNTIME_CLASS,
+    Kind::RESOURCE_FLAVOR,
+    CHART_KINDS[0],
+    CHART_KINDS[1],
+]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "pool-unreachable",
@@ -107,15 +110,12 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let views = ctx.cluster().views();
-    let eks = ctx.platform().eks;
     let known = views.tolerances()?;
     if known.is_empty() || known.len() > MOST_COMPARED {
         return None;
     }
     let covers = |tolerance: &Tolerance, taint: &Taint| {
-        tolerance.covers(taint, eks)
-            || tolerance.runtime_class().is_some_and(|name| may_tolerate(name, taint, ctx))
-            || tolerance.is_queued() && queues::may_tolerate(ctx.cluster(), |flavor| tolerates(flavor, taint))
+        covers(ctx.cluster(), tolerance, taint, ctx.platform().eks) != Some(false)
     };
     if known.iter().any(|tolerance| taints.iter().all(|(_, taint)| covers(tolerance, taint))) {
         return None;
@@ -178,21 +178,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
 
 /// Whether the input has all workloads of the cluster.
 fn is_whole(ctx: &Context<'_>) -> bool {
-    ctx.cluster().is_complete() && !CHARTS.iter().any(|kind| ctx.cluster().has_any(*kind))
-}
-
-/// Whether a RuntimeClass adds, or may add, a toleration of a taint to its pods. The classes of NVIDIA's GPU Operator add
-/// none.
-fn may_tolerate(name: &str, taint: &Taint, ctx: &Context<'_>) -> bool {
-    let kind = Kind::RUNTIME_CLASS;
-    let classes = ctx.cluster().all(kind.group, kind.kind, "default", name);
-    if classes.is_empty() {
-        return !ctx.cluster().is_complete_for(kind) && !name.starts_with("nvidia");
-    }
-    classes.iter().any(|class| {
-        let list = class.path(&["scheduling", "tolerations"]);
-        list.has_unknown() || list.items().any(|node| tolerates(&toleration(&node), taint))
-    })
+    ctx.cluster().is_complete() && !may_bring_objects(ctx.cluster())
 }
 
 /// A workload that selects the pool by name or by a custom label, and fits no other pool.

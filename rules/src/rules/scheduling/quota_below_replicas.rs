@@ -42,6 +42,7 @@
 //! - <https://kubernetes.io/docs/concepts/policy/resource-quotas/>
 
 use crate::cluster::placement::has_controller;
+use crate::rules::availability::serving::tell_autoscaler;
 use crate::rules::prelude::*;
 use crate::workload::devices::pod_devices;
 use crate::workload::gang::{Members, component_replicas, is_inference_service, members, request_of};
@@ -182,13 +183,7 @@ fn report(
     let finding = ctx.report(field.or(node).as_ref().unwrap_or(&name_node), message);
     finding.help("raise the quota, or lower the replicas or the requests");
     finding.related(quota, hard, "the quota of the namespace");
-    if let Some(autoscaler) = autoscaler {
-        finding.related(
-            autoscaler,
-            &autoscaler.path(&["metadata", "name"]),
-            "it sets the number of replicas",
-        );
-    }
+    tell_autoscaler(finding, autoscaler);
     None
 }
 

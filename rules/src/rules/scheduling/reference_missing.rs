@@ -42,6 +42,7 @@
 //! - <https://kubernetes.io/docs/concepts/configuration/secret/#using-a-secret>
 
 use crate::cluster::placement::has_controller;
+use crate::cluster::storage::DEFAULT_CLASS;
 use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
 use crate::workload::dra::class_blocks;
@@ -230,8 +231,7 @@ fn storage_class(object: &Object, spec: &Node<'_>, ctx: &mut Context<'_>) -> Opt
 /// The default StorageClass, where the input has classes. Clusters made before Kubernetes 1.30 have `gp2` as the default, so
 /// that this is no error.
 fn default_class(object: &Object, spec: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    const ANNOTATIONS: [&str; 2] =
-        ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
+    const ANNOTATIONS: [&str; 2] = [DEFAULT_CLASS, "storageclass.beta.kubernetes.io/is-default-class"];
     let cluster = ctx.cluster();
     let may_be_default = |class: &Object| {
         let annotations = class.path(&["metadata", "annotations"]);

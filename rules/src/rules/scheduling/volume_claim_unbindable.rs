@@ -38,11 +38,11 @@
 //! - <https://kubernetes.io/docs/concepts/storage/persistent-volumes/#class-1>
 
 use crate::cluster::Cluster;
+use crate::cluster::storage::is_default;
 use crate::rules::prelude::*;
 
 /// The annotation that takes precedence over the field, on claims and volumes.
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
-const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
 
 pub(crate) static RULE: Rule = Rule {
     id: "volume-claim-unbindable",
@@ -62,10 +62,6 @@ fn claims_of(volume: &Object, cluster: &Cluster) -> Vec<Object> {
 
 fn default_classes(_: &Object, _: &Object, cluster: &Cluster) -> Vec<Object> {
     cluster.of(Kind::STORAGE_CLASS).filter(|class| is_default(class)).cloned().collect()
-}
-
-fn is_default(class: &Object) -> bool {
-    class.path(&["metadata", "annotations", DEFAULT_CLASS]).text() == Some("true")
 }
 
 /// What `checkVolumeSatisfyClaim` of the controller compares (Kubernetes 1.37, pkg/controller/volume/persistentvolume).

@@ -58,6 +58,7 @@
 
 use crate::cluster::Cluster;
 use crate::cluster::objects::Lookup;
+use crate::facts::text::is_digits;
 use crate::rules::prelude::*;
 use crate::rules::training::is_owned;
 use crate::workload::command::{OptionValue, command_at, option, words};
@@ -245,7 +246,7 @@ fn meeting_point<'a>(container: &Node<'a>) -> Option<(String, Node<'a>)> {
 fn is_pod_of(object: &Object, host: &str) -> bool {
     let pod = host.split('.').next().unwrap_or_default();
     let ordinal = pod.strip_prefix(object.name()).and_then(|rest| rest.strip_prefix('-'));
-    ordinal.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+    ordinal.is_some_and(is_digits)
 }
 
 fn name_of_pod(

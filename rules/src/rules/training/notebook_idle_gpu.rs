@@ -37,6 +37,7 @@
 //! - <https://jupyter-server.readthedocs.io/en/latest/other/full-config.html>
 //! - <https://www.kubeflow.org/docs/components/notebooks/>
 
+use crate::facts::text::mentions;
 use crate::rules::prelude::*;
 use crate::rules::training::is_owned;
 use crate::workload::class::classify;
@@ -95,12 +96,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 
 /// Whether settings of the containers end idle sessions.
 fn culls(template: &Template<'_>) -> bool {
-    let says = |node: Node<'_>| {
-        node.raw_text().is_some_and(|text| {
-            let text = text.to_ascii_lowercase();
-            CULLS.iter().any(|word| text.contains(word))
-        })
-    };
+    let says = |node: Node<'_>| node.raw_text().is_some_and(|text| mentions(text, &CULLS));
     template.containers().any(|container| {
         let mut words = ["command", "args"].into_iter().flat_map(|list| container.get(list).items());
         let mut variables = container.get("env").items();

@@ -38,6 +38,7 @@
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
 
 use crate::cluster::placement::{has_controller, requested_capacity_types};
+use crate::facts::text::mentions;
 use crate::karpenter::nodepool::CAPACITY_TYPE;
 use crate::karpenter::pod::to_scheduling_pod;
 use crate::rules::class_evidence::add_class_evidence;
@@ -151,10 +152,7 @@ fn on_demand(selector: &Node<'_>) -> Fix {
 /// Whether the command and environment of a container indicate that the run resumes. Text that contains shell
 /// variables or placeholders is searched as well.
 fn resumes(template: &Template<'_>) -> bool {
-    let says = |text: &str| {
-        let text = text.to_ascii_lowercase();
-        RESUMES.iter().any(|word| text.contains(word))
-    };
+    let says = |text: &str| mentions(text, &RESUMES);
     template.all_containers().any(|container| {
         let words = ["command", "args"].map(|list| container.get(list));
         let mut words = words.iter().flat_map(Node::items);

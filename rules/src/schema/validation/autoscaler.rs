@@ -5,7 +5,6 @@ use crate::facts::quantity::Quantity;
 use crate::tree::node::Node;
 
 use super::syntax::{DNS_LABEL, PATH_SEGMENT};
-use super::volume::quantity;
 use super::{Checker, mapping_items, may_hold_more_fields, quote, resources};
 
 /// The types of metrics with the fields that describe them, in the order in which the API server checks them.
@@ -132,7 +131,7 @@ fn source<'a>(kind: &str, block: &Node<'a>, report: &mut Checker<'a>) {
     }
     for field in ["value", "averageValue"] {
         let node = target.get(field);
-        if node.is_set() && quantity(&node).is_some_and(|q| q <= Quantity::ZERO) {
+        if node.is_set() && Quantity::at_or_zero(&node).is_some_and(|q| q <= Quantity::ZERO) {
             report.error(&node, format!("`{field}` is not above 0")).help("write a target above 0");
         }
     }

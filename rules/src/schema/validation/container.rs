@@ -11,7 +11,7 @@ use crate::tree::node::Node;
 
 use super::pod::{PodContext, PodSpecOwner};
 use super::syntax::{CONFIG_KEY, DNS_LABEL, DNS_SUBDOMAIN, ENV_NAME, PORT_NAME, is_config_key, is_port_name};
-use super::volume::{is_subscript, no_backsteps, quantity, relative};
+use super::volume::{is_subscript, no_backsteps, relative};
 use super::{Checker, mapping_items, may_hold_more_fields, probe, quote, resources, security};
 
 pub(super) fn containers<'a>(pod: &PodContext<'a>, report: &mut Checker<'a>) {
@@ -255,7 +255,7 @@ fn resource_ref<'a>(reference: &Node<'a>, report: &mut Checker<'a>) {
         return;
     }
     let divisor = reference.get("divisor");
-    let Some(amount) = quantity(&divisor).filter(|q| !q.is_zero()) else {
+    let Some(amount) = Quantity::at_or_zero(&divisor).filter(|q| !q.is_zero()) else {
         return;
     };
     let units: &[&str] = if cpu {

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::{Checker, field_name, quote, selector};
+use crate::facts::text::is_digits;
 use crate::lint::fix::{Fix, Safety};
 use crate::object::Object;
 use crate::tree::node::Node;
@@ -47,9 +48,8 @@ fn amount<'a>(node: &Node<'a>, report: &mut Checker<'a>) {
     let Some(text) = node.text() else {
         return;
     };
-    let digits = |t: &str| !t.is_empty() && t.bytes().all(|b| b.is_ascii_digit());
     if let Some(percent) = text.strip_suffix('%')
-        && digits(percent)
+        && is_digits(percent)
     {
         if percent.parse::<u32>().is_ok_and(|p| p <= 100) {
             return;
@@ -57,7 +57,7 @@ fn amount<'a>(node: &Node<'a>, report: &mut Checker<'a>) {
         report.error(node, format!("`{name}` {} is above 100 %", quote(text))).help("write 100% at most");
         return;
     }
-    if digits(text)
+    if is_digits(text)
         && let Ok(count) = text.parse::<i32>()
     {
         report

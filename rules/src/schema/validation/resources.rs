@@ -8,7 +8,6 @@ use crate::tree::placeholder::is_placeholder;
 use crate::workload::gpu::is_extended;
 
 use super::syntax::QUALIFIED_NAME;
-use super::volume::quantity;
 use super::{Checker, mapping_items, quote};
 
 const NATIVE: &[&str] = &["cpu", "memory", "ephemeral-storage"];
@@ -26,7 +25,7 @@ pub(super) fn container<'a>(container: &Node<'a>, report: &mut Checker<'a>) {
                 continue;
             }
             resource_name(name, &amount, report);
-            let value = quantity(&amount);
+            let value = Quantity::at_or_zero(&amount);
             if value.is_some_and(|q| q < Quantity::ZERO) {
                 report.error(&amount, format!("{} is below 0", quote(name))).help("write 0 or more");
             }
@@ -86,7 +85,7 @@ fn compare<'a>(name: &str, request: &Node<'a>, limits: &Node<'a>, report: &mut C
         }
         return;
     }
-    let (Some(asked), Some(most)) = (quantity(request), quantity(&limit)) else {
+    let (Some(asked), Some(most)) = (Quantity::at_or_zero(request), Quantity::at_or_zero(&limit)) else {
         return;
     };
     if asked > most {
@@ -144,7 +143,7 @@ pub(super) fn pod<'a>(spec: &Node<'a>, report: &mut Checker<'a>) {
                     .error(&amount, format!("a pod as a whole cannot ask for {}", quote(name)))
                     .help("ask for it in the container that uses it");
             }
-            if quantity(&amount).is_some_and(|q| q < Quantity::ZERO) {
+            if Quantity::at_or_zero(&amount).is_some_and(|q| q < Quantity::ZERO) {
                 report.error(&amount, format!("{} is below 0", quote(name)));
             }
         }
@@ -164,7 +163,7 @@ fn shared<'a>(spec: &Node<'a>, limits: &Node<'a>, requests: &Node<'a>, report: &
         let own = container.get("resources");
         for (name, amount) in own.get("limits").entries() {
             let most = limits.get(name);
-            if let (Some(a), Some(b)) = (quantity(&amount), quantity(&most))
+            if let (Some(a), Some(b)) = (Quantity::at_or_zero(&amount), Quantity::at_or_zero(&most))
                 && a > b
             {
                 report
@@ -176,7 +175,7 @@ fn shared<'a>(spec: &Node<'a>, limits: &Node<'a>, requests: &Node<'a>, report: &
             let asked = own.path(&["requests", name]);
             // A request defaults to the limit.
             let asked = if asked.is_set() { asked } else { own.path(&["limits", name]) };
-            if let Some(amount) = quantity(&asked) {
+            if let Some(amount) = Quantity::at_or_zero(&asked) {
                 let sum = sums.entry(name).or_default();
                 *sum = sum.saturating_add(amount.nano());
             }
@@ -184,7 +183,7 @@ fn shared<'a>(spec: &Node<'a>, limits: &Node<'a>, requests: &Node<'a>, report: &
     }
     for (name, sum) in sums {
         let node = requests.get(name);
-        if let Some(all) = quantity(&node)
+        if let Some(all) = Quantity::at_or_zero(&node)
             && sum > all.nano()
         {
             report

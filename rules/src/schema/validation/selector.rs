@@ -121,7 +121,7 @@ pub(crate) fn template_selector<'a>(
 }
 
 /// Reports a selector that does not match the labels of the template.
-pub(crate) fn selects_template<'a>(
+fn selects_template<'a>(
     node: &Node<'a>,
     labels_node: &Node<'a>,
     template: &Node<'a>,

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use crate::facts::names::{
     is_dns_1035_label, is_dns_label, is_dns_subdomain, is_label_value, is_qualified_name,
 };
+use crate::facts::text::is_digits;
 
 pub(crate) struct Syntax {
     /// The noun phrase that completes "`x` is not a …".
@@ -111,7 +112,7 @@ pub(crate) fn is_port_name(text: &str) -> bool {
         && text.bytes().any(|b| b.is_ascii_lowercase())
 }
 
-pub(crate) fn is_env_name(text: &str) -> bool {
+fn is_env_name(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| (0x20..0x7F).contains(&b) && b != b'=')
 }
 
@@ -145,7 +146,7 @@ pub(crate) fn read_ip(text: &str) -> Option<IpAddr> {
     let mut parts = text.split('.');
     for octet in &mut octets {
         let part = parts.next()?;
-        if part.is_empty() || !part.bytes().all(|b| b.is_ascii_digit()) {
+        if !is_digits(part) {
             return None;
         }
         *octet = part.parse().ok()?;
@@ -157,7 +158,7 @@ fn is_cidr(text: &str) -> bool {
     let Some((address, length)) = text.split_once('/') else {
         return false;
     };
-    let digits = !length.is_empty() && length.bytes().all(|b| b.is_ascii_digit());
+    let digits = is_digits(length);
     let Ok(length) = length.parse::<u8>() else {
         return false;
     };

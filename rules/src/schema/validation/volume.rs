@@ -82,7 +82,7 @@ fn is_kept(node: &Node<'_>) -> bool {
 
 fn source<'a>(volume: &Node<'a>, report: &mut Checker<'a>) {
     let limit = volume.path(&["emptyDir", "sizeLimit"]);
-    if quantity(&limit).is_some_and(|q| q < Quantity::ZERO) {
+    if Quantity::at_or_zero(&limit).is_some_and(|q| q < Quantity::ZERO) {
         report.error(&limit, "`sizeLimit` is below 0");
     }
     let host = volume.get("hostPath");
@@ -303,16 +303,8 @@ pub(super) fn claim_spec<'a>(spec: &Node<'a>, report: &mut Checker<'a>) {
                 .error(&resources, "a claim needs `requests.storage`")
                 .help("write how much, for example `100Gi`");
         }
-    } else if quantity(&storage).is_some_and(|q| q <= Quantity::ZERO) {
+    } else if Quantity::at_or_zero(&storage).is_some_and(|q| q <= Quantity::ZERO) {
         report.error(&storage, "`storage` is not above 0");
     }
     report.check_syntax_unless_empty(&spec.get("storageClassName"), &DNS_SUBDOMAIN);
-}
-
-/// A quantity. In a map of resources Go decodes null to 0.
-pub(super) fn quantity(node: &Node<'_>) -> Option<Quantity> {
-    if node.is_null() {
-        return Some(Quantity::ZERO);
-    }
-    Quantity::at(node)
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
+use crate::facts::text::is_digits;
 use crate::kind::Kind;
 use crate::lint::fix::{Fix, Safety};
 use crate::object::Object;
@@ -97,7 +98,7 @@ fn amount<'a>(node: &Node<'a>, bounded: bool, report: &mut Checker<'a>) -> Optio
         return Some(count);
     }
     let text = node.text()?;
-    let digits = text.strip_suffix('%').filter(|d| !d.is_empty() && d.bytes().all(|b| b.is_ascii_digit()));
+    let digits = text.strip_suffix('%').filter(|digits| is_digits(digits));
     let Some(digits) = digits else {
         let refusal =
             report.error(node, format!("`{name}` {} is neither a number nor a percentage", quote(text)));

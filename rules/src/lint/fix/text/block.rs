@@ -33,7 +33,7 @@ impl Editor<'_> {
 
     /// Replaces the value of an entry or item by text: its first line after the colon or dash, the other
     /// lines below.
-    pub(super) fn replace_text(&self, slot: u32, text: &str) -> Option<Vec<TextChange>> {
+    fn replace_text(&self, slot: u32, text: &str) -> Option<Vec<TextChange>> {
         let layout = &self.layout;
         let written = layout.value_extent(slot)?;
         let (first, below) = match text.find(['\r', '\n']) {
@@ -140,14 +140,14 @@ impl Editor<'_> {
     }
 
     /// The column of a block mapping's keys.
-    pub(super) fn member_column(&self, mapping: u32) -> Option<usize> {
+    fn member_column(&self, mapping: u32) -> Option<usize> {
         let first = self.layout.tree.children(mapping).next()?;
         let key = self.layout.key(first)?;
         Some(self.layout.column(key.start))
     }
 
     /// Inserts lines after the last child of a block collection.
-    pub(super) fn add_lines(&self, parent: u32, column: usize, text: &str) -> Option<Vec<TextChange>> {
+    fn add_lines(&self, parent: u32, column: usize, text: &str) -> Option<Vec<TextChange>> {
         let last = self.layout.tree.children(parent).last()?;
         let at = self.layout.end_with_comments(last, column)?;
         Some(vec![self.insert_lines(at, column, text)])
