@@ -141,6 +141,7 @@ pub(super) fn check(object: &Object, mut out: Vec<Violation>) -> Vec<Violation> 
         is_reportable(&root, violation, object.is_patch())
             && !(kustomized && may_be_set_by_kustomize(&root, &violation.pointer))
             && !(listed && is_quoted_by_kustomize(&root, violation))
+            && !(violation.kind == ViolationKind::Missing && operators::is_filled(object, &violation.pointer))
     });
     // If a field inside a missing part is reported as missing, the part itself is not reported.
     let missing: BTreeSet<Pointer> =

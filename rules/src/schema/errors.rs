@@ -120,6 +120,15 @@ fn add(error: &ValidationError<'_>, pointer: Pointer, out: &mut Vec<Violation>) 
         ValidationErrorKind::MinProperties { limit } => count(LengthUnit::Entries, *limit, true),
         ValidationErrorKind::MaxProperties { limit } => count(LengthUnit::Entries, *limit, false),
         ValidationErrorKind::UniqueItems => ViolationKind::Duplicate { keys: Vec::new() },
+        // A map without declared fields, as in a CustomResourceDefinition that stands in for the real one.
+        ValidationErrorKind::FalseSchema => ViolationKind::Invalid {
+            message: "its definition declares no fields here: the API server drops all of them".to_owned(),
+            help: Some(
+                "declare them in the CustomResourceDefinition, or set `x-kubernetes-preserve-unknown-fields`"
+                    .to_owned(),
+            ),
+            fix: None,
+        },
         // Keywords that combine schemas, such as `not`.
         _ => ViolationKind::Invalid {
             message: "the value has none of the forms that the schema allows".to_owned(),

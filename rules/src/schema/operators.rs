@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 use crate::kind::definitions::CustomResourceDefinitions;
 use crate::kind::{Kind, SchemaSource};
 use crate::object::Object;
+use crate::tree::pointer::Pointer;
 
 use super::table;
 use super::violation::{Violation, ViolationKind};
@@ -91,6 +92,21 @@ pub(crate) fn may_differ(object: &Object, definitions: &CustomResourceDefinition
 pub(super) fn is_of_structure(violation: &Violation) -> bool {
     use ViolationKind::{Enum, Missing, Type, Unknown};
     matches!(violation.kind, Unknown | Missing | Type { .. } | Enum { .. })
+}
+
+/// Required fields that the webhook of an operator fills before the API server validates the object, with `*` for an index.
+/// Source: jobset 0.7 to 0.12 `pkg/webhooks/jobset_webhook.go`.
+const FILLED_BY_WEBHOOK: [(Kind, &[&str]); 1] =
+    [(Kind::new("jobset.x-k8s.io", "JobSet"), &["spec", "failurePolicy", "rules", "*", "name"])];
+
+/// Whether the webhook of an operator fills an absent field.
+pub(super) fn is_filled(object: &Object, pointer: &Pointer) -> bool {
+    let steps = pointer.steps();
+    FILLED_BY_WEBHOOK.iter().any(|(kind, path)| {
+        object.is(*kind)
+            && path.len() == steps.len()
+            && path.iter().zip(steps).all(|(known, step)| *known == "*" || known == step)
+    })
 }
 
 #[cfg(test)]
