@@ -12,9 +12,21 @@ pub(super) fn mentions_kubernetes(text: &str) -> bool {
         || text.contains("\"apiVersion\"")
 }
 
-/// Whether a document that does not parse is a manifest: it begins like one, or has `apiVersion` or `kind` at the start of a line.
+/// Whether a document that does not parse is a manifest: it begins like one, or has `apiVersion` or `kind` at the start of a
+/// line. A report or the values of a tool may contain manifests, and has other fields at the top.
 pub(super) fn is_manifest_text(text: &str) -> bool {
-    begins_like_yaml(text) || text.lines().any(is_head_field)
+    text.lines().any(is_head_field) || begins_like_yaml(text) && !has_other_fields(text)
+}
+
+/// Whether a text has fields at the start of its lines, and none of a manifest.
+fn has_other_fields(text: &str) -> bool {
+    let is_name =
+        |name: &str| !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    let mut names = content(text)
+        .filter_map(|line| line.split_once(':').map(|(name, _)| name))
+        .filter(|name| is_name(name))
+        .peekable();
+    names.peek().is_some() && !names.any(|name| matches!(name, "apiVersion" | "kind" | "metadata" | "spec"))
 }
 
 /// Whether a text that does not parse is a script that contains manifests. `---` within it begins no manifest, so that all
@@ -101,6 +113,9 @@ mod tests {
         }
         assert!(is_manifest_text(&format!("Then create the pod:\n{pod}")));
         assert!(!is_manifest_text("set -eu\n  apiVersion: v1\n"));
+        assert!(!is_manifest_text("version: 1\nobjects:\n  - kind: Pod\n    weight: .inf\n"));
+        assert!(is_manifest_text("apiversion: v1\nmetadata: {name: a\n"));
+        assert!(is_manifest_text("  apiVersion: v1\n  kind: Pod\n  metadata: {name: a\n"));
     }
 
     #[test]
