@@ -119,10 +119,17 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// The metrics of the HPA that Kubeflow's operator makes for the workers of an elastic run.
+/// The metrics of the HPA that Kubeflow's operator makes for the workers of an elastic run, unless it has one size. A run
+/// that keeps its size works as well.
 fn of_elastic_run(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let workers = object.path(&["spec", "pytorchReplicaSpecs", "Worker", "template", "spec"]);
-    if object.is_partial() || workers.has_unknown_key() || !workers.get("resources").is_absent() {
+    let policy = object.path(&["spec", "elasticPolicy"]);
+    let bound = |name: &str| policy.get(name).int();
+    if object.is_partial()
+        || workers.has_unknown_key()
+        || !workers.get("resources").is_absent()
+        || bound("minReplicas").is_some() && bound("minReplicas") == bound("maxReplicas")
+    {
         return None;
     }
     for metric in object.root().items_at(&["spec", "elasticPolicy", "metrics"]) {
@@ -138,12 +145,12 @@ fn of_elastic_run(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let Some(container) = containers.find(|container| lacks(container, resource)) else { continue };
         let container_name = ellipsize(container.get("name").text().unwrap_or_default());
         let message = format!(
-            "the HPA scales on `{resource}`, but container `{container_name}` has no `{resource}` request"
+            "the run keeps its size: it scales on `{resource}`, and container `{container_name}` requests none"
         );
         ctx.report(&name, message)
             .help(format!("give every container of the workers a `{resource}` request"))
             .rejected_by(None)
-            .severity(Severity::Warning)
+            .severity(Severity::Info)
             .related(object, &container, "this container has no request");
     }
     None

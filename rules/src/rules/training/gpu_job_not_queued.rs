@@ -6,7 +6,8 @@
 //! that are full. It is reported where the namespace has a LocalQueue whose ClusterQueue covers the
 //! accelerators that the job requests, as a warning where other jobs of the namespace are queued. A LocalQueue
 //! called `default` takes jobs without a name. A label on the pods alone queues each pod by itself, where Kueue
-//! manages pods: some of a run start, hold their GPUs and wait for the others.
+//! manages pods: some of a run start, hold their GPUs and wait for the others. From Kueue 0.15 on, an annotation
+//! of that name is not read.
 //!
 //! # Fix
 //! Add the label with the name of a LocalQueue to the object.
@@ -104,6 +105,15 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             .at_key()
             .severity(severity)
             .help("move the label to `metadata.labels` of the object");
+        return None;
+    }
+    let annotation = object.annotation(QUEUE_LABEL);
+    if annotation.is_set() {
+        let message = "Kueue 0.15 and later read the queue from the labels, and not from this annotation";
+        ctx.report(&annotation, message)
+            .at_key()
+            .severity(Severity::Warning)
+            .help("move it to `metadata.labels`: the job runs past the queues");
         return None;
     }
     let queues = ctx.cluster().in_namespace(Kind::LOCAL_QUEUE, namespace);
