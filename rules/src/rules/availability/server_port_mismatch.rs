@@ -6,7 +6,8 @@
 //! another port never succeeds, so that no request arrives; a liveness probe restarts the server again and
 //! again. A Service whose `targetPort` is another one refuses each connection, and one whose `targetPort` is a
 //! name that no container has is without endpoints. `containerPort` alone decides nothing, but probes and
-//! Services refer to its name, and KServe and Knative send requests to it.
+//! Services refer to its name, and KServe and Knative send requests to it. `VLLM_PORT` and `SGLANG_PORT` look
+//! like the port of the API, and are the first port between processes: the API keeps its own one.
 //!
 //! Where a script, a variable from elsewhere, a configuration file or a second container may listen as well,
 //! nothing is said.
@@ -41,6 +42,7 @@
 //!
 //! # References
 //! - <https://docs.vllm.ai/en/stable/deployment/k8s/>
+//! - <https://docs.vllm.ai/en/latest/configuration/env_vars.html>
 //! - <https://huggingface.co/docs/text-generation-inference/reference/launcher>
 //! - <https://kubernetes.io/docs/concepts/services-networking/service/#defining-a-service>
 
@@ -54,7 +56,7 @@ use crate::rules::prelude::*;
 use crate::workload::class::command_line;
 use crate::workload::command::{OptionValue, option, words};
 use crate::workload::selector;
-use crate::workload::server::{Server, server_of};
+use crate::workload::server::{Server, server_of, variable};
 
 const KINDS: [Kind; ALL_SERVER_KINDS.len() + 3] =
     joined(ALL_SERVER_KINDS, &[Kind::DAEMON_SET, Kind::POD, Kind::SERVICE]);
@@ -141,12 +143,24 @@ impl<'a> Serving<'a> {
         format!("{} listens on {}", self.server.name, self.port)
     }
 
+    /// The variable of a port between processes that is set to a port on which the container is meant to be asked.
+    fn mistaken_variable(&self) -> Option<(&'static str, Node<'a>, i64)> {
+        let (_, name) = INTERNAL_PORTS.iter().find(|(of, _)| *of == self.server.name)?;
+        let (text, node) = variable(&self.container, name).flatten()?;
+        let port: i64 = text.parse().ok().filter(|port| !self.has(*port))?;
+        let mut listed = self.container.get("ports").items();
+        listed.any(|entry| entry.get("containerPort").int() == Some(port)).then_some((*name, node, port))
+    }
+
     /// What sets the port, for the help.
     fn help(&self, field: &str) -> String {
         let why = if self.is_set { "as its arguments or environment say" } else { "its default" };
         format!("write `{field}: {}`, {why}, or set the port of the server", self.port)
     }
 }
+
+/// Variables for ports between the processes of a server, which look like the one of its API.
+const INTERNAL_PORTS: [(&str, &str); 2] = [("vLLM", "VLLM_PORT"), ("SGLang", "SGLANG_PORT")];
 
 /// Further ports of a server: the option that sets each, and the default.
 type FurtherPorts = &'static [(&'static str, i64)];
@@ -242,8 +256,16 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return check_service(object, ctx);
     }
     for template in serving_templates(object) {
-        if let Some(serving) = Serving::of(&template) {
-            check_probes(object, &serving, ctx);
+        let Some(serving) = Serving::of(&template) else { continue };
+        match serving.mistaken_variable() {
+            Some((name, node, port)) => {
+                let message = format!("`{name}` is the port between processes: {}", serving.listens());
+                ctx.report(&node, message)
+                    .help(format!("remove the variable, and start the server with `--port {port}`"));
+            }
+            None => {
+                check_probes(object, &serving, ctx);
+            }
         }
     }
     None
@@ -386,11 +408,13 @@ fn check_service(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         .filter(|template| selector::includes(&labels, &template.pod_labels()) == Some(true));
     let template = selected.next().filter(|_| selected.next().is_none())?;
     let serving = Serving::of(&template)?;
+    // A variable that is meant to set the port is reported at the workload.
+    let meant = serving.mistaken_variable().map(|(_, _, port)| port);
     for port in spec.get("ports").items() {
         let target = port.get("targetPort");
         let target = if target.is_set() { target } else { port.get("port") };
         let Some((node, number)) = number(&target, [&serving.container].into_iter()) else { continue };
-        if serving.may_listen(number) {
+        if serving.may_listen(number) || meant == Some(number) {
             continue;
         }
         let message =

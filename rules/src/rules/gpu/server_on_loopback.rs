@@ -3,12 +3,10 @@
 //! # Why
 //! A server that is bound to `127.0.0.1` answers requests from its own pod alone: probes of the kubelet fail, and
 //! a Service sends requests to a port on which nobody listens. SGLang is bound to it unless `--host` says
-//! otherwise; Ollama, vLLM and others are if a variable or an option says so. `VLLM_PORT` and `SGLANG_PORT`
-//! look like the port of the API, and are the first port between processes: the API keeps its own one.
+//! otherwise; Ollama, vLLM and others are if a variable or an option says so.
 //!
 //! # Fix
-//! Bind the server to all addresses of the pod: `--host 0.0.0.0`, or `OLLAMA_HOST=0.0.0.0`. Set the port of
-//! the API with `--port`.
+//! Bind the server to all addresses of the pod: `--host 0.0.0.0`, or `OLLAMA_HOST=0.0.0.0`.
 //!
 //! # Example
 //! ```yaml,diff
@@ -34,7 +32,6 @@
 //!
 //! # References
 //! - <https://docs.sglang.ai/advanced_features/server_arguments.html>
-//! - <https://docs.vllm.ai/en/latest/configuration/env_vars.html>
 //! - <https://github.com/ollama/ollama/blob/main/docs/faq.mdx>
 
 use crate::rules::prelude::*;
@@ -52,8 +49,6 @@ pub(crate) static RULE: Rule = Rule {
 
 /// Addresses that only programs of the pod reach.
 const LOOPBACK: [&str; 3] = ["127.0.0.1", "localhost", "::1"];
-/// Variables for ports between the processes of a server, which look like the one of its API.
-const INTERNAL_PORTS: [(&str, &str); 2] = [("vLLM", "VLLM_PORT"), ("SGLang", "SGLANG_PORT")];
 
 fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if ctx.object().is_partial() || template.spec.has_unknown_key() {
@@ -61,32 +56,14 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     }
     for container in template.containers() {
         if let Some(server) = server_of(&container) {
-            inspect_port(server, &container, ctx);
-            inspect_address(server, template, &container, ctx);
+            inspect(server, template, &container, ctx);
         }
     }
     None
 }
 
-/// Reports the variable of an internal port that is set to the port of the container.
-fn inspect_port(server: &Server, container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    let (_, name) = INTERNAL_PORTS.iter().find(|(of, _)| *of == server.name)?;
-    let (text, node) = variable(container, name).flatten()?;
-    let (api, _) = server.listens_on(container)?;
-    let port: i64 = text.parse().ok().filter(|port| *port != api)?;
-    let mut listed = container.get("ports").items();
-    if !listed.any(|entry| entry.get("containerPort").int() == Some(port)) {
-        return None;
-    }
-    let message =
-        format!("`{name}` is the port between processes: the API of {} listens on {api}", server.name);
-    ctx.report(&node, message)
-        .help(format!("remove the variable, and start the server with `--port {port}`"));
-    None
-}
-
 /// Reports the address of a server that others are meant to reach: the kubelet with a probe, or by a port.
-fn inspect_address(
+fn inspect(
     server: &Server,
     template: &Template<'_>,
     container: &Node<'_>,
