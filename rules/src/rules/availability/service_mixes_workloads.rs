@@ -5,7 +5,8 @@
 //! queue or a CronJob has these labels as well, a share of the requests goes there: to another model, which
 //! answers all the same, or to pods that do not listen. It is an error where two servers of the input serve
 //! different models, and a warning for different programs: other images, or another command of one image, as
-//! that of a worker without ports.
+//! that of a worker without ports. Where a ServiceMonitor selects the Service and a router asks the pods by
+//! itself, it is information.
 //!
 //! Versions of one program (the same image and command, or a label such as `version` or `track` that differs),
 //! the parts of one group, headless Services, and pods without the named port of the Service are left alone.
@@ -119,11 +120,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             short_name(&theirs),
             other.display_name()
         );
-        let severity = match cluster.surely_pairs(first, other) && !is_for_monitor(object, ctx) {
-            true => Severity::Error,
-            false => Severity::Warning,
-        };
-        report(&selector, message, first, other, ctx).severity(severity);
+        let certain = cluster.surely_pairs(first, other);
+        let severity = if certain { Severity::Error } else { Severity::Warning };
+        report(object, message, severity, (first, other), ctx);
         return None;
     }
     // A job ends before anybody would find out that it is behind a Service.
@@ -142,21 +141,24 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         other.kind(),
         other.display_name()
     );
-    report(&selector, message, first, other, ctx);
+    report(object, message, Severity::Warning, (first, other), ctx);
     None
 }
 
-fn report<'c>(
-    selector: &Node<'_>,
+fn report(
+    service: &Object,
     message: String,
-    first: &Object,
-    other: &Object,
-    ctx: &'c mut Context<'_>,
-) -> &'c mut Finding {
-    ctx.report(selector, message)
+    severity: Severity,
+    (first, other): (&Object, &Object),
+    ctx: &mut Context<'_>,
+) {
+    // Nobody sends requests to it.
+    let severity = if is_for_monitor(service, ctx) { Severity::Info } else { severity };
+    ctx.report(&service.path(&["spec", "selector"]), message)
+        .severity(severity)
         .help(format!("add a label to the selector that only the pods of `{}` have", first.display_name()))
         .related(first, &first.path(&["metadata", "name"]), "these are meant")
-        .related(other, &other.path(&["metadata", "name"]), "these are selected as well")
+        .related(other, &other.path(&["metadata", "name"]), "these are selected as well");
 }
 
 /// Whether a Service may be there for a ServiceMonitor alone: a router, which asks the pods by itself, has the clients.
