@@ -1,6 +1,7 @@
 //! Workloads: pod templates, classes of work, and requirements on nodes.
 
 pub(crate) mod admission_webhook;
+pub(crate) mod architecture;
 pub(crate) mod checkpoint;
 pub mod class;
 pub(crate) mod command;

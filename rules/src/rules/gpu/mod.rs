@@ -44,7 +44,7 @@ mod sharing;
 pub(crate) mod time_slicing_for_serving;
 pub(crate) mod visible_devices_all;
 
-use crate::catalog::{TypeSet, index};
+use crate::catalog::{ARCH, TypeSet, index};
 use crate::cluster::values::ChartValues;
 pub(super) use crate::cluster::views::KARPENTERS;
 use crate::cluster::views::KarpenterObject;
@@ -56,6 +56,7 @@ use crate::lint::finding::Finding;
 use crate::object::Object;
 use crate::platform::Product;
 use crate::tree::node::Node;
+use crate::workload::architecture;
 use crate::workload::class::{WorkloadClass, classify};
 use crate::workload::devices::uses_accelerators;
 use crate::workload::node_labels::{LabelUse, is_off_karpenter, names_karpenter, referenced_labels};
@@ -91,12 +92,20 @@ fn karpenter_object(ctx: &Context<'_>) -> Option<Object> {
     ctx.cluster().query::<KarpenterObject>(&around).map(|object| object.0)
 }
 
-/// The instance types on which the pods of a template can run, as far as their own labels or the NodePools that admit them show,
-/// with the first of these pools. `None` if neither says anything. A rule that calls this reads NodePools.
+/// The instance types on which the pods of a template can run, as far as their own labels, the NodePools that admit them and
+/// their architecture show, with the first of these pools. `None` if neither labels nor pools say anything. A rule that calls
+/// this reads NodePools.
 pub(super) fn selected_types(
     template: &Template<'_>,
     ctx: &Context<'_>,
 ) -> Option<(TypeSet, Option<Object>)> {
+    let (types, pool) = admitted_types(template, ctx)?;
+    let of_architecture = architecture::of_pods(template).and_then(|arch| index(ARCH)?.with(arch));
+    let fitting = of_architecture.map(|with| types.and(with)).filter(|fitting| !fitting.is_empty());
+    Some((fitting.unwrap_or(types), pool))
+}
+
+fn admitted_types(template: &Template<'_>, ctx: &Context<'_>) -> Option<(TypeSet, Option<Object>)> {
     if let Some(types) = types_by_label(template) {
         return Some((types, None));
     }

@@ -48,7 +48,7 @@
 use crate::cluster::query::{ObjectKey, QuerySlot};
 use crate::cluster::views::Predicate;
 use crate::rules::prelude::*;
-use crate::workload::class::repository;
+use crate::workload::architecture;
 use crate::workload::devices::pod_devices;
 use crate::workload::node_labels::referenced_labels;
 
@@ -136,101 +136,11 @@ fn sole_image<'a>(template: &Template<'a>) -> Option<(&'static str, Node<'a>)> {
     }
     template.all_containers().find_map(|container| {
         let image = container.get("image");
-        Some((architecture(image.text()?)?, image))
+        Some((architecture::of_image(image.text()?)?, image))
     })
 }
 
 /// Whether the name of a label is one of instance types or their families, sizes and devices.
 fn is_of_instance(name: &str) -> bool {
     name.starts_with("instance-")
-}
-
-/// Published images for amd64 alone: the end of the repository, the beginning of the tag, and words that tell others
-/// apart. By what the projects publish and document, as of November 2026; the registries were not asked.
-const AMD64_ALONE: [(&str, &str, &[&str]); 7] = [
-    ("mcr.microsoft.com/mssql/server", "", &[]),
-    ("huggingface/text-generation-inference", "", &[]),
-    ("huggingface/text-embeddings-inference", "", &["arm64"]),
-    ("library/mysql", "5.7", &[]),
-    ("mysql", "5.7", &[]),
-    ("ibmcom/db2", "", &[]),
-    ("icr.io/db2_community/db2", "", &[]),
-];
-
-/// Whether an image is published for amd64 alone. AWS has arm64 images for deep learning in repositories of their own, and
-/// machines with Neuron devices are amd64.
-fn is_amd64_alone(name: &str, tag: &str) -> bool {
-    let known = AMD64_ALONE.iter().any(|(repository, start, others)| {
-        let is_it = match repository.contains('/') {
-            true => name.strip_suffix(repository).is_some_and(|host| host.is_empty() || host.ends_with('/')),
-            false => name == *repository,
-        };
-        is_it && tag.starts_with(start) && !others.iter().any(|word| tag.contains(word))
-    });
-    let is_deep_learning = name.starts_with("763104351884.dkr.ecr.")
-        && !["arm64", "graviton"].iter().any(|word| name.contains(word) || tag.contains(word));
-    known || is_deep_learning || name.starts_with("public.ecr.aws/neuron/")
-}
-
-/// The architecture that the name of an image states. Images of several architectures are usual, so that most names say nothing.
-fn architecture(image: &str) -> Option<&'static str> {
-    let path = repository(image);
-    let name = image.split('@').next()?;
-    let name = name.rsplit_once(':').filter(|(_, tag)| !tag.contains('/')).map_or(name, |(name, _)| name);
-    let tag = image.rsplit('/').next()?.split('@').next()?.split_once(':').map_or("", |(_, tag)| tag);
-    let has = |words: &[&str]| {
-        let parts = || tag.split(['-', '_', '.']);
-        words.iter().any(|word| parts().any(|part| part == *word) || tag.ends_with(&format!("-{word}")))
-    };
-    let (amd64, arm64) = (has(&["amd64", "x86_64", "x64"]), has(&["arm64", "aarch64", "arm64v8"]));
-    match (amd64, arm64) {
-        (true, false) => return Some("amd64"),
-        (false, true) => return Some("arm64"),
-        (true, true) => return None,
-        (false, false) => {}
-    }
-    match path.split('/').next()? {
-        "amd64" => Some("amd64"),
-        "arm64v8" => Some("arm64"),
-        _ if name.ends_with("-amd64") => Some("amd64"),
-        _ if name.ends_with("-arm64") => Some("arm64"),
-        _ => is_amd64_alone(name, tag).then_some("amd64"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::architecture;
-
-    #[test]
-    fn names_that_state_an_architecture() {
-        for (image, arch) in [
-            ("example.com/report:1.4.0-amd64", Some("amd64")),
-            ("example.com/report:linux-amd64-1.4", Some("amd64")),
-            ("ghcr.io/team/tool:v2-x86_64", Some("amd64")),
-            ("amd64/redis:7", Some("amd64")),
-            ("arm64v8/redis:7", Some("arm64")),
-            ("example.com/report:1.4.0-arm64", Some("arm64")),
-            ("example.com/report:1.4.0-aarch64@sha256:0123", Some("arm64")),
-            ("example.com/report:amd64-arm64", None),
-            ("redis:7", None),
-            ("registry.k8s.io/tool-amd64:1.2", Some("amd64")),
-            ("example.com/agent:3.1-linux-x64", Some("amd64")),
-            ("mcr.microsoft.com/mssql/server:2022-latest", Some("amd64")),
-            ("mysql:5.7", Some("amd64")),
-            ("docker.io/library/mysql:5.7.44", Some("amd64")),
-            ("mysql:8.4", None),
-            ("example.com/mysql:5.7", None),
-            ("ghcr.io/huggingface/text-embeddings-inference:cpu-1.8", Some("amd64")),
-            ("ghcr.io/huggingface/text-embeddings-inference:cpu-arm64-1.8", Some("arm64")),
-            ("763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-inference:2.6.0-cpu-py312", Some("amd64")),
-            ("763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-inference-arm64:2.6.0", Some("arm64")),
-            ("763104351884.dkr.ecr.us-east-1.amazonaws.com/tensorflow-inference-graviton:2.16", None),
-            ("public.ecr.aws/neuron/pytorch-inference-neuronx:2.8", Some("amd64")),
-            ("nginx", None),
-            ("example.com/amd64-tools:1.0", None),
-        ] {
-            assert_eq!(architecture(image), arch, "{image}");
-        }
-    }
 }
