@@ -38,7 +38,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::LazyLock;
 
-use crate::catalog;
+use crate::catalog::{self, TypeSet};
 use crate::rules::gpu::{
     KARPENTERS, gpu_templates, is_on_karpenter, karpenter_object, shown_by, types_by_label,
 };
@@ -58,7 +58,7 @@ pub(crate) static RULE: Rule = Rule {
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for template in gpu_templates(object) {
         for (resource, devices) in pod_devices(&template) {
-            if KARPENTER_ACCELERATORS.contains(&resource) || resource == EFA {
+            if is_counted(resource) {
                 inspect(object, &template, resource, devices.count, &devices.node, ctx);
             }
         }
@@ -75,13 +75,8 @@ fn inspect(
     ctx: &mut Context<'_>,
 ) -> Option<()> {
     let name = object.display_name();
-    let chosen = types_by_label(template);
-    let numbers = |types: &mut dyn Iterator<Item = &'static catalog::InstanceType>| -> BTreeSet<i64> {
-        types.map(|t| i64::from(t.devices(resource))).filter(|n| *n > 0).collect()
-    };
-    if let Some(types) = &chosen {
-        let offered = numbers(&mut types.iter());
-        let most = offered.last().copied().unwrap_or(0);
+    if let Some(types) = types_by_label(template) {
+        let most = most_of(&types, resource);
         if count <= most {
             return None;
         }
@@ -101,12 +96,7 @@ fn inspect(
     let on_karpenter = is_on_karpenter(template, ctx);
     let shown = karpenter_object(ctx).filter(|_| on_karpenter);
     if count > most {
-        // Machines outside EC2 may have more.
-        let severity = match (on_karpenter, resource) {
-            (true, _) => Severity::Error,
-            (false, "nvidia.com/gpu") if ctx.platform().eks => Severity::Warning,
-            _ => return None,
-        };
+        let severity = severity(on_karpenter, resource, ctx)?;
         let message =
             format!("`{name}` asks for {count} `{resource}`, and no EC2 instance has more than {most}");
         let finding = ctx.report(node, message);
@@ -125,6 +115,37 @@ fn inspect(
         shown_by(finding, shown);
     }
     None
+}
+
+/// The most devices of a resource that one of some types has.
+fn most_of(types: &TypeSet, resource: &str) -> i64 {
+    types.iter().map(|one| i64::from(one.devices(resource))).max().unwrap_or(0)
+}
+
+/// How sure it is that no machine has more devices than the largest instance type of EC2: machines elsewhere may.
+fn severity(on_karpenter: bool, resource: &str, ctx: &Context<'_>) -> Option<Severity> {
+    match (on_karpenter, resource) {
+        (true, _) => Some(Severity::Error),
+        (false, "nvidia.com/gpu") if ctx.platform().eks => Some(Severity::Warning),
+        _ => None,
+    }
+}
+
+/// Whether a pod is reported because it asks for more devices than a node has.
+pub(in crate::rules) fn asks_for_too_many(template: &Template<'_>, ctx: &Context<'_>) -> bool {
+    let devices = pod_devices(template);
+    let mut counts = devices.iter().filter(|(resource, _)| is_counted(resource));
+    counts.any(|(resource, devices)| match types_by_label(template) {
+        Some(types) => devices.count > most_of(&types, resource),
+        None => {
+            offered(resource).and_then(BTreeSet::last).is_some_and(|most| devices.count > *most)
+                && severity(is_on_karpenter(template, ctx), resource, ctx).is_some()
+        }
+    })
+}
+
+fn is_counted(resource: &str) -> bool {
+    KARPENTER_ACCELERATORS.contains(&resource) || resource == EFA
 }
 
 /// The counts of a resource that current instance types have.

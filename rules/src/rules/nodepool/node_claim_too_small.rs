@@ -27,11 +27,13 @@
 //! # References
 //! - <https://karpenter.sh/docs/concepts/nodeclaims/>
 
+use crate::catalog::InstanceType;
 use crate::cluster::placement::has_controller;
 use crate::karpenter::nodepool::types_meeting;
 use crate::karpenter::provider::Provider;
 use crate::karpenter::scheduling::{SchedulerOptions, allocatable};
 use crate::rules::prelude::*;
+use crate::workload::gpu::INSTANCE_RESOURCES;
 
 pub(crate) static RULE: Rule = Rule {
     id: "node-claim-too-small",
@@ -62,38 +64,53 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
     }
     let types = types.filter(|types| !types.is_empty())?;
-    let options = SchedulerOptions::default();
     for (resource, amount) in object.path(&["spec", "resources", "requests"]).entries() {
         let wanted = Quantity::at(&amount)?.milli();
-        let most = types
-            .iter()
-            .map(|one| match resource {
-                "cpu" => allocatable(one, None, &options).cpu,
-                // How much of it the hypervisor and the kubelet keep are settings; they always keep something.
-                "memory" => i128::from(one.memory_mib) * 1024 * 1024 * 1000 - 1,
-                "pods" | "ephemeral-storage" => i128::MAX,
-                resource if crate::workload::gpu::INSTANCE_RESOURCES.contains(&resource) => {
-                    i128::from(one.devices(resource)) * 1000
-                }
-                _ => i128::MAX,
-            })
-            .max()?;
-        if wanted > most {
-            let have = if resource == "memory" {
-                format!("less than {} MiB", (most + 1) / (1024 * 1024 * 1000))
-            } else {
-                thousandths(most)
-            };
-            let message =
-                format!("the claim requests more `{resource}` than any of its types has for pods: {have}");
-            ctx.report(&amount, message)
+        let sizes = types.iter().filter_map(|one| size(one, resource));
+        let Some(size) = sizes.max_by_key(|size| size.most) else { continue };
+        if wanted > size.most {
+            let have = size.text(resource);
+            let message = format!("the claim requests more `{resource}` than any of its types has for pods");
+            ctx.report(&amount, format!("{message}: {have}"))
                 .identified_by(resource)
-                .help("request less, or admit a larger instance type: no node is launched");
+                .help(format!("write {have} or less, or admit a larger instance type: no node is launched"));
         }
     }
     None
 }
 
-fn thousandths(milli: i128) -> String {
-    if milli % 1000 == 0 { (milli / 1000).to_string() } else { format!("{milli}m") }
+/// What an instance type has of a resource, in thousandths.
+struct Size {
+    /// Above it no node is launched.
+    most: i128,
+    /// What is left for pods with the default settings.
+    usual: i128,
+}
+
+impl Size {
+    fn text(&self, resource: &str) -> String {
+        match resource {
+            "memory" => format!("{}Mi", self.usual / (1024 * 1024 * 1000)),
+            _ if self.usual % 1000 == 0 => (self.usual / 1000).to_string(),
+            _ => format!("{}m", self.usual),
+        }
+    }
+}
+
+/// `None` for a resource whose amount follows from settings.
+fn size(one: &'static InstanceType, resource: &str) -> Option<Size> {
+    let usual = allocatable(one, None, &SchedulerOptions::default());
+    match resource {
+        "cpu" => Some(Size { most: usual.cpu, usual: usual.cpu }),
+        // How much of it the hypervisor and the kubelet keep are settings; they always keep something.
+        "memory" => {
+            let whole = i128::from(one.memory_mib) * 1024 * 1024 * 1000;
+            Some(Size { most: whole - 1, usual: usual.memory })
+        }
+        _ if INSTANCE_RESOURCES.contains(&resource) => {
+            let devices = i128::from(one.devices(resource)) * 1000;
+            Some(Size { most: devices, usual: devices })
+        }
+        _ => None,
+    }
 }

@@ -62,6 +62,7 @@ use crate::fit::{
 use crate::karpenter::nodepool::NODEPOOL_LABEL;
 use crate::karpenter::provider::is_karpenter_label;
 use crate::lint::finding::{Location, Related};
+use crate::rules::gpu::gpu_count_unsatisfiable::asks_for_too_many;
 use crate::rules::nodepool::instance_label_other_provider::missing_everywhere;
 use crate::rules::prelude::*;
 use crate::rules::scheduling::{PLACEMENT_READS, is_scheduled, states_its_pods};
@@ -217,7 +218,7 @@ fn help(obstacles: &[Obstacle]) -> String {
 }
 
 /// Whether another rule reports it: that the toleration for its accelerator is missing, or that the pod asks for a label of
-/// another provider or a resource that no instance type has.
+/// another provider, a resource that no instance type has, or more devices than one has.
 fn is_of_another_rule(obstacle: &Obstacle, template: &Template<'_>, ctx: &Context<'_>) -> bool {
     let names = |key: &&str| obstacle.reason.contains(&format!("`{key}"));
     match obstacle.stage {
@@ -228,12 +229,13 @@ fn is_of_another_rule(obstacle: &Obstacle, template: &Template<'_>, ctx: &Contex
             ctx.is_rule_enabled("instance-label-other-provider")
                 && keys.any(|key| missing_everywhere(key, ctx).is_some())
         }
-        // Karpenter starts no node for the resource, whatever the pool is.
+        // Karpenter starts no node for the resource or for so many devices, whatever the pool is.
         "resources" => {
+            let unknown = ctx.is_rule_enabled("gpu-resource-not-provisioned")
+                && !ctx.cluster().views().has_static_pool();
             let mut words = obstacle.reason.split('`');
-            ctx.is_rule_enabled("gpu-resource-not-provisioned")
-                && !ctx.cluster().views().has_static_pool()
-                && words.any(|word| is_accelerator(word) && !INSTANCE_RESOURCES.contains(&word))
+            unknown && words.any(|word| is_accelerator(word) && !INSTANCE_RESOURCES.contains(&word))
+                || ctx.is_rule_enabled("gpu-count-unsatisfiable") && asks_for_too_many(template, ctx)
         }
         _ => false,
     }
