@@ -120,8 +120,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             format!("`{}` has two autoscalers, this one and HPA `{hpa_name}`: {so}{outcome}", key.2),
         );
         finding.identified_by(format!("HorizontalPodAutoscaler {}", hpa.name()));
+        let is_transfer = object.annotation(TRANSFER).text() == Some("true");
         finding
-            .help("remove one: KEDA makes its own HPA; if the other comes later, neither scales (AmbiguousSelector)")
+            .help(match is_transfer {
+                true => format!("name the HPA that is taken over: `advanced.horizontalPodAutoscalerConfig.name: {hpa_name}`"),
+                false => "remove one: KEDA makes its own HPA; if the other comes later, neither scales (AmbiguousSelector)".to_owned(),
+            })
             .rejected_by(refused)
             .related(hpa, &hpa.path(&["spec", "scaleTargetRef", "name"]), "the HPA scales it here");
         finding.severity(if skipped { Severity::Warning } else { severity });

@@ -3,7 +3,8 @@
 //! # Why
 //! KEDA's admission rejects a ScaledObject whose target already has an HPA, unless that HPA carries
 //! `validations.keda.sh/hpa-ownership: "false"`. It reads the annotation on the HPA alone, and compares it
-//! with exactly `"false"`: on a ScaledObject, or with another value, it has no effect.
+//! with exactly `"false"`: on a ScaledObject, or with another value, it has no effect. The annotations of
+//! KEDA have several prefixes, and one with another than its own has none either.
 //!
 //! # Fix
 //! Write `validations.keda.sh/hpa-ownership: "false"` on the HPA. To take over an HPA, write
@@ -41,9 +42,11 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 const OWNERSHIP: &str = "validations.keda.sh/hpa-ownership";
+const TRANSFER: &str = "scaledobject.keda.sh/transfer-hpa-ownership";
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let annotations = object.path(&["metadata", "annotations"]);
+    other_prefix(object, &annotations, ctx);
     let node = annotations.get(OWNERSHIP);
     let text = node.text()?;
     if object.is(Kind::SCALED_OBJECT) {
@@ -54,6 +57,21 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     } else if text != "false" {
         ctx.report(&node, "only the value `false` of `hpa-ownership` has an effect")
             .help("write \"false\" to have KEDA's admission leave this HPA alone");
+    }
+    None
+}
+
+/// The annotation of a kind with another prefix of KEDA's, as in `autoscaling.keda.sh/transfer-hpa-ownership`.
+fn other_prefix(object: &Object, annotations: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let right = if object.is(Kind::SCALED_OBJECT) { TRANSFER } else { OWNERSHIP };
+    let (_, name) = right.split_once('/')?;
+    for (key, node) in annotations.entries() {
+        let prefix = key.split_once('/').filter(|(_, of)| *of == name).map(|(prefix, _)| prefix);
+        if key != right && prefix.is_some_and(|prefix| prefix == "keda.sh" || prefix.ends_with(".keda.sh")) {
+            ctx.report(&node, format!("KEDA does not read `{key}`"))
+                .at_key()
+                .help(format!("write `{right}`"));
+        }
     }
     None
 }

@@ -6,7 +6,7 @@
 //! shrink together, whoever has the requests. So do matchers on `namespace`, `container`, `job` or `pod` that
 //! hold for both. A matcher on another label, such as `model_name`, is taken as a choice, and a monitor that
 //! scrapes the target alone as well. Metrics that many programs export, such as `http_requests_total`, are
-//! reported without a matcher where an earlier ScaledObject has the same query for another target, and so are
+//! reported without a matcher where another ScaledObject has the same query for another target, and so are
 //! two HPAs that read one External metric of their servers without a selector.
 //!
 //! # Fix
@@ -139,13 +139,13 @@ fn of_hpa(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let Some(engine) = engine_of(text).filter(|engine| runs(workload, engine)) else { continue };
         let mut others =
             ctx.cluster().in_namespace(Kind::HPA, object.namespace_or_default()).filter(|other| {
-                other.name() < object.name()
+                is_another(object, other)
                     && ctx.cluster().surely_pairs(object, other)
                     && sums(other).any(|other| other.text() == Some(text))
             });
         let Some(other) = others.find_map(|other| {
             let other = target(other, ctx)?;
-            (!other.ptr_eq(workload) && runs(other, engine) && !are_versions(workload, other))
+            (is_another(workload, other) && runs(other, engine) && !are_versions(workload, other))
                 .then_some(other)
         }) else {
             continue;
@@ -207,8 +207,8 @@ const COMMON: [&str; 8] = [
     "grpc_server_started_total",
 ];
 
-/// The target of an earlier ScaledObject with the same query, which reads a common metric without a matcher: it is the sum
-/// over the pods of both.
+/// The target of another ScaledObject with the same query, which reads a common metric without a matcher: it is the sum over
+/// the pods of both.
 fn other_with_query<'a>(
     object: &Object,
     query: &Query,
@@ -221,12 +221,17 @@ fn other_with_query<'a>(
     let text = |query: &Query| query.text.split_whitespace().collect::<String>();
     let own = target(object, ctx)?;
     let mut others = ctx.cluster().of(Kind::SCALED_OBJECT).filter(|other| {
-        other.name() < object.name()
+        is_another(object, other)
             && ctx.cluster().likely_pairs(object, other)
             && queries(other).iter().any(|one| text(one) == text(query))
     });
-    let other = others.find_map(|other| target(other, ctx).filter(|other| !other.ptr_eq(own)))?;
+    let other = others.find_map(|other| target(other, ctx).filter(|other| is_another(own, other)))?;
     (!are_versions(own, other)).then_some(other)
+}
+
+/// Whether two objects of a kind are not versions of one.
+fn is_another(a: &Object, b: &Object) -> bool {
+    (a.namespace_or_default(), a.name()) != (b.namespace_or_default(), b.name())
 }
 
 /// Whether a container of the workload is this model server.
@@ -256,8 +261,7 @@ fn other_server<'a>(
     let kinds = [Kind::DEPLOYMENT, Kind::STATEFUL_SET, Kind::LEADER_WORKER_SET];
     let mut servers = kinds.iter().flat_map(|kind| cluster.of(*kind));
     servers.find(|other| {
-        let name = |object: &Object| (object.namespace_or_default().to_owned(), object.name().to_owned());
-        name(other) != name(workload)
+        is_another(workload, other)
             && !other.is_partial()
             && crate::workload::template::replicas(other) != Some(0)
             && runs(other, engine)
