@@ -76,7 +76,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     };
     ctx.report(inert, "a static pool is never consolidated, so this has no effect")
-        .severity(Severity::Warning)
+        .severity(Severity::Info)
         .help("leave the default; budgets still bound how fast nodes are replaced");
     None
 }

@@ -5,7 +5,7 @@
 //! the pool has fewer zones than it seems, and often none of those that its pods or volumes are in. Two pools
 //! of one cluster with zones of different regions are the same mistake, mostly of a copied manifest: one of
 //! them never starts a node. Local Zones and Wavelength Zones belong to the region that their name starts
-//! with.
+//! with. Where the input has two versions of one pool, its pools are those of several clusters.
 //!
 //! # Fix
 //! Write the zones of the cluster's own region.
@@ -70,7 +70,17 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         before.take(MAX_COMPARED).find(|other| ctx.cluster().surely_pairs(object, other)).cloned()
     };
     let elsewhere = ctx.cluster().views().pools_of_other_regions(region);
-    let other = elsewhere.filter_map(earlier).min_by(|a, b| a.sort_key().cmp(&b.sort_key()))?;
+    // Two versions of one pool are those of two clusters whose manifests came together.
+    let has_versions = |pool: &Object| {
+        let kind = Kind::NODE_POOL;
+        ctx.cluster().all(kind.group, kind.kind, "default", pool.name()).len() > 1
+    };
+    let elsewhere: Vec<&[Object]> = elsewhere.collect();
+    let mut others = elsewhere.iter().flat_map(|pools| pools.iter().take(MAX_COMPARED));
+    if has_versions(object) || others.any(has_versions) {
+        return None;
+    }
+    let other = elsewhere.into_iter().filter_map(earlier).min_by(|a, b| a.sort_key().cmp(&b.sort_key()))?;
     let (node, elsewhere) = listed_zones(&NodePool::new(&other)?).next()?;
     let message = format!(
         "pool `{}` is in {region}, and pool `{}` of the same cluster in {elsewhere}",
