@@ -196,8 +196,10 @@ fn train_job(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 /// The number of nodes that the runtime of a TrainJob has by default.
 fn nodes_of_runtime(object: &Object, ctx: &Context<'_>) -> Option<i64> {
     let reference = object.path(&["spec", "runtimeRef"]);
-    let kind = if reference.get("kind").text() == Some("TrainingRuntime") { READS[1] } else { READS[2] };
-    let namespace = if kind == READS[1] { object.namespace_or_default() } else { "default" };
+    let (kind, namespace) = match reference.get("kind").text() == Some(Kind::TRAINING_RUNTIME.kind) {
+        true => (Kind::TRAINING_RUNTIME, object.namespace_or_default()),
+        false => (Kind::CLUSTER_TRAINING_RUNTIME, "default"),
+    };
     let runtime = ctx.partner(kind, namespace, reference.get("name").text()?)?;
     runtime.path(&["spec", "mlPolicy", "numNodes"]).int_or(1)
 }
