@@ -23,19 +23,22 @@ pub(crate) fn of_pods(template: &Template<'_>) -> Option<&'static str> {
 }
 
 /// Published images for amd64 alone: the end of the repository, the beginning of the tag, and words that tell others
-/// apart. By what the projects publish and document, as of November 2026; the registries were not asked.
+/// apart. Sources: `.github/workflows/build.yaml` of text-generation-inference at db931fcf (2026, all are `linux/amd64`) and
+/// `matrix.json` of text-embeddings-inference 1.9.3 (`cpu-arm64-` and `121-` are for arm64); docker-library/official-images
+/// `library/mysql`, whose entries without architectures are for amd64; the documentation of SQL Server and Db2.
 const AMD64_ALONE: [(&str, &str, &[&str]); 7] = [
     ("mcr.microsoft.com/mssql/server", "", &[]),
     ("huggingface/text-generation-inference", "", &[]),
-    ("huggingface/text-embeddings-inference", "", &["arm64"]),
+    ("huggingface/text-embeddings-inference", "", &["arm64", "121-"]),
     ("library/mysql", "5.7", &[]),
     ("mysql", "5.7", &[]),
     ("ibmcom/db2", "", &[]),
     ("icr.io/db2_community/db2", "", &[]),
 ];
 
-/// Whether an image is published for amd64 alone. AWS has arm64 images for deep learning in repositories of their own, and
-/// machines with Neuron devices are amd64.
+/// Whether an image is published for amd64 alone. AWS has arm64 images for deep learning in repositories of their own.
+/// Machines with Neuron devices are amd64, and so are the images of frameworks for them, such as
+/// `neuron/pytorch-inference-neuronx`; the scheduler beside them runs elsewhere.
 fn is_amd64_alone(name: &str, tag: &str) -> bool {
     let known = AMD64_ALONE.iter().any(|(repository, start, others)| {
         let is_it = match repository.contains('/') {
@@ -46,7 +49,9 @@ fn is_amd64_alone(name: &str, tag: &str) -> bool {
     });
     let is_deep_learning = name.starts_with("763104351884.dkr.ecr.")
         && !["arm64", "graviton"].iter().any(|word| name.contains(word) || tag.contains(word));
-    known || is_deep_learning || name.starts_with("public.ecr.aws/neuron/")
+    let of_neuron = name.strip_prefix("public.ecr.aws/neuron/");
+    let is_framework = |name: &str| ["inference", "training"].iter().any(|word| name.contains(word));
+    known || is_deep_learning || of_neuron.is_some_and(is_framework)
 }
 
 /// The architecture that the name of an image states. Images of several architectures are usual, so that most names say nothing.
@@ -104,6 +109,8 @@ mod tests {
             ("763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-inference-arm64:2.6.0", Some("arm64")),
             ("763104351884.dkr.ecr.us-east-1.amazonaws.com/tensorflow-inference-graviton:2.16", None),
             ("public.ecr.aws/neuron/pytorch-inference-neuronx:2.8", Some("amd64")),
+            ("public.ecr.aws/neuron/neuron-scheduler:2.22.4.0", None),
+            ("ghcr.io/huggingface/text-embeddings-inference:121-1.9", None),
             ("nginx", None),
             ("example.com/amd64-tools:1.0", None),
         ] {

@@ -1,7 +1,7 @@
 //! The pods of Argo workflows: each template with a container becomes a pod template, with what the workflow sets for all.
 //!
 //! Sources: argoproj/argo-workflows `workflow/controller/workflowpod.go` (`createWorkflowPod`, `addSchedulingConstraints`,
-//! `addMetadata`) and `docs/fields.md` of v3.6, read in November 2026.
+//! `addVolumeReferences`, `addMetadata`, `setupServiceAccount`) of v3.6.10; `resourceClaims` of v4.1.2, which came with 4.1.
 
 use std::sync::Arc;
 
@@ -139,15 +139,22 @@ impl<'a> Pods<'a> {
         out.push(value);
     }
 
-    /// The volumes of the template and of the workflow, and those of the claims that the controller creates.
+    /// The volumes of the template, and those of the workflow and of its claims that a container mounts.
     fn add_volumes(&mut self, base: &Pointer, template: &Node<'a>, pod: &mut Map<String, Value>) {
         let mut volumes = Vec::new();
         let at = base.join("volumes");
-        for volume in template.get("volumes").items().chain(self.spec.get("volumes").items()) {
+        let is_mounted = |name: Node<'_>| name.text().is_none_or(|name| mounts(template, name));
+        let shared = self.spec.get("volumes");
+        let shared = shared.items().filter(|volume| is_mounted(volume.get("name")));
+        for volume in template.get("volumes").items().chain(shared) {
             self.push(&at, &mut volumes, &volume, volume.to_json());
         }
         for claim in self.spec.get("volumeClaimTemplates").items() {
-            let name = claim.path(&["metadata", "name"]).to_json();
+            let name = claim.path(&["metadata", "name"]);
+            if !is_mounted(name.clone()) {
+                continue;
+            }
+            let name = name.to_json();
             let volume = json!({"name": name, "persistentVolumeClaim": {"claimName": UNKNOWN}});
             self.push(&at, &mut volumes, &claim, volume);
         }
@@ -192,5 +199,47 @@ impl<'a> Pods<'a> {
             }
         }
         out
+    }
+}
+
+/// Whether a container of a template mounts a volume, or may.
+fn mounts(template: &Node<'_>, name: &str) -> bool {
+    let single = ["container", "script"].map(|field| template.get(field));
+    let lists = [&["containerSet", "containers"][..], &["initContainers"], &["sidecars"]];
+    let listed = lists.into_iter().flat_map(|path| template.path(path).items().collect::<Vec<_>>());
+    single.into_iter().chain(listed).chain([template.get("containerSet")]).any(|container| {
+        let list = container.get("volumeMounts");
+        list.has_unknown() || list.items().any(|mount| mount.get("name").text() == Some(name))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::object::Object;
+    use crate::workload::template::templates;
+    use serde_json::json;
+
+    #[test]
+    fn pods_have_the_volumes_that_they_mount() {
+        let workflow = json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "metadata": {"name": "w"},
+        "spec": {"entrypoint": "a",
+            "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}],
+            "volumeClaimTemplates": [{"metadata": {"name": "work"}, "spec": {}}],
+            "templates": [
+                {"name": "a", "container": {"image": "x:1", "volumeMounts": [{"name": "data", "mountPath": "/d"}]}},
+                {"name": "b", "script": {"image": "x:1", "source": "pass"}, "volumes": [{"name": "own", "emptyDir": {}}]},
+                {"name": "c", "container": {"image": "x:1"},
+                 "sidecars": [{"name": "s", "image": "x:1", "volumeMounts": [{"name": "work", "mountPath": "/w"}]}]},
+            ]}});
+        let object = Object::from_json(&workflow).expect("an object");
+        let of_pod = |volumes: Vec<_>| volumes.join(" ");
+        let names: Vec<String> = templates(&object)
+            .iter()
+            .map(|template| {
+                let volumes = template.spec.get("volumes");
+                of_pod(volumes.items().map(|one| one.get("name").text().unwrap_or("?").to_owned()).collect())
+            })
+            .collect();
+        assert_eq!(names, ["data", "own", "work"]);
     }
 }

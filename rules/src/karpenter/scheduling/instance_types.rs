@@ -392,12 +392,21 @@ fn usable_by_class(class: Option<&NodeClass>) -> TypeSet {
     if class.connection_tracking { types.and(&NITRO) } else { types }
 }
 
-/// The types that EKS Auto Mode starts: those of more than one vCPU, except the sizes `nano`, `micro` and `small`
-/// (<https://docs.aws.amazon.com/eks/latest/userguide/automode-learn-instances.html>).
+/// Families of EC2 from before 2024 that the list of EKS Auto Mode names neither in its version of December 2024 nor in
+/// that of 2026 (awsdocs/amazon-eks-user-guide at 06faff14). Newer families may have joined since, and `p3` left.
+const NOT_IN_AUTO_MODE: [&str; 26] = [
+    "a1", "c1", "c3", "d2", "dl1", "dl2q", "f1", "g3", "g3s", "h1", "hpc6a", "hpc6id", "hpc7a", "hpc7g",
+    "i2", "m1", "m2", "m3", "p2", "r3", "t1", "u-3tb1", "u-6tb1", "vt1", "x1", "x1e",
+];
+
+/// The types that EKS Auto Mode starts: those of more than one vCPU in families that it lists, except the sizes `nano`,
+/// `micro` and `small` (<https://docs.aws.amazon.com/eks/latest/userguide/automode-learn-instances.html>).
 pub fn auto_mode_types() -> &'static TypeSet {
     static TYPES: LazyLock<TypeSet> = LazyLock::new(|| {
         let is_small = |size: &str| matches!(size, "nano" | "micro" | "small");
-        TypeSet::matching(|instance| instance.vcpu > 1 && !is_small(instance.size()))
+        TypeSet::matching(|instance| {
+            instance.vcpu > 1 && !is_small(instance.size()) && !NOT_IN_AUTO_MODE.contains(&instance.family())
+        })
     });
     &TYPES
 }

@@ -61,7 +61,8 @@ pub(crate) static RULE: Rule = Rule {
 
 /// The first version whose operator recovers from a panic in its reconciliation.
 const RECOVERS_SINCE: Version = Version::new(2, 16);
-/// The version that examines both pointers before it reads them.
+/// The version that examines both pointers before it reads them: `scale_jobs.go` and `aws_secretmanager_handler.go` of 2.20.2
+/// against 2.20.1.
 const FIXED_IN: Version = Version::new(2, 20);
 const FIXED_PATCH: u32 = 2;
 
@@ -95,7 +96,7 @@ fn quantity(trigger: &Trigger<'_>, ctx: &mut Context<'_>) {
 
 const TRANSFER: &str = "scaledobject.keda.sh/transfer-hpa-ownership";
 /// The last minor version whose admission reads `horizontalPodAutoscalerConfig` without a look whether it is there; patch 2
-/// of it looks.
+/// of it looks (`scaledobject_webhook.go` of 2.18.2 against 2.18.1).
 const TRANSFERS_UNCHECKED_UNTIL: Version = Version::new(2, 18);
 
 /// The ownership of an HPA is transferred by its name, which is that of a field that may be absent.

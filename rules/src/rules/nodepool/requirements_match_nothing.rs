@@ -6,7 +6,8 @@
 //! Ready, writes an event that nobody reads, and never starts a node from it. Requirements on zones,
 //! capacity types and reservations are not counted, since only the account knows what they leave.
 //!
-//! EKS Auto Mode starts only some types: none of the sizes nano, micro and small, and none of one vCPU.
+//! EKS Auto Mode starts only some types: none of the sizes nano, micro and small, none of one vCPU, and none
+//! of families such as g3 and x1.
 //!
 //! Where `platform.region` is set in the configuration, a pool whose types are all absent from that
 //! region, or whose zones lie in another one, is found as well, as a warning: regions grow. Once
@@ -92,9 +93,9 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let unsure = pool.uncatalogued_keys().iter().any(|new| has_key(new)) || is_old(ctx);
     let names: Vec<String> = keys.iter().map(|k| format!("`{}`", short(k))).collect();
     let name = object.display_name();
-    let too_small = pool.is_auto_mode() && !types_with(&own, &keys).is_empty();
+    let not_started = pool.is_auto_mode() && !types_with(&own, &keys).is_empty();
     let message = match names.as_slice() {
-        _ if too_small => format!("EKS Auto Mode starts no instance type that pool `{name}` admits"),
+        _ if not_started => format!("EKS Auto Mode starts no instance type that pool `{name}` admits"),
         [one] => format!("no instance type meets the requirement on {one} of pool `{name}`"),
         [first @ .., last] => {
             format!("no instance type meets the requirements on {} and {last} together", first.join(", "))
@@ -105,8 +106,10 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         keys.iter().map(|k| (key_node(pool, k).unwrap_or_else(|| pool.requirements()), k)).collect();
     let ((node, _), others) = nodes.split_last()?;
     let finding = ctx.report(node, message);
-    if too_small {
-        finding.help("it starts no nano, micro or small type, and none of one vCPU: admit larger ones");
+    if not_started {
+        finding.help(
+            "it starts no nano, micro or small type, none of one vCPU, and not every family: admit others",
+        );
     } else if unsure {
         finding
             .severity(Severity::Warning)
