@@ -158,6 +158,7 @@ pub static RULES: &[&Rule] = &[
     &nodeclass::kubelet_field_unsupported::RULE,
     &nodeclass::kubelet_in_user_data::RULE,
     &nodeclass::local_disks_set_up_twice::RULE,
+    &nodeclass::max_pods_above_interfaces::RULE,
     &nodeclass::max_pods_too_few::RULE,
     &nodeclass::node_class_ami_terms::RULE,
     &nodeclass::node_class_identity::RULE,

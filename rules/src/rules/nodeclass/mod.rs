@@ -21,6 +21,7 @@ pub(crate) mod instance_store_unused;
 pub(crate) mod kubelet_field_unsupported;
 pub(crate) mod kubelet_in_user_data;
 pub(crate) mod local_disks_set_up_twice;
+pub(crate) mod max_pods_above_interfaces;
 pub(crate) mod max_pods_too_few;
 pub(crate) mod node_class_ami_terms;
 pub(crate) mod node_class_identity;
