@@ -76,6 +76,8 @@ impl Kind {
     pub(crate) const PERSISTENT_VOLUME_CLAIM: Kind = Kind::new("", "PersistentVolumeClaim");
     pub const REPLICATION_CONTROLLER: Kind = Kind::new("", "ReplicationController");
     pub(crate) const SECRET: Kind = Kind::new("", "Secret");
+    pub(crate) const EXTERNAL_SECRET: Kind = Kind::new("external-secrets.io", "ExternalSecret");
+    pub(crate) const SEALED_SECRET: Kind = Kind::new("bitnami.com", "SealedSecret");
     pub const SERVICE_ACCOUNT: Kind = Kind::new("", "ServiceAccount");
     pub const PRIORITY_CLASS: Kind = Kind::new("scheduling.k8s.io", "PriorityClass");
     pub(crate) const STORAGE_CLASS: Kind = Kind::new("storage.k8s.io", "StorageClass");

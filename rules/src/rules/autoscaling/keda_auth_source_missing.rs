@@ -41,9 +41,6 @@ use crate::rules::autoscaling::scale_target::target;
 use crate::rules::partners::authenticated;
 use crate::rules::prelude::*;
 
-const EXTERNAL_SECRET: Kind = Kind::new("external-secrets.io", "ExternalSecret");
-const SEALED_SECRET: Kind = Kind::new("bitnami.com", "SealedSecret");
-
 pub(crate) static RULE: Rule = Rule {
     id: "keda-auth-source-missing",
     kinds: &[Kind::TRIGGER_AUTHENTICATION, Kind::CLUSTER_TRIGGER_AUTHENTICATION],
@@ -51,8 +48,8 @@ pub(crate) static RULE: Rule = Rule {
         Kind::SECRET,
         Kind::CONFIG_MAP,
         Kind::SERVICE_ACCOUNT,
-        EXTERNAL_SECRET,
-        SEALED_SECRET,
+        Kind::EXTERNAL_SECRET,
+        Kind::SEALED_SECRET,
         Kind::HELM_RELEASE,
         Kind::ARGO_APPLICATION,
         Kind::SCALED_OBJECT,
@@ -140,18 +137,21 @@ fn made_keys<'a>(namespace: &str, name: &str, ctx: &Context<'a>) -> Option<(&'a 
     let cluster = ctx.cluster();
     let is_named = |object: &&Object| {
         let target = object.path(&["spec", "target", "name"]);
-        let made =
-            if object.is(EXTERNAL_SECRET) && target.is_set() { target.text() } else { Some(object.name()) };
+        let made = if object.is(Kind::EXTERNAL_SECRET) && target.is_set() {
+            target.text()
+        } else {
+            Some(object.name())
+        };
         made == Some(name) && ctx.pairs_with(object)
     };
-    let external = cluster.in_namespace(EXTERNAL_SECRET, namespace);
-    let mut makers = external.chain(cluster.in_namespace(SEALED_SECRET, namespace)).filter(is_named);
+    let external = cluster.in_namespace(Kind::EXTERNAL_SECRET, namespace);
+    let mut makers = external.chain(cluster.in_namespace(Kind::SEALED_SECRET, namespace)).filter(is_named);
     let (maker, None) = (makers.next()?, makers.next()) else { return None };
     let spec = maker.get("spec");
     if maker.may_lack_fields() || spec.has_unknown() {
         return None;
     }
-    if maker.is(SEALED_SECRET) {
+    if maker.is(Kind::SEALED_SECRET) {
         let data = spec.get("encryptedData").entries().into_iter();
         let keys = data.chain(spec.path(&["template", "data"]).entries()).map(|(key, _)| key);
         return Some((maker, keys.collect()));

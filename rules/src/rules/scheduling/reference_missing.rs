@@ -8,8 +8,8 @@
 //! variable from a key that its ConfigMap or Secret lacks does not start, nor does a pod that mounts the
 //! key. On EKS the images for NVIDIA make its runtime the default: there is no RuntimeClass `nvidia` unless
 //! the GPU Operator or somebody makes one. Absent objects are known only of a whole cluster, so they are
-//! reported only with `--complete`, and not where charts or applications may bring them. Secrets that are
-//! absent are never reported: many come from elsewhere.
+//! reported only with `--complete`, and not where charts, generators or operators may bring them. Many Secrets
+//! come from elsewhere, so that an absent one is reported only beside one that is written almost the same.
 //!
 //! # Fix
 //! Remove the reference, or add the object.
@@ -43,6 +43,7 @@
 
 use crate::cluster::placement::has_controller;
 use crate::cluster::storage::DEFAULT_CLASS;
+use crate::cluster::together::routes;
 use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
 use crate::workload::dra::class_blocks;
@@ -64,6 +65,8 @@ pub(crate) static RULE: Rule = Rule {
         Kind::DEVICE_CLASS,
         Kind::DAEMON_SET,
         Kind::CLUSTER_POLICY,
+        Kind::EXTERNAL_SECRET,
+        Kind::SEALED_SECRET,
         Kind::HELM_RELEASE,
         Kind::ARGO_APPLICATION,
     ],
@@ -73,7 +76,11 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::error(Group::Scheduling)
 };
 
-/// Published charts that bring no classes, by their templates as of November 2026.
+/// Words in the names of ConfigMaps with root certificates.
+const CERTIFICATES: [&str; 9] = ["ca", "cas", "cert", "certs", "crt", "root", "roots", "trust", "bundle"];
+
+/// Published charts that bring no classes. Read in the templates of kube-prometheus-stack 88.5.3,
+/// aws-load-balancer-controller 3.5.0 and keda 2.20.2 (August 2026); of the others by what they install.
 const CHARTS_WITHOUT_CLASSES: [&str; 9] = [
     "aws-load-balancer-controller",
     "cert-manager",
@@ -115,6 +122,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         classes(template, ctx);
         if !has_charts {
             service_account(object, template, ctx);
+            sources(object, template, ctx);
         }
     }
     None
@@ -128,13 +136,19 @@ fn has_no_classes(object: &Object) -> bool {
         false => spec.path(&["source", "chart"]),
     };
     let values = [&["values"][..], &["source", "helm", "valuesObject"]].map(|path| spec.path(path));
-    let adds = |(key, _): &(&str, Node<'_>)| key.to_ascii_lowercase().contains("extra");
-    let is_plain = values.iter().all(|values| !values.has_unknown() && !values.entries().iter().any(adds));
+    let is_plain = values.iter().all(|values| !values.has_unknown() && !adds_manifests(values, 2));
     let elsewhere = [&["valuesFrom"][..], &["sources"], &["postRenderers"], &["source", "helm", "values"]];
     is_plain
         && chart.text().is_some_and(|chart| CHARTS_WITHOUT_CLASSES.contains(&chart))
         && !elsewhere.iter().any(|path| spec.path(path).is_set())
         && !spec.path(&["source", "helm", "valueFiles"]).is_set()
+}
+
+/// Whether values of a chart, or of the charts in it, have a field such as `extraObjects` or `extraManifests`.
+fn adds_manifests(values: &Node<'_>, depth: usize) -> bool {
+    values.entries().iter().any(|(key, value)| {
+        key.to_ascii_lowercase().contains("extra") || (depth > 0 && adds_manifests(value, depth - 1))
+    })
 }
 
 /// The RuntimeClass and the PriorityClass of a pod.
@@ -294,6 +308,105 @@ fn device_class(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
+/// The ConfigMaps and Secrets that a pod cannot start without.
+fn sources(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let namespace = object.namespace_or_default();
+    // An operator makes those of its own resources, a kustomization may generate them, and EKS has its own.
+    let is_custom = !matches!(object.group(), "" | "apps" | "batch");
+    if is_custom
+        || object.is_namespace_unknown()
+        || namespace == "kube-system"
+        || !routes(object).is_empty()
+        || template.spec.has_unknown_key()
+    {
+        return None;
+    }
+    let mut reported: Vec<(Kind, &str)> = Vec::new();
+    for (kind, node) in &required_sources(template) {
+        let Some(name) = node.text().filter(|name| !reported.contains(&(*kind, *name))) else { continue };
+        reported.push((*kind, name));
+        source_object(*kind, namespace, name, node, ctx);
+    }
+    None
+}
+
+/// The names of the ConfigMaps and Secrets of a pod that are not optional.
+fn required_sources<'a>(template: &Template<'a>) -> Vec<(Kind, Node<'a>)> {
+    let required = |kind: Kind, holder: &Node<'a>, field: &str, name: &str| {
+        let reference = holder.get(field);
+        let optional = reference.get("optional");
+        let is_optional = optional.is_set() && optional.bool() != Some(false);
+        (reference.is_mapping() && !is_optional).then(|| (kind, reference.get(name)))
+    };
+    let mut out = Vec::new();
+    for container in template.all_containers() {
+        for from in container.get("envFrom").items() {
+            out.extend(required(Kind::CONFIG_MAP, &from, "configMapRef", "name"));
+            out.extend(required(Kind::SECRET, &from, "secretRef", "name"));
+        }
+        for source in container.get("env").items().map(|variable| variable.get("valueFrom")) {
+            out.extend(required(Kind::CONFIG_MAP, &source, "configMapKeyRef", "name"));
+            out.extend(required(Kind::SECRET, &source, "secretKeyRef", "name"));
+        }
+    }
+    for volume in template.spec.get("volumes").items() {
+        out.extend(required(Kind::CONFIG_MAP, &volume, "configMap", "name"));
+        out.extend(required(Kind::SECRET, &volume, "secret", "secretName"));
+        for source in volume.path(&["projected", "sources"]).items() {
+            out.extend(required(Kind::CONFIG_MAP, &source, "configMap", "name"));
+            out.extend(required(Kind::SECRET, &source, "secret", "name"));
+        }
+    }
+    let pulls = template.spec.get("imagePullSecrets");
+    out.extend(pulls.items().map(|pull| (Kind::SECRET, pull.get("name"))));
+    out
+}
+
+/// A ConfigMap that the cluster lacks, or a Secret beside one whose name differs in separators or the plural alone.
+fn source_object(
+    kind: Kind,
+    namespace: &str,
+    name: &str,
+    node: &Node<'_>,
+    ctx: &mut Context<'_>,
+) -> Option<()> {
+    let cluster = ctx.cluster();
+    // Controllers put root certificates into each namespace: the API server, meshes, trust-manager.
+    let words = || name.split(|c: char| !c.is_ascii_alphanumeric());
+    let has_certificates = kind == Kind::CONFIG_MAP && words().any(|word| CERTIFICATES.contains(&word));
+    if has_certificates
+        || !is_absent(kind, namespace, name, ctx)
+        || cluster.written_as(kind, name).next().is_some()
+    {
+        return None;
+    }
+    let plain = |name: &str| {
+        let letters: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
+        letters.trim_end_matches('s').to_owned()
+    };
+    let makers = [kind, Kind::EXTERNAL_SECRET, Kind::SEALED_SECRET]
+        .into_iter()
+        .take(if kind == Kind::SECRET { 3 } else { 1 });
+    let made = makers.flat_map(|maker| cluster.in_namespace(maker, namespace)).flat_map(|object| {
+        [Some(object.name()), object.path(&["spec", "target", "name"]).text()].into_iter().flatten()
+    });
+    let made: Vec<&str> = made.collect();
+    let near = made.iter().find(|other| plain(other) == plain(name)).map(|name| (*name).to_owned());
+    if made.contains(&name) || (kind == Kind::SECRET && near.is_none()) {
+        return None;
+    }
+    let pulls = node.pointer().steps().iter().any(|step| step == "imagePullSecrets");
+    let effect = if pulls { "images are pulled without it" } else { "the pods do not start" };
+    ctx.report(node, format!("there is no {} `{name}`: {effect}", kind.kind))
+        .severity(Severity::Warning)
+        .identified_by(kind.kind)
+        .help(near.map_or_else(
+            || "add it, name one that exists, or write `optional: true`".to_owned(),
+            did_you_mean,
+        ));
+    None
+}
+
 /// The keys of ConfigMaps and Secrets that the containers and volumes of a pod name.
 fn keys(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {
     for variable in template.all_containers().flat_map(|container| container.get("env").items()) {
@@ -324,8 +437,7 @@ fn keys(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {
     }
 }
 
-/// A key of a ConfigMap or a Secret of the input. Which of them other tools make is not known, so that an absent one is not
-/// reported.
+/// A key of a ConfigMap or a Secret of the input.
 fn key_of(object: &Object, kind: Kind, name: &Node<'_>, key: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let (name, text) = (name.text()?, key.text()?);
     let source = ctx.cluster().unique(kind, object.namespace_or_default(), name)?;
