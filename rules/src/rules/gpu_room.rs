@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::cluster::placement::CandidatePool;
 use crate::lint::context::Context;
 use crate::lint::finding::Finding;
+use crate::object::Object;
 use crate::rules::gpu::gpu_sharing_mismatch::counts_shares;
 use crate::workload::gang::Demand;
 use crate::workload::template::Template;
@@ -38,6 +39,11 @@ impl Room {
             Some((pool, limit.max(0)))
         });
         Some(Room { pools: limited.collect::<Option<_>>()? })
+    }
+
+    /// Whether a pool is the only one.
+    pub(super) fn is_of(&self, pool: &Object) -> bool {
+        matches!(self.pools.as_slice(), [(one, _)] if one.object().is_same_resource(pool))
     }
 
     /// The pools of both.

@@ -4,7 +4,8 @@
 //! Karpenter starts no node that would bring a NodePool beyond its `limits`. Where every pool that the
 //! pods fit has a limit on their GPUs, replicas beyond it stay Pending, at the peak for which the maximum
 //! was written, and the autoscaler that added them sees no effect. The limit counts whole nodes and the
-//! pods of all workloads, so that there may be room for fewer replicas still.
+//! pods of all workloads, so that there may be room for fewer replicas still. Workloads that are certainly
+//! applied together, and run all the time on one pool alone, are added up.
 //!
 //! # Fix
 //! Raise the limit of the pool, or lower the maximum to what it has room for. Where the limit is a ceiling
@@ -108,6 +109,7 @@ pub(crate) static RULE: Rule = Rule {
         Kind::STATEFUL_SET,
         Kind::ROLLOUT,
         Kind::INFERENCE_SERVICE,
+        Kind::NODE_POOL,
     ],
     reads: &READS,
     docs: docs(include_str!("max_replicas_exceed_gpu_limit.rs")),
@@ -115,9 +117,17 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Autoscaling)
 };
 
+/// Maximum number of workloads that are added up.
+const MAX_ADDED: usize = 256;
+/// Maximum number of them to show with a finding.
+const MAX_RELATED: usize = 4;
+
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is_partial() || has_controller(object) || !ctx.cluster().has_any(Kind::NODE_POOL) {
         return None;
+    }
+    if object.is(Kind::NODE_POOL) {
+        return together(object, ctx);
     }
     let (workload, field, most) = replicas(object, ctx)?;
     // A replica of a LeaderWorkerSet is several pods.
@@ -154,6 +164,59 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     limits.show(resource, finding);
     if !workload.is_same_resource(object) {
         finding.related(workload, &workload.path(&["metadata", "name"]), format!("{each} {unit} a replica"));
+    }
+    None
+}
+
+/// Several workloads that run all the time on a pool alone, each within its limit, and all of them beyond. Only those that are
+/// certainly applied together count: the files of a folder may be alternatives.
+fn together(pool: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let cluster = ctx.cluster();
+    let kinds = [Kind::DEPLOYMENT, Kind::STATEFUL_SET];
+    let workloads = || kinds.into_iter().flat_map(|kind| cluster.of(kind));
+    if workloads().nth(MAX_ADDED).is_some() {
+        return None;
+    }
+    let mut found: Vec<(&Object, &'static str, i128)> = Vec::new();
+    let mut most = None;
+    for workload in workloads().filter(|one| cluster.surely_pairs(pool, one) && !has_controller(one)) {
+        let Some((resource, each)) = accelerators_of_replica(workload) else { continue };
+        let Some(room) = templates(workload).first().and_then(|pod| Room::of(pod, resource, ctx)) else {
+            continue;
+        };
+        let replicas = cluster.views().replicas(workload).map(|replicas| i128::from(replicas.floor));
+        let Some(replicas) = replicas.filter(|replicas| *replicas > 0) else { continue };
+        // One that is beyond the limit by itself has a finding of its own.
+        let counts = room.is_of(pool) && replicas <= room.pods(each) && !workload.is_partial();
+        if counts
+            && found
+                .first()
+                .is_none_or(|(first, of, _)| *of == resource && cluster.surely_pairs(first, workload))
+        {
+            found.push((workload, resource, replicas * i128::from(each)));
+            most = Some(room.total());
+        }
+    }
+    let (first, resource, _) = *found.first()?;
+    let (all, most) = (found.iter().map(|(_, _, devices)| devices).sum::<i128>(), most?);
+    if all <= most || found.len() < 2 {
+        return None;
+    }
+    let others = match found.len() - 1 {
+        1 => format!("`{}`", found[1].0.display_name()),
+        more => format!("{more} more workloads"),
+    };
+    let unit = unit(resource);
+    let message = format!(
+        "`{}` and {others} need {all} {unit} together, and the limit is {most}",
+        first.display_name()
+    );
+    let finding = ctx.report(&pool.path(&["spec", "limits", resource]), message);
+    finding.help(format!(
+        "raise the limit to {all} or more, or run fewer replicas: pods beyond it stay Pending"
+    ));
+    for (workload, _, devices) in found.iter().take(MAX_RELATED) {
+        finding.related(workload, &workload.path(&["spec", "replicas"]), format!("{devices} {unit}"));
     }
     None
 }
