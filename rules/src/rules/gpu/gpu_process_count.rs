@@ -8,7 +8,8 @@
 //! the processes: `nprocPerNode` of a PyTorchJob, `slotsPerWorker` of an MPIJob, `numProcPerNode` of a
 //! TrainJob, `parallelism` of an LLMInferenceService, `num-gpus` of a RayCluster; for a
 //! LeaderWorkerSet the GPUs of a group count. MIG devices do not add up to a larger GPU: a process of CUDA sees
-//! one of them, NCCL connects them from version 2.32 on, and only through the memory of the host.
+//! one of them, NCCL connects them from version 2.32 on, and only through the memory of the host. On Neuron
+//! devices vLLM takes a NeuronCore for each rank.
 //!
 //! # Fix
 //! Write the same number in both. Settings that a variable, a configuration file or an operator may
@@ -49,6 +50,7 @@
 //! - <https://docs.nvidia.com/datacenter/tesla/mig-user-guide/>
 //! - <https://github.com/NVIDIA/nccl/issues/1716>
 
+use crate::catalog::{self, InstanceType};
 use crate::cluster::runtimes::RUNTIMES;
 use crate::rules::gpu::gpu_templates;
 use crate::rules::prelude::*;
@@ -72,6 +74,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         for container in template.containers() {
             found.extend(processes_of(object, &template, &container));
             inspect_mig(object, &template, &container, ctx);
+            inspect_neuron(object, &template, &container, ctx);
         }
     }
     if object.kind() == "TrainJob" && templates(object).is_empty() {
@@ -176,4 +179,48 @@ fn inspect_mig(
     }
     finding.related(object, &devices.node, "the MIG devices of the container");
     None
+}
+
+/// Reports a server that distributes its model over more NeuronCores than its container has: it takes one for each rank.
+fn inspect_neuron(
+    object: &Object,
+    template: &Template<'_>,
+    container: &Node<'_>,
+    ctx: &mut Context<'_>,
+) -> Option<()> {
+    let launch = Launch::of(container).filter(|launch| launch.program.name() == "vLLM")?;
+    let (cores, node) = neuron_cores(template, container)?;
+    let used = launch.gpus_of_model(container)?;
+    if used <= cores || is_group(object, template, &launch) {
+        return None;
+    }
+    let (_, option) = launch.gpus()?;
+    let message = format!(
+        "vLLM in `{}` needs {used} NeuronCores, and its container has at most {cores}",
+        object.display_name()
+    );
+    ctx.report(&option?, message)
+        .help(format!("distribute it over {cores}, or request more devices"))
+        .related(object, &node, "the NeuronCores of the container");
+    None
+}
+
+/// The most NeuronCores that a container may have, and the resource that gives them. A device has as many as that of the
+/// selected type or family, or of any (`catalog`).
+fn neuron_cores<'a>(template: &Template<'a>, container: &Node<'a>) -> Option<(i64, Node<'a>)> {
+    if let Some(cores) = devices_of(container, "aws.amazon.com/neuroncore") {
+        return Some((cores.count, cores.node));
+    }
+    let devices = devices_of(container, "aws.amazon.com/neuron")?;
+    let selected = |label: &str| template.spec.get("nodeSelector").get(label).text();
+    let name = selected("node.kubernetes.io/instance-type");
+    let family = selected("karpenter.k8s.aws/instance-family");
+    let may_be = |one: &&InstanceType| {
+        one.neuron > 0
+            && name.is_none_or(|name| one.name == name)
+            && family.is_none_or(|family| one.family() == family)
+    };
+    let of_device = |one: &InstanceType| i64::from(one.neuroncore / one.neuron);
+    let most = catalog::all().iter().filter(may_be).map(of_device).max()?;
+    Some((devices.count.checked_mul(most)?, devices.node))
 }
