@@ -62,7 +62,15 @@ use crate::workload::template::is_model_of_runtime;
 
 pub(crate) static RULE: Rule = Rule {
     id: "liveness-kills-model-load",
-    kinds: ALL_SERVER_KINDS,
+    kinds: &[
+        ALL_SERVER_KINDS[0],
+        ALL_SERVER_KINDS[1],
+        ALL_SERVER_KINDS[2],
+        ALL_SERVER_KINDS[3],
+        ALL_SERVER_KINDS[4],
+        ALL_SERVER_KINDS[5],
+        NIM_SERVICE,
+    ],
     reads: &[Kind::NAMESPACE, RUNTIMES[0], RUNTIMES[1], RUNTIMES[2], RUNTIMES[3]],
     params: &[Param {
         name: "load-seconds",
@@ -74,6 +82,9 @@ pub(crate) static RULE: Rule = Rule {
     check: Check::Object(check),
     ..Rule::warning(Group::Availability)
 };
+
+/// Its operator adds a startup probe of twenty minutes, unless that is changed or disabled.
+const NIM_SERVICE: Kind = Kind::new("apps.nvidia.com", "NIMService");
 
 /// The seconds after which a probe has failed often enough.
 struct Patience {
@@ -184,8 +195,17 @@ fn inspect(
     let message = format!(
         "the {kind} probe kills `{name}` about {killed} s after its start if the model is not loaded"
     );
+    // The operator writes the pods of a NIMService, whose fields are others.
+    let of_operator = object.is(NIM_SERVICE);
     let finding = ctx.report(&probe, message);
-    if startup.is_set() {
+    if of_operator {
+        finding.help(match startup.is_set() {
+            true => {
+                "leave time for the slowest load, or leave the probe out: the operator's waits twenty minutes"
+            }
+            false => "leave `startupProbe` to the operator, whose own one waits twenty minutes for the model",
+        });
+    } else if startup.is_set() {
         let failures = 599 / period + 1;
         finding.help(format!(
             "leave time for the slowest load: `failureThreshold: {failures}` is ten minutes with its period"
