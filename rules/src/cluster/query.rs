@@ -286,6 +286,7 @@ pub(crate) enum QuerySlot {
     DcgmMonitors,
     DefaultExporter,
     DevicePluginConfigs,
+    DevicePlugins,
     OneArchitecture,
     HidesAuthentication,
     HonorLabels,

@@ -51,6 +51,14 @@ pub(crate) fn value_fields<'a>(object: &'a Object, chart: &str) -> impl Iterator
     installations(object, chart).into_iter().filter_map(own)
 }
 
+/// Whether an object installs a chart, with values or without.
+pub(crate) fn installs(object: &Object, chart: &str) -> bool {
+    let spec = object.get("spec");
+    let sources = [spec.path(&["chart", "spec"]), spec.get("source")];
+    let mut sources = sources.into_iter().chain(spec.get("sources").items());
+    sources.any(|source| source.get("chart").text() == Some(chart))
+}
+
 fn installations<'a>(object: &'a Object, chart: &str) -> Vec<Installation<'a>> {
     let spec = object.get("spec");
     if object.is(Kind::HELM_RELEASE) {

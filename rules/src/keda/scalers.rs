@@ -322,7 +322,7 @@ mod tests {
     use super::{
         CONSTRAINTS, KEYS, KeySource, Reader, key_added_after, key_read_before, scaler, type_added_after,
     };
-    use crate::platform::{Product, Version, VersionRange};
+    use crate::platform::{Product, Version};
 
     fn keda(minor: u32) -> Version {
         Version::new(2, minor)

@@ -39,6 +39,13 @@ impl Program {
     }
 }
 
+/// The share of the memory of each of its GPUs that a server takes.
+pub(crate) struct MemoryShare<'a> {
+    pub(crate) percent: i64,
+    /// The option that states it; `None` if it is the default.
+    pub(crate) node: Option<Node<'a>>,
+}
+
 /// Words before a program that start nothing else.
 const STARTERS: [&str; 12] =
     ["sh", "bash", "-c", "-lc", "-ec", "-xc", "exec", "python", "python3", "-m", "-u", "tini"];
@@ -155,6 +162,24 @@ impl<'a> Launch<'a> {
     /// Whether an option is set.
     pub(crate) fn has(&self, names: &[&str]) -> bool {
         !matches!(self.option(names), OptionValue::Absent)
+    }
+
+    /// The share of each GPU's memory that vLLM takes when it starts. `None` for other programs, and if it is unknown.
+    pub(crate) fn memory_share(&self) -> Option<MemoryShare<'a>> {
+        /// The default is 0.9, and 0.92 in later releases.
+        const DEFAULT: i64 = 92;
+        let sizes = ["kv-cache-memory-bytes", "kv-cache-memory"];
+        if !self.program.is("vLLM") || self.may_have_more_options() || self.has(&sizes) {
+            return None;
+        }
+        match self.option(&["gpu-memory-utilization"]) {
+            OptionValue::Absent => Some(MemoryShare { percent: DEFAULT, node: None }),
+            OptionValue::Unknown => None,
+            OptionValue::Text(text, node) => {
+                let share = text.parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share))?;
+                Some(MemoryShare { percent: (share * 100.0).round() as i64, node: Some(node) })
+            }
+        }
     }
 
     /// Number of GPUs that the program uses in each pod, and the item that states it, if any. `None` if it is unknown.

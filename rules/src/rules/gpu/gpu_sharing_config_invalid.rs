@@ -9,9 +9,13 @@
 //! `renameByDefault` and `failRequestsGreaterThanOne` belong to `timeSlicing` or `mps`: under `flags` the
 //! resource keeps its name, and a pod that requests `nvidia.com/gpu.shared` waits for ever.
 //!
+//! A ConfigMap is nothing by itself: where the DaemonSet of the plugin beside it mounts no ConfigMap and
+//! names no file, each pod still gets a whole GPU. That is a warning as well.
+//!
 //! # Fix
 //! Keep one of `timeSlicing` and `mps`, name `nvidia.com/gpu`, and give it two or more `replicas`. Move a key
-//! to the place that the help names.
+//! to the place that the help names. Mount the ConfigMap in the plugin, and name the file in `CONFIG_FILE`; the chart
+//! of the plugin does so for `config.name`.
 //!
 //! # Example
 //! ```yaml,diff
@@ -38,12 +42,28 @@ use crate::rules::prelude::*;
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-sharing-config-invalid",
     kinds: &[Kind::CONFIG_MAP],
+    reads: sharing::PLUGIN_KINDS,
     docs: docs(include_str!("gpu_sharing_config_invalid.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Gpu)
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let mut first = None;
+    sharing::for_each(object, |entry, _| {
+        first.get_or_insert_with(|| entry.pointer());
+    });
+    if let Some(entry) = first.map(|pointer| object.root().at(&pointer))
+        && let Some(plugin) = sharing::plugin_without_config(object, ctx)
+    {
+        let message =
+            format!("no device plugin reads this: DaemonSet `{}` has no configuration", plugin.name());
+        let finding = ctx.report(&entry, message).severity(Severity::Warning).at_key();
+        finding
+            .identified_by("reader")
+            .help("mount the ConfigMap in the plugin, and set `CONFIG_FILE` to its path");
+        finding.related(&plugin, &plugin.path(&["metadata", "name"]), "the plugin");
+    }
     sharing::for_each(object, |entry, config| {
         if let Some((message, help)) = fault(config) {
             ctx.report(entry, message).at_key().help(help);

@@ -48,7 +48,6 @@ use crate::catalog::InstanceType;
 use crate::cluster::runtimes::RUNTIMES;
 use crate::rules::gpu::{gpu_templates, selected_types};
 use crate::rules::prelude::*;
-use crate::workload::command::OptionValue;
 use crate::workload::devices::{Devices, gpus_of};
 use crate::workload::launcher::Launch;
 use crate::workload::model::weights_of;
@@ -108,7 +107,7 @@ fn inspect(
     let program = launch.program.name();
     let name = object.display_name();
     let (needed_gb, each_gb) = (gigabytes(needed), gigabytes(each));
-    let share = share_of_vllm(&launch);
+    let share = launch.memory_share().map(|share| share.percent.unsigned_abs());
     let finding = if needed * (100 - ROUNDED) > all * share.unwrap_or(100) {
         let uses = match share.filter(|share| *share < 100) {
             Some(share) => format!("uses {share} % of {gpus} x {each_gb} GB"),
@@ -135,23 +134,6 @@ fn inspect(
         finding.related(&pool, &pool.path(&["metadata", "name"]), text);
     }
     None
-}
-
-/// The share of each GPU, in percent, that vLLM uses for weights and cache. `None` for other servers, and if it is unknown.
-fn share_of_vllm(launch: &Launch<'_>) -> Option<u64> {
-    /// The default is 0.9, and 0.92 in later releases.
-    const DEFAULT: u64 = 92;
-    if launch.program.server()?.name != "vLLM" || launch.may_have_more_options() {
-        return None;
-    }
-    match launch.option(&["gpu-memory-utilization"]) {
-        OptionValue::Absent => Some(DEFAULT),
-        OptionValue::Unknown => None,
-        OptionValue::Text(text, _) => {
-            let share = text.parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share))?;
-            Some((share * 100.0).round() as u64)
-        }
-    }
 }
 
 fn gigabytes(megabytes: u64) -> u64 {

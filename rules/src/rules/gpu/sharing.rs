@@ -2,11 +2,11 @@
 
 use memchr::memmem;
 
-use crate::cluster::values::value_fields;
-use crate::kind::Kind;
-use crate::object::Object;
+use crate::cluster::query::QuerySlot;
+use crate::cluster::values::{installs, value_fields};
+use crate::cluster::views::Predicate;
+use crate::rules::prelude::*;
 use crate::source::with_embedded;
-use crate::tree::node::Node;
 
 /// The entries of the ConfigMap that an object is, or that a chart writes with its values.
 pub(super) fn entries(object: &Object) -> Vec<(&str, Node<'_>)> {
@@ -34,6 +34,67 @@ pub(super) fn for_each(object: &Object, mut read: impl FnMut(&Node<'_>, &Node<'_
             config.then(|| read(&entry, root))
         });
     }
+}
+
+/// What may read a configuration of the device plugin.
+const READERS: [Kind; 4] =
+    [Kind::DAEMON_SET, Kind::HELM_RELEASE, Kind::ARGO_APPLICATION, Kind::new("nvidia.com", "ClusterPolicy")];
+
+/// The kinds that [`plugin_without_config`] reads.
+pub(super) const PLUGIN_KINDS: &[Kind] = &READERS;
+
+/// The device plugins of a cluster, and what installs them.
+struct DevicePlugins;
+
+impl Predicate for DevicePlugins {
+    const SLOT: QuerySlot = QuerySlot::DevicePlugins;
+    const KINDS: &'static [Kind] = &READERS;
+
+    fn is_satisfied(object: &Object) -> bool {
+        match object.kind() {
+            "DaemonSet" => templates(object).iter().flat_map(Template::containers).any(|one| is_plugin(&one)),
+            "ClusterPolicy" => true,
+            _ => ["nvidia-device-plugin", "gpu-operator"].iter().any(|chart| installs(object, chart)),
+        }
+    }
+}
+
+fn is_plugin(container: &Node<'_>) -> bool {
+    container.get("image").raw_text().is_some_and(|image| image.contains("k8s-device-plugin"))
+}
+
+/// The device plugin in the namespace of a ConfigMap, if no plugin of the cluster reads a configuration.
+pub(super) fn plugin_without_config(map: &Object, ctx: &Context<'_>) -> Option<Object> {
+    if map.kind() != "ConfigMap" {
+        return None;
+    }
+    let plugins = ctx.cluster().satisfying::<DevicePlugins>();
+    if plugins.iter().any(|plugin| !ctx.cluster().likely_pairs(map, &plugin.0) || may_read_config(&plugin.0))
+    {
+        return None;
+    }
+    let is_near = |plugin: &&Object| plugin.namespace_or_default() == map.namespace_or_default();
+    plugins.iter().map(|plugin| &plugin.0).find(is_near).cloned()
+}
+
+/// Whether a plugin may have a configuration: a file beside folders of the node, a variable or an option.
+fn may_read_config(plugin: &Object) -> bool {
+    let says = |node: &Node<'_>| node.text().is_none_or(|text| text.to_ascii_lowercase().contains("config"));
+    let may_read = |container: Node<'_>| {
+        let mut words = ["command", "args"].into_iter().flat_map(|field| container.get(field).items());
+        container.has_unknown()
+            || container.get("envFrom").is_set()
+            || container.get("env").items().any(|variable| says(&variable.get("name")))
+            || words.any(|word| says(&word))
+    };
+    plugin.kind() != "DaemonSet"
+        || plugin.is_patched_by_kustomize()
+        || templates(plugin).iter().any(|template| {
+            let volumes = template.spec.get("volumes");
+            volumes.has_unknown()
+                || volumes.items().any(|volume| !volume.get("hostPath").is_set())
+                || template.all_containers().any(may_read)
+        })
 }
 
 fn may_share(text: &str) -> bool {

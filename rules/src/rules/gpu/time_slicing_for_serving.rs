@@ -4,11 +4,13 @@
 //! Time slices of a GPU take turns. Each pod sees all the memory, so that one can end the others by
 //! filling it, and the response time of a server depends on what its neighbours do. MIG divides memory
 //! and compute in hardware, where the GPU can. This is a warning where servers of the same file or
-//! kustomization ask for the shared resource, otherwise advice.
+//! kustomization ask for the shared resource, otherwise advice. Servers that limit themselves to their share
+//! (`--gpu-memory-utilization`) fit beside each other. With the default of 0.9 a second vLLM does not start.
 //!
 //! # Fix
 //! Use MIG profiles on GPUs that have MIG (A100, H100 and later), or MPS with memory limits; keep
-//! time-slicing for development and for work that nobody waits for.
+//! time-slicing for development and for work that nobody waits for. Otherwise give each server a share of the
+//! memory that leaves room for the others.
 //!
 //! # Example
 //! ```yaml,diff
@@ -32,17 +34,24 @@
 
 use crate::rules::gpu::sharing;
 use crate::rules::prelude::*;
+use crate::workload::launcher::{Launch, MemoryShare};
+
+const READS: [Kind; WORKLOAD_KINDS.len() + sharing::PLUGIN_KINDS.len()] =
+    with_workloads(sharing::PLUGIN_KINDS);
 
 pub(crate) static RULE: Rule = Rule {
     id: "time-slicing-for-serving",
     kinds: &[Kind::CONFIG_MAP],
-    reads: WORKLOAD_KINDS,
+    reads: &READS,
     docs: docs(include_str!("time_slicing_for_serving.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Gpu)
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if sharing::plugin_without_config(object, ctx).is_some() {
+        return None;
+    }
     let mut done = false;
     sharing::for_each(object, |entry, config| {
         let slicing = config.path(&["sharing", "timeSlicing"]);
@@ -51,38 +60,87 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         };
         // One finding for all configurations of an object.
         done = true;
-        let name = resource.get("name").text().unwrap_or("nvidia.com/gpu");
-        let renamed = match slicing.get("renameByDefault").bool() == Some(true) {
-            true => format!("{name}.shared"),
-            false => resource.get("rename").text().unwrap_or(name).to_owned(),
-        };
-        let replicas = resource.get("replicas").int();
-        let users = ctx.cluster().views().requesting(&renamed);
-        let server = users.iter().find(|user| {
-            ctx.cluster().likely_pairs(object, user)
-                && crate::workload::class::classify(user).serves_requests()
-        });
-        let pods = replicas.map_or("several".to_owned(), |n| n.to_string());
-        let message = match server {
-            Some(server) => {
-                let server = server.display_name();
-                format!(
-                    "{pods} pods share a GPU by turns, `{server}` among them: nothing isolates their memory"
-                )
-            }
-            None => {
-                format!("{pods} pods share a GPU by turns: nothing isolates their memory or response times")
-            }
-        };
-        let severity = if server.is_some() { Severity::Warning } else { Severity::Info };
-        let finding = ctx.report(entry, message);
-        finding
-            .at_key()
-            .severity(severity)
-            .help("use MIG where the GPU has it; keep time-slicing for work that nobody waits for");
-        if let Some(server) = server {
-            finding.related(server, &server.path(&["metadata", "name"]), "asks for a slice");
-        }
+        report(object, entry, &slicing, &resource, ctx);
     });
     None
+}
+
+fn report(
+    object: &Object,
+    entry: &Node<'_>,
+    slicing: &Node<'_>,
+    resource: &Node<'_>,
+    ctx: &mut Context<'_>,
+) -> Option<()> {
+    let name = resource.get("name").text().unwrap_or("nvidia.com/gpu");
+    let renamed = match slicing.get("renameByDefault").bool() == Some(true) {
+        true => format!("{name}.shared"),
+        false => resource.get("rename").text().unwrap_or(name).to_owned(),
+    };
+    let replicas = resource.get("replicas").int();
+    // The plugin rejects fewer.
+    if replicas.is_some_and(|replicas| replicas < 2) {
+        return None;
+    }
+    let users = ctx.cluster().views().requesting(&renamed);
+    let server = users.iter().find(|user| {
+        ctx.cluster().likely_pairs(object, user)
+            && crate::workload::class::classify(user).serves_requests()
+            && !fits(user, replicas)
+    });
+    let pods = replicas.map_or("several".to_owned(), |n| n.to_string());
+    let Some(server) = server else {
+        let message =
+            format!("{pods} pods share a GPU by turns: nothing isolates their memory or response times");
+        ctx.report(entry, message).at_key().severity(Severity::Info).help(HELP);
+        return None;
+    };
+    let name = server.display_name();
+    let share = memory_share(server).filter(|share| share.percent > 50);
+    let (message, node) = match &share {
+        Some(MemoryShare { percent, node }) => {
+            let part = match node {
+                Some(_) => format!("{percent} %"),
+                None => "nine tenths".to_owned(),
+            };
+            (
+                format!(
+                    "{pods} pods share a GPU, and `{name}` takes {part} of its memory: a second one cannot start"
+                ),
+                node.clone(),
+            )
+        }
+        None => (
+            format!("{pods} pods share a GPU by turns, `{name}` among them: nothing isolates their memory"),
+            None,
+        ),
+    };
+    let place = node.unwrap_or_else(|| server.path(&["metadata", "name"]));
+    let finding = ctx.report(entry, message).at_key();
+    finding.help(if share.is_some() {
+        "give each server its share, such as `--gpu-memory-utilization=0.2`, or use MIG"
+    } else {
+        HELP
+    });
+    finding.related(server, &place, "asks for a slice");
+    None
+}
+
+const HELP: &str = "use MIG where the GPU has it; keep time-slicing for work that nobody waits for";
+
+/// The share of a GPU's memory that the server of a workload takes. `None` if it is unknown, or there are several.
+fn memory_share(object: &Object) -> Option<MemoryShare<'_>> {
+    let templates = templates(object);
+    let mut shares = templates
+        .iter()
+        .filter(|template| requests_accelerator(template))
+        .flat_map(Template::containers)
+        .filter_map(|container| Launch::of(&container)?.memory_share());
+    let share = shares.next()?;
+    shares.next().is_none().then_some(share)
+}
+
+/// Whether as many servers like this one as share a GPU have room in its memory.
+fn fits(object: &Object, replicas: Option<i64>) -> bool {
+    memory_share(object).zip(replicas).is_some_and(|(share, replicas)| share.percent * replicas <= 100)
 }
