@@ -236,6 +236,7 @@ impl Tables {
 pub(crate) enum ViewSlot {
     Autoscalers,
     CandidatePools,
+    ClaimUsers,
     ClassNames,
     ClassPools,
     ClassReferences,

@@ -2,6 +2,7 @@
 //! lookup uses a table or a query, and never scans all objects.
 
 mod autoscalers;
+mod claim_users;
 mod class_pools;
 pub(crate) mod disruptions;
 pub(crate) mod fallback;
@@ -43,6 +44,8 @@ use crate::workload::template::{Template, WORKLOAD_KINDS, replicas, templates};
 
 use autoscalers::AutoscalerKey;
 pub(crate) use autoscalers::{Autoscalers, ScaleTarget};
+use claim_users::ClaimUsers;
+pub(crate) use claim_users::{claim_of, claims};
 pub(crate) use class_pools::{ClassPools, PoolsByClass, PoolsOfClass};
 pub(crate) use fallback::Fallbacks;
 use fallback::PoolsByWeight;
@@ -94,6 +97,7 @@ static TABLE_BUILDERS: [fn(&Cluster); ViewSlot::COUNT] = [
     |cluster| _ = cluster.table::<ExtendedResources>(),
     |cluster| _ = cluster.table::<Autoscalers>(),
     |cluster| _ = cluster.table::<Pdbs>(),
+    |cluster| _ = cluster.table::<ClaimUsers>(),
     |cluster| _ = cluster.table::<ClassNames>(),
     |cluster| _ = cluster.table::<ClassPools>(),
     |cluster| _ = cluster.table::<ClassReferences>(),
@@ -261,6 +265,12 @@ impl<'i> Views<'i> {
 
     pub(crate) fn class_pools(self) -> PoolsByClass<'i> {
         PoolsByClass(self.cluster)
+    }
+
+    /// The workloads whose pods write to a PersistentVolumeClaim.
+    pub(crate) fn users_of_claim(self, namespace: &str, name: &str) -> &'i [Object] {
+        let key = (namespace.to_owned(), name.to_owned());
+        self.cluster.table::<ClaimUsers>().get(&key)
     }
 
     pub(crate) fn is_requested(self, resource: &str) -> bool {

@@ -6,7 +6,8 @@
 //! error for volume". With ReadWriteOncePod it stays Pending on the same node as well. It works as long as
 //! all replicas happen to share a node, and breaks with the first scale-up, rollout or consolidation;
 //! `strategy: Recreate` does not change that. The maximum of an autoscaler counts, and so do the pods of a
-//! LeaderWorkerSet, of a Ray cluster and of an InferenceService, whose model may be at `pvc://`.
+//! LeaderWorkerSet, of a Ray cluster and of an InferenceService, whose model may be at `pvc://`. Two workloads
+//! with one claim have the same trouble; a Job is left out, as it may end before the other one starts.
 //!
 //! # Fix
 //! Use a StatefulSet with `volumeClaimTemplates`, or a file system that many nodes can mount
@@ -49,8 +50,13 @@
 
 use super::serving::{is_owned, tell_autoscaler};
 use super::volumes::{is_block_storage, single_node_mode, stays_on_one_node};
+use crate::cluster::views::{claim_of, claims};
 use crate::rules::prelude::*;
 use crate::workload::gang::{Members, component_replicas, members};
+use crate::workload::template::runs_forever;
+
+static READS: [Kind; WORKLOAD_KINDS.len() + 4] =
+    with_workloads(&[Kind::PERSISTENT_VOLUME_CLAIM, Kind::STORAGE_CLASS, Kind::HPA, Kind::SCALED_OBJECT]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "volume-shared-by-replicas",
@@ -58,6 +64,7 @@ pub(crate) static RULE: Rule = Rule {
         Kind::DEPLOYMENT,
         Kind::STATEFUL_SET,
         Kind::REPLICA_SET,
+        Kind::CRON_JOB,
         Kind::REPLICATION_CONTROLLER,
         Kind::ROLLOUT,
         Kind::LEADER_WORKER_SET,
@@ -65,7 +72,7 @@ pub(crate) static RULE: Rule = Rule {
         Kind::RAY_SERVICE,
         Kind::INFERENCE_SERVICE,
     ],
-    reads: &[Kind::PERSISTENT_VOLUME_CLAIM, Kind::STORAGE_CLASS, Kind::HPA, Kind::SCALED_OBJECT],
+    reads: &READS,
     docs: docs(include_str!("volume_shared_by_replicas.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Availability)
@@ -106,37 +113,46 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             report(object, claim, mode, name, &pods, ctx);
             return None;
         }
+        if let Some(other) = other_user(object, claim, ctx) {
+            let (own, others) = (object.display_name(), other.display_name());
+            let message =
+                format!("`{own}` and `{others}` share `{}`, which is {mode}: {}", claim.name(), limit(mode));
+            ctx.report(name, message)
+                .help("use a ReadWriteMany claim of EFS or FSx, or a claim for each of them")
+                .related(claim, &claim.path(&["spec", "accessModes"]), "the volume")
+                .related(other, &other.path(&["metadata", "name"]), "it uses the volume as well");
+            return None;
+        }
     }
     None
 }
 
-/// The places of a template that name a claim of all its pods, for writing.
-fn claims<'a>(object: &'a Object, template: &Template<'a>) -> Vec<Node<'a>> {
-    // A template of the same name replaces the volume with a claim for each replica.
-    let own = object.path(&["spec", "volumeClaimTemplates"]);
-    let of_replica =
-        |name: &Node<'_>| own.items().any(|one| one.path(&["metadata", "name"]).text() == name.text());
-    let volumes = template.spec.get("volumes").items().filter(|volume| !of_replica(&volume.get("name")));
-    let sources = volumes.map(|volume| volume.get("persistentVolumeClaim"));
-    let mut out: Vec<Node<'a>> = sources
-        .filter(|source| !source.get("readOnly").is_set())
-        .map(|source| source.get("claimName"))
-        .filter(Node::is_set)
-        .collect();
-    let model = template.spec.path(&["model", "storageUri"]);
-    out.extend(model.text().is_some_and(|uri| uri.starts_with(BY_ADDRESS)).then_some(model));
-    out
+/// Another workload that uses a claim at the same time. Each pair has one finding, at the later workload.
+fn other_user<'a>(object: &Object, claim: &Object, ctx: &Context<'a>) -> Option<&'a Object> {
+    let users = ctx.cluster().views().users_of_claim(claim.namespace_or_default(), claim.name());
+    let mut before = users.iter().take_while(|user| !user.ptr_eq(object));
+    before.find(|user| {
+        ctx.cluster().likely_pairs(object, user)
+            && !is_owned(user)
+            && !user.is_patched_by_kustomize()
+            && runs_beside(object, user, ctx)
+            && templates(user).iter().any(|template| {
+                let names = claims(user, template);
+                !stays_on_one_node(template)
+                    && names.iter().any(|name| name.text().map(claim_of) == Some(claim.name()))
+            })
+    })
 }
 
-/// The beginning of the address of a model in a claim: `pvc://models/fraud/v3`.
-const BY_ADDRESS: &str = "pvc://";
-
-/// The name of a claim, written alone or in the address of a model.
-fn claim_of(text: &str) -> &str {
-    match text.strip_prefix(BY_ADDRESS) {
-        Some(path) => path.split('/').next().unwrap_or(path),
-        None => text,
-    }
+/// Whether pods of both workloads run at a time: a Job may have ended before the other one begins.
+fn runs_beside(a: &Object, b: &Object, ctx: &Context<'_>) -> bool {
+    let stays = |object: &Object| {
+        runs_forever(object)
+            && ctx.cluster().views().replicas(object).is_some_and(|replicas| replicas.max > 0)
+    };
+    let comes_back =
+        |object: &Object| object.is(Kind::CRON_JOB) && !object.path(&["spec", "suspend"]).is_set();
+    stays(a) && (stays(b) || comes_back(b)) || comes_back(a) && stays(b)
 }
 
 /// The largest number of pods that use a volume at a time.
@@ -164,6 +180,13 @@ fn most_pods(object: &Object, users: &[&Template<'_>], ctx: &Context<'_>) -> Opt
     }
 }
 
+fn limit(mode: &str) -> &'static str {
+    match mode {
+        "ReadWriteOncePod" => "one pod can use it",
+        _ => "one node can attach it",
+    }
+}
+
 fn report(
     object: &Object,
     claim: &Object,
@@ -173,19 +196,16 @@ fn report(
     ctx: &mut Context<'_>,
 ) -> Option<()> {
     let most = if pods.autoscaled { "up to " } else { "" };
-    let limit = match mode {
-        "ReadWriteOncePod" => "one pod can use it",
-        _ => "one node can attach it",
-    };
     let what = match object.group() {
         "ray.io" | "leaderworkerset.x-k8s.io" => "pods",
         _ => "replicas",
     };
     let message = format!(
-        "{most}{} {what} of `{}` share `{}`, which is {mode}: {limit}",
+        "{most}{} {what} of `{}` share `{}`, which is {mode}: {}",
         pods.number,
         object.display_name(),
-        claim.display_name()
+        claim.display_name(),
+        limit(mode)
     );
     let autoscaler = ctx.cluster().views().autoscaler_of(object).filter(|_| pods.autoscaled);
     let finding = ctx.report(name, message);
