@@ -9,6 +9,22 @@ use crate::workload::template::Template;
 
 /// Words of checkpoints in options, paths and names of variables.
 static CHECKPOINTS: Words = Words::new(&["checkpoint", "ckpt", "resume", "--save", "save_dir", "output_dir"]);
+/// Words of runs that go on from a checkpoint, or write one every so many steps: an eviction costs them the steps since.
+static RESUMES: Words = Words::new(&[
+    "resume",
+    "save_steps",
+    "save-steps",
+    "save_every",
+    "save-every",
+    "save_freq",
+    "save-freq",
+    "save_interval",
+    "save-interval",
+    "checkpoint_interval",
+    "checkpoint-interval",
+    "checkpoint_every",
+    "checkpoint-every",
+]);
 /// Words of storage outside the pod.
 static REMOTE: Words = Words::new(&[
     "s3://",
@@ -216,26 +232,21 @@ pub(crate) enum Holder<'a> {
     EmptyDir(Node<'a>),
     /// A folder of the node that is no shared file system.
     Host(Node<'a>),
+    /// A mount to which the container cannot write, by this field.
+    ReadOnly(Node<'a>),
     /// A volume that outlives the pod, or may.
     Lasting,
 }
 
 /// What holds a path in a container. `None` if a mount is not known.
 pub(crate) fn holder<'a>(template: &Template<'a>, container: &Node<'a>, path: &str) -> Option<Holder<'a>> {
-    let mounts = container.get("volumeMounts");
-    if mounts.has_unknown() || template.spec.get("volumes").is_unknown() || template.spec.has_unknown_key() {
-        return None;
-    }
-    let covers = |mount: &Node<'a>| {
-        let folder = mount.get("mountPath").text()?.trim_end_matches('/');
-        let rest = path.strip_prefix(folder)?;
-        (rest.is_empty() || rest.starts_with('/')).then_some(folder.len())
-    };
-    let mount = mounts.items().filter(|mount| covers(mount).is_some()).max_by_key(|mount| covers(mount));
-    let Some(mount) = mount else {
+    let Some(mount) = mount_of(template, container, path)? else {
         return Some(Holder::Container);
     };
     let name = mount.get("name").text()?;
+    if let Some(field) = read_only(template, &mount) {
+        return Some(Holder::ReadOnly(field));
+    }
     let Some(volume) = volume(template, name) else {
         return Some(Holder::Lasting);
     };
@@ -256,9 +267,42 @@ pub(crate) fn holder<'a>(template: &Template<'a>, container: &Node<'a>, path: &s
     })
 }
 
+/// The mount of a container that holds a path, or `None` without one. The outer value is `None` if that is unknown.
+pub(crate) fn mount_of<'a>(
+    template: &Template<'a>,
+    container: &Node<'a>,
+    path: &str,
+) -> Option<Option<Node<'a>>> {
+    let mounts = container.get("volumeMounts");
+    if mounts.has_unknown() || template.spec.get("volumes").is_unknown() || template.spec.has_unknown_key() {
+        return None;
+    }
+    let covers = |mount: &Node<'a>| {
+        let folder = mount.get("mountPath").text()?.trim_end_matches('/');
+        let rest = path.strip_prefix(folder)?;
+        (rest.is_empty() || rest.starts_with('/')).then_some(folder.len())
+    };
+    Some(mounts.items().filter(|mount| covers(mount).is_some()).max_by_key(|mount| covers(mount)))
+}
+
+/// The field that makes a mount read-only: its own, or that of its claim.
+pub(crate) fn read_only<'a>(template: &Template<'a>, mount: &Node<'a>) -> Option<Node<'a>> {
+    let of_claim = mount
+        .get("name")
+        .text()
+        .and_then(|name| volume(template, name))
+        .map(|volume| volume.path(&["persistentVolumeClaim", "readOnly"]));
+    std::iter::once(mount.get("readOnly")).chain(of_claim).find(|field| field.bool() == Some(true))
+}
+
 /// Whether options, variables or mounts of a template name checkpoints.
 pub(crate) fn names_checkpoints(template: &Template<'_>) -> bool {
     mentions(template, &CHECKPOINTS) || checkpoint_mounts(template).next().is_some()
+}
+
+/// Whether options or variables of a template say that a run goes on from its last checkpoint.
+pub(crate) fn resumes(template: &Template<'_>) -> bool {
+    mentions(template, &RESUMES)
 }
 
 /// Whether options or variables of a template name storage outside the pod.

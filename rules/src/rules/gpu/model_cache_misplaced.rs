@@ -153,7 +153,7 @@ fn is_moved(cache: &Cache, container: &Node<'_>) -> bool {
 }
 
 /// Whether a server downloads its model, as far as the name of the model shows.
-fn downloads(server: &Server, container: &Node<'_>) -> bool {
+pub(super) fn downloads(server: &Server, container: &Node<'_>) -> bool {
     if server.model.is_empty() && !server.model_is_positional {
         return server.name != "llama.cpp" || command_line(container).contains("-hf");
     }

@@ -1,14 +1,17 @@
-//! A server that does not run as root has its model cache below `/root`.
+//! A server cannot write to the folder into which it downloads its model.
 //!
 //! # Why
 //! The image `vllm/vllm-openai` runs as root up to 0.21, and its folder `/root` is closed to every other user.
 //! A volume at `/root/.cache/huggingface` cannot be entered by user 1000, whatever `fsGroup` says, and as the
 //! image has no such user, its home folder is `/`, into which it may not write: vLLM ends with
-//! `PermissionError` before it has loaded a model.
+//! `PermissionError` before it has loaded a model. Without a volume it is the same.
+//!
+//! A server with a read-only root file system needs a volume at the folder into which it downloads. Where that
+//! folder is mounted read-only, the model has to be there already, which is advice here: nothing shows it.
 //!
 //! # Fix
 //! Mount the volume outside of `/root`, and name its path as `HF_HOME`, and a writable folder as `HOME`. Or let
-//! the container run as root.
+//! the container run as root. Mount a writable volume at a cache into which models are downloaded.
 //!
 //! # Example
 //! ```yaml,diff
@@ -49,15 +52,18 @@
 
 use std::path::Path;
 
+use super::model_cache_misplaced::{downloads, runs_as_root};
 use crate::rules::prelude::*;
+use crate::workload::checkpoint::{mount_of, read_only, volume};
 use crate::workload::class::repository;
 use crate::workload::command::OptionValue;
 use crate::workload::launcher::Launch;
-use crate::workload::server::{is_server, variable};
+use crate::workload::server::{Server, is_server, server_of, variable};
 
 pub(crate) static RULE: Rule = Rule {
     id: "model-cache-unreachable",
     kinds: WORKLOAD_KINDS,
+    reads: WORKLOAD_KINDS,
     docs: docs(include_str!("model_cache_unreachable.rs")),
     check: Check::PodTemplate(check),
     ..Rule::warning(Group::Gpu)
@@ -77,7 +83,9 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     for container in template.containers() {
-        inspect(template, &container, ctx);
+        if inspect(template, &container, ctx).is_none() {
+            cannot_write(template, &container, ctx);
+        }
     }
     None
 }
@@ -101,10 +109,12 @@ fn inspect(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>)
     if mounts.has_unknown() || mounts.items().any(opens) {
         return None;
     }
-    let path = mounts.items().find(is_closed)?.get("mountPath");
     let who = match user.int() {
         Some(user) => format!("user {user}"),
         None => "a user other than root".to_owned(),
+    };
+    let Some(path) = mounts.items().find(is_closed).map(|mount| mount.get("mountPath")) else {
+        return without_home(container, &user, &who, ctx);
     };
     let message =
         format!("{who} cannot enter `/root`, below which vLLM has its cache, `{}`", ellipsize(path.text()?));
@@ -112,7 +122,115 @@ fn inspect(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>)
     ctx.report(&user, message)
         .help("mount the volume outside of `/root`, with its path as `HF_HOME`, and a writable folder as `HOME`")
         .related(object, &path, "the volume that is out of reach");
+    Some(())
+}
+
+/// Reports a user whose home folder is `/`, to which vLLM cannot write, if it has to download its model.
+fn without_home(container: &Node<'_>, user: &Node<'_>, who: &str, ctx: &mut Context<'_>) -> Option<()> {
+    let mut mounts = container.get("volumeMounts").items();
+    let opens = |mount: Node<'_>| {
+        mount.get("mountPath").text().is_none_or(|path| path == "/" || path.starts_with("/.cache"))
+    };
+    if mounts.any(opens) || is_offline(container)? || !downloads(server_of(container)?, container) {
+        return None;
+    }
+    let message = format!("{who} has no home folder in the image: vLLM cannot write models to `/.cache`");
+    ctx.report(user, message).help("set `HOME` to a folder in a volume to which this user can write");
+    Some(())
+}
+
+/// Whether a variable says that nothing is downloaded, or that it comes from elsewhere. `None` if that is unknown.
+fn is_offline(container: &Node<'_>) -> Option<bool> {
+    let mut offline = false;
+    for name in ["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "VLLM_USE_MODELSCOPE", "SGLANG_USE_MODELSCOPE"] {
+        offline |= variable(container, name)?.is_some();
+    }
+    Some(offline)
+}
+
+/// Reports a cache on a read-only file system into which a server would download its model.
+fn cannot_write(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let server = server_of(container)?;
+    if !downloads(server, container) || is_offline(container)? {
+        return None;
+    }
+    let (folder, named) = folder(server, template, container)?;
+    let shown = ellipsize(&folder);
+    let object = ctx.object();
+    let Some(mount) = mount_of(template, container, &folder)? else {
+        let root = container.path(&["securityContext", "readOnlyRootFilesystem"]);
+        if root.bool() != Some(true) {
+            return None;
+        }
+        let message =
+            format!("{} cannot download its model to `{shown}`, which is on no volume", server.name);
+        let finding = ctx.report(&root, message).help("mount a volume there, or bring the model in a volume");
+        if let Some(named) = named {
+            finding.related(object, &named, "the folder of models");
+        }
+        return None;
+    };
+    let field = read_only(template, &mount)?;
+    let name = mount.get("name").text()?;
+    let claim = volume(template, name)?.path(&["persistentVolumeClaim", "claimName"]);
+    let writes = |other: &Node<'_>| {
+        let mut mounts = other.get("volumeMounts").items();
+        mounts.any(|one| one.get("name").text() == Some(name) && read_only(template, &one).is_none())
+    };
+    let users = ctx.cluster().views().users_of_claim(object.namespace_or_default(), claim.text()?);
+    if template.all_containers().any(|other| writes(&other)) || users.iter().any(|user| !user.ptr_eq(object))
+    {
+        return None;
+    }
+    let message = format!(
+        "{} cannot download to `{shown}`, which is read-only: its model has to be there",
+        server.name
+    );
+    let finding = ctx.report(&field, message).severity(Severity::Info);
+    finding.help("mount it writable, or fill the volume before, and set `HF_HUB_OFFLINE`");
+    if let Some(named) = named {
+        finding.related(object, &named, "the folder of models");
+    }
     None
+}
+
+/// The folder into which a server downloads its model, and the item that names it. `None` if it is unknown.
+fn folder<'a>(
+    server: &Server,
+    template: &Template<'a>,
+    container: &Node<'a>,
+) -> Option<(String, Option<Node<'a>>)> {
+    let cache = server.cache.as_ref()?;
+    let env = container.get("env");
+    let launch = Launch::of(container)?;
+    if container.get("envFrom").is_set() || env.has_unknown() || launch.may_have_more_options() {
+        return None;
+    }
+    let options: Vec<&str> = cache.options.iter().copied().filter(|name| *name != "load-format").collect();
+    if launch.has(&["load-format"]) {
+        return None;
+    }
+    match launch.option(&options) {
+        OptionValue::Text(path, node) => return path.starts_with('/').then_some((path, Some(node))),
+        OptionValue::Unknown => return None,
+        OptionValue::Absent => {}
+    }
+    let mut set = env
+        .items()
+        .filter(|entry| entry.get("name").text().is_some_and(|name| cache.variables.contains(&name)));
+    match (set.next(), set.next()) {
+        // These name a folder above.
+        (Some(entry), None) if !matches!(entry.get("name").text(), Some("HOME" | "XDG_CACHE_HOME")) => {
+            let path = entry.get("value").text()?;
+            path.starts_with('/').then(|| (path.to_owned(), Some(entry.get("value"))))
+        }
+        (None, _) if cache.folders.len() == 1 && server.is_in_image_of(container) => {
+            let folder = cache.folders[0];
+            let is_known = !folder.starts_with('~') || runs_as_root(template, container);
+            is_known.then(|| (folder.replace('~', "/root"), None))
+        }
+        _ => None,
+    }
 }
 
 /// Whether a tag names a release whose image runs as root, with a home folder that is closed to others.

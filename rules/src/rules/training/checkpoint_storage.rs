@@ -115,6 +115,12 @@ fn of_folder(
             );
             ctx.report(&to.node, message).help(help);
         }
+        Holder::ReadOnly(field) => {
+            let message = format!("checkpoints of `{name}` go to `{path}`, which is mounted read-only");
+            ctx.report(&field, message)
+                .help("remove `readOnly`, or name a folder to which the pods can write")
+                .related(object, &to.node, "checkpoints go there");
+        }
         Holder::EmptyDir(volume) => {
             let message = format!("checkpoints of `{name}` are in an emptyDir, which ends with the pod");
             ctx.report(&volume, message).help(help).related(object, &to.node, "checkpoints go there");
