@@ -5,7 +5,8 @@
 //! 30 if nothing is written. A checkpoint of a model on a GPU takes minutes to write to shared storage;
 //! one that is cut off is lost, and the run goes back to the checkpoint before it. It is a warning
 //! where a short time is written, and for a run that is marked do-not-disrupt or asks for Spot nodes,
-//! otherwise advice.
+//! otherwise advice; also for a run that resumes from the checkpoints of its steps. In the workers of an
+//! MPIJob the process that gets the signal is an SSH server, which writes none: they are left out.
 //!
 //! # Fix
 //! Write 120 where the pods may run on Spot, whose notice is two minutes, and 300 or more elsewhere.
@@ -39,7 +40,7 @@ use crate::cluster::placement::requested_capacity_types;
 use crate::karpenter::do_not_disrupt::DO_NOT_DISRUPT;
 use crate::rules::prelude::*;
 use crate::rules::training::trains;
-use crate::workload::checkpoint::names_checkpoints;
+use crate::workload::checkpoint::{names_checkpoints, resumes};
 
 pub(crate) static RULE: Rule = Rule {
     id: "training-grace-too-short",
@@ -54,7 +55,7 @@ pub(crate) static RULE: Rule = Rule {
 const ENOUGH: i64 = 60;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if !trains(object) {
+    if !trains(object) || object.kind() == "MPIJob" {
         return None;
     }
     for template in templates(object) {
@@ -70,7 +71,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let name = object.display_name();
         let seconds = grace.int().unwrap_or(30);
         let spot = || requested_capacity_types(&template).is_some_and(|types| types.contains("spot"));
-        let warns = grace.is_set() || template.annotation(DO_NOT_DISRUPT).is_set() || spot();
+        let warns =
+            grace.is_set() || !resumes(&template) && (template.annotation(DO_NOT_DISRUPT).is_set() || spot());
         ctx.report(
             &grace,
             format!("training run `{name}` has {seconds} seconds to write a checkpoint on eviction"),
