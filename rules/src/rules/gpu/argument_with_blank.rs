@@ -1,4 +1,4 @@
-//! A flag and its value are one argument with a space between them.
+//! Several words of a command line are one item, which nothing splits.
 //!
 //! # Why
 //! Each item of `args` and `command` reaches the program as it is: no shell splits it. The program
@@ -6,8 +6,12 @@
 //! pod restarts in a loop, on a GPU node that was started for it. It is reported for servers and
 //! launchers that are known to reject it.
 //!
+//! As the first item of `command`, `python3 serve.py` is the name of a program that does not exist.
+//! `sh` without `-c` takes a command line for the name of a file, and with `-c` it runs the item after it
+//! alone: options in further items reach no program. That is reported for all containers, probes and hooks.
+//!
 //! # Fix
-//! Write `--flag=value`, or two items.
+//! Write `--flag=value`, or two items; each word of `command` as an item, or all of it after `sh -c`.
 //!
 //! # Example
 //! ```yaml,diff
@@ -40,6 +44,7 @@
 //! - <https://docs.python.org/3/library/argparse.html#option-value-syntax>
 
 use crate::rules::prelude::*;
+use crate::workload::command::base_name;
 use crate::workload::server::server_of;
 
 pub(crate) static RULE: Rule = Rule {
@@ -51,49 +56,181 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    for container in template.containers() {
-        let words = || container.get("command").items().chain(container.get("args").items());
-        // An argument of a shell is a script, or an argument of a script.
-        let shell = |word: &Node<'_>| {
-            let program = word.raw_text().and_then(|text| text.rsplit('/').next());
-            program.is_some_and(|name| matches!(name, "sh" | "bash" | "ash" | "dash" | "env" | "tini" | "-c"))
-        };
-        if words().any(|word| shell(&word)) {
-            continue;
+    // KubeRay writes the items of a container into one script.
+    let is_script = ctx.object().group() == "ray.io";
+    for container in template.all_containers() {
+        if is_script || !commands(&container, ctx) {
+            flags(&container, ctx);
         }
-        let program = match server_of(&container) {
-            // Ollama has hardly any options.
-            Some(server) if server.name != "Ollama" => server.name.to_owned(),
-            _ => {
-                // Arguments after the script belong to the script.
-                let Some(launcher) = launcher(&container) else {
-                    continue;
-                };
-                launcher.to_owned()
-            }
+    }
+    None
+}
+
+/// Reports commands of a container, of its probes and of its hooks that are not divided into words as they need to be.
+fn commands(container: &Node<'_>, ctx: &mut Context<'_>) -> bool {
+    let probes = ["startupProbe", "livenessProbe", "readinessProbe"].map(|name| container.get(name));
+    let hooks = ["postStart", "preStop"].map(|name| container.path(&["lifecycle", name]));
+    for place in probes.into_iter().chain(hooks) {
+        command(&place.path(&["exec", "command"]), &[], ctx);
+    }
+    let args: Vec<Node<'_>> = container.get("args").items().collect();
+    command(&container.get("command"), &args, ctx).is_some()
+}
+
+/// Reports a command. `None` if it is right, as far as it is known.
+fn command(command: &Node<'_>, args: &[Node<'_>], ctx: &mut Context<'_>) -> Option<()> {
+    let first = command.items().next()?;
+    let items = command.items().chain(args.iter().cloned()).skip(1);
+    let program = first.text()?;
+    if is_command_line(program, true) {
+        let message = format!("no program is called `{}`: an item of `command` is one word", shown(program));
+        ctx.report(&first, message).help("write each word as an item, or run it with `sh -c`");
+        return Some(());
+    }
+    if !matches!(base_name(program), "sh" | "bash" | "ash" | "dash" | "zsh") {
+        return None;
+    }
+    let rest: Vec<Node<'_>> = items.collect();
+    let (options, rest) = rest.split_at(rest.iter().position(|item| !is_option(item)).unwrap_or(rest.len()));
+    let has = |letters: &[char]| {
+        let short = |item: &Node<'_>| {
+            item.text().is_some_and(|text| !text.starts_with("--") && text.contains(letters))
         };
-        for word in words() {
-            let Some(text) = word.text() else {
-                continue;
-            };
-            if is_script(text) {
-                break;
-            }
-            let Some((name, value)) = split(text) else {
-                continue;
-            };
-            let shown = if text.chars().count() > 60 { name } else { text };
-            let finding = ctx.report(
-                &word,
-                format!("{program} rejects `{shown}`: flag and value are one argument, with a blank in it"),
+        options.iter().any(short)
+    };
+    let script = rest.first()?;
+    let text = script.text()?;
+    if has(&['c']) {
+        return arguments_of_shell(text, &rest[1..], ctx);
+    }
+    // Options with a value, and a script from standard input.
+    let others =
+        options.iter().any(|item| item.text().is_some_and(|text| text.starts_with("--") && text.len() > 2));
+    if has(&['o', 's', 'O']) || others || !is_command_line(text, false) {
+        return None;
+    }
+    let name = base_name(program);
+    let message = format!("`{name}` opens a file called `{}`: `-c` is missing", shown(text));
+    let finding = ctx.report(script, message);
+    finding.help("write `-c` before the script");
+    let words: Option<Vec<&str>> = command.items().map(|item| item.raw_text()).collect();
+    if let Some(mut words) =
+        words.filter(|_| args.first().is_some_and(|one| one.pointer() == script.pointer()))
+    {
+        words.push("-c");
+        finding.fix(Fix::unsafe_("run the script with `-c`").set(command, json!(words)));
+    }
+    Some(())
+}
+
+/// Reports items after the script of `sh -c`, which the script does not read.
+fn arguments_of_shell(script: &str, items: &[Node<'_>], ctx: &mut Context<'_>) -> Option<()> {
+    let reads = script.as_bytes().windows(2).any(|pair| {
+        pair[0] == b'$' && (pair[1].is_ascii_digit() || matches!(pair[1], b'@' | b'*' | b'#' | b'{' | b'('))
+    });
+    // The first one is the name of the script, by custom that of the shell.
+    let lost =
+        items.iter().find(|item| item.text().is_some_and(|text| text.len() > 2 && text.starts_with('-')));
+    let (lost, all_known) = (lost?, items.iter().all(|item| item.text().is_some()));
+    if reads || !all_known || script.contains("shift") || is_placeholder(script) {
+        return None;
+    }
+    let message =
+        format!("`{}` reaches no program: the shell runs `{}` alone", shown(lost.text()?), shown(script));
+    ctx.report(lost, message).help("write it into the script after `-c`, or leave out the shell");
+    Some(())
+}
+
+fn is_option(item: &Node<'_>) -> bool {
+    item.text().is_some_and(|text| text.starts_with(['-', '+']))
+}
+
+fn shown(text: &str) -> String {
+    let text = text.trim().lines().next().unwrap_or_default();
+    match text.char_indices().nth(40) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// Whether an item is a program with its arguments, and not the name of a file with a blank in it.
+fn is_command_line(text: &str, in_path: bool) -> bool {
+    /// Programs of which nobody calls a file `NAME something`.
+    const PROGRAMS: [&str; 22] = [
+        "accelerate",
+        "bash",
+        "cat",
+        "cd",
+        "curl",
+        "deepspeed",
+        "echo",
+        "exec",
+        "java",
+        "lmdeploy",
+        "mpirun",
+        "node",
+        "nvidia-smi",
+        "ollama",
+        "pip",
+        "python",
+        "python3",
+        "sh",
+        "sleep",
+        "torchrun",
+        "tritonserver",
+        "vllm",
+    ];
+    let mut words = text.split_whitespace();
+    let (Some(program), Some(next)) = (words.next(), words.next()) else {
+        return false;
+    };
+    if program.contains(['$', '{', '%', '\\']) || is_placeholder(text) {
+        return false;
+    }
+    PROGRAMS.contains(&base_name(program))
+        || next.starts_with('-')
+        || in_path && !program.contains('/')
+        || !in_path && text.trim().contains("\n")
+}
+
+/// Reports flags with a blank before their value.
+fn flags(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let words = || container.get("command").items().chain(container.get("args").items());
+    // An argument of a shell is a script, or an argument of a script.
+    let shell = |word: &Node<'_>| {
+        let program = word.raw_text().map(base_name);
+        program.is_some_and(|name| matches!(name, "sh" | "bash" | "ash" | "dash" | "env" | "tini" | "-c"))
+    };
+    if words().any(|word| shell(&word)) {
+        return None;
+    }
+    let program = match server_of(container) {
+        // Ollama has hardly any options.
+        Some(server) if server.name != "Ollama" => server.name.to_owned(),
+        // Arguments after the script belong to the script.
+        _ => launcher(container)?.to_owned(),
+    };
+    for word in words() {
+        let Some(text) = word.text() else {
+            continue;
+        };
+        if is_script(text) {
+            break;
+        }
+        let Some((name, value)) = split(text) else {
+            continue;
+        };
+        let shown = if text.chars().count() > 60 { name } else { text };
+        let finding = ctx.report(
+            &word,
+            format!("{program} rejects `{shown}`: flag and value are one argument, with a blank in it"),
+        );
+        finding.help(format!("write `{name}=…`, or flag and value as two items"));
+        if !value.contains(|c: char| c.is_whitespace() || matches!(c, '"' | '\'')) {
+            finding.fix(
+                Fix::new("write `=` for the blank", Safety::Unsafe)
+                    .set(&word, json!(format!("{name}={value}"))),
             );
-            finding.help(format!("write `{name}=…`, or flag and value as two items"));
-            if !value.contains(|c: char| c.is_whitespace() || matches!(c, '"' | '\'')) {
-                finding.fix(
-                    Fix::new("write `=` for the blank", Safety::Unsafe)
-                        .set(&word, json!(format!("{name}={value}"))),
-                );
-            }
         }
     }
     None
