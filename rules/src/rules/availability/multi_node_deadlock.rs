@@ -4,11 +4,12 @@
 //! A server on several nodes answers its readiness probe when all of its ranks have joined. A StatefulSet
 //! starts its pods one after the other, each when the one before is ready (`OrderedReady`, the default): the
 //! first waits for the others, which are never started. And a headless Service has no address for a pod that
-//! is not ready, so the other ranks cannot find the first by its name while it waits for them.
+//! is not ready, so the other ranks cannot find the first by its name while it waits for them. In a group
+//! the leader alone serves requests: a worker that is asked for the health of the server is never ready.
 //!
 //! # Fix
 //! Write `podManagementPolicy: Parallel`, and `publishNotReadyAddresses: true` in the headless Service. A
-//! LeaderWorkerSet does both.
+//! LeaderWorkerSet does both; its workers need no probe.
 //!
 //! # Example
 //! ```yaml,diff
@@ -53,9 +54,11 @@
 //! - <https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/>
 
 use crate::rules::prelude::*;
+use crate::workload::command::words;
 use crate::workload::devices::gpus_of;
 use crate::workload::launcher::Launch;
 use crate::workload::processes::is_group;
+use crate::workload::server::{server_at, server_of};
 
 pub(crate) static RULE: Rule = Rule {
     id: "multi-node-deadlock",
@@ -73,6 +76,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let all = templates(object);
+    if object.is(LEADER_WORKER_SET) {
+        silent_worker(object, &all, ctx);
+    }
     let template = all.first()?;
     let pods = |container: &Node<'_>| ranks(object, template, container);
     let container = template.containers().find(|container| pods(container) > 1)?;
@@ -131,6 +137,46 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     ctx.report(&spec.get("serviceName"), message)
         .help("write `publishNotReadyAddresses: true` in the Service: a pod is ready when all have joined")
         .related(service, &service_spec.get("clusterIP"), "the headless Service");
+    None
+}
+
+/// Reports a probe of the workers that asks for the health of the server, which only the leader has.
+fn silent_worker(object: &Object, all: &[Template<'_>], ctx: &mut Context<'_>) -> Option<()> {
+    let [leader, worker] = all else {
+        return None;
+    };
+    let leader = leader.containers().find(|container| server_of(container).is_some())?;
+    let server = server_of(&leader)?;
+    let (port, _) = server.listens_on(&leader)?;
+    let mut workers = worker.containers();
+    let (worker, None) = (workers.next()?, workers.next()) else {
+        return None;
+    };
+    let words = words(&worker);
+    let has = |text: &str| words.iter().any(|word| word.text == text);
+    let joins_ray = words.windows(2).any(|pair| pair[0].text == "ray" && pair[1].text == "start")
+        || words
+            .windows(2)
+            .any(|pair| pair[0].text.ends_with("multi-node-serving.sh") && pair[1].text == "worker");
+    let serves = (0..words.len()).any(|at| server_at(&words, at).is_some());
+    if !(joins_ray && !serves || has("--headless")) {
+        return None;
+    }
+    for name in ["startupProbe", "readinessProbe", "livenessProbe"] {
+        let probe = worker.get(name);
+        let get = probe.get("httpGet");
+        let asks = get.get("path").text().is_some_and(|path| path == server.health || path == "/v1/models");
+        if !asks || get.get("port").int() != Some(port) {
+            continue;
+        }
+        let end = if name == "readinessProbe" { "never ready" } else { "restarted for ever" };
+        let message = format!("port {port} answers in the leader alone: a worker with this probe is {end}");
+        ctx.report(&probe, message).help("remove the probe of the workers").related(
+            object,
+            &leader.get("name"),
+            "the leader serves requests",
+        );
+    }
     None
 }
 
