@@ -1,0 +1,136 @@
+//! The operator of a training job rejects its name, or the names of its containers.
+//!
+//! # Why
+//! The operators make Services, Jobs and pods whose names begin with that of the job, and a Service needs a
+//! name that begins with a letter, has no dot, and ends at 63 characters. Kubeflow's operator looks for the container
+//! that it configures by its name: `pytorch` in a PyTorchJob, `tensorflow` in a TFJob. The schema of the kind says
+//! nothing of either: the job is refused by a webhook, or fails without a pod.
+//!
+//! # Fix
+//! Begin the name with a letter and keep it short. Give the container the name that the operator looks for.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: kubeflow.org/v1
+//!  kind: PyTorchJob
+//!  metadata: {name: rank}
+//!  spec:
+//!    pytorchReplicaSpecs:
+//!      Worker:
+//!        replicas: 2
+//!        template:
+//!          spec:
+//!            containers:
+//! -            - name: trainer # <-
+//! +            - name: pytorch
+//!                image: registry.example.com/rank/train:1.9.0
+//!                resources: {requests: {cpu: 2, memory: 4Gi}, limits: {memory: 4Gi}}
+//! ```
+//!
+//! # References
+//! - <https://www.kubeflow.org/docs/components/trainer/legacy-v1/user-guides/pytorch/>
+//! - <https://kubernetes.io/docs/concepts/overview/working-with-objects/names/#rfc-1035-label-names>
+
+use crate::rules::prelude::*;
+
+const JOB_SET: Kind = Kind::new("jobset.x-k8s.io", "JobSet");
+const MPI_JOB: Kind = Kind::new("kubeflow.org", "MPIJob");
+
+pub(crate) static RULE: Rule = Rule {
+    id: "training-job-rejected",
+    kinds: &[
+        Kind::new("kubeflow.org", "PyTorchJob"),
+        Kind::new("kubeflow.org", "TFJob"),
+        Kind::new("kubeflow.org", "XGBoostJob"),
+        Kind::new("kubeflow.org", "PaddleJob"),
+        Kind::new("kubeflow.org", "JAXJob"),
+        MPI_JOB,
+        Kind::new("trainer.kubeflow.org", "TrainJob"),
+        JOB_SET,
+    ],
+    docs: docs(include_str!("training_job_rejected.rs")),
+    check: Check::Object(check),
+    ..Rule::error(Group::Training)
+};
+
+/// The longest name of a Service or a Job.
+const LONGEST: usize = 63;
+
+/// What the operators check (their webhooks and `validation.go`, read in November 2026).
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if object.is_partial() {
+        return None;
+    }
+    let (field, container) = match object.kind() {
+        "PyTorchJob" => ("pytorchReplicaSpecs", "pytorch"),
+        "TFJob" => ("tfReplicaSpecs", "tensorflow"),
+        "XGBoostJob" => ("xgbReplicaSpecs", "xgboost"),
+        "PaddleJob" => ("paddleReplicaSpecs", "paddle"),
+        "JAXJob" => ("jaxReplicaSpecs", "jax"),
+        _ => ("", ""),
+    };
+    for (_, group) in object.path(&["spec", field]).entries() {
+        containers(object, &group.path(&["template", "spec", "containers"]), container, ctx);
+    }
+    // A prefix may be added to it.
+    let name = object.path(&["metadata", "name"]);
+    if object.is_patched_by_kustomize() {
+        return None;
+    }
+    let text = name.text()?;
+    if !text.starts_with(|c: char| c.is_ascii_lowercase()) || text.contains('.') {
+        // Other characters are invalid in all names.
+        let is_valid =
+            text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'.'));
+        if is_valid && !text.is_empty() {
+            let message =
+                format!("no {} can have this name: those of its Services begin with it", object.kind());
+            ctx.report(&name, message).help("begin it with a letter, and write no dot");
+        }
+        return None;
+    }
+    let (longest, what) = longest(object, text)?;
+    if longest.len() > LONGEST && text.len() <= LONGEST {
+        let message = format!("`{longest}` has {} characters, and a {what} at most {LONGEST}", longest.len());
+        ctx.report(&name, message).help(format!("make it {} characters shorter", longest.len() - LONGEST));
+    }
+    None
+}
+
+fn containers(object: &Object, containers: &Node<'_>, wanted: &str, ctx: &mut Context<'_>) -> Option<()> {
+    let names: Option<Vec<&str>> = containers.items().map(|container| container.get("name").text()).collect();
+    let names = names.filter(|names| !names.is_empty() && !names.contains(&wanted))?;
+    let first = containers.items().next()?.get("name");
+    let message = format!(
+        "{} needs a container with the name `{wanted}`, and has `{}`",
+        object.kind(),
+        names.join("`, `")
+    );
+    ctx.report(&first, message).help(format!("call the container that trains `{wanted}`"));
+    Some(())
+}
+
+/// The longest name that an operator makes of that of a job, and what has it.
+fn longest(object: &Object, name: &str) -> Option<(String, &'static str)> {
+    let spec = object.get("spec");
+    if object.is(MPI_JOB) {
+        let workers = spec.path(&["mpiReplicaSpecs", "Worker", "replicas"]).int_or(1)?.max(1);
+        return Some((format!("{name}-worker-{}", workers - 1), "host"));
+    }
+    if !object.is(JOB_SET) {
+        return None;
+    }
+    let names = spec.get("replicatedJobs").items().filter_map(|job| {
+        let own = job.get("name").text()?;
+        let last = job.get("replicas").int_or(1)?.max(1) - 1;
+        let of_job = format!("{name}-{own}-{last}");
+        let job = job.path(&["template", "spec"]);
+        let is_indexed = matches!(job.get("completionMode").text(), None | Some("Indexed"));
+        // Pods have a random end of five characters.
+        match job.get("completions").int().filter(|_| is_indexed) {
+            Some(pods) => Some((format!("{of_job}-{}-abcde", pods.max(1) - 1), "pod")),
+            None => Some((of_job, "Job")),
+        }
+    });
+    names.max_by_key(|(name, _)| name.len())
+}
