@@ -173,11 +173,14 @@ fn address(
         _ => true,
     };
     let names_service = template.spec.get("subdomain");
+    // The subdomain makes no Service, which may be outside of the input.
+    let of_pod = names_service.text().is_some_and(|subdomain| labels.get(1) == Some(&subdomain));
     let own = names_service.is_unknown()
-        || names_service.text().is_some_and(|subdomain| labels.get(1) == Some(&subdomain))
+        || of_pod && !index.is_complete_for(SERVICE)
         || object.path(&["spec", "serviceName"]).text().is_some_and(|own| labels.get(1) == Some(&own));
     // A name with a domain may be one outside the cluster.
-    if found || own || labels.len() > 2 || (labels.len() == 2 && svc == host.split('.').count()) {
+    let has_domain = labels.len() == 2 && svc == host.split('.').count() && !of_pod;
+    if found || own || labels.len() > 2 || has_domain {
         return None;
     }
     let name = object.display_name();
