@@ -169,7 +169,7 @@ fn silent_worker(object: &Object, all: &[Template<'_>], ctx: &mut Context<'_>) -
         if !asks || get.get("port").int() != Some(port) {
             continue;
         }
-        let end = if name == "readinessProbe" { "never ready" } else { "restarted for ever" };
+        let end = if name == "readinessProbe" { "never ready" } else { "restarted again and again" };
         let message = format!("port {port} answers in the leader alone: a worker with this probe is {end}");
         ctx.report(&probe, message).help("remove the probe of the workers").related(
             object,

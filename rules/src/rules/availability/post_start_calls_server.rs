@@ -1,10 +1,10 @@
 //! A postStart hook calls the server of its container, which may not listen yet.
 //!
 //! # Why
-//! A `postStart` hook runs at the same time as the command of the container, and nothing says which is first. A
-//! hook that loads a model, such as `ollama pull`, mostly asks before the server listens, and fails. The kubelet then
-//! kills the container, and it begins again: the pod restarts in a loop. A hook that waits in a loop, or in the
-//! background, is left out.
+//! A `postStart` hook runs at the same time as the command of the container, and nothing says which is first.
+//! A hook that loads a model, such as `ollama pull`, mostly asks before the server listens, and fails. The
+//! kubelet then kills the container, and it begins again: the pod restarts in a loop. A hook that waits in a
+//! loop, or in the background, is left out.
 //!
 //! # Fix
 //! Wait for the server in the hook: `until ollama list; do sleep 1; done; ollama pull …`. Or load the model

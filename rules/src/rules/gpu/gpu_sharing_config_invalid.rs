@@ -14,8 +14,8 @@
 //!
 //! # Fix
 //! Keep one of `timeSlicing` and `mps`, name `nvidia.com/gpu`, and give it two or more `replicas`. Move a key
-//! to the place that the help names. Mount the ConfigMap in the plugin, and name the file in `CONFIG_FILE`; the chart
-//! of the plugin does so for `config.name`.
+//! to the place that the help names. Mount the ConfigMap in the plugin, and name the file in `CONFIG_FILE`;
+//! the chart of the plugin does so for `config.name`.
 //!
 //! # Example
 //! ```yaml,diff

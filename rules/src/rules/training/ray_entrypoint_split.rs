@@ -1,15 +1,15 @@
 //! A part of a RayJob's entrypoint runs in the submitter and not in the Ray cluster.
 //!
 //! # Why
-//! KubeRay writes the entrypoint into the script of a pod that submits it: `ray job submit … -- <entrypoint> ;`.
-//! The shell of that pod reads it, so that `&&`, `;` and a new line end the command that is submitted. What
+//! KubeRay writes the entrypoint into the script of a pod that submits it, after `ray job submit … --`. The
+//! shell of that pod reads it, so that `&&`, `;` and a new line end the command that is submitted. What
 //! follows runs in the submitter, without a GPU and mostly without the files of the cluster; of `cd /app &&
 //! python train.py` the cluster gets `cd /app`, which ends at once. With `submissionMode: HTTPMode` KubeRay
 //! sends the whole text to Ray. Read in KubeRay 1.3 to 1.5.
 //!
 //! # Fix
-//! Write the commands into one script in the image, or quote them: `bash -c "cd /app && python train.py"`. A folder
-//! is better named as `working_dir` in `runtimeEnvYAML`.
+//! Write the commands into one script in the image, or quote them: `bash -c "cd /app && python train.py"`. A
+//! folder is better named as `working_dir` in `runtimeEnvYAML`.
 //!
 //! # Example
 //! ```yaml,diff

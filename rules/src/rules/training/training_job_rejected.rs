@@ -2,9 +2,9 @@
 //!
 //! # Why
 //! The operators make Services, Jobs and pods whose names begin with that of the job, and a Service needs a
-//! name that begins with a letter, has no dot, and ends at 63 characters. Kubeflow's operator looks for the container
-//! that it configures by its name: `pytorch` in a PyTorchJob, `tensorflow` in a TFJob. The schema of the kind says
-//! nothing of either: the job is refused by a webhook, or fails without a pod.
+//! name that begins with a letter, has no dot, and ends at 63 characters. Kubeflow's operator looks for the
+//! container that it configures by its name: `pytorch` in a PyTorchJob, `tensorflow` in a TFJob. The schema of
+//! the kind says nothing of either: a webhook rejects the job, or it fails without a pod.
 //!
 //! # Fix
 //! Begin the name with a letter and keep it short. Give the container the name that the operator looks for.
