@@ -76,7 +76,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let all = templates(object);
-    if object.is(LEADER_WORKER_SET) {
+    if object.is(Kind::LEADER_WORKER_SET) {
         silent_worker(object, &all, ctx);
     }
     let template = all.first()?;

@@ -176,7 +176,7 @@ fn address(
     // The subdomain makes no Service, which may be outside of the input.
     let of_pod = names_service.text().is_some_and(|subdomain| labels.get(1) == Some(&subdomain));
     let own = names_service.is_unknown()
-        || of_pod && !index.is_complete_for(SERVICE)
+        || of_pod && !index.is_complete_for(Kind::SERVICE)
         || object.path(&["spec", "serviceName"]).text().is_some_and(|own| labels.get(1) == Some(&own));
     // A name with a domain may be one outside the cluster.
     let has_domain = labels.len() == 2 && svc == host.split('.').count() && !of_pod;
