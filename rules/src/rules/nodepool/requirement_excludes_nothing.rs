@@ -102,6 +102,7 @@ fn metal_is_left(
     let type_name = types.iter().find(|one| one.size() == *first).map_or(*first, |one| one.name);
     let more = match left.len() {
         1 => String::new(),
+        2 => " and another size".to_owned(),
         count => format!(" and {} more sizes", count - 1),
     };
     ctx.report(
