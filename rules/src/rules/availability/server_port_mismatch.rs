@@ -388,6 +388,12 @@ fn no_such_name(
     None
 }
 
+/// The target of a port of a Service: by default its own number.
+fn target_of<'a>(port: &Node<'a>) -> Node<'a> {
+    let target = port.get("targetPort");
+    if target.is_set() { target } else { port.get("port") }
+}
+
 fn check_service(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = object.get("spec");
     let selector_node = spec.get("selector");
@@ -410,9 +416,13 @@ fn check_service(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let serving = Serving::of(&template)?;
     // A variable that is meant to set the port is reported at the workload.
     let meant = serving.mistaken_variable().map(|(_, _, port)| port);
+    let reaches = |port: Node<'_>| {
+        let number = number(&target_of(&port), [&serving.container].into_iter());
+        number.is_some_and(|(_, number)| number == serving.port)
+    };
+    let is_spare = spec.get("ports").items().any(reaches);
     for port in spec.get("ports").items() {
-        let target = port.get("targetPort");
-        let target = if target.is_set() { target } else { port.get("port") };
+        let target = target_of(&port);
         let Some((node, number)) = number(&target, [&serving.container].into_iter()) else { continue };
         if serving.may_listen(number) || meant == Some(number) {
             continue;
@@ -421,8 +431,14 @@ fn check_service(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             format!("the Service sends requests to port {number} of the pods, and {}", serving.listens());
         let owner = &workload.object;
         let finding = ctx.report(&target, message);
+        // Another port of the Service reaches the server.
+        if is_spare {
+            finding
+                .severity(Severity::Info)
+                .help("remove this port: another one reaches the server")
+                .related(owner, &serving.container.get("name"), "the server");
         // By its name the number is that of the container.
-        if target.int().is_some() {
+        } else if target.int().is_some() {
             finding.help(serving.help("targetPort")).fix(
                 Fix::unsafe_(format!("send requests to port {}", serving.port))
                     .set(&port.get("targetPort"), json!(serving.port)),
