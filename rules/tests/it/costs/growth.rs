@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 /// kind needs more.
 const MOST_STEPS_PER_COPY: f64 = 0.5;
 /// Rules that may iterate over other objects.
-const EXEMPT: [&str; 30] = [
+const EXEMPT: [&str; 32] = [
     // Rules on pools and node classes, of which a cluster has few. They iterate over the workloads that one
     // of them admits.
     "consolidation-disrupts-training",
@@ -25,10 +25,12 @@ const EXEMPT: [&str; 30] = [
     "general-pool-admits-gpu",
     "gpu-device-plugin-missing",
     "grace-period-ends-runs",
+    "max-replicas-exceed-gpu-limit",
     "pool-unreachable",
     "training-pool-without-budget",
-    // A rule on node classes that iterates over the DaemonSets, of which a cluster has few as well.
+    // Rules on node classes that iterate over the DaemonSets, of which a cluster has few as well.
     "instance-store-unused",
+    "max-pods-above-interfaces",
     // Rules that iterate over the pools that admit a workload or, if none does, search for the nearest miss.
     "gpu-rollout-needs-surge",
     "pod-fits-no-pool",
