@@ -69,7 +69,7 @@ fn line(report: &Report, folded: &Folded, heading: Option<Heading<'_>>) -> Line 
         _ => format!("{space}{severity}[{}]", rule.id),
     };
     line.add_link(Style::Of(finding.severity), &head, rule);
-    line.add(Style::Plain, &format!(" {}", printable(&finding.message, false)));
+    line.add(Style::Plain, &format!(" {}", printable(finding.whole_message(), false)));
     let refused = report.unfixed.get(&folded.first).map(|reason| format!("not fixed: {reason}"));
     let notes = report.mark(folded.first).into_iter().chain(super::only_in(finding));
     let notes = notes.chain(refused).chain(folded.short_summary(&report.findings));

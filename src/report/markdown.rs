@@ -123,8 +123,8 @@ pub(super) fn finding_line(finding: &Finding, links: &Links) -> String {
         None => String::new(),
     };
     let (severity, rule) = (finding.severity.name(), finding.rule);
-    let help = finding.help.as_ref().map_or_else(String::new, |help| format!("<br>help: {}", escaped(help)));
-    format!("{severity} [{}]({}){place}: {}{help}", rule.id, rule.url(), escaped(&finding.message))
+    let help = finding.whole_help().map_or_else(String::new, |help| format!("<br>help: {}", escaped(help)));
+    format!("{severity} [{}]({}){place}: {}{help}", rule.id, rule.url(), escaped(finding.whole_message()))
 }
 
 pub(super) fn write(out: &mut dyn Write, report: &Report) -> Result<(), CliError> {

@@ -78,7 +78,7 @@ pub(super) fn text(preview: &Preview, options: RenderOptions) -> String {
     for finding in preview.gone.iter().take(MAX_LINES) {
         let place = place(&finding.location);
         let (severity, rule) = (finding.severity.name(), finding.rule.id);
-        let _ = writeln!(out, "  goes away: {place}{severity}[{rule}] {}", finding.message);
+        let _ = writeln!(out, "  goes away: {place}{severity}[{rule}] {}", finding.whole_message());
     }
     if preview.gone.len() > MAX_LINES {
         let _ = writeln!(out, "  goes away: {} more", preview.gone.len() - MAX_LINES);

@@ -142,7 +142,9 @@ impl TextRenderer {
         let head = format!("{}[{}]", finding.severity.name(), finding.rule.id);
         let mut title = Line::default();
         title.add_link(Style::Of(finding.severity), &head, finding.rule);
-        title.add(Style::Plain, ":").add(Style::Plain, &format!(" {}", printable(&finding.message, false)));
+        title
+            .add(Style::Plain, ":")
+            .add(Style::Plain, &format!(" {}", printable(finding.whole_message(), false)));
         for line in title.lines(Some(self.options.width), 2, self.paint) {
             writeln!(out, "{line}")?;
         }
@@ -158,7 +160,7 @@ impl TextRenderer {
         if left_out > 0 {
             self.line(out, "note", &format!("and {} more (--all shows them)", count(left_out, "place")))?;
         }
-        if let Some(help) = &finding.help {
+        if let Some(help) = finding.whole_help() {
             self.line(out, "help", help)?;
         }
         if let Some(week) = &finding.schedule_grid {

@@ -467,7 +467,7 @@ impl Finding {
         self.uncut[0] = is_long(message).then(|| message.into());
     }
 
-    /// The message with its names whole. [`Finding::message`] is for people, on a line of limited length.
+    /// The message with its names whole. [`Finding::message`] is for warnings of the API server, whose length is limited.
     pub fn whole_message(&self) -> &str {
         whole(self.uncut[0].as_deref(), &self.message)
     }
