@@ -161,7 +161,11 @@ pub(super) fn ignored(reason: &IgnoreReason) -> Ignored {
     let (code, text) = match reason {
         IgnoreReason::RestrictedKey(key) => (
             "restricted-key",
-            format!("the pod asks for `{key}`, which only Karpenter sets: Karpenter ignores such pods"),
+            format!("the pod asks for `{key}`: Karpenter ignores pods that choose nodes by it"),
+        ),
+        IgnoreReason::RefusedPreference(key) => (
+            "refused-preference",
+            format!("the pod prefers nodes without `{key}`: the API server rejects the NodeClaims for it"),
         ),
         IgnoreReason::MatchFields => {
             ("match-fields", "node affinity uses `matchFields`: Karpenter ignores such pods".to_owned())

@@ -429,6 +429,12 @@ pub fn is_restricted(key: &str) -> bool {
         && (key == "kubernetes.io/hostname" || key.split_once('/').is_some_and(|(domain, _)| ours(domain)))
 }
 
+/// Whether the API server rejects a NodeClaim with this key. Karpenter takes the host name out of its NodeClaims.
+pub fn is_refused_in_claims(key: &str) -> bool {
+    !matches!(key, "kubernetes.io/hostname" | "karpenter.sh/nodepool" | "karpenter.k8s.aws/ec2nodeclass")
+        && is_restricted(key)
+}
+
 /// The current name of a deprecated key; other keys are returned unchanged.
 pub fn normalise(key: &str) -> &str {
     match key {

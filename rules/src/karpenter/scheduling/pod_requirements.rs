@@ -1,7 +1,7 @@
 //! The constraints of a pod: requirements at a level of relaxation, tolerations, and why Karpenter may ignore
 //! it.
 
-use super::super::requirement::{Operator, Requirement, Requirements, is_restricted};
+use super::super::requirement::{Operator, Requirement, Requirements, is_refused_in_claims, is_restricted};
 use super::resources::effective_requests;
 use super::verdict::IgnoreReason;
 use crate::facts::names::{is_label_value, is_qualified_name};
@@ -113,7 +113,21 @@ pub(super) fn ignore_reason(pod: &Pod, settings: &SchedulerOptions) -> Option<Ig
     if let Some(fault) = &pod.volume_fault {
         return Some(IgnoreReason::Volumes(fault.clone()));
     }
+    if let Some(key) = preference.and_then(refused_key) {
+        return Some(IgnoreReason::RefusedPreference(key.to_owned()));
+    }
     (pod.resource_claims && settings.ignore_dra_requests).then_some(IgnoreReason::ResourceClaims)
+}
+
+/// A key of a preference that each pool meets, and that NodeClaims, which get the requirements of their pods, may not name. No
+/// relaxation takes it away: the simulation succeeds, and the API server rejects the NodeClaim.
+fn refused_key(preference: &Term) -> Option<&str> {
+    let is_absent = |op: Operator| matches!(op, Operator::NotIn | Operator::DoesNotExist);
+    if preference.expressions.is_empty() || !preference.expressions.iter().all(|one| is_absent(one.op)) {
+        return None;
+    }
+    let mut keys = preference.expressions.iter().map(|one| one.key.as_str());
+    keys.find(|key| is_refused_in_claims(key))
 }
 
 /// The tolerations of the pod, with those that EKS adds for extended resources of its containers.

@@ -368,6 +368,9 @@ fn rows_44_to_49_labels_and_keys() {
     fit(&pod().prefer(1, team), pool("p", &[]));
     let nodepool: &[Spec] = &[("karpenter.sh/nodepool", DoesNotExist, &[])];
     assert_eq!(no(&pod().prefer(1, nodepool), pool("p", &[])).ignored, Some(IgnoreReason::NoNodePool));
+    let hash: &[Spec] = &[("karpenter.sh/nodepool-hash", DoesNotExist, &[])];
+    let refused = Some(IgnoreReason::RefusedPreference("karpenter.sh/nodepool-hash".into()));
+    assert_eq!(no(&pod().prefer(1, hash), pool("p", &[])).ignored, refused);
     fit(&pod().prefer(1, nodepool).prefer(9, &[(ARCH, In, &["amd64"])]), pool("p", &[]));
     no(&pod().select("beta.kubernetes.io/arch", "arm64"), pool("p", &[(ARCH, In, &["amd64"])]));
     no(&pod().select(ARCH, "ARM64"), pool("p", &[]));

@@ -38,6 +38,9 @@ pub struct Unschedulable {
 pub enum IgnoreReason {
     /// A node selector or required term names a key that only Karpenter may set.
     RestrictedKey(String),
+    /// The preference that Karpenter tries first leaves out a key that NodeClaims may not name: Karpenter makes
+    /// NodeClaims for the pod, and the API server rejects each.
+    RefusedPreference(String),
     MatchFields,
     /// A key, value or operator is malformed.
     Malformed(String),

@@ -4,7 +4,9 @@
 //! The labels under `karpenter.sh` and `karpenter.k8s.aws` belong to Karpenter. Only the documented ones can
 //! be required, and some came with a later version or are allowed only at some places. In NodePools,
 //! NodeClaims and NodeOverlays the API server rejects the others; what it accepts the controller rejects, and
-//! the pool is never Ready. A pod that selects such a label is ignored, with an event and no node.
+//! the pool is never Ready. A pod that selects such a label is ignored, with an event and no node. So is one
+//! whose required affinity leaves out hosts by `kubernetes.io/hostname`. A preference for nodes without such a
+//! label gets into the NodeClaims, and the API server rejects each of them.
 //!
 //! # Fix
 //! Write the key that Karpenter documents; for a label of your own take a domain of your own.
@@ -30,16 +32,19 @@
 //! - <https://github.com/aws/karpenter-provider-aws/issues/9553>
 
 use super::is_too_long;
+use crate::fit::label_of_other_nodes;
 use crate::karpenter::labels::key::{
     KeyLocation, KeyRejection, KeyRejectionReason, RejectedBy, rejection, suggest_key,
 };
 use crate::karpenter::provider::Provider;
+use crate::karpenter::requirement::is_refused_in_claims;
 use crate::karpenter::requirement_list::KINDS_AND_WORKLOADS;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "requirement-key-restricted",
     kinds: &KINDS_AND_WORKLOADS,
+    reads: &[Kind::NODE_POOL],
     rejected_by: &[Authority::ApiServer, Authority::Karpenter],
     fix: Some(Safety::Unsafe),
     depends_on: &[Product::Karpenter],
@@ -72,6 +77,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             for (key, node) in super::required_keys(&template).iter().flatten() {
                 of_pod(node, key, false, ctx);
             }
+            excluded_hosts(&template, ctx);
+            refused_preference(&template, ctx);
         }
     }
     None
@@ -182,4 +189,62 @@ fn of_pod(node: &Node<'_>, key: &str, selector: bool, ctx: &mut Context<'_>) {
         let title = format!("write `{word}`; check which nodes the pod then gets");
         finding.fix(Fix::new(title, Safety::Unsafe).set(node, json!(word)));
     }
+}
+
+/// The operator of an expression that nodes without the label meet.
+fn is_absent(expression: &Node<'_>) -> bool {
+    matches!(expression.get("operator").text(), Some("NotIn" | "DoesNotExist"))
+}
+
+/// Reports a required affinity that leaves out hosts, such as those that are drained. Karpenter ignores the pod whatever the
+/// operator is. One that names a host to be on expects an existing node.
+fn excluded_hosts(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    const HOSTNAME: &str = "kubernetes.io/hostname";
+    let affinity = template.spec.path(&["affinity", "nodeAffinity"]);
+    let terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution").get("nodeSelectorTerms");
+    let by_host: Vec<Node<'_>> = terms
+        .items()
+        .flat_map(|term| term.get("matchExpressions").items())
+        .filter(|expression| expression.get("key").text() == Some(HOSTNAME))
+        .collect();
+    let first = by_host.first()?;
+    let is_pinned = !by_host.iter().all(is_absent) || template.spec.get("nodeName").is_set();
+    if is_pinned || affinity.has_unknown() || label_of_other_nodes(template).is_some() {
+        return None;
+    }
+    let pool = ctx.cluster().of(Kind::NODE_POOL).find(|pool| ctx.pairs_with(pool))?;
+    let message =
+        format!("Karpenter ignores pods whose required affinity names `{HOSTNAME}`, whatever the operator");
+    ctx.report(&first.get("key"), message)
+        .severity(Severity::Warning)
+        .rejected_by(Some(Authority::Karpenter))
+        .help("make it a preference, or cordon the node: no NodePool starts a node for the pod")
+        .related(pool, &pool.path(&["metadata", "name"]), "Karpenter starts nodes here");
+    None
+}
+
+/// Reports the preference that Karpenter tries first, if every pool meets it and NodeClaims may not name its key.
+fn refused_preference(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let affinity = template.spec.path(&["affinity", "nodeAffinity"]);
+    let preferences = affinity.get("preferredDuringSchedulingIgnoredDuringExecution");
+    if preferences.has_unknown() || label_of_other_nodes(template).is_some() {
+        return None;
+    }
+    let weight = |preference: &Node<'_>| preference.get("weight").int().unwrap_or(0);
+    // The first of those with the highest weight.
+    let first = preferences.items().collect::<Vec<_>>().into_iter().rev().max_by_key(weight)?;
+    let expressions: Vec<Node<'_>> = first.path(&["preference", "matchExpressions"]).items().collect();
+    if !expressions.iter().all(is_absent) {
+        return None;
+    }
+    let keys = expressions.iter().map(|expression| expression.get("key"));
+    let key = keys.into_iter().find(|key| key.text().is_some_and(is_refused_in_claims))?;
+    let name = ellipsize(key.text()?).into_owned();
+    ctx.report(
+        &key,
+        format!("a preference for nodes without `{name}`: the API server rejects the NodeClaims of the pod"),
+    )
+    .severity(Severity::Warning)
+    .help("remove it; to keep pods off Karpenter's nodes, require `karpenter.sh/nodepool` to be absent");
+    None
 }
