@@ -75,32 +75,40 @@ fn inspect(values: &ChartValues<'_, '_>, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let nodes = nodes(ctx)?;
-    for part in nodes.parts.iter().copied() {
-        let enabled = root.path(&[part, "enabled"]);
-        // The chart enables it by default; a ClusterPolicy has to set it.
-        let on = if enabled.is_set() {
-            enabled.bool() == Some(true)
-        } else {
-            !ctx.object().is(Kind::CLUSTER_POLICY)
-        };
-        if !on || values.may_differ && !enabled.is_set() {
-            continue;
-        }
-        let word = if part == "devicePlugin" { "device plugin" } else { part };
-        let message = format!("the GPU Operator installs a {word}, but {} already have one", nodes.text);
-        let finding = report_value(values, &enabled, message, ctx);
-        finding.help(format!("write `{part}.enabled: false`")).related(
-            nodes.object,
-            &nodes.place,
-            "the images of the nodes",
-        );
-        if values.text.is_none() {
-            let fix = Fix::new(format!("do not install the {word}"), Safety::Unsafe);
-            finding.fix(fix.set(&enabled, json!(false)));
-        }
-        return None;
+    // The chart enables it by default; a ClusterPolicy has to set it.
+    let is_on = |enabled: &Node<'_>| match enabled.is_set() {
+        true => enabled.bool() == Some(true),
+        false => !ctx.object().is(Kind::CLUSTER_POLICY) && !values.may_differ,
+    };
+    let parts: Vec<(&str, Node<'_>)> = nodes
+        .parts
+        .iter()
+        .map(|part| (*part, root.path(&[*part, "enabled"])))
+        .filter(|(_, enabled)| is_on(enabled))
+        .collect();
+    let (_, first) = parts.first()?;
+    let word =
+        |part: &str| if part == "devicePlugin" { "a device plugin".to_owned() } else { format!("a {part}") };
+    let words = and(parts.iter().map(|(part, _)| word(part)));
+    let have = if parts.len() == 1 { "have one" } else { "have them" };
+    let message = format!("the GPU Operator installs {words}, but {} already {have}", nodes.text);
+    let finding = report_value(values, first, message, ctx);
+    let settings = and(parts.iter().map(|(part, _)| format!("`{part}.enabled: false`")));
+    finding.help(format!("write {settings}")).related(nodes.object, &nodes.place, "the images of the nodes");
+    if values.text.is_none() {
+        let fix = Fix::new(format!("do not install {words}"), Safety::Unsafe);
+        finding.fix(parts.iter().fold(fix, |fix, (_, enabled)| fix.set(enabled, json!(false))));
     }
     None
+}
+
+/// A list of at most three in words.
+fn and(words: impl Iterator<Item = String>) -> String {
+    let words: Vec<String> = words.collect();
+    match words.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
+        _ => words.concat(),
+    }
 }
 
 /// The nodes of a cluster, which all have the same parts of the operator.
