@@ -5,7 +5,7 @@
 //! nothing to turn to: its pods stay Pending until AWS has that type again, and a quota for the
 //! type's family stops it altogether. Reserved capacity is bought by type, so a pool of
 //! reservations alone is not meant. Where at most three other types have as many GPUs of as much
-//! memory, it is information.
+//! memory, or the pods of the pool request more EFA interfaces than all but three, it is information.
 //!
 //! # Fix
 //! Add sizes or families that the pods can also use, or a pool of lower weight that takes the same
@@ -39,11 +39,16 @@
 use crate::catalog;
 use crate::catalog::{INSTANCE_TYPE, InstanceType};
 use crate::karpenter::nodepool::hardware;
+use crate::karpenter::pod::to_scheduling_pod;
+use crate::karpenter::scheduling::pod_requests;
 use crate::rules::prelude::*;
+use crate::workload::gpu::EFA;
+
+const READS: [Kind; WORKLOAD_KINDS.len() + 2] = with_workloads(&[Kind::NODE_POOL, Kind::NAMESPACE]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-pool-single-instance-type",
-    reads: &[Kind::NODE_POOL],
+    reads: &READS,
     docs: docs(include_str!("gpu_pool_single_instance_type.rs")),
     check: Check::NodePool(check),
     ..Rule::warning(Group::NodePool)
@@ -73,11 +78,16 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let behind = super::fallback(object, pool, ctx.cluster());
     let noun = pool.noun();
     let message = format!("{noun} `{name}` admits only `{only}`: its pods wait when that type runs out");
+    let efa = requested_efa(object, ctx);
     let finding = ctx.report(&node, message);
     finding.help("add sizes or families, or a pool of lower weight that admits the same pods");
     // There are few alternatives to the largest types.
-    let peers = catalog::find(only).map(peers).unwrap_or_default();
-    if (1..=MAX_PEERS).contains(&peers.len()) {
+    let peers = catalog::find(only).map(|only| peers(only, efa)).unwrap_or_default();
+    if peers.is_empty() && efa > 0 {
+        finding
+            .severity(Severity::Info)
+            .help(format!("no other type has as much GPU memory and {efa} EFA interfaces: reserve capacity"));
+    } else if (1..=MAX_PEERS).contains(&peers.len()) {
         let names: Vec<String> = peers.iter().map(|name| format!("`{name}`")).collect();
         let have = if names.len() == 1 { "has" } else { "have" };
         finding
@@ -93,10 +103,22 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Names of the other types with at least as many NVIDIA GPUs of at least as much memory each.
-fn peers(only: &InstanceType) -> Vec<&'static str> {
+/// The EFA interfaces that each pod with accelerators of a pool requests at least.
+fn requested_efa(pool: &Object, ctx: &Context<'_>) -> u32 {
+    let users = ctx.cluster().views().accelerators_on(pool, ctx.platform()).admitted;
+    let pods = users.iter().flat_map(templates).filter(requests_accelerator);
+    let efa = |template: Template<'_>| {
+        let milli = to_scheduling_pod(&template).and_then(|pod| pod_requests(&pod).get(EFA).copied());
+        u32::try_from(milli.unwrap_or(0) / 1000).unwrap_or(0)
+    };
+    pods.map(efa).min().unwrap_or(0)
+}
+
+/// Names of the other types with at least as many NVIDIA GPUs of at least as much memory each, and these EFA interfaces.
+fn peers(only: &InstanceType, efa: u32) -> Vec<&'static str> {
     let serves = |other: &&InstanceType| {
-        other.nvidia_gpu >= only.nvidia_gpu.max(1)
+        other.efa >= efa
+            && other.nvidia_gpu >= only.nvidia_gpu.max(1)
             && other.gpu_memory_mib >= only.gpu_memory_mib
             && other.arch == only.arch
             && other.name != only.name
