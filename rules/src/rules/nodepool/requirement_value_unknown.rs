@@ -4,7 +4,8 @@
 //! Instance labels are compared letter by letter, and nothing checks the value: `A10G`, `g5` as a category or
 //! `x86_64` as an architecture match nothing, and a misspelt name in a list silently narrows the choice. A
 //! pod that selects such a value stays Pending. Only a tenancy that does not exist is rejected, by Karpenter,
-//! from 1.9 on. A name that may be newer than gpulint's catalogue is only a note.
+//! from 1.9 on. A name that may be newer than gpulint's catalogue is only a note. A zone that no region has is
+//! also a domain of topology spread in which no pod ever runs.
 //!
 //! # Fix
 //! Write the value as the instance types have it; label values are in lower case.
@@ -55,6 +56,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 }
 
 fn check_values(requested: &Requested<'_>, ctx: &mut Context<'_>) {
+    if requested.key == catalog::ZONE && !requested.excluded {
+        zones(requested, ctx);
+        return;
+    }
     let Some(known) = catalog::values(requested.key).filter(|_| has_known_values(requested.key)) else {
         return;
     };
@@ -77,6 +82,40 @@ fn check_values(requested: &Requested<'_>, ctx: &mut Context<'_>) {
         let more = strangers[at + 1..].iter().filter(is_alike).map(|(_, text, _)| *text);
         let alike: Vec<&str> = std::iter::once(*text).chain(more).collect();
         unknown(node, &alike, admits_none, requested, known, ctx);
+    }
+}
+
+/// The last letter that zones of any region have.
+const LAST_LETTER: char = 'f';
+
+/// Reports zones that no region has: by a letter that none uses, or by a number that no region has. Zones of a region that is not
+/// known, Local Zones and Wavelength Zones are left.
+fn zones(requested: &Requested<'_>, ctx: &mut Context<'_>) {
+    for node in &requested.values {
+        let Some(text) = node.text() else { continue };
+        let Some((at, letter)) =
+            text.char_indices().next_back().filter(|(_, letter)| letter.is_ascii_lowercase())
+        else {
+            continue;
+        };
+        let region = &text[..at];
+        let digits = region.len() - region.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+        let is_known = catalog::regions().contains(&region);
+        let begins_as_known = || catalog::regions().iter().any(|known| region.starts_with(*known));
+        let has_no_region = !is_known && digits > 1 && begins_as_known();
+        if !has_no_region && (!is_known || letter <= LAST_LETTER) {
+            continue;
+        }
+        // A region may get another zone.
+        let is_next = !has_no_region && letter <= 'h';
+        let finding = ctx.report(node, format!("no region has the zone `{}`", ellipsize(text)));
+        finding.severity(if is_next { Severity::Info } else { Severity::Warning });
+        finding.help(match requested.requester {
+            Requester::Nodes => {
+                "take it out: Karpenter counts it as a zone to spread over, where no pod ever runs"
+            }
+            _ => "write a zone of the cluster's region: no node is in this one",
+        });
     }
 }
 
