@@ -4,7 +4,8 @@
 //! A node needs an IAM role to join the cluster. The class names either the role, for which
 //! Karpenter makes the instance profile, or a profile that exists. The API server rejects both
 //! together, neither, and an empty text. A role name of more than 64 characters is rejected by IAM:
-//! the class is never Ready.
+//! the class is never Ready. Both fields take names: with the ARN of a profile EC2 starts no instance, and
+//! with the ARN of a role Karpenter compares the whole text with the name of the role.
 //!
 //! # Fix
 //! Keep one of them. `role` is the usual one; `instanceProfile` is for clusters in which Karpenter
@@ -78,12 +79,34 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
         (true, false) => empty(&role, "role", ctx),
         (false, true) => empty(&profile, "instanceProfile", ctx),
     }
+    report_arn(&profile, "instanceProfile", "EC2 finds no profile of this name and starts no node", ctx);
+    report_arn(
+        &role,
+        "role",
+        "Karpenter takes its last part, and never finds it equal to the profile's role",
+        ctx,
+    );
     // Only the last part of a role with a path is its name.
     let name = role.text().and_then(|r| r.rsplit('/').next());
     if let Some(length) = name.map(str::len).filter(|l| *l > LONGEST) {
         ctx.report(&role, format!("a role name of {length} characters: IAM has none over {LONGEST}"))
             .rejected_by(Some(Authority::Karpenter))
             .help("write the role's name; the class is not Ready before IAM finds it");
+    }
+    None
+}
+
+/// Reports an ARN in the place of a name.
+fn report_arn(node: &Node<'_>, field: &str, effect: &str, ctx: &mut Context<'_>) -> Option<()> {
+    let text = node.text().filter(|text| text.starts_with("arn:"))?;
+    let name = text.rsplit('/').next().filter(|name| *name != text && !name.is_empty())?;
+    let finding = ctx.report(node, format!("`{field}` takes a name, not an ARN: {effect}"));
+    finding.rejected_by(None).help(format!("write `{name}`"));
+    if field == "role" {
+        // Karpenter takes the name out of the ARN.
+        finding.severity(Severity::Info);
+    } else {
+        finding.fix(Fix::new(format!("write `{name}`"), Safety::Safe).set(node, json!(name)));
     }
     None
 }
