@@ -32,6 +32,7 @@ pub(crate) mod pod_volume_unmapped;
 pub(crate) mod root_volume_unencrypted;
 pub(crate) mod unregistered_taint_missing;
 pub(crate) mod user_data_suspect;
+mod user_data_text;
 pub(crate) mod volume_outlives_node;
 pub(crate) mod volume_performance_invalid;
 

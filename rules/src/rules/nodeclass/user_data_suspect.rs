@@ -6,7 +6,8 @@
 //! Windows, and shell, MIME or a NodeConfig on AL2023, where `bootstrap.sh` is gone. With anything else
 //! nodes never join. A script for AL2 also edits `/etc/kubernetes/kubelet/kubelet-config.json` or the
 //! variable of `--kubelet-extra-args`. AL2023 has neither: nodeadm writes the kubelet's configuration
-//! elsewhere, after the script, and the settings are lost without a word.
+//! elsewhere, after the script, and the settings are lost without a word. Karpenter itself reads MIME archives,
+//! and starts no node with one that it cannot read; of Bottlerocket's TOML it keeps `settings` alone.
 //!
 //! # Fix
 //! Load large scripts from S3 or build them into the AMI, and write the form that the family reads.
@@ -35,6 +36,7 @@
 //! - <https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/user-data.html>
 
 use super::significant_lines;
+use super::user_data_text::{fault_of_archive, line_outside_settings};
 use crate::karpenter::scheduling::AmiFamily;
 use crate::rules::prelude::*;
 
@@ -140,25 +142,44 @@ fn check_form(node: &Node<'_>, text: &str, family: AmiFamily, ctx: &mut Context<
         ctx.report(node, format!("{} does not read {} as user data", family.name(), form.name()))
             .at_key()
             .help(help);
+    } else if form == Mime
+        && let Some((line, fault)) = fault_of_archive(text)
+    {
+        report_line(node, text, line, format!("Karpenter cannot read the MIME archive: {fault}"), ctx)
+            .severity(Severity::Error)
+            .rejected_by(Some(Authority::Karpenter))
+            .help("correct the archive: no node starts with it");
+    } else if family == AmiFamily::Bottlerocket
+        && let Some(line) = line_outside_settings(text)
+    {
+        let message = format!("Karpenter keeps `settings` alone, and drops `{}`", ellipsize(line));
+        report_line(node, text, line, message, ctx)
+            .help("write settings of Bottlerocket; it has none for other files, such as containerd's");
     } else if family == AmiFamily::Al2023
         && let Some(call) = significant_lines(text).find(|line| calls_bootstrap(line))
     {
-        let object = ctx.object();
-        let start = call.as_ptr() as usize - text.as_ptr() as usize;
-        ctx.report(node, "`/etc/eks/bootstrap.sh` is for AL2: on AL2023 the call fails")
-            .at_key()
-            .help("leave the call out: Karpenter configures the node with nodeadm")
-            .at_part(object, node, start..start + call.len());
+        let message = "`/etc/eks/bootstrap.sh` is for AL2: on AL2023 the call fails".to_owned();
+        report_line(node, text, call, message, ctx)
+            .help("leave the call out: Karpenter configures the node with nodeadm");
     } else if family == AmiFamily::Al2023
         && let Some((line, name)) = setting_of_al2(text)
     {
-        let object = ctx.object();
-        let start = line.as_ptr() as usize - text.as_ptr() as usize;
-        ctx.report(node, format!("`{name}` is for AL2: on AL2023 nothing reads it"))
-            .at_key()
-            .help("write a NodeConfig part with `spec.kubelet.config`: nodeadm configures the kubelet")
-            .at_part(object, node, start..start + line.len());
+        report_line(node, text, line, format!("`{name}` is for AL2: on AL2023 nothing reads it"), ctx)
+            .help("write a NodeConfig part with `spec.kubelet.config`: nodeadm configures the kubelet");
     }
+}
+
+/// Reports at a line of the user data.
+fn report_line<'c>(
+    node: &Node<'_>,
+    text: &str,
+    line: &str,
+    message: String,
+    ctx: &'c mut Context<'_>,
+) -> &'c mut Finding {
+    let object = ctx.object().clone();
+    let start = line.as_ptr() as usize - text.as_ptr() as usize;
+    ctx.report(node, message).at_key().at_part(&object, node, start..start + line.len())
 }
 
 /// How scripts for AL2 configure the kubelet.

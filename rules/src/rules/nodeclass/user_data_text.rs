@@ -1,0 +1,108 @@
+//! What Karpenter makes of the text of user data: it merges its own part into MIME archives and into Bottlerocket's settings.
+
+/// Whether a template or a shell fills the text in later.
+fn is_template(text: &str) -> bool {
+    text.contains("{{") || text.contains("${")
+}
+
+/// A line of a MIME archive with which Karpenter cannot read it, and why: the rules of Go's `net/mail` and `mime/multipart`.
+pub(super) fn fault_of_archive(text: &str) -> Option<(&str, &'static str)> {
+    if is_template(text) {
+        return None;
+    }
+    let text = text.trim_start();
+    let first = text.lines().next()?;
+    if let Some(line) = line_in_headers(text.lines()) {
+        return Some((line, "an empty line has to end the headers of the archive"));
+    }
+    let mut head = text.lines().take_while(|line| !line.trim().is_empty());
+    let boundary = head.find_map(boundary)?;
+    let (delimiter, end) = (format!("--{boundary}"), format!("--{boundary}--"));
+    let lines: Vec<&str> = text.lines().collect();
+    let is = |line: &str, wanted: &str| line.trim_end() == wanted;
+    if !lines.iter().any(|line| is(line, &delimiter)) {
+        return Some((first, "no line is the boundary of its header, so that it has no parts"));
+    }
+    let parts = lines.iter().enumerate().filter(|(_, line)| is(line, &delimiter));
+    for (at, _) in parts {
+        if let Some(line) = line_in_headers(lines[at + 1..].iter().copied()) {
+            return Some((line, "an empty line has to end the headers of the part before it"));
+        }
+    }
+    (!lines.iter().any(|line| is(line, &end)))
+        .then_some((first, "its last boundary, with `--` at the end, is missing"))
+}
+
+/// The first line before an empty one that is no header. A line that begins with a blank continues the header before it.
+fn line_in_headers<'t>(lines: impl Iterator<Item = &'t str>) -> Option<&'t str> {
+    let mut lines = lines.take_while(|line| !line.trim().is_empty());
+    lines.find(|line| !line.starts_with([' ', '\t']) && !line.contains(':'))
+}
+
+/// The boundary that a header names.
+fn boundary(line: &str) -> Option<&str> {
+    let at = line.to_ascii_lowercase().find("boundary=")? + "boundary=".len();
+    let rest = &line[at..];
+    let value = match rest.strip_prefix('"') {
+        Some(quoted) => quoted.split('"').next(),
+        None => rest.split([';', ' ', '\t']).next(),
+    };
+    value.filter(|value| !value.is_empty())
+}
+
+/// A line of TOML that is none of Bottlerocket's settings: Karpenter reads `settings` alone, and writes nothing else. `None` also
+/// if the text may be no TOML.
+pub(super) fn line_outside_settings(text: &str) -> Option<&str> {
+    if is_template(text) || text.contains("\"\"\"") || text.contains("'''") {
+        return None;
+    }
+    let (mut in_settings, mut in_table, mut depth) = (false, false, 0_usize);
+    let mut found = None;
+    for line in super::significant_lines(text) {
+        if depth > 0 {
+            depth = depth_after(line, depth);
+            continue;
+        }
+        if let Some(header) = line.strip_prefix('[') {
+            in_table = true;
+            in_settings = is_settings(header.trim_start_matches('[').trim_start());
+        } else {
+            let (key, value) = line.split_once('=')?;
+            let is_key = |c: char| c.is_ascii_alphanumeric() || " -_.\"'/:".contains(c);
+            if key.trim().is_empty() || !key.chars().all(is_key) {
+                return None;
+            }
+            if !in_table {
+                in_settings = is_settings(key);
+            }
+            depth = depth_after(value, 0);
+        }
+        if !in_settings {
+            found = found.or(Some(line));
+        }
+    }
+    found
+}
+
+fn is_settings(path: &str) -> bool {
+    let first = path.split(['.', ']', ' ', '=']).next().unwrap_or(path);
+    first.trim_matches(['"', '\'']) == "settings"
+}
+
+/// How many arrays are open after a line.
+fn depth_after(line: &str, before: usize) -> usize {
+    let mut quote = None;
+    let mut depth = before;
+    for c in line.chars() {
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (Some(_), _) => {}
+            (None, '"' | '\'') => quote = Some(c),
+            (None, '[') => depth += 1,
+            (None, ']') => depth = depth.saturating_sub(1),
+            (None, '#') => break,
+            (None, _) => {}
+        }
+    }
+    depth
+}
