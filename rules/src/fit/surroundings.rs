@@ -287,8 +287,11 @@ fn unbound(spec: &Node<'_>, cluster: &Cluster) -> Claimed {
     }
     // Such a volume is created in a zone of its own choice, one of those that the class allows, before the pod is looked at. A
     // volume of a file system is in no zone, whatever its class says.
-    let is_immediate = class.get("volumeBindingMode").text() == Some("Immediate");
-    if is_immediate && !class.get("provisioner").text().is_some_and(|name| name.contains("ebs")) {
+    let is_of_ebs = class.get("provisioner").text().is_some_and(|name| name.contains("ebs"));
+    let mode = class.get("volumeBindingMode");
+    // The API server writes `Immediate` where the field is absent.
+    let is_immediate = mode.text() == Some("Immediate") || is_of_ebs && !mode.is_set();
+    if is_immediate && !is_of_ebs {
         return Claimed::Unknown;
     }
     let is_one = |terms: &[Vec<RequirementSpec>]| {

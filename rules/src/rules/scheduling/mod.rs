@@ -1,5 +1,6 @@
 //! Whether pods, pools and node classes fit together.
 
+mod access_modes;
 pub(crate) mod auto_mode_device_plugin;
 pub(crate) mod auto_mode_volume_driver;
 pub(crate) mod feature_gate_off;
@@ -24,6 +25,7 @@ pub(crate) mod quota_below_replicas;
 pub(crate) mod reference_missing;
 pub(crate) mod spread_exceeds_domains;
 pub(crate) mod static_pool_exceeded;
+pub(crate) mod storage_class_binds_early;
 pub(crate) mod volume_claim_unbindable;
 
 use crate::cluster::placement::has_controller;

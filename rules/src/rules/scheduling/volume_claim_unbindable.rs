@@ -1,4 +1,4 @@
-//! A claim names a volume that it cannot be bound to.
+//! A claim cannot be bound to its volume, or asks for a mode its driver refuses.
 //!
 //! # Why
 //! A PersistentVolumeClaim with `volumeName` is bound to that volume only if both have the same class and
@@ -6,6 +6,8 @@
 //! claim stays Pending, and so do the pods that mount it, for ever: file systems of EFS and FSx, which hold
 //! models and datasets, are often provided like this. A volume with a `claimRef` to the claim is bound without
 //! a look at its class; one with a `claimRef` to another claim is never bound to this one.
+//! The driver of a class also has to provide the mode: EBS attaches a volume to one node, or as a block device of
+//! io2 to many, and the drivers of EFS and FSx mount none that is for many readers only.
 //!
 //! # Fix
 //! Write the same class, mode and size in both. A volume without a class needs `storageClassName: ""` in the
@@ -37,6 +39,10 @@
 //! - <https://kubernetes.io/docs/concepts/storage/persistent-volumes/#reserving-a-persistentvolume>
 //! - <https://kubernetes.io/docs/concepts/storage/persistent-volumes/#class-1>
 
+use super::access_modes::{
+    Kind::PERSISTENT_VOLUME, Kind::PERSISTENT_VOLUME_CLAIM, Kind::STORAGE_CLASS, check_claim, check_volume,
+    is_default, own_claims,
+};
 use crate::cluster::Cluster;
 use crate::cluster::storage::is_default;
 use crate::rules::prelude::*;
@@ -44,9 +50,12 @@ use crate::rules::prelude::*;
 /// The annotation that takes precedence over the field, on claims and volumes.
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 
+static KINDS: [Kind; WORKLOAD_KINDS.len() + 2] =
+    with_workloads(&[Kind::PERSISTENT_VOLUME_CLAIM, Kind::PERSISTENT_VOLUME]);
+
 pub(crate) static RULE: Rule = Rule {
     id: "volume-claim-unbindable",
-    kinds: &[Kind::PERSISTENT_VOLUME_CLAIM],
+    kinds: &KINDS,
     reads: &[Kind::PERSISTENT_VOLUME, Kind::STORAGE_CLASS],
     pairs: &[Pair { with: &[Kind::PERSISTENT_VOLUME], partners: claims_of, beside: default_classes }],
     fix: Some(Safety::Unsafe),
@@ -64,13 +73,31 @@ fn default_classes(_: &Object, _: &Object, cluster: &Cluster) -> Vec<Object> {
     cluster.of(Kind::STORAGE_CLASS).filter(|class| is_default(class)).cloned().collect()
 }
 
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if object.may_lack_fields() {
+        return None;
+    }
+    if object.is(Kind::PERSISTENT_VOLUME) {
+        return check_volume(object, ctx);
+    }
+    if object.is(Kind::PERSISTENT_VOLUME_CLAIM) {
+        check_claim(&object.get("spec"), ctx);
+        return named_volume(object, ctx);
+    }
+    for template in templates(object) {
+        for claim in own_claims(object, &template) {
+            check_claim(&claim, ctx);
+        }
+    }
+    None
+}
+
 /// What `checkVolumeSatisfyClaim` of the controller compares (Kubernetes 1.37, pkg/controller/volume/persistentvolume).
-fn check(claim: &Object, ctx: &mut Context<'_>) -> Option<()> {
+fn named_volume(claim: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = claim.get("spec");
     let name = spec.get("volumeName").text().filter(|name| !name.is_empty())?;
     let volume = ctx.partner(Kind::PERSISTENT_VOLUME, "default", name)?;
-    let is_patched = |object: &Object| object.may_lack_fields();
-    if is_patched(claim) || is_patched(volume) {
+    if volume.may_lack_fields() {
         return None;
     }
     let of_volume = volume.get("spec");

@@ -30,6 +30,7 @@ pub(crate) mod training_on_spot;
 pub(crate) mod training_restart_policy;
 pub(crate) mod training_sidecar_injected;
 pub(crate) mod training_topology;
+pub(crate) mod volcano_queue_too_small;
 
 use crate::kind::Kind;
 use crate::object::Object;

@@ -1,0 +1,132 @@
+//! The access modes that the drivers of AWS provide.
+//!
+//! Sources: aws-ebs-csi-driver `isValidCapability` (one node, or many for a block device of io2); `volumeCaps` of the drivers of EFS
+//! and FSx, which have no mode for many readers.
+
+use crate::rules::prelude::*;
+
+const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
+
+/// The names of the drivers of EBS: of the add-on, of EKS Auto Mode, and the one before CSI.
+const OF_EBS: [&str; 3] = ["ebs.csi.aws.com", "ebs.csi.eks.amazonaws.com", "kubernetes.io/aws-ebs"];
+const OF_FILE_SYSTEMS: [&str; 3] = ["efs.csi.aws.com", "fsx.csi.aws.com", "fsx.openzfs.csi.aws.com"];
+
+pub(super) fn is_of_ebs(driver: &str) -> bool {
+    OF_EBS.contains(&driver)
+}
+
+/// Whether a class is the default one.
+pub(super) fn is_default(class: &Object) -> bool {
+    class.path(&["metadata", "annotations", DEFAULT_CLASS]).text() == Some("true")
+}
+
+/// The specs of the claims that a workload makes.
+pub(super) fn own_claims<'a>(object: &'a Object, template: &Template<'a>) -> Vec<Node<'a>> {
+    let of_replicas = object.path(&["spec", "volumeClaimTemplates"]).items();
+    let of_pods = template.spec.get("volumes").items();
+    of_replicas
+        .chain(of_pods.map(|volume| volume.path(&["ephemeral", "volumeClaimTemplate"])))
+        .map(|claim| claim.get("spec"))
+        .filter(Node::is_mapping)
+        .collect()
+}
+
+/// The class of a claim, if it is in the input: the default one where the claim names none.
+fn class_of<'i>(spec: &Node<'_>, ctx: &Context<'i>) -> Option<&'i Object> {
+    let named = spec.get("storageClassName");
+    match named.text() {
+        Some(name) => ctx.partner(Kind::STORAGE_CLASS, "default", name),
+        None if named.is_set() => None,
+        None => {
+            ctx.cluster().of(Kind::STORAGE_CLASS).find(|class| is_default(class) && ctx.pairs_with(class))
+        }
+    }
+}
+
+/// The drivers of the volumes of a template, as far as they are known.
+pub(super) fn drivers<'a>(template: &Template<'a>, ctx: &Context<'a>) -> Vec<&'a str> {
+    let (object, _) = template.place;
+    let volumes: Vec<Node<'a>> = template.spec.get("volumes").items().collect();
+    let inline = volumes.iter().filter_map(|volume| volume.path(&["csi", "driver"]).text());
+    let named = volumes.iter().filter_map(|volume| {
+        let name = volume.path(&["persistentVolumeClaim", "claimName"]).text()?;
+        Some(
+            ctx.cluster()
+                .unique(Kind::PERSISTENT_VOLUME_CLAIM, object.namespace_or_default(), name)?
+                .get("spec"),
+        )
+    });
+    let of_claim = |spec: Node<'a>| match spec.get("volumeName").text().filter(|name| !name.is_empty()) {
+        Some(name) => ctx
+            .cluster()
+            .unique(Kind::PERSISTENT_VOLUME, "default", name)?
+            .path(&["spec", "csi", "driver"])
+            .text(),
+        None => class_of(&spec, ctx)?.get("provisioner").text(),
+    };
+    inline.chain(named.chain(own_claims(object, template)).filter_map(of_claim)).collect()
+}
+
+/// Reports a mode of a claim that the driver of its class does not provide.
+pub(super) fn check_claim(spec: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    // The modes of a claim for a volume that exists are those of that volume.
+    let bound = spec.get("volumeName");
+    if bound.is_unknown() || bound.text().is_some_and(|name| !name.is_empty()) {
+        return None;
+    }
+    let class = class_of(spec, ctx)?;
+    let driver = class.get("provisioner");
+    // The driver of EBS makes gp3 where the class names no type.
+    let kind = class.path(&["parameters", "type"]);
+    let may_be_io2 = kind.is_unknown() || kind.text() == Some("io2");
+    let (mode, fault) = refused(spec, driver.text()?, may_be_io2)?;
+    report(&mode, &fault, ctx).related(class, &driver, "the driver of the class");
+    Some(())
+}
+
+/// The same for a volume that is written by hand.
+pub(super) fn check_volume(volume: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let spec = volume.get("spec");
+    let driver = spec.path(&["csi", "driver"]);
+    let driver = if spec.get("awsElasticBlockStore").is_set() { Some(OF_EBS[2]) } else { driver.text() };
+    let (mode, fault) = refused(&spec, driver?, true)?;
+    report(&mode, &fault, ctx);
+    Some(())
+}
+
+struct Fault {
+    message: String,
+    help: &'static str,
+}
+
+fn report<'c>(mode: &Node<'_>, fault: &Fault, ctx: &'c mut Context<'_>) -> &'c mut Finding {
+    ctx.report(mode, fault.message.clone()).severity(Severity::Warning).help(fault.help)
+}
+
+/// The first mode of a claim or a volume that a driver refuses.
+fn refused<'a>(spec: &Node<'a>, driver: &str, may_be_io2: bool) -> Option<(Node<'a>, Fault)> {
+    let list = spec.get("accessModes");
+    if list.has_unknown() || spec.get("volumeMode").is_unknown() {
+        return None;
+    }
+    let modes: Vec<Node<'a>> = list.items().collect();
+    let is_block = spec.get("volumeMode").text() == Some("Block");
+    if is_of_ebs(driver) {
+        let is_refused = |mode: &Node<'_>| match mode.text() {
+            Some("ReadOnlyMany") => true,
+            Some("ReadWriteMany") => !(is_block && may_be_io2),
+            _ => false,
+        };
+        let mode = modes.into_iter().find(is_refused)?;
+        let message = format!("the driver of EBS refuses {}: a volume is attached to one node", mode.text()?);
+        let help = "write ReadWriteOnce, or take a file system, such as a class of EFS or FSx";
+        return Some((mode, Fault { message, help }));
+    }
+    let is_read_only = |mode: &Node<'_>| mode.text() == Some("ReadOnlyMany");
+    if !OF_FILE_SYSTEMS.contains(&driver) || !modes.iter().all(is_read_only) {
+        return None;
+    }
+    let message = format!("`{driver}` mounts no volume as ReadOnlyMany: the pods do not start");
+    let help = "write ReadWriteMany, and `readOnly: true` where pods mount the volume";
+    Some((modes.into_iter().next()?, Fault { message, help }))
+}
