@@ -35,6 +35,7 @@
 //! - <https://karpenter.sh/docs/reference/settings/>
 //! - <https://github.com/kubernetes-sigs/karpenter/issues/1231>
 
+use crate::fit::label_of_other_nodes;
 use crate::rules::gpu::{
     KARPENTERS, is_left_alone, is_on_karpenter, is_surely_on_karpenter, karpenter_object, shown_by,
 };
@@ -63,7 +64,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         if ctx.cluster().views().has_static_pool() {
             continue;
         }
-        let surely = is_surely_on_karpenter(&template, ctx);
+        // Nothing else that starts nodes is in the whole cluster, and the pods ask for none of its nodes.
+        let surely = is_surely_on_karpenter(&template, ctx)
+            || ctx.cluster().is_complete() && label_of_other_nodes(&template).is_none();
         let severity = if surely { Severity::Warning } else { Severity::Info };
         let name = object.display_name();
         let message = format!("`{name}` has resource claims, and Karpenter starts no node for such pods");

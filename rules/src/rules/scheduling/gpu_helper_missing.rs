@@ -51,6 +51,7 @@
 
 use crate::karpenter::scheduling::Taint;
 use crate::rules::prelude::*;
+use crate::rules::scheduling::access_modes::{CLAIM, STORAGE_CLASS, VOLUME, drivers};
 use crate::rules::scheduling::helper_charts;
 use crate::rules::scheduling::node_helpers::{
     Helper, Obstacle, Role, device_name, has_devices, helpers, may_install, reaches,
@@ -59,12 +60,15 @@ use crate::workload::gpu::EFA;
 use crate::workload::node_labels::is_off_karpenter;
 
 /// The pools with their classes, other DaemonSets, what installs the same programs, and workloads that request EFA.
-const READS: [Kind; WORKLOAD_KINDS.len() + 5] = with_workloads(&[
+const READS: [Kind; WORKLOAD_KINDS.len() + 8] = with_workloads(&[
     Kind::NODE_POOL,
     Kind::EC2_NODE_CLASS,
     Kind::CLUSTER_POLICY,
     Kind::HELM_RELEASE,
     Kind::ARGO_APPLICATION,
+    CLAIM,
+    VOLUME,
+    STORAGE_CLASS,
 ]);
 
 pub(crate) static RULE: Rule = Rule {
@@ -101,7 +105,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if runs_elsewhere(object, helper, &pool, ctx) || is_installed_otherwise(helper, ctx) {
         return None;
     }
-    let severity = if is_meant_for(&template, &pool) { Severity::Warning } else { severity(helper, ctx) };
+    let needed =
+        is_meant_for(&template, &pool) || is_needed(helper, ctx) || mounts_volumes(&template, helper, ctx);
+    let severity = if needed { Severity::Warning } else { Severity::Info };
     report(object, &template, helper, &pool, &obstacle, ctx).severity(severity);
     None
 }
@@ -114,16 +120,46 @@ fn is_meant_for(template: &Template<'_>, pool: &NodePool<'_>) -> bool {
 }
 
 /// A device plugin without which requested devices are missing, and a labeller whose label such a plugin selects, keep pods Pending.
-fn severity(helper: Helper, ctx: &Context<'_>) -> Severity {
-    let needed = match helper.role {
+fn is_needed(helper: Helper, ctx: &Context<'_>) -> bool {
+    match helper.role {
         Role::DevicePlugin if helper.device == Some(EFA) => {
             !ctx.cluster().views().requesting_efa().is_empty()
         }
         Role::DevicePlugin => true,
         Role::Labeller(prefixes) => is_label_selected(prefixes, ctx),
         Role::Agent => false,
+    }
+}
+
+/// The images of drivers of volumes, with the names of the drivers.
+const DRIVERS: [(&str, &str); 3] = [
+    ("aws-ebs-csi-driver", "ebs.csi.aws.com"),
+    ("aws-efs-csi-driver", "efs.csi.aws.com"),
+    ("aws-fsx-csi-driver", "fsx.csi.aws.com"),
+];
+
+/// Whether pods that fit only NodePools which a driver does not reach mount a volume of it: they stay in ContainerCreating.
+fn mounts_volumes(template: &Template<'_>, helper: Helper, ctx: &Context<'_>) -> bool {
+    let Some((_, driver)) = DRIVERS.into_iter().find(|(image, _)| *image == helper.image) else {
+        return false;
     };
-    if needed { Severity::Warning } else { Severity::Info }
+    let feasibility = ctx.cluster().views().feasibility(ctx.platform());
+    if feasibility.has_unreadable_pools() {
+        return false;
+    }
+    let is_unreached =
+        |pool: &Object| NodePool::new(pool).is_some_and(|pool| reaches(template, &pool).is_err());
+    let is_stuck = |pods: &Template<'_>| {
+        requests_accelerator(pods)
+            && drivers(pods, ctx).contains(&driver)
+            && feasibility.feasible_pools_of(pods).is_some_and(|pools| {
+                !pools.is_empty() && pools.iter().all(|pool| is_unreached(pool.object()))
+            })
+    };
+    let mut all = WORKLOAD_KINDS.iter().flat_map(|kind| ctx.cluster().of(*kind));
+    all.any(|workload| {
+        !workload.is(Kind::DAEMON_SET) && ctx.pairs_with(workload) && templates(workload).iter().any(is_stuck)
+    })
 }
 
 /// Whether a device plugin of the input selects a label with one of the prefixes.
