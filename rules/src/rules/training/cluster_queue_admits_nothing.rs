@@ -6,7 +6,9 @@
 //! `coveredResources` of the queue lists: a queue for `nvidia.com/gpu` alone admits no Job that requests CPU
 //! and memory as well. The same holds for one that requests more than each flavor has as its quota, where the
 //! queue is in no cohort to borrow from, for a LocalQueue in a namespace that the selector does not match, and
-//! for a flavor that does not exist. Nothing fails: the Jobs wait with a condition that few people read.
+//! for a flavor that does not exist, or whose Topology does not. Requests that a LimitRange adds count as well.
+//! Pods that name a topology level have to find it in the Topology of a flavor.
+//! Nothing fails: the Jobs wait with a condition that few people read.
 //!
 //! # Fix
 //! Write `namespaceSelector: {}` for all namespaces, or a selector. List every resource that the pods
@@ -44,8 +46,16 @@ use crate::workload::devices::pods_of;
 use crate::workload::gpu::{INSTANCE_RESOURCES, is_extended};
 use crate::workload::template::workload_kind;
 
-const READS: [Kind; WORKLOAD_KINDS.len() + 4] =
-    with_workloads(&[Kind::LOCAL_QUEUE, Kind::CONFIG_MAP, Kind::RESOURCE_FLAVOR, Kind::NAMESPACE]);
+const TOPOLOGY: Kind = Kind::new("kueue.x-k8s.io", "Topology");
+
+const READS: [Kind; WORKLOAD_KINDS.len() + 6] = with_workloads(&[
+    Kind::LOCAL_QUEUE,
+    Kind::CONFIG_MAP,
+    Kind::RESOURCE_FLAVOR,
+    TOPOLOGY,
+    Kind::LIMIT_RANGE,
+    Kind::NAMESPACE,
+]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "cluster-queue-admits-nothing",
@@ -76,6 +86,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             .fix(Fix::unsafe_("select all namespaces").set(&selector, json!({})));
     }
     missing_flavor(object, ctx);
+    missing_topology(object, ctx);
     let queues = ctx.cluster().of(Kind::LOCAL_QUEUE);
     let own = queues.filter(|queue| queue.path(&["spec", "clusterQueue"]).text() == Some(object.name()));
     let own: Vec<&Object> = own.filter(|queue| ctx.pairs_with(queue)).collect();
@@ -85,6 +96,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let queued = queued(&own, ctx);
+    unknown_level(object, &queued, ctx);
     if uncovered(object, &queued, ctx).is_none() {
         beyond_quota(object, &queued, ctx);
     }
@@ -95,16 +107,92 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 fn missing_flavor(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let flavors: Vec<&Object> =
         ctx.cluster().of(Kind::RESOURCE_FLAVOR).filter(|flavor| ctx.pairs_with(flavor)).collect();
-    let groups = object.path(&["spec", "resourceGroups"]);
-    let named = groups.items().flat_map(|group| group.get("flavors").items()).map(|item| item.get("name"));
     let is_missing =
         |node: &Node<'_>| node.text().is_some_and(|name| !flavors.iter().any(|one| one.name() == name));
-    let node = named.filter(is_missing).find(|_| !flavors.is_empty())?;
+    let node = flavor_names(object).filter(is_missing).find(|_| !flavors.is_empty())?;
     let name = node.text()?;
     let message = format!("no ResourceFlavor is called `{}`: the queue is inactive", ellipsize(name));
     let finding = ctx.report(&node, message);
     propose(finding, &node, name, &flavors);
     None
+}
+
+/// Reports a flavor whose topology is not among those of the input.
+fn missing_topology(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let topologies: Vec<&Object> = ctx.cluster().of(TOPOLOGY).filter(|one| ctx.pairs_with(one)).collect();
+    if topologies.is_empty() {
+        return None;
+    }
+    let (flavor, name) = flavor_names(object).find_map(|node| {
+        let flavor = ctx.partner(Kind::RESOURCE_FLAVOR, "default", node.text()?)?;
+        let name = flavor.path(&["spec", "topologyName"]);
+        let is_missing = !topologies.iter().any(|one| name.text() == Some(one.name()));
+        (name.text().is_some() && is_missing && !flavor.is_partial()).then_some(((node, flavor), name))
+    })?;
+    let (node, flavor) = flavor;
+    let message = format!(
+        "ResourceFlavor `{}` names the Topology `{}`, which does not exist: the queue is inactive",
+        flavor.display_name(),
+        ellipsize(name.text()?)
+    );
+    let finding = ctx.report(&node, message);
+    finding.help(format!("create it, or write `{}` in the flavor", topologies[0].display_name()));
+    finding.related(flavor, &name, "the Topology of the flavor");
+    None
+}
+
+/// The names of the flavors of a queue.
+fn flavor_names(object: &Object) -> impl Iterator<Item = Node<'_>> {
+    let groups = object.path(&["spec", "resourceGroups"]);
+    groups.items().flat_map(|group| group.get("flavors").items()).map(|item| item.get("name"))
+}
+
+/// The annotations of pods that name a level of a topology.
+const LEVEL_ANNOTATIONS: [&str; 2] =
+    ["kueue.x-k8s.io/podset-required-topology", "kueue.x-k8s.io/podset-preferred-topology"];
+
+/// Reports a level that queued pods name and that no flavor of the queue has.
+fn unknown_level(object: &Object, queued: &[&Object], ctx: &mut Context<'_>) -> Option<()> {
+    let mut levels: Vec<&str> = Vec::new();
+    for node in flavor_names(object) {
+        let flavor = ctx.partner(Kind::RESOURCE_FLAVOR, "default", node.text()?)?;
+        let name = flavor.path(&["spec", "topologyName"]);
+        if flavor.is_partial() || name.is_unknown() {
+            return None;
+        }
+        let Some(name) = name.text() else { continue };
+        let topology = ctx.partner(TOPOLOGY, "default", name)?.path(&["spec", "levels"]);
+        if topology.has_unknown() {
+            return None;
+        }
+        levels.extend(topology.items().filter_map(|level| level.get("nodeLabel").text()));
+    }
+    let (workload, annotation, level) = queued.iter().copied().find_map(|workload| {
+        templates(workload).iter().find_map(|template| {
+            let annotations = template.metadata.get("annotations");
+            let named = LEVEL_ANNOTATIONS.into_iter().map(|name| annotations.get(name));
+            let found = named.filter_map(|node| Some((node.text()?, node.clone())));
+            let (level, node) = found.into_iter().find(|(level, _)| !levels.contains(level))?;
+            Some((workload, node, level))
+        })
+    })?;
+    let first = flavor_names(object).next()?;
+    let message = format!(
+        "no flavor of `{}` has the topology level `{}` of `{}`: it is never admitted",
+        object.display_name(),
+        ellipsize(level),
+        workload.display_name()
+    );
+    let help = match levels.first() {
+        Some(_) => format!("name a level of the Topology: `{}`", levels.join("`, `")),
+        None => "give a flavor a `topologyName` whose Topology has the level".to_owned(),
+    };
+    ctx.report(&first, message)
+        .reports_absence(false)
+        .help(help)
+        .related(workload, &annotation, "this level")
+        .related(workload, &queue_name(workload), format!("queued by `{QUEUE_LABEL}`"));
+    Some(())
 }
 
 /// Reports a LocalQueue in a namespace that the queue does not select.
@@ -233,9 +321,9 @@ fn uncovered(object: &Object, queued: &[&Object], ctx: &mut Context<'_>) -> Opti
     let lists: Vec<Node<'_>> = groups.items().map(|group| group.get("coveredResources")).collect();
     let covered: Vec<&str> =
         lists.iter().flat_map(|list| list.items()).filter_map(|one| one.text()).collect();
-    let (workload, missing, node) = queued.iter().copied().find_map(|workload| {
-        let (missing, node) = first_missing(workload, &covered)?;
-        Some((workload, missing, node))
+    let (workload, missing, (requester, node)) = queued.iter().copied().find_map(|workload| {
+        let (missing, place) = first_missing(workload, &covered, ctx)?;
+        Some((workload, missing, place))
     })?;
     let missing = missing.join("`, `");
     let message = format!(
@@ -248,7 +336,7 @@ fn uncovered(object: &Object, queued: &[&Object], ctx: &mut Context<'_>) -> Opti
         .help(format!(
             "cover `{missing}` with a quota in each flavor, or exclude it in Kueue's configuration"
         ))
-        .related(workload, &node, "this request")
+        .related(requester, &node, "this request")
         .related(workload, &queue_name(workload), format!("queued by `{QUEUE_LABEL}`"));
     Some(())
 }
@@ -263,10 +351,36 @@ fn may_exclude(ctx: &Context<'_>) -> bool {
     maps.into_iter().any(|map| map.get("data").entries().into_iter().any(says))
 }
 
+/// The resources for which the LimitRanges of a namespace give each container a request: they count like written ones.
+fn defaulted<'i>(workload: &Object, ctx: &Context<'i>) -> Vec<(&'i str, &'i Object, Node<'i>)> {
+    let ranges = ctx.cluster().of(Kind::LIMIT_RANGE).filter(|range| {
+        !range.is_partial()
+            && range.namespace_or_default() == workload.namespace_or_default()
+            && !range.is_namespace_unknown()
+            && ctx.pairs_with(range)
+    });
+    let of_range = |range: &'i Object| {
+        let limits = range.path(&["spec", "limits"]).items();
+        let of_containers = limits.filter(|item| item.get("type").text() == Some("Container"));
+        // The API server takes a request that is absent from the limit, the maximum or the minimum.
+        let fields = ["defaultRequest", "default", "max", "min"];
+        let amounts = of_containers.flat_map(move |item| fields.map(|field| item.get(field)));
+        amounts.flat_map(|amount| amount.entries()).map(move |(name, node)| (name, range, node))
+    };
+    ranges.flat_map(of_range).collect()
+}
+
 /// The resources that a workload requests and that are not covered, with the first request of one.
-fn first_missing<'a>(workload: &'a Object, covered: &[&str]) -> Option<(Vec<&'a str>, Node<'a>)> {
+fn first_missing<'a>(
+    workload: &'a Object,
+    covered: &[&str],
+    ctx: &Context<'a>,
+) -> Option<(Vec<&'a str>, (&'a Object, Node<'a>))> {
     let mut missing: Vec<&str> = Vec::new();
     let mut place = None;
+    let is_uncovered = |name: &str, amount: &Node<'_>| {
+        Quantity::at(amount).is_some_and(|quantity| !quantity.is_zero()) && !covered.contains(&name)
+    };
     for template in templates(workload) {
         for container in template.containers() {
             for side in ["requests", "limits"] {
@@ -279,13 +393,21 @@ fn first_missing<'a>(workload: &'a Object, covered: &[&str]) -> Option<(Vec<&'a 
                     if is_extended(name) && !INSTANCE_RESOURCES.contains(&name) {
                         return None;
                     }
-                    let is_none = Quantity::at(&amount).is_none_or(|quantity| quantity.is_zero());
-                    if is_none || covered.contains(&name) || missing.contains(&name) {
-                        continue;
+                    if is_uncovered(name, &amount) && !missing.contains(&name) {
+                        missing.push(name);
+                        place.get_or_insert((workload, amount));
                     }
-                    missing.push(name);
-                    place.get_or_insert(amount);
                 }
+            }
+        }
+        for (name, range, amount) in defaulted(workload, ctx) {
+            let is_written = |container: &Node<'_>| {
+                ["requests", "limits"].iter().any(|side| container.path(&["resources", side, name]).is_set())
+            };
+            let is_left_out = template.containers().any(|container| !is_written(&container));
+            if is_left_out && is_uncovered(name, &amount) && !missing.contains(&name) {
+                missing.push(name);
+                place.get_or_insert((range, amount));
             }
         }
     }
