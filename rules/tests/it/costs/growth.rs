@@ -42,8 +42,10 @@ const EXEMPT: [&str; 32] = [
     "dcgm-exporter-config",
     "gpu-helper-missing",
     "gpu-operator-driver-on-eks-ami",
-    // Rules on objects that a cluster has few of: queues and flavors of Kueue, Probes.
+    // Rules on objects that a cluster has few of: queues and flavors of Kueue and Volcano, StorageClasses, Probes.
     "cluster-queue-admits-nothing",
+    "storage-class-binds-early",
+    "volcano-queue-too-small",
     "keda-query-many-series",
     // ClusterTriggerAuthentications, for which scalers of all namespaces are looked at.
     "keda-auth-source-missing",
