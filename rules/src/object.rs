@@ -140,7 +140,7 @@ pub(crate) struct Memo<T> {
 
 /// Maximum number of memos in the program: raise it with each new [`Memo`]. Each object with a memo has room for all of
 /// them.
-const MAX_MEMOS: usize = 9;
+const MAX_MEMOS: usize = 10;
 
 /// The values of an object's [`Memo`]s.
 type Memos = [OnceLock<Box<dyn Any + Send + Sync>>; MAX_MEMOS];

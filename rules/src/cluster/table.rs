@@ -242,6 +242,7 @@ pub(crate) enum ViewSlot {
     ClassReferences,
     ClassUsers,
     ExtendedResources,
+    MadeAutoscalers,
     NodePools,
     NodeStarters,
     OverlapGroups,

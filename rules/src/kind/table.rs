@@ -251,6 +251,10 @@ pub static KINDS: &[KindInfo] = &[
             "v1alpha1",
             include_str!("../../schemas/keda.sh/v1alpha1/TriggerAuthentication.yaml"),
         )]),
+    namespaced("http.keda.sh", "v1alpha1", "HTTPScaledObject", "httpscaledobjects")
+        .schemas(&[operator("v1alpha1")]),
+    namespaced("http.keda.sh", "v1beta1", "InterceptorRoute", "interceptorroutes")
+        .schemas(&[operator("v1beta1")]),
     // The group of KEDA 1.
     namespaced("keda.k8s.io", "v1alpha1", "ScaledObject", "scaledobjects"),
     namespaced("keda.k8s.io", "v1alpha1", "TriggerAuthentication", "triggerauthentications"),

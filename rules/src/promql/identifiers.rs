@@ -1,5 +1,11 @@
 //! Identifiers in the text of a query.
 
+/// Whether a text is the name of a metric.
+pub(crate) fn is_identifier(text: &str) -> bool {
+    let is_part = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b':');
+    text.bytes().next().is_some_and(|b| is_part(b) && !b.is_ascii_digit()) && text.bytes().all(is_part)
+}
+
 /// The position of a word in a query, as a whole identifier.
 pub(crate) fn find_word(text: &str, word: &str) -> Option<usize> {
     let part = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b':');

@@ -11,6 +11,7 @@
 //!                                                              ─► metrics  what its metrics are
 //! ```
 
+pub(crate) mod adapter;
 pub(crate) mod bound;
 pub(crate) mod expr;
 pub(crate) mod identifiers;

@@ -8,19 +8,21 @@ use serde_json::Value;
 use crate::keda::triggers;
 use crate::kind::Kind;
 use crate::object::{Memo, Object};
+use crate::promql::adapter::adapter_rules;
 use crate::promql::{Parsed, parse};
 use crate::source::with_embedded;
 use crate::steps;
 use crate::tree::node::{Node, NodeId};
 use crate::tree::scalar::Scalar;
 
-pub(crate) const QUERY_KINDS: [Kind; 6] = [
+pub(crate) const QUERY_KINDS: [Kind; 7] = [
     Kind::PROMETHEUS_RULE,
     Kind::VM_RULE,
     Kind::SCALED_OBJECT,
     Kind::SCALED_JOB,
     Kind::CONFIG_MAP,
     Kind::GRAFANA_DASHBOARD,
+    Kind::HELM_RELEASE,
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +32,8 @@ pub(crate) enum QueryPlace {
     Alert,
     Record,
     Dashboard,
+    /// A rule of prometheus-adapter, from which HPAs read.
+    Adapter,
 }
 
 #[derive(Debug)]
@@ -43,7 +47,8 @@ pub(crate) struct Query {
     pub(crate) is_embedded: bool,
     /// The bytes of an embedded query in the text of the field, where they are known.
     pub(crate) part: Option<Range<usize>>,
-    /// In a rule file, the name of the alert or of the series; in a dashboard, the title of the panel.
+    /// In a rule file, the name of the alert or of the series; in a dashboard, the title of the panel; in an adapter, the
+    /// name of the metric.
     pub(crate) title: Option<String>,
 }
 
@@ -105,6 +110,18 @@ fn collect(object: &Object) -> Vec<Query> {
         }
     } else if object.is(Kind::GRAFANA_DASHBOARD) {
         dashboard(&object.path(&["spec", "json"]), &mut out);
+    }
+    for rule in adapter_rules(object).into_iter().flat_map(|all| &all.rules) {
+        let Some(text) = rule.query.as_deref().map(str::trim) else { continue };
+        out.push(Query {
+            spot: rule.spot.clone(),
+            place: QueryPlace::Adapter,
+            text: text.to_owned(),
+            parsed: parse(text),
+            is_embedded: true,
+            part: rule.part.clone(),
+            title: rule.name.clone(),
+        });
     }
     // The list is kept, and mostly has one entry.
     out.shrink_to_fit();

@@ -43,7 +43,7 @@ use crate::workload::selector;
 use crate::workload::template::{Template, WORKLOAD_KINDS, replicas, templates};
 
 use autoscalers::AutoscalerKey;
-pub(crate) use autoscalers::{Autoscalers, ScaleTarget};
+pub(crate) use autoscalers::{AUTOSCALER_MAKERS, Autoscalers, MadeAutoscalers, ScaleTarget};
 use claim_users::ClaimUsers;
 pub(crate) use claim_users::{claim_of, claims};
 pub(crate) use class_pools::{ClassPools, PoolsByClass, PoolsOfClass};
@@ -96,6 +96,7 @@ static TABLE_BUILDERS: [fn(&Cluster); ViewSlot::COUNT] = [
     |cluster| _ = cluster.table::<ReferencedLabels>(),
     |cluster| _ = cluster.table::<ExtendedResources>(),
     |cluster| _ = cluster.table::<Autoscalers>(),
+    |cluster| _ = cluster.table::<MadeAutoscalers>(),
     |cluster| _ = cluster.table::<Pdbs>(),
     |cluster| _ = cluster.table::<ClaimUsers>(),
     |cluster| _ = cluster.table::<ClassNames>(),
@@ -367,6 +368,11 @@ impl<'i> Views<'i> {
 
     pub(crate) fn scaled_objects_of(self, target: &Arc<ScaleTarget>) -> &'i [Object] {
         self.cluster.table::<Autoscalers>().get(&AutoscalerKey::ScaledObject(Arc::clone(target)))
+    }
+
+    /// The objects from which an operator makes an autoscaler of the target.
+    pub(crate) fn made_autoscalers_of(self, target: &Arc<ScaleTarget>) -> &'i [Object] {
+        self.cluster.table::<MadeAutoscalers>().get(target)
     }
 
     /// The ScaledObjects of a namespace for which KEDA creates an HPA with this name.

@@ -29,11 +29,16 @@ impl Query for PodMakers {
     fn compute(cluster: &Cluster, (): &()) -> PodMakerObjects {
         let makes_pods = |object: &&Object| {
             let id = object.id();
-            id.group.contains('.') && templates(object).is_empty() && !makes_no_pods(&id.group, &id.kind)
+            id.group.contains('.')
+                && (templates(object).is_empty() || OWN_LABELS.contains(&id.group.as_str()))
+                && !makes_no_pods(&id.group, &id.kind)
         };
         PodMakerObjects(cluster.objects().iter().filter(makes_pods).cloned().collect())
     }
 }
+
+/// Groups whose operators name and label the pods of a template, and run others beside them.
+const OWN_LABELS: [&str; 3] = ["serving.kserve.io", "apps.nvidia.com", "serving.knative.dev"];
 
 /// Whether objects of a kind create no pods.
 fn makes_no_pods(group: &str, kind: &str) -> bool {
@@ -41,6 +46,7 @@ fn makes_no_pods(group: &str, kind: &str) -> bool {
         || matches!(
             group,
             "keda.sh"
+                | "http.keda.sh"
                 | "karpenter.sh"
                 | "karpenter.k8s.aws"
                 | "cert-manager.io"

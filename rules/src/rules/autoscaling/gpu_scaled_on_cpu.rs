@@ -62,14 +62,19 @@
 //! - <https://keda.sh/docs/latest/scalers/cpu/>
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-performance.html>
 
+use std::sync::Arc;
+
+use crate::cluster::views::{AUTOSCALER_MAKERS, scale_target};
 use crate::keda::resource_metrics::resource_metrics;
 use crate::rules::autoscaling::scale_target::{target, target_name, uses_accelerators};
 use crate::rules::prelude::*;
 
+const READS: [Kind; SCALABLE_KINDS.len() + 2] = joined(SCALABLE_KINDS, &AUTOSCALER_MAKERS);
+
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-scaled-on-cpu",
     kinds: &[Kind::SCALED_OBJECT, Kind::HPA],
-    reads: SCALABLE_KINDS,
+    reads: &READS,
     docs: docs(include_str!("gpu_scaled_on_cpu.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Autoscaling)
@@ -80,6 +85,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let target = target(object, ctx)?;
     let classified = target.classified();
     if classified.is(WorkloadClass::Infra) || !uses_accelerators(target) {
+        return None;
+    }
+    // Two autoscalers of one target are reported by keda-hpa-conflict.
+    let made = ctx.cluster().views().made_autoscalers_of(&Arc::new(scale_target(object)?));
+    if made.iter().any(|other| ctx.pairs_with(other)) {
         return None;
     }
     let name = target_name(object);

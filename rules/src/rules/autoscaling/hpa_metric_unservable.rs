@@ -4,7 +4,8 @@
 //! `Resource` and `ContainerResource` metrics come from `metrics.k8s.io`, which has `cpu` and `memory` and
 //! nothing else: an HPA on `nvidia.com/gpu` is accepted, and stays at FailedGetResourceMetric. Metrics that
 //! are selected by `scaledobject.keda.sh/name` are served by KEDA under the names that it gives to its own
-//! HPAs, such as `s0-prometheus`; KEDA answers no other name. For a GPU workload it is also reported, as
+//! HPAs, such as `s0-prometheus`; KEDA answers no other name. prometheus-adapter serves the names that its
+//! rules give, each to `External` metrics or to the others. For a GPU workload it is also reported, as
 //! advice, that `Pods`, `Object` and `External` metrics need an adapter that translates a query into that
 //! name.
 //!
@@ -36,11 +37,12 @@
 //! - <https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/#support-for-metrics-apis>
 //! - <https://keda.sh/docs/latest/concepts/scaling-deployments/>
 
-use crate::cluster::query::QuerySlot;
+use crate::cluster::query::{ObjectKey, QuerySlot};
 use crate::cluster::versions::Fact;
 use crate::cluster::views::Predicate;
 use crate::facts::text::is_digits;
 use crate::keda::ellipsize;
+use crate::promql::adapter::{AdapterRules, adapter_rules};
 use crate::rules::autoscaling::scale_target::{target, uses_accelerators};
 use crate::rules::prelude::*;
 
@@ -75,10 +77,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             Some("ContainerResource") => resource(&metric.path(&["containerResource", "name"]), ctx),
             Some("External") => {
                 let metric = metric.path(&["external", "metric"]);
-                keda(object, &metric, ctx).or_else(|| custom(object, &metric.get("name"), ctx));
+                keda(object, &metric, ctx).or_else(|| served(object, &metric.get("name"), true, ctx));
             }
-            Some("Pods") => _ = custom(object, &metric.path(&["pods", "metric", "name"]), ctx),
-            Some("Object") => _ = custom(object, &metric.path(&["object", "metric", "name"]), ctx),
+            Some("Pods") => _ = served(object, &metric.path(&["pods", "metric", "name"]), false, ctx),
+            Some("Object") => _ = served(object, &metric.path(&["object", "metric", "name"]), false, ctx),
             _ => {}
         }
     }
@@ -141,6 +143,67 @@ impl Predicate for MetricsAdapters {
         }
         object.name().contains("adapter")
     }
+}
+
+/// A metric that an adapter serves.
+fn served(object: &Object, name: &Node<'_>, is_external: bool, ctx: &mut Context<'_>) -> Option<()> {
+    by_rules(name, is_external, ctx).or_else(|| custom(object, name, ctx))
+}
+
+/// Reports a name that the rules of the adapter do not give. `None` if the rules are not in the input.
+fn by_rules(name: &Node<'_>, is_external: bool, ctx: &mut Context<'_>) -> Option<()> {
+    let text = name.text()?;
+    let adapters = ctx.cluster().satisfying::<MetricsAdapters>();
+    let found: Vec<(&Object, &AdapterRules)> = adapters
+        .iter()
+        .map(|ObjectKey(found)| found)
+        .filter(|found| ctx.pairs_with(found))
+        .filter_map(|found| Some((found, adapter_rules(found)?)))
+        .collect();
+    let (first, _) = *found.first()?;
+    let rules = || found.iter().flat_map(|(_, all)| &all.rules);
+    // A release without rules in its values has those of its chart, or of a ConfigMap elsewhere.
+    let is_unclear = |found: &Object| {
+        (found.is(Kind::HELM_RELEASE) || found.is(Kind::ARGO_APPLICATION)) && adapter_rules(found).is_none()
+    };
+    if rules().any(|rule| rule.name.is_none())
+        || found.iter().any(|(_, all)| all.has_others)
+        || adapters.iter().any(|ObjectKey(found)| is_unclear(found))
+    {
+        return Some(());
+    }
+    let gives = |external: bool| {
+        rules().any(move |rule| rule.is_external == external && rule.name.as_deref() == Some(text))
+    };
+    if gives(is_external) {
+        return Some(());
+    }
+    let (kind, list) = if is_external { ("`External`", "externalRules") } else { ("`Pods`", "rules") };
+    let (message, help) = if gives(!is_external) {
+        let message = format!("the adapter serves `{}`, but not to {kind} metrics", ellipsize(text));
+        (message, format!("write the rule under `{list}`, or another `type` of metric"))
+    } else if is_external {
+        // Another server may have it.
+        return Some(());
+    } else {
+        let names = rules().filter(|rule| !rule.is_external).filter_map(|rule| rule.name.as_deref());
+        let names: Vec<&str> = names.collect();
+        let near = nearest(text, names.iter().copied()).or_else(|| names.first().copied());
+        let message = format!("the adapter serves no metric `{}`", ellipsize(text));
+        let help = match near {
+            Some(near) => {
+                format!("add a rule for it, or write a name that it serves, such as `{}`", ellipsize(near))
+            }
+            None => "add a rule for it".to_owned(),
+        };
+        (message, help)
+    };
+    ctx.report(name, message).help(help).severity(Severity::Warning).related(
+        first,
+        &first.path(&["metadata", "name"]),
+        "the rules of the adapter",
+    );
+    Some(())
 }
 
 /// Advice on a metric that needs an adapter, for a workload on accelerators.

@@ -39,6 +39,7 @@
 //! - <https://keda.sh/docs/latest/concepts/authentication/#re-use-credentials-and-delegate-auth-with-triggerauthentication>
 
 use crate::keda::ellipsize;
+use crate::rules::autoscaling::is_in_written_namespace;
 use crate::rules::partners::authenticated;
 use crate::rules::prelude::*;
 
@@ -88,6 +89,15 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 .fix(Fix::unsafe_(format!("name the {}", other.kind)).set(&kind, json!(other.kind)));
             continue;
         }
+        if let Some(found) = in_other_namespace(object, name, ctx).filter(|_| wanted == ONE) {
+            let there = ellipsize(found.namespace_or_default());
+            let message =
+                format!("`{}` is in namespace `{there}`, and this {} is not", ellipsize(name), object.kind());
+            ctx.report(&node, message)
+                .help("move it to the namespace of its scaler, or make it a ClusterTriggerAuthentication")
+                .related(found, &found.path(&["metadata", "namespace"]), "it is here");
+            continue;
+        }
         if let Some(unused) = unused_like(object, wanted, name, ctx) {
             let message = format!("there is no {} `{}`", wanted.kind, ellipsize(name));
             ctx.report(&node, message)
@@ -121,6 +131,16 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 fn find<'a>(ctx: &Context<'a>, kind: Kind, namespace: &str, name: &str) -> Option<&'a Object> {
     let is_here = |found: &&Object| kind == ALL || found.namespace_or_default() == namespace;
     ctx.cluster().written_as(kind, name).find(is_here)
+}
+
+/// The only TriggerAuthentication of a name, in another namespace, where no scaler uses it.
+fn in_other_namespace<'a>(object: &Object, name: &str, ctx: &Context<'a>) -> Option<&'a Object> {
+    let cluster = ctx.cluster();
+    let mut all = cluster.written_as(ONE, name);
+    let found = all.next().filter(|_| all.next().is_none())?;
+    let are_written = is_in_written_namespace(object) && is_in_written_namespace(found);
+    (are_written && cluster.surely_pairs(object, found) && authenticated(found, cluster).is_empty())
+        .then_some(found)
 }
 
 /// The only authentication that is applied with a scaler and has a similar name to one that is missing, while no scaler

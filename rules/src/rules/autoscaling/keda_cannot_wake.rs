@@ -75,7 +75,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let all: Vec<Trigger<'_>> = triggers(object).collect();
-    if all.is_empty() {
+    // With a maximum of 0 it is switched off.
+    if all.is_empty() || spec.get("maxReplicaCount").int() == Some(0) {
         return None;
     }
     let field = if zero { min } else { idle };

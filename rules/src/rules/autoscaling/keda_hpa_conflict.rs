@@ -7,10 +7,13 @@
 //! the ScaledObject only where the HPA was there first. It is an error where both are applied together
 //! for certain: in one file, in one kustomization, in a cluster, or with `--complete`. In other files of a
 //! folder, or of one below it, it is a warning, because they may be alternatives. Between unrelated folders
-//! nothing is reported.
+//! nothing is reported. The HTTP add-on of KEDA makes a ScaledObject of each HTTPScaledObject, and KServe an
+//! HPA for each Deployment of an InferenceService in its standard mode: beside them it is a warning.
 //!
 //! # Fix
-//! Keep one. To take over an HPA, name it in `horizontalPodAutoscalerConfig.name` and set the
+//! Keep one. With the annotation `serving.kserve.io/autoscalerClass: external` KServe makes none, and with
+//! `httpscaledobject.keda.sh/skip-scaledobject-creation: "true"` the add-on does not. To take over an HPA,
+//! name it in `horizontalPodAutoscalerConfig.name` and set the
 //! annotation `scaledobject.keda.sh/transfer-hpa-ownership: "true"`.
 //!
 //! # Example
@@ -44,7 +47,7 @@
 use std::sync::Arc;
 
 use crate::cluster::together::{Company, company, routes};
-use crate::cluster::views::scale_target;
+use crate::cluster::views::{AUTOSCALER_MAKERS, ScaleTarget, scale_target};
 use crate::keda::{ellipsize, hpa_name};
 use crate::rules::autoscaling::crashes_keda_operator::panics_on_transfer;
 use crate::rules::partners::rivals;
@@ -52,8 +55,8 @@ use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-hpa-conflict",
-    kinds: &[Kind::SCALED_OBJECT, Kind::HPA],
-    reads: &[Kind::SCALED_OBJECT, Kind::HPA],
+    kinds: &[Kind::SCALED_OBJECT, Kind::HPA, Kind::HTTP_SCALED_OBJECT],
+    reads: &[Kind::SCALED_OBJECT, Kind::HPA, AUTOSCALER_MAKERS[0], AUTOSCALER_MAKERS[1]],
     rejected_by: &[Authority::KedaAdmission],
     depends_on: &[Product::Keda],
     pairs: &[Pair { with: &[Kind::SCALED_OBJECT, Kind::HPA], partners: rivals, beside: nothing }],
@@ -67,6 +70,10 @@ const SKIP: &str = "validations.keda.sh/hpa-ownership";
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let key = Arc::new(scale_target(object)?);
+    made_by_operator(object, &key, ctx);
+    if object.is(Kind::HTTP_SCALED_OBJECT) {
+        return None;
+    }
     let reference = object.path(&["spec", "scaleTargetRef", "name"]);
     let views = ctx.cluster().views();
     let same = if object.is(Kind::HPA) { views.hpas_of(&key) } else { views.scaled_objects_of(&key) };
@@ -130,6 +137,49 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             .related(hpa, &hpa.path(&["spec", "scaleTargetRef", "name"]), "the HPA scales it here");
         finding.severity(if skipped { Severity::Warning } else { severity });
     }
+    None
+}
+
+/// Reports an autoscaler beside one that an operator makes of another object. Of two HTTPScaledObjects it is the later one
+/// by name.
+fn made_by_operator(object: &Object, key: &Arc<ScaleTarget>, ctx: &mut Context<'_>) -> Option<()> {
+    let made = ctx.cluster().views().made_autoscalers_of(key);
+    // In a dump of a cluster it may be the one that the operator made.
+    if made.is_empty()
+        || object.path(&["metadata", "ownerReferences"]).is_set()
+        || object.annotation(TRANSFER).text() == Some("true")
+    {
+        return None;
+    }
+    let is_maker = object.is(Kind::HTTP_SCALED_OBJECT);
+    if is_maker && !made.iter().any(|other| other.is_same_resource(object)) {
+        return None;
+    }
+    let other = made.iter().find(|other| {
+        !other.is_same_resource(object)
+            && (!is_maker || other.name() < object.name())
+            && ctx.pairs_with(other)
+    })?;
+    let reference = object.path(&["spec", "scaleTargetRef", "name"]);
+    let (by_add_on, class) = (other.is(Kind::HTTP_SCALED_OBJECT), "serving.kserve.io/autoscalerClass");
+    let makes =
+        if by_add_on || other.annotation(class).text() == Some("keda") { "a ScaledObject" } else { "an HPA" };
+    let (target, name) = (ellipsize(&key.2), ellipsize(other.name()));
+    let message = format!(
+        "`{target}` has two autoscalers: {makes} is made of {} `{name}`, and neither scales",
+        other.kind()
+    );
+    let help = if by_add_on {
+        "keep one; the HTTP add-on makes none with `httpscaledobject.keda.sh/skip-scaledobject-creation: \"true\"`"
+    } else {
+        "write `serving.kserve.io/autoscalerClass: external` on the InferenceService, or remove this one"
+    };
+    ctx.report(&reference, message)
+        .help(help)
+        .identified_by(format!("{} {}", other.kind(), other.name()))
+        .rejected_by(None)
+        .severity(Severity::Warning)
+        .related(other, &other.path(&["metadata", "name"]), "another autoscaler is made of it");
     None
 }
 

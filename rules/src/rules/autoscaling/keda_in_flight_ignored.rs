@@ -99,14 +99,14 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 }
 
 /// What leaves messages out that a consumer holds.
-enum LeftOut<'a> {
+pub(super) enum LeftOut<'a> {
     /// A key of the metadata.
     Key(Node<'a>, &'static str),
     /// The protocol: over AMQP a broker says how many messages are ready (`getQueueStatus` of the scaler).
     Amqp(Node<'a>),
 }
 
-fn left_out<'a>(trigger: &Trigger<'a>) -> Option<LeftOut<'a>> {
+pub(super) fn left_out<'a>(trigger: &Trigger<'a>) -> Option<LeftOut<'a>> {
     let (_, key, value) = KEYS.iter().find(|(kind, ..)| trigger.kind() == Some(*kind))?;
     let metadata = trigger.metadata();
     let node = metadata.get(key);

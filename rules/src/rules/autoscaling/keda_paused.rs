@@ -5,6 +5,7 @@
 //! stay where they are: meant for an incident, it is easily left in Git. Every value but `"false"` pauses,
 //! `"no"` and the empty one included, and `paused-replicas` pauses whatever `paused` says. A
 //! `paused-replicas` that is not an integer deletes the HPA and then fails each reconciliation.
+//! With `paused-replicas: "0"` a workload is switched off, mostly on purpose: it is information.
 //! `paused-scale-in` and `paused-scale-out` stop one direction, and `force-activation` keeps the workload
 //! from going to zero.
 //!
@@ -59,10 +60,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let subject = ellipsize(object.name());
     let mut report = |node: &Node<'_>, severity: Severity, message: String, help: &str| {
         let whole = if annotations.entries().len() == 1 { &annotations } else { node };
-        ctx.report(node, message)
-            .severity(severity)
-            .help(help)
-            .fix(Fix::unsafe_("remove the annotation").remove(whole));
+        let finding = ctx.report(node, message).severity(severity).help(help);
+        // What is switched off on purpose stays so.
+        if severity > Severity::Info {
+            finding.fix(Fix::unsafe_("remove the annotation").remove(whole));
+        }
     };
     let remove = "remove the annotation, or suppress this until it goes";
     let paused = get("paused");
@@ -98,7 +100,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             } else {
                 format!("`{subject}` is paused at {text} replicas: KEDA deletes its HPA")
             };
-            report(&at, Severity::Warning, message, remove);
+            if text.parse() == Ok(0) {
+                let off = "nothing to do if it is switched off on purpose; to start it again, remove the annotation";
+                report(&at, Severity::Info, message, off);
+            } else {
+                report(&at, Severity::Warning, message, remove);
+            }
         }
     }
     let zero = rests_at_zero(object);

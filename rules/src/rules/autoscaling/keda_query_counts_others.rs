@@ -7,7 +7,8 @@
 //! hold for both. A matcher on another label, such as `model_name`, is taken as a choice, and a monitor that
 //! scrapes the target alone as well. Metrics that many programs export, such as `http_requests_total`, are
 //! reported without a matcher where another ScaledObject has the same query for another target, and so are
-//! two HPAs that read one External metric of their servers without a selector.
+//! two HPAs that read one External metric of their servers without a selector. The metrics of a proxy, such as
+//! `nginx_ingress_controller_requests`, are those of all services behind it unless a matcher selects one.
 //!
 //! # Fix
 //! Select the pods of the target: `{namespace="models", pod=~"chat-.*"}`, or its `model_name`.
@@ -89,6 +90,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is(Kind::HPA) {
         return of_hpa(object, ctx);
     }
+    whole_proxy(object, ctx);
     let workload = target(object, ctx)?;
     for query in queries(object) {
         let Some(expr) = query.parsed.expr() else { continue };
@@ -117,6 +119,65 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             .related(other, &other.path(&["metadata", "name"]), "it exports the same metric");
     }
     None
+}
+
+/// Metrics of proxies that many services share, by the beginnings of their names, with a label that selects one service.
+const PROXIES: [(&str, &str); 10] = [
+    ("nginx_ingress_controller_request", "ingress"),
+    ("istio_request", "destination_workload"),
+    ("envoy_cluster_upstream_rq", "envoy_cluster_name"),
+    ("traefik_service_request", "service"),
+    ("haproxy_backend_http_", "proxy"),
+    ("haproxy_server_http_", "proxy"),
+    ("kong_http_requests_total", "service"),
+    ("apisix_http_status", "service"),
+    ("skipper_serve_host_", "host"),
+    ("aws_applicationelb_request_count", "dimension_LoadBalancer"),
+];
+
+/// Labels of such metrics that select no service.
+const OF_REQUESTS: [&str; 11] = [
+    "status",
+    "code",
+    "response_code",
+    "response_flags",
+    "method",
+    "le",
+    "reporter",
+    "protocol",
+    "request_protocol",
+    "controller_class",
+    "ingress_class",
+];
+
+/// Reports the sum over all that a proxy serves.
+fn whole_proxy(object: &Object, ctx: &mut Context<'_>) {
+    for query in queries(object) {
+        let found = query.parsed.expr().and_then(|expr| match expr.selectors().as_slice() {
+            [only] => {
+                let metric = only.name.as_deref()?;
+                let (_, label) = PROXIES.iter().find(|(start, _)| metric.starts_with(start))?;
+                let selects = only.matchers.iter().any(|m| {
+                    !matches!(m.label.as_str(), "cluster" | "prometheus")
+                        && !OF_REQUESTS.contains(&m.label.as_str())
+                });
+                (!selects).then_some((metric, label))
+            }
+            _ => None,
+        });
+        let Some((metric, label)) = found else { continue };
+        // Several that scale with one query do so on purpose.
+        let mut others = ctx.cluster().of(Kind::SCALED_OBJECT).filter(|other| other.name() != object.name());
+        if others.any(|other| queries(other).iter().any(|one| one.text == query.text)) {
+            continue;
+        }
+        let metric = ellipsize(metric);
+        ctx.report(
+            &query.node(object),
+            format!("`{metric}` counts the requests of every service behind the proxy"),
+        )
+        .help(format!("add a matcher that selects the service, such as `{label}=\"…\"`"));
+    }
 }
 
 /// The names of the External metrics of an HPA that are the sum over all pods of a model server, as they have no selector.

@@ -1,12 +1,14 @@
-//! The replica bounds of a ScaledObject or ScaledJob contradict each other.
+//! The replica bounds of an object of KEDA contradict each other.
 //!
 //! # Why
 //! The API server rejects a minimum below 0, a maximum below 1, and a ScaledObject whose
 //! `minReplicaCount` is above `maxReplicaCount`, which is 100 where it is not written. Before KEDA 2.20
-//! the object is accepted, and KEDA cannot create its HPA.
+//! the object is accepted, and KEDA cannot create its HPA. From `replicas` of an HTTPScaledObject the HTTP
+//! add-on makes such a ScaledObject.
 //!
 //! # Fix
-//! Write 0 <= `minReplicaCount` <= `maxReplicaCount`.
+//! Write 0 <= `minReplicaCount` <= `maxReplicaCount`. To switch a workload off, write the annotation
+//! `autoscaling.keda.sh/paused-replicas: "0"` in the place of a maximum of 0.
 //!
 //! # Example
 //! ```yaml,diff
@@ -31,7 +33,7 @@ use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-replica-bounds",
-    kinds: &[Kind::SCALED_OBJECT, Kind::SCALED_JOB],
+    kinds: &[Kind::SCALED_OBJECT, Kind::SCALED_JOB, Kind::HTTP_SCALED_OBJECT],
     rejected_by: &[Authority::ApiServer],
     owns: &[
         Ownership { path: "spec/minReplicaCount", aspect: Aspect::Value },
@@ -44,17 +46,28 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let min = object.path(&["spec", "minReplicaCount"]);
-    let max = object.path(&["spec", "maxReplicaCount"]);
-    // KEDA's CRD has these bounds since 2.20.
-    let authority = (ctx.platform().keda >= Version::new(2, 20)).then_some(Authority::ApiServer);
+    let of_add_on = object.is(Kind::HTTP_SCALED_OBJECT);
+    let spec = object.get("spec");
+    let (min_name, max_name) =
+        if of_add_on { ("replicas.min", "replicas.max") } else { ("minReplicaCount", "maxReplicaCount") };
+    let field = |name: &str| spec.path(&name.split('.').collect::<Vec<_>>());
+    let (min, max) = (field(min_name), field(max_name));
+    // KEDA's CRD has these bounds since 2.20, that of the HTTP add-on has none.
+    let is_bounded = !of_add_on && ctx.platform().keda >= Version::new(2, 20);
+    let authority = is_bounded.then_some(Authority::ApiServer);
     report_below(&min, 0, authority, ctx);
-    report_below(&max, 1, authority, ctx);
+    if max.int() == Some(0) && min.int_or(0) == Some(0) && object.is(Kind::SCALED_OBJECT) {
+        ctx.report(&max, format!("`{max_name}` 0 is below 1"))
+            .help("to switch it off, write the annotation `autoscaling.keda.sh/paused-replicas: \"0\"`")
+            .rejected_by(authority);
+    } else {
+        report_below(&max, 1, authority, ctx);
+    }
     let (floor, ceiling) = (min.int()?, max.int_or(100)?);
     // A ScaledJob's minimum above its maximum is lowered, not rejected.
-    if floor > ceiling && object.is(Kind::SCALED_OBJECT) {
+    if floor > ceiling && !object.is(Kind::SCALED_JOB) {
         let of = if max.is_set() { format!("{ceiling}") } else { format!("{ceiling}, the default") };
-        let message = format!("`minReplicaCount` {floor} is above `maxReplicaCount` ({of})");
+        let message = format!("`{min_name}` {floor} is above `{max_name}` ({of})");
         let finding = ctx.report(&min, message).help("raise the maximum or lower the minimum");
         finding.rejected_by(authority);
         if max.is_set() {

@@ -101,6 +101,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = object.get("spec");
     let min = spec.get("minReplicaCount");
     if !rests_at_zero(object)?
+        || spec.get("maxReplicaCount").int() == Some(0)
         || !spec.get("idleReplicaCount").is_absent()
         || object.annotation(ALLOW).is_set()
     {

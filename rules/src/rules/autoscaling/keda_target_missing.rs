@@ -1,4 +1,4 @@
-//! The target of a ScaledObject is not in the input.
+//! The target of a ScaledObject or HTTPScaledObject is not in the input.
 //!
 //! # Why
 //! `scaleTargetRef` is a Deployment of `apps/v1` where kind and version are not written, so a
@@ -46,8 +46,8 @@ use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-target-missing",
-    kinds: &[Kind::SCALED_OBJECT],
-    reads: target_missing::READS,
+    kinds: &[Kind::SCALED_OBJECT, Kind::HTTP_SCALED_OBJECT],
+    reads: &target_missing::READS,
     reports_absence: true,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("keda_target_missing.rs")),

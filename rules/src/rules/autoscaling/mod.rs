@@ -63,6 +63,7 @@ mod scale_target;
 pub(crate) mod scale_threshold_off_class;
 pub(crate) mod scale_up_too_slow;
 pub(crate) mod scaled_job_kills_running_jobs;
+pub(crate) mod scaled_job_strategy_mismatch;
 mod scraped_labels;
 mod signals;
 mod target_missing;
@@ -70,7 +71,14 @@ pub(crate) mod total_as_value;
 pub(crate) mod utilization_unreachable;
 pub(crate) mod vpa_hpa_conflict;
 
+use crate::cluster::together::routes;
 use crate::rules::prelude::*;
+
+/// Whether an object runs in the namespace that its manifest writes, as far as the input shows.
+fn is_in_written_namespace(object: &Object) -> bool {
+    let is_set_later = routes(object).iter().any(|route| route.namespace.is_some());
+    object.namespace().is_some() && !object.is_namespace_unknown() && !is_set_later
+}
 
 fn report_below(node: &Node<'_>, least: i64, authority: Option<Authority>, ctx: &mut Context<'_>) {
     if let Some(value) = node.int().filter(|value| *value < least) {

@@ -41,7 +41,7 @@
 //! # References
 //! - <https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/#migrating-deployments-and-statefulsets-to-horizontal-autoscaling>
 
-use crate::cluster::views::as_target;
+use crate::cluster::views::{AUTOSCALER_MAKERS, as_target};
 use crate::rules::gitops::{delivery_of, may_be_ignored};
 use crate::rules::prelude::*;
 
@@ -51,6 +51,8 @@ pub(crate) static RULE: Rule = Rule {
     reads: &[
         Kind::HPA,
         Kind::SCALED_OBJECT,
+        AUTOSCALER_MAKERS[0],
+        AUTOSCALER_MAKERS[1],
         Kind::ARGO_APPLICATION,
         Kind::ARGO_APPLICATION_SET,
         Kind::FLUX_KUSTOMIZATION,
@@ -70,7 +72,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let target = as_target(object);
     let views = ctx.cluster().views();
-    let mut scalers = views.scaled_objects_of(&target).iter().chain(views.hpas_of(&target));
+    let scalers = views.scaled_objects_of(&target).iter().chain(views.hpas_of(&target));
+    let made = views.made_autoscalers_of(&target).iter().filter(|maker| maker.is(Kind::HTTP_SCALED_OBJECT));
+    let mut scalers = scalers.chain(made);
     let scaler = scalers.find(|scaler| ctx.pairs_with(scaler))?;
     let delivery = delivery_of(object, &["spec", "replicas"], ctx);
     let is_ignored = match &delivery {

@@ -4,11 +4,12 @@ use crate::cluster::query::{ObjectKey, QuerySlot};
 use crate::cluster::values::{CHART_KINDS, may_bring_objects};
 use crate::cluster::views::{Predicate, scale_target};
 use crate::keda::ellipsize;
+use crate::rules::autoscaling::is_in_written_namespace;
 use crate::rules::prelude::*;
 
 /// The kinds that [`check`] reads: those of targets, and those that bring a target.
-pub(super) const READS: &[Kind] =
-    &joined::<{ SCALABLE_KINDS.len() + 3 }>(SCALABLE_KINDS, &[CHART_KINDS[0], CHART_KINDS[1], Kind::CANARY]);
+pub(super) static READS: [Kind; WORKLOAD_KINDS.len() + 5] =
+    with_workloads(&[CHART_KINDS[0], CHART_KINDS[1], Kind::CANARY, Kind::HPA, Kind::SCALED_OBJECT]);
 
 /// Reports an autoscaler without a target, of a kind whose objects have their replicas from a template in the input.
 pub(super) fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
@@ -34,7 +35,9 @@ pub(super) fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if certain && may_be_target(object, wanted, &name, ctx) {
         return None;
     }
-    let brings = may_bring_objects(cluster) || is_made_by_flagger(object, &name, ctx);
+    let brings = may_bring_objects(cluster)
+        || is_made_by_flagger(object, &name, ctx)
+        || is_made_by_operator(object, &name, ctx);
     let missing = cluster.is_complete_for(wanted) && !brings;
     let other = (SCALABLE_KINDS.iter().filter(|k| **k != wanted))
         .flat_map(|k| cluster.all(k.group, k.kind, &namespace, &name).iter().map(|found| (k.kind, found)))
@@ -55,19 +58,23 @@ pub(super) fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             );
         return None;
     }
-    if !missing || is_patched(wanted, &name, ctx) {
+    let elsewhere = in_other_namespace(object, wanted, &name, ctx).filter(|_| !brings);
+    if !missing && elsewhere.is_none() || is_patched(wanted, &name, ctx) {
         return None;
     }
     let severity = if certain { Severity::Error } else { Severity::Info };
-    let elsewhere = cluster.written_as(wanted, &name).find(|found| is_hpa && ctx.pairs_with(found));
     if let Some(found) = elsewhere {
         let message =
             format!("there is no {} `{short}` in namespace `{}`", wanted.kind, ellipsize(&namespace));
         let there = ellipsize(found.namespace_or_default());
+        let help = format!(
+            "write `namespace: {there}` in the {}: its target is in its own namespace",
+            object.kind()
+        );
         ctx.report(&node, message)
-            .help(format!("write `namespace: {there}` in the HPA: it scales targets of its own namespace"))
-            .related(found, &found.path(&["metadata", "name"]), "the one of that name")
-            .severity(severity);
+            .help(help)
+            .related(found, &found.path(&["metadata", "namespace"]), "the one of that name")
+            .severity(severity.max(Severity::Warning));
     } else {
         ctx.report(&node, format!("there is no {} `{short}`", wanted.kind))
             .help("add the target or correct its name: nothing is scaled until it exists")
@@ -109,6 +116,29 @@ fn is_made_by_flagger(object: &Object, name: &str, ctx: &Context<'_>) -> bool {
     let Some(base) = name.strip_suffix("-primary") else { return false };
     let mut canaries = ctx.cluster().in_namespace(Kind::CANARY, object.namespace_or_default());
     canaries.any(|canary| canary.path(&["spec", "targetRef", "name"]).text().is_none_or(|name| name == base))
+}
+
+/// The only workload of the name, in another namespace, where nothing scales it.
+fn in_other_namespace<'i>(object: &Object, kind: Kind, name: &str, ctx: &Context<'i>) -> Option<&'i Object> {
+    let cluster = ctx.cluster();
+    let mut all = cluster.written_as(kind, name);
+    let found = all.next().filter(|_| all.next().is_none())?;
+    let are_written = is_in_written_namespace(object) && is_in_written_namespace(found);
+    (are_written && cluster.surely_pairs(object, found) && cluster.views().autoscaler_of(found).is_none())
+        .then_some(found)
+}
+
+/// Whether an operator may make the target: of a custom resource whose name the target has, or begins with, such as
+/// `NAME-predictor` of an InferenceService.
+fn is_made_by_operator(object: &Object, name: &str, ctx: &Context<'_>) -> bool {
+    let makers = ctx.cluster().views().pod_makers();
+    makers.0.iter().any(|maker| {
+        let rest = name.strip_prefix(maker.name());
+        let is_here =
+            is_namespace_open(maker) || maker.namespace_or_default() == object.namespace_or_default();
+        is_here
+            && (is_name_unknown(maker) || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-')))
+    })
 }
 
 /// Whether a patch of the input is for the target, whose manifest is then in a base outside of the input.

@@ -29,7 +29,7 @@ use crate::rules::prelude::*;
 use crate::schema::validation::may_hold_more_fields;
 use crate::schema::validation::pdb::has_valid_selector;
 use crate::workload::selector;
-use crate::workload::template::{runs_forever, workload_kind};
+use crate::workload::template::runs_forever;
 
 static READS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::CANARY]);
 
@@ -102,15 +102,17 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     // Operators create pods from custom resources whose pod templates are not known.
     let namespace = object.namespace_or_default();
-    let may_create_pods = ctx.cluster().objects().iter().any(|other| {
-        let id = other.id();
-        id.namespace_or_default() == namespace
-            && (other.is_partial() || (id.group.contains('.') && workload_kind(other).is_none()))
-            && !creates_no_pods(&id.group)
-    });
+    let is_here = |other: &Object| other.namespace_or_default() == namespace;
+    let makers = ctx.cluster().views().pod_makers();
+    let mut objects = ctx.cluster().objects().iter();
+    if makers.0.iter().any(is_here)
+        || objects.any(|other| other.is_partial() && is_here(other) && !creates_no_pods(other.group()))
+    {
+        return None;
+    }
     ctx.report(&node, "`selector` matches the pods of no workload")
         .help("compare it with the labels of the pod templates")
-        .severity(if may_create_pods { Severity::Info } else { Severity::Warning });
+        .severity(Severity::Warning);
     None
 }
 

@@ -39,9 +39,9 @@ use crate::cluster::query::{ObjectKey, Query, QuerySlot};
 use crate::cluster::views::{PROMETHEUS_RULE_KINDS, recording_rule_names};
 use crate::facts::suggest::is_within;
 use crate::migration::metrics::obsolete_metrics;
-use crate::promql::QUERY_KINDS;
 use crate::promql::identifiers::replace_word;
 use crate::promql::metrics::{Exporter, metric, names_of, with_colon};
+use crate::promql::{QUERY_KINDS, QueryPlace};
 use crate::rules::monitoring::dcgm_exporter::uses_default_counters;
 use crate::rules::monitoring::severity_in;
 use crate::rules::prelude::*;
@@ -106,7 +106,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 index.views().is_recorded(name)
                     || PROMETHEUS_RULE_KINDS.iter().any(|kind| object.is(*kind))
                         && recording_rule_names(object).iter().any(|own| own == name)
-                    || queries(object).iter().any(|own| own.is_embedded && own.title.as_deref() == Some(name))
+                    || queries(object)
+                        .iter()
+                        .any(|own| own.place == QueryPlace::Record && own.title.as_deref() == Some(name))
             };
             if (query.is_embedded && reported.contains(&name)) || is_recorded() {
                 continue;

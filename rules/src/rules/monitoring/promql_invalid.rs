@@ -65,6 +65,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 "correct the query: Prometheus rejects the whole rule file"
             }
             QueryPlace::Dashboard => "correct the query: the panel shows an error",
+            QueryPlace::Adapter => "correct the query: the adapter serves no value, and no HPA scales on it",
         };
         let severity = match query.place {
             QueryPlace::Dashboard => Severity::Warning,

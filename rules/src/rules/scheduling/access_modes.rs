@@ -3,9 +3,8 @@
 //! Sources: aws-ebs-csi-driver `isValidCapability` (one node, or many for a block device of io2); `volumeCaps` of the drivers of EFS
 //! and FSx, which have no mode for many readers.
 
+use crate::cluster::storage::is_default;
 use crate::rules::prelude::*;
-
-const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
 
 /// The names of the drivers of EBS: of the add-on, of EKS Auto Mode, and the one before CSI.
 const OF_EBS: [&str; 3] = ["ebs.csi.aws.com", "ebs.csi.eks.amazonaws.com", "kubernetes.io/aws-ebs"];
@@ -13,11 +12,6 @@ const OF_FILE_SYSTEMS: [&str; 3] = ["efs.csi.aws.com", "fsx.csi.aws.com", "fsx.o
 
 pub(super) fn is_of_ebs(driver: &str) -> bool {
     OF_EBS.contains(&driver)
-}
-
-/// Whether a class is the default one.
-pub(super) fn is_default(class: &Object) -> bool {
-    class.path(&["metadata", "annotations", DEFAULT_CLASS]).text() == Some("true")
 }
 
 /// The specs of the claims that a workload makes.

@@ -51,7 +51,6 @@
 //! - <https://docs.aws.amazon.com/eks/latest/userguide/create-storage-class.html>
 //! - <https://docs.aws.amazon.com/eks/latest/userguide/ebs-csi.html>
 
-use super::access_modes::{Kind::PERSISTENT_VOLUME_CLAIM, Kind::STORAGE_CLASS, VOLUME, is_default};
 use super::node_helpers::{helpers, may_install};
 use super::pod_fits_no_pool::pinned_pools;
 use crate::cluster::Cluster;

@@ -51,7 +51,7 @@
 
 use crate::karpenter::scheduling::Taint;
 use crate::rules::prelude::*;
-use crate::rules::scheduling::access_modes::{CLAIM, STORAGE_CLASS, VOLUME, drivers};
+use crate::rules::scheduling::access_modes::drivers;
 use crate::rules::scheduling::helper_charts;
 use crate::rules::scheduling::node_helpers::{
     Helper, Obstacle, Role, device_name, has_devices, helpers, may_install, reaches,
@@ -66,9 +66,9 @@ const READS: [Kind; WORKLOAD_KINDS.len() + 8] = with_workloads(&[
     Kind::CLUSTER_POLICY,
     Kind::HELM_RELEASE,
     Kind::ARGO_APPLICATION,
-    CLAIM,
-    VOLUME,
-    STORAGE_CLASS,
+    Kind::PERSISTENT_VOLUME_CLAIM,
+    Kind::PERSISTENT_VOLUME,
+    Kind::STORAGE_CLASS,
 ]);
 
 pub(crate) static RULE: Rule = Rule {

@@ -23,10 +23,9 @@
 //! - <https://kubernetes.io/docs/concepts/storage/storage-classes/#volume-binding-mode>
 //! - <https://karpenter.sh/docs/concepts/scheduling/#persistent-volume-topology>
 
-use super::access_modes::{
-    Kind::PERSISTENT_VOLUME_CLAIM, Kind::STORAGE_CLASS, is_default, is_of_ebs, own_claims,
-};
+use super::access_modes::{is_of_ebs, own_claims};
 use crate::catalog::ZONE;
+use crate::cluster::storage::is_default;
 use crate::rules::prelude::*;
 
 const READS: [Kind; WORKLOAD_KINDS.len() + 2] =

@@ -39,10 +39,7 @@
 //! - <https://kubernetes.io/docs/concepts/storage/persistent-volumes/#reserving-a-persistentvolume>
 //! - <https://kubernetes.io/docs/concepts/storage/persistent-volumes/#class-1>
 
-use super::access_modes::{
-    Kind::PERSISTENT_VOLUME, Kind::PERSISTENT_VOLUME_CLAIM, Kind::STORAGE_CLASS, check_claim, check_volume,
-    is_default, own_claims,
-};
+use super::access_modes::{check_claim, check_volume, own_claims};
 use crate::cluster::Cluster;
 use crate::cluster::storage::is_default;
 use crate::rules::prelude::*;

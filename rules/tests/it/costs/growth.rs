@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 /// kind needs more.
 const MOST_STEPS_PER_COPY: f64 = 0.5;
 /// Rules that may iterate over other objects.
-const EXEMPT: [&str; 32] = [
+const EXEMPT: [&str; 34] = [
     // Rules on pools and node classes, of which a cluster has few. They iterate over the workloads that one
     // of them admits.
     "consolidation-disrupts-training",
