@@ -81,7 +81,7 @@ impl<'a> Context<'a> {
         self.findings.last_mut().expect("a finding was pushed just now")
     }
 
-    /// Runs the rules that read only the object on its successor of a current API, and adds their findings at the places of this
+    /// Runs the rules that read nothing but the object and what the running rule reads on its successor of a current API, and adds their findings at the places of this
     /// object that `origin` gives for those of the successor; without a place, a finding is about what the conversion has
     /// written. An absent field of a node class may have had a default in the old API. Rules that report on this object by
     /// themselves, and fixes, which are for the successor, are left out.
@@ -93,7 +93,8 @@ impl<'a> Context<'a> {
         let path = self.object.source().map(|source| source.scope());
         let settings = self.engine.settings();
         for &rule in self.engine.all() {
-            let of_kind = rule.reads.is_empty() && rule.kinds().iter().any(|kind| successor.is(*kind));
+            let is_read = rule.reads.iter().all(|kind| self.rule.reads.contains(kind));
+            let of_kind = is_read && rule.kinds().iter().any(|kind| successor.is(*kind));
             let about_text = matches!(rule.group, Group::Manifest | Group::Migration | Group::Suppression);
             if !of_kind || about_text || !self.engine.is_enabled(rule, path, Some(self.object)) {
                 continue;
