@@ -237,7 +237,10 @@ fn a_missing_target_is_an_error_where_absence_is_certain() {
     assert_eq!(lint(&[ml()], RULE, false), none);
     assert_eq!(lint(&[ml()], RULE, true), missing);
     let elsewhere = workload("Deployment", json!("other"), "embed");
-    assert_eq!(lint(&[ml(), elsewhere], RULE, true), missing);
+    assert_eq!(
+        lint(&[ml(), elsewhere], RULE, true),
+        ["error there is no Deployment `embed` in namespace `ml`"]
+    );
     let other = workload("StatefulSet", json!("ml"), "embed");
     let message = "there is no Deployment `embed` here, but a StatefulSet of that name";
     assert_eq!(lint(&[ml(), other.clone()], RULE, false), [format!("warning {message}")]);

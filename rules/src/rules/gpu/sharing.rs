@@ -38,7 +38,7 @@ pub(super) fn for_each(object: &Object, mut read: impl FnMut(&Node<'_>, &Node<'_
 
 /// What may read a configuration of the device plugin.
 const READERS: [Kind; 4] =
-    [Kind::DAEMON_SET, Kind::HELM_RELEASE, Kind::ARGO_APPLICATION, Kind::new("nvidia.com", "ClusterPolicy")];
+    [Kind::DAEMON_SET, Kind::HELM_RELEASE, Kind::ARGO_APPLICATION, Kind::CLUSTER_POLICY];
 
 /// The kinds that [`plugin_without_config`] reads.
 pub(super) const PLUGIN_KINDS: &[Kind] = &READERS;

@@ -29,7 +29,9 @@ pub(super) fn fault_of_archive(text: &str) -> Option<(&str, &'static str)> {
             return Some((line, "an empty line has to end the headers of the part before it"));
         }
     }
-    (!lines.iter().any(|line| is(line, &end)))
+    // Go takes a boundary for the end where only its line break follows; upstream's example ends so.
+    let ends = text.ends_with('\n') && lines.last().is_some_and(|line| is(line, &delimiter));
+    (!ends && !lines.iter().any(|line| is(line, &end)))
         .then_some((first, "its last boundary, with `--` at the end, is missing"))
 }
 

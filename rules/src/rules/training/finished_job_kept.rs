@@ -1,4 +1,4 @@
-//! A finished GPU Job, or the workers of an MPIJob, stay until somebody deletes them.
+//! Finished GPU Jobs, or workers of an MPIJob, stay until somebody deletes them.
 //!
 //! # Why
 //! Without `ttlSecondsAfterFinished` a finished Job and its pods stay in the cluster. They use no GPU,
@@ -37,11 +37,9 @@
 use crate::rules::prelude::*;
 use crate::rules::training::is_owned;
 
-const MPI_JOB: Kind = Kind::new("kubeflow.org", "MPIJob");
-
 pub(crate) static RULE: Rule = Rule {
     id: "finished-job-kept",
-    kinds: &[Kind::JOB, MPI_JOB],
+    kinds: &[Kind::JOB, Kind::MPI_JOB],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("finished_job_kept.rs")),
     check: Check::Object(check),
@@ -52,7 +50,7 @@ pub(crate) static RULE: Rule = Rule {
 const HOOKS: [&str; 3] = ["helm.sh/hook", "argocd.argoproj.io/hook", "kustomize.toolkit.fluxcd.io/force"];
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if object.is(MPI_JOB) {
+    if object.is(Kind::MPI_JOB) {
         return workers(object, ctx);
     }
     let spec = object.get("spec");

@@ -39,7 +39,7 @@ use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "ray-entrypoint-split",
-    kinds: &[Kind::new("ray.io", "RayJob")],
+    kinds: &[Kind::RAY_JOB],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("ray_entrypoint_split.rs")),
     check: Check::Object(check),

@@ -33,20 +33,17 @@
 
 use crate::rules::prelude::*;
 
-const JOB_SET: Kind = Kind::new("jobset.x-k8s.io", "JobSet");
-const MPI_JOB: Kind = Kind::new("kubeflow.org", "MPIJob");
-
 pub(crate) static RULE: Rule = Rule {
     id: "training-job-rejected",
     kinds: &[
-        Kind::new("kubeflow.org", "PyTorchJob"),
-        Kind::new("kubeflow.org", "TFJob"),
-        Kind::new("kubeflow.org", "XGBoostJob"),
-        Kind::new("kubeflow.org", "PaddleJob"),
-        Kind::new("kubeflow.org", "JAXJob"),
-        MPI_JOB,
-        Kind::new("trainer.kubeflow.org", "TrainJob"),
-        JOB_SET,
+        Kind::PYTORCH_JOB,
+        Kind::TF_JOB,
+        Kind::XGBOOST_JOB,
+        Kind::PADDLE_JOB,
+        Kind::JAX_JOB,
+        Kind::MPI_JOB,
+        Kind::TRAIN_JOB,
+        Kind::JOB_SET,
     ],
     docs: docs(include_str!("training_job_rejected.rs")),
     check: Check::Object(check),
@@ -78,7 +75,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let text = name.text()?;
-    if !text.starts_with(|c: char| c.is_ascii_lowercase()) || text.contains('.') {
+    let is_label = text.starts_with(|c: char| c.is_ascii_lowercase()) && !text.contains('.');
+    // Versions of the MPI operator differ in what they take as a name.
+    if !is_label && !object.is(Kind::MPI_JOB) {
         // Other characters are invalid in all names.
         let is_valid =
             text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'.'));
@@ -113,11 +112,11 @@ fn containers(object: &Object, containers: &Node<'_>, wanted: &str, ctx: &mut Co
 /// The longest name that an operator makes of that of a job, and what has it.
 fn longest(object: &Object, name: &str) -> Option<(String, &'static str)> {
     let spec = object.get("spec");
-    if object.is(MPI_JOB) {
+    if object.is(Kind::MPI_JOB) {
         let workers = spec.path(&["mpiReplicaSpecs", "Worker", "replicas"]).int_or(1)?.max(1);
         return Some((format!("{name}-worker-{}", workers - 1), "host"));
     }
-    if !object.is(JOB_SET) {
+    if !object.is(Kind::JOB_SET) {
         return None;
     }
     let names = spec.get("replicatedJobs").items().filter_map(|job| {
