@@ -127,12 +127,14 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Another workload that uses a claim at the same time. Each pair has one finding, at the later workload.
+/// Another workload that uses a claim at the same time. Each pair has one finding, at the workload whose kind and name are
+/// the later ones: a cluster has no order of its own.
 fn other_user<'a>(object: &Object, claim: &Object, ctx: &Context<'a>) -> Option<&'a Object> {
     let users = ctx.cluster().views().users_of_claim(claim.namespace_or_default(), claim.name());
-    let mut before = users.iter().take_while(|user| !user.ptr_eq(object));
-    before.find(|user| {
-        ctx.cluster().likely_pairs(object, user)
+    let is_before = |user: &Object| (user.kind(), user.name()) < (object.kind(), object.name());
+    users.iter().find(|user| {
+        is_before(user)
+            && ctx.cluster().likely_pairs(object, user)
             && !is_owned(user)
             && !user.is_patched_by_kustomize()
             && runs_beside(object, user, ctx)

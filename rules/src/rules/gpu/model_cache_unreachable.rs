@@ -178,7 +178,8 @@ fn cannot_write(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context
         mounts.any(|one| one.get("name").text() == Some(name) && read_only(template, &one).is_none())
     };
     let users = ctx.cluster().views().users_of_claim(object.namespace_or_default(), claim.text()?);
-    if template.all_containers().any(|other| writes(&other)) || users.iter().any(|user| !user.ptr_eq(object))
+    if template.all_containers().any(|other| writes(&other))
+        || users.iter().any(|user| !user.is_same_resource(object))
     {
         return None;
     }

@@ -106,7 +106,8 @@ fn report_arn(node: &Node<'_>, field: &str, effect: &str, ctx: &mut Context<'_>)
         // Karpenter takes the name out of the ARN.
         finding.severity(Severity::Info);
     } else {
-        finding.fix(Fix::new(format!("write `{name}`"), Safety::Safe).set(node, json!(name)));
+        finding
+            .fix(Fix::new(format!("write `{name}`"), Safety::Safe).set(node, json!(name)).replaces_nodes());
     }
     None
 }
