@@ -156,7 +156,8 @@ mod tests {
 
     #[test]
     fn rivals_are_kinds_of_which_two_may_not_be_together() {
-        assert_eq!(rivals(Kind::SCALED_OBJECT), [Kind::HPA, Kind::SCALED_OBJECT]);
+        let autoscalers = [Kind::HPA, Kind::HTTP_SCALED_OBJECT, Kind::SCALED_OBJECT];
+        assert_eq!(rivals(Kind::SCALED_OBJECT), autoscalers);
         assert_eq!(rivals(Kind::PDB), [Kind::PDB]);
         assert_eq!(rivals(Kind::DEPLOYMENT), []);
     }

@@ -50,7 +50,7 @@ impl Kind {
     pub const HELM_RELEASE: Kind = Kind::new("helm.toolkit.fluxcd.io", "HelmRelease");
     pub(crate) const VPA: Kind = Kind::new("autoscaling.k8s.io", "VerticalPodAutoscaler");
     /// The HTTP add-on of KEDA, which makes a ScaledObject of it.
-    pub(crate) const HTTP_SCALED_OBJECT: Kind = Kind::new("http.keda.sh", "HTTPScaledObject");
+    pub const HTTP_SCALED_OBJECT: Kind = Kind::new("http.keda.sh", "HTTPScaledObject");
     pub(crate) const CANARY: Kind = Kind::new("flagger.app", "Canary");
     pub(crate) const ARGO_APPLICATION: Kind = Kind::new("argoproj.io", "Application");
     pub const SERVICE: Kind = Kind::new("", "Service");
