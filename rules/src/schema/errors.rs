@@ -122,7 +122,7 @@ fn add(error: &ValidationError<'_>, pointer: Pointer, out: &mut Vec<Violation>) 
         ValidationErrorKind::UniqueItems => ViolationKind::Duplicate { keys: Vec::new() },
         // A map without declared fields, as in a CustomResourceDefinition that stands in for the real one.
         ValidationErrorKind::FalseSchema => ViolationKind::Invalid {
-            message: "its definition declares no fields here: the API server drops all of them".to_owned(),
+            message: "its definition declares no fields here: the API server ignores all of them".to_owned(),
             help: Some(
                 "declare them in the CustomResourceDefinition, or set `x-kubernetes-preserve-unknown-fields`"
                     .to_owned(),

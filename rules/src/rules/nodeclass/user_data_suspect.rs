@@ -152,7 +152,7 @@ fn check_form(node: &Node<'_>, text: &str, family: AmiFamily, ctx: &mut Context<
     } else if family == AmiFamily::Bottlerocket
         && let Some(line) = line_outside_settings(text)
     {
-        let message = format!("Karpenter keeps `settings` alone, and drops `{}`", ellipsize(line));
+        let message = format!("Karpenter keeps `settings` alone, and ignores `{}`", ellipsize(line));
         report_line(node, text, line, message, ctx)
             .help("write settings of Bottlerocket; it has none for other files, such as containerd's");
     } else if family == AmiFamily::Al2023

@@ -52,7 +52,7 @@ fn boundary(line: &str) -> Option<&str> {
     value.filter(|value| !value.is_empty())
 }
 
-/// A line of TOML that is none of Bottlerocket's settings: Karpenter reads `settings` alone, and writes nothing else. `None` also
+/// A line of TOML that is not one of Bottlerocket's settings: Karpenter reads `settings` alone, and writes nothing else. `None` also
 /// if the text may be no TOML.
 pub(super) fn line_outside_settings(text: &str) -> Option<&str> {
     if is_template(text) || text.contains("\"\"\"") || text.contains("'''") {

@@ -78,7 +78,7 @@ pub(super) fn check_claim(spec: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> 
     Some(())
 }
 
-/// The same for a volume that is written by hand.
+/// Reports a mode of a volume that is written by hand, as [`check_claim`] does for a claim.
 pub(super) fn check_volume(volume: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = volume.get("spec");
     let driver = spec.path(&["csi", "driver"]);
@@ -112,7 +112,7 @@ fn refused<'a>(spec: &Node<'a>, driver: &str, may_be_io2: bool) -> Option<(Node<
             _ => false,
         };
         let mode = modes.into_iter().find(is_refused)?;
-        let message = format!("the driver of EBS refuses {}: a volume is attached to one node", mode.text()?);
+        let message = format!("the driver of EBS rejects {}: a volume is attached to one node", mode.text()?);
         let help = "write ReadWriteOnce, or take a file system, such as a class of EFS or FSx";
         return Some((mode, Fault { message, help }));
     }

@@ -229,7 +229,7 @@ fn is_of_another_rule(obstacle: &Obstacle, template: &Template<'_>, ctx: &Contex
             ctx.is_rule_enabled("instance-label-other-provider")
                 && keys.any(|key| missing_everywhere(key, ctx).is_some())
         }
-        // Karpenter starts no node for the resource or for so many devices, whatever the pool is.
+        // Karpenter starts no node for the resource or for that number of devices, whatever the pool is.
         "resources" => {
             let unknown = ctx.is_rule_enabled("gpu-resource-not-provisioned")
                 && !ctx.cluster().views().has_static_pool();

@@ -1,4 +1,4 @@
-//! A claim cannot be bound to its volume, or asks for a mode its driver refuses.
+//! A claim cannot be bound to its volume, or asks for a mode its driver rejects.
 //!
 //! # Why
 //! A PersistentVolumeClaim with `volumeName` is bound to that volume only if both have the same class and
