@@ -81,9 +81,9 @@ impl<'a> Context<'a> {
         self.findings.last_mut().expect("a finding was pushed just now")
     }
 
-    /// Runs the rules that read nothing but the object and what the running rule reads on its successor of a current API, and adds their findings at the places of this
-    /// object that `origin` gives for those of the successor; without a place, a finding is about what the conversion has
-    /// written. An absent field of a node class may have had a default in the old API. Rules that report on this object by
+    /// Runs the rules that read only the object, or only kinds that the running rule reads as well, on its successor of a current
+    /// API, and adds their findings at the places of this object that `origin` gives for those of the successor; without a
+    /// place, a finding is about what the conversion has written. An absent field of a node class may have had a default in the old API. Rules that report on this object by
     /// themselves, and fixes, which are for the successor, are left out.
     pub(crate) fn report_of_successor(
         &mut self,

@@ -517,8 +517,8 @@ fn leave_unrelated(findings: &mut Vec<Finding>, from: usize, object: &Object, cl
 fn undeclared_read(rule: &Rule, object: &Object, reads: &[Read]) -> Option<Read> {
     let id = object.id();
     let own = crate::cluster::dependencies::KindId::of(&id.group, &id.kind);
-    let of_own_name = |read: &Read| !rule.reads.is_empty() && matches!(read, Read::Name(..));
-    let is_own = |read: &Read| read.is_of(own) && (rule.kinds().is_empty() || of_own_name(read));
+    let is_version = |read: &Read| !rule.reads.is_empty() && matches!(read, Read::Name(..));
+    let is_own = |read: &Read| read.is_of(own) && (rule.kinds().is_empty() || is_version(read));
     reads.iter().copied().find(|read| !read.is_within(rule.reads) && !is_own(read))
 }
 

@@ -166,7 +166,7 @@ fn made_by_operator(object: &Object, key: &Arc<ScaleTarget>, ctx: &mut Context<'
         if by_add_on || other.annotation(class).text() == Some("keda") { "a ScaledObject" } else { "an HPA" };
     let (target, name) = (ellipsize(&key.2), ellipsize(other.name()));
     let message = format!(
-        "`{target}` has two autoscalers: {makes} is made of {} `{name}`, and neither scales",
+        "`{target}` has two autoscalers: {makes} is created from {} `{name}`, and neither scales",
         other.kind()
     );
     let help = if by_add_on {
@@ -179,7 +179,7 @@ fn made_by_operator(object: &Object, key: &Arc<ScaleTarget>, ctx: &mut Context<'
         .identified_by(format!("{} {}", other.kind(), other.name()))
         .rejected_by(None)
         .severity(Severity::Warning)
-        .related(other, &other.path(&["metadata", "name"]), "another autoscaler is made of it");
+        .related(other, &other.path(&["metadata", "name"]), "another autoscaler is created from it");
     None
 }
 
