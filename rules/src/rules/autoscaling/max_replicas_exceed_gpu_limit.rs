@@ -172,6 +172,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 /// certainly applied together count: the files of a folder may be alternatives.
 fn together(pool: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let cluster = ctx.cluster();
+    // Without limits there is nothing to exceed, and the workloads need no look.
+    if !pool.path(&["spec", "limits"]).is_set() {
+        return None;
+    }
     let kinds = [Kind::DEPLOYMENT, Kind::STATEFUL_SET];
     let workloads = || kinds.into_iter().flat_map(|kind| cluster.of(kind));
     if workloads().nth(MAX_ADDED).is_some() {
