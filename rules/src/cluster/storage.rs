@@ -1,6 +1,15 @@
-//! StorageClasses.
+//! StorageClasses, and the drivers that they name.
 
 use crate::object::Object;
+
+/// The CSI driver of EBS: that of the add-on.
+pub(crate) const EBS_DRIVER: &str = "ebs.csi.aws.com";
+/// The CSI driver of EBS on nodes of EKS Auto Mode.
+pub(crate) const AUTO_MODE_EBS_DRIVER: &str = "ebs.csi.eks.amazonaws.com";
+/// The driver of EBS from before CSI.
+pub(crate) const IN_TREE_EBS_DRIVER: &str = "kubernetes.io/aws-ebs";
+pub(crate) const EFS_DRIVER: &str = "efs.csi.aws.com";
+pub(crate) const FSX_DRIVER: &str = "fsx.csi.aws.com";
 
 pub(crate) const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
 

@@ -5,9 +5,9 @@
 
 use std::ops::Range;
 
-use memchr::memmem;
 use regex::Regex;
 
+use crate::facts::text::contains;
 use crate::kind::Kind;
 use crate::object::{Memo, Object};
 use crate::promql::identifiers::is_identifier;
@@ -52,7 +52,7 @@ fn collect(object: &Object) -> Option<AdapterRules> {
     let mut all = AdapterRules::default();
     if object.is(Kind::CONFIG_MAP) {
         for (_, entry) in object.get("data").entries() {
-            let Some(text) = entry.raw_text().filter(|text| has(text, "seriesQuery")) else { continue };
+            let Some(text) = entry.raw_text().filter(|text| contains(text, "seriesQuery")) else { continue };
             steps::take(20 * text.len());
             let read = with_embedded(text, |root| {
                 all.has_others |= root.get("rules").is_unknown() || root.get("externalRules").is_unknown();
@@ -76,10 +76,6 @@ fn collect(object: &Object) -> Option<AdapterRules> {
         }
     }
     (!all.rules.is_empty()).then_some(all)
-}
-
-fn has(text: &str, word: &str) -> bool {
-    memmem::find(text.as_bytes(), word.as_bytes()).is_some()
 }
 
 /// Adds the rules of a list. `entry` is the field with the text of the configuration that contains it.

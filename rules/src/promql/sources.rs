@@ -5,6 +5,7 @@ use std::ops::Range;
 use memchr::memmem;
 use serde_json::Value;
 
+use crate::facts::text::contains;
 use crate::keda::triggers;
 use crate::kind::Kind;
 use crate::object::{Memo, Object};
@@ -147,8 +148,7 @@ fn push(node: &Node<'_>, place: QueryPlace, other_dialect: bool, out: &mut Vec<Q
 fn rule_file(entry: &Node<'_>, other_dialect: bool, out: &mut Vec<Query>) {
     // Alerts have templates in their annotations, which look like placeholders.
     let Some(Scalar::Str(text)) = entry.scalar() else { return };
-    let has = |word: &str| memmem::find(text.as_bytes(), word.as_bytes()).is_some();
-    if !has("groups:") || !has("expr:") {
+    if !contains(text, "groups:") || !contains(text, "expr:") {
         return;
     }
     steps::take(20 * text.len());

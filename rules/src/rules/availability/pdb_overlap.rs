@@ -66,7 +66,7 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let node = object.path(&["spec", "selector"]);
-    if object.is_partial() || !node.is_mapping() || object.is_patched_by_kustomize() {
+    if object.may_lack_fields() || !node.is_mapping() {
         return None;
     }
     let views = ctx.cluster().views();

@@ -43,6 +43,9 @@
 //! - <https://kubernetes.io/docs/tasks/inject-data-application/define-command-argument-container/>
 //! - <https://docs.python.org/3/library/argparse.html#option-value-syntax>
 
+use std::borrow::Cow;
+
+use crate::facts::text::first_line;
 use crate::rules::prelude::*;
 use crate::workload::command::base_name;
 use crate::workload::server::server_of;
@@ -145,12 +148,8 @@ fn is_option(item: &Node<'_>) -> bool {
     item.text().is_some_and(|text| text.starts_with(['-', '+']))
 }
 
-fn shown(text: &str) -> String {
-    let text = text.trim().lines().next().unwrap_or_default();
-    match text.char_indices().nth(40) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
+fn shown(text: &str) -> Cow<'_, str> {
+    first_line(text, 40)
 }
 
 /// Whether an item is a program with its arguments, and not the name of a file with a blank in it.

@@ -42,7 +42,7 @@ use crate::rules::prelude::*;
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-sharing-config-invalid",
     kinds: &[Kind::CONFIG_MAP],
-    reads: sharing::PLUGIN_KINDS,
+    reads: &sharing::PLUGIN_KINDS,
     docs: docs(include_str!("gpu_sharing_config_invalid.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Gpu)

@@ -1,10 +1,9 @@
 //! Configurations of NVIDIA's device plugin that share GPUs, in ConfigMaps and in the values of the charts that write them.
 
-use memchr::memmem;
-
 use crate::cluster::query::QuerySlot;
 use crate::cluster::values::{installs, value_fields};
 use crate::cluster::views::Predicate;
+use crate::facts::text::contains;
 use crate::rules::prelude::*;
 use crate::source::with_embedded;
 
@@ -36,19 +35,16 @@ pub(super) fn for_each(object: &Object, mut read: impl FnMut(&Node<'_>, &Node<'_
     }
 }
 
-/// What may read a configuration of the device plugin.
-const READERS: [Kind; 4] =
+/// What may read a configuration of the device plugin, and [`plugin_without_config`] looks at.
+pub(super) const PLUGIN_KINDS: [Kind; 4] =
     [Kind::DAEMON_SET, Kind::HELM_RELEASE, Kind::ARGO_APPLICATION, Kind::CLUSTER_POLICY];
-
-/// The kinds that [`plugin_without_config`] reads.
-pub(super) const PLUGIN_KINDS: &[Kind] = &READERS;
 
 /// The device plugins of a cluster, and what installs them.
 struct DevicePlugins;
 
 impl Predicate for DevicePlugins {
     const SLOT: QuerySlot = QuerySlot::DevicePlugins;
-    const KINDS: &'static [Kind] = &READERS;
+    const KINDS: &'static [Kind] = &PLUGIN_KINDS;
 
     fn is_satisfied(object: &Object) -> bool {
         match object.kind() {
@@ -98,6 +94,6 @@ fn may_read_config(plugin: &Object) -> bool {
 }
 
 fn may_share(text: &str) -> bool {
-    let has = |word: &str| memmem::find(text.as_bytes(), word.as_bytes()).is_some();
+    let has = |word: &str| contains(text, word);
     has("sharing") && (has("timeSlicing") || has("mps"))
 }

@@ -37,7 +37,7 @@ use crate::rules::prelude::*;
 use crate::workload::launcher::{Launch, MemoryShare};
 
 const READS: [Kind; WORKLOAD_KINDS.len() + sharing::PLUGIN_KINDS.len()] =
-    with_workloads(sharing::PLUGIN_KINDS);
+    with_workloads(&sharing::PLUGIN_KINDS);
 
 pub(crate) static RULE: Rule = Rule {
     id: "time-slicing-for-serving",

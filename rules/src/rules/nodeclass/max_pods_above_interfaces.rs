@@ -132,8 +132,7 @@ fn is_off(set: &Object) -> bool {
         return false;
     };
     let env = container.get("env");
-    !set.is_partial()
-        && !set.is_patched_by_kustomize()
+    !set.may_lack_fields()
         && !env.has_unknown()
         && !container.get("envFrom").is_set()
         && CHANGES_ADDRESSES.iter().all(|name| {

@@ -3,15 +3,15 @@
 //! Sources: aws-ebs-csi-driver `isValidCapability` (one node, or many for a block device of io2); `volumeCaps` of the drivers of EFS
 //! and FSx, which have no mode for many readers.
 
-use crate::cluster::storage::is_default;
+use crate::cluster::storage::{
+    AUTO_MODE_EBS_DRIVER, EBS_DRIVER, EFS_DRIVER, FSX_DRIVER, IN_TREE_EBS_DRIVER, is_default,
+};
 use crate::rules::prelude::*;
 
-/// The names of the drivers of EBS: of the add-on, of EKS Auto Mode, and the one before CSI.
-const OF_EBS: [&str; 3] = ["ebs.csi.aws.com", "ebs.csi.eks.amazonaws.com", "kubernetes.io/aws-ebs"];
-const OF_FILE_SYSTEMS: [&str; 3] = ["efs.csi.aws.com", "fsx.csi.aws.com", "fsx.openzfs.csi.aws.com"];
+const OF_FILE_SYSTEMS: [&str; 3] = [EFS_DRIVER, FSX_DRIVER, "fsx.openzfs.csi.aws.com"];
 
 pub(super) fn is_of_ebs(driver: &str) -> bool {
-    OF_EBS.contains(&driver)
+    [EBS_DRIVER, AUTO_MODE_EBS_DRIVER, IN_TREE_EBS_DRIVER].contains(&driver)
 }
 
 /// The specs of the claims that a workload makes.
@@ -74,7 +74,7 @@ pub(super) fn check_claim(spec: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> 
     let kind = class.path(&["parameters", "type"]);
     let may_be_io2 = kind.is_unknown() || kind.text() == Some("io2");
     let (mode, fault) = refused(spec, driver.text()?, may_be_io2)?;
-    report(&mode, &fault, ctx).related(class, &driver, "the driver of the class");
+    report(&mode, fault, ctx).related(class, &driver, "the driver of the class");
     Some(())
 }
 
@@ -82,9 +82,10 @@ pub(super) fn check_claim(spec: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> 
 pub(super) fn check_volume(volume: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = volume.get("spec");
     let driver = spec.path(&["csi", "driver"]);
-    let driver = if spec.get("awsElasticBlockStore").is_set() { Some(OF_EBS[2]) } else { driver.text() };
+    let driver =
+        if spec.get("awsElasticBlockStore").is_set() { Some(IN_TREE_EBS_DRIVER) } else { driver.text() };
     let (mode, fault) = refused(&spec, driver?, true)?;
-    report(&mode, &fault, ctx);
+    report(&mode, fault, ctx);
     Some(())
 }
 
@@ -93,8 +94,8 @@ struct Fault {
     help: &'static str,
 }
 
-fn report<'c>(mode: &Node<'_>, fault: &Fault, ctx: &'c mut Context<'_>) -> &'c mut Finding {
-    ctx.report(mode, fault.message.clone()).severity(Severity::Warning).help(fault.help)
+fn report<'c>(mode: &Node<'_>, fault: Fault, ctx: &'c mut Context<'_>) -> &'c mut Finding {
+    ctx.report(mode, fault.message).severity(Severity::Warning).help(fault.help)
 }
 
 /// The first mode of a claim or a volume that a driver refuses.

@@ -54,16 +54,12 @@
 use super::node_helpers::{helpers, may_install};
 use super::pod_fits_no_pool::pinned_pools;
 use crate::cluster::Cluster;
-use crate::cluster::storage::is_default;
+use crate::cluster::storage::{AUTO_MODE_EBS_DRIVER, EBS_DRIVER, IN_TREE_EBS_DRIVER, is_default};
 use crate::karpenter::provider::{Provider, is_auto_mode_label};
 use crate::rules::prelude::*;
 use crate::workload::node_labels::{LabelUse, is_of_other_nodes, referenced_labels};
 
 const COMPUTE_TYPE: &str = "eks.amazonaws.com/compute-type";
-
-const OF_AUTO_MODE: &str = "ebs.csi.eks.amazonaws.com";
-const OF_ADD_ON: &str = "ebs.csi.aws.com";
-const IN_TREE: &str = "kubernetes.io/aws-ebs";
 
 static READS: [Kind; 8 + WORKLOAD_KINDS.len()] = with_workloads(&[
     Kind::PERSISTENT_VOLUME_CLAIM,
@@ -103,8 +99,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     };
     let driver = node.text()?;
     let lacking = match driver {
-        OF_ADD_ON | IN_TREE => Side::AutoMode,
-        OF_AUTO_MODE => Side::Others,
+        EBS_DRIVER | IN_TREE_EBS_DRIVER => Side::AutoMode,
+        AUTO_MODE_EBS_DRIVER => Side::Others,
         _ => return None,
     };
     let all = WORKLOAD_KINDS.iter().flat_map(|kind| ctx.cluster().of(*kind));
@@ -116,8 +112,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let name = workload.display_name();
     let (nodes, other) = match lacking {
-        Side::AutoMode => ("nodes of EKS Auto Mode", OF_AUTO_MODE),
-        Side::Others => ("nodes outside EKS Auto Mode", OF_ADD_ON),
+        Side::AutoMode => ("nodes of EKS Auto Mode", AUTO_MODE_EBS_DRIVER),
+        Side::Others => ("nodes outside EKS Auto Mode", EBS_DRIVER),
     };
     let message = format!("pods of `{name}` run on {nodes} only, which mount no volume of `{driver}`");
     let place = templates(workload).into_iter().next().map_or_else(|| workload.root(), |one| one.spec);

@@ -49,6 +49,7 @@
 //! - <https://kubernetes.io/docs/concepts/workloads/controllers/daemonset/#taints-and-tolerations>
 //! - <https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-k8s-device-plugin.html>
 
+use crate::cluster::storage::{EBS_DRIVER, EFS_DRIVER, FSX_DRIVER};
 use crate::karpenter::scheduling::Taint;
 use crate::rules::prelude::*;
 use crate::rules::scheduling::access_modes::drivers;
@@ -133,9 +134,9 @@ fn is_needed(helper: Helper, ctx: &Context<'_>) -> bool {
 
 /// The images of drivers of volumes, with the names of the drivers.
 const DRIVERS: [(&str, &str); 3] = [
-    ("aws-ebs-csi-driver", "ebs.csi.aws.com"),
-    ("aws-efs-csi-driver", "efs.csi.aws.com"),
-    ("aws-fsx-csi-driver", "fsx.csi.aws.com"),
+    ("aws-ebs-csi-driver", EBS_DRIVER),
+    ("aws-efs-csi-driver", EFS_DRIVER),
+    ("aws-fsx-csi-driver", FSX_DRIVER),
 ];
 
 /// Whether pods that fit only NodePools which a driver does not reach mount a volume of it: they stay in ContainerCreating.

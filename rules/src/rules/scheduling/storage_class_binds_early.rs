@@ -45,7 +45,7 @@ fn check(class: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let mode = class.get("volumeBindingMode");
     let topologies = class.get("allowedTopologies");
     let is_late = mode.is_unknown() || mode.text().is_some_and(|mode| mode != "Immediate");
-    if class.is_partial() || class.is_patched_by_kustomize() || is_late || topologies.has_unknown() {
+    if class.may_lack_fields() || is_late || topologies.has_unknown() {
         return None;
     }
     if !class.get("provisioner").text().is_some_and(is_of_ebs) || is_of_one_zone(&topologies) {

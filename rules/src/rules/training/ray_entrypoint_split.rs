@@ -35,6 +35,7 @@
 //! - <https://docs.ray.io/en/latest/cluster/kubernetes/getting-started/rayjob-quick-start.html>
 //! - <https://github.com/ray-project/kuberay/issues/3929>
 
+use crate::facts::text::first_line;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -60,8 +61,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let (first, rest) = split(text)?;
-    let message =
-        format!("`{}` runs in the submitter: the Ray cluster gets `{}` alone", shown(rest), shown(first));
+    let message = format!(
+        "`{}` runs in the submitter: the Ray cluster gets `{}` alone",
+        first_line(rest, 30),
+        first_line(first, 30)
+    );
     let finding = ctx.report(&entrypoint, message);
     finding.help("put the commands into a script, or quote them: `bash -c \"…\"`");
     if !text.contains(['"', '$', '`', '\\', '\n']) {
@@ -101,14 +105,6 @@ fn parts(text: &str, at: usize, length: usize) -> Option<(&str, &str)> {
     let rest = text[at + length..].trim_matches(|c: char| c.is_whitespace() || c == ';');
     let is_command = !rest.is_empty() && !rest.lines().all(|line| line.trim_start().starts_with('#'));
     is_command.then(|| (text[..at].trim(), rest))
-}
-
-fn shown(text: &str) -> String {
-    let text = text.lines().next().unwrap_or_default();
-    match text.char_indices().nth(30) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
 }
 
 #[cfg(test)]

@@ -84,7 +84,7 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(queue: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let capability = queue.path(&["spec", "capability"]);
-    if queue.is_partial() || queue.is_patched_by_kustomize() {
+    if queue.may_lack_fields() {
         return None;
     }
     let is_queued = |job: &&Object| job.path(&["spec", "queue"]).text() == Some(queue.name());
