@@ -1,19 +1,19 @@
 //! The arguments. The doc comments here are the help that users read.
 
+mod format;
 mod hint;
 mod karpenter;
+mod plan;
 #[cfg(feature = "webhook")]
 pub(crate) mod webhook;
 
+pub(crate) use format::{Format, Style};
 pub(crate) use hint::parse;
 pub(crate) use karpenter::KarpenterArgs;
+pub(crate) use plan::{PlanArgs, PlanFormat, PlanStyle};
 
-use std::ffi::OsStr;
 use std::path::PathBuf;
-use std::str::FromStr;
 
-use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
-use clap::parser::ValueSource;
 use clap::{Parser, Subcommand, ValueEnum};
 use gpulint_rules::{Product, Safety, Severity, Version};
 
@@ -122,7 +122,7 @@ pub(crate) struct CheckArgs {
         long = "format",
         short = 'f',
         value_name = "FORMAT[=FILE]",
-        value_parser = FormatParser,
+        value_parser = format::FormatParser,
         value_delimiter = ',',
         env = "GPULINT_FORMAT",
         hide_env_values = true
@@ -278,144 +278,6 @@ impl CheckArgs {
     pub(crate) fn max_safety(&self) -> Safety {
         if self.unsafe_fixes { Safety::Unsafe } else { Safety::Safe }
     }
-}
-
-/// `gpulint plan`.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Which nodes Karpenter replaces and how long that takes, which pods land elsewhere or fit nowhere, what the \
-nodes cost an hour, which findings are new and which are gone: before and after a change. Revisions are read \
-from the repository of git; nothing is written into the working tree, and nothing is asked of a cluster.
-
-  gpulint plan                          the working tree since it left the default branch
-  gpulint plan origin/main              the working tree since it left another branch
-  gpulint plan v1.4..v1.5 clusters/prod two revisions, below a folder
-  gpulint plan main...topic             a revision since it left another one
-  gpulint plan --before old --after new two folders, such as rendered output
-  gpulint plan --nodes gpu=12 --budget 500 --fail-on-replacement
-
-Node counts are those of `gpulint pools --capacity`, unless --nodes says them. How long a replacement takes \
-follows from the disruption budgets and from the grace periods of pods.
-
-Exit codes: 0 done, 1 a new finding at or above --fail-on, or what --fail-on-replacement or --budget asks \
-for, 2 bad usage, bad configuration, or a revision that cannot be read.")]
-pub(crate) struct PlanArgs {
-    /// BASE, BASE..HEAD or BASE...HEAD, then files and folders to look at [default: .]
-    #[arg(value_name = "REVISION|PATH")]
-    pub(crate) what: Vec<String>,
-
-    /// A folder with the manifests before the change, instead of a revision
-    #[arg(long, value_name = "DIR", requires = "after")]
-    pub(crate) before: Option<PathBuf>,
-
-    /// A folder with the manifests after the change
-    #[arg(long, value_name = "DIR", requires = "before")]
-    pub(crate) after: Option<PathBuf>,
-
-    /// How many nodes of a NodePool run now; may be given several times
-    #[arg(long, value_name = "POOL=N", value_parser = pool_nodes, value_delimiter = ',')]
-    pub(crate) nodes: Vec<(String, u64)>,
-
-    /// Fail if the nodes of all sets cost more than this an hour with the most replicas, by list price
-    #[arg(long, value_name = "DOLLARS", value_parser = dollars)]
-    pub(crate) budget: Option<f64>,
-
-    /// Fail if nodes that run are replaced or removed
-    #[arg(long)]
-    pub(crate) fail_on_replacement: bool,
-
-    /// The lowest severity of a new finding that makes the exit code 1 [default: `fail-on` of the
-    /// configuration, otherwise warning]
-    #[arg(long, value_name = "SEVERITY", value_enum)]
-    pub(crate) fail_on: Option<FailOn>,
-
-    /// How to answer; with =FILE into a file. May be given several times. `gpulint schema plan` describes the JSON
-    /// [default: text]
-    #[arg(long = "format", short = 'f', value_name = "FORMAT[=FILE]", value_delimiter = ',')]
-    pub(crate) formats: Vec<PlanFormat>,
-
-    /// The address before the path of a file in links of Markdown [default: that of GitHub Actions or GitLab CI]
-    #[arg(long, value_name = "URL")]
-    pub(crate) links: Option<String>,
-
-    /// Configuration, platform and rules.
-    #[command(flatten)]
-    pub(crate) rules: RuleArgs,
-
-    /// Each set of manifests is one whole cluster: what is not in the input does not exist
-    #[arg(long)]
-    pub(crate) complete: bool,
-
-    /// Charts and kustomizations as `helm template` and `kustomize build` print them, on both sides
-    #[arg(long)]
-    pub(crate) render: bool,
-
-    /// How long a program may render, in seconds
-    #[arg(long, hide = true, value_name = "SECONDS", default_value_t = 30)]
-    pub(crate) render_limit: u64,
-
-    /// Only this set of manifests that are applied together (see gpulint check --show-sets)
-    #[arg(long = "set", value_name = "NAME")]
-    pub(crate) only: Option<String>,
-
-    /// Also test data, archives and backups
-    #[arg(long)]
-    pub(crate) no_default_ignore: bool,
-}
-
-/// A format of `gpulint plan` and its destination.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PlanFormat {
-    /// The style.
-    pub(crate) style: PlanStyle,
-    /// The file; standard output if absent.
-    pub(crate) file: Option<PathBuf>,
-}
-
-/// How `gpulint plan` answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum PlanStyle {
-    /// For people
-    Text,
-    /// For programs
-    Json,
-    /// For a comment on a pull request, or a job summary: at most 60 KB
-    Markdown,
-}
-
-impl FromStr for PlanFormat {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<PlanFormat, String> {
-        let (name, file) = with_file(text)?;
-        let style = <PlanStyle as ValueEnum>::from_str(name, false);
-        style
-            .map(|style| PlanFormat { style, file })
-            .map_err(|_| "the formats are text, json and markdown".to_owned())
-    }
-}
-
-/// Splits `FORMAT=FILE`.
-fn with_file(text: &str) -> Result<(&str, Option<PathBuf>), String> {
-    match text.split_once('=') {
-        Some((_, "")) => Err("a file name must follow `=`".to_owned()),
-        Some((name, file)) => Ok((name, Some(PathBuf::from(file)))),
-        None => Ok((text, None)),
-    }
-}
-
-/// Reads `POOL=N`.
-fn pool_nodes(text: &str) -> Result<(String, u64), String> {
-    let pair = text.split_once('=').and_then(|(pool, nodes)| Some((pool.to_owned(), nodes.parse().ok()?)));
-    pair.filter(|(pool, _)| !pool.is_empty()).ok_or_else(|| "write it as in gpu=12".to_owned())
-}
-
-/// Reads an amount of dollars, with or without `$`.
-fn dollars(text: &str) -> Result<f64, String> {
-    let amount = text.trim_start_matches('$').parse::<f64>().ok();
-    amount
-        .filter(|amount| amount.is_finite() && *amount >= 0.0)
-        .ok_or_else(|| "write it as in 12.50".to_owned())
 }
 
 /// `gpulint why`.
@@ -810,104 +672,6 @@ pub(crate) enum Schema {
     Plan,
 }
 
-/// A report format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Style {
-    /// Findings with excerpts of the files, for people
-    Text,
-    /// One line a finding
-    Concise,
-    /// Everything, for programs; `gpulint schema diagnostics` describes it
-    Json,
-    /// SARIF 2.1.0, for code scanning of GitHub and for editors
-    Sarif,
-    /// Workflow commands of GitHub Actions, which annotate the changed files
-    Github,
-    /// Code Quality of GitLab, which merge requests show
-    Gitlab,
-    /// JUnit XML, which most CI systems show as tests
-    Junit,
-    /// The format of reviewdog, which comments on changes in several forges
-    Rdjson,
-    /// One page with the findings, the NodePools and who lands where, to open in a browser
-    Html,
-    /// Markdown for a comment on a pull request, or a job summary: at most 60 KB
-    Markdown,
-}
-
-impl Style {
-    /// The name that users write.
-    pub(crate) fn name(self) -> String {
-        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
-    }
-}
-
-/// A report format and its destination.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Format {
-    /// The style.
-    pub(crate) style: Style,
-    /// The file; standard output if absent.
-    pub(crate) file: Option<PathBuf>,
-}
-
-impl FromStr for Format {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Format, String> {
-        let (name, file) = with_file(text)?;
-        match <Style as ValueEnum>::from_str(name, false) {
-            Ok(style) => Ok(Format { style, file }),
-            Err(_) => Err(format!("the formats are {}", list_of_styles())),
-        }
-    }
-}
-
-/// `text, concise and json`
-fn list_of_styles() -> String {
-    let names: Vec<String> = Style::value_variants().iter().map(|style| style.name()).collect();
-    match names.as_slice() {
-        [names @ .., last] => format!("{} and {last}", names.join(", ")),
-        [] => String::new(),
-    }
-}
-
-/// Reads a format. The help and the completions show the styles.
-#[derive(Clone, Debug)]
-struct FormatParser;
-
-impl TypedValueParser for FormatParser {
-    type Value = Format;
-
-    fn parse_ref(
-        &self,
-        command: &clap::Command,
-        arg: Option<&clap::Arg>,
-        value: &OsStr,
-    ) -> Result<Format, clap::Error> {
-        let parser = StringValueParser::new().try_map(|text| text.parse::<Format>());
-        parser.parse_ref(command, arg, value)
-    }
-
-    /// An empty variable of the environment is one that is not set.
-    fn parse_ref_(
-        &self,
-        command: &clap::Command,
-        arg: Option<&clap::Arg>,
-        value: &OsStr,
-        source: ValueSource,
-    ) -> Result<Format, clap::Error> {
-        if source == ValueSource::EnvVariable && value.is_empty() {
-            return Ok(Format { style: Style::Text, file: None });
-        }
-        self.parse_ref(command, arg, value)
-    }
-
-    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        Some(Box::new(Style::value_variants().iter().filter_map(ValueEnum::to_possible_value)))
-    }
-}
-
 /// Any text: what it names is looked up later.
 fn text(value: &str) -> Result<String, std::convert::Infallible> {
     Ok(value.to_owned())
@@ -922,19 +686,10 @@ fn version(text: &str, product: Product) -> Result<Version, String> {
 mod tests {
     use clap::CommandFactory;
 
-    use super::{Args, Format, Style};
+    use super::Args;
 
     #[test]
     fn the_arguments_hold_together() {
         Args::command().debug_assert();
-    }
-
-    #[test]
-    fn formats_name_a_style_and_maybe_a_file() {
-        let json: Format = "json=a=b.json".parse().unwrap();
-        assert_eq!(json.style, Style::Json);
-        assert_eq!(json.file.unwrap().to_str(), Some("a=b.json"));
-        assert!("xml".parse::<Format>().is_err());
-        assert!("json=".parse::<Format>().is_err());
     }
 }
