@@ -64,18 +64,22 @@ impl<V: View> fmt::Debug for Table<V> {
 }
 
 impl<V: View> Table<V> {
-    /// Builds a table of all objects. They are sorted by kind and name, so that the rows of a key are nearly
-    /// always added in order.
+    /// Builds a table of all objects. They are sorted by kind and name, so that the rows of a key are nearly always in
+    /// order.
     fn build(objects: &Objects) -> Table<V> {
-        let mut table = Table(HashMap::default());
-        let none = &mut Invalidations::disabled();
-        for object in V::KINDS.iter().flat_map(|kind| objects.of(*kind)) {
-            table.apply(ObjectChange::Added, object, none);
+        let mut table: HashMap<V::Key, Vec<V::Row>> = HashMap::new();
+        let whole = V::KINDS.iter().flat_map(|kind| objects.of(*kind));
+        let partial = objects.objects().iter().filter(|object| V::PARTIAL && object.is_partial());
+        for (row, keys) in whole.chain(partial).filter_map(row::<V>) {
+            for key in keys {
+                // Nearly all keys have one row.
+                table.entry(key).or_insert_with(|| Vec::with_capacity(1)).push(row.clone());
+            }
         }
-        for object in objects.objects().iter().filter(|object| V::PARTIAL && object.is_partial()) {
-            table.apply(ObjectChange::Added, object, none);
+        for rows in table.values_mut() {
+            rows.sort_by(V::Row::cmp_index_order);
         }
-        table
+        Table(table)
     }
 
     /// The rows of a key, in the order of the index.
@@ -123,30 +127,19 @@ impl<V: View> Table<V> {
 
     /// Adds or removes an object, and collects the lookups whose results change.
     fn apply(&mut self, change: ObjectChange, object: &Object, invalid: &mut Invalidations<'_>) {
-        if (object.is_partial() && !V::PARTIAL) || !V::KINDS.iter().any(|kind| object.is(*kind)) {
-            return;
-        }
-        let row = V::Row::of(object);
-        let mut keys = V::keys(&row);
-        keys.sort_unstable();
-        keys.dedup();
+        let Some((row, keys)) = row::<V>(object) else { return };
         for key in keys {
-            if !invalid.is_enabled() {
-                self.change(change, key, &row);
-                continue;
-            }
             let first = |table: &Table<V>| Some(table.0.get(&key)?.first()?.object().ptr_id());
             let before = first(self);
             self.change(change, key.clone(), &row);
             let now = first(self);
-            let id = digest(&key);
-            invalid.add(|| Read::Rows(V::ID, id));
+            invalid.add(|| Read::Rows(V::ID, digest(&key)));
             invalid.add(|| Read::Counts(V::ID));
             if before != now {
-                invalid.add(|| Read::FirstRow(V::ID, id));
+                invalid.add(|| Read::FirstRow(V::ID, digest(&key)));
             }
             if before.is_some() != now.is_some() {
-                invalid.add(|| Read::HasRows(V::ID, id));
+                invalid.add(|| Read::HasRows(V::ID, digest(&key)));
                 invalid.add(|| Read::Keys(V::ID));
             }
         }
@@ -155,8 +148,7 @@ impl<V: View> Table<V> {
     fn change(&mut self, change: ObjectChange, key: V::Key, row: &V::Row) {
         match change {
             ObjectChange::Added => {
-                // Nearly all keys have one row.
-                let rows = self.0.entry(key).or_insert_with(|| Vec::with_capacity(1));
+                let rows = self.0.entry(key).or_default();
                 let at = rows.partition_point(|other| other.cmp_index_order(row) != Ordering::Greater);
                 rows.insert(at, row.clone());
             }
@@ -169,6 +161,18 @@ impl<V: View> Table<V> {
             }
         }
     }
+}
+
+/// The row of an object that belongs to a view, with its keys.
+fn row<V: View>(object: &Object) -> Option<(V::Row, Vec<V::Key>)> {
+    if (object.is_partial() && !V::PARTIAL) || !V::KINDS.iter().any(|kind| object.is(*kind)) {
+        return None;
+    }
+    let row = V::Row::of(object);
+    let mut keys = V::keys(&row);
+    keys.sort_unstable();
+    keys.dedup();
+    Some((row, keys))
 }
 
 trait AnyTable: Send + Sync {
