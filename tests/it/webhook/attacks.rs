@@ -316,6 +316,23 @@ async fn strangers_do_not_write_the_log() {
     assert!(said.len() < 20_000, "{} bytes", said.len());
 }
 
+/// The throughput of honest clients without something, and beside it.
+struct Throughput {
+    alone: Honest,
+    beside: Honest,
+}
+
+impl Throughput {
+    /// Whether nothing was refused, and enough of the throughput is left. Without optimizations, large objects use more of
+    /// the two cores than their share of the turns.
+    fn is_kept(&self) -> bool {
+        let answered = |honest: &Honest| honest.answered.load(Ordering::Relaxed);
+        let share = if cfg!(debug_assertions) { 4 } else { 2 };
+        self.beside.refused.load(Ordering::Relaxed) == 0
+            && answered(&self.beside) >= answered(&self.alone) / share
+    }
+}
+
 /// During each attack, honest clients get at least half of their normal throughput.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn honest_reviews_keep_half_of_their_throughput_beside_attacks() {
@@ -329,8 +346,7 @@ async fn honest_reviews_keep_half_of_their_throughput_beside_attacks() {
     let (folder, authority) = (Folder::new(), Authority::new());
     let server = serve(&folder, &authority, &["--body-timeout", "1s"]).await;
     let client = Client::new(authority.pem());
-    let mut lost = Vec::new();
-    for attack in ATTACKS {
+    let beside_attack = async |attack: Attack| {
         let alone = honest(&client, server.admission, round).await;
         let attackers = Attackers::start(attack, &client, server.admission);
         tokio::time::sleep(Duration::from_millis(300)).await;
@@ -349,23 +365,34 @@ async fn honest_reviews_keep_half_of_their_throughput_beside_attacks() {
             alone.slowest.load(Ordering::Relaxed),
             resident(&server).unwrap_or_default(),
         );
-        // Without optimizations, large objects use more of the two cores than their share of the turns.
-        let share = if cfg!(debug_assertions) { 4.0 } else { 2.0 };
-        if rate(&beside) < rate(&alone) / share || beside.refused.load(Ordering::Relaxed) > 0 {
-            lost.push(attack);
+        Throughput { alone, beside }
+    };
+    // A crowd that opens its connections again as fast as they are closed.
+    let beside_crowd = async || {
+        let alone = honest(&client, server.admission, round).await;
+        let crowd = Crowd::start(server.admission, 300).await;
+        let beside = honest(&client, server.admission, round).await;
+        drop(crowd);
+        println!("2,400 bare connections: {alone:?} without, {beside:?} with them");
+        Throughput { alone, beside }
+    };
+    let mut lost = Vec::new();
+    for attack in ATTACKS.map(Some).into_iter().chain([None]) {
+        // Tests that run at the same time use the cores as well: only what is lost three times counts.
+        let mut is_kept = false;
+        for _ in 0..3 {
+            let throughput = match attack {
+                Some(attack) => beside_attack(attack).await,
+                None => beside_crowd().await,
+            };
+            is_kept = throughput.is_kept();
+            if is_kept {
+                break;
+            }
+        }
+        if !is_kept {
+            lost.push(attack.map_or("a crowd".to_owned(), |attack| format!("{attack:?}")));
         }
     }
     assert!(lost.is_empty(), "{lost:?}");
-
-    // A crowd that opens its connections again as fast as they are closed.
-    let alone = honest(&client, server.admission, round).await;
-    let crowd = Crowd::start(server.admission, 300).await;
-    let beside = honest(&client, server.admission, round).await;
-    drop(crowd);
-    println!("2,400 bare connections: {alone:?} without, {beside:?} with them");
-    assert_eq!(beside.refused.load(Ordering::Relaxed), 0, "{beside:?}");
-    assert!(
-        beside.answered.load(Ordering::Relaxed) >= alone.answered.load(Ordering::Relaxed) / 4,
-        "{beside:?}"
-    );
 }
