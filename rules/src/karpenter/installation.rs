@@ -62,6 +62,40 @@ pub(crate) fn misplaced<'a>(object: &'a Object, gate: &Gate) -> Option<Node<'a>>
     found.on.map(|_| found.node)
 }
 
+/// Where an option would be set that an installation certainly leaves out, or sets to an empty text: by its name in the values of the
+/// chart, or that of its environment variable.
+pub(crate) fn unset_option<'a>(object: &'a Object, setting: &str, variable: &str) -> Option<Node<'a>> {
+    if object.is(Kind::DEPLOYMENT) {
+        let containers: Vec<Node<'a>> = templates(object).iter().flat_map(Template::containers).collect();
+        let is_controller =
+            |one: &Node<'_>| one.get("image").text().is_some_and(|image| image_version(image).is_some());
+        let container = containers.into_iter().find(is_controller)?;
+        let env = container.get("env");
+        let mut entries = env.items().filter(|entry| entry.get("name").text() == Some(variable));
+        // Options may also be arguments.
+        let is_elsewhere = ["envFrom", "args", "command"].iter().any(|field| container.get(field).is_set());
+        let (entry, None) = (entries.next(), entries.next()) else { return None };
+        let Some(entry) = entry else {
+            return (env.is_set() && !env.has_unknown() && !is_elsewhere).then_some(env);
+        };
+        let value = entry.get("value");
+        return (value.text() == Some("") && !is_elsewhere).then_some(value);
+    }
+    let values = values(object)?;
+    let (settings, env) = (values.get("settings"), values.path(&["controller", "env"]));
+    if !settings.get("clusterName").is_set()
+        || values.has_unknown_key()
+        || settings.has_unknown_key()
+        || env.has_unknown()
+        || env.items().any(|entry| entry.get("name").text() == Some(variable))
+        || has_other_values(object)
+    {
+        return None;
+    }
+    let node = settings.get(setting);
+    (!node.is_set() || node.text() == Some("")).then_some(node)
+}
+
 fn setting_in<'a>(object: &'a Object, gate: &Gate, list: GateList) -> Option<GateSetting<'a>> {
     if object.is(Kind::DEPLOYMENT) {
         let templates = templates(object);

@@ -1,11 +1,12 @@
 //! Pods ask for a MIG resource that the device plugin does not advertise.
 //!
 //! # Why
-//! Under the MIG strategy `single` the device plugin advertises all slices as `nvidia.com/gpu`, and
-//! under `none` whole GPUs. Only `mixed` gives each profile a resource of its own: a pod that asks for
+//! Under the MIG strategy `single` the device plugin advertises all slices as `nvidia.com/gpu`, and under
+//! `none` whole GPUs. Only `mixed` gives each profile a resource of its own: a pod that asks for
 //! `nvidia.com/mig-1g.10gb` under another strategy stays Pending. `single` is the default of the GPU
-//! Operator's chart. Under `mixed`, nodes whose label `nvidia.com/mig.config` divides all their GPUs have no
-//! `nvidia.com/gpu` any more: a pod that asks for it never starts there, although Karpenter starts a node for it.
+//! Operator's chart, and `none` that of the device plugin alone. Under `mixed`, nodes whose label
+//! `nvidia.com/mig.config` divides all their GPUs have no `nvidia.com/gpu` any more: a pod that asks for it
+//! never starts there, although Karpenter starts a node for it.
 //!
 //! # Fix
 //! Set the strategy `mixed`, or ask for `nvidia.com/gpu`, which is one slice under `single`.
@@ -40,15 +41,20 @@
 //! - <https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-operator-mig.html>
 //! - <https://github.com/NVIDIA/k8s-device-plugin>
 
+use crate::cluster::values::for_each_values;
+use crate::rules::gpu::sharing::{PLUGIN_KINDS, device_plugins, is_plugin};
 use crate::rules::gpu::{gpu_templates, label_of_nodes};
 use crate::rules::prelude::*;
+use crate::workload::command::{OptionValue, option, words};
 use crate::workload::devices::pod_devices;
 use crate::workload::mig::profile_of_resource;
+
+static READS: [Kind; PLUGIN_KINDS.len() + 1] = joined(&PLUGIN_KINDS, &[Kind::NODE_POOL]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "mig-strategy-mismatch",
     kinds: WORKLOAD_KINDS,
-    reads: &[Kind::CLUSTER_POLICY, Kind::NODE_POOL],
+    reads: &READS,
     docs: docs(include_str!("mig_strategy_mismatch.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Gpu)
@@ -64,24 +70,16 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             if profile.is_none() && resource != "nvidia.com/gpu" {
                 continue;
             }
-            let mut policies = ctx.cluster().of(Kind::CLUSTER_POLICY);
-            let (policy, None) = (policies.next()?, policies.next()) else {
-                return None;
-            };
-            // Nodes may select one of several configurations of the plugin.
-            let strategy = policy.path(&["spec", "mig", "strategy"]);
-            let named = strategy.text()?;
-            if policy.path(&["spec", "devicePlugin", "config"]).is_set() {
-                return None;
-            }
-            match (profile.is_some(), named) {
+            let (policy, strategy, named) = strategy(ctx)?;
+            let policy = &policy;
+            match (profile.is_some(), named.as_str()) {
                 (true, "mixed") => continue,
                 (true, _) => {
                     let message = format!("no node has `{resource}` under the MIG strategy `{named}`");
                     ctx.report(&devices.node, message)
                         .at_key()
                         .help("set the strategy `mixed`, or ask for `nvidia.com/gpu`")
-                        .related(policy, &strategy, "the strategy");
+                        .related(policy, &policy.path(&strategy), "the strategy");
                 }
                 (false, "mixed") => {
                     let Some(profile) = label_of_nodes(&template, CONFIG_LABEL, ctx).and_then(whole_profile)
@@ -95,7 +93,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                     ctx.report(&devices.node, message)
                         .at_key()
                         .help("select nodes whose GPUs are whole, or set the strategy `single`")
-                        .related(policy, &strategy, "the strategy");
+                        .related(policy, &policy.path(&strategy), "the strategy");
                 }
                 (false, _) => {}
             }
@@ -103,6 +101,59 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     None
 }
+
+/// The only device plugin of the input, the field with its MIG strategy, and the strategy. `None` if there are several, or if nodes
+/// may select one of several configurations. Defaults: `values.yaml` of gpu-operator (`single`), and of the plugin itself (`none`).
+fn strategy(ctx: &Context<'_>) -> Option<(Object, Vec<&'static str>, String)> {
+    let plugins = device_plugins(ctx);
+    let [plugin] = plugins.as_slice() else { return None };
+    if !ctx.pairs_with(plugin) || plugin.may_lack_fields() {
+        return None;
+    }
+    let mut found = None;
+    if plugin.is(Kind::CLUSTER_POLICY) {
+        let has_configs = plugin.path(&["spec", "devicePlugin", "config"]).is_set();
+        let named = plugin.path(&["spec", "mig", "strategy"]).text().filter(|_| !has_configs);
+        found = named.map(|named| (vec!["spec", "mig", "strategy"], named.to_owned()));
+    } else if plugin.is(Kind::DAEMON_SET) {
+        let containers: Vec<Node<'_>> = templates(plugin).iter().flat_map(Template::containers).collect();
+        let container = containers.iter().find(|one| is_plugin(one))?;
+        let (env, words) = (container.get("env"), words(container));
+        let is_elsewhere =
+            container.get("envFrom").is_set() || env.has_unknown() || plugin.is_patched_by_kustomize();
+        let says = |name: &str| env.items().find(|entry| entry.get("name").text() == Some(name));
+        let option = option(&words, &["mig-strategy"]);
+        let has_file =
+            says("CONFIG_FILE").is_some() || words.iter().any(|word| word.text.contains("config-file"));
+        let named = match option {
+            OptionValue::Text(text, _) => Some(text),
+            OptionValue::Unknown => None,
+            OptionValue::Absent => match says("MIG_STRATEGY") {
+                Some(entry) => entry.get("value").text().map(str::to_owned),
+                None => Some("none".to_owned()),
+            },
+        };
+        found = named.filter(|_| !has_file && !is_elsewhere).map(|named| (vec!["metadata", "name"], named));
+    } else {
+        for (chart, field, config, default) in OF_CHARTS {
+            for_each_values(plugin, chart, |values| {
+                let (node, config) = (values.root.path(field), values.root.path(config));
+                let is_known = !values.may_differ && !config.is_set() && !values.root.has_unknown_key();
+                let named = if node.is_set() { node.text() } else { Some(default) };
+                let named = named.filter(|_| is_known && !node.is_unknown());
+                found = named.map(|named| (vec!["metadata", "name"], named.to_owned()));
+            });
+        }
+    }
+    let (field, named) = found?;
+    Some((plugin.clone(), field, named))
+}
+
+/// The charts that install the device plugin: the fields of the strategy and of its configurations, and the default strategy.
+const OF_CHARTS: [(&str, &[&str], &[&str], &str); 2] = [
+    ("gpu-operator", &["mig", "strategy"], &["devicePlugin", "config"], "single"),
+    ("nvidia-device-plugin", &["migStrategy"], &["config"], "none"),
+];
 
 /// The profile of a configuration that divides every GPU in the same way: `all-1g.5gb`.
 fn whole_profile(config: String) -> Option<String> {

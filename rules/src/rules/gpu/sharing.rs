@@ -55,7 +55,12 @@ impl Predicate for DevicePlugins {
     }
 }
 
-fn is_plugin(container: &Node<'_>) -> bool {
+/// The objects of the cluster that run NVIDIA's device plugin, or install it.
+pub(super) fn device_plugins(ctx: &Context<'_>) -> Vec<Object> {
+    ctx.cluster().satisfying::<DevicePlugins>().iter().map(|plugin| plugin.0.clone()).collect()
+}
+
+pub(super) fn is_plugin(container: &Node<'_>) -> bool {
     container.get("image").raw_text().is_some_and(|image| image.contains("k8s-device-plugin"))
 }
 

@@ -6,8 +6,9 @@
 //! Windows, and shell, MIME or a NodeConfig on AL2023, where `bootstrap.sh` is gone. With anything else
 //! nodes never join. A script for AL2 also edits `/etc/kubernetes/kubelet/kubelet-config.json` or the
 //! variable of `--kubelet-extra-args`. AL2023 has neither: nodeadm writes the kubelet's configuration
-//! elsewhere, after the script, and the settings are lost without a word. Karpenter itself reads MIME archives,
-//! and starts no node with one that it cannot read; of Bottlerocket's TOML it keeps `settings` alone.
+//! elsewhere, after the script, and the settings are lost without a word. Karpenter itself reads MIME
+//! archives and Bottlerocket's TOML, and starts no node with one that it cannot read; of the TOML it keeps
+//! `settings` alone.
 //!
 //! # Fix
 //! Load large scripts from S3 or build them into the AMI, and write the form that the family reads.
@@ -36,7 +37,7 @@
 //! - <https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/user-data.html>
 
 use super::significant_lines;
-use super::user_data_text::{fault_of_archive, line_outside_settings};
+use super::user_data_text::{fault_of_archive, fault_of_toml, line_outside_settings};
 use crate::karpenter::scheduling::AmiFamily;
 use crate::rules::prelude::*;
 
@@ -149,6 +150,14 @@ fn check_form(node: &Node<'_>, text: &str, family: AmiFamily, ctx: &mut Context<
             .severity(Severity::Error)
             .rejected_by(Some(Authority::Karpenter))
             .help("correct the archive: no node starts with it");
+    } else if family == AmiFamily::Bottlerocket
+        && form == Toml
+        && let Some((line, fault)) = fault_of_toml(text)
+    {
+        report_line(node, text, line, format!("Karpenter cannot read the TOML: {fault}"), ctx)
+            .severity(Severity::Error)
+            .rejected_by(Some(Authority::Karpenter))
+            .help("correct the line: no node starts with it");
     } else if family == AmiFamily::Bottlerocket
         && let Some(line) = line_outside_settings(text)
     {

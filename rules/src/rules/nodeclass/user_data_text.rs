@@ -86,6 +86,61 @@ pub(super) fn line_outside_settings(text: &str) -> Option<&str> {
     found
 }
 
+/// A line of Bottlerocket's settings that is no TOML, and why: an open quote or bracket, or a text without quotes. `None` also for
+/// texts of several lines.
+pub(super) fn fault_of_toml(text: &str) -> Option<(&str, &'static str)> {
+    if is_template(text) || text.contains("\"\"\"") || text.contains("'''") {
+        return None;
+    }
+    let mut depth = 0;
+    for line in super::significant_lines(text) {
+        if has_open_quote(line) {
+            return Some((line, "a quote is not closed"));
+        }
+        if depth > 0 {
+            depth = depth_after(line, depth);
+            continue;
+        }
+        if line.starts_with('[') {
+            if depth_after(line, 0) > 0 {
+                return Some((line, "the bracket of a table is not closed"));
+            }
+            continue;
+        }
+        let (key, value) = line.split_once('=')?;
+        depth = depth_after(value, 0);
+        if has_open_quote(key) {
+            continue;
+        }
+        let value = value.split('#').next().unwrap_or(value).trim();
+        let is_word = value.starts_with(|c: char| c.is_ascii_alphabetic() || c == '/');
+        if is_word && !matches!(value, "true" | "false" | "inf" | "nan") {
+            return Some((line, "a text needs quotes"));
+        }
+        if value.is_empty() {
+            return Some((line, "a value is missing"));
+        }
+    }
+    None
+}
+
+/// Whether a quote of a line is open at its end. A backslash has a meaning between double quotes alone.
+fn has_open_quote(line: &str) -> bool {
+    let (mut quote, mut escaped) = (None, false);
+    for c in line.chars() {
+        match (quote, c) {
+            (Some('"'), _) if escaped => escaped = false,
+            (Some('"'), '\\') => escaped = true,
+            (Some(open), c) if c == open => quote = None,
+            (Some(_), _) => {}
+            (None, '"' | '\'') => quote = Some(c),
+            (None, '#') => break,
+            (None, _) => {}
+        }
+    }
+    quote.is_some()
+}
+
 fn is_settings(path: &str) -> bool {
     let first = path.split(['.', ']', ' ', '=']).next().unwrap_or(path);
     first.trim_matches(['"', '\'']) == "settings"

@@ -54,6 +54,7 @@ pub(crate) mod requirement_value_unknown;
 pub(crate) mod requirements_match_nothing;
 pub(crate) mod reserved_capacity_mismatch;
 pub(crate) mod spot_pool_low_diversity;
+pub(crate) mod startup_taint_kept;
 pub(crate) mod static_pool_conflict;
 pub(crate) mod static_pool_without_spare;
 pub(crate) mod taint_duplicate;

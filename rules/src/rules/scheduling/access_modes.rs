@@ -25,8 +25,32 @@ pub(super) fn own_claims<'a>(object: &'a Object, template: &Template<'a>) -> Vec
         .collect()
 }
 
+/// The spec of the claim that a volume of a template has, by the volume's name.
+pub(super) fn own_claim<'a>(
+    object: &'a Object,
+    template: &Template<'a>,
+    name: &str,
+    ctx: &Context<'a>,
+) -> Option<Node<'a>> {
+    let of_replicas = object.path(&["spec", "volumeClaimTemplates"]);
+    let mut of_replicas = of_replicas.items();
+    if let Some(claim) = of_replicas.find(|claim| claim.path(&["metadata", "name"]).text() == Some(name)) {
+        return Some(claim.get("spec"));
+    }
+    let mut volumes = template.spec.get("volumes").items();
+    let volume = volumes.find(|volume| volume.get("name").text() == Some(name))?;
+    let own = volume.path(&["ephemeral", "volumeClaimTemplate", "spec"]);
+    if own.is_mapping() {
+        return Some(own);
+    }
+    let name = volume.path(&["persistentVolumeClaim", "claimName"]);
+    let claim = ctx.partner(Kind::PERSISTENT_VOLUME_CLAIM, object.namespace_or_default(), name.text()?)?;
+    let bound = claim.path(&["spec", "volumeName"]);
+    (!bound.is_set() && !bound.is_unknown() && !claim.may_lack_fields()).then(|| claim.get("spec"))
+}
+
 /// The class of a claim, if it is in the input: the default one where the claim names none.
-fn class_of<'i>(spec: &Node<'_>, ctx: &Context<'i>) -> Option<&'i Object> {
+pub(super) fn class_of<'i>(spec: &Node<'_>, ctx: &Context<'i>) -> Option<&'i Object> {
     let named = spec.get("storageClassName");
     match named.text() {
         Some(name) => ctx.partner(Kind::STORAGE_CLASS, "default", name),

@@ -1,6 +1,7 @@
 //! Whether pods, pools and node classes fit together.
 
 mod access_modes;
+pub(crate) mod access_point_forbids_chown;
 pub(crate) mod auto_mode_device_plugin;
 pub(crate) mod auto_mode_volume_driver;
 pub(crate) mod feature_gate_off;
@@ -10,6 +11,7 @@ pub(crate) mod gpu_helper_missing;
 pub(crate) mod gpu_label_set_late;
 mod helper_charts;
 pub(crate) mod karpenter_on_own_nodes;
+pub(crate) mod karpenter_setting_missing;
 pub(crate) mod kueue_cohort_missing;
 pub(crate) mod load_balancer_controller_without_vpc;
 pub(crate) mod memory_unit_missing;
@@ -26,7 +28,9 @@ pub(crate) mod reference_missing;
 pub(crate) mod spread_exceeds_domains;
 pub(crate) mod static_pool_exceeded;
 pub(crate) mod storage_class_binds_early;
+pub(crate) mod storage_class_parameter_invalid;
 pub(crate) mod volume_claim_unbindable;
+pub(crate) mod volume_mounted_twice;
 
 use crate::cluster::placement::has_controller;
 use crate::cluster::queues::QUEUE_KINDS;

@@ -100,13 +100,19 @@ fn shows_efa(template: &Template<'_>) -> bool {
         "NCCL_NET" => value.eq_ignore_ascii_case("AWS Libfabric") || value.eq_ignore_ascii_case("ofi"),
         name => name.starts_with("FI_EFA_") || name.starts_with("OFI_NCCL_"),
     };
-    template.containers().any(|container| {
-        let image = container.get("image").text().is_some_and(|image| {
-            let name = image.split(['@', ':']).next().unwrap_or(image);
-            name.split(['/', '-', '_', '.']).any(|part| part == "efa") || image.contains("aws-ofi-nccl")
-        });
-        let mut variables = container.get("env").items();
-        image
+    // The folder of the devices alone gives a pod no right to use them.
+    let mut volumes = template.spec.get("volumes").items();
+    let is_mounted = volumes.any(|volume| {
+        volume.path(&["hostPath", "path"]).text().is_some_and(|path| path.starts_with("/dev/infiniband"))
+    });
+    is_mounted
+        || template.containers().any(|container| {
+            let image = container.get("image").text().is_some_and(|image| {
+                let name = image.split(['@', ':']).next().unwrap_or(image);
+                name.split(['/', '-', '_', '.']).any(|part| part == "efa") || image.contains("aws-ofi-nccl")
+            });
+            let mut variables = container.get("env").items();
+            image
             || variables.any(|entry| {
                 let (name, value) = (entry.get("name"), entry.get("value"));
                 name.text().is_some_and(|name| says(name, value.text().unwrap_or_default()))
@@ -115,7 +121,7 @@ fn shows_efa(template: &Template<'_>) -> bool {
             || words(&container).iter().any(|word| {
                 word.text.split_once('=').is_some_and(|(name, value)| says(name, value))
             })
-    })
+        })
 }
 
 /// Whether the pods may reach the devices of the node without a request.

@@ -1,0 +1,139 @@
+//! A startup taint stays on its nodes, or one that an agent adds is not declared.
+//!
+//! # Why
+//! Karpenter starts nodes for pods that do not tolerate a startup taint, and expects that something removes
+//! it. The drivers of EBS, EFS, FSx and S3, Cilium and Istio remove their own key alone. Under another key
+//! no pod lands on the node, which is never initialized, and Karpenter does not disrupt it. In `taints` the
+//! key keeps pods away for good: no node is started for them. Istio removes its taint only if
+//! `taint.enabled` is set for istiod. Cilium's operator taints nodes by itself: where the pool does not
+//! declare that, pods cannot be bound for a while, and Karpenter starts more nodes for them.
+//!
+//! # Fix
+//! Write the key that the agent removes, in `startupTaints`. A taint for certain pods belongs to `taints`.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: general}
+//!  spec:
+//!    template:
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: general}
+//!        startupTaints:
+//! -        - {key: ebs.csi.aws.com/node-not-ready, effect: NoExecute} # <-
+//! +        - {key: ebs.csi.aws.com/agent-not-ready, effect: NoExecute}
+//!        requirements:
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!          - {key: kubernetes.io/arch, operator: In, values: [amd64]}
+//!          - {key: karpenter.k8s.aws/instance-category, operator: In, values: [c, m, r]}
+//!    limits: {cpu: 400}
+//!    disruption: {consolidationPolicy: WhenEmptyOrUnderutilized, consolidateAfter: 5m}
+//! ```
+//!
+//! # References
+//! - <https://karpenter.sh/docs/concepts/nodepools/#cilium-startup-taint>
+//! - <https://docs.cilium.io/en/stable/installation/taints/>
+//! - <https://github.com/kubernetes-sigs/aws-ebs-csi-driver/blob/master/docs/install.md>
+//! - <https://istio.io/latest/docs/setup/additional-setup/cni/>
+
+use crate::cluster::values::for_each_values;
+use crate::rules::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "startup-taint-kept",
+    reads: &[Kind::HELM_RELEASE, Kind::ARGO_APPLICATION],
+    docs: docs(include_str!("startup_taint_kept.rs")),
+    check: Check::NodePool(check),
+    ..Rule::warning(Group::NodePool)
+};
+
+/// The key of Cilium's taint, by default (`agentNotReadyTaintKey`).
+const OF_CILIUM: &str = "node.cilium.io/agent-not-ready";
+/// The key of Istio's taint, by default (`PILOT_NODE_UNTAINT_CONTROLLERS_TAINT_NAME`).
+const OF_ISTIO: &str = "cni.istio.io/not-ready";
+/// The taints that agents remove, with any effect: `AgentNotReadyNodeTaintKey` of the drivers, and the defaults above.
+const REMOVED: [&str; 6] = [
+    "ebs.csi.aws.com/agent-not-ready",
+    "efs.csi.aws.com/agent-not-ready",
+    "fsx.csi.aws.com/agent-not-ready",
+    "s3.csi.aws.com/agent-not-ready",
+    OF_CILIUM,
+    OF_ISTIO,
+];
+
+fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let spec = pool.template_spec();
+    let (lasting, startup) = (spec.get("taints"), spec.get("startupTaints"));
+    if pool.object().is_partial() || pool.is_auto_mode() && !startup.is_set() {
+        return None;
+    }
+    for key in lasting.items().map(|taint| taint.get("key")) {
+        if let Some(name) = key.text().filter(|name| REMOVED.contains(name)) {
+            let message = format!(
+                "`{name}` in `taints` keeps every pod off that does not tolerate it: no node is started"
+            );
+            ctx.report(&key, message)
+                .help("move it to `startupTaints`: its agent removes it when it is ready");
+        }
+    }
+    for key in startup.items().map(|taint| taint.get("key")) {
+        let Some(name) = key.text() else { continue };
+        let domain = name.split('/').next().unwrap_or(name);
+        let of_agent = REMOVED.into_iter().find(|known| known.split('/').next() == Some(domain));
+        if let Some(known) = of_agent.filter(|known| *known != name && name.contains('/')) {
+            let message = format!("nothing removes `{}`: its agent removes `{known}` alone", ellipsize(name));
+            ctx.report(&key, message)
+                .help(format!("write `{known}`, unless you changed the key of the agent"));
+        }
+        if name == OF_ISTIO
+            && let Some(istiod) = chart(ctx, "istiod", |values| {
+                !values.path(&["taint", "enabled"]).is_set()
+                    || values.path(&["taint", "enabled"]).bool() == Some(false)
+            })
+        {
+            ctx.report(
+                &key,
+                "istiod does not remove the taint: its chart has `taint.enabled` off".to_owned(),
+            )
+            .help("set `taint.enabled: true` in the values of istiod")
+            .related(istiod, &istiod.path(&["metadata", "name"]), "istiod");
+        }
+    }
+    let keys = || lasting.items().chain(startup.items());
+    let is_declared = keys().any(|taint| taint.get("key").text().is_none_or(|key| key.contains("cilium")));
+    if is_declared || spec.has_unknown_key() || startup.is_unknown() || lasting.is_unknown() {
+        return None;
+    }
+    let cilium = chart(ctx, "cilium", |values| {
+        let is_on = |field: &[&str]| !values.path(field).is_set() || values.path(field).bool() == Some(true);
+        let changed = ["agentNotReadyTaintKey", "extraConfig"].iter().any(|field| values.get(field).is_set());
+        is_on(&["operator", "setNodeTaints"])
+            && is_on(&["operator", "removeNodeTaints"])
+            && is_on(&["operator", "enabled"])
+            && !changed
+    })?;
+    let message = format!(
+        "Cilium taints new nodes of NodePool `{}`, which does not declare it",
+        pool.object().display_name()
+    );
+    ctx.report(&startup, message)
+        .help(format!(
+            "add `{{key: {OF_CILIUM}, effect: NoExecute}}`, or Karpenter starts more nodes than it needs"
+        ))
+        .related(cilium, &cilium.path(&["metadata", "name"]), "Cilium, whose operator adds the taint");
+    None
+}
+
+/// What installs a chart with values for which a condition certainly holds.
+fn chart<'i>(ctx: &Context<'i>, name: &str, holds: impl Fn(&Node<'_>) -> bool) -> Option<&'i Object> {
+    let cluster = ctx.cluster();
+    let mut charts = cluster.of(Kind::HELM_RELEASE).chain(cluster.of(Kind::ARGO_APPLICATION));
+    charts.find(|object| {
+        let mut found = false;
+        for_each_values(object, name, |values| {
+            found |= !values.may_differ && !values.root.has_unknown() && holds(values.root);
+        });
+        found && ctx.pairs_with(object)
+    })
+}

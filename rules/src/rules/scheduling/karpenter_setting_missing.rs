@@ -1,0 +1,160 @@
+//! Karpenter is installed without a setting that the nodes of the input need.
+//!
+//! # Why
+//! Without `interruptionQueue` Karpenter does not learn that EC2 takes a Spot node back: the node
+//! disappears two minutes later with its pods still running, which are not evicted and get no replacement
+//! before. Its setting was `settings.aws.interruptionQueueName` until 0.32, which later charts ignore. With
+//! custom networking (`AWS_VPC_K8S_CNI_CUSTOM_NETWORK_CFG`) the first network interface of a node has no
+//! addresses for pods. Karpenter counts them all the same unless `reservedENIs` is 1: it places pods on
+//! nodes that then stay in ContainerCreating.
+//!
+//! # Fix
+//! Create the queue with its EventBridge rules and set `settings.interruptionQueue` to its name. With
+//! custom networking set `settings.reservedENIs: "1"`, or `maxPods` in each EC2NodeClass.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: helm.toolkit.fluxcd.io/v2
+//!  kind: HelmRelease
+//!  metadata: {name: karpenter, namespace: kube-system}
+//!  spec:
+//!    interval: 1h
+//!    chart:
+//!      spec: {chart: karpenter, version: 1.14.1, sourceRef: {kind: HelmRepository, name: karpenter}}
+//!    values:
+//!      settings: # <-
+//!        clusterName: prod
+//! -      interruptionQueueName: prod-karpenter
+//! +      interruptionQueue: prod-karpenter
+//!  ---
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: batch}
+//!  spec:
+//!    template:
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: batch}
+//!        requirements:
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [spot, on-demand]}
+//!          - {key: kubernetes.io/arch, operator: In, values: [amd64]}
+//!          - {key: karpenter.k8s.aws/instance-category, operator: In, values: [c, m, r]}
+//!    limits: {cpu: 400}
+//!    disruption: {consolidationPolicy: WhenEmptyOrUnderutilized, consolidateAfter: 5m}
+//! ```
+//!
+//! # References
+//! - <https://karpenter.sh/docs/concepts/disruption/#interruption>
+//! - <https://karpenter.sh/docs/reference/settings/>
+//! - <https://docs.aws.amazon.com/eks/latest/userguide/cni-custom-network.html>
+
+use crate::cluster::values::{for_each_values, installs};
+use crate::karpenter::installation::{INSTALLERS, unset_option};
+use crate::karpenter::provider::Provider;
+use crate::rules::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "karpenter-setting-missing",
+    kinds: &INSTALLERS,
+    reads: &[
+        Kind::NODE_POOL,
+        Kind::EC2_NODE_CLASS,
+        Kind::DAEMON_SET,
+        Kind::DEPLOYMENT,
+        Kind::HELM_RELEASE,
+        Kind::ARGO_APPLICATION,
+    ],
+    docs: docs(include_str!("karpenter_setting_missing.rs")),
+    check: Check::Object(check),
+    ..Rule::warning(Group::Scheduling)
+};
+
+/// Another program that drains Spot nodes, by the name of its chart, DaemonSet or Deployment.
+const DRAINS_SPOT: &str = "aws-node-termination-handler";
+
+/// Options and defaults: karpenter-provider-aws 1.15.1 `pkg/operator/options/options.go`.
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if object.may_lack_fields() {
+        return None;
+    }
+    interruption_queue(object, ctx);
+    reserved_interfaces(object, ctx);
+    None
+}
+
+fn interruption_queue(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let node = unset_option(object, "interruptionQueue", "INTERRUPTION_QUEUE")?;
+    let pool = own_pool(ctx, |pool| pool.capacity_types().is_some_and(|all| all.contains(&"spot")))?;
+    let cluster = ctx.cluster();
+    let named = |kind: Kind| cluster.of(kind).any(|one| one.name().contains(DRAINS_SPOT));
+    let installers = [Kind::HELM_RELEASE, Kind::ARGO_APPLICATION];
+    let by_chart =
+        installers.into_iter().flat_map(|kind| cluster.of(kind)).any(|one| installs(one, DRAINS_SPOT));
+    if by_chart || named(Kind::DAEMON_SET) || named(Kind::DEPLOYMENT) {
+        return None;
+    }
+    let message = format!(
+        "Karpenter has no interruption queue: Spot nodes of NodePool `{}` end without a drain",
+        pool.display_name()
+    );
+    ctx.report(&node, message)
+        .help("set `settings.interruptionQueue` (`INTERRUPTION_QUEUE`) to the name of its SQS queue")
+        .related(pool, &pool.path(&["metadata", "name"]), "this pool starts Spot nodes");
+    None
+}
+
+fn reserved_interfaces(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let node = unset_option(object, "reservedENIs", "RESERVED_ENIS")?;
+    let plugin = with_custom_networking(ctx)?;
+    let counts = |pool: &NodePool<'_>| {
+        let name = pool.template_spec().path(&["nodeClassRef", "name"]);
+        let class = name.text().and_then(|name| ctx.partner(Kind::EC2_NODE_CLASS, "default", name));
+        class.is_some_and(|class| {
+            !class.may_lack_fields() && class.path(&["spec", "kubelet", "maxPods"]).is_absent()
+        })
+    };
+    let pool = own_pool(ctx, counts)?;
+    let message =
+        "with custom networking no pods are on the first interface of a node, and Karpenter counts it";
+    ctx.report(&node, message)
+        .help("set `settings.reservedENIs: \"1\"` (`RESERVED_ENIS`), or `maxPods` in each EC2NodeClass")
+        .related(plugin, &plugin.path(&["metadata", "name"]), "the network plugin, with custom networking")
+        .related(pool, &pool.path(&["metadata", "name"]), "the pods of its nodes are counted");
+    None
+}
+
+/// The first NodePool of Karpenter's own nodes for which a condition holds.
+fn own_pool<'i>(ctx: &Context<'i>, holds: impl Fn(&NodePool<'_>) -> bool) -> Option<&'i Object> {
+    ctx.cluster().of(Kind::NODE_POOL).find(|object| {
+        let group = object.path(&["spec", "template", "spec", "nodeClassRef", "group"]);
+        let is_own = Provider::of_group(&group) == Provider::Aws && group.text().is_some();
+        is_own && ctx.pairs_with(object) && NodePool::new(object).is_some_and(|pool| holds(&pool))
+    })
+}
+
+/// The network plugin, or what installs it, if it certainly has custom networking and no prefixes, which give nodes other numbers.
+fn with_custom_networking<'i>(ctx: &Context<'i>) -> Option<&'i Object> {
+    let is_on = |read: &dyn Fn(&str) -> Option<String>| {
+        let is = |name: &str| read(name).as_deref() == Some("true");
+        is("AWS_VPC_K8S_CNI_CUSTOM_NETWORK_CFG") && !is("ENABLE_PREFIX_DELEGATION")
+    };
+    let by_set = |set: &&Object| {
+        let containers: Vec<Node<'_>> = templates(set).iter().flat_map(Template::containers).collect();
+        let env = || containers.iter().flat_map(|one| one.get("env").items());
+        let read = |name: &str| {
+            let entry = env().find(|entry| entry.get("name").text() == Some(name))?;
+            entry.get("value").text().map(str::to_owned)
+        };
+        set.name() == "aws-node" && ctx.pairs_with(set) && is_on(&read)
+    };
+    let by_chart = |object: &&Object| {
+        let mut found = false;
+        for_each_values(object, "aws-vpc-cni", |values| {
+            let env = values.root.get("env");
+            found |= !values.may_differ && is_on(&|name| env.get(name).raw_text().map(str::to_owned));
+        });
+        found && ctx.pairs_with(object)
+    };
+    let cluster = ctx.cluster();
+    let charts = || cluster.of(Kind::HELM_RELEASE).chain(cluster.of(Kind::ARGO_APPLICATION));
+    cluster.of(Kind::DAEMON_SET).find(by_set).or_else(|| charts().find(by_chart))
+}

@@ -1,0 +1,160 @@
+//! A StorageClass has parameters with which its driver makes no volume.
+//!
+//! # Why
+//! The API server accepts any parameter of a StorageClass. The drivers reject those they do not know,
+//! numbers with a unit, and what their service rejects: `iops` below the minimum of the type, `io1` or
+//! `io2` without any, or a persistent file system of FSx for Lustre without `perUnitStorageThroughput`. The
+//! claims of the class then stay Pending with an event that says why, and so do their pods. Parameters
+//! cannot be changed later.
+//!
+//! # Fix
+//! Write the parameters that the driver knows: for EBS `iops` and `throughput` as plain numbers, for FSx
+//! for Lustre the throughput in MB/s for each TiB. Delete the class and create it again.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: storage.k8s.io/v1
+//!  kind: StorageClass
+//!  metadata: {name: checkpoints}
+//!  provisioner: ebs.csi.aws.com
+//!  volumeBindingMode: WaitForFirstConsumer
+//!  parameters:
+//!    type: gp3
+//! -  throughput: 500Mi # <-
+//! +  throughput: "500"
+//! ```
+//!
+//! # References
+//! - <https://github.com/kubernetes-sigs/aws-ebs-csi-driver/blob/master/docs/parameters.md>
+//! - <https://docs.aws.amazon.com/fsx/latest/APIReference/API_CreateFileSystemLustreConfiguration.html>
+
+use crate::cluster::storage::{EBS_DRIVER, FSX_DRIVER};
+use crate::facts::text::is_digits;
+use crate::rules::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "storage-class-parameter-invalid",
+    kinds: &[Kind::STORAGE_CLASS],
+    docs: docs(include_str!("storage_class_parameter_invalid.rs")),
+    check: Check::Object(check),
+    ..Rule::warning(Group::Scheduling)
+};
+
+/// Parameters of EBS in lower case: the driver does not tell cases apart. Source: aws-ebs-csi-driver `pkg/driver/controller.go`
+/// (`CreateVolume`), read in November 2026; it takes each `tagSpecification_*` as well.
+const OF_EBS: [&str; 15] = [
+    "fstype",
+    "type",
+    "iopspergb",
+    "allowautoiopspergbincrease",
+    "iops",
+    "throughput",
+    "encrypted",
+    "kmskeyid",
+    "blockexpress",
+    "blocksize",
+    "inodesize",
+    "bytesperinode",
+    "numberofinodes",
+    "ext4bigalloc",
+    "ext4clustersize",
+];
+const NUMBERS: [&str; 3] = ["iopspergb", "iops", "throughput"];
+const TYPES: [&str; 9] = ["gp3", "gp2", "io1", "io2", "st1", "sc1", "standard", "sbp1", "sbg1"];
+
+/// Throughputs of file systems for each TiB, by deployment type, on SSD. Source: `PerUnitStorageThroughput` of the API of FSx.
+const OF_LUSTRE: [(&str, [&str; 4]); 2] =
+    [("PERSISTENT_1", ["50", "100", "200", "200"]), ("PERSISTENT_2", ["125", "250", "500", "1000"])];
+
+fn check(class: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let parameters = class.get("parameters");
+    if class.may_lack_fields() || parameters.has_unknown_key() {
+        return None;
+    }
+    match class.get("provisioner").text()? {
+        EBS_DRIVER => ebs(&parameters, ctx),
+        FSX_DRIVER => lustre(&parameters, ctx),
+        _ => None,
+    }
+}
+
+fn ebs(parameters: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let entries = parameters.entries();
+    for (key, value) in &entries {
+        let name = key.to_ascii_lowercase();
+        // The sidecar that provisions volumes has parameters of its own.
+        if key.starts_with("csi.storage.k8s.io/") || key.starts_with("tagSpecification") {
+            continue;
+        }
+        if !OF_EBS.contains(&name.as_str()) {
+            let message =
+                format!("the driver of EBS rejects the parameter `{}`: it makes no volume", ellipsize(key));
+            let help = match nearest(&name, OF_EBS) {
+                Some(near) => format!("write `{near}`, or remove it"),
+                None => "remove it: the driver knows `type`, `iops`, `throughput`, `encrypted`, `kmsKeyId`"
+                    .to_owned(),
+            };
+            ctx.report(value, message).at_key().help(help);
+        } else if NUMBERS.contains(&name.as_str())
+            && let Some(text) = value.text().filter(|text| !is_digits(text))
+        {
+            let message =
+                format!("the driver of EBS cannot read `{key}: {}`: it makes no volume", ellipsize(text));
+            ctx.report(value, message)
+                .help("write a plain number: IOPS have no unit, a throughput is in MiB/s");
+        }
+    }
+    let find =
+        |name: &str| entries.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value);
+    let kind = find("type")?;
+    let text = kind.text()?;
+    if !TYPES.contains(&text) {
+        let finding = ctx.report(kind, format!("`{}` is not a type of EBS volumes", ellipsize(text)));
+        finding.help("write gp3, io2 or another type");
+        return None;
+    }
+    if find("iopsPerGB").is_some() {
+        return None;
+    }
+    let least = match text {
+        "gp3" => 3000,
+        "io1" | "io2" => 100,
+        _ => return None,
+    };
+    let Some(iops) = find("iops") else {
+        if text != "gp3" {
+            ctx.report(kind, format!("a volume of type {text} needs `iops` or `iopsPerGB`: EC2 makes none"))
+                .help("add `iops`, or write gp3, which has 3000 of its own");
+        }
+        return None;
+    };
+    let may_rise = find("allowAutoIOPSPerGBIncrease").is_some_and(|value| value.text() != Some("false"));
+    let number: i64 = iops.text()?.parse().ok().filter(|number| *number < least && !may_rise)?;
+    let message = format!("a volume of type {text} has at least {least} IOPS: {number} are rejected");
+    ctx.report(iops, message).help(format!("write {least} or more, or remove it"));
+    None
+}
+
+fn lustre(parameters: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    // Other modes make folders of a file system that exists, and Intelligent-Tiering has another throughput.
+    if parameters.get("provisioningMode").is_set() || parameters.get("throughputCapacity").is_set() {
+        return None;
+    }
+    let (kind, storage) = (parameters.get("deploymentType"), parameters.get("storageType"));
+    let (name, values) = OF_LUSTRE.iter().find(|(name, _)| kind.text() == Some(name))?;
+    if storage.is_set() && storage.text() != Some("SSD") {
+        return None;
+    }
+    let throughput = parameters.get("perUnitStorageThroughput");
+    let mut values = values.to_vec();
+    values.dedup();
+    let values = values.join(", ");
+    let message = if throughput.is_absent() {
+        format!("a {name} file system needs `perUnitStorageThroughput`: FSx makes none without it")
+    } else {
+        let text = throughput.text().filter(|text| !values.split(", ").any(|one| one == *text))?;
+        format!("`{}` is not a throughput of a {name} file system", ellipsize(text))
+    };
+    ctx.report(&throughput, message).help(format!("write one of {values}, in MB/s for each TiB"));
+    None
+}
