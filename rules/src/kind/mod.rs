@@ -51,9 +51,13 @@ impl Kind {
     pub(crate) const VPA: Kind = Kind::new("autoscaling.k8s.io", "VerticalPodAutoscaler");
     /// The HTTP add-on of KEDA, which makes a ScaledObject of it.
     pub const HTTP_SCALED_OBJECT: Kind = Kind::new("http.keda.sh", "HTTPScaledObject");
+    /// The object that follows it, which only routes: a ScaledObject of one's own scales.
+    pub(crate) const INTERCEPTOR_ROUTE: Kind = Kind::new("http.keda.sh", "InterceptorRoute");
     pub(crate) const CANARY: Kind = Kind::new("flagger.app", "Canary");
     pub(crate) const ARGO_APPLICATION: Kind = Kind::new("argoproj.io", "Application");
     pub const SERVICE: Kind = Kind::new("", "Service");
+    pub(crate) const NETWORK_POLICY: Kind = Kind::new("networking.k8s.io", "NetworkPolicy");
+    pub(crate) const INGRESS: Kind = Kind::new("networking.k8s.io", "Ingress");
     pub const REPLICA_SET: Kind = Kind::new("apps", "ReplicaSet");
     pub const TRIGGER_AUTHENTICATION: Kind = Kind::new("keda.sh", "TriggerAuthentication");
     pub const CLUSTER_TRIGGER_AUTHENTICATION: Kind = Kind::new("keda.sh", "ClusterTriggerAuthentication");
@@ -87,6 +91,8 @@ impl Kind {
     pub const ROLLOUT: Kind = Kind::new("argoproj.io", "Rollout");
     pub const ARGO_WORKFLOW: Kind = Kind::new("argoproj.io", "Workflow");
     pub const VOLCANO_JOB: Kind = Kind::new("batch.volcano.sh", "Job");
+    /// A query of Datadog, which its Cluster Agent serves to HPAs.
+    pub(crate) const DATADOG_METRIC: Kind = Kind::new("datadoghq.com", "DatadogMetric");
     pub(crate) const GRAFANA_DASHBOARD: Kind = Kind::new("grafana.integreatly.org", "GrafanaDashboard");
     pub const JOB_SET: Kind = Kind::new("jobset.x-k8s.io", "JobSet");
     pub const JAX_JOB: Kind = Kind::new("kubeflow.org", "JAXJob");

@@ -418,12 +418,20 @@ impl<'i> Views<'i> {
 
     /// The workloads whose pods the selector of a PDB certainly matches, and whether it may match others.
     pub fn selected_by(self, pdb: &Object) -> (Vec<&'i Workload>, bool) {
-        let selector = pdb.path(&["spec", "selector"]);
+        self.selected_by_labels(pdb, &pdb.path(&["spec", "selector"]))
+    }
+
+    /// The workloads whose pods a label selector of an object certainly matches, and whether it may match others.
+    pub(crate) fn selected_by_labels(
+        self,
+        object: &Object,
+        selector: &Node<'_>,
+    ) -> (Vec<&'i Workload>, bool) {
         let wanted = selector.get("matchLabels").entries();
         let expressions = selector.get("matchExpressions");
         let keys = expressions.items().filter_map(|expression| expression.get("key").text());
         let set = is_set_by_controllers(wanted.iter().map(|(key, _)| *key).chain(keys));
-        self.selected(pdb, &wanted, set, &|labels| selector::matches(&selector, labels))
+        self.selected(object, &wanted, set, &|labels| selector::matches(selector, labels))
     }
 
     /// The workloads whose pods the selector of a Service certainly matches, and whether it may match others.

@@ -5,9 +5,9 @@
 //! nothing else: an HPA on `nvidia.com/gpu` is accepted, and stays at FailedGetResourceMetric. Metrics that
 //! are selected by `scaledobject.keda.sh/name` are served by KEDA under the names that it gives to its own
 //! HPAs, such as `s0-prometheus`; KEDA answers no other name. prometheus-adapter serves the names that its
-//! rules give, each to `External` metrics or to the others. For a GPU workload it is also reported, as
-//! advice, that `Pods`, `Object` and `External` metrics need an adapter that translates a query into that
-//! name.
+//! rules give, each to `External` metrics or to the others, and Datadog's Cluster Agent the query of a
+//! DatadogMetric as `datadogmetric@NAMESPACE:NAME`. For a GPU workload it is also reported, as advice, that
+//! `Pods`, `Object` and `External` metrics need an adapter that translates a query into that name.
 //!
 //! # Fix
 //! Export GPU utilization with the DCGM exporter, and read it with a KEDA trigger of type `prometheus`, or
@@ -36,6 +36,7 @@
 //! # References
 //! - <https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/#support-for-metrics-apis>
 //! - <https://keda.sh/docs/latest/concepts/scaling-deployments/>
+//! - <https://docs.datadoghq.com/containers/guide/cluster_agent_autoscaling_metrics/>
 
 use crate::cluster::query::{ObjectKey, QuerySlot};
 use crate::cluster::versions::Fact;
@@ -47,7 +48,8 @@ use crate::rules::autoscaling::scale_target::{target, uses_accelerators};
 use crate::rules::prelude::*;
 
 /// The targets, and the objects that show a metrics adapter.
-const READS: [Kind; 8] = [
+const READS: [Kind; 9] = [
+    Kind::DATADOG_METRIC,
     Kind::DEPLOYMENT,
     Kind::STATEFUL_SET,
     Kind::REPLICA_SET,
@@ -77,7 +79,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             Some("ContainerResource") => resource(&metric.path(&["containerResource", "name"]), ctx),
             Some("External") => {
                 let metric = metric.path(&["external", "metric"]);
-                keda(object, &metric, ctx).or_else(|| served(object, &metric.get("name"), true, ctx));
+                keda(object, &metric, ctx)
+                    .or_else(|| datadog(&metric.get("name"), ctx))
+                    .or_else(|| served(object, &metric.get("name"), true, ctx));
             }
             Some("Pods") => _ = served(object, &metric.path(&["pods", "metric", "name"]), false, ctx),
             Some("Object") => _ = served(object, &metric.path(&["object", "metric", "name"]), false, ctx),
@@ -112,6 +116,42 @@ fn keda(object: &Object, metric: &Node<'_>, ctx: &mut Context<'_>) -> Option<()>
             format!("KEDA serves no metric `{}`: its names are such as `s0-prometheus`", ellipsize(text));
         ctx.report(&name, message).help("remove this HPA: KEDA makes one of its own for the ScaledObject");
     }
+    Some(())
+}
+
+/// What a metric of Datadog's Cluster Agent begins with: `datadogmetric@NAMESPACE:NAME`.
+const DATADOG: &str = "datadogmetric@";
+
+/// A reference to a DatadogMetric that names no object, while the one that is meant is here. `None` if it is no such reference.
+fn datadog(name: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let reference = name.text()?.strip_prefix(DATADOG)?;
+    let Some((namespace, metric)) = reference.split_once(':') else {
+        let message = format!("`{}` is not a reference to a DatadogMetric", ellipsize(reference));
+        ctx.report(name, message)
+            .help(format!("write `{DATADOG}NAMESPACE:NAME`"))
+            .severity(Severity::Warning);
+        return Some(());
+    };
+    let cluster = ctx.cluster();
+    if cluster.has(Kind::DATADOG_METRIC, namespace, metric) {
+        return Some(());
+    }
+    let mut elsewhere = cluster.written_as(Kind::DATADOG_METRIC, metric);
+    let near = || {
+        let here: Vec<&Object> = cluster.in_namespace(Kind::DATADOG_METRIC, namespace).collect();
+        let meant = nearest(metric, here.iter().map(|found| found.name()))?;
+        here.into_iter().find(|found| found.name() == meant)
+    };
+    let found = elsewhere.next().or_else(near).filter(|found| ctx.pairs_with(found));
+    // The agent serves it, from an object elsewhere.
+    let Some(found) = found else { return Some(()) };
+    let meant = format!("{DATADOG}{}:{}", found.namespace_or_default(), found.name());
+    let message =
+        format!("there is no DatadogMetric `{}` in namespace `{}`", ellipsize(metric), ellipsize(namespace));
+    ctx.report(name, message)
+        .help(format!("write `{}`", ellipsize(&meant)))
+        .severity(Severity::Warning)
+        .related(found, &found.path(&["metadata", "name"]), "the one that is meant");
     Some(())
 }
 

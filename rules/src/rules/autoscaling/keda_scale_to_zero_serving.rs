@@ -70,7 +70,7 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 /// Triggers that read the length of a queue.
-const QUEUES: [&str; 22] = [
+pub(super) const QUEUES: [&str; 22] = [
     "activemq",
     "apache-kafka",
     "artemis-queue",

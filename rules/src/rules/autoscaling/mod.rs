@@ -58,6 +58,7 @@ pub(crate) mod max_replicas_exceed_gpu_limit;
 pub(crate) mod missing_resource_request;
 pub(crate) mod replicas_with_autoscaler;
 pub(crate) mod scale_down_disabled;
+pub(crate) mod scale_down_kills_work;
 pub(crate) mod scale_down_too_fast;
 mod scale_target;
 pub(crate) mod scale_threshold_off_class;
@@ -75,7 +76,7 @@ use crate::cluster::together::routes;
 use crate::rules::prelude::*;
 
 /// Whether an object runs in the namespace that its manifest writes, as far as the input shows.
-fn is_in_written_namespace(object: &Object) -> bool {
+pub(in crate::rules) fn is_in_written_namespace(object: &Object) -> bool {
     let is_set_later = routes(object).iter().any(|route| route.namespace.is_some());
     object.namespace().is_some() && !object.is_namespace_unknown() && !is_set_later
 }

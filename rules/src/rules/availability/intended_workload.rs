@@ -1,5 +1,7 @@
 //! The workload that a Service is meant for, although its selector does not match the pods.
 
+use crate::cluster::together::routes;
+use crate::kind::Kind;
 use crate::lint::context::Context;
 use crate::object::Object;
 use crate::rules::availability::serving::is_owned;
@@ -72,6 +74,33 @@ fn is_intended(
                 .any(|(label, have)| label == key && have.text().is_some() && have.text() == value.text())
     };
     stem(service.name()) == stem(workload.name()) || selector.iter().any(shares)
+}
+
+/// A workload with one of the names in another namespace, if it is applied with the object and the labels of its pods match
+/// there. Both write their namespaces, and no kustomization sets another one.
+pub(super) fn in_other_namespace<'i>(
+    object: &Object,
+    names: &[&str],
+    matches: &dyn Fn(&[(&str, Node<'_>)]) -> Option<bool>,
+    ctx: &Context<'i>,
+) -> Option<&'i Object> {
+    let sets_namespace = |object: &Object| routes(object).iter().any(|route| route.namespace.is_some());
+    let own = object.namespace()?;
+    let kinds = [Kind::DEPLOYMENT, Kind::STATEFUL_SET, Kind::DAEMON_SET];
+    let mut named = names.iter().flat_map(|name| {
+        kinds.iter().flat_map(|kind| {
+            ctx.cluster().named(kind.group, kind.kind, name).flatten().collect::<Vec<&'i Object>>()
+        })
+    });
+    let found = named.find(|workload| {
+        let explicit = workload.namespace().is_some_and(|namespace| namespace != own);
+        let known = !workload.is_namespace_unknown() && !workload.is_partial();
+        explicit
+            && known
+            && ctx.cluster().likely_pairs(object, workload)
+            && templates(workload).iter().any(|template| matches(&template.labels()) == Some(true))
+    });
+    found.filter(|workload| !sets_namespace(object) && !sets_namespace(workload))
 }
 
 pub(super) fn has_added_labels(object: &Object) -> bool {

@@ -1,13 +1,18 @@
 //! PodDisruptionBudgets, rollouts, probes, termination.
 
+pub(crate) mod alb_target_cluster_ip;
+pub(crate) mod backend_service_missing;
 pub(crate) mod drain_endpoint_unknown;
 pub(crate) mod gpu_rollout_needs_surge;
 pub(crate) mod graceful_shutdown_missing;
 pub(crate) mod image_tag_latest;
+mod ingress;
+pub(crate) mod ingress_timeout_short;
 mod intended_workload;
 pub(crate) mod liveness_kills_model_load;
 pub(crate) mod liveness_restarts_busy_server;
 pub(crate) mod multi_node_deadlock;
+pub(crate) mod network_policy_port_mismatch;
 pub(crate) mod operator_setting_inert;
 pub(crate) mod pdb_blocks_evictions;
 pub(crate) mod pdb_invalid;

@@ -1,12 +1,14 @@
 //! A setting of a Ray or Knative object has no effect.
 //!
 //! # Why
-//! Some settings are kept in the API and not read any more, or only read together with another one. What their
-//! author expects does not happen: a RayService is not replaced after `serviceUnhealthySecondThreshold`, a RayJob
-//! with `clusterSelector` never ends the cluster that it runs on, a RayCluster without
-//! `enableInTreeAutoscaling` starts no worker. A RayJob with `ttlSecondsAfterFinished` and without
-//! `shutdownAfterJobFinishes` is refused by newer controllers, and a Knative Service by its webhook where
-//! autoscaling annotations are on the Service: these are warnings, the others information.
+//! Some settings are kept in the API and not read any more, or only read together with another one. What
+//! their author expects does not happen: a RayService is not replaced after
+//! `serviceUnhealthySecondThreshold`, a RayJob with `clusterSelector` never ends the cluster that it runs on,
+//! a RayCluster without `enableInTreeAutoscaling` starts no worker. A RayJob with `ttlSecondsAfterFinished`
+//! and without `shutdownAfterJobFinishes` is refused by newer controllers, and a Knative Service by its
+//! webhook where autoscaling annotations are on the Service: these are warnings, the others information. A
+//! request of a Knative Service may take 600 seconds at most, unless the ConfigMap `config-defaults` allows
+//! more.
 //!
 //! # Fix
 //! Remove the setting, or write what it needs.
@@ -26,12 +28,14 @@
 //! - <https://github.com/ray-project/kuberay/issues/1685>
 //! - <https://docs.ray.io/en/latest/cluster/kubernetes/getting-started/rayjob-quick-start.html>
 //! - <https://knative.dev/docs/serving/autoscaling/scale-bounds/>
+//! - <https://knative.dev/docs/serving/configuration/config-defaults/>
 
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "operator-setting-inert",
     kinds: &[Kind::RAY_CLUSTER, Kind::RAY_JOB, Kind::RAY_SERVICE, Kind::KNATIVE_SERVICE],
+    reads: &[Kind::CONFIG_MAP],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("operator_setting_inert.rs")),
     check: Check::Object(check),
@@ -103,7 +107,27 @@ fn of_ray_job(spec: &Node<'_>, ctx: &mut Context<'_>) {
     }
 }
 
+/// The longest `timeoutSeconds` of a revision, unless `max-revision-timeout-seconds` of the ConfigMap `config-defaults` is
+/// higher (`pkg/apis/config/defaults.go` of Knative 1.0 to 1.20).
+const LONGEST_REQUEST: i64 = 600;
+
+/// Reports a time for requests that the webhook of Knative rejects.
+fn request_timeout(timeout: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let seconds = timeout.int().filter(|seconds| *seconds > LONGEST_REQUEST)?;
+    let config = ctx.partner(Kind::CONFIG_MAP, "knative-serving", "config-defaults");
+    if config.is_some_and(|config| config.path(&["data", "max-revision-timeout-seconds"]).is_set()) {
+        return None;
+    }
+    let message =
+        format!("Knative rejects {seconds} s for a request: the most is {LONGEST_REQUEST} s by default");
+    ctx.report(timeout, message).help(format!(
+        "write {LONGEST_REQUEST} or less, or raise `max-revision-timeout-seconds` of ConfigMap `config-defaults`"
+    ));
+    None
+}
+
 fn of_knative(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    request_timeout(&object.path(&["spec", "template", "spec", "timeoutSeconds"]), ctx);
     for (key, value) in object.path(&["metadata", "annotations"]).entries() {
         if !key.starts_with("autoscaling.knative.dev/") {
             continue;

@@ -1,11 +1,11 @@
 //! A PodDisruptionBudget selects nothing, or every pod of its namespace.
 //!
 //! # Why
-//! `policy/v1` reads an empty selector as every pod of the namespace: one budget then covers serving, training
-//! and helpers alike, and two budgets over one pod make its eviction fail forever. Without a selector, or with
-//! one that matches no pod, the budget protects nothing. Labels of the Deployment itself are not those of its
-//! pods, and Flagger changes a label of the pods that serve. Without `--complete` a selector without pods is
-//! reported only for that mistake.
+//! `policy/v1` reads an empty selector as every pod of the namespace: one budget then covers serving,
+//! training and helpers alike, and two budgets over one pod make its eviction fail forever. Without a
+//! selector, or with one that matches no pod, the budget protects nothing. Labels of the Deployment itself
+//! are not those of its pods, pods of another namespace are out of reach, and Flagger changes a label of the
+//! pods that serve. Without `--complete` a selector without pods is reported only for these mistakes.
 //!
 //! # Fix
 //! Select the labels of one workload's pods.
@@ -24,7 +24,7 @@
 //! # References
 //! - <https://kubernetes.io/docs/tasks/run-application/configure-pdb/>
 
-use crate::rules::availability::intended_workload::has_added_labels;
+use crate::rules::availability::intended_workload::{has_added_labels, in_other_namespace};
 use crate::rules::prelude::*;
 use crate::schema::validation::may_hold_more_fields;
 use crate::schema::validation::pdb::has_valid_selector;
@@ -97,6 +97,17 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if let Some(workload) = labelled(object, &node, ctx) {
         return report_difference(&node, workload, ctx);
     }
+    if let Some(workload) = elsewhere(object, &node, ctx) {
+        let there = ellipsize(workload.namespace_or_default());
+        let name = workload.display_name();
+        let message =
+            format!("selects no pod: those of {} `{name}` are in namespace `{there}`", workload.kind());
+        ctx.report(&object.path(&["metadata", "namespace"]), message)
+            .help(format!("write `namespace: {there}`: a PDB protects pods of its own namespace"))
+            .severity(Severity::Warning)
+            .related(workload, &workload.path(&["metadata", "namespace"]), "the pods");
+        return None;
+    }
     if !ctx.cluster().is_complete() {
         return None;
     }
@@ -157,6 +168,16 @@ fn behind_canary(
         .severity(Severity::Warning)
         .related(canary, &canary.path(&["spec", "targetRef"]), "its pods are a copy of these");
     None
+}
+
+/// A workload of another namespace that has the name of the PDB, or one that a label of its selector gives.
+fn elsewhere<'i>(object: &Object, selector: &Node<'_>, ctx: &Context<'i>) -> Option<&'i Object> {
+    let own = object.name();
+    let labels = selector.get("matchLabels").entries();
+    let mut names = vec![own, own.strip_suffix("-pdb").unwrap_or(own)];
+    names.extend(labels.iter().filter_map(|(_, value)| value.text()));
+    names.dedup();
+    in_other_namespace(object, &names, &|labels| selector::matches(selector, labels), ctx)
 }
 
 /// A workload, applied with the PDB, whose own labels the selector matches, while it does not match those of its pods.

@@ -3,10 +3,11 @@
 //! # Why
 //! Knative gives a new revision 600 seconds to become ready, unless the annotation
 //! `serving.knative.dev/progress-deadline` or the ConfigMap `config-deployment` says otherwise. Then the
-//! revision has failed and is scaled to zero, however long its startup probe would have waited. The time begins
-//! before the node starts and the image is pulled. A Deployment with `progressDeadlineSeconds` below the time
-//! of the probe goes on, but counts as failed: `kubectl rollout status`, Helm and Argo CD report an error. That
-//! is advice here.
+//! revision has failed and is scaled to zero, however long its startup probe would have waited. The time
+//! begins before the node starts and the image is pulled. A Deployment with `progressDeadlineSeconds`, 600 as
+//! well where it is not written and the probe waits twice as long, below the time of the probe goes on, but
+//! counts as failed: `kubectl rollout status`, Helm, Flux and Argo CD report an error, and Helm and Flux may
+//! roll back. That is advice here.
 //!
 //! InferenceServices are looked at where the annotation `serving.kserve.io/deploymentMode` says that Knative
 //! runs them.
@@ -63,7 +64,7 @@ pub(crate) static RULE: Rule = Rule {
 
 const DEADLINE: &str = "serving.knative.dev/progress-deadline";
 const MODE: &str = "serving.kserve.io/deploymentMode";
-/// Knative's own deadline, in seconds.
+/// The deadline of Knative and of Deployments, in seconds.
 const DEFAULT: i64 = 600;
 /// The seconds that the help adds for the node and the image.
 const BEFORE: i64 = 600;
@@ -89,12 +90,18 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return knative(object, &template, &probe, waits, ctx);
     }
     let deadline = object.path(&["spec", "progressDeadlineSeconds"]);
-    let seconds = deadline.int().filter(|seconds| (1..waits).contains(seconds))?;
-    let message =
-        format!("the rollout counts as failed after {seconds} s, and the startup probe waits for {waits} s");
+    let seconds = deadline.int_or(DEFAULT).filter(|seconds| (1..waits).contains(seconds))?;
+    // A probe of little more than the default is generous and nothing else: most models are loaded by then.
+    if !deadline.is_set() && waits < 2 * DEFAULT {
+        return None;
+    }
+    let by = if deadline.is_set() { "" } else { " by default" };
+    let message = format!(
+        "the rollout counts as failed after {seconds} s{by}, and the startup probe waits for {waits} s"
+    );
     ctx.report(&deadline, message)
         .severity(Severity::Info)
-        .help(format!("write {} or more, or leave the probe less time", waits + BEFORE))
+        .help(format!("write `progressDeadlineSeconds: {}`, or leave the probe less time", waits + BEFORE))
         .related(object, &probe, "the startup probe");
     None
 }

@@ -2,12 +2,13 @@
 //!
 //! # Why
 //! A model server listens on the port of its flag or variable, otherwise on that of its image: vLLM and
-//! Triton 8000, TGI and TEI 80, SGLang 30000, Ollama 11434, llama.cpp 8080. A readiness or startup probe of
-//! another port never succeeds, so that no request arrives; a liveness probe restarts the server again and
-//! again. A Service whose `targetPort` is another one refuses each connection, and one whose `targetPort` is a
-//! name that no container has is without endpoints. `containerPort` alone decides nothing, but probes and
-//! Services refer to its name, and KServe and Knative send requests to it. `VLLM_PORT` and `SGLANG_PORT` look
-//! like the port of the API, and are the first port between processes: the API keeps its own one.
+//! Triton 8000, TGI and TEI 80, SGLang 30000, Ollama 11434, llama.cpp and TorchServe 8080, TensorFlow Serving
+//! 8501. A readiness or startup probe of another port never succeeds, so that no request arrives; a liveness
+//! probe restarts the server again and again. A Service whose `targetPort` is another one refuses each
+//! connection, and one whose `targetPort` is a name that no container has is without endpoints.
+//! `containerPort` alone decides nothing, but probes and Services refer to its name, and KServe and Knative
+//! send requests to it. `VLLM_PORT` and `SGLANG_PORT` look like the port of the API, and are the first port
+//! between processes: the API keeps its own one.
 //!
 //! Where a script, a variable from elsewhere, a configuration file or a second container may listen as well,
 //! nothing is said.
@@ -166,7 +167,7 @@ const INTERNAL_PORTS: [(&str, &str); 2] = [("vLLM", "VLLM_PORT"), ("SGLang", "SG
 type FurtherPorts = &'static [(&'static str, i64)];
 
 /// Further ports of servers, by name, as for gRPC and metrics.
-const FURTHER_PORTS: [(&str, FurtherPorts); 4] = [
+const FURTHER_PORTS: [(&str, FurtherPorts); 6] = [
     (
         "Triton",
         &[(GRPC_PORT, 8001), ("metrics-port", 8002), ("sagemaker-port", 8080), ("vertex-ai-port", 8080)],
@@ -174,6 +175,17 @@ const FURTHER_PORTS: [(&str, FurtherPorts); 4] = [
     ("TGI", &[("prometheus-port", 9000)]),
     ("TEI", &[("prometheus-port", 9000)]),
     ("KServe's Hugging Face server", &[(GRPC_PORT, 8081)]),
+    // Its configuration file has the names.
+    (
+        "TorchServe",
+        &[
+            ("management-port", 8081),
+            ("metrics-port", 8082),
+            (GRPC_PORT, 7070),
+            ("grpc-management-port", 7071),
+        ],
+    ),
+    ("TensorFlow Serving", &[("port", 8500)]),
 ];
 
 /// The port on which a prefill server of SGLang meets those for decoding.

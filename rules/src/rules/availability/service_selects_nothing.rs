@@ -41,8 +41,9 @@
 //! - <https://kubernetes.io/docs/concepts/services-networking/service/#defining-a-service>
 //! - <https://kubernetes.io/docs/tasks/debug/debug-application/debug-service/>
 
-use crate::cluster::together::routes;
-use crate::rules::availability::intended_workload::{has_added_labels, intended_workload};
+use crate::rules::availability::intended_workload::{
+    has_added_labels, in_other_namespace, intended_workload,
+};
 use crate::rules::availability::serving::is_owned;
 use crate::rules::prelude::*;
 use crate::workload::selector;
@@ -117,7 +118,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if views.has_experiment(namespace) {
         return None;
     }
-    if let Some(workload) = in_other_namespace(&selector, ctx) {
+    if let Some(workload) =
+        in_other_namespace(object, &[object.name()], &|labels| selector::includes(&selector, labels), ctx)
+    {
         report_other_namespace(object, workload, ctx);
         return None;
     }
@@ -172,26 +175,6 @@ fn report_difference(selector: &[(&str, Node<'_>)], workload: &Object, ctx: &mut
 fn changes(key: &str) -> bool {
     let lower = key.to_ascii_lowercase();
     lower.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| CHANGING.contains(&word))
-}
-
-/// A workload of the same name in another namespace whose pods the Service would select there.
-fn in_other_namespace<'i>(wanted: &[(&str, Node<'_>)], ctx: &Context<'i>) -> Option<&'i Object> {
-    let service = ctx.object();
-    let sets_namespace = |object: &Object| routes(object).iter().any(|route| route.namespace.is_some());
-    let own = service.namespace()?;
-    let kinds = [Kind::DEPLOYMENT, Kind::STATEFUL_SET, Kind::DAEMON_SET];
-    let named = kinds.iter().flat_map(|kind| {
-        ctx.cluster().named(kind.group, kind.kind, service.name()).flatten().collect::<Vec<&'i Object>>()
-    });
-    let found = named.into_iter().find(|workload| {
-        let explicit = workload.namespace().is_some_and(|namespace| namespace != own);
-        let known = !workload.is_namespace_unknown() && !workload.is_partial();
-        explicit
-            && known
-            && ctx.cluster().likely_pairs(service, workload)
-            && templates(workload).iter().any(|t| selector::includes(wanted, &t.labels()) == Some(true))
-    });
-    found.filter(|workload| !sets_namespace(service) && !sets_namespace(workload))
 }
 
 /// Whether the input has an object, applied with the Service, from which an operator may create pods.

@@ -41,7 +41,8 @@
 use crate::cluster::values::{CHART_KINDS, may_bring_objects};
 use crate::cluster::views::Workload;
 use crate::keda::ellipsize;
-use crate::rules::monitoring::service_monitor_selects_nothing::{Scope, is_for_metrics};
+use crate::rules::autoscaling::is_in_written_namespace;
+use crate::rules::monitoring::service_monitor_selects_nothing::{Scope, is_for_metrics, report_namespace};
 use crate::rules::prelude::*;
 use crate::workload::selector::matches;
 
@@ -114,7 +115,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let pods = pods(object, &selector, ctx);
     if pods.as_ref().is_some_and(Vec::is_empty) {
-        no_pods(object, &selector, ctx);
+        match in_other_namespace(object, &selector, ctx) {
+            Some(workload) => report_namespace(object, workload, workload.kind(), ctx),
+            None => _ = no_pods(object, &selector, ctx),
+        }
     }
     for endpoint in object.root().items_at(&["spec", "podMetricsEndpoints"]) {
         check_endpoint(&endpoint, pods.as_deref().unwrap_or_default(), ctx);
@@ -316,6 +320,23 @@ fn no_name(
 }
 
 /// Reports a selector that matches no pod of the whole cluster.
+/// A workload whose pods have the labels in a namespace in which the monitor does not look: one of its name, or with the
+/// name that a label gives.
+fn in_other_namespace<'i>(object: &Object, selector: &Node<'_>, ctx: &Context<'i>) -> Option<&'i Object> {
+    let labels = selector.get("matchLabels").entries();
+    let names = labels.iter().filter_map(|(_, value)| value.text()).chain([object.name()]);
+    let kinds = [Kind::DEPLOYMENT, Kind::STATEFUL_SET, Kind::DAEMON_SET];
+    let named = names.flat_map(|name| kinds.map(|kind| (kind, name)));
+    let mut workloads = named.flat_map(|(kind, name)| ctx.cluster().written_as(kind, name));
+    workloads.find(|workload| {
+        let has_labels = |template: &Template<'_>| matches(selector, &template.labels()) == Some(true);
+        is_in_written_namespace(workload)
+            && is_in_written_namespace(object)
+            && ctx.cluster().likely_pairs(object, workload)
+            && templates(workload).iter().any(has_labels)
+    })
+}
+
 fn no_pods(object: &Object, selector: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let cluster = ctx.cluster();
     let Scope::These(namespaces) = Scope::of(object)? else { return None };

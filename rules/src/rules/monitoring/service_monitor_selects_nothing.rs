@@ -1,9 +1,10 @@
 //! A ServiceMonitor finds no Service, or no port of one.
 //!
 //! # Why
-//! A ServiceMonitor selects Services by their own labels, not pods, and names a port of the Service. If
-//! no Service has the labels, or the Service has no port of that name, Prometheus scrapes nothing and
-//! reports no error: the queries behind autoscalers and alerts stay empty.
+//! A ServiceMonitor selects Services by their own labels, not pods, and names a port of the Service. If no
+//! Service has the labels, or the Service has no port of that name, Prometheus scrapes nothing and reports no
+//! error: the queries behind autoscalers and alerts stay empty. Without `namespaceSelector` it looks in its
+//! own namespace alone.
 //!
 //! # Fix
 //! Write the Service with the labels and the port name, or a PodMonitor, which selects pods. The GPU
@@ -34,6 +35,7 @@
 //! - <https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/getting-started.html>
 
 use crate::keda::ellipsize;
+use crate::rules::autoscaling::is_in_written_namespace;
 use crate::rules::prelude::*;
 use crate::workload::selector::matches;
 
@@ -74,6 +76,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if labels.entries().is_empty() && !selector.get("matchExpressions").is_set() {
         return None;
     }
+    if let Some(service) = in_other_namespace(object, &selector, ctx) {
+        report_namespace(object, service, "Service", ctx);
+        return None;
+    }
     for kind in [Kind::DAEMON_SET, Kind::DEPLOYMENT, Kind::STATEFUL_SET] {
         let mut workloads = scope.objects(kind, ctx);
         let selected = workloads.find(|workload| {
@@ -104,6 +110,39 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
     }
     None
+}
+
+/// A Service with the labels in a namespace in which the monitor does not look: one of its name, or with the name that a
+/// label gives.
+fn in_other_namespace<'i>(object: &Object, selector: &Node<'_>, ctx: &Context<'i>) -> Option<&'i Object> {
+    let labels = selector.get("matchLabels").entries();
+    let names = labels.iter().filter_map(|(_, value)| value.text()).chain([object.name()]);
+    let mut services = names.flat_map(|name| ctx.cluster().written_as(Kind::SERVICE, name));
+    services.find(|service| {
+        let labels = service.path(&["metadata", "labels"]).entries();
+        is_in_written_namespace(service)
+            && is_in_written_namespace(object)
+            && ctx.cluster().likely_pairs(object, service)
+            && matches(selector, &labels) == Some(true)
+    })
+}
+
+/// Reports a monitor that does not look in the namespace of what it selects.
+pub(super) fn report_namespace(object: &Object, found: &Object, what: &str, ctx: &mut Context<'_>) {
+    let there = ellipsize(found.namespace_or_default());
+    let node = object.path(&["spec", "namespaceSelector"]);
+    let message =
+        format!("the {what} with these labels is in namespace `{there}`, where this monitor does not look");
+    let finding = ctx.report(&node, message);
+    finding
+        .help(format!(
+            "write `namespaceSelector: {{matchNames: [{there}]}}`: without it only its own namespace counts"
+        ))
+        .related(found, &found.path(&["metadata", "namespace"]), "it is here");
+    if !node.is_set() {
+        let value = json!({"matchNames": [found.namespace_or_default()]});
+        finding.fix(Fix::unsafe_(format!("look in namespace {there}")).set(&node, value));
+    }
 }
 
 /// Whether the name of a port indicates metrics, or nothing in particular.

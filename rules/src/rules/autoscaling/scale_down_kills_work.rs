@@ -1,0 +1,185 @@
+//! A scale-down kills a worker before its work is done.
+//!
+//! # Why
+//! A queue that gets shorter lowers the number of replicas, and the HPA that KEDA makes does not know which
+//! pods are at work: a pod gets SIGTERM in the middle of a message, and is killed after
+//! `terminationGracePeriodSeconds`, 30 by default. Work that takes longer is lost or done twice, and the hour
+//! of a GPU with it. KEDA's documentation names two ways out: pods that have the time to finish, or a
+//! ScaledJob, whose Jobs are never ended.
+//!
+//! It is a warning where the manifest says how long work may take: a time limit of the worker, or a variable
+//! such as `TASK_TIMEOUT_SECONDS` or `VISIBILITY_TIMEOUT`. For workers on accelerators that leave the time at
+//! its default it is advice.
+//!
+//! # Fix
+//! Raise `terminationGracePeriodSeconds` above the longest work and let the worker finish its message after
+//! SIGTERM, or use a ScaledJob.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: apps/v1
+//!  kind: Deployment
+//!  metadata: {name: transcriber, namespace: audio}
+//!  spec:
+//!    selector: {matchLabels: {app: transcriber}}
+//!    template:
+//!      metadata: {labels: {app: transcriber}}
+//!      spec:
+//! -      terminationGracePeriodSeconds: 60
+//! +      terminationGracePeriodSeconds: 1860
+//!        containers:
+//!          - name: worker
+//!            image: example.com/transcriber:3.1.0
+//!            env: [{name: TASK_TIMEOUT_SECONDS, value: "1800"}]
+//!            resources: {requests: {cpu: 2, memory: 8Gi}}
+//!  ---
+//!  apiVersion: keda.sh/v1alpha1
+//!  kind: ScaledObject
+//!  metadata: {name: transcriber, namespace: audio}
+//!  spec:
+//!    scaleTargetRef:
+//! -    name: transcriber # <-
+//! +    name: transcriber
+//!    minReplicaCount: 1
+//!    maxReplicaCount: 8
+//!    triggers:
+//!      - type: aws-sqs-queue
+//!        metadata:
+//!          queueURL: https://sqs.eu-west-1.amazonaws.com/111122223333/audio
+//!          queueLength: "1"
+//!          awsRegion: eu-west-1
+//!        authenticationRef: {name: aws}
+//! ```
+//!
+//! # References
+//! - <https://keda.sh/docs/latest/concepts/scaling-deployments/#long-running-executions>
+//! - <https://github.com/kedacore/keda/issues/6719>
+
+use super::keda_scale_to_zero_serving::QUEUES;
+use super::scale_target::{target, uses_accelerators};
+use crate::rules::prelude::*;
+use crate::workload::class::command_line;
+use crate::workload::server::{flag, server_of};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "scale-down-kills-work",
+    kinds: &[Kind::SCALED_OBJECT],
+    reads: SCALABLE_KINDS,
+    docs: docs(include_str!("scale_down_kills_work.rs")),
+    check: Check::Object(check),
+    ..Rule::warning(Group::Autoscaling)
+};
+
+/// Options of workers with the seconds that a task may take: Celery, RQ.
+const LIMITS: [&str; 3] = ["--time-limit", "--soft-time-limit", "--job-timeout"];
+/// Words of variables for the work, and for a time. A variable has one of each.
+const WORK: [&str; 8] = ["TASK", "JOB", "MESSAGE", "WORK", "WORKER", "PROCESSING", "VISIBILITY", "INFERENCE"];
+const TIME: [&str; 4] = ["TIMEOUT", "LIMIT", "DURATION", "RUNTIME"];
+/// Words of times for something else than the work on a message.
+const OTHER: [&str; 13] = [
+    "MEMORY",
+    "MEM",
+    "RATE",
+    "CPU",
+    "CONNECT",
+    "CONNECTION",
+    "POLL",
+    "SIZE",
+    "GRACE",
+    "RETRY",
+    "STARTUP",
+    "IDLE",
+    "CONCURRENCY",
+];
+/// The grace period of a pod by default, and the time that is left to the pod besides its work in the help, in seconds.
+const DEFAULT: i64 = 30;
+const AFTER: i64 = 60;
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let spec = object.get("spec");
+    let most = spec.get("maxReplicaCount").int_or(100)?;
+    let is_queue = |trigger: Trigger<'_>| trigger.kind().is_some_and(|kind| QUEUES.contains(&kind));
+    let scale_down = spec.path(&["advanced", "horizontalPodAutoscalerConfig", "behavior", "scaleDown"]);
+    let goes_down = scale_down.get("selectPolicy").text() != Some("Disabled");
+    let min = spec.get("minReplicaCount").int_or(0)?;
+    if object.is_partial() || !triggers(object).all(is_queue) || min >= most || (min > 0 && !goes_down) {
+        return None;
+    }
+    let workload = target(object, ctx)?;
+    let templates = templates(workload);
+    let [template] = templates.as_slice() else { return None };
+    let period = template.spec.get("terminationGracePeriodSeconds");
+    let is_open =
+        workload.is_partial() || workload.is_patched_by_kustomize() || template.spec.has_unknown_key();
+    let hooked =
+        template.all_containers().any(|container| container.path(&["lifecycle", "preStop"]).is_set());
+    let mut containers = template.containers();
+    if is_open || containers.any(|container| server_of(&container).is_some()) {
+        return None;
+    }
+    let grace = period.int_or(DEFAULT)?;
+    let node = object.path(&["spec", "scaleTargetRef", "name"]);
+    let name = ellipsize(workload.name());
+    let stated = template
+        .containers()
+        .filter_map(|container| longest(&container))
+        .max_by_key(|(seconds, ..)| *seconds);
+    match stated {
+        Some((seconds, what, place)) if seconds >= 2 * grace && !hooked => {
+            let message = format!(
+                "a scale-down kills pods of `{name}` after {grace} s, and `{what}` allows work of {seconds} s"
+            );
+            ctx.report(&node, message)
+                .help(format!(
+                    "raise `terminationGracePeriodSeconds` to {}, or use a ScaledJob",
+                    seconds + AFTER
+                ))
+                .related(workload, &place, "how long work may take");
+        }
+        None if !period.is_set() && !hooked && uses_accelerators(workload) => {
+            let message = format!(
+                "a scale-down gives pods of `{name}` {grace} s to finish the message that they work on"
+            );
+            ctx.report(&node, message)
+                .severity(Severity::Info)
+                .help("set `terminationGracePeriodSeconds` above the longest work, or use a ScaledJob")
+                .related(workload, &template.spec, "its pods");
+        }
+        _ => {}
+    }
+    None
+}
+
+/// The longest time that the options or variables of a container give to a piece of work, their name and place.
+fn longest<'a>(container: &Node<'a>) -> Option<(i64, String, Node<'a>)> {
+    let line = command_line(container);
+    let options = LIMITS.iter().filter_map(|name| {
+        let seconds: i64 = flag(&line, name)?.parse().ok()?;
+        let field = if container.get("args").is_set() { "args" } else { "command" };
+        Some((seconds, (*name).to_owned(), container.get(field)))
+    });
+    let variables = container.get("env").items().filter_map(|entry| {
+        let name = entry.get("name").text()?;
+        let value = entry.get("value");
+        Some((seconds(name, value.string_or_number()?.parse().ok()?)?, ellipsize(name).into_owned(), value))
+    });
+    options.chain(variables.collect::<Vec<_>>()).max_by_key(|(seconds, ..)| *seconds)
+}
+
+/// The seconds of a variable, if its name says that it limits a piece of work.
+fn seconds(name: &str, value: i64) -> Option<i64> {
+    let name = name.to_ascii_uppercase();
+    let words: Vec<&str> = name.split('_').collect();
+    let has = |list: &[&str]| words.iter().any(|word| list.contains(word));
+    if !has(&WORK) || !has(&TIME) || has(&OTHER) {
+        return None;
+    }
+    match () {
+        () if has(&["MS", "MILLIS", "MILLISECONDS"]) => Some(value / 1000),
+        () if has(&["MIN", "MINS", "MINUTES"]) => value.checked_mul(60),
+        () if has(&["HOURS"]) => value.checked_mul(3600),
+        // Without a unit, a number of seconds that no count of minutes or milliseconds would be.
+        () if has(&["S", "SEC", "SECS", "SECONDS"]) || (120..=86_400).contains(&value) => Some(value),
+        () => None,
+    }
+}

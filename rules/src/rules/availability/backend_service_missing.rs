@@ -1,0 +1,177 @@
+//! A route sends requests to a Service or a port that is not there.
+//!
+//! # Why
+//! An Ingress names a Service of its own namespace, and a port of that Service: `port`, not the `targetPort`
+//! at which the pods listen. With another number each request ends in 502 or 503, and the AWS Load Balancer
+//! Controller creates no load balancer at all. `ingress-nginx` alone also finds a port by its `targetPort`,
+//! so there nothing is said. KEDA's HTTP add-on connects to the Service at the port that `scaleTargetRef` of
+//! an HTTPScaledObject, or `target` of an InterceptorRoute, names: its interceptor wakes the workload, waits
+//! for it, and then answers 502.
+//!
+//! A Service that is not in the input is reported only if the one that is meant is: a Service of that name in
+//! another namespace, or one whose name differs by an ending such as `-svc`.
+//!
+//! # Fix
+//! Write the name or the number of a port of the Service, and keep the route in the namespace of the Service.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: http.keda.sh/v1alpha1
+//!  kind: HTTPScaledObject
+//!  metadata: {name: chat, namespace: models}
+//!  spec:
+//!    hosts: [chat.example.com]
+//!    scaleTargetRef:
+//!      name: chat
+//!      kind: Deployment
+//!      apiVersion: apps/v1
+//!      service: chat
+//! -    port: 8000 # <-
+//! +    port: 80
+//!    replicas: {min: 1, max: 4}
+//!  ---
+//!  apiVersion: v1
+//!  kind: Service
+//!  metadata: {name: chat, namespace: models}
+//!  spec:
+//!    selector: {app: chat}
+//!    ports: [{port: 80, targetPort: 8000}]
+//! ```
+//!
+//! # References
+//! - <https://kubernetes.io/docs/concepts/services-networking/ingress/#resource-backend>
+//! - <https://keda.sh/http-add-on/latest/reference/httpscaledobject/>
+//! - <https://github.com/kubernetes/ingress-nginx/blob/main/internal/ingress/controller/controller.go>
+
+use super::ingress::{Backend, Controller, backends, controller};
+use crate::rules::autoscaling::is_in_written_namespace;
+use crate::rules::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "backend-service-missing",
+    kinds: &[Kind::INGRESS, Kind::HTTP_SCALED_OBJECT, Kind::INTERCEPTOR_ROUTE],
+    reads: &[Kind::SERVICE],
+    reports_absence: true,
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("backend_service_missing.rs")),
+    check: Check::Object(check),
+    ..Rule::warning(Group::Availability)
+};
+
+/// Endings of the names of Services that people add and leave out.
+const ENDINGS: [&str; 4] = ["-svc", "-service", "-server", ""];
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if object.is_partial() || object.is_namespace_unknown() {
+        return None;
+    }
+    let mut names: Vec<&str> = Vec::new();
+    for backend in backends(object) {
+        let Some(name) = backend.service.text() else { continue };
+        match ctx.cluster().all("", "Service", object.namespace_or_default(), name) {
+            [] if !names.contains(&name) => {
+                names.push(name);
+                report_missing(object, &backend, name, ctx);
+            }
+            [service] if ctx.pairs_with(service) => {
+                check_port(object, &backend, service, ctx);
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+fn check_port(object: &Object, backend: &Backend<'_>, service: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let spec = service.get("spec");
+    let ports = spec.get("ports");
+    let wanted = backend.port.string_or_number()?;
+    // The controller of load balancers reads an action of an annotation.
+    let is_open = wanted == "use-annotation"
+        || service.is_partial()
+        || spec.get("type").text() == Some("ExternalName")
+        || ports.has_unknown();
+    if is_open || ports.items().next().is_none() {
+        return None;
+    }
+    // The add-on resolves a headless Service to the pods themselves. `ingress-nginx`, which another class may be as well,
+    // compares the `targetPort` too.
+    let reaches_pods = spec.get("clusterIP").text() == Some("None");
+    let by_target = object.is(Kind::INGRESS) && controller(object) != Some(Controller::Alb) || reaches_pods;
+    let keys: &[&str] = if by_target { &["port", "name", "targetPort"] } else { &["port", "name"] };
+    let has =
+        |port: &Node<'_>, key: &str| port.get(key).string_or_number().is_some_and(|text| text == wanted);
+    let mut items = ports.items();
+    if items.any(|port| keys.iter().any(|key| has(&port, key))) {
+        return None;
+    }
+    let owner = ellipsize(service.name());
+    let message = format!("Service `{owner}` has no port `{}`", ellipsize(&wanted));
+    let listed: Vec<Node<'_>> = ports.items().collect();
+    let meant =
+        listed.iter().find(|port| has(port, "targetPort")).or(listed.first().filter(|_| listed.len() == 1));
+    let field = if backend.port.int().is_some() { "port" } else { "name" };
+    let finding = ctx.report(&backend.port, message);
+    finding.related(service, &ports, "its ports");
+    match meant.map(|port| port.get(field)).and_then(|own| Some((own.string_or_number()?, own))) {
+        Some((text, own)) => {
+            let why = if meant.is_some_and(|port| has(port, "targetPort")) {
+                ": the pods listen on the other one"
+            } else {
+                ""
+            };
+            let value = own.int().map_or_else(|| json!(text), |number| json!(number));
+            finding.help(format!("write `{text}`, the port of the Service{why}")).fix(
+                Fix::unsafe_(format!("send requests to port {text} of the Service"))
+                    .set(&backend.port, value),
+            );
+        }
+        None => {
+            finding.help("write one of its ports");
+        }
+    }
+    None
+}
+
+/// Reports a Service that is not in the namespace of its route, if another one is certainly meant.
+fn report_missing(object: &Object, backend: &Backend<'_>, name: &str, ctx: &mut Context<'_>) -> Option<()> {
+    let cluster = ctx.cluster();
+    let namespace = object.namespace_or_default();
+    if !is_in_written_namespace(object) {
+        return None;
+    }
+    let kind = object.kind();
+    let mut elsewhere = cluster.written_as(Kind::SERVICE, name);
+    if let Some(service) = elsewhere.next().filter(|_| elsewhere.next().is_none())
+        && is_in_written_namespace(service)
+        && cluster.surely_pairs(object, service)
+    {
+        let there = ellipsize(service.namespace_or_default());
+        let message = format!(
+            "Service `{}` is in namespace `{there}`, and this {kind} in another one",
+            ellipsize(name)
+        );
+        ctx.report(&backend.service, message)
+            .help(format!(
+                "put the {kind} into namespace `{there}`: it reaches Services of its own namespace alone"
+            ))
+            .related(service, &service.path(&["metadata", "namespace"]), "the Service");
+        return None;
+    }
+    let stem = ENDINGS.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name);
+    let alike = ENDINGS.iter().map(|ending| format!("{stem}{ending}")).filter(|other| other != name);
+    let found: Vec<&Object> = alike.flat_map(|other| cluster.all("", "Service", namespace, &other)).collect();
+    let [service] = found.as_slice() else { return None };
+    if !cluster.surely_pairs(object, service) {
+        return None;
+    }
+    let meant = service.name();
+    ctx.report(
+        &backend.service,
+        format!("there is no Service `{}` here, but `{}`", ellipsize(name), ellipsize(meant)),
+    )
+    .help(format!("write `{meant}`, or rename the Service"))
+    .related(service, &service.path(&["metadata", "name"]), "the Service")
+    .fix(Fix::unsafe_(format!("send requests to `{meant}`")).set(&backend.service, json!(meant)));
+    None
+}

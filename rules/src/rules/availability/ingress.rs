@@ -1,0 +1,65 @@
+//! Where an Ingress, or a route of KEDA's HTTP add-on, sends requests, and which controller reads an Ingress.
+
+use crate::rules::prelude::*;
+
+/// The Service that a route names, and the port of it: a number or a name.
+pub(super) struct Backend<'a> {
+    pub(super) service: Node<'a>,
+    pub(super) port: Node<'a>,
+}
+
+/// The backends of an Ingress, an HTTPScaledObject or an InterceptorRoute.
+pub(super) fn backends(object: &Object) -> Vec<Backend<'_>> {
+    let spec = object.get("spec");
+    if object.is(Kind::INGRESS) {
+        let rules = spec.get("rules");
+        let paths: Vec<Node<'_>> = rules
+            .items()
+            .flat_map(|rule| rule.path(&["http", "paths"]).items().collect::<Vec<_>>())
+            .collect();
+        let all = paths.iter().map(|path| path.get("backend")).chain([spec.get("defaultBackend")]);
+        return all
+            .map(|backend| {
+                of(&backend.path(&["service", "name"]), &backend.path(&["service", "port"]), "number", "name")
+            })
+            .collect();
+    }
+    let (target, name) = match object.is(Kind::HTTP_SCALED_OBJECT) {
+        true => (spec.get("scaleTargetRef"), "service"),
+        false => (spec.get("target"), "service"),
+    };
+    vec![of(&target.get(name), &target, "port", "portName")]
+}
+
+fn of<'a>(service: &Node<'a>, port: &Node<'a>, number: &str, name: &str) -> Backend<'a> {
+    let named = port.get(name);
+    Backend { service: service.clone(), port: if named.is_set() { named } else { port.get(number) } }
+}
+
+/// Controllers whose annotations and defaults are known.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Controller {
+    /// The AWS Load Balancer Controller, and EKS Auto Mode.
+    Alb,
+    /// `ingress-nginx` of Kubernetes.
+    Nginx,
+}
+
+/// The controller of an Ingress, by its class and its annotations. `None` for another one, or one that is not known.
+pub(super) fn controller(object: &Object) -> Option<Controller> {
+    let annotations = object.path(&["metadata", "annotations"]).entries();
+    let has = |prefix: &str| annotations.iter().any(|(key, _)| key.starts_with(prefix));
+    let class =
+        [object.path(&["spec", "ingressClassName"]), object.annotation("kubernetes.io/ingress.class")];
+    let class = class.iter().find_map(Node::text).unwrap_or_default();
+    // The controller of F5, whose class is often called `nginx` as well.
+    if has("nginx.org/") || has("nginx.com/") {
+        return None;
+    }
+    let is_of = |word: &str| class.split('-').any(|part| part == word);
+    match () {
+        () if has("alb.ingress.kubernetes.io/") || is_of("alb") => Some(Controller::Alb),
+        () if has("nginx.ingress.kubernetes.io/") || is_of("nginx") => Some(Controller::Nginx),
+        () => None,
+    }
+}

@@ -1,0 +1,212 @@
+//! An Ingress ends requests while a model server still generates.
+//!
+//! # Why
+//! Between the client and a model server stands a proxy that gives up when it gets no data for some time:
+//! `ingress-nginx` after the seconds of `proxy-read-timeout`, an Application Load Balancer after its idle
+//! timeout, both 60 by default. A request without streaming gets no data until the last token, and one that
+//! waits in the queue of a busy server none before the first. The client sees 504, often tries again, and the
+//! server goes on with an answer that nobody reads.
+//!
+//! `ingress-nginx` reads a whole number of seconds: with a unit the value is ignored and the default stays. The
+//! controller of load balancers reads the idle timeout from `load-balancer-attributes` alone.
+//!
+//! Where nothing is written, this is advice, and a warning for models that reason before they answer: the
+//! controller's ConfigMap or the parameters of the class may have another default, and clients may stream.
+//!
+//! # Fix
+//! Write a timeout as long as the longest answer, such as 600 seconds, and let clients stream.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: networking.k8s.io/v1
+//!  kind: Ingress
+//!  metadata:
+//!    name: chat
+//!    namespace: models
+//!    annotations:
+//! -    nginx.ingress.kubernetes.io/proxy-read-timeout: 10m # <-
+//! +    nginx.ingress.kubernetes.io/proxy-read-timeout: "600"
+//!  spec:
+//!    ingressClassName: nginx
+//!    defaultBackend: {service: {name: chat, port: {number: 80}}}
+//!  ---
+//!  apiVersion: v1
+//!  kind: Service
+//!  metadata: {name: chat, namespace: models}
+//!  spec:
+//!    selector: {app: chat}
+//!    ports: [{port: 80, targetPort: 8000}]
+//!  ---
+//!  apiVersion: v1
+//!  kind: Pod
+//!  metadata: {name: chat, namespace: models, labels: {app: chat}}
+//!  spec:
+//!    containers:
+//!      - name: vllm
+//!        image: vllm/vllm-openai:v0.11.0
+//!        args: [--model, Qwen/Qwen3-8B]
+//!        readinessProbe: {httpGet: {path: /health, port: 8000}}
+//! ```
+//!
+//! # References
+//! - <https://kubernetes.github.io/ingress-nginx/user-guide/nginx-configuration/annotations/#custom-timeouts>
+//! - <https://kubernetes-sigs.github.io/aws-load-balancer-controller/latest/guide/ingress/annotations/>
+//! - <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/edit-load-balancer-attributes.html>
+//! - <https://github.com/kubernetes/ingress-nginx/issues/3976>
+
+use super::ingress::{Controller, backends, controller};
+use crate::rules::prelude::*;
+use crate::workload::class::command_line;
+use crate::workload::server::server_of;
+
+/// Services and their workloads, and the configuration of `ingress-nginx`.
+const READS: [Kind; WORKLOAD_KINDS.len() + 2] = with_workloads(&[Kind::SERVICE, Kind::CONFIG_MAP]);
+
+pub(crate) static RULE: Rule = Rule {
+    id: "ingress-timeout-short",
+    kinds: &[Kind::INGRESS],
+    reads: &READS,
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("ingress_timeout_short.rs")),
+    check: Check::Object(check),
+    ..Rule::warning(Group::Availability)
+};
+
+/// The seconds that both controllers wait by default.
+const DEFAULT: i64 = 60;
+/// The seconds that the fix writes: the time that clients of OpenAI's library wait.
+const ENOUGH: i64 = 600;
+const READ: &str = "nginx.ingress.kubernetes.io/proxy-read-timeout";
+const ATTRIBUTES: &str = "alb.ingress.kubernetes.io/load-balancer-attributes";
+/// An annotation that people write, and that the controller does not have.
+const UNKNOWN: &str = "alb.ingress.kubernetes.io/connection-idle-timeout";
+const IDLE: &str = "idle_timeout.timeout_seconds";
+
+/// Servers that generate text token by token.
+const GENERATORS: [&str; 8] = [
+    "vLLM",
+    "SGLang",
+    "TGI",
+    "TensorRT-LLM",
+    "llama.cpp",
+    "Ollama",
+    "LMDeploy",
+    "KServe's Hugging Face server",
+];
+/// Options of servers that compute one vector or score, which takes no time.
+const POOLING: [&str; 5] = ["embed", "pooling", "--task", "rerank", "classify"];
+/// Options for models that reason before they answer.
+const REASONING: [&str; 2] = ["--reasoning-parser", "--enable-reasoning"];
+
+/// What an Ingress writes of its timeout.
+enum Timeout<'a> {
+    Seconds(i64, Node<'a>),
+    /// A value that the controller cannot read, or an annotation that it does not have.
+    Ignored(Node<'a>),
+    /// The annotation that is not there.
+    Absent(Node<'a>),
+}
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if object.is_partial() || object.path(&["metadata", "annotations"]).has_unknown_key() {
+        return None;
+    }
+    let controller = controller(object)?;
+    let timeout = timeout(object, controller, ctx)?;
+    let (workload, server, reasons) = generator(object, ctx)?;
+    let name = if controller == Controller::Nginx { "nginx" } else { "the load balancer" };
+    let (node, message) = match &timeout {
+        Timeout::Seconds(seconds, node) if (1..=DEFAULT).contains(seconds) => {
+            (node, format!("{name} waits {seconds} s for data: longer answers of {server} end in 504"))
+        }
+        Timeout::Seconds(..) => return None,
+        Timeout::Ignored(node) if controller == Controller::Nginx => {
+            let text = node.text().unwrap_or_default();
+            (
+                node,
+                format!(
+                    "`{}` is not a whole number of seconds, so nginx keeps its {DEFAULT} s",
+                    ellipsize(text)
+                ),
+            )
+        }
+        Timeout::Ignored(node) => (
+            node,
+            format!("the controller has no such annotation: the load balancer waits {DEFAULT} s for data"),
+        ),
+        Timeout::Absent(node) => (
+            node,
+            format!("{name} waits {DEFAULT} s for data by default: longer answers of {server} end in 504"),
+        ),
+    };
+    let is_advice = matches!(timeout, Timeout::Absent(_)) && !reasons;
+    let finding = ctx.report(node, message);
+    finding.severity(if is_advice { Severity::Info } else { Severity::Warning });
+    finding.related(workload, &workload.path(&["metadata", "name"]), "the server");
+    if controller == Controller::Nginx {
+        finding.help(format!("write `{READ}: \"{ENOUGH}\"`")).fix(
+            Fix::unsafe_(format!("wait {ENOUGH} seconds for data")).set(node, json!(ENOUGH.to_string())),
+        );
+    } else {
+        finding.help(format!("write `{IDLE}={ENOUGH}` in `{ATTRIBUTES}`"));
+    }
+    None
+}
+
+/// What sets the timeout of an Ingress. `None` where something else may: a ConfigMap, or another Ingress of the group.
+fn timeout<'a>(object: &'a Object, controller: Controller, ctx: &Context<'_>) -> Option<Timeout<'a>> {
+    if controller == Controller::Nginx {
+        let node = object.annotation(READ);
+        if !node.is_set() {
+            // The name and the namespace of the chart.
+            let config = ctx.partner(Kind::CONFIG_MAP, "ingress-nginx", "ingress-nginx-controller");
+            let of_all = config.map(|config| config.path(&["data", "proxy-read-timeout"]));
+            return of_all.is_none_or(|node| !node.is_set()).then_some(Timeout::Absent(node));
+        }
+        let text = node.text().filter(|text| !is_placeholder(text))?;
+        return Some(match text.parse() {
+            Ok(seconds) => Timeout::Seconds(seconds, node),
+            Err(_) => Timeout::Ignored(node),
+        });
+    }
+    let node = object.annotation(ATTRIBUTES);
+    let attributes = if node.is_set() { node.text().filter(|text| !is_placeholder(text))? } else { "" };
+    let set = attributes.split(',').find_map(|item| item.trim().strip_prefix(IDLE)?.trim().strip_prefix('='));
+    if let Some(value) = set {
+        return Some(Timeout::Seconds(value.trim().parse().ok()?, node));
+    }
+    let unknown = object.annotation(UNKNOWN);
+    if unknown.is_set() {
+        return Some(Timeout::Ignored(unknown));
+    }
+    let in_group = object.annotation("alb.ingress.kubernetes.io/group.name").is_set();
+    (!in_group).then_some(Timeout::Absent(node))
+}
+
+/// The first workload behind an Ingress that generates text, its server, and whether its model reasons.
+fn generator<'i>(object: &Object, ctx: &Context<'i>) -> Option<(&'i Object, &'static str, bool)> {
+    let cluster = ctx.cluster();
+    for backend in backends(object) {
+        let Some(name) = backend.service.text() else { continue };
+        let Some(service) = cluster.unique(Kind::SERVICE, object.namespace_or_default(), name) else {
+            continue;
+        };
+        let (workloads, _) = cluster.views().selected_by_service(service);
+        for workload in workloads {
+            let owner: &Object = &workload.object;
+            for container in
+                templates(owner).iter().flat_map(|template| template.containers().collect::<Vec<_>>())
+            {
+                let Some(server) = server_of(&container).filter(|server| GENERATORS.contains(&server.name))
+                else {
+                    continue;
+                };
+                let line = command_line(&container);
+                if ctx.pairs_with(owner) && !POOLING.iter().any(|word| line.contains(word)) {
+                    return Some((owner, server.name, REASONING.iter().any(|word| line.contains(word))));
+                }
+            }
+        }
+    }
+    None
+}
