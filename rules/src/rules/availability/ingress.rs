@@ -24,11 +24,8 @@ pub(super) fn backends(object: &Object) -> Vec<Backend<'_>> {
             })
             .collect();
     }
-    let (target, name) = match object.is(Kind::HTTP_SCALED_OBJECT) {
-        true => (spec.get("scaleTargetRef"), "service"),
-        false => (spec.get("target"), "service"),
-    };
-    vec![of(&target.get(name), &target, "port", "portName")]
+    let target = spec.get(if object.is(Kind::HTTP_SCALED_OBJECT) { "scaleTargetRef" } else { "target" });
+    vec![of(&target.get("service"), &target, "port", "portName")]
 }
 
 fn of<'a>(service: &Node<'a>, port: &Node<'a>, number: &str, name: &str) -> Backend<'a> {
