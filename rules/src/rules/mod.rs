@@ -344,7 +344,6 @@ pub static RULES: &[&Rule] = &[
     &scheduling::access_point_forbids_chown::RULE,
     &scheduling::auto_mode_device_plugin::RULE,
     &scheduling::auto_mode_volume_driver::RULE,
-    &scheduling::daemon_set_without_priority::RULE,
     &scheduling::feature_gate_off::RULE,
     &scheduling::general_pool_admits_gpu::RULE,
     &scheduling::gpu_device_plugin_missing::RULE,

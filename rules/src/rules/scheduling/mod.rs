@@ -4,7 +4,6 @@ mod access_modes;
 pub(crate) mod access_point_forbids_chown;
 pub(crate) mod auto_mode_device_plugin;
 pub(crate) mod auto_mode_volume_driver;
-pub(crate) mod daemon_set_without_priority;
 pub(crate) mod feature_gate_off;
 pub(crate) mod general_pool_admits_gpu;
 pub(crate) mod gpu_device_plugin_missing;
