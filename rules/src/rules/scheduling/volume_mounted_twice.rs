@@ -102,11 +102,15 @@ fn inspect<'a>(object: &'a Object, template: &Template<'a>, ctx: &mut Context<'_
     for (at, (name, node)) in all.iter().enumerate() {
         let before = &all[..at];
         if before.iter().any(|(other, _)| other == name) {
-            if ctx.platform().version(Product::Kubernetes) < SEVERAL_NAMES {
+            let platform = ctx.platform();
+            let is_old = platform.version(Product::Kubernetes) < SEVERAL_NAMES;
+            // Half of the supported versions are older.
+            if is_old || !platform.is_stated(Product::Kubernetes) {
                 let message = format!(
                     "two volumes name the claim `{name}`: before Kubernetes 1.35 the pod never starts"
                 );
                 ctx.report(node, message)
+                    .severity(if is_old { Severity::Warning } else { Severity::Info })
                     .help("keep one volume, and mount it in both places, with `subPath` where they differ");
             }
             continue;

@@ -1,18 +1,20 @@
 //! Workers of a distributed run wait for pods or a host that do not exist.
 //!
 //! # Why
-//! A launcher with a fixed number of nodes starts when that many workers have met at one address. If
-//! the Job runs fewer pods, they wait until they time out, with all their GPUs; if it runs more, the
-//! others fail. The address must be a name that resolves: that of a Service, or of the first pod in a
-//! headless Service, `<job>-0.<service>`, which the pods name as their `subdomain`.
+//! A launcher with a fixed number of nodes starts when that many workers have met at one address. If the
+//! Job runs fewer pods, they wait until they time out, with all their GPUs; if it runs more, the others
+//! fail. The address must be a name that resolves: that of a Service, or of the first pod in a headless
+//! Service, `<job>-0.<service>`, which the pods name as their `subdomain`.
 //!
 //! The pods of a StatefulSet have such names only in the Service that `serviceName` names, and only if that
-//! Service is headless. A server on several nodes, such as SGLang, vLLM or Ray, hangs otherwise until it times
-//! out: its workers cannot resolve the address of the first pod.
+//! Service is headless. A server on several nodes, such as SGLang, vLLM or Ray, hangs otherwise until it
+//! times out: its workers cannot resolve the address of the first pod.
 //!
 //! # Fix
-//! Write the number of pods as `--nnodes`. For the address make the Job Indexed, create a headless
-//! Service that selects its pods, and write the Service's name as `subdomain`, of a StatefulSet as `serviceName`.
+//! Write the number of pods as `--nnodes`. For the address make the Job Indexed, create a headless Service
+//! that selects its pods, and write the Service's name as `subdomain`, of a StatefulSet as `serviceName`.
+//! Pods of a JobSet are `<JobSet>-<job>-<index>-<pod>.<subdomain>`, with the JobSet's own name as subdomain
+//! by default.
 //!
 //! # Example
 //! ```yaml,diff
@@ -146,6 +148,9 @@ fn address(
     launch: &Launch<'_>,
     ctx: &mut Context<'_>,
 ) -> Option<()> {
+    if object.is(Kind::JOB_SET) {
+        return pod_of_job_set(object, launch, ctx);
+    }
     // The controllers of the other kinds create names and Services for their pods.
     if !matches!(object.group(), "batch" | "apps") {
         return None;
@@ -188,6 +193,37 @@ fn address(
     ctx.report(&node, message)
         .severity(Severity::Warning)
         .help("create a headless Service, and meet at the first pod of an Indexed Job: `<job>-0.<service>`");
+    None
+}
+
+/// Reports the name of a pod that looks like one of a JobSet's, with the name of another JobSet or Service in it. Source: jobset
+/// 0.11.0 `pkg/util/placement` (`GenPodName`) and `GetSubdomain`.
+fn pod_of_job_set(object: &Object, launch: &Launch<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let network = object.path(&["spec", "network"]);
+    let subdomain = network.get("subdomain").text().unwrap_or_else(|| object.name());
+    let has_names = !network.has_unknown() && network.get("enableDNSHostnames").bool() != Some(false);
+    let (host, node) = launch.rendezvous().filter(|_| has_names && !object.name().is_empty())?;
+    let mut labels = host.split('.');
+    let (pod, service) = (labels.next()?, labels.next()?);
+    let (job, indexes) = object.path(&["spec", "replicatedJobs"]).items().find_map(|job| {
+        let name = job.get("name").text()?;
+        // `<JobSet>-<job>-<index of the job>-<index of the pod>`
+        let mut parts = pod.rsplitn(3, '-');
+        let (last, first, rest) = (parts.next()?, parts.next()?, parts.next()?);
+        let is_pod = is_digits(last) && is_digits(first) && rest.ends_with(&format!("-{name}"));
+        is_pod.then(|| (name, format!("{first}-{last}")))
+    })?;
+    let right = format!("{}-{job}-{indexes}", object.name());
+    if pod == right && service == subdomain
+        || ctx.cluster().has(Kind::SERVICE, object.namespace_or_default(), service)
+    {
+        return None;
+    }
+    let name = object.display_name();
+    let message = format!("workers of `{name}` meet at `{}`, which is not one of its pods", ellipsize(&host));
+    ctx.report(&node, message).severity(Severity::Warning).reports_absence(false).help(format!(
+        "write `{right}.{subdomain}`: the name of the JobSet is part of the names of its pods"
+    ));
     None
 }
 

@@ -1,6 +1,7 @@
 //! Training runs: where they may run, and what they lose.
 
 pub(crate) mod bare_gpu_pod;
+pub(crate) mod bucket_forbids_overwrite;
 pub(crate) mod checkpoint_storage;
 pub(crate) mod checkpoint_volume_not_shared;
 pub(crate) mod cluster_queue_admits_nothing;
@@ -18,9 +19,11 @@ pub(crate) mod job_failure_policy;
 pub(crate) mod job_rendezvous_mismatch;
 mod kueue;
 pub(crate) mod mpi_launcher_gpu_hidden;
+pub(crate) mod mpi_launcher_too_early;
 pub(crate) mod nccl_interface_missing;
 pub(crate) mod notebook_idle_gpu;
 pub(crate) mod queue_missing;
+pub(crate) mod queued_without_requests;
 pub(crate) mod ray_entrypoint_split;
 pub(crate) mod train_job_initializer_missing;
 pub(crate) mod training_grace_too_short;
@@ -30,6 +33,7 @@ pub(crate) mod training_on_spot;
 pub(crate) mod training_restart_policy;
 pub(crate) mod training_sidecar_injected;
 pub(crate) mod training_topology;
+pub(crate) mod volcano_enqueue_before_nodes;
 pub(crate) mod volcano_queue_too_small;
 
 use crate::kind::Kind;

@@ -1,0 +1,115 @@
+//! Volcano makes pods when nodes have room, and Karpenter starts nodes for pods.
+//!
+//! # Why
+//! With the action `enqueue` the plugin `overcommit` admits a job only if its minimum fits the nodes that
+//! exist, with a fifth more. Until then the job is Pending and has no pods. Karpenter looks at pods alone,
+//! so a pool whose nodes are gone after the last run is never scaled up again: the job waits for nodes, and
+//! they for the job.
+//!
+//! # Fix
+//! Leave `enqueue` out of `actions`, so that the pods of each job are made at once, and `gang` still binds
+//! them together. Quotas are kept by `allocate`. Where `enqueue` has to stay, remove `overcommit`, or raise
+//! its factor for the resource and keep one node running.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: v1
+//!  kind: ConfigMap
+//!  metadata: {name: volcano-scheduler-configmap, namespace: volcano-system}
+//!  data:
+//! -  volcano-scheduler.conf: | # <-
+//! +  volcano-scheduler.conf: |
+//! -    actions: "enqueue, allocate, backfill"
+//! +    actions: "allocate, backfill"
+//!      tiers:
+//!        - plugins:
+//!            - name: gang
+//!            - name: overcommit
+//!  ---
+//!  apiVersion: batch.volcano.sh/v1alpha1
+//!  kind: Job
+//!  metadata: {name: detector, namespace: vision}
+//!  spec:
+//!    schedulerName: volcano
+//!    minAvailable: 2
+//!    tasks:
+//!      - name: worker
+//!        replicas: 2
+//!        template:
+//!          spec:
+//!            restartPolicy: Never
+//!            containers:
+//!              - name: train
+//!                image: example.com/detector:2.1.0
+//!                resources: {requests: {cpu: 6, memory: 24Gi}, limits: {nvidia.com/gpu: 1}}
+//!  ---
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: gpu}
+//!  spec:
+//!    template:
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!        requirements:
+//!          - {key: node.kubernetes.io/instance-type, operator: In, values: [g6.xlarge, g6.2xlarge]}
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!        taints: [{key: nvidia.com/gpu, value: "true", effect: NoSchedule}]
+//!    limits: {nvidia.com/gpu: 8}
+//!    disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 5m}
+//! ```
+//!
+//! # References
+//! - <https://volcano.sh/en/docs/actions/#enqueue>
+//! - <https://github.com/volcano-sh/volcano/issues/3910>
+
+use crate::rules::prelude::*;
+use crate::source::with_embedded;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "volcano-enqueue-before-nodes",
+    kinds: &[Kind::CONFIG_MAP],
+    reads: &[Kind::VOLCANO_JOB, Kind::NODE_POOL],
+    docs: docs(include_str!("volcano_enqueue_before_nodes.rs")),
+    check: Check::Object(check),
+    ..Rule::warning(Group::Training)
+};
+
+/// The file of Volcano's scheduler in its ConfigMap.
+const FILE: &str = "volcano-scheduler.conf";
+
+/// What `enqueue` asks: volcano `pkg/scheduler/plugins/overcommit/overcommit.go`, read in November 2026; other plugins look at the
+/// queue.
+fn check(map: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let file = map.path(&["data", FILE]);
+    let text = file.text().filter(|text| text.contains("enqueue") && text.contains("overcommit"))?;
+    let mut waits = false;
+    with_embedded(text, |root| {
+        let has_action = root.get("actions").text()?.split(',').any(|action| action.trim() == "enqueue");
+        let mut plugins = root.get("tiers").items().flat_map(|tier| tier.get("plugins").items());
+        let plugin = plugins.find(|plugin| plugin.get("name").text() == Some("overcommit"))?;
+        // With arguments the author has chosen how much may wait, and may switch off what is asked.
+        waits = has_action && plugin.entries().len() == 1;
+        Some(())
+    });
+    let asks = |job: &&Object| uses_accelerators(job) && !job.is_partial() && ctx.pairs_with(job);
+    let job = ctx.cluster().of(Kind::VOLCANO_JOB).find(asks).filter(|_| waits)?;
+    let has_gpus = |object: &&Object| {
+        let pool = NodePool::new(object);
+        // The nodes of a static pool are there without pods.
+        let is_static = object.path(&["spec", "replicas"]).is_set();
+        pool.is_some_and(|pool| pool.hardware() == Hardware::Accelerated)
+            && !is_static
+            && ctx.pairs_with(object)
+    };
+    let pool = ctx.cluster().of(Kind::NODE_POOL).find(has_gpus)?;
+    let message = format!(
+        "`enqueue` makes no pods of `{}` before nodes have room, and Karpenter starts none without pods",
+        job.display_name()
+    );
+    ctx.report(&file, message)
+        .at_key()
+        .help("leave `enqueue` out of `actions`: `gang` still binds the pods of a job together")
+        .related(job, &job.path(&["metadata", "name"]), "the job waits for nodes")
+        .related(pool, &pool.path(&["metadata", "name"]), "the pool waits for pods");
+    None
+}
