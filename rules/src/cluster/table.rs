@@ -76,9 +76,7 @@ impl<V: View> Table<V> {
                 table.entry(key).or_insert_with(|| Vec::with_capacity(1)).push(row.clone());
             }
         }
-        for rows in table.values_mut() {
-            rows.sort_by(V::Row::cmp_index_order);
-        }
+        table.values_mut().for_each(|rows| rows.sort_by(V::Row::cmp_index_order));
         Table(table)
     }
 

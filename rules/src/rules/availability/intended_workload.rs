@@ -81,7 +81,7 @@ fn is_intended(
 pub(super) fn in_other_namespace<'i>(
     object: &Object,
     names: &[&str],
-    matches: &dyn Fn(&[(&str, Node<'_>)]) -> Option<bool>,
+    matches: impl Fn(&[(&str, Node<'_>)]) -> Option<bool>,
     ctx: &Context<'i>,
 ) -> Option<&'i Object> {
     let sets_namespace = |object: &Object| routes(object).iter().any(|route| route.namespace.is_some());

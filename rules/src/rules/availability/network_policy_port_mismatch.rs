@@ -101,8 +101,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             service.path(&["spec", "ports"]).items().any(|entry| entry.get("port").int() == Some(number))
         })
     };
-    let known = ports.iter().filter(is_tcp).find_map(|port| Some((port.get("port"), service_port(port))));
-    let (node, service) = known?;
+    let port = ports.iter().find(is_tcp)?;
+    let (node, service) = (port.get("port"), service_port(port));
     if !ctx.pairs_with(owner) {
         return None;
     }

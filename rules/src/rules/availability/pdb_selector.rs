@@ -177,7 +177,7 @@ fn elsewhere<'i>(object: &Object, selector: &Node<'_>, ctx: &Context<'i>) -> Opt
     let mut names = vec![own, own.strip_suffix("-pdb").unwrap_or(own)];
     names.extend(labels.iter().filter_map(|(_, value)| value.text()));
     names.dedup();
-    in_other_namespace(object, &names, &|labels| selector::matches(selector, labels), ctx)
+    in_other_namespace(object, &names, |labels| selector::matches(selector, labels), ctx)
 }
 
 /// A workload, applied with the PDB, whose own labels the selector matches, while it does not match those of its pods.

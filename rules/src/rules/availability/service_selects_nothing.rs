@@ -119,7 +119,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     if let Some(workload) =
-        in_other_namespace(object, &[object.name()], &|labels| selector::includes(&selector, labels), ctx)
+        in_other_namespace(object, &[object.name()], |labels| selector::includes(&selector, labels), ctx)
     {
         report_other_namespace(object, workload, ctx);
         return None;
