@@ -88,6 +88,7 @@ pub(crate) fn unset_option<'a>(object: &'a Object, setting: &str, variable: &str
         || settings.has_unknown_key()
         || env.has_unknown()
         || env.items().any(|entry| entry.get("name").text() == Some(variable))
+        || values.path(&["controller", "envFrom"]).is_set()
         || has_other_values(object)
     {
         return None;
@@ -190,6 +191,8 @@ fn values(object: &Object) -> Option<Node<'_>> {
 fn has_other_values(object: &Object) -> bool {
     let spec = object.get("spec");
     let helm = spec.path(&["source", "helm"]);
-    spec.get("valuesFrom").is_set()
-        || ["values", "valueFiles", "parameters"].iter().any(|field| helm.get(field).is_set())
+    ["valuesFrom", "postRenderers"].iter().any(|field| spec.get(field).is_set())
+        || ["values", "valueFiles", "parameters", "fileParameters"]
+            .iter()
+            .any(|field| helm.get(field).is_set())
 }

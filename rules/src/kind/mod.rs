@@ -58,6 +58,10 @@ impl Kind {
     pub const SERVICE: Kind = Kind::new("", "Service");
     pub(crate) const NETWORK_POLICY: Kind = Kind::new("networking.k8s.io", "NetworkPolicy");
     pub(crate) const INGRESS: Kind = Kind::new("networking.k8s.io", "Ingress");
+    /// What the AWS Load Balancer Controller reads for all Ingresses of a class.
+    pub(crate) const INGRESS_CLASS_PARAMS: Kind = Kind::new("elbv2.k8s.aws", "IngressClassParams");
+    pub(crate) const AUTO_MODE_INGRESS_CLASS_PARAMS: Kind =
+        Kind::new("eks.amazonaws.com", "IngressClassParams");
     pub const REPLICA_SET: Kind = Kind::new("apps", "ReplicaSet");
     pub const TRIGGER_AUTHENTICATION: Kind = Kind::new("keda.sh", "TriggerAuthentication");
     pub const CLUSTER_TRIGGER_AUTHENTICATION: Kind = Kind::new("keda.sh", "ClusterTriggerAuthentication");

@@ -228,6 +228,8 @@ pub static KINDS: &[KindInfo] = &[
         .schemas(&[crd("v1alpha1", include_str!("../../schemas/karpenter.sh/v1alpha1/NodeOverlay.yaml"))]),
     cluster_scoped("karpenter.k8s.aws", "v1", "EC2NodeClass", "ec2nodeclasses")
         .schemas(&[crd("v1", include_str!("../../schemas/karpenter.k8s.aws/v1/EC2NodeClass.yaml"))]),
+    cluster_scoped("elbv2.k8s.aws", "v1beta1", "IngressClassParams", "ingressclassparams"),
+    cluster_scoped("eks.amazonaws.com", "v1", "IngressClassParams", "ingressclassparams"),
     cluster_scoped("eks.amazonaws.com", "v1", "NodeClass", "nodeclasses")
         .schemas(&[crd("v1", include_str!("../../schemas/eks.amazonaws.com/v1/NodeClass.yaml"))]),
     // Karpenter before 0.33, which old clusters serve.

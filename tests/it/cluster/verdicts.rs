@@ -18,9 +18,8 @@ use crate::cluster::tally::Tally;
 
 /// Number of concurrent requests.
 const AT_ONCE: usize = 8;
-/// Number of documents by which the interval grows at which the mutants of a valid fixture that is not a seed are
-/// compared: with more fixtures, fewer of each.
-pub(super) const DOCUMENTS_PER_STEP: usize = 40;
+/// Interval at which the mutants of a valid fixture that is not a seed are compared.
+const SPARSE: usize = 61;
 
 /// A case with the results of both sides.
 pub(crate) struct Judged {
@@ -121,10 +120,9 @@ async fn the_api_server_and_gpulint_agree() {
         only.is_empty() || only.split(',').any(|k| k.eq_ignore_ascii_case(kind))
     });
     let mut tally = Tally::new(&root().join("tests/cluster/differences.yaml"));
-    let step = (written.len() / DOCUMENTS_PER_STEP).max(1);
     let mut second = Vec::new();
     for judged in ask(&judge, &engine, written).await {
-        second.extend(mutants_of(&judged, step, &mut tally));
+        second.extend(mutants_of(&judged, &mut tally));
         tally.add(judged);
     }
     for judged in ask(&judge, &engine, second).await {
@@ -134,8 +132,8 @@ async fn the_api_server_and_gpulint_agree() {
     tally.finish(&root().join("target/cluster/disagreements.txt"), only.is_empty());
 }
 
-/// The mutants of an accepted document: all of a seed, every `step`th of any other.
-fn mutants_of(judged: &Judged, step: usize, tally: &mut Tally) -> Vec<Case> {
+/// The mutants of an accepted document: all of a seed, a few of any other.
+fn mutants_of(judged: &Judged, tally: &mut Tally) -> Vec<Case> {
     let case = &judged.case;
     let seed = case.name.starts_with("fixtures/verdicts/");
     let good = matches!(judged.verdict, Verdict::Accepted);
@@ -148,7 +146,7 @@ fn mutants_of(judged: &Judged, step: usize, tally: &mut Tally) -> Vec<Case> {
     // Select other mutants for each file.
     let offset = case.name.len();
     let mut cases =
-        mutants(&case.name, &case.id, &value, |number| seed || (number + offset).is_multiple_of(step));
+        mutants(&case.name, &case.id, &value, |number| seed || (number + offset).is_multiple_of(SPARSE));
     if seed {
         let file = case.name.split('#').next().unwrap_or_default();
         let path = root().join(file);

@@ -1,7 +1,7 @@
 //! The installation: gpulint finds nothing in it, the API server accepts it, its permissions suffice, and Helm renders
 //! the chart to the same objects (templates and values are compared without Helm in `webhook/src/manifests/chart.rs`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -325,18 +325,22 @@ fn the_chart_renders_what_the_command_prints() {
 /// What no rule in use reads is not granted, neither by the manifests nor by the chart.
 #[test]
 fn only_what_rules_in_use_read_is_granted() {
-    const OFF: &str = "rules: {karpenter-kubernetes-unsupported: off, karpenter-metric-renamed: off, keda-metric-renamed: off, node-class-kubelet: off, hpa-metric-unservable: off, keda-auth-source-missing: off, dra-claim-unused: off, gpu-operator-driver-on-eks-ami: off, gpu-resource-unknown: off, gpu-sharing-config-invalid: off, gpu-sharing-mismatch: off, gang-exceeds-gpu-limit: off, gpu-rollout-needs-surge: off, max-replicas-exceed-gpu-limit: off, spread-exceeds-domains: off, shared-memory-small: off, time-slicing-for-serving: off, cluster-queue-admits-nothing: off, feature-gate-off: off, gpu-device-plugin-missing: off, gpu-helper-missing: off, pod-fits-no-pool: off, pool-unreachable: off, reference-missing: off, static-pool-exceeded: off, pool-limit-exceeded: off, min-values-unsatisfiable: off, request-overflows-instance: off, framebuffer-ratio: off, gpu-memory-alert-always-fires: off, gpu-metric-unknown: off, promql-counter-as-level: off, promql-invalid: off, promql-rate-of-gauge: off, scrape-through-service: off, threshold-unit-mismatch: off, xid-alert-never-clears: off, auto-mode-volume-driver: off, hpa-target-missing: off, karpenter-on-own-nodes: off, keda-target-missing: off, load-balancer-controller-without-vpc: off, monitor-unselected: off, pod-monitor-selects-nothing: off, progress-deadline-short: off, max-pods-above-interfaces: off}";
+    let reading = gpulint_webhook::kinds::readers().into_iter();
+    let reading = reading.filter(|(kind, _)| ["ConfigMap", "HelmRelease"].contains(&kind.kind));
+    let off: BTreeSet<String> =
+        reading.flat_map(|(_, rules)| rules).map(|rule| format!("{rule}: off")).collect();
+    let off = format!("rules: {{{}}}", Vec::from_iter(off).join(", "));
     let role =
         |text: &str| objects(text).into_iter().find(|o| o["kind"] == "ClusterRole").unwrap()["rules"].clone();
     let has = |role: &Value, resource: &str| role.to_string().contains(&format!("\"{resource}\""));
     let all = role(&manifests(&[]));
     assert!(["configmaps", "helmreleases", "nodepools"].iter().all(|resource| has(&all, resource)), "{all}");
     let folder = Folder::new();
-    let path = folder.write("gpulint.yaml", OFF);
+    let path = folder.write("gpulint.yaml", &off);
     let few = role(&manifests(&["--config", path.to_str().unwrap()]));
     assert!(has(&few, "nodepools") && !has(&few, "configmaps") && !has(&few, "helmreleases"), "{few}");
     let Some(helm) = helm() else { return };
-    let value = format!("config={}", OFF.replace(',', "\\,"));
+    let value = format!("config={}", off.replace(',', "\\,"));
     assert_eq!(role(&render(&helm, "gpulint", &[&value])), few);
 }
 

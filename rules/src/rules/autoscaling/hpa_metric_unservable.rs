@@ -44,6 +44,7 @@ use crate::cluster::views::Predicate;
 use crate::facts::text::is_digits;
 use crate::keda::ellipsize;
 use crate::promql::adapter::{AdapterRules, adapter_rules};
+use crate::rules::autoscaling::is_in_written_namespace;
 use crate::rules::autoscaling::scale_target::{target, uses_accelerators};
 use crate::rules::prelude::*;
 
@@ -136,14 +137,10 @@ fn datadog(name: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if cluster.has(Kind::DATADOG_METRIC, namespace, metric) {
         return Some(());
     }
-    let mut elsewhere = cluster.written_as(Kind::DATADOG_METRIC, metric);
-    let near = || {
-        let here: Vec<&Object> = cluster.in_namespace(Kind::DATADOG_METRIC, namespace).collect();
-        let meant = nearest(metric, here.iter().map(|found| found.name()))?;
-        here.into_iter().find(|found| found.name() == meant)
-    };
-    let found = elsewhere.next().or_else(near).filter(|found| ctx.pairs_with(found));
     // The agent serves it, from an object elsewhere.
+    let mut elsewhere =
+        cluster.written_as(Kind::DATADOG_METRIC, metric).filter(|one| is_in_written_namespace(one));
+    let found = elsewhere.next().filter(|found| elsewhere.next().is_none() && ctx.pairs_with(found));
     let Some(found) = found else { return Some(()) };
     let meant = format!("{DATADOG}{}:{}", found.namespace_or_default(), found.name());
     let message =

@@ -5,11 +5,10 @@
 //! pods are at work: a pod gets SIGTERM in the middle of a message, and is killed after
 //! `terminationGracePeriodSeconds`, 30 by default. Work that takes longer is lost or done twice, and the hour
 //! of a GPU with it. KEDA's documentation names two ways out: pods that have the time to finish, or a
-//! ScaledJob, whose Jobs are never ended.
+//! ScaledJob, whose Jobs a scale-down does not end.
 //!
-//! It is a warning where the manifest says how long work may take: a time limit of the worker, or a variable
-//! such as `TASK_TIMEOUT_SECONDS` or `VISIBILITY_TIMEOUT`. For workers on accelerators that leave the time at
-//! its default it is advice.
+//! It is a warning where the manifest says how long work may take: a time limit of Celery, or a variable such
+//! as `TASK_TIMEOUT_SECONDS`. For workers on accelerators that leave the time at its default it is advice.
 //!
 //! # Fix
 //! Raise `terminationGracePeriodSeconds` above the longest work and let the worker finish its message after
@@ -70,13 +69,24 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Autoscaling)
 };
 
-/// Options of workers with the seconds that a task may take: Celery, RQ.
-const LIMITS: [&str; 3] = ["--time-limit", "--soft-time-limit", "--job-timeout"];
+/// Options of Celery with the seconds that a task may take.
+const LIMITS: [&str; 2] = ["--time-limit", "--soft-time-limit"];
 /// Words of variables for the work, and for a time. A variable has one of each.
-const WORK: [&str; 8] = ["TASK", "JOB", "MESSAGE", "WORK", "WORKER", "PROCESSING", "VISIBILITY", "INFERENCE"];
-const TIME: [&str; 4] = ["TIMEOUT", "LIMIT", "DURATION", "RUNTIME"];
+const WORK: [&str; 6] = ["TASK", "JOB", "MESSAGE", "WORK", "PROCESSING", "INFERENCE"];
+const TIME: [&str; 4] = ["TIMEOUT", "TIME", "DURATION", "RUNTIME"];
 /// Words of times for something else than the work on a message.
-const OTHER: [&str; 13] = [
+const OTHER: [&str; 24] = [
+    "BATCH",
+    "EXPIRY",
+    "GUNICORN",
+    "HEARTBEAT",
+    "INTERVAL",
+    "KEEPALIVE",
+    "LOCK",
+    "QUEUE",
+    "RESULT",
+    "SHUTDOWN",
+    "WAIT",
     "MEMORY",
     "MEM",
     "RATE",
@@ -102,7 +112,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let scale_down = spec.path(&["advanced", "horizontalPodAutoscalerConfig", "behavior", "scaleDown"]);
     let goes_down = scale_down.get("selectPolicy").text() != Some("Disabled");
     let min = spec.get("minReplicaCount").int_or(0)?;
-    if object.is_partial() || !triggers(object).all(is_queue) || min >= most || (min > 0 && !goes_down) {
+    let is_paused = ["autoscaling.keda.sh/paused", "autoscaling.keda.sh/paused-scale-in"]
+        .iter()
+        .any(|key| object.annotation(key).is_set());
+    // The step to zero is left to KEDA, which takes it when the queue is empty.
+    let kills = goes_down && most > 1 && min < most && !is_paused;
+    if object.is_partial() || !triggers(object).all(is_queue) || !kills {
         return None;
     }
     let workload = target(object, ctx)?;
@@ -153,7 +168,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 /// The longest time that the options or variables of a container give to a piece of work, their name and place.
 fn longest<'a>(container: &Node<'a>) -> Option<(i64, String, Node<'a>)> {
     let line = command_line(container);
-    let options = LIMITS.iter().filter_map(|name| {
+    let is_celery = line.contains("celery");
+    let options = LIMITS.iter().filter(|_| is_celery).filter_map(|name| {
         let seconds: i64 = flag(&line, name)?.parse().ok()?;
         let field = if container.get("args").is_set() { "args" } else { "command" };
         Some((seconds, (*name).to_owned(), container.get(field)))

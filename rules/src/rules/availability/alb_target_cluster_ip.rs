@@ -7,8 +7,8 @@
 //! stays without an address. Targets of type `ip` are the pods themselves, which also spares the hop over
 //! another node, and lets the load balancer stop sending requests to a pod that ends.
 //!
-//! Where no annotation says so, it is advice: the class, the controller's `defaultTargetType` or EKS Auto
-//! Mode may have `ip` as the default.
+//! Where no annotation says so, it is advice: the class or the controller's `defaultTargetType` may have `ip`
+//! as the default, as EKS Auto Mode has. Where IngressClassParams are in the input nothing is said.
 //!
 //! # Fix
 //! Write `alb.ingress.kubernetes.io/target-type: ip`.
@@ -41,13 +41,20 @@
 //! - <https://kubernetes-sigs.github.io/aws-load-balancer-controller/latest/guide/ingress/annotations/>
 //! - <https://github.com/kubernetes-sigs/aws-load-balancer-controller/issues/1695>
 
-use super::ingress::{Controller, backends, controller};
+use super::ingress::{Controller, backends, controller, has_class_params, installs_any};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "alb-target-cluster-ip",
     kinds: &[Kind::INGRESS],
-    reads: &[Kind::SERVICE, Kind::AUTO_MODE_NODE_CLASS],
+    reads: &[
+        Kind::SERVICE,
+        Kind::AUTO_MODE_NODE_CLASS,
+        Kind::HELM_RELEASE,
+        Kind::ARGO_APPLICATION,
+        Kind::INGRESS_CLASS_PARAMS,
+        Kind::AUTO_MODE_INGRESS_CLASS_PARAMS,
+    ],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("alb_target_cluster_ip.rs")),
     check: Check::Object(check),
@@ -58,29 +65,33 @@ const TARGET: &str = "alb.ingress.kubernetes.io/target-type";
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let annotations = object.path(&["metadata", "annotations"]);
-    let is_open = object.is_partial() || object.is_patched_by_kustomize() || annotations.has_unknown_key();
+    let is_open = object.may_lack_fields() || annotations.has_unknown_key() || has_class_params(ctx);
     if is_open || controller(object) != Some(Controller::Alb) {
         return None;
     }
     let of_ingress = object.annotation(TARGET);
-    // Another default may hold in EKS Auto Mode.
-    if !of_ingress.is_set() && ctx.cluster().has_any(Kind::AUTO_MODE_NODE_CLASS) {
+    // Another default holds in EKS Auto Mode, and may where the input installs the controller.
+    if !of_ingress.is_set()
+        && (ctx.cluster().has_any(Kind::AUTO_MODE_NODE_CLASS)
+            || installs_any(ctx, "aws-load-balancer-controller"))
+    {
         return None;
     }
     for backend in backends(object) {
-        let Some(name) = backend.service.text() else { continue };
+        let Some(name) = backend.named_service() else { continue };
         let Some(service) = ctx.partner(Kind::SERVICE, object.namespace_or_default(), name) else { continue };
         let kind = service.path(&["spec", "type"]);
         let has_no_port = !kind.is_set() || kind.text() == Some("ClusterIP");
         // The annotation of a Service comes before that of the Ingress.
         let of_service = service.annotation(TARGET);
         let is_instance = !of_ingress.is_set() || of_ingress.text() == Some("instance");
-        if service.is_partial() || !has_no_port || !is_instance || of_service.is_set() {
+        if service.may_lack_fields() || !has_no_port || !is_instance || of_service.is_set() {
             continue;
         }
         let name = ellipsize(name);
+        let by_default = if of_ingress.is_set() { "" } else { "by default " };
         let message = format!(
-            "the load balancer sends requests to nodes, and Service `{name}` has no port there: it is a `ClusterIP`"
+            "{by_default}the load balancer sends requests to nodes, and Service `{name}` has no port there: it is a `ClusterIP`"
         );
         let finding = ctx.report(&of_ingress, message);
         finding

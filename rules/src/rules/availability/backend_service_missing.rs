@@ -6,7 +6,8 @@
 //! Controller creates no load balancer at all. `ingress-nginx` alone also finds a port by its `targetPort`,
 //! so there nothing is said. KEDA's HTTP add-on connects to the Service at the port that `scaleTargetRef` of
 //! an HTTPScaledObject, or `target` of an InterceptorRoute, names: its interceptor wakes the workload, waits
-//! for it, and then answers 502.
+//! for it, and then answers 502. Where the Service has one port without a name nothing is said: newer
+//! versions send requests to the pods themselves.
 //!
 //! A Service that is not in the input is reported only if the one that is meant is: a Service of that name in
 //! another namespace, or one whose name differs by an ending such as `-svc`.
@@ -35,7 +36,7 @@
 //!  metadata: {name: chat, namespace: models}
 //!  spec:
 //!    selector: {app: chat}
-//!    ports: [{port: 80, targetPort: 8000}]
+//!    ports: [{name: http, port: 80, targetPort: 8000}]
 //! ```
 //!
 //! # References
@@ -44,13 +45,14 @@
 //! - <https://github.com/kubernetes/ingress-nginx/blob/main/internal/ingress/controller/controller.go>
 
 use super::ingress::{Backend, Controller, backends, controller};
+use crate::cluster::values::may_bring_objects;
 use crate::rules::autoscaling::is_in_written_namespace;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "backend-service-missing",
     kinds: &[Kind::INGRESS, Kind::HTTP_SCALED_OBJECT, Kind::INTERCEPTOR_ROUTE],
-    reads: &[Kind::SERVICE],
+    reads: &[Kind::SERVICE, Kind::HELM_RELEASE, Kind::ARGO_APPLICATION],
     reports_absence: true,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("backend_service_missing.rs")),
@@ -62,12 +64,12 @@ pub(crate) static RULE: Rule = Rule {
 const ENDINGS: [&str; 4] = ["-svc", "-service", "-server", ""];
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if object.is_partial() || object.is_namespace_unknown() {
+    if object.may_lack_fields() || object.is_namespace_unknown() {
         return None;
     }
     let mut names: Vec<&str> = Vec::new();
     for backend in backends(object) {
-        let Some(name) = backend.service.text() else { continue };
+        let Some(name) = backend.named_service() else { continue };
         match ctx.cluster().all("", "Service", object.namespace_or_default(), name) {
             [] if !names.contains(&name) => {
                 names.push(name);
@@ -86,9 +88,11 @@ fn check_port(object: &Object, backend: &Backend<'_>, service: &Object, ctx: &mu
     let spec = service.get("spec");
     let ports = spec.get("ports");
     let wanted = backend.port.string_or_number()?;
-    // The controller of load balancers reads an action of an annotation.
-    let is_open = wanted == "use-annotation"
-        || service.is_partial()
+    // The add-on may send requests to the pods themselves, where the one port needs no name.
+    let mut all = ports.items();
+    let is_single = all.next().is_some_and(|port| !port.get("name").is_set()) && all.next().is_none();
+    let is_open = service.may_lack_fields()
+        || !object.is(Kind::INGRESS) && is_single
         || spec.get("type").text() == Some("ExternalName")
         || ports.has_unknown();
     if is_open || ports.items().next().is_none() {
@@ -137,13 +141,14 @@ fn check_port(object: &Object, backend: &Backend<'_>, service: &Object, ctx: &mu
 fn report_missing(object: &Object, backend: &Backend<'_>, name: &str, ctx: &mut Context<'_>) -> Option<()> {
     let cluster = ctx.cluster();
     let namespace = object.namespace_or_default();
-    if !is_in_written_namespace(object) {
+    if !is_in_written_namespace(object) || may_bring_objects(cluster) {
         return None;
     }
     let kind = object.kind();
     let mut elsewhere = cluster.written_as(Kind::SERVICE, name);
     if let Some(service) = elsewhere.next().filter(|_| elsewhere.next().is_none())
         && is_in_written_namespace(service)
+        && service.path(&["spec", "type"]).text() != Some("ExternalName")
         && cluster.surely_pairs(object, service)
     {
         let there = ellipsize(service.namespace_or_default());

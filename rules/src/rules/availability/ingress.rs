@@ -1,11 +1,20 @@
 //! Where an Ingress, or a route of KEDA's HTTP add-on, sends requests, and which controller reads an Ingress.
 
+use crate::cluster::values::{CHART_KINDS, installs};
 use crate::rules::prelude::*;
 
 /// The Service that a route names, and the port of it: a number or a name.
 pub(super) struct Backend<'a> {
     pub(super) service: Node<'a>,
     pub(super) port: Node<'a>,
+}
+
+impl<'a> Backend<'a> {
+    /// The name of the Service. `None` where it is that of an action in an annotation, which the controller of load balancers
+    /// reads instead.
+    pub(super) fn named_service(&self) -> Option<&'a str> {
+        self.service.text().filter(|_| self.port.text() != Some("use-annotation"))
+    }
 }
 
 /// The backends of an Ingress, an HTTPScaledObject or an InterceptorRoute.
@@ -55,8 +64,22 @@ pub(super) fn controller(object: &Object) -> Option<Controller> {
     }
     let is_of = |word: &str| class.split('-').any(|part| part == word);
     match () {
-        () if has("alb.ingress.kubernetes.io/") || is_of("alb") => Some(Controller::Alb),
-        () if has("nginx.ingress.kubernetes.io/") || is_of("nginx") => Some(Controller::Nginx),
+        () if has("alb.ingress.kubernetes.io/") => Some(Controller::Alb),
+        () if has("nginx.ingress.kubernetes.io/") => Some(Controller::Nginx),
+        () if is_of("alb") && !is_of("nginx") => Some(Controller::Alb),
+        () if is_of("nginx") && !is_of("alb") => Some(Controller::Nginx),
         () => None,
     }
+}
+
+/// Whether parameters of a class, which come before the annotations of an Ingress, may hold.
+pub(super) fn has_class_params(ctx: &Context<'_>) -> bool {
+    [Kind::INGRESS_CLASS_PARAMS, Kind::AUTO_MODE_INGRESS_CLASS_PARAMS]
+        .iter()
+        .any(|kind| ctx.cluster().has_any(*kind))
+}
+
+/// Whether the input installs a chart, whose values may set other defaults.
+pub(super) fn installs_any(ctx: &Context<'_>, chart: &str) -> bool {
+    CHART_KINDS.iter().any(|kind| ctx.cluster().of(*kind).any(|object| installs(object, chart)))
 }

@@ -54,13 +54,20 @@
 //! - <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/edit-load-balancer-attributes.html>
 //! - <https://github.com/kubernetes/ingress-nginx/issues/3976>
 
-use super::ingress::{Controller, backends, controller};
+use super::ingress::{Controller, backends, controller, has_class_params, installs_any};
 use crate::rules::prelude::*;
 use crate::workload::class::command_line;
 use crate::workload::server::server_of;
 
 /// Services and their workloads, and the configuration of `ingress-nginx`.
-const READS: [Kind; WORKLOAD_KINDS.len() + 2] = with_workloads(&[Kind::SERVICE, Kind::CONFIG_MAP]);
+const READS: [Kind; WORKLOAD_KINDS.len() + 6] = with_workloads(&[
+    Kind::SERVICE,
+    Kind::CONFIG_MAP,
+    Kind::HELM_RELEASE,
+    Kind::ARGO_APPLICATION,
+    Kind::INGRESS_CLASS_PARAMS,
+    Kind::AUTO_MODE_INGRESS_CLASS_PARAMS,
+]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "ingress-timeout-short",
@@ -94,7 +101,8 @@ const GENERATORS: [&str; 8] = [
     "KServe's Hugging Face server",
 ];
 /// Options of servers that compute one vector or score, which takes no time.
-const POOLING: [&str; 5] = ["embed", "pooling", "--task", "rerank", "classify"];
+const POOLING: [&str; 9] =
+    ["embed", "pooling", "--task", "rerank", "classify", "bge-", "gte-", "/e5-", "colbert"];
 /// Options for models that reason before they answer.
 const REASONING: [&str; 2] = ["--reasoning-parser", "--enable-reasoning"];
 
@@ -108,7 +116,7 @@ enum Timeout<'a> {
 }
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if object.is_partial() || object.path(&["metadata", "annotations"]).has_unknown_key() {
+    if object.may_lack_fields() || object.path(&["metadata", "annotations"]).has_unknown_key() {
         return None;
     }
     let controller = controller(object)?;
@@ -153,15 +161,19 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// What sets the timeout of an Ingress. `None` where something else may: a ConfigMap, or another Ingress of the group.
+/// What sets the timeout of an Ingress. `None` where something else may: a ConfigMap, values of the chart, parameters of the
+/// class, or another Ingress of the group.
 fn timeout<'a>(object: &'a Object, controller: Controller, ctx: &Context<'_>) -> Option<Timeout<'a>> {
     if controller == Controller::Nginx {
+        // A canary has the timeouts of the Ingress that it belongs to.
+        if object.annotation("nginx.ingress.kubernetes.io/canary").text() == Some("true") {
+            return None;
+        }
         let node = object.annotation(READ);
         if !node.is_set() {
-            // The name and the namespace of the chart.
-            let config = ctx.partner(Kind::CONFIG_MAP, "ingress-nginx", "ingress-nginx-controller");
-            let of_all = config.map(|config| config.path(&["data", "proxy-read-timeout"]));
-            return of_all.is_none_or(|node| !node.is_set()).then_some(Timeout::Absent(node));
+            let mut configs = ctx.cluster().of(Kind::CONFIG_MAP);
+            let of_all = configs.any(|config| config.path(&["data", "proxy-read-timeout"]).is_set());
+            return (!of_all && !installs_any(ctx, "ingress-nginx")).then_some(Timeout::Absent(node));
         }
         let text = node.text().filter(|text| !is_placeholder(text))?;
         return Some(match text.parse() {
@@ -175,19 +187,19 @@ fn timeout<'a>(object: &'a Object, controller: Controller, ctx: &Context<'_>) ->
     if let Some(value) = set {
         return Some(Timeout::Seconds(value.trim().parse().ok()?, node));
     }
-    let unknown = object.annotation(UNKNOWN);
-    if unknown.is_set() {
-        return Some(Timeout::Ignored(unknown));
-    }
     let in_group = object.annotation("alb.ingress.kubernetes.io/group.name").is_set();
-    (!in_group).then_some(Timeout::Absent(node))
+    if in_group || has_class_params(ctx) {
+        return None;
+    }
+    let unknown = object.annotation(UNKNOWN);
+    Some(if unknown.is_set() { Timeout::Ignored(unknown) } else { Timeout::Absent(node) })
 }
 
 /// The first workload behind an Ingress that generates text, its server, and whether its model reasons.
 fn generator<'i>(object: &Object, ctx: &Context<'i>) -> Option<(&'i Object, &'static str, bool)> {
     let cluster = ctx.cluster();
     for backend in backends(object) {
-        let Some(name) = backend.service.text() else { continue };
+        let Some(name) = backend.named_service() else { continue };
         let Some(service) = cluster.unique(Kind::SERVICE, object.namespace_or_default(), name) else {
             continue;
         };
@@ -201,7 +213,7 @@ fn generator<'i>(object: &Object, ctx: &Context<'i>) -> Option<(&'i Object, &'st
                 else {
                     continue;
                 };
-                let line = command_line(&container);
+                let line = command_line(&container).to_lowercase();
                 if ctx.pairs_with(owner) && !POOLING.iter().any(|word| line.contains(word)) {
                     return Some((owner, server.name, REASONING.iter().any(|word| line.contains(word))));
                 }

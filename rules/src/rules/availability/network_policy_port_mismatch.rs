@@ -5,7 +5,8 @@
 //! allows the `port` of the Service, and not its `targetPort`, keeps every client away: requests time out,
 //! and Prometheus and KEDA read nothing. So does a name that no container port has.
 //!
-//! Only pods whose ports are known are compared: each container lists its own, or runs a known server.
+//! A number is reported only if it is the port of a Service that translates it to another one: containers may
+//! listen on ports that they do not list.
 //!
 //! # Fix
 //! Write the port at which the container listens, or the name of its container port.
@@ -44,6 +45,7 @@
 //! - <https://kubernetes.io/docs/concepts/services-networking/network-policies/>
 //! - <https://kubernetes.io/docs/reference/networking/virtual-ips/>
 
+use crate::rules::monitoring::pod_monitor_selects_nothing::are_injected;
 use crate::rules::prelude::*;
 use crate::workload::server::server_of;
 
@@ -63,7 +65,10 @@ const READS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::SERVICE])
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = object.get("spec");
     let selector = spec.get("podSelector");
-    if object.is_partial() || spec.has_unknown() || selector.get("matchLabels").entries().is_empty() {
+    let types = spec.get("policyTypes");
+    let is_open = object.may_lack_fields() || spec.has_unknown();
+    let is_for_egress = types.is_set() && !types.items().any(|one| one.text() == Some("Ingress"));
+    if is_open || is_for_egress || selector.get("matchLabels").entries().is_empty() {
         return None;
     }
     let views = ctx.cluster().views();
@@ -71,6 +76,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let [workload] = workloads.as_slice() else { return None };
     let templates = templates(&workload.object);
     let ([template], false) = (templates.as_slice(), unknown) else { return None };
+    // Containers that webhooks add have ports of their own.
+    if workload.object.may_lack_fields() || are_injected(std::slice::from_ref(template)) {
+        return None;
+    }
     let listening = listening(template)?;
     let rules: Vec<Node<'_>> = spec.get("ingress").items().collect();
     // A rule without ports allows all of them.
@@ -98,12 +107,15 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let service_port = |port: &Node<'_>| {
         let number = port.get("port").int()?;
         services.iter().copied().find(|service| {
-            service.path(&["spec", "ports"]).items().any(|entry| entry.get("port").int() == Some(number))
+            service.path(&["spec", "ports"]).items().any(|entry| {
+                let target = entry.get("targetPort");
+                entry.get("port").int() == Some(number) && target.is_set() && target.int() != Some(number)
+            })
         })
     };
     let port = ports.iter().find(is_tcp)?;
     let (node, service) = (port.get("port"), service_port(port));
-    if !ctx.pairs_with(owner) {
+    if !ctx.pairs_with(owner) || (service.is_none() && node.int().is_some()) {
         return None;
     }
     let message = match service {
@@ -113,14 +125,14 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             ellipsize(service.name())
         ),
         None => format!(
-            "no container of the pods listens on `{}`, but on {own}",
+            "no container port of the pods is called `{}`: they listen on {own}",
             ellipsize(&node.string_or_number()?)
         ),
     };
     let finding = ctx.report(&node, message);
     finding.related(owner, &owner.path(&["metadata", "name"]), "the pods");
     match listening.as_slice() {
-        [(number, _)] => {
+        [(number, _)] if !port.get("endPort").is_set() => {
             finding
                 .help(format!("write `port: {number}`"))
                 .fix(Fix::unsafe_(format!("allow port {number}")).set(&node, json!(number)));
@@ -135,7 +147,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 /// The TCP ports of the pods, with their names. `None` if a container may listen on others.
 fn listening<'a>(template: &Template<'a>) -> Option<Vec<(i64, Option<&'a str>)>> {
     let mut found = Vec::new();
-    for container in template.containers() {
+    let goes_on = |one: &Node<'_>| one.get("restartPolicy").text() == Some("Always");
+    let beside = template.spec.get("initContainers").items().filter(goes_on);
+    for container in template.containers().chain(beside) {
         let ports = container.get("ports");
         let served = server_of(&container).and_then(|server| server.listens_on(&container));
         if ports.has_unknown() || (ports.items().next().is_none() && served.is_none()) {

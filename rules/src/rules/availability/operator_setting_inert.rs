@@ -114,8 +114,11 @@ const LONGEST_REQUEST: i64 = 600;
 /// Reports a time for requests that the webhook of Knative rejects.
 fn request_timeout(timeout: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let seconds = timeout.int().filter(|seconds| *seconds > LONGEST_REQUEST)?;
-    let config = ctx.partner(Kind::CONFIG_MAP, "knative-serving", "config-defaults");
-    if config.is_some_and(|config| config.path(&["data", "max-revision-timeout-seconds"]).is_set()) {
+    let mut configs = ctx.cluster().of(Kind::CONFIG_MAP);
+    let is_of_google = |key: &str| key.starts_with("run.googleapis.com/");
+    if configs.any(|config| config.path(&["data", "max-revision-timeout-seconds"]).is_set())
+        || ctx.object().path(&["metadata", "annotations"]).entries().iter().any(|(key, _)| is_of_google(key))
+    {
         return None;
     }
     let message =

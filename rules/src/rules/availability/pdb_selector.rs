@@ -24,6 +24,7 @@
 //! # References
 //! - <https://kubernetes.io/docs/tasks/run-application/configure-pdb/>
 
+use crate::cluster::values::may_bring_objects;
 use crate::rules::availability::intended_workload::{has_added_labels, in_other_namespace};
 use crate::rules::prelude::*;
 use crate::schema::validation::may_hold_more_fields;
@@ -31,7 +32,8 @@ use crate::schema::validation::pdb::has_valid_selector;
 use crate::workload::selector;
 use crate::workload::template::runs_forever;
 
-static READS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::CANARY]);
+static READS: [Kind; WORKLOAD_KINDS.len() + 3] =
+    with_workloads(&[Kind::CANARY, Kind::HELM_RELEASE, Kind::ARGO_APPLICATION]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "pdb-selector",
@@ -97,7 +99,15 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if let Some(workload) = labelled(object, &node, ctx) {
         return report_difference(&node, workload, ctx);
     }
-    if let Some(workload) = elsewhere(object, &node, ctx) {
+    // Operators and charts create pods from objects whose pod templates are not known.
+    let namespace = object.namespace_or_default();
+    let is_here = |other: &Object| other.namespace_or_default() == namespace;
+    let makers = ctx.cluster().views().pod_makers();
+    let makes_pods = makers.0.iter().any(is_here) || namespace == "kube-system";
+    if let Some(workload) = elsewhere(object, &node, ctx)
+        && !makes_pods
+        && !may_bring_objects(ctx.cluster())
+    {
         let there = ellipsize(workload.namespace_or_default());
         let name = workload.display_name();
         let message =
@@ -111,10 +121,6 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if !ctx.cluster().is_complete() {
         return None;
     }
-    // Operators create pods from custom resources whose pod templates are not known.
-    let namespace = object.namespace_or_default();
-    let is_here = |other: &Object| other.namespace_or_default() == namespace;
-    let makers = ctx.cluster().views().pod_makers();
     let mut objects = ctx.cluster().objects().iter();
     if makers.0.iter().any(is_here)
         || objects.any(|other| other.is_partial() && is_here(other) && !creates_no_pods(other.group()))

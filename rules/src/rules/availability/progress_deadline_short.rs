@@ -6,8 +6,7 @@
 //! revision has failed and is scaled to zero, however long its startup probe would have waited. The time
 //! begins before the node starts and the image is pulled. A Deployment with `progressDeadlineSeconds`, 600 as
 //! well where it is not written and the probe waits twice as long, below the time of the probe goes on, but
-//! counts as failed: `kubectl rollout status`, Helm, Flux and Argo CD report an error, and Helm and Flux may
-//! roll back. That is advice here.
+//! counts as failed: `kubectl rollout status` and Argo CD report an error. That is advice here.
 //!
 //! InferenceServices are looked at where the annotation `serving.kserve.io/deploymentMode` says that Knative
 //! runs them.
@@ -89,7 +88,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if is_knative {
         return knative(object, &template, &probe, waits, ctx);
     }
-    let deadline = object.path(&["spec", "progressDeadlineSeconds"]);
+    // A rollout to no pods is complete, and the time of one that is paused does not run.
+    let spec = object.get("spec");
+    if spec.get("replicas").int() == Some(0) || spec.get("paused").bool() == Some(true) {
+        return None;
+    }
+    let deadline = spec.get("progressDeadlineSeconds");
     let seconds = deadline.int_or(DEFAULT).filter(|seconds| (1..waits).contains(seconds))?;
     // A probe of little more than the default is generous and nothing else: most models are loaded by then.
     if !deadline.is_set() && waits < 2 * DEFAULT {

@@ -2,7 +2,7 @@
 //!
 //! # Why
 //! A model server listens on the port of its flag or variable, otherwise on that of its image: vLLM and
-//! Triton 8000, TGI and TEI 80, SGLang 30000, Ollama 11434, llama.cpp and TorchServe 8080, TensorFlow Serving
+//! Triton 8000, TGI and TEI 80, SGLang 30000, Ollama 11434, llama.cpp 8080, TensorFlow Serving
 //! 8501. A readiness or startup probe of another port never succeeds, so that no request arrives; a liveness
 //! probe restarts the server again and again. A Service whose `targetPort` is another one refuses each
 //! connection, and one whose `targetPort` is a name that no container has is without endpoints.
@@ -167,7 +167,7 @@ const INTERNAL_PORTS: [(&str, &str); 2] = [("vLLM", "VLLM_PORT"), ("SGLang", "SG
 type FurtherPorts = &'static [(&'static str, i64)];
 
 /// Further ports of servers, by name, as for gRPC and metrics.
-const FURTHER_PORTS: [(&str, FurtherPorts); 6] = [
+const FURTHER_PORTS: [(&str, FurtherPorts); 5] = [
     (
         "Triton",
         &[(GRPC_PORT, 8001), ("metrics-port", 8002), ("sagemaker-port", 8080), ("vertex-ai-port", 8080)],
@@ -175,16 +175,6 @@ const FURTHER_PORTS: [(&str, FurtherPorts); 6] = [
     ("TGI", &[("prometheus-port", 9000)]),
     ("TEI", &[("prometheus-port", 9000)]),
     ("KServe's Hugging Face server", &[(GRPC_PORT, 8081)]),
-    // Its configuration file has the names.
-    (
-        "TorchServe",
-        &[
-            ("management-port", 8081),
-            ("metrics-port", 8082),
-            (GRPC_PORT, 7070),
-            ("grpc-management-port", 7071),
-        ],
-    ),
     ("TensorFlow Serving", &[("port", 8500)]),
 ];
 

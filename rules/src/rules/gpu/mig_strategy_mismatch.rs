@@ -75,7 +75,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             match (profile.is_some(), named.as_str()) {
                 (true, "mixed") => continue,
                 (true, _) => {
-                    let message = format!("no node has `{resource}` under the MIG strategy `{named}`");
+                    let message =
+                        format!("the device plugin has no `{resource}` under the MIG strategy `{named}`");
                     ctx.report(&devices.node, message)
                         .at_key()
                         .help("set the strategy `mixed`, or ask for `nvidia.com/gpu`")
@@ -112,7 +113,8 @@ fn strategy(ctx: &Context<'_>) -> Option<(Object, Vec<&'static str>, String)> {
     }
     let mut found = None;
     if plugin.is(Kind::CLUSTER_POLICY) {
-        let has_configs = plugin.path(&["spec", "devicePlugin", "config"]).is_set();
+        let is_off = plugin.path(&["spec", "devicePlugin", "enabled"]).bool() == Some(false);
+        let has_configs = is_off || plugin.path(&["spec", "devicePlugin", "config"]).is_set();
         let named = plugin.path(&["spec", "mig", "strategy"]).text().filter(|_| !has_configs);
         found = named.map(|named| (vec!["spec", "mig", "strategy"], named.to_owned()));
     } else if plugin.is(Kind::DAEMON_SET) {
@@ -128,6 +130,7 @@ fn strategy(ctx: &Context<'_>) -> Option<(Object, Vec<&'static str>, String)> {
         let named = match option {
             OptionValue::Text(text, _) => Some(text),
             OptionValue::Unknown => None,
+            OptionValue::Absent if words.iter().any(|word| !word.known) => None,
             OptionValue::Absent => match says("MIG_STRATEGY") {
                 Some(entry) => entry.get("value").text().map(str::to_owned),
                 None => Some("none".to_owned()),
@@ -138,7 +141,11 @@ fn strategy(ctx: &Context<'_>) -> Option<(Object, Vec<&'static str>, String)> {
         for (chart, field, config, default) in OF_CHARTS {
             for_each_values(plugin, chart, |values| {
                 let (node, config) = (values.root.path(field), values.root.path(config));
-                let is_known = !values.may_differ && !config.is_set() && !values.root.has_unknown_key();
+                let enabled = values.root.path(&["devicePlugin", "enabled"]);
+                let has_own_env = values.root.path(&["devicePlugin", "containers"]).is_set();
+                let is_on = (!enabled.is_set() || enabled.bool() == Some(true)) && !has_own_env;
+                let is_known =
+                    is_on && !values.may_differ && !config.is_set() && !values.root.has_unknown_key();
                 let named = if node.is_set() { node.text() } else { Some(default) };
                 let named = named.filter(|_| is_known && !node.is_unknown());
                 found = named.map(|named| (vec!["metadata", "name"], named.to_owned()));

@@ -6,6 +6,7 @@ use crate::cluster::views::Predicate;
 use crate::facts::text::contains;
 use crate::rules::prelude::*;
 use crate::source::with_embedded;
+use crate::workload::command::{base_name, words};
 
 /// The entries of the ConfigMap that an object is, or that a chart writes with its values.
 pub(super) fn entries(object: &Object) -> Vec<(&str, Node<'_>)> {
@@ -61,7 +62,11 @@ pub(super) fn device_plugins(ctx: &Context<'_>) -> Vec<Object> {
 }
 
 pub(super) fn is_plugin(container: &Node<'_>) -> bool {
-    container.get("image").raw_text().is_some_and(|image| image.contains("k8s-device-plugin"))
+    // The image has other programs as well.
+    let words = words(container);
+    let other = ["gpu-feature-discovery", "mps-control-daemon", "config-manager"];
+    let is_other = words.first().is_some_and(|word| other.contains(&base_name(&word.text)));
+    !is_other && container.get("image").raw_text().is_some_and(|image| image.contains("k8s-device-plugin"))
 }
 
 /// The device plugin in the namespace of a ConfigMap, if no plugin of the cluster reads a configuration.

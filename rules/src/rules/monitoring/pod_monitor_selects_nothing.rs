@@ -42,7 +42,9 @@ use crate::cluster::values::{CHART_KINDS, may_bring_objects};
 use crate::cluster::views::Workload;
 use crate::keda::ellipsize;
 use crate::rules::autoscaling::is_in_written_namespace;
-use crate::rules::monitoring::service_monitor_selects_nothing::{Scope, is_for_metrics, report_namespace};
+use crate::rules::monitoring::service_monitor_selects_nothing::{
+    Scope, is_for_metrics, looks_in_own_namespace, report_namespace,
+};
 use crate::rules::prelude::*;
 use crate::workload::selector::matches;
 
@@ -115,7 +117,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let pods = pods(object, &selector, ctx);
     if pods.as_ref().is_some_and(Vec::is_empty) {
-        match in_other_namespace(object, &selector, ctx) {
+        let elsewhere =
+            in_other_namespace(object, &selector, ctx).filter(|_| looks_in_own_namespace(object, ctx));
+        match elsewhere {
             Some(workload) => report_namespace(object, workload, workload.kind(), ctx),
             None => _ = no_pods(object, &selector, ctx),
         }
@@ -319,7 +323,6 @@ fn no_name(
     None
 }
 
-/// Reports a selector that matches no pod of the whole cluster.
 /// A workload whose pods have the labels in a namespace in which the monitor does not look: one of its name, or with the
 /// name that a label gives.
 fn in_other_namespace<'i>(object: &Object, selector: &Node<'_>, ctx: &Context<'i>) -> Option<&'i Object> {
@@ -337,6 +340,7 @@ fn in_other_namespace<'i>(object: &Object, selector: &Node<'_>, ctx: &Context<'i
     })
 }
 
+/// Reports a selector that matches no pod of the whole cluster.
 fn no_pods(object: &Object, selector: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let cluster = ctx.cluster();
     let Scope::These(namespaces) = Scope::of(object)? else { return None };

@@ -34,15 +34,19 @@
 //! - <https://prometheus-operator.dev/docs/developer/getting-started/>
 //! - <https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/getting-started.html>
 
+use crate::cluster::values::may_bring_objects;
 use crate::keda::ellipsize;
 use crate::rules::autoscaling::is_in_written_namespace;
 use crate::rules::prelude::*;
 use crate::workload::selector::matches;
 
+static READS: [Kind; WORKLOAD_KINDS.len() + 3] =
+    with_workloads(&[Kind::SERVICE, Kind::HELM_RELEASE, Kind::ARGO_APPLICATION]);
+
 pub(crate) static RULE: Rule = Rule {
     id: "service-monitor-selects-nothing",
     kinds: &[Kind::SERVICE_MONITOR],
-    reads: &[Kind::SERVICE, Kind::DAEMON_SET, Kind::DEPLOYMENT, Kind::STATEFUL_SET],
+    reads: &READS,
     reports_absence: true,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("service_monitor_selects_nothing.rs")),
@@ -76,7 +80,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if labels.entries().is_empty() && !selector.get("matchExpressions").is_set() {
         return None;
     }
-    if let Some(service) = in_other_namespace(object, &selector, ctx) {
+    if looks_in_own_namespace(object, ctx)
+        && let Some(service) = in_other_namespace(object, &selector, ctx)
+    {
         report_namespace(object, service, "Service", ctx);
         return None;
     }
@@ -127,6 +133,16 @@ fn in_other_namespace<'i>(object: &Object, selector: &Node<'_>, ctx: &Context<'i
     })
 }
 
+/// Whether a monitor looks in its own namespace alone, and what is there is in the input.
+pub(super) fn looks_in_own_namespace(object: &Object, ctx: &Context<'_>) -> bool {
+    let makers = ctx.cluster().views().pod_makers();
+    let is_here = |maker: &Object| maker.namespace_or_default() == object.namespace_or_default();
+    !makers.0.iter().any(is_here)
+        && !object.path(&["spec", "namespaceSelector"]).is_set()
+        && object.namespace_or_default() != "kube-system"
+        && !may_bring_objects(ctx.cluster())
+}
+
 /// Reports a monitor that does not look in the namespace of what it selects.
 pub(super) fn report_namespace(object: &Object, found: &Object, what: &str, ctx: &mut Context<'_>) {
     let there = ellipsize(found.namespace_or_default());
@@ -139,10 +155,8 @@ pub(super) fn report_namespace(object: &Object, found: &Object, what: &str, ctx:
             "write `namespaceSelector: {{matchNames: [{there}]}}`: without it only its own namespace counts"
         ))
         .related(found, &found.path(&["metadata", "namespace"]), "it is here");
-    if !node.is_set() {
-        let value = json!({"matchNames": [found.namespace_or_default()]});
-        finding.fix(Fix::unsafe_(format!("look in namespace {there}")).set(&node, value));
-    }
+    let value = json!({"matchNames": [found.namespace_or_default()]});
+    finding.fix(Fix::unsafe_(format!("look in namespace {there}")).set(&node, value));
 }
 
 /// Whether the name of a port indicates metrics, or nothing in particular.

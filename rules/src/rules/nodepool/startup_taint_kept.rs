@@ -81,16 +81,19 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         let Some(name) = key.text() else { continue };
         let domain = name.split('/').next().unwrap_or(name);
         let of_agent = REMOVED.into_iter().find(|known| known.split('/').next() == Some(domain));
+        // The values of these charts may name another key.
+        let is_of_chart = [(OF_CILIUM, "cilium"), (OF_ISTIO, "istiod")]
+            .iter()
+            .any(|(key, name)| of_agent == Some(*key) && chart(ctx, name, |_| true).is_some());
+        let of_agent = of_agent.filter(|_| !is_of_chart);
         if let Some(known) = of_agent.filter(|known| *known != name && name.contains('/')) {
-            let message = format!("nothing removes `{}`: its agent removes `{known}` alone", ellipsize(name));
+            let message = format!("its agent does not remove `{}`, but `{known}` alone", ellipsize(name));
             ctx.report(&key, message)
                 .help(format!("write `{known}`, unless you changed the key of the agent"));
         }
         if name == OF_ISTIO
-            && let Some(istiod) = chart(ctx, "istiod", |values| {
-                !values.path(&["taint", "enabled"]).is_set()
-                    || values.path(&["taint", "enabled"]).bool() == Some(false)
-            })
+            && let Some(istiod) = chart(ctx, "istiod", is_off)
+            && chart(ctx, "istiod", |values| !is_off(values)).is_none()
         {
             ctx.report(
                 &key,
@@ -107,10 +110,14 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     }
     let cilium = chart(ctx, "cilium", |values| {
         let is_on = |field: &[&str]| !values.path(field).is_set() || values.path(field).bool() == Some(true);
-        let changed = ["agentNotReadyTaintKey", "extraConfig"].iter().any(|field| values.get(field).is_set());
+        // The operator taints nodes on which the agent is scheduled.
+        let changed = ["agentNotReadyTaintKey", "extraConfig", "nodeSelector", "affinity"]
+            .iter()
+            .any(|field| values.get(field).is_set());
         is_on(&["operator", "setNodeTaints"])
             && is_on(&["operator", "removeNodeTaints"])
             && is_on(&["operator", "enabled"])
+            && is_on(&["agent"])
             && !changed
     })?;
     let message = format!(
@@ -123,6 +130,12 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         ))
         .related(cilium, &cilium.path(&["metadata", "name"]), "Cilium, whose operator adds the taint");
     None
+}
+
+/// Whether istiod leaves taints alone by its values. `pilot` is their place in an umbrella chart.
+fn is_off(values: &Node<'_>) -> bool {
+    let enabled = values.path(&["taint", "enabled"]);
+    !values.get("pilot").is_set() && (!enabled.is_set() || enabled.bool() == Some(false))
 }
 
 /// What installs a chart with values for which a condition certainly holds.

@@ -70,11 +70,10 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 /// Official images whose entrypoint changes the owner of the data if it runs as root, and their folders of data.
-const CHANGES_OWNER: [(&str, &str); 5] = [
+const CHANGES_OWNER: [(&str, &str); 4] = [
     ("mysql", "/var/lib/mysql"),
     ("mariadb", "/var/lib/mysql"),
     ("mongo", "/data/db"),
-    ("redis", "/data"),
     ("valkey/valkey", "/data"),
 ];
 /// Images of PostgreSQL, which starts only on a folder of its own user.
@@ -136,7 +135,7 @@ fn has_access_points_of_others(class: &Object) -> bool {
         && !class.may_lack_fields()
         && !parameters.has_unknown_key()
         && parameters.get("provisioningMode").text() == Some("efs-ap")
-        && ["uid", "gid"].iter().all(|field| parameters.get(field).is_absent())
+        && ["uid", "gid", "gidRangeStart"].iter().all(|field| parameters.get(field).is_absent())
 }
 
 /// The place that shows that a container changes the owner of files in a folder, or needs another owner.
@@ -153,7 +152,10 @@ fn changes_owner<'a>(
         let mut rest = words[at + command.len()..].iter().filter(|word| word.text != ";");
         let next = rest.next().map(|word| word.text.as_str());
         let stops = word.node.raw_text().is_some_and(|text| text.contains("&&") || text.contains("set -e"));
-        let may_fail = next.is_some_and(|next| next == "true" || !stops);
+        let is_guarded = word.node.raw_text().is_some_and(|text| {
+            text.contains("||") || text.contains("set +e") || text.split_whitespace().any(|word| word == "if")
+        });
+        let may_fail = is_guarded || next.is_some_and(|next| next == "true" || !stops);
         let is_below = |text: &str| {
             text.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
@@ -167,12 +169,22 @@ fn changes_owner<'a>(
     let image = container.get("image");
     let name = repository(image.text()?);
     let name = name.strip_prefix("library/").unwrap_or(name);
-    // Other commands start something else.
-    if container.get("command").is_set() {
+    // Other commands start something else, and so do arguments that are no options.
+    let first = container.get("args").items().next();
+    let is_other = first.is_some_and(|one| one.text().is_none_or(|text| !text.starts_with('-')));
+    if container.get("command").is_set() || is_other {
         return None;
     }
-    let holds =
-        |data: &str| data == folder || folder.strip_prefix(data).is_some_and(|rest| rest.starts_with('/'));
+    // Backups and the like are kept below the folder as well.
+    let holds = |data: &str| {
+        let below = folder.strip_prefix(data);
+        below.is_some_and(|rest| rest.is_empty() || rest == "/data" || rest.starts_with("/data/"))
+    };
+    let mut variables = container.get("env").items();
+    let data = variables.find(|entry| entry.get("name").text() == Some("PGDATA"));
+    if data.is_some_and(|entry| entry.get("value").text().is_none_or(|path| !path.starts_with(folder))) {
+        return None;
+    }
     if POSTGRES.contains(&name) && DATA_OF_POSTGRES.iter().any(|data| holds(data)) {
         return Some((image, format!("`{name}` has to own the folder of its data")));
     }

@@ -47,7 +47,7 @@
 //! - <https://karpenter.sh/docs/reference/settings/>
 //! - <https://docs.aws.amazon.com/eks/latest/userguide/cni-custom-network.html>
 
-use crate::cluster::values::{for_each_values, installs};
+use crate::cluster::values::{CHART_KINDS, for_each_values, installs};
 use crate::karpenter::installation::{INSTALLERS, unset_option};
 use crate::karpenter::provider::Provider;
 use crate::rules::prelude::*;
@@ -86,10 +86,9 @@ fn interruption_queue(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let pool = own_pool(ctx, |pool| pool.capacity_types().is_some_and(|all| all.contains(&"spot")))?;
     let cluster = ctx.cluster();
     let named = |kind: Kind| cluster.of(kind).any(|one| one.name().contains(DRAINS_SPOT));
-    let installers = [Kind::HELM_RELEASE, Kind::ARGO_APPLICATION];
     let by_chart =
-        installers.into_iter().flat_map(|kind| cluster.of(kind)).any(|one| installs(one, DRAINS_SPOT));
-    if by_chart || named(Kind::DAEMON_SET) || named(Kind::DEPLOYMENT) {
+        CHART_KINDS.into_iter().flat_map(|kind| cluster.of(kind)).any(|one| installs(one, DRAINS_SPOT));
+    if by_chart || CHART_KINDS.into_iter().chain([Kind::DAEMON_SET, Kind::DEPLOYMENT]).any(named) {
         return None;
     }
     let message = format!(

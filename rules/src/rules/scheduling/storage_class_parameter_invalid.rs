@@ -42,7 +42,11 @@ pub(crate) static RULE: Rule = Rule {
 
 /// Parameters of EBS in lower case: the driver does not tell cases apart. Source: aws-ebs-csi-driver `pkg/driver/controller.go`
 /// (`CreateVolume`), read in November 2026; it takes each `tagSpecification_*` as well.
-const OF_EBS: [&str; 15] = [
+const OF_EBS: [&str; 19] = [
+    "allowautoiopsincreaseonmodify",
+    "blockattachuntilinitialized",
+    "ext4encryptionsupport",
+    "volumeinitializationrate",
     "fstype",
     "type",
     "iopspergb",
@@ -59,7 +63,7 @@ const OF_EBS: [&str; 15] = [
     "ext4bigalloc",
     "ext4clustersize",
 ];
-const NUMBERS: [&str; 3] = ["iopspergb", "iops", "throughput"];
+const NUMBERS: [&str; 4] = ["iopspergb", "iops", "throughput", "volumeinitializationrate"];
 const TYPES: [&str; 9] = ["gp3", "gp2", "io1", "io2", "st1", "sc1", "standard", "sbp1", "sbg1"];
 
 /// Throughputs of file systems for each TiB, by deployment type, on SSD. Source: `PerUnitStorageThroughput` of the API of FSx.

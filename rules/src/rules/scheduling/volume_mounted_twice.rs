@@ -98,7 +98,17 @@ fn inspect<'a>(object: &'a Object, template: &Template<'a>, ctx: &mut Context<'_
         let claim = volume.path(&["persistentVolumeClaim", "claimName"]);
         claim.text().map(|name| (name, claim))
     };
-    let all: Vec<(&str, Node<'a>)> = template.spec.get("volumes").items().filter_map(of_volume).collect();
+    // The kubelet passes over volumes that no container mounts.
+    let mounted: Vec<&str> = template
+        .all_containers()
+        .flat_map(|container| ["volumeMounts", "volumeDevices"].map(|field| container.get(field)))
+        .flat_map(|list| list.items().collect::<Vec<_>>())
+        .filter_map(|mount| mount.get("name").text())
+        .collect();
+    let is_mounted =
+        |volume: &Node<'a>| volume.get("name").text().is_some_and(|name| mounted.contains(&name));
+    let volumes = template.spec.get("volumes");
+    let all: Vec<(&str, Node<'a>)> = volumes.items().filter(is_mounted).filter_map(of_volume).collect();
     for (at, (name, node)) in all.iter().enumerate() {
         let before = &all[..at];
         if before.iter().any(|(other, _)| other == name) {
@@ -117,14 +127,14 @@ fn inspect<'a>(object: &'a Object, template: &Template<'a>, ctx: &mut Context<'_
         }
         let Some(volume) = volume_of(object, name, ctx) else { continue };
         let handle = handle(volume);
-        let same = before.iter().find_map(|(other, _)| {
-            let other = volume_of(object, other, ctx)?;
-            (handle.is_some() && self::handle(other) == handle).then_some(other)
+        let same = before.iter().find_map(|(claim, _)| {
+            let other = volume_of(object, claim, ctx)?;
+            (handle.is_some() && self::handle(other) == handle).then_some((claim, other))
         });
-        if let Some((other, (_, handle))) = same.zip(handle) {
+        if let Some(((claim, other), (_, handle))) = same.zip(handle) {
             let message = format!(
-                "the volumes of `{name}` and `{}` have the `volumeHandle` `{}`: the kubelet takes them for one",
-                other.display_name(),
+                "the volumes of the claims `{name}` and `{}` have the `volumeHandle` `{}`: the kubelet takes them for one",
+                ellipsize(claim),
                 ellipsize(handle)
             );
             ctx.report(node, message)
@@ -140,7 +150,8 @@ fn inspect<'a>(object: &'a Object, template: &Template<'a>, ctx: &mut Context<'_
 fn volume_of<'i>(object: &Object, claim: &str, ctx: &Context<'i>) -> Option<&'i Object> {
     let claim = ctx.partner(Kind::PERSISTENT_VOLUME_CLAIM, object.namespace_or_default(), claim)?;
     let name = claim.path(&["spec", "volumeName"]);
-    ctx.partner(Kind::PERSISTENT_VOLUME, "default", name.text()?)
+    let volume = ctx.partner(Kind::PERSISTENT_VOLUME, "default", name.text()?)?;
+    (!claim.may_lack_fields() && !volume.may_lack_fields()).then_some(volume)
 }
 
 fn handle(volume: &Object) -> Option<(&str, &str)> {

@@ -59,7 +59,7 @@
 
 use crate::rules::prelude::*;
 use crate::rules::training::trains;
-use crate::workload::checkpoint::{checkpoint_mounts, destination, mount_of};
+use crate::workload::checkpoint::{checkpoint_mounts, destination, mount_of, read_only};
 
 pub(crate) static RULE: Rule = Rule {
     id: "bucket-forbids-overwrite",
@@ -85,7 +85,9 @@ fn check(volume: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let has = |name: &str| {
         options.items().any(|one| one.text().is_some_and(|text| text.trim_start_matches('-') == name))
     };
-    if has("allow-overwrite") || has("allow-delete") {
+    let modes = spec.get("accessModes");
+    let is_for_reading = modes.items().all(|mode| mode.text() == Some("ReadOnlyMany")) && modes.is_set();
+    if has("allow-overwrite") || has("allow-delete") || has("read-only") || is_for_reading {
         return None;
     }
     let reference = spec.get("claimRef");
@@ -124,10 +126,16 @@ fn mount_of_checkpoints<'a>(run: &'a Object, claim: &str) -> Option<Node<'a>> {
                     && volume.path(&["persistentVolumeClaim", "claimName"]).text() == Some(claim)
             })
         };
-        let named = template.containers().find_map(|container| {
-            let to = destination(&container)?;
-            mount_of(template, &container, &to.path)?
-        });
-        named.filter(is_of_claim).or_else(|| checkpoint_mounts(template).find(is_of_claim))
+        let named: Vec<_> = template
+            .containers()
+            .filter_map(|container| {
+                destination(&container).map(|to| mount_of(template, &container, &to.path))
+            })
+            .collect();
+        let is_written = |mount: &Node<'a>| is_of_claim(mount) && read_only(template, mount).is_none();
+        if named.is_empty() {
+            return checkpoint_mounts(template).find(is_written);
+        }
+        named.into_iter().flatten().flatten().find(is_written)
     })
 }

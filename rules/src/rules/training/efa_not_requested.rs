@@ -81,7 +81,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for template in templates.iter().filter(|t| requests_accelerator(t)) {
         let unknown = template.all_containers().any(|container| container.get("resources").has_unknown());
         let host = template.spec.get("hostNetwork").bool() == Some(true);
-        if unknown || host || template.spec.has_unknown_key() || has_devices(template) {
+        // A claim may be for EFA.
+        let claims = template.spec.get("resourceClaims").is_set();
+        if unknown || host || claims || template.spec.has_unknown_key() || has_devices(template) {
             continue;
         }
         match pod_devices(template).remove(EFA) {
@@ -96,7 +98,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 /// Whether the environment or the image of a template is made for EFA.
 fn shows_efa(template: &Template<'_>) -> bool {
     let says = |name: &str, value: &str| match name {
-        "FI_PROVIDER" => value.contains("efa"),
+        "FI_PROVIDER" => value.contains("efa") && !value.starts_with('^'),
         "NCCL_NET" => value.eq_ignore_ascii_case("AWS Libfabric") || value.eq_ignore_ascii_case("ofi"),
         name => name.starts_with("FI_EFA_") || name.starts_with("OFI_NCCL_"),
     };

@@ -60,6 +60,7 @@
 
 use crate::cluster::Cluster;
 use crate::cluster::objects::Lookup;
+use crate::cluster::together::routes;
 use crate::facts::text::is_digits;
 use crate::rules::prelude::*;
 use crate::rules::training::is_owned;
@@ -205,14 +206,20 @@ fn pod_of_job_set(object: &Object, launch: &Launch<'_>, ctx: &mut Context<'_>) -
     let (host, node) = launch.rendezvous().filter(|_| has_names && !object.name().is_empty())?;
     let mut labels = host.split('.');
     let (pod, service) = (labels.next()?, labels.next()?);
-    let (job, indexes) = object.path(&["spec", "replicatedJobs"]).items().find_map(|job| {
-        let name = job.get("name").text()?;
+    if routes(object).iter().any(|route| route.renames) {
+        return None;
+    }
+    let jobs = object.path(&["spec", "replicatedJobs"]);
+    let names = jobs.items().filter_map(|job| job.get("name").text());
+    let found = names.filter_map(|name| {
         // `<JobSet>-<job>-<index of the job>-<index of the pod>`
         let mut parts = pod.rsplitn(3, '-');
         let (last, first, rest) = (parts.next()?, parts.next()?, parts.next()?);
         let is_pod = is_digits(last) && is_digits(first) && rest.ends_with(&format!("-{name}"));
         is_pod.then(|| (name, format!("{first}-{last}")))
-    })?;
+    });
+    // One name may be the end of another.
+    let (job, indexes) = found.max_by_key(|(name, _)| name.len())?;
     let right = format!("{}-{job}-{indexes}", object.name());
     if pod == right && service == subdomain
         || ctx.cluster().has(Kind::SERVICE, object.namespace_or_default(), service)

@@ -72,14 +72,15 @@ pub(crate) static RULE: Rule = Rule {
 /// Maximum of attempts after the first that end before a node has started.
 const FEW: i64 = 1;
 /// Commands with which a launcher waits for its workers.
-const WAITS: [&str; 8] = ["until", "while", "for", "sleep", "nslookup", "ssh", "getent", "timeout"];
+const WAITS: [&str; 9] =
+    ["until", "while", "for", "sleep", "nslookup", "ssh", "getent", "timeout", "kubectl"];
 
 /// `LauncherCreationPolicyAtStartup` is the default of v2beta1; v1 is of the Training Operator.
 fn check(job: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = job.get("spec");
     let policy = spec.get("launcherCreationPolicy");
     let at_startup = policy.is_absent() || policy.text() == Some("AtStartup");
-    if job.version() != "v2beta1" || !at_startup || job.is_partial() || !uses_accelerators(job) {
+    if job.version() != "v2beta1" || !at_startup || job.may_lack_fields() || !uses_accelerators(job) {
         return None;
     }
     let backoff = spec.path(&["runPolicy", "backoffLimit"]);
@@ -87,13 +88,20 @@ fn check(job: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // Kueue and gangs start all pods when there are nodes.
     let is_held = spec.path(&["runPolicy", "schedulingPolicy"]).is_set()
         || spec.path(&["runPolicy", "suspend"]).bool() == Some(true)
-        || job.path(&["metadata", "labels", "kueue.x-k8s.io/queue-name"]).is_set();
+        || job.path(&["metadata", "labels", "kueue.x-k8s.io/queue-name"]).is_set()
+        || templates(job).iter().any(|template| {
+            let nodes = template.spec.get("nodeSelector");
+            template.spec.get("schedulerName").is_set() || nodes.get("eks.amazonaws.com/nodegroup").is_set()
+        });
     let launcher = spec.path(&["mpiReplicaSpecs", "Launcher", "template", "spec"]);
     let container = launcher.get("containers").items().next()?;
     let words = words(&container);
     let runs = words.iter().any(|word| matches!(base_name(&word.text), "mpirun" | "mpiexec"));
     let waits = launcher.get("initContainers").is_set()
-        || words.iter().any(|word| !word.known || WAITS.contains(&base_name(&word.text)));
+        || words.iter().any(|word| {
+            let name = base_name(&word.text);
+            !word.known || name.contains("wait") || WAITS.contains(&name)
+        });
     if is_held || !runs || waits || spec.has_unknown_key() {
         return None;
     }

@@ -8,8 +8,7 @@
 //!
 //! # Fix
 //! Leave `enqueue` out of `actions`, so that the pods of each job are made at once, and `gang` still binds
-//! them together. Quotas are kept by `allocate`. Where `enqueue` has to stay, remove `overcommit`, or raise
-//! its factor for the resource and keep one node running.
+//! them together. Quotas are kept by `allocate`. Where `enqueue` has to stay, keep nodes running.
 //!
 //! # Example
 //! ```yaml,diff
@@ -68,7 +67,7 @@ use crate::source::with_embedded;
 pub(crate) static RULE: Rule = Rule {
     id: "volcano-enqueue-before-nodes",
     kinds: &[Kind::CONFIG_MAP],
-    reads: &[Kind::VOLCANO_JOB, Kind::NODE_POOL],
+    reads: &[Kind::CONFIG_MAP, Kind::VOLCANO_JOB, Kind::NODE_POOL],
     docs: docs(include_str!("volcano_enqueue_before_nodes.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Training)
@@ -77,11 +76,17 @@ pub(crate) static RULE: Rule = Rule {
 /// The file of Volcano's scheduler in its ConfigMap.
 const FILE: &str = "volcano-scheduler.conf";
 
-/// What `enqueue` asks: volcano `pkg/scheduler/plugins/overcommit/overcommit.go`, read in November 2026; other plugins look at the
-/// queue.
+/// What `enqueue` asks: volcano `pkg/scheduler/plugins/overcommit/overcommit.go`, read in November 2026.
 fn check(map: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let file = map.path(&["data", FILE]);
-    let text = file.text().filter(|text| text.contains("enqueue") && text.contains("overcommit"))?;
+    // The plugin `sla` admits a job when it has waited for some time.
+    let has_words =
+        |text: &&str| text.contains("enqueue") && text.contains("overcommit") && !text.contains("sla");
+    let text = file.text().filter(has_words)?;
+    let mut others = ctx.cluster().of(Kind::CONFIG_MAP).filter(|other| !other.is_same_resource(map));
+    if others.any(|other| other.path(&["data", FILE]).is_set()) {
+        return None;
+    }
     let mut waits = false;
     with_embedded(text, |root| {
         let has_action = root.get("actions").text()?.split(',').any(|action| action.trim() == "enqueue");
@@ -91,7 +96,11 @@ fn check(map: &Object, ctx: &mut Context<'_>) -> Option<()> {
         waits = has_action && plugin.entries().len() == 1;
         Some(())
     });
-    let asks = |job: &&Object| uses_accelerators(job) && !job.is_partial() && ctx.pairs_with(job);
+    let asks = |job: &&Object| {
+        let scheduler = job.path(&["spec", "schedulerName"]);
+        let is_of_volcano = !scheduler.is_set() || scheduler.text() == Some("volcano");
+        is_of_volcano && uses_accelerators(job) && !job.is_partial() && ctx.pairs_with(job)
+    };
     let job = ctx.cluster().of(Kind::VOLCANO_JOB).find(asks).filter(|_| waits)?;
     let has_gpus = |object: &&Object| {
         let pool = NodePool::new(object);

@@ -102,10 +102,7 @@ impl Server {
             OptionValue::Unknown => return None,
             OptionValue::Absent => {}
         }
-        if may_have_more_options(own)
-            || !matches!(option(own, &CONFIG_OPTIONS), OptionValue::Absent)
-            || self.name == "TorchServe" && has_own_properties(container)
-        {
+        if may_have_more_options(own) || !matches!(option(own, &["config"]), OptionValue::Absent) {
             return None;
         }
         if !self.port.variables.is_empty() {
@@ -145,19 +142,6 @@ impl Server {
     pub(crate) fn all() -> &'static [Server] {
         &SERVERS
     }
-}
-
-/// Options that name a configuration file, which may have the port.
-const CONFIG_OPTIONS: [&str; 2] = ["config", "ts-config"];
-
-/// Whether TorchServe may read another `config.properties` than that of its image: from a volume, or the variable for it.
-fn has_own_properties(container: &Node<'_>) -> bool {
-    let of_volume = container.get("volumeMounts").items().any(|mount| {
-        let path = mount.get("mountPath");
-        path.text()
-            .is_none_or(|path| path.contains("config") || path.trim_end_matches('/') == "/home/model-server")
-    });
-    of_volume || variable(container, "TS_CONFIG_FILE").is_none_or(|found| found.is_some())
 }
 
 /// Whether a path has a sign as whole steps: `nim/` or `vllm/vllm-openai` in `mirror/vllm/vllm-openai`.

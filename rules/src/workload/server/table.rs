@@ -5,8 +5,8 @@
 //! (`PORT=80`, `HUGGINGFACE_HUB_CACHE=/data`; `HF_HOME=/data` from 2.1 on), of llama.cpp (`.devops/cuda.Dockerfile`) and
 //! of Infinity; `envconfig/config.go` of Ollama; `vllm/envs.py` and the page on environment variables of vLLM (0.5 to
 //! 0.11); `server_args.py` of SGLang; the pages on `trtllm-serve` (0.18 to 1.4), on NIM (1.0 to 2.1: environment
-//! variables, cache) and on Triton's options; `lmdeploy serve api_server --help`; KServe's `huggingfaceserver`; the page on
-//! TorchServe's configuration; the Dockerfile of TensorFlow Serving. Where no
+//! variables, cache) and on Triton's options; `lmdeploy serve api_server --help`; KServe's `huggingfaceserver`; the
+//! Dockerfile of TensorFlow Serving. Where no
 //! version is named, the fact holds for every release of the image.
 
 /// A program that serves a model.
@@ -147,7 +147,7 @@ const DATA: Cache = Cache {
     options: &["huggingface-hub-cache", "weights-cache-override"],
 };
 
-pub(super) static SERVERS: [Server; 14] = [
+pub(super) static SERVERS: [Server; 13] = [
     Server {
         commands: &["vllm serve", "vllm.entrypoints."],
         images: &["vllm/vllm-openai", "lmcache/vllm-openai"],
@@ -295,13 +295,6 @@ pub(super) static SERVERS: [Server; 14] = [
         }),
         shares_memory: true,
         ..server("KServe's Hugging Face server", "/v2/health/ready", port(8080, &["http-port"], &[]))
-    },
-    // Its frontend answers before the models are loaded.
-    Server {
-        commands: &["torchserve --start", "torchserve --foreground"],
-        images: &["pytorch/torchserve"],
-        loads_fast: true,
-        ..server("TorchServe", "/ping", port(8080, &[], &["TS_INFERENCE_ADDRESS"]))
     },
     // The script of its image opens the port for REST, which is closed by default.
     Server {
