@@ -132,10 +132,10 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Whether istiod leaves taints alone by its values. `pilot` is their place in an umbrella chart.
+/// Whether istiod leaves taints alone by its values. `pilot` has them in older charts.
 fn is_off(values: &Node<'_>) -> bool {
     let enabled = values.path(&["taint", "enabled"]);
-    !values.get("pilot").is_set() && (!enabled.is_set() || enabled.bool() == Some(false))
+    !values.path(&["pilot", "taint"]).is_set() && (!enabled.is_set() || enabled.bool() == Some(false))
 }
 
 /// What installs a chart with values for which a condition certainly holds.

@@ -131,11 +131,14 @@ fn inspect(
 /// Whether a class makes access points whose user is chosen by the driver.
 fn has_access_points_of_others(class: &Object) -> bool {
     let parameters = class.get("parameters");
+    let first = parameters.get("gidRangeStart").text();
     class.get("provisioner").text() == Some(EFS_DRIVER)
         && !class.may_lack_fields()
         && !parameters.has_unknown_key()
         && parameters.get("provisioningMode").text() == Some("efs-ap")
-        && ["uid", "gid", "gidRangeStart"].iter().all(|field| parameters.get(field).is_absent())
+        // A range of one number is that of the author.
+        && (first.is_none() || first != parameters.get("gidRangeEnd").text())
+        && ["uid", "gid"].iter().all(|field| parameters.get(field).is_absent())
 }
 
 /// The place that shows that a container changes the owner of files in a folder, or needs another owner.

@@ -133,7 +133,7 @@ fn inspect<'a>(object: &'a Object, template: &Template<'a>, ctx: &mut Context<'_
         });
         if let Some(((claim, other), (_, handle))) = same.zip(handle) {
             let message = format!(
-                "the volumes of the claims `{name}` and `{}` have the `volumeHandle` `{}`: the kubelet takes them for one",
+                "the claims `{name}` and `{}` have the `volumeHandle` `{}`: the kubelet takes them for one",
                 ellipsize(claim),
                 ellipsize(handle)
             );
