@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 /// kind needs more.
 const MOST_STEPS_PER_COPY: f64 = 0.5;
 /// Rules that may iterate over other objects.
-const EXEMPT: [&str; 34] = [
+const EXEMPT: [&str; 36] = [
     // Rules on pools and node classes, of which a cluster has few. They iterate over the workloads that one
     // of them admits.
     "consolidation-disrupts-training",
@@ -50,8 +50,11 @@ const EXEMPT: [&str; 34] = [
     // ClusterTriggerAuthentications, for which scalers of all namespaces are looked at.
     "keda-auth-source-missing",
     "keda-auth-unused",
-    // What installs a product, which states its feature gates.
+    // What installs a product, of which a cluster has few: Karpenter with its feature gates and settings; Cilium and Istio,
+    // which a NodePool looks for.
     "feature-gate-off",
+    "karpenter-setting-missing",
+    "startup-taint-kept",
     // Prometheus servers, and the servers whose metrics a query may select.
     "keda-query-counts-others",
     "monitor-unselected",
