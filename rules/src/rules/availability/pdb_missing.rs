@@ -151,6 +151,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 .severity(Severity::Info)
                 .reports_absence(false)
                 .help("keep two replicas, and add a PodDisruptionBudget with `maxUnavailable: 1`");
+            if let Some(autoscaler) = views.autoscaler_of(object).filter(|_| !said) {
+                finding.related(autoscaler, &autoscaler.path(&["metadata", "name"]), "its autoscaler");
+            }
             add_class_evidence(finding, object, &classified);
         }
         floor => {
