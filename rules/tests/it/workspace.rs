@@ -489,7 +489,7 @@ fn a_workspace_says_what_a_run_over_all_files_says() {
 
 #[test]
 fn and_so_where_what_is_absent_does_not_exist() {
-    law(&documents(), true, 2, steps());
+    law(&documents(), true, 8, steps());
 }
 
 #[test]
