@@ -14,6 +14,11 @@ pub(crate) fn may_bring_objects(cluster: &Cluster) -> bool {
     CHART_KINDS.iter().any(|kind| cluster.has_any(*kind))
 }
 
+/// The objects that install charts: HelmReleases first.
+pub(crate) fn chart_installers(cluster: &Cluster) -> impl Iterator<Item = &Object> {
+    CHART_KINDS.iter().flat_map(|kind| cluster.of(*kind))
+}
+
 /// One installation of a chart.
 struct Installation<'a> {
     /// The values as fields, or one text with all of them.

@@ -172,8 +172,7 @@ pub(crate) fn request_of<'a>(
         let node = if own.is_set() || side == "limits" { own } else { resources.path(&["limits", resource]) };
         node.is_set().then_some(node)
     };
-    let sidecar = |container: &Node<'_>| container.get("restartPolicy").text() == Some("Always");
-    let containers = spec.get("initContainers").items().filter(sidecar).chain(template.containers());
+    let containers = template.sidecars().chain(template.containers());
     let pod = amount(&spec.get("resources"));
     let nodes = match pod {
         Some(node) => vec![node],

@@ -74,6 +74,12 @@ impl<'a> Template<'a> {
         self.spec.get("containers").items().chain(model.is_mapping().then_some(model))
     }
 
+    /// Init containers that run as long as the ordinary ones.
+    pub(crate) fn sidecars(&self) -> impl Iterator<Item = Node<'a>> + use<'a> {
+        let init = self.spec.get("initContainers").items();
+        init.filter(|container| container.get("restartPolicy").text() == Some("Always"))
+    }
+
     /// Init containers and ordinary ones.
     pub(crate) fn all_containers(&self) -> impl Iterator<Item = Node<'a>> + use<'a> {
         let init = self.spec.get("initContainers").items();

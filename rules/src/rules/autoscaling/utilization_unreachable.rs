@@ -116,9 +116,7 @@ fn may_be_injected(template: &Template<'_>, namespace: &str, ctx: &Context<'_>) 
 
 /// The containers of a pod that a metric adds up: those that run beside each other.
 fn counted<'a>(template: &Template<'a>, metric: &Utilization<'_>) -> Vec<Node<'a>> {
-    let init = template.spec.get("initContainers").items();
-    let sidecars = init.filter(|container| container.get("restartPolicy").text() == Some("Always"));
-    let all = template.spec.get("containers").items().chain(sidecars);
+    let all = template.spec.get("containers").items().chain(template.sidecars());
     let is_counted =
         |container: &Node<'a>| metric.container.is_none_or(|name| container.get("name").text() == Some(name));
     all.filter(is_counted).collect()

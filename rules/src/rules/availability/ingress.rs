@@ -1,6 +1,6 @@
 //! Where an Ingress, or a route of KEDA's HTTP add-on, sends requests, and which controller reads an Ingress.
 
-use crate::cluster::values::{CHART_KINDS, installs};
+use crate::cluster::values::{chart_installers, installs};
 use crate::rules::prelude::*;
 
 /// The Service that a route names, and the port of it: a number or a name.
@@ -81,5 +81,5 @@ pub(super) fn has_class_params(ctx: &Context<'_>) -> bool {
 
 /// Whether the input installs a chart, whose values may set other defaults.
 pub(super) fn installs_any(ctx: &Context<'_>, chart: &str) -> bool {
-    CHART_KINDS.iter().any(|kind| ctx.cluster().of(*kind).any(|object| installs(object, chart)))
+    chart_installers(ctx.cluster()).any(|object| installs(object, chart))
 }

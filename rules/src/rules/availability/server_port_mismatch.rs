@@ -108,8 +108,7 @@ impl<'a> Serving<'a> {
             return None;
         }
         let further = further_ports(server, &container)?;
-        let sidecars = template.spec.get("initContainers").items();
-        containers.extend(sidecars.filter(|init| init.get("restartPolicy").text() == Some("Always")));
+        containers.extend(template.sidecars());
         Some(Serving { server, port, grpc, is_set: node.is_some(), further, container, others: containers })
     }
 

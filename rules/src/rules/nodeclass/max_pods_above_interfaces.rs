@@ -56,7 +56,7 @@
 //! - <https://docs.aws.amazon.com/eks/latest/userguide/cni-increase-ip-addresses.html>
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/#speckubelet>
 
-use crate::cluster::values::for_each_values;
+use crate::cluster::values::{chart_installers, for_each_values};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -113,7 +113,7 @@ fn without_prefixes<'i>(ctx: &Context<'i>) -> Option<&'i Object> {
     let cluster = ctx.cluster();
     let is_plugin = |object: &&Object| object.name() == "aws-node" && ctx.pairs_with(object);
     let sets: Vec<&Object> = cluster.of(Kind::DAEMON_SET).filter(is_plugin).collect();
-    let installed = cluster.of(Kind::HELM_RELEASE).chain(cluster.of(Kind::ARGO_APPLICATION));
+    let installed = chart_installers(cluster);
     let installed: Vec<(&Object, bool)> = installed
         .filter(|object| ctx.pairs_with(object))
         .filter_map(|object| chart_is_off(object).map(|is_off| (object, is_off)))

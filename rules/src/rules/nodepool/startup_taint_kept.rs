@@ -37,7 +37,7 @@
 //! - <https://github.com/kubernetes-sigs/aws-ebs-csi-driver/blob/master/docs/install.md>
 //! - <https://istio.io/latest/docs/setup/additional-setup/cni/>
 
-use crate::cluster::values::for_each_values;
+use crate::cluster::values::{chart_installers, for_each_values};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -92,8 +92,8 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
                 .help(format!("write `{known}`, unless you changed the key of the agent"));
         }
         if name == OF_ISTIO
-            && let Some(istiod) = chart(ctx, "istiod", is_off)
-            && chart(ctx, "istiod", |values| !is_off(values)).is_none()
+            && let Some(istiod) = chart(ctx, "istiod", leaves_taint)
+            && chart(ctx, "istiod", |values| !leaves_taint(values)).is_none()
         {
             ctx.report(
                 &key,
@@ -132,17 +132,15 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Whether istiod leaves taints alone by its values. `pilot` has them in older charts.
-fn is_off(values: &Node<'_>) -> bool {
+/// Whether istiod leaves its taint on nodes, by its values. `pilot` has them in older charts.
+fn leaves_taint(values: &Node<'_>) -> bool {
     let enabled = values.path(&["taint", "enabled"]);
     !values.path(&["pilot", "taint"]).is_set() && (!enabled.is_set() || enabled.bool() == Some(false))
 }
 
 /// What installs a chart with values for which a condition certainly holds.
 fn chart<'i>(ctx: &Context<'i>, name: &str, holds: impl Fn(&Node<'_>) -> bool) -> Option<&'i Object> {
-    let cluster = ctx.cluster();
-    let mut charts = cluster.of(Kind::HELM_RELEASE).chain(cluster.of(Kind::ARGO_APPLICATION));
-    charts.find(|object| {
+    chart_installers(ctx.cluster()).find(|object| {
         let mut found = false;
         for_each_values(object, name, |values| {
             found |= !values.may_differ && !values.root.has_unknown() && holds(values.root);

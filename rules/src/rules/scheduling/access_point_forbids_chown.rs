@@ -54,11 +54,14 @@
 //! - <https://docs.aws.amazon.com/efs/latest/ug/enforce-identity-access-points.html>
 //! - <https://github.com/kubernetes-sigs/aws-efs-csi-driver/issues/300>
 
+use std::borrow::Cow;
+
 use super::access_modes::{class_of, own_claim};
 use crate::cluster::storage::EFS_DRIVER;
 use crate::rules::prelude::*;
 use crate::workload::class::repository;
 use crate::workload::command::{base_name, command_at, words};
+use crate::workload::server::variable;
 
 pub(crate) static RULE: Rule = Rule {
     id: "access-point-forbids-chown",
@@ -183,9 +186,8 @@ fn changes_owner<'a>(
         let below = folder.strip_prefix(data);
         below.is_some_and(|rest| rest.is_empty() || rest == "/data" || rest.starts_with("/data/"))
     };
-    let mut variables = container.get("env").items();
-    let data = variables.find(|entry| entry.get("name").text() == Some("PGDATA"));
-    if data.is_some_and(|entry| entry.get("value").text().is_none_or(|path| !path.starts_with(folder))) {
+    let is_here = |data: Option<(Cow<'_, str>, _)>| data.is_none_or(|(path, _)| path.starts_with(folder));
+    if !variable(container, "PGDATA").is_some_and(is_here) {
         return None;
     }
     if POSTGRES.contains(&name) && DATA_OF_POSTGRES.iter().any(|data| holds(data)) {

@@ -2,7 +2,7 @@
 
 use super::gpu_helper_missing::{brings, tolerate};
 use super::node_helpers::{Helper, has_devices, helper_of_image, helpers, untolerated};
-use crate::cluster::values::{ChartValues, for_each_values};
+use crate::cluster::values::{ChartValues, chart_installers, for_each_values};
 use crate::karpenter::pod::toleration;
 use crate::karpenter::scheduling::Toleration;
 use crate::rules::gpu::report_value;
@@ -99,7 +99,7 @@ fn is_installed_twice(helper: Helper, ctx: &Context<'_>) -> bool {
         }
         found
     };
-    let releases = cluster.of(Kind::HELM_RELEASE).chain(cluster.of(Kind::ARGO_APPLICATION)).filter(installs);
+    let releases = chart_installers(cluster).filter(installs);
     let by_set =
         |set: &Object| templates(set).iter().any(|template| helpers(template).any(|one| one == helper));
     cluster.has_any(Kind::CLUSTER_POLICY) || releases.count() > 1 || cluster.of(Kind::DAEMON_SET).any(by_set)

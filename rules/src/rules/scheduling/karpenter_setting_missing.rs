@@ -47,7 +47,7 @@
 //! - <https://karpenter.sh/docs/reference/settings/>
 //! - <https://docs.aws.amazon.com/eks/latest/userguide/cni-custom-network.html>
 
-use crate::cluster::values::{CHART_KINDS, for_each_values, installs};
+use crate::cluster::values::{CHART_KINDS, chart_installers, for_each_values, installs};
 use crate::karpenter::installation::{INSTALLERS, unset_option};
 use crate::karpenter::provider::Provider;
 use crate::rules::prelude::*;
@@ -86,8 +86,7 @@ fn interruption_queue(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let pool = own_pool(ctx, |pool| pool.capacity_types().is_some_and(|all| all.contains(&"spot")))?;
     let cluster = ctx.cluster();
     let named = |kind: Kind| cluster.of(kind).any(|one| one.name().contains(DRAINS_SPOT));
-    let by_chart =
-        CHART_KINDS.into_iter().flat_map(|kind| cluster.of(kind)).any(|one| installs(one, DRAINS_SPOT));
+    let by_chart = chart_installers(cluster).any(|one| installs(one, DRAINS_SPOT));
     if by_chart || CHART_KINDS.into_iter().chain([Kind::DAEMON_SET, Kind::DEPLOYMENT]).any(named) {
         return None;
     }
@@ -154,6 +153,5 @@ fn with_custom_networking<'i>(ctx: &Context<'i>) -> Option<&'i Object> {
         found && ctx.pairs_with(object)
     };
     let cluster = ctx.cluster();
-    let charts = || cluster.of(Kind::HELM_RELEASE).chain(cluster.of(Kind::ARGO_APPLICATION));
-    cluster.of(Kind::DAEMON_SET).find(by_set).or_else(|| charts().find(by_chart))
+    cluster.of(Kind::DAEMON_SET).find(by_set).or_else(|| chart_installers(cluster).find(by_chart))
 }

@@ -4,6 +4,7 @@
 //! An accelerator becomes a resource of its node through a chain: a labeller writes a label, a device
 //! plugin that selects the label registers the devices, and only then the pods that ask for them fit.
 
+use crate::cluster::values::chart_installers;
 use crate::facts::text::mentions;
 use crate::karpenter::pod::toleration;
 use crate::karpenter::requirement::{Requirement, Requirements, is_well_known};
@@ -329,7 +330,6 @@ fn is_set_by_others(key: &str) -> bool {
 /// Whether a chart, an application or an operator of the input may install something that one of the words names. The content of a
 /// folder or of an unnamed chart is not known.
 pub(super) fn may_install(words: &[&str], ctx: &Context<'_>) -> bool {
-    let cluster = ctx.cluster();
     let mentions = |text: &str| mentions(text, words);
     let by_chart = |object: &Object| {
         let spec = object.get("spec");
@@ -340,7 +340,7 @@ pub(super) fn may_install(words: &[&str], ctx: &Context<'_>) -> bool {
         };
         chart.text().is_none_or(mentions) || mentions(object.name())
     };
-    cluster.of(Kind::HELM_RELEASE).any(by_chart) || cluster.of(Kind::ARGO_APPLICATION).any(by_chart)
+    chart_installers(ctx.cluster()).any(by_chart)
 }
 
 /// The name of the devices of a resource, for "GPU pool".

@@ -44,6 +44,7 @@
 use crate::cluster::placement::has_controller;
 use crate::cluster::storage::DEFAULT_CLASS;
 use crate::cluster::together::routes;
+use crate::cluster::values::chart_installers;
 use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
 use crate::workload::dra::class_blocks;
@@ -103,7 +104,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     // Charts and applications that are not rendered may bring any object.
     let cluster = ctx.cluster();
-    let charts = || cluster.of(Kind::HELM_RELEASE).chain(cluster.of(Kind::ARGO_APPLICATION));
+    let charts = || chart_installers(cluster);
     if !cluster.is_complete() || !charts().all(has_no_classes) {
         return None;
     }

@@ -110,9 +110,9 @@ fn check(job: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let starts = !object.path(&["spec", "replicas"]).is_set() && ctx.pairs_with(object);
         starts && pool.is_some_and(|pool| pool.hardware() == Hardware::Accelerated)
     })?;
-    let plural = if attempts == 0 { "one attempt" } else { "two attempts" };
+    let tries = if attempts == 0 { "one attempt" } else { "two attempts" };
     let message = format!(
-        "`mpirun` of `{}` starts before its workers have nodes, and has {plural} to reach them",
+        "`mpirun` of `{}` starts before its workers have nodes, and has {tries} to reach them",
         job.display_name()
     );
     ctx.report(&backoff, message).help("set `launcherCreationPolicy: WaitForWorkersReady`").related(

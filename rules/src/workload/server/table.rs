@@ -6,8 +6,7 @@
 //! of Infinity; `envconfig/config.go` of Ollama; `vllm/envs.py` and the page on environment variables of vLLM (0.5 to
 //! 0.11); `server_args.py` of SGLang; the pages on `trtllm-serve` (0.18 to 1.4), on NIM (1.0 to 2.1: environment
 //! variables, cache) and on Triton's options; `lmdeploy serve api_server --help`; KServe's `huggingfaceserver`; the
-//! Dockerfile of TensorFlow Serving. Where no
-//! version is named, the fact holds for every release of the image.
+//! Dockerfile of TensorFlow Serving. Where no version is named, the fact holds for every release of the image.
 
 /// A program that serves a model.
 #[derive(Debug, PartialEq, Eq)]
