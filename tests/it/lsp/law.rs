@@ -1,4 +1,4 @@
-//! The invariant of the server: after any edit, its diagnostics equal those of a fresh `gpulint check`.
+//! The invariant of the server: after any edits, its diagnostics equal those of a fresh `gpulint check`.
 //!
 //! The folder is a generated repository: three Flux clusters that share bases, kustomizations with patches, folders of
 //! environments, a chart, a script that fills in placeholders, ignored files, a configuration. Edits change texts in
@@ -203,10 +203,14 @@ fn edit_at_random(seed: u64, encodings: &[&str]) {
     let client = Client::start(&folder.0, Setup::push().encodings(encodings));
     let mut session = Session { client, folder, mirror, original, dice: Dice(seed), log: Vec::new() };
     session.compare();
-    for _ in 0..edits() / 4 {
+    // Most of the time goes into the checks to compare with, and an edit that is handled wrongly shows for long.
+    for number in 0..edits() / 4 {
         session.edit();
-        session.compare();
+        if number % 2 == 0 {
+            session.compare();
+        }
     }
+    session.compare();
     session.client.end();
 }
 

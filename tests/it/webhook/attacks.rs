@@ -323,11 +323,12 @@ struct Throughput {
 }
 
 impl Throughput {
-    /// Whether nothing was refused, and enough of the throughput is left. Without optimizations, large objects use more of
-    /// the two cores than their share of the turns.
+    /// Whether nothing was refused, and enough of the throughput is left. Without optimizations, the attackers of the test
+    /// itself use more of the two cores than an attack may, and other tests use them too; who gets the next turn is tested in
+    /// `webhook/src/serve/turns.rs`.
     fn is_kept(&self) -> bool {
         let answered = |honest: &Honest| honest.answered.load(Ordering::Relaxed);
-        let share = if cfg!(debug_assertions) { 4 } else { 2 };
+        let share = if cfg!(debug_assertions) { 8 } else { 2 };
         self.beside.refused.load(Ordering::Relaxed) == 0
             && answered(&self.beside) >= answered(&self.alone) / share
     }

@@ -36,7 +36,7 @@ fn a_second_answer_patches_nothing() {
     let safe = everything.clone();
     everything.webhook.mutate_rules =
         RULES.iter().filter(|rule| rule.fix.is_some()).map(|rule| rule.id.to_owned()).collect();
-    let engines = [Engine::new(safe), Engine::new(everything)];
+    let engines = [Engine::new(everything), Engine::new(safe)];
     let (mut asked, mut counts, mut wrong) = (0, [0, 0], Vec::new());
     for path in files {
         let file = path.strip_prefix(root).unwrap().display().to_string();
@@ -53,9 +53,8 @@ fn a_second_answer_patches_nothing() {
             let value = object.root().to_json();
             asked += 1;
             for (engine, count) in engines.iter().zip(&mut counts) {
-                let Some(after) = patched(engine, &cluster, &value) else {
-                    continue;
-                };
+                // Safe fixes are some of all fixes: where nothing is patched with all, nothing is with these.
+                let Some(after) = patched(engine, &cluster, &value) else { break };
                 *count += 1;
                 // The cluster contains the patched object.
                 let mut cluster = Cluster::new(true);
@@ -71,7 +70,7 @@ fn a_second_answer_patches_nothing() {
             }
         }
     }
-    let [safe, every] = counts;
+    let [every, safe] = counts;
     println!("{asked} objects: {safe} patched by safe fixes, {every} where every rule is named");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(safe > 40 && every > safe, "{safe} {every}");
