@@ -82,11 +82,12 @@ impl<'e> Batch<'e> {
     pub(crate) fn read(
         inputs: Vec<ScopedInput>,
         directories: Directories,
+        disk: &Disk,
         engines: &'e [Engine],
         progress: bool,
     ) -> Batch<'e> {
         let plain: Vec<Input> = inputs.iter().map(|one| one.input.clone()).collect();
-        let folders = Folders::discover(plain, directories, &Disk::default());
+        let folders = Folders::discover(plain, directories, disk);
         let progress = Progress::counting("reading", inputs.len(), progress);
         let scoped: Vec<(&Input, &str)> = inputs.iter().map(|one| (&one.input, one.path.as_str())).collect();
         let reads = files::read_all(&scoped, &folders, || progress.step());

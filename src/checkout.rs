@@ -57,11 +57,7 @@ impl Checkout {
         paths: &[PathBuf],
         name: String,
     ) -> Result<Checkout, CliError> {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let parent = fs::canonicalize(std::env::temp_dir()).unwrap_or_else(|_| std::env::temp_dir());
-        let path = parent.join(format!("gpulint-{}-{number}", std::process::id()));
-        let (temporary, ()) = Temporary::create(path, private_folder)
+        let temporary = temporary_folder()
             .map_err(|error| CliError::Usage(format!("no temporary folder for `{name}`: {error}")))?;
         // Where nothing else names a set, the folder does.
         let root = temporary.path().join(repository.root().file_name().unwrap_or("root".as_ref()));
@@ -112,12 +108,19 @@ impl Checkout {
     }
 }
 
-/// Makes a folder that only its owner can read.
-fn private_folder(path: &Path) -> io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(path)
+/// Makes a temporary folder that only its owner can read.
+pub(crate) fn temporary_folder() -> io::Result<Temporary> {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let parent = fs::canonicalize(std::env::temp_dir()).unwrap_or_else(|_| std::env::temp_dir());
+    let path = parent.join(format!("gpulint-{}-{number}", std::process::id()));
+    let private = |path: &Path| {
+        let mut builder = fs::DirBuilder::new();
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.create(path)
+    };
+    Ok(Temporary::create(path, private)?.0)
 }
 
 /// Whether a file of this name is a manifest, a configuration or something that is rendered with them.

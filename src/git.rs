@@ -129,6 +129,12 @@ impl Repository {
         read().map_err(|error| format!("commit {commit}: {error}"))
     }
 
+    /// The content of the file of a commit with a path below the root of the repository; `None` if the commit has none.
+    pub(crate) fn content_at(&self, commit: Commit, path: &Path) -> Option<Vec<u8>> {
+        let entry = self.inner.find_commit(commit).ok()?.tree().ok()?.lookup_entry_by_path(path).ok()??;
+        Some(std::mem::take(&mut entry.object().ok()?.data))
+    }
+
     /// The content of a file.
     ///
     /// # Errors

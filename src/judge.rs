@@ -12,7 +12,7 @@ use crate::baseline::Baselines;
 use crate::batch::{Batch, scope};
 use crate::config::Scopes;
 use crate::error::CliError;
-use crate::files::{self, CONFIGURATIONS, Directories, ReadOutcome};
+use crate::files::{self, CONFIGURATIONS, Directories, Disk, ReadOutcome};
 use crate::render::{RenderOptions, Renders};
 
 /// What to read, and how.
@@ -24,6 +24,10 @@ pub(crate) struct Reading<'a> {
     pub(crate) no_default_ignore: bool,
     pub(crate) render: bool,
     pub(crate) render_limit: u64,
+    /// The texts that replace files.
+    pub(crate) disk: &'a Disk,
+    /// Whether rules run; otherwise only the sets are read.
+    pub(crate) checks: bool,
 }
 
 /// A finding, with what is compared of it.
@@ -148,7 +152,7 @@ impl Judged {
 /// Judges what is below some paths. Paths that do not exist are left out: the other state may have them.
 pub(crate) fn judge(mut scopes: Scopes, reading: &Reading<'_>) -> Result<Judged, CliError> {
     let there: Vec<PathBuf> = reading.paths.iter().filter(|path| path.exists()).cloned().collect();
-    let mut found = files::find(&there, Path::new("<stdin>"));
+    let mut found = files::find_with_unsaved(&there, Path::new("<stdin>"), &reading.disk.unsaved());
     let inputs = scope(&mut found, &mut scopes, reading.no_default_ignore);
     let here = scopes.scope_of(&files::absolute(Path::new(CONFIGURATIONS[0])), &Directories::default());
     let engines = scopes.engines()?;
@@ -156,7 +160,8 @@ pub(crate) fn judge(mut scopes: Scopes, reading: &Reading<'_>) -> Result<Judged,
     if !errors.is_empty() {
         return Err(CliError::Several(errors));
     }
-    let mut batch = Batch::read(inputs, std::mem::take(&mut found.directories), &engines, false);
+    let directories = std::mem::take(&mut found.directories);
+    let mut batch = Batch::read(inputs, directories, reading.disk, &engines, false);
     let options = RenderOptions {
         requested: reading.render,
         limit: Duration::from_secs(reading.render_limit),
@@ -167,7 +172,9 @@ pub(crate) fn judge(mut scopes: Scopes, reading: &Reading<'_>) -> Result<Judged,
     batch.covered = renders.covered(&batch);
     let mut judged = Judged { errors: std::mem::take(&mut found.errors), ..Judged::default() };
     judged.errors.extend(batch.reads.iter().filter_map(|read| read.error.clone()));
-    judged.findings = findings(&batch, &renders, &baselines, reading.root);
+    if reading.checks {
+        judged.findings = findings(&batch, &renders, &baselines, reading.root);
+    }
     judged.inventory = Inventory::of(&batch, reading.root);
     for (one, read) in batch.inputs.iter().zip(&batch.reads) {
         let path = files::relative(reading.root, &one.input.absolute);

@@ -9,7 +9,7 @@ use super::format::with_file;
 use super::{FailOn, RuleArgs};
 
 /// `gpulint plan`.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 #[command(after_help = "\
 Which nodes Karpenter replaces and how long that takes, which pods land elsewhere or fit nowhere, what the \
 nodes cost an hour, which findings are new and which are gone: before and after a change. Revisions are read \

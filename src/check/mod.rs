@@ -23,7 +23,7 @@ use crate::args::{CheckArgs, Color, Format, Style};
 use crate::batch::{Batch, ScopedInput, scope};
 use crate::config::Scopes;
 use crate::error::CliError;
-use crate::files::{self, CONFIGURATIONS, FoundFiles};
+use crate::files::{self, CONFIGURATIONS, Disk, FoundFiles};
 use crate::output;
 use crate::render::Renders;
 use crate::report::{
@@ -105,7 +105,7 @@ fn select(args: &CheckArgs, color: Color) -> Result<(Run<'_>, Selected), CliErro
 fn read<'r>(run: &'r Run<'_>, selected: Selected) -> Result<Read<'r>, CliError> {
     let Selected { inputs, mut found, context } = selected;
     let directories = std::mem::take(&mut found.directories);
-    let mut batch = Batch::read(inputs, directories, &run.engines, !run.args.quiet);
+    let mut batch = Batch::read(inputs, directories, &Disk::default(), &run.engines, !run.args.quiet);
     batch.baselines = baseline::load(run.args, &run.scopes)?;
     let mut claimed = Vec::new();
     match context {

@@ -10,7 +10,7 @@ use crate::batch::Batch;
 use crate::checkout::Checkout;
 use crate::config::Scopes;
 use crate::error::CliError;
-use crate::files;
+use crate::files::{self, Disk};
 use crate::git::Repository;
 use crate::judge::{Inventory, Reading, fingerprints_of, judge};
 
@@ -49,6 +49,8 @@ impl Before {
                 no_default_ignore: args.no_default_ignore,
                 render: args.render,
                 render_limit: args.render_limit,
+                disk: &Disk::default(),
+                checks: true,
             };
             judge(Scopes::for_check(args)?, &reading)
         });

@@ -9,7 +9,7 @@ use crate::args::SetArgs;
 use crate::batch::{Batch, scope};
 use crate::config::Scopes;
 use crate::error::CliError;
-use crate::files;
+use crate::files::{self, Disk};
 use crate::terminal::print_error;
 
 pub(crate) struct Loaded {
@@ -29,7 +29,8 @@ impl Loaded {
         let mut found = files::find(paths, Path::new("<stdin>"));
         let inputs = scope(&mut found, &mut scopes, false);
         let engines = scopes.engines()?;
-        let batch = Batch::read(inputs, std::mem::take(&mut found.directories), &engines, false);
+        let batch =
+            Batch::read(inputs, std::mem::take(&mut found.directories), &Disk::default(), &engines, false);
         let complete = engines.iter().any(|engine| engine.settings().complete);
         let mut cluster = Cluster::new(complete);
         let mut files = Vec::new();

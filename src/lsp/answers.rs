@@ -18,6 +18,7 @@ use super::actions;
 use super::convert::path_of;
 use super::features;
 use super::findings;
+use super::plans;
 use super::session::{Session, read};
 
 /// The error of a request that has no result.
@@ -43,6 +44,7 @@ pub(crate) fn answer(session: &mut Session, method: &str, params: Value) -> Answ
         request::References::METHOD => with(params, |params| features::references(session, &params)),
         request::CodeActionRequest::METHOD => with(params, |params| actions::answer(session, &params)),
         request::CodeActionResolveRequest::METHOD => with(params, |action| actions::resolve(session, action)),
+        request::CodeLensRequest::METHOD => with(params, |params| plans::lenses(session, &params)),
         request::ExecuteCommand::METHOD => with(params, |params| actions::execute(session, &params)),
         _ => Err(Refusal {
             code: ErrorCode::MethodNotFound,

@@ -1,15 +1,16 @@
 //! The capabilities of the server.
 
 use lsp_types::{
-    CodeActionKind, CodeActionOptions, CodeActionProviderCapability, CompletionOptions, DiagnosticOptions,
-    DiagnosticServerCapabilities, ExecuteCommandOptions, HoverProviderCapability, InitializeResult, OneOf,
-    SaveOptions, ServerCapabilities, ServerInfo, TextDocumentSyncCapability, TextDocumentSyncKind,
-    TextDocumentSyncOptions, TextDocumentSyncSaveOptions, WorkDoneProgressOptions,
+    CodeActionKind, CodeActionOptions, CodeActionProviderCapability, CodeLensOptions, CompletionOptions,
+    DiagnosticOptions, DiagnosticServerCapabilities, ExecuteCommandOptions, HoverProviderCapability,
+    InitializeResult, OneOf, SaveOptions, ServerCapabilities, ServerInfo, TextDocumentSyncCapability,
+    TextDocumentSyncKind, TextDocumentSyncOptions, TextDocumentSyncSaveOptions, WorkDoneProgressOptions,
     WorkspaceFoldersServerCapabilities, WorkspaceServerCapabilities,
 };
 
 use super::actions;
 use super::client::Client;
+use super::plans::PLAN;
 
 /// Characters after which a client requests completions: the end of a key, an item, a part of a label or
 /// name.
@@ -58,9 +59,10 @@ pub(crate) fn of(client: &Client) -> InitializeResult {
             definition_provider: Some(OneOf::Left(true)),
             references_provider: Some(OneOf::Left(true)),
             code_action_provider: Some(CodeActionProviderCapability::Options(offered)),
+            code_lens_provider: Some(CodeLensOptions { resolve_provider: Some(false) }),
             inlay_hint_provider: Some(OneOf::Left(true)),
             execute_command_provider: Some(ExecuteCommandOptions {
-                commands: actions::COMMANDS.map(str::to_owned).to_vec(),
+                commands: actions::COMMANDS.iter().chain([&PLAN]).map(|&name| name.to_owned()).collect(),
                 ..ExecuteCommandOptions::default()
             }),
             workspace: Some(WorkspaceServerCapabilities {

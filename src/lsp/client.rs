@@ -18,6 +18,9 @@ use crate::error::CliError;
 
 use super::position::Encoding;
 
+/// The interval at which progress is shown and at which some work is checked.
+const TICK: Duration = Duration::from_millis(5);
+
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Capabilities {
     /// The client requests diagnostics.
@@ -208,7 +211,7 @@ impl Progress {
     }
 
     /// Handles the answer of the client to the request.
-    pub(crate) fn answered(&mut self, client: &Client, response: &Response, title: &str) {
+    fn answered(&mut self, client: &Client, response: &Response, title: &str) {
         if self.request.as_ref() == Some(&response.id) && response.response_result.is_ok() {
             self.begun = true;
             self.send(
@@ -223,7 +226,7 @@ impl Progress {
         }
     }
 
-    pub(crate) fn report(&mut self, client: &Client, done: usize, total: usize) {
+    fn report(&mut self, client: &Client, done: usize, total: usize) {
         let percentage = u32::try_from(done * 100 / total.max(1)).unwrap_or(100).min(100);
         if self.begun && percentage != self.percentage {
             self.percentage = percentage;
@@ -232,6 +235,28 @@ impl Progress {
             let report = WorkDoneProgressReport { cancellable: Some(false), message, percentage };
             self.send(client, WorkDoneProgress::Report(report));
         }
+    }
+
+    /// Does some work on another thread and reports on it; `counts` gives how many files of how many are done. Messages of the
+    /// client stay in the queue.
+    pub(crate) fn during<T: Send>(
+        &mut self,
+        client: &mut Client,
+        title: &str,
+        counts: impl Fn() -> [usize; 2],
+        work: impl FnOnce() -> T + Send,
+    ) -> std::thread::Result<T> {
+        std::thread::scope(|scope| {
+            let worker = scope.spawn(work);
+            while !worker.is_finished() {
+                if let Some(Message::Response(response)) = client.wait(TICK).cloned() {
+                    self.answered(client, &response, title);
+                }
+                let [done, total] = counts();
+                self.report(client, done, total);
+            }
+            worker.join()
+        })
     }
 
     pub(crate) fn end(self, client: &Client) {

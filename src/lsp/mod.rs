@@ -18,6 +18,7 @@ mod findings;
 mod hover;
 mod inlay;
 mod links;
+mod plans;
 mod position;
 mod project;
 mod server;

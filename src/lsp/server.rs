@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use lsp_server::{Connection, ErrorCode, Message, Notification, Request, RequestId, Response};
 use lsp_types::notification::Notification as _;
@@ -42,8 +41,6 @@ use super::{capabilities, findings};
 
 /// The section of gpulint in the client's configuration.
 const SECTION: &str = "gpulint";
-/// The interval at which progress is shown and at which the reading of a folder is checked.
-const TICK: Duration = Duration::from_millis(5);
 /// Glob patterns of the files on which findings depend.
 const WATCHED: [&str; 4] = [
     "**/*.{yaml,yml,json}",
@@ -54,7 +51,6 @@ const WATCHED: [&str; 4] = [
 
 struct Server {
     session: Session,
-    args: LspArgs,
     /// The changes since the findings were last updated.
     changes: Vec<Change>,
     /// The files whose diagnostics may have changed since they were last sent.
@@ -74,8 +70,7 @@ pub(crate) fn serve(connection: Connection, args: LspArgs) -> Result<ExitCode, C
     client.finish(id, serde_json::to_value(capabilities::of(&client))?)?;
     let options = params.initialization_options.as_ref().map(read_options).unwrap_or_default();
     let mut server = Server {
-        session: Session::new(client, options),
-        args,
+        session: Session::new(client, args, options),
         changes: Vec::new(),
         stale: BTreeSet::new(),
         asked: None,
@@ -199,7 +194,7 @@ impl Server {
         if self.session.project_of(&path).is_none() {
             let mut disk = Disk::default();
             disk.put(&path, Some(document.text.as_str().into()));
-            let project = Project::open_file(&path, &self.args, &disk);
+            let project = Project::open_file(&path, &self.session.args, &disk);
             self.add_project(project);
         }
         let buffer = Buffer::new(document.version, document.text);
@@ -321,21 +316,10 @@ impl Server {
                 format!("gpulint: reading {}", root.file_name().unwrap_or_default().to_string_lossy());
             let progress = progress.get_or_insert_with(|| Progress::new(&mut self.session.client, "reading"));
             let reading = Reading::default();
-            let client = &mut self.session.client;
-            let args = &self.args;
-            let opened = std::thread::scope(|scope| {
-                let worker = scope.spawn(|| Project::open(&root, args, &disk, &reading));
-                while !worker.is_finished() {
-                    if let Some(Message::Response(response)) = client.wait(TICK).cloned() {
-                        progress.answered(client, &response, &title);
-                    }
-                    let [done, total] =
-                        [&reading.done, &reading.total].map(|count| count.load(Ordering::Relaxed));
-                    progress.report(client, done, total);
-                }
-                worker.join()
-            });
-            match opened {
+            let args = &self.session.args;
+            let counts = || [&reading.done, &reading.total].map(|count| count.load(Ordering::Relaxed));
+            let work = || Project::open(&root, args, &disk, &reading);
+            match progress.during(&mut self.session.client, &title, counts, work) {
                 Ok(project) => self.add_project(project),
                 Err(panic) => {
                     let message = format!("{}: internal error: {}", root.display(), text_of(&*panic));

@@ -9,6 +9,11 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::args::LspArgs;
+use crate::git::Commit;
+use crate::interrupt::Temporary;
+use crate::judge::JudgedSet;
+
 use super::buffers::Buffer;
 use super::client::Client;
 use super::convert::{Places, uri_of};
@@ -27,9 +32,19 @@ pub(super) struct Sent {
     pub(super) result_id: String,
 }
 
+/// What was read to say what changes since the last commit.
+#[derive(Debug, Default)]
+pub(super) struct Plans {
+    /// The sets of the last commit, by folder; they hold for that commit only.
+    pub(super) heads: HashMap<PathBuf, (Commit, Vec<JudgedSet>)>,
+    /// The page that was shown last.
+    pub(super) page: Option<Temporary>,
+}
+
 /// A client with its folders and files.
 pub(crate) struct Session {
     pub(crate) client: Client,
+    pub(crate) args: LspArgs,
     pub(crate) options: Options,
     /// The projects. Those of inner folders precede those of outer folders.
     pub(super) projects: Vec<Project>,
@@ -38,17 +53,20 @@ pub(crate) struct Session {
     pub(super) uris: HashMap<PathBuf, Uri>,
     /// The diagnostics that were sent. Files without diagnostics have no entry.
     pub(super) sent: BTreeMap<PathBuf, Sent>,
+    pub(super) plans: Plans,
 }
 
 impl Session {
-    pub(super) fn new(client: Client, options: Options) -> Session {
+    pub(super) fn new(client: Client, args: LspArgs, options: Options) -> Session {
         Session {
             client,
+            args,
             options,
             projects: Vec::new(),
             buffers: HashMap::new(),
             uris: HashMap::new(),
             sent: BTreeMap::new(),
+            plans: Plans::default(),
         }
     }
 

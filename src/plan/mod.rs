@@ -5,6 +5,7 @@
 
 mod alike;
 mod changes;
+mod head;
 mod sides;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,6 +20,7 @@ use crate::args::{Color, PlanArgs, PlanFormat, PlanStyle};
 use crate::checkout::Checkout;
 use crate::config::Scopes;
 use crate::error::CliError;
+use crate::files::Disk;
 use crate::judge::{Judged, JudgedSet, Reading, judge};
 use crate::output;
 use crate::report::{BudgetCheck, PlanReport, PlannedSet};
@@ -27,11 +29,11 @@ use crate::terminal::{RenderOptions, print_error};
 use changes::is_same;
 use sides::Sides;
 
+pub(crate) use head::{Head, NodeFate, fates};
+
 pub(crate) fn run(args: &PlanArgs, color: Color) -> Result<ExitCode, CliError> {
     let sides = Sides::of(args)?;
-    let before = side(args, &sides.before, &sides)?;
-    let after = side(args, &sides.after, &sides)?;
-    let report = compare(args, &sides, before, after)?;
+    let report = report(args, &sides, &Disk::default())?;
     for error in &report.errors {
         print_error(error);
     }
@@ -39,8 +41,15 @@ pub(crate) fn run(args: &PlanArgs, color: Color) -> Result<ExitCode, CliError> {
     Ok(ExitCode::from(report.exit_code()))
 }
 
+/// Judges both sides and compares them. `disk` has the texts of an editor, which belong to the side after the change.
+fn report(args: &PlanArgs, sides: &Sides, disk: &Disk) -> Result<PlanReport, CliError> {
+    let before = side(args, &sides.before, sides, &Disk::default())?;
+    let after = side(args, &sides.after, sides, disk)?;
+    compare(args, sides, before, after)
+}
+
 /// Judges one side, in its folder.
-fn side(args: &PlanArgs, checkout: &Checkout, sides: &Sides) -> Result<Judged, CliError> {
+fn side(args: &PlanArgs, checkout: &Checkout, sides: &Sides, disk: &Disk) -> Result<Judged, CliError> {
     let paths: Vec<PathBuf> = sides.paths.iter().map(|path| checkout.path(path, &sides.root)).collect();
     let judged = checkout.inside(|| {
         let reading = Reading {
@@ -49,6 +58,8 @@ fn side(args: &PlanArgs, checkout: &Checkout, sides: &Sides) -> Result<Judged, C
             no_default_ignore: args.no_default_ignore,
             render: args.render,
             render_limit: args.render_limit,
+            disk,
+            checks: true,
         };
         judge(Scopes::for_plan(args)?, &reading)
     });

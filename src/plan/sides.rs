@@ -46,14 +46,34 @@ impl Sides {
                 "{root} has no working tree; name two revisions, as BASE..HEAD"
             )));
         }
+        Sides::of_commits(&repository, (base, base_name), tip, &here, paths)
+    }
+
+    /// A commit and what is in `folder`, a folder of its repository, now.
+    pub(super) fn since(
+        repository: &Repository,
+        commit: Commit,
+        name: &str,
+        folder: &Path,
+    ) -> Result<Sides, CliError> {
+        Sides::of_commits(repository, (commit, name.to_owned()), None, folder, or_here(Vec::new()))
+    }
+
+    fn of_commits(
+        repository: &Repository,
+        (base, base_name): (Commit, String),
+        tip: Option<(Commit, String)>,
+        folder: &Path,
+        paths: Vec<PathBuf>,
+    ) -> Result<Sides, CliError> {
         let root = repository.root().to_owned();
-        let below = here.strip_prefix(&root).unwrap_or(Path::new("")).to_owned();
+        let below = folder.strip_prefix(&root).unwrap_or(Path::new("")).to_owned();
         let checkout =
-            |commit: Commit, name: String| Checkout::of_commit(&repository, commit, &below, &paths, name);
+            |commit: Commit, name: String| Checkout::of_commit(repository, commit, &below, &paths, name);
         let before = checkout(base, base_name)?;
         let after = match tip {
             Some((tip, name)) => checkout(tip, name)?,
-            None => Checkout::of_folder(&here, &root, WORKING_TREE.to_owned()),
+            None => Checkout::of_folder(folder, &root, WORKING_TREE.to_owned()),
         };
         Ok(Sides { before, after, paths, root })
     }

@@ -53,7 +53,7 @@ pub(crate) use manual::manual_paragraph;
 pub(crate) use place::{position, root_folder};
 pub(crate) use plan::{
     BudgetCheck, FindingsChange, NewFinding, PlanReport, PlannedSet, SCHEMA as PLAN_SCHEMA, UnreadFile,
-    Upgrades,
+    Upgrades, class_fate, fate, used_class_fate,
 };
 pub(crate) use pools::{PoolsAnswer, SCHEMA as POOLS_SCHEMA, gpu_text, limits_text, list_prices};
 pub(crate) use preview::{Preview, Step};

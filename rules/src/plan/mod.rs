@@ -107,13 +107,22 @@ pub fn plan(before: Side<'_>, after: Side<'_>, counts: &BTreeMap<String, u64>) -
         rayon::join(|| before.capacity(), || after.capacity());
     }
     let pools = nodes::pools(&before, &after, counts);
-    let classes = nodes::classes(&before, &after, &pools);
+    let classes = nodes::classes(before.side, after.side, &pools);
     if !has_pools {
         return SetPlan { pools, classes, moves: Vec::new(), money: None };
     }
     let moves = pods::moves(&before, &after);
     let money = money::compare(&before, &after, &moves);
     SetPlan { pools, classes, moves, money }
+}
+
+/// What becomes of the nodes of the NodePools that a change touches, as [`plan`] says it, and what the edits of each class and
+/// NodeOverlay do to nodes; without the number of nodes, pods and dollars. No pod is placed, so that an editor can ask after
+/// each edit.
+#[must_use]
+pub fn fates(before: Side<'_>, after: Side<'_>) -> (Vec<PoolPlan>, Vec<ClassPlan>) {
+    let pools: Vec<PoolPlan> = nodes::fates(before, after).into_iter().map(|(_, plan)| plan).collect();
+    (pools, nodes::classes(before, after, &[]))
 }
 
 /// The objects of a kind by name; of several with one name, which cannot be applied together, the first.

@@ -10,7 +10,7 @@ use crate::kind::Kind;
 use crate::object::Object;
 use crate::plan::edits::{self, Edit, Effect};
 use crate::plan::rollout::{self, Rollout};
-use crate::plan::{View, by_name};
+use crate::plan::{Side, View, by_name};
 
 /// What becomes of the nodes of a NodePool, the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -87,9 +87,15 @@ pub struct ClassPlan {
 
 /// The NodePools that change, those whose nodes are replaced first.
 pub(super) fn pools(before: &View<'_>, after: &View<'_>, counts: &BTreeMap<String, u64>) -> Vec<PoolPlan> {
-    let pools = |view: &View<'_>| {
+    let all = fates(before.side, after.side).into_iter();
+    all.map(|(old, plan)| with_nodes(plan, old.as_ref(), before, after, counts)).collect()
+}
+
+/// The NodePools that change, each with its old version, without their nodes; those whose nodes are replaced first.
+pub(super) fn fates(before: Side<'_>, after: Side<'_>) -> Vec<(Option<Object>, PoolPlan)> {
+    let pools = |side: Side<'_>| {
         let mut all: BTreeMap<String, Vec<Object>> = BTreeMap::new();
-        for pool in view.side.cluster.of(Kind::NODE_POOL) {
+        for pool in side.cluster.of(Kind::NODE_POOL) {
             all.entry(pool.name().to_owned()).or_default().push(pool.clone());
         }
         all
@@ -108,10 +114,10 @@ pub(super) fn pools(before: &View<'_>, after: &View<'_>, counts: &BTreeMap<Strin
                 (None, Some(new)) => Some(of_object(new, Fate::Added)),
                 (None, None) => None,
             };
-            plans.extend(plan.map(|plan| with_nodes(plan, old, before, after, counts)));
+            plans.extend(plan.map(|plan| (old.cloned(), plan)));
         }
     }
-    plans.sort_by_key(|plan| plan.fate);
+    plans.sort_by_key(|(_, plan)| plan.fate);
     plans
 }
 
@@ -144,9 +150,9 @@ fn of_object(object: &Object, fate: Fate) -> PoolPlan {
 }
 
 /// The plan of a NodePool with two versions; `None` if neither it nor its node class differs.
-fn changed(old: &Object, new: &Object, before: &View<'_>, after: &View<'_>) -> Option<PoolPlan> {
-    let karpenter = after.side.platform.karpenter;
-    let classes = (class_object(old, before.side.cluster), class_object(new, after.side.cluster));
+fn changed(old: &Object, new: &Object, before: Side<'_>, after: Side<'_>) -> Option<PoolPlan> {
+    let karpenter = after.platform.karpenter;
+    let classes = (class_object(old, before.cluster), class_object(new, after.cluster));
     if old.version() != new.version() {
         // The fields of two APIs cannot be compared.
         return Some(of_object(new, Fate::Unknown));
@@ -219,8 +225,8 @@ fn json(object: &Object) -> Value {
 }
 
 /// The changed EC2NodeClasses that no NodePool of the set uses, and the NodeOverlays that change.
-pub(super) fn classes(before: &View<'_>, after: &View<'_>, pools: &[PoolPlan]) -> Vec<ClassPlan> {
-    let karpenter = after.side.platform.karpenter;
+pub(super) fn classes(before: Side<'_>, after: Side<'_>, pools: &[PoolPlan]) -> Vec<ClassPlan> {
+    let karpenter = after.platform.karpenter;
     let mut plans = Vec::new();
     let is_shown = |class: &Object| {
         pools
@@ -259,9 +265,9 @@ pub(super) fn classes(before: &View<'_>, after: &View<'_>, pools: &[PoolPlan]) -
 }
 
 /// The objects of a kind on both sides, by name, with the new version first.
-fn pairs(before: &View<'_>, after: &View<'_>, kind: Kind) -> Vec<(Object, Option<Object>, Option<Object>)> {
-    let mut old = by_name(before.side.cluster, kind);
-    let mut new = by_name(after.side.cluster, kind);
+fn pairs(before: Side<'_>, after: Side<'_>, kind: Kind) -> Vec<(Object, Option<Object>, Option<Object>)> {
+    let mut old = by_name(before.cluster, kind);
+    let mut new = by_name(after.cluster, kind);
     let names: BTreeSet<String> = old.keys().chain(new.keys()).cloned().collect();
     let pair = |name: String| {
         let (old, new) = (old.remove(&name), new.remove(&name));

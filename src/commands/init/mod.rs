@@ -18,7 +18,7 @@ use crate::batch::{Batch, scope};
 use crate::config::{Scopes, in_folder};
 use crate::error::CliError;
 use crate::files;
-use crate::files::{CONFIGURATIONS, Directories, SkipReason, absolute, display_path, short_path};
+use crate::files::{CONFIGURATIONS, Directories, Disk, SkipReason, absolute, display_path, short_path};
 use crate::output;
 use crate::terminal::{count, print_note};
 
@@ -79,7 +79,7 @@ fn configuration(folder: &Path) -> Result<String, CliError> {
         }
     }
     let engines = [Engine::new(settings)];
-    let batch = Batch::read(inputs, found.directories, &engines, true);
+    let batch = Batch::read(inputs, found.directories, &Disk::default(), &engines, true);
     let reports: Vec<Option<CheckReport>> = batch.check(None);
     let findings = reports.into_iter().flatten().flat_map(|report| report.findings).collect();
     let skipped = batch.reads.iter().flat_map(|read| &read.skipped);

@@ -11,6 +11,7 @@ use lsp_types::{
 use super::super::configuration;
 use super::super::convert::path_of;
 use super::super::findings;
+use super::super::plans;
 use super::super::session::Session;
 use super::{Request, Shown, edit_of, fix_all, of_range, shown_by, unresolved, workspace_edit};
 
@@ -77,8 +78,13 @@ fn fixed(session: &mut Session, path: &Path) -> Option<WorkspaceEdit> {
     Some(workspace_edit(&uri, version, &edits, &shown))
 }
 
-pub(crate) fn execute(session: &mut Session, params: &ExecuteCommandParams) {
+/// Executes a command of an action or a code lens. Returns a page that the client cannot show by itself.
+pub(crate) fn execute(session: &mut Session, params: &ExecuteCommandParams) -> Option<String> {
+    if params.command == plans::PLAN {
+        return plans::show(session, &params.arguments);
+    }
     if let Some(page) = shown_by(&params.command, &params.arguments) {
         session.client.request::<request::ShowDocument>(page);
     }
+    None
 }

@@ -20,6 +20,8 @@ use crate::terminal::RenderOptions;
 
 use super::preview::Step;
 
+pub(crate) use words::{class_fate, fate, used_class_fate};
+
 pub(crate) const SCHEMA: &str = include_str!("plan.schema.json");
 
 /// What a change does.

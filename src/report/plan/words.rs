@@ -60,7 +60,7 @@ pub(super) fn edit(edit: &Edit) -> String {
 }
 
 /// What becomes of the nodes of a pool.
-pub(super) fn fate(pool: &PoolPlan) -> String {
+pub(crate) fn fate(pool: &PoolPlan) -> String {
     match pool.fate {
         Fate::Removed => {
             "is gone: where it is deleted, Karpenter drains its nodes at once, whatever the budgets say"
@@ -75,7 +75,7 @@ pub(super) fn fate(pool: &PoolPlan) -> String {
 }
 
 /// What becomes of nodes of a class, or by an overlay.
-pub(super) fn class_fate(class: &ClassPlan) -> String {
+pub(crate) fn class_fate(class: &ClassPlan) -> String {
     let is_class = class.object.id().kind == "EC2NodeClass";
     match class.fate {
         Fate::Added => "is new: it counts for new nodes".to_owned(),
@@ -86,6 +86,12 @@ pub(super) fn class_fate(class: &ClassPlan) -> String {
         }
         fate => format!("no NodePool here uses it; of those that do, {}", of_edits(fate, &class.edits)),
     }
+}
+
+/// What the edits of a class do to the nodes of the NodePools with these names.
+pub(crate) fn used_class_fate(class: &ClassPlan, pools: &[String]) -> String {
+    let noun = if pools.len() == 1 { "NodePool" } else { "NodePools" };
+    format!("{noun} {}: {}", names(pools), of_edits(class.fate, &class.edits))
 }
 
 fn of_edits(fate: Fate, edits: &[Edit]) -> String {

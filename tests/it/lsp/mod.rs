@@ -5,6 +5,7 @@ mod client;
 mod completion;
 mod extension;
 mod law;
+mod plans;
 mod protocol;
 mod session;
 mod text;

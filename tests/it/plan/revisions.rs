@@ -46,15 +46,11 @@ impl Repository {
     }
 
     fn git(&self, args: &[&str]) {
-        let mut command = Command::new("git");
-        let options = ["-c", "user.name=t", "-c", "user.email=t@t", "-c", "commit.gpgsign=false"];
-        let output = command.args(options).args(args).current_dir(&self.0.0).output().unwrap();
-        assert!(output.status.success(), "git {args:?}: {output:?}");
+        self.0.git(args);
     }
 
     fn commit(&self, title: &str) {
-        self.git(&["add", "-A"]);
-        self.git(&["commit", "-q", "-m", title]);
+        self.0.commit(title);
     }
 
     fn write(&self, file: &str, text: &str) {

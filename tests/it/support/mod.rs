@@ -32,6 +32,20 @@ impl Folder {
         self.run_with(args, "")
     }
 
+    /// Runs git in the folder.
+    #[track_caller]
+    pub(crate) fn git(&self, args: &[&str]) {
+        let options = ["-c", "user.name=t", "-c", "user.email=t@t", "-c", "commit.gpgsign=false"];
+        let output = Command::new("git").args(options).args(args).current_dir(&self.0).output().unwrap();
+        assert!(output.status.success(), "git {args:?}: {output:?}");
+    }
+
+    #[track_caller]
+    pub(crate) fn commit(&self, title: &str) {
+        self.git(&["add", "-A"]);
+        self.git(&["commit", "-q", "-m", title]);
+    }
+
     pub(crate) fn run_with(&self, args: &[&str], stdin: &str) -> Run {
         run_in(&self.0, args, stdin)
     }
