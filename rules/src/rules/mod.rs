@@ -244,6 +244,7 @@ pub static RULES: &[&Rule] = &[
     &availability::drain_endpoint_unknown::RULE,
     &availability::gpu_rollout_needs_surge::RULE,
     &availability::graceful_shutdown_missing::RULE,
+    &availability::health_path_unknown::RULE,
     &availability::image_tag_latest::RULE,
     &availability::ingress_timeout_short::RULE,
     &availability::liveness_kills_model_load::RULE,

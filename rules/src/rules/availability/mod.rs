@@ -5,6 +5,7 @@ pub(crate) mod backend_service_missing;
 pub(crate) mod drain_endpoint_unknown;
 pub(crate) mod gpu_rollout_needs_surge;
 pub(crate) mod graceful_shutdown_missing;
+pub(crate) mod health_path_unknown;
 pub(crate) mod image_tag_latest;
 mod ingress;
 pub(crate) mod ingress_timeout_short;
