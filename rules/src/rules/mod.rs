@@ -287,6 +287,7 @@ pub static RULES: &[&Rule] = &[
     &gpu::dra_selector::RULE,
     &gpu::gpu_count_unsatisfiable::RULE,
     &gpu::gpu_cpu_memory_unrequested::RULE,
+    &gpu::gpu_generation_unsupported::RULE,
     &gpu::gpu_limit_mismatch::RULE,
     &gpu::gpu_not_requested::RULE,
     &gpu::gpu_operator_driver_on_eks_ami::RULE,

@@ -16,6 +16,7 @@ pub(crate) mod dra_request_shape;
 pub(crate) mod dra_selector;
 pub(crate) mod gpu_count_unsatisfiable;
 pub(crate) mod gpu_cpu_memory_unrequested;
+pub(crate) mod gpu_generation_unsupported;
 pub(crate) mod gpu_limit_mismatch;
 pub(crate) mod gpu_not_requested;
 pub(crate) mod gpu_operator_driver_on_eks_ami;
