@@ -306,6 +306,7 @@ pub static RULES: &[&Rule] = &[
     &gpu::model_exceeds_gpu_memory::RULE,
     &gpu::model_larger_than_volume::RULE,
     &gpu::model_path_not_mounted::RULE,
+    &gpu::model_token_missing::RULE,
     &gpu::privileged_gpu_pod::RULE,
     &gpu::ray_serve_exceeds_cluster::RULE,
     &gpu::request_overflows_instance::RULE,
