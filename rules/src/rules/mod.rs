@@ -273,6 +273,7 @@ pub static RULES: &[&Rule] = &[
     &availability::volume_shared_by_replicas::RULE,
     &availability::zone_spread_missing::RULE,
     &gpu::argument_with_blank::RULE,
+    &gpu::context_exceeds_gpu_memory::RULE,
     &gpu::device_taint_rule_evicts::RULE,
     &gpu::dra_allocation_invalid::RULE,
     &gpu::dra_and_device_plugin::RULE,

@@ -1,6 +1,7 @@
 //! What pods ask of GPUs.
 
 pub(crate) mod argument_with_blank;
+pub(crate) mod context_exceeds_gpu_memory;
 pub(crate) mod device_taint_rule_evicts;
 pub(crate) mod dra_allocation_invalid;
 pub(crate) mod dra_and_device_plugin;
