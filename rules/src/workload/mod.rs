@@ -2,6 +2,7 @@
 
 pub(crate) mod admission_webhook;
 pub(crate) mod architecture;
+pub(crate) mod attention;
 pub(crate) mod checkpoint;
 pub mod class;
 pub(crate) mod command;

@@ -4,10 +4,13 @@
 //! KEDA appends `/api/v1/query` to `serverAddress` and sends the query from its own namespace. Without
 //! a scheme no request is made; with the path of the API or of the web page in it the answer is 404;
 //! and the bare name of a Service is looked up in KEDA's namespace, where it usually is not. The
-//! metric cannot be read, and the replicas stay where they are.
+//! metric cannot be read, and the replicas stay where they are. Amazon Managed Service for Prometheus answers
+//! 403 to requests that are not signed; KEDA signs them with a pod identity `aws`, with keys, or, with
+//! `identityOwner: operator`, as its operator.
 //!
 //! # Fix
-//! Write scheme, Service, namespace and port: `http://prometheus.monitoring.svc:9090`.
+//! Write scheme, Service, namespace and port: `http://prometheus.monitoring.svc:9090`. For Amazon's service, name
+//! a TriggerAuthentication with `podIdentity: {provider: aws}`, and write `awsRegion`.
 //!
 //! # Example
 //! ```yaml,diff
@@ -28,6 +31,7 @@
 //!
 //! # References
 //! - <https://keda.sh/docs/latest/scalers/prometheus/>
+//! - <https://keda.sh/docs/latest/scalers/prometheus/#example-amazon-managed-service-for-prometheus>
 //! - <https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/>
 
 use crate::keda::ellipsize;
@@ -65,6 +69,9 @@ fn check(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
     }
     let host = rest.split(['/', '?', '#']).next()?.rsplit('@').next()?;
     let name = host.split(':').next()?;
+    if name.starts_with("aps-workspaces") && name.ends_with(".amazonaws.com") {
+        return unsigned(trigger, ctx);
+    }
     if !name.is_empty() && !name.contains(['.', '[']) {
         ctx.report(
             &node,
@@ -76,5 +83,27 @@ fn check(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
         .help("write the namespace too: `http://NAME.NAMESPACE.svc:PORT`")
         .severity(Severity::Warning);
     }
+    None
+}
+
+/// Reports a trigger whose requests to Amazon Managed Service for Prometheus are not signed: `GetAwsAuthorization` and
+/// `NewSigV4RoundTripper` of KEDA.
+fn unsigned(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let metadata = trigger.metadata();
+    let owner = metadata.get("identityOwner");
+    let has_keys = ["awsAccessKeyID", "awsAccessKeyIDFromEnv"].iter().any(|key| metadata.get(key).is_set());
+    let is_signed = has_keys || owner.is_unknown() || owner.text() == Some("operator");
+    if trigger.has_authentication()
+        || is_signed
+        || metadata.has_unknown_key()
+        || trigger.node.has_unknown_key()
+        || ctx.object().may_lack_fields()
+    {
+        return None;
+    }
+    let message = "KEDA does not sign its requests, and Amazon Managed Service for Prometheus answers 403";
+    ctx.report(&trigger.node.get("authenticationRef"), message)
+        .severity(Severity::Warning)
+        .help("name a TriggerAuthentication with `podIdentity: {provider: aws}`, and write `awsRegion`");
     None
 }

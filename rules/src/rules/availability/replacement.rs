@@ -121,9 +121,14 @@ fn argo_rollout<'a>(object: &'a Object, spec: &Node<'a>) -> Option<Replacement<'
     })
 }
 
-/// A canary of KServe is a second revision with as many replicas at least.
+/// A canary of KServe is a second revision with as many replicas at least. Without Knative KServe makes a Deployment, with
+/// `maxSurge` and `maxUnavailable` of 25 % by default (`setDefaultDeploymentSpec` in `deployment_reconciler.go`).
 fn inference_service<'a>(object: &'a Object, spec: &Node<'a>) -> Option<Replacement<'a>> {
     let predictor = spec.get("predictor");
+    let mode = object.annotation("serving.kserve.io/deploymentMode");
+    if matches!(mode.text(), Some("RawDeployment" | "Standard")) {
+        return kserve_deployment(object, &predictor);
+    }
     let field = predictor.get("canaryTrafficPercent");
     let percent = field.int().filter(|percent| (1..100).contains(percent));
     percent?;
@@ -134,6 +139,36 @@ fn inference_service<'a>(object: &'a Object, spec: &Node<'a>) -> Option<Replacem
         field,
         help: "raise the limit to hold both revisions, or lower `minReplicas`",
         frugal: None,
+    })
+}
+
+fn kserve_deployment<'a>(object: &'a Object, predictor: &Node<'a>) -> Option<Replacement<'a>> {
+    let strategy = predictor.get("deploymentStrategy");
+    let rolling = strategy.get("rollingUpdate");
+    let replicas = predictor.get("minReplicas").int_or(1)?;
+    if strategy.has_unknown()
+        || strategy.get("type").text() == Some("Recreate")
+        || predictor.get("workerSpec").is_set()
+        || replicas < 1
+    {
+        return None;
+    }
+    let share = |name: &str, up: bool| {
+        let field = rolling.get(name);
+        let value = if field.is_set() { IntOrPercent::read(&field)? } else { IntOrPercent::Percent(25) };
+        Some(value.of(replicas, up))
+    };
+    let more = share("maxSurge", true)?;
+    // One that may be unavailable ends first, and leaves its GPUs.
+    if more == 0 || share("maxUnavailable", false)? > 0 {
+        return None;
+    }
+    Some(Replacement {
+        peak: of_first_template(object, replicas.saturating_add(more), predictor.get("minReplicas"))?,
+        event: "a rollout",
+        field: strategy,
+        help: "write `maxSurge: 0` and `maxUnavailable: 1`, or raise the limit",
+        frugal: Some(json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}})),
     })
 }
 

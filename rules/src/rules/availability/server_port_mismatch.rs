@@ -337,7 +337,7 @@ fn check_probes(object: &Object, serving: &Serving<'_>, ctx: &mut Context<'_>) -
 }
 
 /// The number of a port that is written as a number or as the name of a container port, and the node that has it.
-fn number<'n, 'a: 'n>(
+pub(super) fn number<'n, 'a: 'n>(
     port: &Node<'a>,
     mut containers: impl Iterator<Item = &'n Node<'a>>,
 ) -> Option<(Node<'a>, i64)> {

@@ -1,6 +1,7 @@
 //! What pods ask of GPUs.
 
 pub(crate) mod argument_with_blank;
+pub(crate) mod context_exceeds_gpu_memory;
 pub(crate) mod device_taint_rule_evicts;
 pub(crate) mod dra_allocation_invalid;
 pub(crate) mod dra_and_device_plugin;
@@ -16,6 +17,7 @@ pub(crate) mod dra_request_shape;
 pub(crate) mod dra_selector;
 pub(crate) mod gpu_count_unsatisfiable;
 pub(crate) mod gpu_cpu_memory_unrequested;
+pub(crate) mod gpu_generation_unsupported;
 pub(crate) mod gpu_limit_mismatch;
 pub(crate) mod gpu_not_requested;
 pub(crate) mod gpu_operator_driver_on_eks_ami;
@@ -34,10 +36,12 @@ pub(crate) mod model_cache_unreachable;
 pub(crate) mod model_exceeds_gpu_memory;
 pub(crate) mod model_larger_than_volume;
 pub(crate) mod model_path_not_mounted;
+pub(crate) mod model_token_missing;
 pub(crate) mod privileged_gpu_pod;
 pub(crate) mod ray_serve_exceeds_cluster;
 pub(crate) mod request_overflows_instance;
 pub(crate) mod server_on_loopback;
+pub(crate) mod server_options_contradict;
 pub(crate) mod shared_memory_over_limit;
 pub(crate) mod shared_memory_small;
 mod sharing;

@@ -149,7 +149,7 @@ fn is_part(path: &str, sign: &str) -> bool {
     path.match_indices(sign).any(|(at, _)| at == 0 || path.as_bytes()[at - 1] == b'/' || !sign.contains('/'))
 }
 
-fn tag_of(image: &str) -> Option<&str> {
+pub(crate) fn tag_of(image: &str) -> Option<&str> {
     let name = image.split('@').next()?.rsplit('/').next()?;
     name.split_once(':').map(|(_, tag)| tag)
 }

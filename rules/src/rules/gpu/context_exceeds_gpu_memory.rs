@@ -1,0 +1,153 @@
+//! The KV cache of one request of full length exceeds what the model leaves.
+//!
+//! # Why
+//! vLLM reserves nothing for a request, but checks at start that the KV cache holds one of the greatest length:
+//! otherwise it ends with `The model's max seq len (131072) is larger than the maximum number of tokens that
+//! can be stored in KV cache`, minutes after the node was started, and starts again. Without `--max-model-len`
+//! that length is the one of the model, 131072 tokens for Llama 3.1, of which each needs 128 KiB with 8B
+//! parameters. Layers and heads are known for Llama 3, Qwen 2.5 and 3, DeepSeek's distilled models and Mistral
+//! 7B; the memory is that of the largest GPU on which the pod can run. What vLLM needs beside weights and cache
+//! is not counted, so that a length that is not reported may still be too large.
+//!
+//! # Fix
+//! Write `--max-model-len` with the length that clients use, or spread the model over more GPUs.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: v1
+//!  kind: Pod
+//!  metadata: {name: chat, labels: {app: chat}}
+//!  spec:
+//!    nodeSelector: {node.kubernetes.io/instance-type: g5.2xlarge}
+//!    containers:
+//!      - name: vllm
+//!        image: vllm/vllm-openai:v0.11.0
+//!        args:
+//! -        - --model=deepseek-ai/DeepSeek-R1-Distill-Llama-8B # <-
+//! +        - --model=deepseek-ai/DeepSeek-R1-Distill-Llama-8B
+//! +        - --max-model-len=16384
+//!        resources:
+//!          requests: {cpu: 6, memory: 24Gi}
+//!          limits: {nvidia.com/gpu: 1, memory: 24Gi}
+//! ```
+//!
+//! # References
+//! - <https://docs.vllm.ai/en/latest/configuration/conserving_memory.html#context-length-and-batch-size>
+//! - <https://github.com/vllm-project/vllm/issues/2418>
+
+use crate::catalog::InstanceType;
+use crate::cluster::runtimes::RUNTIMES;
+use crate::rules::gpu::{gpu_templates, selected_types};
+use crate::rules::prelude::*;
+use crate::workload::attention::attention_of;
+use crate::workload::command::OptionValue;
+use crate::workload::devices::gpus_of;
+use crate::workload::launcher::Launch;
+use crate::workload::model::weights_of;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "context-exceeds-gpu-memory",
+    kinds: WORKLOAD_KINDS,
+    reads: &[Kind::NODE_POOL, RUNTIMES[0], RUNTIMES[1], RUNTIMES[2], RUNTIMES[3]],
+    docs: docs(include_str!("context_exceeds_gpu_memory.rs")),
+    check: Check::Object(check),
+    ..Rule::warning(Group::Gpu)
+};
+
+/// Options with which the cache is smaller, or is divided in a way that the others do not show.
+const ELSEWHERE: [&str; 9] = [
+    "rope-scaling",
+    "rope-theta",
+    "config-format",
+    "decode-context-parallel-size",
+    "dcp",
+    "num-gpu-blocks-override",
+    "kv-transfer-config",
+    "runner",
+    "task",
+];
+
+/// The number in a model's name is rounded: the weights may be smaller by this share, in percent.
+const ROUNDED: u64 = 5;
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    for template in gpu_templates(object) {
+        for container in template.containers() {
+            inspect(object, &template, &container, ctx);
+        }
+    }
+    None
+}
+
+fn inspect(
+    object: &Object,
+    template: &Template<'_>,
+    container: &Node<'_>,
+    ctx: &mut Context<'_>,
+) -> Option<()> {
+    let devices = gpus_of(container)?;
+    let launch = Launch::of(container).filter(|launch| !launch.has(&ELSEWHERE))?;
+    // vLLM alone; nothing where variables may set further options.
+    let share = launch.memory_share()?.percent.unsigned_abs();
+    let (weights, model) = weights_of(&launch, container)?;
+    let attention = attention_of(&launch.model(container)?.0)?;
+    let gpus = u64::try_from(launch.gpus_of_model(container)?).ok()?;
+    // With more GPUs than heads some of these are held twice.
+    if gpus < 1 || gpus > attention.cached_heads || i64::try_from(gpus).ok()? > devices.count {
+        return None;
+    }
+    let (length, node) = match launch.option(&["max-model-len"]) {
+        OptionValue::Absent => (attention.context, model),
+        OptionValue::Unknown => return None,
+        OptionValue::Text(text, node) => (tokens(&text)?, node),
+    };
+    let token = match launch.option(&["kv-cache-dtype"]) {
+        OptionValue::Absent => attention.bytes_of_token(),
+        OptionValue::Unknown => return None,
+        OptionValue::Text(text, _) if text.starts_with("fp8") => attention.bytes_of_token() / 2,
+        OptionValue::Text(text, _) if text == "auto" => attention.bytes_of_token(),
+        OptionValue::Text(..) => return None,
+    };
+    let (types, pool) = selected_types(template, ctx)?;
+    let fits = |one: &InstanceType| i64::from(one.nvidia_gpu) >= devices.count;
+    let largest = types.iter().filter(|one| fits(one)).max_by_key(|one| one.gpu_memory_mib)?;
+    // MB, as the weights.
+    let each = u64::from(largest.gpu_memory_mib) * 1_048_576 / 1_000_000;
+    let left = (each * gpus * share / 100).checked_sub(weights.megabytes() * (100 - ROUNDED) / 100)?;
+    let need = length.checked_mul(token)? / 1_000_000;
+    if need <= left {
+        return None;
+    }
+    let message = format!(
+        "a request of {length} tokens needs {} GB of KV cache, and the model leaves {} GB of {gpus} x {} GB",
+        gigabytes(need),
+        gigabytes(left),
+        gigabytes(each)
+    );
+    // The largest power of two that leaves a third for what vLLM needs beside the cache.
+    let most = left * 1_000_000 / token * 2 / 3;
+    let finding = ctx.report(&node, message);
+    match most.checked_ilog2().filter(|power| *power >= 11) {
+        Some(power) => finding.help(format!("write `--max-model-len {}`, or use more GPUs", 1u64 << power)),
+        None => finding.help("use more GPUs, larger ones or weights of fewer bits"),
+    };
+    finding.related(object, &devices.node, "the GPUs of the container");
+    if let Some(pool) = pool {
+        let text = format!("its GPUs have at most {} GB (`{}`)", gigabytes(each), largest.name);
+        finding.related(&pool, &pool.path(&["metadata", "name"]), text);
+    }
+    None
+}
+
+/// A number of tokens: `16384`, `16k` (thousands) or `16K` (times 1,024), as vLLM reads it. `None` for `auto` and -1.
+fn tokens(text: &str) -> Option<u64> {
+    let (number, unit) = match text.strip_suffix('k') {
+        Some(number) => (number, 1000),
+        None => text.strip_suffix('K').map_or((text, 1), |number| (number, 1024)),
+    };
+    number.parse::<u64>().ok()?.checked_mul(unit)
+}
+
+fn gigabytes(megabytes: u64) -> u64 {
+    (megabytes + 500) / 1000
+}

@@ -1,0 +1,169 @@
+//! A server downloads a model that needs a token, and has none.
+//!
+//! # Why
+//! The owners of some models, such as Llama of Meta and Gemma 1 to 3 of Google, give them only to accounts
+//! that have accepted their terms. Without a token of such an account the download ends in `401 Client Error:
+//! Cannot access gated repo`, and the container restarts again and again on a node that costs money. The
+//! container has a token where one of its variables is `HF_TOKEN` or `HUGGING_FACE_HUB_TOKEN`. NIM needs
+//! `NGC_API_KEY` to download a model from NVIDIA, for example.
+//!
+//! Nothing is said where the token may come from elsewhere: `envFrom`, a script, an agent that injects
+//! secrets, a mounted folder for models, which may hold the model or the token already, a mirror.
+//!
+//! # Fix
+//! Give the container the variable from a Secret.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: v1
+//!  kind: Pod
+//!  metadata: {name: chat, labels: {app: chat}}
+//!  spec:
+//!    containers:
+//!      - name: vllm
+//!        image: vllm/vllm-openai:v0.11.0
+//! -      args: [--model, meta-llama/Llama-3.1-8B-Instruct, --max-model-len, "8192"] # <-
+//! +      args: [--model, meta-llama/Llama-3.1-8B-Instruct, --max-model-len, "8192"]
+//! +      env:
+//! +        - name: HF_TOKEN
+//! +          valueFrom: {secretKeyRef: {name: hugging-face, key: token}}
+//! ```
+//!
+//! # References
+//! - <https://huggingface.co/docs/hub/models-gated>
+//! - <https://huggingface.co/docs/huggingface_hub/package_reference/environment_variables#hftoken>
+//! - <https://docs.nvidia.com/nim/large-language-models/latest/configuration.html>
+
+use crate::rules::prelude::*;
+use crate::workload::class::{command_line, repository};
+use crate::workload::launcher::Launch;
+use crate::workload::server::{Server, is_server, server_of};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "model-token-missing",
+    kinds: WORKLOAD_KINDS,
+    docs: docs(include_str!("model_token_missing.rs")),
+    check: Check::PodTemplate(check),
+    ..Rule::warning(Group::Gpu)
+};
+
+/// Beginnings of the names of gated models, in lower case, by their model cards.
+const GATED: [&str; 9] = [
+    "meta-llama/",
+    "google/gemma-2b",
+    "google/gemma-7b",
+    "google/gemma-1.1-",
+    "google/gemma-2-",
+    "google/gemma-3-",
+    "google/gemma-3n-",
+    "black-forest-labs/flux.1-dev",
+    "stabilityai/stable-diffusion-3",
+];
+
+/// Variables of the library of Hugging Face that neither hold a token nor name a place for one.
+const NEUTRAL: [&str; 4] = [
+    "HF_HUB_ENABLE_HF_TRANSFER",
+    "HF_XET_HIGH_PERFORMANCE",
+    "HF_HUB_DISABLE_TELEMETRY",
+    "HF_HUB_DOWNLOAD_TIMEOUT",
+];
+
+/// Parts of names of variables that hold a token, name a mirror, or keep the server from downloading.
+const SIGNS: [&str; 9] =
+    ["TOKEN", "HF_", "HUGGING", "OFFLINE", "MODELSCOPE", "NGC_", "NIM_MODEL", "S3_", "PROXY"];
+
+/// Servers that download with the library of Hugging Face.
+const DOWNLOADERS: [&str; 4] = ["vLLM", "SGLang", "TGI", "TEI"];
+
+fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let object = ctx.object();
+    let is_injected =
+        [template.metadata.get("annotations"), object.path(&["metadata", "annotations"])].iter().any(|all| {
+            all.has_unknown_key()
+                || all.entries().iter().any(|(key, _)| key.contains("vault") || key.contains("inject"))
+        });
+    // A runtime of KServe and an operator may add variables.
+    let is_open =
+        object.may_lack_fields() || template.spec.has_unknown_key() || object.is(Kind::INFERENCE_SERVICE);
+    if is_open || is_injected {
+        return None;
+    }
+    for container in template.containers() {
+        inspect(template, &container, ctx);
+    }
+    None
+}
+
+fn inspect(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let server = server_of(container)?;
+    let is_nim = is_server(container, "NIM");
+    // An image of one's own may have the model in it.
+    if !is_nim && !DOWNLOADERS.contains(&server.name)
+        || !server.is_in_image_of(container)
+        || may_have_token(container)
+        || is_filled(server, template, container)
+    {
+        return None;
+    }
+    if is_nim {
+        let image = container.get("image");
+        let path = image.text().filter(|text| text.starts_with("nvcr.io/nim/")).map(repository)?;
+        let message = format!("`{}` needs `NGC_API_KEY` to download its model", ellipsize(path));
+        ctx.report(&image, message).help("give the container `NGC_API_KEY` from a Secret");
+        return None;
+    }
+    let launch = Launch::of(container).filter(|launch| launch.is_first && !launch.may_have_more_options())?;
+    let (model, node) = launch.model(container)?;
+    let lower = model.to_ascii_lowercase();
+    if !GATED.iter().any(|begin| lower.starts_with(begin)) || launch.has(&["hf-token", "load-format"]) {
+        return None;
+    }
+    let message =
+        format!("`{}` is a gated model, and {} has no token to download it", ellipsize(&model), server.name);
+    ctx.report(&node, message).help("give the container `HF_TOKEN` from a Secret");
+    None
+}
+
+/// Whether a container has a token, or may.
+fn may_have_token(container: &Node<'_>) -> bool {
+    let env = container.get("env");
+    let line = command_line(container).to_ascii_lowercase();
+    let is_sign = |name: &str| SIGNS.iter().any(|sign| name.contains(sign)) && !NEUTRAL.contains(&name);
+    container.has_unknown_key()
+        || container.get("envFrom").is_set()
+        || env.is_unknown()
+        || env
+            .items()
+            .any(|entry| entry.get("name").text().is_none_or(|name| is_sign(&name.to_ascii_uppercase())))
+        || ["token", "login", "secret", "source "].iter().any(|word| line.contains(word))
+}
+
+/// Whether the folder of the server's models may be filled already, or holds a token: by any volume but an empty one of the
+/// container's own.
+fn is_filled(server: &Server, template: &Template<'_>, container: &Node<'_>) -> bool {
+    let volumes = template.spec.get("volumes");
+    let has_init = template.spec.get("initContainers").is_set();
+    let mut mounts = container.get("volumeMounts").items();
+    container.get("volumeMounts").has_unknown()
+        || mounts.any(|mount| {
+            let path = mount.get("mountPath").text().unwrap_or_default();
+            let name = mount.get("name").text();
+            let volume = volumes.items().find(|volume| volume.get("name").text() == name);
+            let is_empty = volume.is_some_and(|volume| volume.get("emptyDir").is_set());
+            let of_server = server.cache.as_ref().is_some_and(|cache| {
+                cache.folders.iter().any(|folder| {
+                    let folder = folder.replace('~', "/root");
+                    folder.starts_with(path) || path.starts_with(&folder)
+                })
+            });
+            let is_known = ["/dev/shm", "/tmp"].contains(&path);
+            !is_known && !path.is_empty() && (!is_empty || has_init) && (of_server || !is_config(path))
+        })
+}
+
+/// Whether a folder is one for settings, which holds neither a model nor a token.
+fn is_config(path: &str) -> bool {
+    ["/dev/", "/etc/", "/var/log", "/var/run/secrets/eks", "/templates"]
+        .iter()
+        .any(|begin| path.starts_with(begin))
+}

@@ -1,0 +1,176 @@
+//! The options of a model server contradict each other, so that it does not start.
+//!
+//! # Why
+//! A server checks its command line before it loads the model, and ends with an error that only its log has:
+//! the container restarts again and again on a node that costs money. vLLM requires `--tool-call-parser` with
+//! `--enable-auto-tool-choice`. TGI requires `max-input-tokens` to be less than `max-total-tokens`, which is
+//! the length of the question and the answer together; both may be variables. vLLM and SGLang give each GPU as
+//! many attention heads of a model: Qwen2.5-7B has 28, which 8 does not divide. Images of vLLM, TGI, TEI and
+//! Ollama start their program by themselves: where `args` begin with the program or with a shell and
+//! `command` is not set, these words are its arguments.
+//!
+//! # Fix
+//! Write the missing option, correct the limits, or move the program to `command`.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: v1
+//!  kind: Pod
+//!  metadata: {name: chat, labels: {app: chat}}
+//!  spec:
+//!    containers:
+//!      - name: vllm
+//!        image: vllm/vllm-openai:v0.11.0
+//!        args:
+//!          - --model=Qwen/Qwen3-8B
+//! -        - --enable-auto-tool-choice # <-
+//! +        - --enable-auto-tool-choice
+//! +        - --tool-call-parser=hermes
+//! ```
+//!
+//! # References
+//! - <https://docs.vllm.ai/en/latest/features/tool_calling.html>
+//! - <https://huggingface.co/docs/text-generation-inference/reference/launcher>
+//! - <https://kubernetes.io/docs/tasks/inject-data-application/define-command-argument-container/>
+
+use crate::rules::prelude::*;
+use crate::workload::attention::attention_of;
+use crate::workload::class::repository;
+use crate::workload::command::{OptionValue, Word, base_name, words};
+use crate::workload::launcher::Launch;
+use crate::workload::server::is_server;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "server-options-contradict",
+    kinds: WORKLOAD_KINDS,
+    docs: docs(include_str!("server_options_contradict.rs")),
+    check: Check::PodTemplate(check),
+    ..Rule::warning(Group::Gpu)
+};
+
+/// Images whose entrypoint is a program, and the beginnings of command lines that repeat it (their Dockerfiles).
+const ENTRYPOINTS: [(&str, &[&str]); 4] = [
+    ("vllm/vllm-openai", &["vllm", "serve", "python3", "python"]),
+    ("huggingface/text-generation-inference", &["text-generation-launcher"]),
+    ("huggingface/text-embeddings-inference", &["text-embeddings-router"]),
+    ("ollama/ollama", &["ollama"]),
+];
+const SHELLS: [&str; 2] = ["sh", "bash"];
+
+/// The limits of TGI: the length of a question, under both of its names, and that of question and answer.
+const INPUT: [&str; 2] = ["max-input-tokens", "max-input-length"];
+const TOTAL: [&str; 1] = ["max-total-tokens"];
+
+fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    if ctx.object().is_partial() || template.spec.has_unknown_key() {
+        return None;
+    }
+    for container in template.containers().filter(|container| !container.has_unknown_key()) {
+        if repeated(&container, ctx).is_none() {
+            tools(&container, ctx);
+            limits(&container, ctx);
+            heads(&container, ctx);
+        }
+    }
+    None
+}
+
+/// Reports arguments that begin with the program that the image starts. `Some` where it does.
+fn repeated(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let image = container.get("image");
+    let path = repository(image.text()?);
+    let (_, programs) = ENTRYPOINTS.iter().find(|(name, _)| *name == path)?;
+    if container.get("command").is_set() || ctx.object().may_lack_fields() {
+        return None;
+    }
+    let words = words(container);
+    let first = words.first().filter(|word| word.known)?;
+    let name = base_name(&first.text);
+    // `ollama serve` is written as `serve`.
+    if !programs.contains(&name) && !SHELLS.contains(&name) {
+        return None;
+    }
+    let program = if path == "vllm/vllm-openai" { "vLLM" } else { programs[0] };
+    let message = format!(
+        "`{}` is an argument of {program}, which the image starts, and not a program",
+        ellipsize(&first.text)
+    );
+    let help = if SHELLS.contains(&name) || name.starts_with("python") {
+        "move the program to `command`"
+    } else {
+        "write the options of the server alone, or move the program to `command`"
+    };
+    ctx.report(&first.node, message).help(help);
+    Some(())
+}
+
+fn launch<'a>(container: &Node<'a>) -> Option<Launch<'a>> {
+    Launch::of(container).filter(|launch| !launch.may_have_more_options())
+}
+
+/// vLLM: `validate_parsed_serve_args` in `cli_args.py`.
+fn tools(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let launch = launch(container).filter(|_| is_server(container, "vLLM"))?;
+    if launch.has(&["tool-call-parser"]) {
+        return None;
+    }
+    let is_flag = |word: &Word<'_>| word.text.replace('_', "-") == "--enable-auto-tool-choice";
+    let words = words(container);
+    let at = words.iter().position(is_flag)?;
+    // A variable behind the flag may hold further options.
+    if words.get(at + 1).is_some_and(|next| !next.known) {
+        return None;
+    }
+    let node = words[at].node.clone();
+    ctx.report(
+        &node,
+        "vLLM does not start with `--enable-auto-tool-choice` and without `--tool-call-parser`",
+    )
+    .help("name the parser of the model, such as `--tool-call-parser hermes`");
+    None
+}
+
+/// TGI: `main` of its launcher.
+fn limits(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let launch = launch(container).filter(|_| is_server(container, "TGI"))?;
+    let (total, _) = number(&launch, container, &TOTAL)?;
+    let (input, node) = INPUT.iter().find_map(|name| number(&launch, container, &[name]))?;
+    if input < total {
+        return None;
+    }
+    let message =
+        format!("TGI does not start: `max-input-tokens` {input} is not less than `max-total-tokens` {total}");
+    ctx.report(&node, message)
+        .help("raise `max-total-tokens`: it is the length of the question and the answer together");
+    None
+}
+
+fn number<'a>(launch: &Launch<'a>, container: &Node<'a>, names: &[&str]) -> Option<(i64, Node<'a>)> {
+    match launch.setting(container, names) {
+        OptionValue::Text(text, node) => Some((text.parse().ok()?, node)),
+        _ => None,
+    }
+}
+
+/// vLLM: `verify_with_parallel_config`; SGLang divides the heads without a remainder as well.
+fn heads(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let launch =
+        launch(container).filter(|_| ["vLLM", "SGLang"].iter().any(|name| is_server(container, name)))?;
+    let server = launch.program.server()?;
+    let tensor = launch.option(server.parallelism.as_ref()?.tensor);
+    let (size, node) = (u64::try_from(tensor.int_or(1)?).ok()?, tensor.node()?);
+    let (model, _) = launch.model(container)?;
+    let attention = attention_of(&model)?;
+    if size < 2 || attention.heads % size == 0 || launch.has(&["enable-dp-attention", "hf-overrides"]) {
+        return None;
+    }
+    let message = format!(
+        "{} does not start: {size} does not divide the {} attention heads of `{}`",
+        server.name,
+        attention.heads,
+        ellipsize(&model)
+    );
+    let fitting = (1..size).rev().find(|one| attention.heads % one == 0 && one.is_power_of_two())?;
+    ctx.report(&node, message).help(format!("spread the model over {fitting} GPUs"));
+    None
+}

@@ -1,0 +1,97 @@
+//! The attention of language models: what decides how far one can be divided, and how large its KV cache is.
+
+/// A model's attention, from the `config.json` that it is published with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Attention {
+    pub(crate) layers: u64,
+    /// `num_attention_heads`.
+    pub(crate) heads: u64,
+    /// `num_key_value_heads`.
+    pub(crate) cached_heads: u64,
+    /// `head_dim`.
+    pub(crate) size: u64,
+    /// `max_position_embeddings`: the tokens of a request without a limit.
+    pub(crate) context: u64,
+}
+
+impl Attention {
+    /// Bytes of the KV cache for each token, with two bytes for a number.
+    pub(crate) fn bytes_of_token(&self) -> u64 {
+        2 * self.layers * self.cached_heads * self.size * 2
+    }
+}
+
+const fn of(layers: u64, heads: u64, cached_heads: u64, size: u64, context: u64) -> Attention {
+    Attention { layers, heads, cached_heads, size, context }
+}
+
+/// Names of models without their owners, in lower case.
+const MODELS: &[(&[&str], Attention)] = &[
+    (&["meta-llama-3-8b"], of(32, 32, 8, 128, 8192)),
+    (&["meta-llama-3-70b"], of(80, 64, 8, 128, 8192)),
+    (&["llama-3.1-8b", "meta-llama-3.1-8b", "deepseek-r1-distill-llama-8b"], of(32, 32, 8, 128, 131_072)),
+    (
+        &["llama-3.1-70b", "meta-llama-3.1-70b", "llama-3.3-70b", "deepseek-r1-distill-llama-70b"],
+        of(80, 64, 8, 128, 131_072),
+    ),
+    (&["llama-3.2-1b"], of(16, 32, 8, 64, 131_072)),
+    (&["llama-3.2-3b"], of(28, 24, 8, 128, 131_072)),
+    (&["qwen2.5-0.5b-instruct", "qwen2.5-coder-0.5b-instruct"], of(24, 14, 2, 64, 32_768)),
+    (&["qwen2.5-1.5b-instruct", "qwen2.5-coder-1.5b-instruct"], of(28, 12, 2, 128, 32_768)),
+    (&["qwen2.5-3b-instruct", "qwen2.5-coder-3b-instruct"], of(36, 16, 2, 128, 32_768)),
+    (&["qwen2.5-7b-instruct", "qwen2.5-coder-7b-instruct"], of(28, 28, 4, 128, 32_768)),
+    (&["qwen2.5-14b-instruct", "qwen2.5-coder-14b-instruct"], of(48, 40, 8, 128, 32_768)),
+    (&["qwen2.5-32b-instruct", "qwen2.5-coder-32b-instruct"], of(64, 40, 8, 128, 32_768)),
+    (&["qwen2.5-72b-instruct"], of(80, 64, 8, 128, 32_768)),
+    (&["deepseek-r1-distill-qwen-7b"], of(28, 28, 4, 128, 131_072)),
+    (&["deepseek-r1-distill-qwen-14b"], of(48, 40, 8, 128, 131_072)),
+    (&["deepseek-r1-distill-qwen-32b"], of(64, 40, 8, 128, 131_072)),
+    (&["qwen3-0.6b", "qwen3-1.7b"], of(28, 16, 8, 128, 40_960)),
+    (&["qwen3-4b", "qwen3-8b"], of(36, 32, 8, 128, 40_960)),
+    (&["qwen3-14b"], of(40, 40, 8, 128, 40_960)),
+    (&["qwen3-32b"], of(64, 64, 8, 128, 40_960)),
+    (&["mistral-7b-instruct-v0.2", "mistral-7b-instruct-v0.3"], of(32, 32, 8, 128, 32_768)),
+];
+
+/// Words that may follow a name in that of a copy: they change neither the layers nor the context.
+const SUFFIXES: [&str; 14] = [
+    "instruct", "awq", "gptq", "int4", "int8", "fp8", "dynamic", "hf", "bnb", "4bit", "8bit", "w4a16",
+    "w8a8", "nvfp4",
+];
+
+/// The attention of a model by its name, such as `meta-llama/Llama-3.1-8B-Instruct`. `None` for a path, and for a name
+/// without an owner.
+pub(crate) fn attention_of(name: &str) -> Option<Attention> {
+    let name = name.to_ascii_lowercase();
+    let (owner, name) =
+        name.split_once('/').filter(|(owner, rest)| !owner.is_empty() && !rest.contains('/'))?;
+    if owner.starts_with(['.', '~']) || owner.contains(':') {
+        return None;
+    }
+    let is_copy = |rest: &str| {
+        rest.is_empty()
+            || rest.strip_prefix('-').is_some_and(|rest| rest.split('-').all(|word| SUFFIXES.contains(&word)))
+    };
+    let found = MODELS
+        .iter()
+        .find(|(names, _)| names.iter().any(|one| name.strip_prefix(one).is_some_and(is_copy)))?;
+    Some(found.1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::attention_of;
+
+    #[test]
+    fn names_of_copies_are_known() {
+        let bytes = |name: &str| attention_of(name).map(|attention| attention.bytes_of_token());
+        assert_eq!(bytes("meta-llama/Llama-3.1-8B-Instruct"), Some(131_072));
+        assert_eq!(bytes("hugging-quants/Meta-Llama-3.1-70B-Instruct-AWQ-INT4"), Some(327_680));
+        assert_eq!(bytes("Qwen/Qwen2.5-7B-Instruct"), Some(57_344));
+        assert_eq!(bytes("Qwen/Qwen3-4B-Instruct-2507"), None);
+        assert_eq!(bytes("Qwen/Qwen2.5-7B-Instruct-1M"), None);
+        assert_eq!(bytes("gradientai/Llama-3-8B-Instruct-262k"), None);
+        assert_eq!(bytes("/models/acme/llama-3.1-8b"), None);
+        assert_eq!(bytes("llama-3.1-8b"), None);
+    }
+}
