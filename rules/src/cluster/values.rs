@@ -64,6 +64,15 @@ pub(crate) fn installs(object: &Object, chart: &str) -> bool {
     sources.any(|source| source.get("chart").text() == Some(chart))
 }
 
+/// The version of a chart that an object installs: a version or a range. `None` if it names none.
+pub(crate) fn chart_version<'a>(object: &'a Object, chart: &str) -> Option<&'a str> {
+    let spec = object.get("spec");
+    let sources = [spec.path(&["chart", "spec"]), spec.get("source")];
+    let mut sources = sources.into_iter().chain(spec.get("sources").items());
+    let source = sources.find(|source| source.get("chart").text() == Some(chart))?;
+    source.get("version").text().or_else(|| source.get("targetRevision").text())
+}
+
 fn installations<'a>(object: &'a Object, chart: &str) -> Vec<Installation<'a>> {
     let spec = object.get("spec");
     if object.is(Kind::HELM_RELEASE) {

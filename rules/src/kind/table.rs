@@ -357,6 +357,7 @@ pub static KINDS: &[KindInfo] = &[
         .schemas(&[operator("v1beta1"), operator("v1alpha1")]),
     namespaced("autoscaling.x-k8s.io", "v1", "ProvisioningRequest", "provisioningrequests")
         .schemas(&[operator("v1"), operator("v1beta1")]),
+    cluster_scoped("scheduling.run.ai", "v2", "Queue", "queues"),
     cluster_scoped("kueue.x-k8s.io", "v1beta2", "ClusterQueue", "clusterqueues")
         .schemas(&[operator("v1beta2"), operator("v1beta1")]),
     namespaced("kueue.x-k8s.io", "v1beta2", "LocalQueue", "localqueues")

@@ -1,11 +1,11 @@
-//! Pods ask for an accelerator that Karpenter cannot provide.
+//! Pods with accelerators ask for a resource that Karpenter cannot provide.
 //!
 //! # Why
 //! Karpenter knows the devices that an instance type has: `nvidia.com/gpu`, `aws.amazon.com/neuron` and
-//! a few more. MIG slices, shared GPUs and names of other plugins appear only when a node is running.
-//! For a pod that asks for one Karpenter never starts a node: it stays Pending unless a node with a
-//! free one is already there. It is an error where the pods select a NodePool by name, and advice where
-//! they do not select nodes of Karpenter.
+//! a few more. MIG slices, shared GPUs, names of other plugins and huge pages, for which examples with EFA
+//! ask (`hugepages-2Mi`), appear only when a node is running. For a pod that asks for one Karpenter never
+//! starts a node: it stays Pending unless a node with a free one is already there. It is an error where the
+//! pods select a NodePool by name, and advice where they do not select nodes of Karpenter.
 //!
 //! # Fix
 //! Ask for `nvidia.com/gpu`; run such pods on a managed node group or a static NodePool; or declare the
@@ -38,6 +38,8 @@
 //! - <https://karpenter.sh/docs/concepts/scheduling/#acceleratorsgpu-resources>
 //! - <https://github.com/kubernetes-sigs/karpenter/issues/729>
 
+use std::collections::BTreeMap;
+
 use crate::rules::gpu::{
     KARPENTERS, gpu_templates, is_on_karpenter, is_surely_on_karpenter, karpenter_object, shown_by,
 };
@@ -65,8 +67,31 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 inspect(object, &template, resource, &devices.node, ctx);
             }
         }
+        for (resource, node) in huge_pages(&template) {
+            inspect(object, &template, resource, &node, ctx);
+        }
     }
     None
+}
+
+/// The prefix of the names of huge pages.
+const HUGE_PAGES: &str = "hugepages-";
+
+/// The huge pages that the containers of a pod request, with the first amount of each size. No instance type has any: provider
+/// `pkg/providers/instancetype/types.go` (`computeCapacity`).
+fn huge_pages<'a>(template: &Template<'a>) -> BTreeMap<&'a str, Node<'a>> {
+    let mut out = BTreeMap::new();
+    for container in template.all_containers() {
+        for side in ["limits", "requests"] {
+            for (name, node) in container.path(&["resources", side]).entries() {
+                let asks = || Quantity::at(&node).is_some_and(|amount| amount.milli() > 0);
+                if name.starts_with(HUGE_PAGES) && asks() {
+                    out.entry(name).or_insert(node);
+                }
+            }
+        }
+    }
+    out
 }
 
 fn inspect(
@@ -107,6 +132,9 @@ fn inspect(
         }
         name if name.starts_with("nvidia.com/") => {
             "ask for `nvidia.com/gpu`, use nodes that already exist, or declare it in a NodeOverlay"
+        }
+        name if name.starts_with(HUGE_PAGES) => {
+            "remove it, or declare it in a NodeOverlay for nodes whose image or user data reserves the pages"
         }
         _ => "use nodes that already exist, or declare the resource in a NodeOverlay",
     };

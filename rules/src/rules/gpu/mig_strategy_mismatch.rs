@@ -6,7 +6,8 @@
 //! `nvidia.com/mig-1g.10gb` under another strategy stays Pending. `single` is the default of the GPU
 //! Operator's chart, and `none` that of the device plugin alone. Under `mixed`, nodes whose label
 //! `nvidia.com/mig.config` divides all their GPUs have no `nvidia.com/gpu` any more: a pod that asks for it
-//! never starts there, although Karpenter starts a node for it.
+//! never starts there, although Karpenter starts a node for it. Under `single` all slices of a node need one
+//! profile: with `all-balanced` the device plugin stops, and the nodes have no GPU.
 //!
 //! # Fix
 //! Set the strategy `mixed`, or ask for `nvidia.com/gpu`, which is one slice under `single`.
@@ -63,6 +64,10 @@ pub(crate) static RULE: Rule = Rule {
 /// The label with which NVIDIA's MIG manager divides the GPUs of a node.
 const CONFIG_LABEL: &str = "nvidia.com/mig.config";
 
+/// The configuration of NVIDIA's MIG manager with which each GPU has slices of several profiles. The device plugin then stops under the
+/// strategy `single`: "more than one MIG device type present on node" (k8s-device-plugin `internal/rm`).
+const SEVERAL_PROFILES: &str = "all-balanced";
+
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for template in gpu_templates(object) {
         for (resource, devices) in pod_devices(&template) {
@@ -94,6 +99,19 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                     ctx.report(&devices.node, message)
                         .at_key()
                         .help("select nodes whose GPUs are whole, or set the strategy `single`")
+                        .related(policy, &policy.path(&strategy), "the strategy");
+                }
+                (false, "single") => {
+                    let several = |config: &String| config == SEVERAL_PROFILES;
+                    if label_of_nodes(&template, CONFIG_LABEL, ctx).filter(several).is_none() {
+                        continue;
+                    }
+                    let message = format!(
+                        "`{SEVERAL_PROFILES}` makes slices of several profiles: under `single` the nodes have no GPU"
+                    );
+                    ctx.report(&devices.node, message)
+                        .at_key()
+                        .help("set the strategy `mixed` and ask for a profile, or divide all GPUs in one way")
                         .related(policy, &policy.path(&strategy), "the strategy");
                 }
                 (false, _) => {}

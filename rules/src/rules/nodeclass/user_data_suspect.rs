@@ -165,6 +165,7 @@ fn check_form(node: &Node<'_>, text: &str, family: AmiFamily, ctx: &mut Context<
         report_line(node, text, line, message, ctx)
             .help("write settings of Bottlerocket; it has none for other files, such as containerd's");
     } else if family == AmiFamily::Al2023
+        && !significant_lines(text).any(guards_bootstrap)
         && let Some(call) = significant_lines(text).find(|line| calls_bootstrap(line))
     {
         let message = "`/etc/eks/bootstrap.sh` is for AL2: on AL2023 the call fails".to_owned();
@@ -245,6 +246,15 @@ const MAKES: [&str; 6] = [
     "--config",
     "> /etc/eks/bootstrap.sh",
 ];
+
+/// Whether a line of a script asks for the script of AL2, or for the system.
+fn guards_bootstrap(line: &str) -> bool {
+    const SYSTEMS: [&str; 6] =
+        ["os-release", "system-release", "VERSION_ID", "PLATFORM_ID", "nodeadm", "amzn"];
+    SYSTEMS.iter().any(|name| line.contains(name))
+        || line.contains("bootstrap.sh")
+            && (["command -v", "which "].iter().chain(&GUARDS).any(|word| line.contains(word)))
+}
 
 fn calls_bootstrap(line: &str) -> bool {
     let command = line.split_whitespace().find(|word| !matches!(*word, "sudo" | "exec" | "bash" | "sh"));

@@ -37,7 +37,8 @@
 //! - <https://github.com/kubernetes-sigs/aws-ebs-csi-driver/blob/master/docs/install.md>
 //! - <https://istio.io/latest/docs/setup/additional-setup/cni/>
 
-use crate::cluster::values::{chart_installers, for_each_values};
+use crate::catalog::OS;
+use crate::cluster::values::{chart_installers, chart_version, for_each_values};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -52,6 +53,8 @@ pub(crate) static RULE: Rule = Rule {
 const OF_CILIUM: &str = "node.cilium.io/agent-not-ready";
 /// The key of Istio's taint, by default (`PILOT_NODE_UNTAINT_CONTROLLERS_TAINT_NAME`).
 const OF_ISTIO: &str = "cni.istio.io/not-ready";
+/// The first version of Cilium whose operator taints nodes by itself (`operator.setNodeTaints` of its chart).
+const SETS_TAINTS: Version = Version::new(1, 14);
 /// The taints that agents remove, with any effect: `AgentNotReadyNodeTaintKey` of the drivers, and the defaults above.
 const REMOVED: [&str; 6] = [
     "ebs.csi.aws.com/agent-not-ready",
@@ -105,7 +108,13 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     }
     let keys = || lasting.items().chain(startup.items());
     let is_declared = keys().any(|taint| taint.get("key").text().is_none_or(|key| key.contains("cilium")));
-    if is_declared || spec.has_unknown_key() || startup.is_unknown() || lasting.is_unknown() {
+    // Cilium has no agents on nodes of Windows.
+    let is_windows = spec.get("requirements").items().any(|requirement| {
+        let mut values = requirement.get("values").items();
+        requirement.get("key").text() == Some(OS) && values.any(|value| value.text() == Some("windows"))
+    });
+    let is_unknown = spec.has_unknown_key() || startup.is_unknown() || lasting.is_unknown();
+    if is_declared || is_windows || is_unknown {
         return None;
     }
     let cilium = chart(ctx, "cilium", |values| {
@@ -120,6 +129,10 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
             && is_on(&["agent"])
             && !changed
     })?;
+    let sets_taints = |text: &str| Version::parse(text).is_some_and(|version| version >= SETS_TAINTS);
+    if chart_version(cilium, "cilium").is_some_and(|text| !sets_taints(text)) {
+        return None;
+    }
     let message = format!(
         "Cilium taints new nodes of NodePool `{}`, which does not declare it",
         pool.object().display_name()

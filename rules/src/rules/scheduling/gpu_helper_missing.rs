@@ -234,7 +234,7 @@ pub(super) fn brings(helper: Helper, pool: &NodePool<'_>, ctx: &Context<'_>) -> 
         && class_of(pool, ctx).and_then(|class| class.family()) == Some(AmiFamily::Bottlerocket)
 }
 
-fn user_data_has(pool: &NodePool<'_>, key: &str, ctx: &Context<'_>) -> bool {
+pub(super) fn user_data_has(pool: &NodePool<'_>, key: &str, ctx: &Context<'_>) -> bool {
     class_of(pool, ctx).is_some_and(|class| {
         class.get("userData").is_unknown() || class.user_data().is_some_and(|text| text.contains(key))
     })

@@ -1,7 +1,7 @@
 //! The tolerations that the values of a chart give to the DaemonSets of a node's helpers.
 
-use super::gpu_helper_missing::{brings, tolerate};
-use super::node_helpers::{Helper, has_devices, helper_of_image, helpers, untolerated};
+use super::gpu_helper_missing::{brings, tolerate, user_data_has};
+use super::node_helpers::{Helper, has_devices, helper_of_image, helpers, lacking_label, untolerated};
 use crate::cluster::values::{ChartValues, chart_installers, for_each_values};
 use crate::karpenter::pod::toleration;
 use crate::karpenter::scheduling::Toleration;
@@ -47,6 +47,7 @@ pub(super) fn check(object: &Object, ctx: &mut Context<'_>) {
 }
 
 fn inspect(chart: &Chart, helper: Helper, values: &ChartValues<'_, '_>, ctx: &mut Context<'_>) -> Option<()> {
+    let _ = inspect_selector(chart, helper, values, ctx);
     let list = values.root.path(chart.tolerations);
     let plugin = values.root.path(&["devicePlugin", "enabled"]);
     let is_off = chart.name == "gpu-operator" && (plugin.is_unknown() || plugin.bool() == Some(false));
@@ -88,6 +89,52 @@ fn inspect(chart: &Chart, helper: Helper, values: &ChartValues<'_, '_>, ctx: &mu
         .related(pool, &node, "this taint keeps its pods off the nodes");
     None
 }
+
+/// Reports a chart whose pods select a label that the nodes of no pool with the device have. The pods of the GPU Operator select labels that
+/// the operator writes itself.
+fn inspect_selector(
+    chart: &Chart,
+    helper: Helper,
+    values: &ChartValues<'_, '_>,
+    ctx: &mut Context<'_>,
+) -> Option<()> {
+    let selector = values.root.get("nodeSelector");
+    let is_unknown = selector.has_unknown() || selector.has_unknown_key() || values.may_differ;
+    if chart.name == "gpu-operator" || is_unknown || is_installed_twice(helper, ctx) {
+        return None;
+    }
+    let device = helper.device?;
+    let mut first: Option<(&Object, String, Node<'_>)> = None;
+    for object in ctx.cluster().of(Kind::NODE_POOL).take(MAX_COMPARED) {
+        let pool = NodePool::new(object)?;
+        if !has_devices(&pool, device) || pool.is_auto_mode() || brings(helper, &pool, ctx) {
+            continue;
+        }
+        let (place, key) = lacking_label(&selector, &pool)?;
+        if user_data_has(&pool, key, ctx) {
+            return None;
+        }
+        if first.is_none() && ctx.pairs_with(object) {
+            first = Some((object, key.to_owned(), place));
+        }
+    }
+    let (pool, key, place) = first?;
+    let message = format!(
+        "`{}` selects `{key}`: nodes of GPU pool `{}` lack it and have {}",
+        ctx.object().display_name(),
+        pool.display_name(),
+        helper.lacking
+    );
+    let is_needed = helper.role == super::node_helpers::Role::DevicePlugin;
+    report_value(values, &place, message, ctx)
+        .severity(if is_needed { Severity::Warning } else { Severity::Info })
+        .help(format!("add the label `{key}` to the pool's template, or select one that it has"))
+        .related(pool, &pool.path(&["metadata", "name"]), "the pool without the label");
+    Some(())
+}
+
+/// Maximum number of NodePools that are compared.
+const MAX_COMPARED: usize = 256;
 
 /// Whether something else in the input may run the helper.
 fn is_installed_twice(helper: Helper, ctx: &Context<'_>) -> bool {

@@ -219,6 +219,19 @@ fn selects<'a>(template: &Template<'a>, pool: &NodePool<'a>) -> Result<bool, Obs
     }
 }
 
+/// The first label of a node selector that the nodes of a pool do not have.
+pub(super) fn lacking_label<'a>(selector: &Node<'a>, pool: &NodePool<'a>) -> Option<(Node<'a>, &'a str)> {
+    let requirements = pool.requirement_set();
+    let types = pool.types();
+    let nodes = Nodes { pool, requirements: &requirements, types: types.as_ref() };
+    selector.entries().into_iter().find_map(|(key, value)| {
+        match nodes.verdict(key, Operator::In, std::slice::from_ref(&value), &value) {
+            Verdict::No(Obstacle::Label(place, key)) => Some((place, key)),
+            _ => None,
+        }
+    })
+}
+
 /// The nodes of a pool, as far as the pool decides their labels.
 struct Nodes<'a, 'p> {
     pool: &'p NodePool<'a>,

@@ -5,7 +5,7 @@
 //! numbers with a unit, and what their service rejects: `iops` below the minimum of the type, `io1` or
 //! `io2` without any, or a persistent file system of FSx for Lustre without `perUnitStorageThroughput`. The
 //! claims of the class then stay Pending with an event that says why, and so do their pods. Parameters
-//! cannot be changed later.
+//! cannot be changed later. The driver of S3 makes no volumes at all: it mounts buckets that exist.
 //!
 //! # Fix
 //! Write the parameters that the driver knows: for EBS `iops` and `throughput` as plain numbers, for FSx
@@ -35,10 +35,15 @@ use crate::rules::prelude::*;
 pub(crate) static RULE: Rule = Rule {
     id: "storage-class-parameter-invalid",
     kinds: &[Kind::STORAGE_CLASS],
+    reads: &[Kind::PERSISTENT_VOLUME, Kind::PERSISTENT_VOLUME_CLAIM],
     docs: docs(include_str!("storage_class_parameter_invalid.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Scheduling)
 };
+
+const S3_DRIVER: &str = "s3.csi.aws.com";
+/// Maximum number of claims that are compared.
+const MAX_COMPARED: usize = 256;
 
 /// Parameters of EBS in lower case: the driver does not tell cases apart. Source: aws-ebs-csi-driver `pkg/driver/controller.go`
 /// (`CreateVolume`), read in November 2026; it takes each `tagSpecification_*` as well.
@@ -78,8 +83,32 @@ fn check(class: &Object, ctx: &mut Context<'_>) -> Option<()> {
     match class.get("provisioner").text()? {
         EBS_DRIVER => ebs(&parameters, ctx),
         FSX_DRIVER => lustre(&parameters, ctx),
+        S3_DRIVER => s3(class, ctx),
         _ => None,
     }
+}
+
+/// The driver of S3 mounts buckets that exist, and makes none: `docs/CONFIGURATION.md` of mountpoint-s3-csi-driver ("static provisioning").
+fn s3(class: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    // Volumes that are written by hand may name the class.
+    if ctx.cluster().has_any(Kind::PERSISTENT_VOLUME) {
+        return None;
+    }
+    let claims = |claim: &&Object| {
+        let spec = claim.get("spec");
+        spec.get("storageClassName").text() == Some(class.name())
+            && !spec.get("volumeName").is_set()
+            && !spec.get("selector").is_set()
+            && !claim.may_lack_fields()
+            && ctx.pairs_with(claim)
+    };
+    let claim = ctx.cluster().of(Kind::PERSISTENT_VOLUME_CLAIM).take(MAX_COMPARED).find(claims)?;
+    let message =
+        format!("the driver of S3 makes no volumes: the claim `{}` stays Pending", claim.display_name());
+    ctx.report(&class.get("provisioner"), message)
+        .help("write a PersistentVolume with the bucket, and name it in the claim as `volumeName`")
+        .related(claim, &claim.path(&["spec", "storageClassName"]), "the claim names this class");
+    None
 }
 
 fn ebs(parameters: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {

@@ -22,7 +22,10 @@
 //!    capacity: {storage: 1200Gi}
 //!    accessModes: [ReadWriteMany]
 //!    storageClassName: fsx-models
-//!    csi: {driver: fsx.csi.aws.com, volumeHandle: fs-0f1e2d3c4b5a69788}
+//!    csi:
+//!      driver: fsx.csi.aws.com
+//!      volumeHandle: fs-0f1e2d3c4b5a69788
+//!      volumeAttributes: {dnsname: fs-0f1e2d3c4b5a69788.fsx.eu-west-1.amazonaws.com, mountname: mvxkb}
 //!  ---
 //!  apiVersion: v1
 //!  kind: PersistentVolumeClaim

@@ -49,7 +49,8 @@
 //! - <https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html>
 //! - <https://karpenter.sh/docs/concepts/scheduling/#acceleratorsgpu-resources>
 
-use crate::rules::gpu::selected_types;
+use crate::fit::label_of_other_nodes;
+use crate::rules::gpu::{is_surely_on_karpenter, selected_types};
 use crate::rules::prelude::*;
 use crate::rules::training::{is_distributed, is_serving_group, trains};
 use crate::workload::command::words;
@@ -126,15 +127,11 @@ fn shows_efa(template: &Template<'_>) -> bool {
         })
 }
 
-/// Whether the pods may reach the devices of the node without a request.
+/// Whether the pods reach the devices of the node without a request.
 fn has_devices(template: &Template<'_>) -> bool {
-    let device = |volume: Node<'_>| {
-        volume.path(&["hostPath", "path"]).raw_text().is_some_and(|path| path.starts_with("/dev"))
-    };
-    let privileged =
-        |container: Node<'_>| container.path(&["securityContext", "privileged"]).bool() == Some(true);
-    let mut volumes = template.spec.get("volumes").items();
-    volumes.any(device) && template.containers().any(privileged)
+    template
+        .containers()
+        .any(|container| container.path(&["securityContext", "privileged"]).bool() == Some(true))
 }
 
 /// Reports pods that ask for no interface.
@@ -144,7 +141,7 @@ fn of_none(object: &Object, template: &Template<'_>, is_meant: bool, ctx: &mut C
     let (least, most) = selected.as_ref().map_or((None, None), |(types, _)| efa(types));
     let is_made_for_it = least.is_some_and(|least| least >= MANY);
     // Nodes without EFA, or with one interface that nothing names.
-    if most == Some(0) || !is_made_for_it && !is_meant {
+    if most == Some(0) || !is_meant && (!is_made_for_it || label_of_other_nodes(template).is_some()) {
         return None;
     }
     let limits = accelerator_limits(template)?;
@@ -172,6 +169,10 @@ fn of_none(object: &Object, template: &Template<'_>, is_meant: bool, ctx: &mut C
 /// Reports pods that have all GPUs of a node and a part of its interfaces.
 fn of_part(object: &Object, template: &Template<'_>, efa: &Devices<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let (types, pool) = selected_types(template, ctx)?;
+    // The launch template of a node group may attach a part of them.
+    if pool.is_none() && !is_surely_on_karpenter(template, ctx) || label_of_other_nodes(template).is_some() {
+        return None;
+    }
     let first = types.iter().next()?;
     let gpus = pod_devices(template).get("nvidia.com/gpu").map(|devices| devices.count)?;
     let same = types.iter().all(|one| one.efa == first.efa && i64::from(one.nvidia_gpu) == gpus);

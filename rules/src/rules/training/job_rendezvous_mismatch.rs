@@ -80,7 +80,7 @@ pub(crate) static RULE: Rule = Rule {
         Kind::PYTORCH_JOB,
         Kind::VOLCANO_JOB,
     ],
-    reads: &[Kind::SERVICE],
+    reads: &[Kind::SERVICE, Kind::JOB_SET],
     pairs: &[Pair { with: &[Kind::SERVICE], partners: governed, beside: nothing }],
     reports_absence: true,
     docs: docs(include_str!("job_rendezvous_mismatch.rs")),
@@ -126,6 +126,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         if pods == 1 && launch.option(&["node-rank", "machine-rank"]).node().is_some() {
             return None;
         }
+        if nodes < pods && has_runs_of_their_own(object) {
+            return None;
+        }
         let plural = if pods == 1 { "pod" } else { "pods" };
         let message = format!("`{name}` waits for {nodes} nodes and runs {pods} {plural}");
         let finding = ctx.report(&node, message);
@@ -140,6 +143,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     address(object, template, &launch, ctx)
+}
+
+/// Whether each Job of a JobSet may be a run of its own.
+fn has_runs_of_their_own(object: &Object) -> bool {
+    let mut jobs = object.path(&["spec", "replicatedJobs"]).items();
+    object.is(Kind::JOB_SET) && jobs.any(|job| job.get("replicas").int_or(1) != Some(1))
 }
 
 /// Reports a host that neither a Service nor the first pod has.
@@ -221,8 +230,16 @@ fn pod_of_job_set(object: &Object, launch: &Launch<'_>, ctx: &mut Context<'_>) -
     // One name may be the end of another.
     let (job, indexes) = found.max_by_key(|(name, _)| name.len())?;
     let right = format!("{}-{job}-{indexes}", object.name());
+    let own = object.namespace_or_default();
+    let namespace = labels.next().filter(|label| *label != "svc").unwrap_or(own);
+    let has = |kind: Kind, name: &str| ctx.cluster().has(kind, own, name);
+    // Workers of one JobSet may meet at a pod of another one.
+    let other = pod.strip_suffix(&format!("-{job}-{indexes}"));
+    let mut others = [other, Some(service)].into_iter().flatten().filter(|name| *name != object.name());
     if pod == right && service == subdomain
-        || ctx.cluster().has(Kind::SERVICE, object.namespace_or_default(), service)
+        || namespace != own
+        || has(Kind::SERVICE, service)
+        || others.any(|name| has(Kind::JOB_SET, name))
     {
         return None;
     }

@@ -37,11 +37,13 @@ pub(crate) mod volcano_enqueue_before_nodes;
 pub(crate) mod volcano_queue_too_small;
 
 use crate::kind::Kind;
+use crate::lint::context::Context;
 use crate::object::Object;
 use crate::tree::node::Node;
 use crate::workload::class::{WorkloadClass, classify};
 use crate::workload::command::{base_name, words};
 use crate::workload::devices::{pods_with_accelerators, uses_accelerators};
+use crate::workload::gpu::requests_accelerator;
 use crate::workload::template::{is_short_lived, templates};
 
 /// The jobs of Kubeflow's training operator, whose pods wait for each other.
@@ -76,6 +78,19 @@ fn trains(object: &Object) -> bool {
 fn is_training(object: &Object) -> bool {
     let classified = classify(object);
     classified.is(WorkloadClass::Training) && !classified.reason.starts_with("its namespace")
+}
+
+/// A NodePool that starts nodes for the pods with accelerators of an object. `None` if that is not certain, or if nodes of a
+/// static pool may be there before.
+fn starting_pool(object: &Object, ctx: &Context<'_>) -> Option<Object> {
+    let feasibility = ctx.cluster().views().feasibility(ctx.platform());
+    if feasibility.has_other_pools() {
+        return None;
+    }
+    let templates = templates(object);
+    let template = templates.iter().find(|template| requests_accelerator(template))?;
+    let pools = feasibility.feasible_pools_of(template)?;
+    pools.into_iter().map(|pool| pool.object().clone()).find(|pool| ctx.pairs_with(pool))
 }
 
 /// Launchers of processes that communicate with each other.

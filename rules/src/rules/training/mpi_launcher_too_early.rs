@@ -58,6 +58,7 @@
 //! - <https://github.com/kubeflow/mpi-operator/blob/master/pkg/apis/kubeflow/v2beta1/types.go>
 
 use crate::rules::prelude::*;
+use crate::rules::training::starting_pool;
 use crate::workload::command::{base_name, words};
 
 pub(crate) static RULE: Rule = Rule {
@@ -105,18 +106,14 @@ fn check(job: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if is_held || !runs || waits || spec.has_unknown_key() {
         return None;
     }
-    let pool = ctx.cluster().of(Kind::NODE_POOL).find(|object| {
-        let pool = NodePool::new(object);
-        let starts = !object.path(&["spec", "replicas"]).is_set() && ctx.pairs_with(object);
-        starts && pool.is_some_and(|pool| pool.hardware() == Hardware::Accelerated)
-    })?;
+    let pool = starting_pool(job, ctx)?;
     let tries = if attempts == 0 { "one attempt" } else { "two attempts" };
     let message = format!(
         "`mpirun` of `{}` starts before its workers have nodes, and has {tries} to reach them",
         job.display_name()
     );
     ctx.report(&backoff, message).help("set `launcherCreationPolicy: WaitForWorkersReady`").related(
-        pool,
+        &pool,
         &pool.path(&["metadata", "name"]),
         "workers wait for nodes of this pool",
     );

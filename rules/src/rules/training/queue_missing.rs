@@ -1,13 +1,14 @@
-//! A workload names a queue of Kueue that does not exist.
+//! A workload names a queue of Kueue or KAI that does not exist.
 //!
 //! # Why
 //! Kueue suspends a workload with the label `kueue.x-k8s.io/queue-name` until its LocalQueue admits it. If its
 //! namespace has no LocalQueue of that name, or the LocalQueue names no ClusterQueue that exists, the
 //! workload stays suspended, and only its events say why. It is reported where other queues of that kind are
-//! in the input.
+//! in the input. Pods of KAI name a Queue by the label `kai.scheduler/queue`: without it, or without the parent
+//! that it names, they stay Pending.
 //!
 //! # Fix
-//! Write the name of a LocalQueue of the same namespace, or create it.
+//! Write the name of a LocalQueue of the same namespace, or of a Queue of KAI, or create it.
 //!
 //! # Example
 //! ```yaml,diff
@@ -40,6 +41,7 @@
 //! # References
 //! - <https://kueue.sigs.k8s.io/docs/concepts/local_queue/>
 //! - <https://kueue.sigs.k8s.io/docs/tasks/run/jobs/>
+//! - <https://github.com/kai-scheduler/KAI-Scheduler/blob/main/docs/queues/README.md>
 
 use super::is_owned;
 use super::kueue::{propose, queue_name};
@@ -48,12 +50,19 @@ use crate::rules::prelude::*;
 /// Maximum number of queues that are compared.
 const MAX_COMPARED: usize = 64;
 
-const KINDS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::LOCAL_QUEUE]);
+const KAI_QUEUE: Kind = Kind::new("scheduling.run.ai", "Queue");
+/// The label of pods, or of the object that makes them, with their queue, and the scheduler that reads it.
+const KAI_LABEL: &str = "kai.scheduler/queue";
+const KAI_SCHEDULER: &str = "kai-scheduler";
+/// The queues that the chart of KAI creates.
+const KAI_DEFAULTS: [&str; 2] = ["default-queue", "default-parent-queue"];
+
+const KINDS: [Kind; WORKLOAD_KINDS.len() + 2] = with_workloads(&[Kind::LOCAL_QUEUE, KAI_QUEUE]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "queue-missing",
     kinds: &KINDS,
-    reads: &[Kind::LOCAL_QUEUE, Kind::CLUSTER_QUEUE],
+    reads: &[Kind::LOCAL_QUEUE, Kind::CLUSTER_QUEUE, KAI_QUEUE],
     reports_absence: true,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("queue_missing.rs")),
@@ -68,6 +77,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is(Kind::LOCAL_QUEUE) {
         return of_local_queue(object, ctx);
     }
+    of_kai(object, ctx);
     let node = queue_name(object);
     let name = node.text().filter(|name| !name.is_empty())?;
     let namespace = object.namespace_or_default();
@@ -108,6 +118,35 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         propose(finding, &node, name, &here);
         finding.related(first, &first.path(&["metadata", "name"]), "a LocalQueue of the namespace");
     }
+    None
+}
+
+/// Reports pods of KAI, or a queue, whose queue or parent is not among those of the input.
+fn of_kai(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let node = if object.is(KAI_QUEUE) {
+        object.path(&["spec", "parentQueue"])
+    } else {
+        let templates = templates(object);
+        let of_kai =
+            |template: &&Template<'_>| template.spec.get("schedulerName").text() == Some(KAI_SCHEDULER);
+        let template = templates.iter().find(of_kai)?;
+        let own = template.metadata.get("labels").get(KAI_LABEL);
+        if own.is_set() { own } else { object.path(&["metadata", "labels"]).get(KAI_LABEL) }
+    };
+    let name = node
+        .text()
+        .filter(|name| !name.is_empty() && !is_placeholder(name) && !KAI_DEFAULTS.contains(name))?;
+    if ctx.cluster().has(KAI_QUEUE, "default", name) {
+        return None;
+    }
+    let is_other = |queue: &&Object| !queue.is_same_resource(object) && ctx.pairs_with(queue);
+    let queues: Vec<&Object> = ctx.cluster().of(KAI_QUEUE).take(MAX_COMPARED).filter(is_other).collect();
+    let first = *queues.first()?;
+    let effect = if object.is(KAI_QUEUE) { "its pods" } else { "the pods" };
+    let message = format!("no Queue of KAI is called `{}`: {effect} stay Pending", ellipsize(name));
+    let finding = ctx.report(&node, message);
+    propose(finding, &node, name, &queues);
+    finding.related(first, &first.path(&["metadata", "name"]), "a Queue of the input");
     None
 }
 

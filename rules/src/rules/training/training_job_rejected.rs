@@ -4,10 +4,12 @@
 //! The operators make Services, Jobs and pods whose names begin with that of the job, and a Service needs a
 //! name that begins with a letter, has no dot, and ends at 63 characters. Kubeflow's operator looks for the
 //! container that it configures by its name: `pytorch` in a PyTorchJob, `tensorflow` in a TFJob. The schema of
-//! the kind says nothing of either: a webhook rejects the job, or it fails without a pod.
+//! the kind says nothing of either: a webhook rejects the job, or it fails without a pod. The webhook of Kueue
+//! rejects a RayJob in a queue if its cluster stays when it has ended.
 //!
 //! # Fix
 //! Begin the name with a letter and keep it short. Give the container the name that the operator looks for.
+//! Set `shutdownAfterJobFinishes: true` in a RayJob that is queued.
 //!
 //! # Example
 //! ```yaml,diff
@@ -31,6 +33,7 @@
 //! - <https://www.kubeflow.org/docs/components/trainer/legacy-v1/user-guides/pytorch/>
 //! - <https://kubernetes.io/docs/concepts/overview/working-with-objects/names/#rfc-1035-label-names>
 
+use super::kueue::queue_name;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -44,6 +47,7 @@ pub(crate) static RULE: Rule = Rule {
         Kind::MPI_JOB,
         Kind::TRAIN_JOB,
         Kind::JOB_SET,
+        Kind::RAY_JOB,
     ],
     docs: docs(include_str!("training_job_rejected.rs")),
     check: Check::Object(check),
@@ -57,6 +61,9 @@ const LONGEST: usize = 63;
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is_partial() {
         return None;
+    }
+    if object.is(Kind::RAY_JOB) {
+        return queued_ray_job(object, ctx);
     }
     let (field, container) = match object.kind() {
         "PyTorchJob" => ("pytorchReplicaSpecs", "pytorch"),
@@ -93,6 +100,26 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let message = format!("`{longest}` has {} characters, and a {what} at most {LONGEST}", longest.len());
         ctx.report(&name, message).help(format!("make it {} characters shorter", longest.len() - LONGEST));
     }
+    None
+}
+
+/// Reports a RayJob in a queue that keeps its cluster. Source: kueue 0.17 `pkg/controller/jobs/rayjob/rayjob_webhook.go` (`validateCreate`).
+fn queued_ray_job(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    queue_name(object).text().filter(|name| !name.is_empty())?;
+    let spec = object.get("spec");
+    let ends = spec.get("shutdownAfterJobFinishes");
+    let own = spec.get("rayClusterSpec").is_set() && !spec.get("clusterSelector").is_set();
+    let keeps = ends.is_absent() || ends.bool() == Some(false);
+    if !own || !keeps || spec.has_unknown_key() || object.is_patched_by_kustomize() {
+        return None;
+    }
+    let name = object.display_name();
+    ctx.report(
+        &ends,
+        format!("Kueue rejects RayJob `{name}`: its cluster stays, and holds the quota of its queue"),
+    )
+    .severity(Severity::Warning)
+    .help("write `shutdownAfterJobFinishes: true`");
     None
 }
 

@@ -2,9 +2,9 @@
 //!
 //! # Why
 //! With the action `enqueue` the plugin `overcommit` admits a job only if its minimum fits the nodes that
-//! exist, with a fifth more. Until then the job is Pending and has no pods. Karpenter looks at pods alone,
-//! so a pool whose nodes are gone after the last run is never scaled up again: the job waits for nodes, and
-//! they for the job.
+//! exist, with a fifth more; `proportion` and `capacity` measure queues by these nodes too. Until then the job
+//! is Pending and has no pods. Karpenter looks at pods alone, so a pool whose nodes are gone after the last run
+//! is never scaled up again: the job waits for nodes, and they for the job.
 //!
 //! # Fix
 //! Leave `enqueue` out of `actions`, so that the pods of each job are made at once, and `gang` still binds
@@ -62,6 +62,7 @@
 //! - <https://github.com/volcano-sh/volcano/issues/3910>
 
 use crate::rules::prelude::*;
+use crate::rules::training::starting_pool;
 use crate::source::with_embedded;
 
 pub(crate) static RULE: Rule = Rule {
@@ -73,15 +74,20 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Training)
 };
 
+/// Maximum number of jobs that are asked for their nodes.
+const MAX_JOBS: usize = 64;
+
 /// The file of Volcano's scheduler in its ConfigMap.
 const FILE: &str = "volcano-scheduler.conf";
 
-/// What `enqueue` asks: volcano `pkg/scheduler/plugins/overcommit/overcommit.go`, read in November 2026.
+/// The plugins that compare the minimum of a job with existing nodes (`AddJobEnqueueableFn` in volcano
+/// `pkg/scheduler/plugins/{overcommit,proportion,capacity}`, read in November 2026).
+const ASKING: [&str; 3] = ["overcommit", "proportion", "capacity"];
+
 fn check(map: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let file = map.path(&["data", FILE]);
     // The plugin `sla` admits a job when it has waited for some time.
-    let has_words =
-        |text: &&str| text.contains("enqueue") && text.contains("overcommit") && !text.contains("sla");
+    let has_words = |text: &&str| text.contains("enqueue") && !text.contains("sla");
     let text = file.text().filter(has_words)?;
     let mut others = ctx.cluster().of(Kind::CONFIG_MAP).filter(|other| !other.is_same_resource(map));
     if others.any(|other| other.path(&["data", FILE]).is_set()) {
@@ -90,10 +96,12 @@ fn check(map: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let mut waits = false;
     with_embedded(text, |root| {
         let has_action = root.get("actions").text()?.split(',').any(|action| action.trim() == "enqueue");
-        let mut plugins = root.get("tiers").items().flat_map(|tier| tier.get("plugins").items());
-        let plugin = plugins.find(|plugin| plugin.get("name").text() == Some("overcommit"))?;
+        let plugins = root.get("tiers").items().flat_map(|tier| tier.get("plugins").items());
+        let mut asking = plugins
+            .filter(|plugin| plugin.get("name").text().is_some_and(|name| ASKING.contains(&name)))
+            .peekable();
         // With arguments the author has chosen how much may wait, and may switch off what is asked.
-        waits = has_action && plugin.entries().len() == 1;
+        waits = has_action && asking.peek().is_some() && asking.all(|plugin| plugin.entries().len() == 1);
         Some(())
     });
     let asks = |job: &&Object| {
@@ -101,16 +109,11 @@ fn check(map: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let is_of_volcano = !scheduler.is_set() || scheduler.text() == Some("volcano");
         is_of_volcano && uses_accelerators(job) && !job.is_partial() && ctx.pairs_with(job)
     };
-    let job = ctx.cluster().of(Kind::VOLCANO_JOB).find(asks).filter(|_| waits)?;
-    let has_gpus = |object: &&Object| {
-        let pool = NodePool::new(object);
-        // The nodes of a static pool are there without pods.
-        let is_static = object.path(&["spec", "replicas"]).is_set();
-        pool.is_some_and(|pool| pool.hardware() == Hardware::Accelerated)
-            && !is_static
-            && ctx.pairs_with(object)
-    };
-    let pool = ctx.cluster().of(Kind::NODE_POOL).find(has_gpus)?;
+    if !waits {
+        return None;
+    }
+    let mut jobs = ctx.cluster().of(Kind::VOLCANO_JOB).take(MAX_JOBS).filter(asks);
+    let (job, pool) = jobs.find_map(|job| Some((job, starting_pool(job, ctx)?)))?;
     let message = format!(
         "`enqueue` makes no pods of `{}` before nodes have room, and Karpenter starts none without pods",
         job.display_name()
@@ -119,6 +122,6 @@ fn check(map: &Object, ctx: &mut Context<'_>) -> Option<()> {
         .at_key()
         .help("leave `enqueue` out of `actions`: `gang` still binds the pods of a job together")
         .related(job, &job.path(&["metadata", "name"]), "the job waits for nodes")
-        .related(pool, &pool.path(&["metadata", "name"]), "the pool waits for pods");
+        .related(&pool, &pool.path(&["metadata", "name"]), "the pool waits for pods");
     None
 }

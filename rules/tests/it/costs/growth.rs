@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 /// kind needs more.
 const MOST_STEPS_PER_COPY: f64 = 0.5;
 /// Rules that may iterate over other objects.
-const EXEMPT: [&str; 36] = [
+const EXEMPT: [&str; 39] = [
     // Rules on pools and node classes, of which a cluster has few. They iterate over the workloads that one
     // of them admits.
     "consolidation-disrupts-training",
@@ -42,9 +42,12 @@ const EXEMPT: [&str; 36] = [
     "dcgm-exporter-config",
     "gpu-helper-missing",
     "gpu-operator-driver-on-eks-ami",
-    // Rules on objects that a cluster has few of: queues and flavors of Kueue and Volcano, StorageClasses, Probes.
+    // Rules on objects that a cluster has few of: queues and flavors of Kueue and Volcano, StorageClasses, Probes, operators.
     "cluster-queue-admits-nothing",
+    "kueue-flavor-unmatched",
+    "operator-watches-elsewhere",
     "storage-class-binds-early",
+    "storage-class-parameter-invalid",
     "volcano-queue-too-small",
     "keda-query-many-series",
     // ClusterTriggerAuthentications, for which scalers of all namespaces are looked at.

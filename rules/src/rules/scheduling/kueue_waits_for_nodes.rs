@@ -1,0 +1,122 @@
+//! Kueue waits for nodes, and Karpenter starts nodes for pods.
+//!
+//! # Why
+//! A flavor with `topologyName` admits workloads onto nodes that exist: Kueue adds up what they have free.
+//! Karpenter starts a node for a pod that is Pending, and a workload that waits in a queue has no pods. Once
+//! the nodes of a NodePool are gone, nothing is admitted there any more. An admission check that creates
+//! ProvisioningRequests waits in a similar way: Cluster Autoscaler answers them, and Karpenter does not.
+//!
+//! # Fix
+//! Leave `topologyName` out of flavors for NodePools that scale to zero, and place pods with affinity; or keep
+//! nodes running, with a static NodePool (`replicas`). Remove the check from queues for Karpenter's nodes.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: kueue.x-k8s.io/v1beta1
+//!  kind: ResourceFlavor
+//!  metadata: {name: l4}
+//!  spec:
+//!    nodeLabels: {karpenter.sh/nodepool: l4}
+//! -  topologyName: racks # <-
+//!  ---
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: l4}
+//!  spec:
+//!    template:
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!        requirements:
+//!          - {key: node.kubernetes.io/instance-type, operator: In, values: [g6.2xlarge, g6.4xlarge]}
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!        taints: [{key: nvidia.com/gpu, value: "true", effect: NoSchedule}]
+//!    limits: {nvidia.com/gpu: 8}
+//!    disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 5m}
+//! ```
+//!
+//! # References
+//! - <https://kueue.sigs.k8s.io/docs/concepts/topology_aware_scheduling/>
+//! - <https://kueue.sigs.k8s.io/docs/concepts/admission_check/provisioning_request/>
+//! - <https://github.com/kubernetes-sigs/karpenter/issues/742>
+
+use crate::rules::prelude::*;
+
+const ADMISSION_CHECK: Kind = Kind::new("kueue.x-k8s.io", "AdmissionCheck");
+/// The controller of checks that create ProvisioningRequests.
+const PROVISIONING: &str = "kueue.x-k8s.io/provisioning-request";
+const NODE_POOL_LABEL: &str = "karpenter.sh/nodepool";
+
+pub(crate) static RULE: Rule = Rule {
+    id: "kueue-waits-for-nodes",
+    kinds: &[Kind::RESOURCE_FLAVOR, Kind::CLUSTER_QUEUE],
+    reads: &[Kind::NODE_POOL, Kind::RESOURCE_FLAVOR, ADMISSION_CHECK],
+    docs: docs(include_str!("kueue_waits_for_nodes.rs")),
+    check: Check::Object(check),
+    ..Rule::warning(Group::Scheduling)
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if object.is_partial() || object.get("spec").has_unknown() {
+        return None;
+    }
+    if object.is(Kind::RESOURCE_FLAVOR) { of_flavor(object, ctx) } else { of_queue(object, ctx) }
+}
+
+/// What Kueue adds up: kueue 0.17 `pkg/cache/scheduler/tas_flavor.go` (`snapshot`), the nodes of the cluster with the flavor's labels.
+fn of_flavor(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let topology = object.path(&["spec", "topologyName"]);
+    topology.text().filter(|name| !name.is_empty())?;
+    // An admission check may ask for nodes, or send the workload to another cluster.
+    if ctx.cluster().has_any(ADMISSION_CHECK) {
+        return None;
+    }
+    let pool = pool_of(object, ctx)?;
+    let pool_name = pool.display_name();
+    let message =
+        format!("Kueue admits to nodes that exist, and NodePool `{pool_name}` has some only for pods");
+    ctx.report(&topology, message)
+        .help("leave `topologyName` out, or keep nodes running with a static NodePool")
+        .related(&pool, &pool.path(&["metadata", "name"]), "starts nodes for pods");
+    None
+}
+
+fn of_queue(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let asks = |check: &Node<'_>| {
+        let found = check.text().and_then(|name| ctx.partner(ADMISSION_CHECK, "default", name));
+        found.is_some_and(|found| found.path(&["spec", "controllerName"]).text() == Some(PROVISIONING))
+    };
+    let node = object.path(&["spec", "admissionChecks"]).items().find(asks)?;
+    let groups = object.path(&["spec", "resourceGroups"]);
+    let flavors = groups.items().flat_map(|group| group.get("flavors").items());
+    let mut pool = None;
+    for flavor in flavors {
+        let flavor = ctx.partner(Kind::RESOURCE_FLAVOR, "default", flavor.get("name").text()?)?;
+        pool = Some(pool_of(flavor, ctx)?);
+    }
+    let pool = pool?;
+    let message = format!(
+        "nothing answers the ProvisioningRequests for NodePool `{}`: Karpenter does not read them",
+        pool.display_name()
+    );
+    ctx.report(&node, message)
+        .help("remove the check: Karpenter starts nodes for the pods of admitted workloads")
+        .related(&pool, &pool.path(&["metadata", "name"]), "the nodes of the queue's flavor");
+    None
+}
+
+/// The NodePool of Karpenter that has the labels of a flavor, if it starts nodes for pods and removes those that are empty.
+fn pool_of(flavor: &Object, ctx: &Context<'_>) -> Option<Object> {
+    let labels = flavor.path(&["spec", "nodeLabels"]);
+    let named = labels.get(NODE_POOL_LABEL);
+    let pool = match named.text() {
+        Some(name) => ctx.partner(Kind::NODE_POOL, "default", name)?,
+        None => {
+            let (key, value) = labels.entries().into_iter().next()?;
+            let pools = ctx.cluster().views().pools_with_label(key, value.text()?);
+            pools.iter().find(|pool| ctx.pairs_with(pool))?
+        }
+    };
+    let after = pool.path(&["spec", "disruption", "consolidateAfter"]);
+    let stays = after.is_unknown() || after.text() == Some("Never");
+    (!pool.path(&["spec", "replicas"]).is_set() && !stays && !pool.is_partial()).then(|| pool.clone())
+}
