@@ -427,9 +427,9 @@ fn law_of_updates(documents: &[String], seed: u64, steps: usize) {
                 (file, _) => {
                     let old = file.unwrap_or_else(|| Written {
                         text: (0..3).map(|_| dice.one(documents).clone()).collect::<Vec<_>>().join("\n---\n"),
-                        // Few files declare that the input is complete, so that sets become complete and
+                        // Some files declare that the input is complete, so that sets become complete and
                         // cease to be.
-                        engine: if dice.below(6) == 0 { 1 } else { 0 },
+                        engine: if dice.below(3) == 0 { 1 } else { 0 },
                     });
                     let text = edited(&old.text, documents, &mut dice);
                     files.insert(path.clone(), Written { text, ..old });

@@ -101,8 +101,8 @@ const CHANGES: [&str; 4] = [
     "alb.ingress.kubernetes.io/backend-protocol-version",
 ];
 
-/// Options and variables of vLLM that add routes, or move them.
-const MOVES: [&str; 3] = ["--middleware", "--root-path", "VLLM_PLUGINS"];
+/// Options of vLLM that add routes or move them, or may.
+const MOVES: [&str; 3] = ["--middleware", "--root-path", "--config"];
 
 /// Whether a server answers none of its requests at a path.
 fn is_wrong(server: &Server, path: &str) -> bool {
@@ -121,6 +121,8 @@ fn lone_server<'a>(template: &Template<'a>) -> Option<(Node<'a>, &'static Server
         || container.has_unknown_key()
         || template.sidecars().next().is_some()
         || MOVES.iter().any(|word| line.contains(word))
+        || container.get("env").items().any(|entry| entry.get("name").text() == Some("VLLM_PLUGINS"))
+        || container.get("envFrom").is_set()
         || line.contains('&') && !line.contains("&&");
     let (port, _) = server.listens_on(&container).filter(|_| !is_open)?;
     Some((container, server, port))
@@ -186,8 +188,10 @@ fn check_probes(
 
 /// Reports a probe that runs a program which the image of Ollama does not have (its Dockerfile, last asked about in May 2026).
 fn check_programs(container: &Node<'_>, server: &Server, ctx: &mut Context<'_>) -> Option<()> {
-    if server.name != "Ollama" || !server.is_in_image_of(container) || command_line(container).contains("apt")
-    {
+    let image = container.get("image").text()?;
+    // Images for ROCm had another base in some releases.
+    let may_have_it = image.contains("rocm") || command_line(container).contains("apt");
+    if server.name != "Ollama" || !server.is_in_image_of(container) || may_have_it {
         return None;
     }
     for name in ["readinessProbe", "startupProbe", "livenessProbe"] {
@@ -195,7 +199,12 @@ fn check_programs(container: &Node<'_>, server: &Server, ctx: &mut Context<'_>) 
         let Some(first) = command.items().next() else { continue };
         let is_shell = first.text().is_some_and(|text| matches!(base_name(text), "sh" | "bash"));
         let Some(item) = (if is_shell { command.items().nth(2) } else { Some(first) }) else { continue };
-        let Some(program) = item.text().and_then(|text| text.split_whitespace().next()) else { continue };
+        let Some(text) = item.text() else { continue };
+        let Some(program) = text.split_whitespace().next() else { continue };
+        // What follows may succeed.
+        if is_shell && text.contains(['|', ';', '\n']) {
+            continue;
+        }
         if !matches!(program, "curl" | "wget") {
             continue;
         }
@@ -210,7 +219,13 @@ fn check_programs(container: &Node<'_>, server: &Server, ctx: &mut Context<'_>) 
 /// Whether vLLM answers a path only to requests with its key, and the probe sends no header.
 fn needs_key(server: &Server, container: &Node<'_>, get: &Node<'_>, path: &str) -> bool {
     let has_key = command_line(container).split([' ', '=']).any(|word| word == "--api-key")
-        || container.get("env").items().any(|entry| entry.get("name").text() == Some("VLLM_API_KEY"));
+        || container.get("env").items().any(|entry| {
+            let is_set =
+                entry.get("value").text().is_some_and(|value| !value.is_empty() && !is_placeholder(value))
+                    || entry.get("valueFrom").is_set()
+                        && entry.path(&["valueFrom", "secretKeyRef", "optional"]).bool() != Some(true);
+            entry.get("name").text() == Some("VLLM_API_KEY") && is_set
+        });
     server.name == "vLLM" && has_key && path.starts_with("/v1/") && !get.get("httpHeaders").is_set()
 }
 
