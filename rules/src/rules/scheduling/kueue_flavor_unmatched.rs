@@ -63,7 +63,7 @@ pub(crate) static RULE: Rule = Rule {
 fn check(flavor: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let labels = flavor.path(&["spec", "nodeLabels"]);
     // The workloads may run in another cluster.
-    if flavor.is_partial() || labels.has_unknown_key() || ctx.cluster().has_any(MULTI_KUEUE) {
+    if flavor.may_lack_fields() || labels.has_unknown_key() || ctx.cluster().has_any(MULTI_KUEUE) {
         return None;
     }
     let entries = labels.entries();
@@ -104,7 +104,10 @@ fn check(flavor: &Object, ctx: &mut Context<'_>) -> Option<()> {
 }
 
 /// Whether a pool gives its nodes a value of a label. `None` if it says nothing about the label.
-fn gives(pool: &Object, key: &str, value: &str) -> Option<bool> {
+pub(super) fn gives(pool: &Object, key: &str, value: &str) -> Option<bool> {
+    if pool.may_lack_fields() {
+        return Some(true);
+    }
     let template = pool.path(&["spec", "template"]);
     let label = template.path(&["metadata", "labels"]).get(key);
     if label.is_set() {

@@ -39,6 +39,7 @@
 //! - <https://kueue.sigs.k8s.io/docs/concepts/admission_check/provisioning_request/>
 //! - <https://github.com/kubernetes-sigs/karpenter/issues/742>
 
+use super::kueue_flavor_unmatched::gives;
 use crate::rules::prelude::*;
 
 const ADMISSION_CHECK: Kind = Kind::new("kueue.x-k8s.io", "AdmissionCheck");
@@ -56,7 +57,7 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if object.is_partial() || object.get("spec").has_unknown() {
+    if object.may_lack_fields() || object.get("spec").has_unknown() {
         return None;
     }
     if object.is(Kind::RESOURCE_FLAVOR) { of_flavor(object, ctx) } else { of_queue(object, ctx) }
@@ -111,12 +112,24 @@ fn pool_of(flavor: &Object, ctx: &Context<'_>) -> Option<Object> {
     let pool = match named.text() {
         Some(name) => ctx.partner(Kind::NODE_POOL, "default", name)?,
         None => {
-            let (key, value) = labels.entries().into_iter().next()?;
+            let entries = labels.entries();
+            let (key, value) = entries.first()?;
             let pools = ctx.cluster().views().pools_with_label(key, value.text()?);
-            pools.iter().find(|pool| ctx.pairs_with(pool))?
+            // Other labels may be those of nodes that Karpenter does not start, or of another pool.
+            let has_all = |pool: &Object| {
+                entries.iter().all(|(key, value)| {
+                    value.text().is_some_and(|value| gives(pool, key, value) == Some(true))
+                })
+            };
+            let mut own = pools.iter().filter(|pool| ctx.pairs_with(pool));
+            let pool = own.next().filter(|pool| has_all(pool))?;
+            if own.any(|other| other.path(&["spec", "replicas"]).is_set()) {
+                return None;
+            }
+            pool
         }
     };
     let after = pool.path(&["spec", "disruption", "consolidateAfter"]);
     let stays = after.is_unknown() || after.text() == Some("Never");
-    (!pool.path(&["spec", "replicas"]).is_set() && !stays && !pool.is_partial()).then(|| pool.clone())
+    (!pool.path(&["spec", "replicas"]).is_set() && !stays && !pool.may_lack_fields()).then(|| pool.clone())
 }

@@ -90,6 +90,12 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let server = object.path(&["spec", "destination", "server"]);
+    let is_remote = object.path(&["spec", "kubeConfig"]).is_set()
+        || server.is_set() && server.text() != Some("https://kubernetes.default.svc");
+    if is_remote || object.may_lack_fields() {
+        return None;
+    }
     for operator in &OPERATORS {
         if !installs(object, operator.chart) {
             continue;
@@ -137,7 +143,8 @@ fn compare(
     let is_missed = |other: &&Object| {
         let namespace = other.namespace().filter(|_| !other.is_namespace_unknown());
         namespace.is_some_and(|name| !is_placeholder(name) && !watched.iter().any(|one| one == name))
-            && !other.is_partial()
+            && !other.may_lack_fields()
+            && !other.path(&["spec", "managedBy"]).is_set()
             && ctx.pairs_with(other)
     };
     let mut kinds = operator.kinds.iter();
