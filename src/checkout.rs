@@ -44,7 +44,7 @@ impl Checkout {
         Checkout { folder: files::absolute(folder), root: files::absolute(root), name, _temporary: None }
     }
 
-    /// The files of a commit, in a temporary folder. `below` is the current folder, relative to the root of the repository, and
+    /// The files of a commit, in a temporary folder. `folder` is the absolute path of the current folder, in the repository, and
     /// `paths` are those that the user asks about. A file that the repository lacks, as in a partial clone, counts only if it is
     /// a manifest or a configuration among them.
     ///
@@ -53,10 +53,11 @@ impl Checkout {
     pub(crate) fn of_commit(
         repository: &Repository,
         commit: Commit,
-        below: &Path,
+        folder: &Path,
         paths: &[PathBuf],
         name: String,
     ) -> Result<Checkout, CliError> {
+        let below = folder.strip_prefix(repository.root()).unwrap_or(Path::new(""));
         let temporary = temporary_folder()
             .map_err(|error| CliError::Usage(format!("no temporary folder for `{name}`: {error}")))?;
         // Where nothing else names a set, the folder does.

@@ -26,7 +26,7 @@ pub(crate) struct Reading<'a> {
     pub(crate) render_limit: u64,
     /// The texts that replace files.
     pub(crate) disk: &'a Disk,
-    /// Whether rules run; otherwise only the sets are read.
+    /// Whether rules run; otherwise only the sets are read, of files as they are written.
     pub(crate) checks: bool,
 }
 
@@ -168,7 +168,7 @@ pub(crate) fn judge(mut scopes: Scopes, reading: &Reading<'_>) -> Result<Judged,
         excluded: &found.excluded,
         is_alone: false,
     };
-    let renders = Renders::of(&batch, &scopes, &options);
+    let renders = if reading.checks { Renders::of(&batch, &scopes, &options) } else { Renders::default() };
     batch.covered = renders.covered(&batch);
     let mut judged = Judged { errors: std::mem::take(&mut found.errors), ..Judged::default() };
     judged.errors.extend(batch.reads.iter().filter_map(|read| read.error.clone()));

@@ -17,6 +17,9 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand, ValueEnum};
 use gpulint_rules::{Product, Safety, Severity, Version};
 
+/// How long a program may render, in seconds, unless the user says otherwise.
+pub(crate) const RENDER_LIMIT: u64 = 30;
+
 /// Finds what would waste GPUs, strand pods or lose training work in Karpenter, KEDA and
 /// Kubernetes manifests, before they are applied.
 #[derive(Debug, Parser)]
@@ -160,7 +163,7 @@ pub(crate) struct CheckArgs {
     pub(crate) render: bool,
 
     /// How long a program may render, in seconds
-    #[arg(long, hide = true, value_name = "SECONDS", default_value_t = 30)]
+    #[arg(long, hide = true, value_name = "SECONDS", default_value_t = RENDER_LIMIT)]
     pub(crate) render_limit: u64,
 
     /// Read these files and folders for what they say about others, and report nothing in them; may be given several

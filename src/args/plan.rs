@@ -6,7 +6,7 @@ use std::str::FromStr;
 use clap::ValueEnum;
 
 use super::format::with_file;
-use super::{FailOn, RuleArgs};
+use super::{FailOn, RENDER_LIMIT, RuleArgs};
 
 /// `gpulint plan`.
 #[derive(Debug, Default, clap::Args)]
@@ -79,7 +79,7 @@ pub(crate) struct PlanArgs {
     pub(crate) render: bool,
 
     /// How long a program may render, in seconds
-    #[arg(long, hide = true, value_name = "SECONDS", default_value_t = 30)]
+    #[arg(long, hide = true, value_name = "SECONDS", default_value_t = RENDER_LIMIT)]
     pub(crate) render_limit: u64,
 
     /// Only this set of manifests that are applied together (see gpulint check --show-sets)

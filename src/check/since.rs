@@ -32,7 +32,6 @@ impl Before {
             repository.resolve("HEAD").and_then(|head| repository.merge_base((tip, since), head))
         });
         let root = repository.root().to_owned();
-        let below = here.strip_prefix(&root).unwrap_or(Path::new("")).to_owned();
         let is_single = |path: &PathBuf| !path.is_dir();
         let asked = if !args.no_context && args.paths.iter().all(is_single) {
             vec![root.clone()]
@@ -40,7 +39,7 @@ impl Before {
             args.paths.clone()
         };
         let checkout =
-            Checkout::of_commit(&repository, base.map_err(usage)?, &below, &asked, since.to_owned())?;
+            Checkout::of_commit(&repository, base.map_err(usage)?, &here, &asked, since.to_owned())?;
         let paths = paths(args, &checkout, &root);
         let judged = checkout.inside(|| {
             let reading = Reading {

@@ -9,8 +9,6 @@ use serde_json::{Value, json};
 
 use crate::checkout::temporary_folder;
 use crate::error::CliError;
-use crate::files::Disk;
-use crate::interrupt::Temporary;
 use crate::judge::JudgedSet;
 use crate::plan::{Head, NodeFate, fates};
 
@@ -22,6 +20,8 @@ use super::view::{SetView, View};
 /// The command that shows what the edits since the last commit do. Its argument is the URI of a file or folder; without one, it
 /// is that of the first folder.
 pub(crate) const PLAN: &str = "gpulint.plan";
+/// The name of the page in its folder; editors show it as the title.
+const PAGE: &str = "gpulint plan.md";
 
 /// The lenses of a file. It has none where nothing differs, where no commit is known, and where the commit cannot be read.
 pub(crate) fn lenses(session: &mut Session, params: &CodeLensParams) -> Vec<CodeLens> {
@@ -82,30 +82,31 @@ fn of_sets<'v>(view: &View<'v>, before: &[JudgedSet]) -> Vec<(Option<&'v str>, N
 
 /// Shows the plan of a folder as a page of Markdown, or returns it to a client that shows no pages.
 pub(crate) fn show(session: &mut Session, arguments: &[Value]) -> Option<String> {
-    match page(session, arguments) {
-        Ok(page) if !session.client.can.shows_documents => Some(page),
-        Ok(page) => {
-            match file_of(&page) {
-                Ok(file) => {
-                    let uri = uri_of(&file.path().join(PAGE))?;
-                    session.plans.page = Some(file);
-                    let params = ShowDocumentParams {
-                        uri,
-                        external: Some(false),
-                        take_focus: Some(true),
-                        selection: None,
-                    };
-                    session.client.request::<request::ShowDocument>(params);
-                }
-                Err(error) => session.client.show(MessageType::ERROR, format!("gpulint: {error}")),
-            }
-            None
-        }
+    match page(session, arguments).and_then(|page| show_page(session, page)) {
+        Ok(page) => page,
         Err(error) => {
             session.client.show(MessageType::ERROR, format!("gpulint: {error}"));
             None
         }
     }
+}
+
+/// Returns the page if the client shows none.
+fn show_page(session: &mut Session, page: String) -> Result<Option<String>, CliError> {
+    if !session.client.can.shows_documents {
+        return Ok(Some(page));
+    }
+    // Only the user can read the folder.
+    let folder = temporary_folder()?;
+    let path = folder.path().join(PAGE);
+    fs::write(&path, page)?;
+    session.plans.page = Some(folder);
+    if let Some(uri) = uri_of(&path) {
+        let external = Some(false);
+        let params = ShowDocumentParams { uri, external, take_focus: Some(true), selection: None };
+        session.client.request::<request::ShowDocument>(params);
+    }
+    Ok(None)
 }
 
 fn page(session: &mut Session, arguments: &[Value]) -> Result<String, CliError> {
@@ -114,14 +115,10 @@ fn page(session: &mut Session, arguments: &[Value]) -> Result<String, CliError> 
         Some(path) => session.project(&path),
         None => session.projects.first(),
     };
-    let folder = project.filter(|project| !project.is_single()).map(|project| project.root().to_owned());
-    let Some(folder) = folder else {
+    let Some(project) = project.filter(|project| !project.is_single()) else {
         return Err(CliError::Usage("a plan needs an open folder".to_owned()));
     };
-    let mut disk = Disk::default();
-    for (path, buffer) in session.buffers.iter().filter(|(path, _)| path.starts_with(&folder)) {
-        disk.put(path, Some(buffer.text.as_str().into()));
-    }
+    let (folder, disk) = (project.root().to_owned(), project.disk().clone());
     let args = &session.args;
     let mut progress = Progress::new(&mut session.client, "plan");
     let title = "gpulint: what changes since HEAD";
@@ -129,14 +126,4 @@ fn page(session: &mut Session, arguments: &[Value]) -> Result<String, CliError> 
     let page = progress.during(&mut session.client, title, || [0, 0], work);
     progress.end(&session.client);
     page.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-}
-
-/// The name of the page in its folder; editors show it as the title.
-const PAGE: &str = "gpulint plan.md";
-
-/// Writes a page into a folder that only the user can read.
-fn file_of(page: &str) -> std::io::Result<Temporary> {
-    let folder = temporary_folder()?;
-    fs::write(folder.path().join(PAGE), page)?;
-    Ok(folder)
 }

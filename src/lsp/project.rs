@@ -232,6 +232,11 @@ impl Project {
         self.folders.disk_mut().put(path, text);
     }
 
+    /// The files, with the texts of buffers in their place.
+    pub(crate) fn disk(&self) -> &Disk {
+        self.folders.disk()
+    }
+
     pub(crate) fn file(&self, path: &Path) -> Option<&File> {
         self.workspace.file(&self.input(path)?.input.display_path)
     }

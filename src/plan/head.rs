@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use gpulint_rules::plan::{ClassPlan, PoolPlan, Side};
 use gpulint_rules::{Cluster, Object, Platform, plan};
 
-use crate::args::{Color, LspArgs, PlanArgs, PlanStyle};
+use crate::args::{Color, LspArgs, PlanArgs, PlanStyle, RENDER_LIMIT};
 use crate::checkout::Checkout;
 use crate::config::Scopes;
 use crate::error::CliError;
@@ -48,16 +48,16 @@ impl Head {
     /// # Errors
     /// Says what of the commit cannot be read.
     pub(crate) fn sets(&self, args: &LspArgs) -> Result<Vec<JudgedSet>, CliError> {
-        let below = self.folder.strip_prefix(self.repository.root()).unwrap_or(Path::new(""));
         let paths = [PathBuf::from(".")];
-        let checkout = Checkout::of_commit(&self.repository, self.commit, below, &paths, HEAD.to_owned())?;
+        let checkout =
+            Checkout::of_commit(&self.repository, self.commit, &self.folder, &paths, HEAD.to_owned())?;
         let judged = checkout.inside(|| {
             let reading = Reading {
                 paths: &paths,
                 root: checkout.root(),
                 no_default_ignore: false,
                 render: false,
-                render_limit: 0,
+                render_limit: RENDER_LIMIT,
                 disk: &Disk::default(),
                 checks: false,
             };
@@ -71,12 +71,22 @@ impl Head {
     /// # Errors
     /// Those of `gpulint plan`.
     pub(crate) fn plan(&self, args: &LspArgs, disk: &Disk) -> Result<String, CliError> {
-        let args = PlanArgs { rules: args.rules.clone(), complete: args.complete, ..PlanArgs::default() };
+        let args = plan_args(args);
         let sides = Sides::since(&self.repository, self.commit, HEAD, &self.folder)?;
         let report = super::report(&args, &sides, disk)?;
         let mut page = Vec::new();
         report.write(&mut page, PlanStyle::Markdown, RenderOptions::for_file(Color::Never))?;
         Ok(String::from_utf8_lossy(&page).into_owned())
+    }
+}
+
+/// The arguments of `gpulint plan` in the place of those of the server.
+fn plan_args(args: &LspArgs) -> PlanArgs {
+    PlanArgs {
+        rules: args.rules.clone(),
+        complete: args.complete,
+        render_limit: RENDER_LIMIT,
+        ..PlanArgs::default()
     }
 }
 
@@ -105,4 +115,20 @@ pub(crate) fn fates(before: &Cluster, after: &Cluster, platform: &Platform) -> V
         NodeFate { object: class.object.clone(), text }
     };
     pools.iter().map(of_pool).chain(classes.iter().map(of_class)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::plan_args;
+    use crate::args::{Args, Command, LspArgs};
+
+    #[test]
+    fn programs_may_render_as_long_as_on_the_command_line() {
+        let Command::Plan(parsed) = Args::try_parse_from(["gpulint", "plan"]).unwrap().command else {
+            panic!("`plan` is another command");
+        };
+        assert_eq!(plan_args(&LspArgs::default()).render_limit, parsed.render_limit);
+    }
 }

@@ -67,9 +67,8 @@ impl Sides {
         paths: Vec<PathBuf>,
     ) -> Result<Sides, CliError> {
         let root = repository.root().to_owned();
-        let below = folder.strip_prefix(&root).unwrap_or(Path::new("")).to_owned();
         let checkout =
-            |commit: Commit, name: String| Checkout::of_commit(repository, commit, &below, &paths, name);
+            |commit: Commit, name: String| Checkout::of_commit(repository, commit, folder, &paths, name);
         let before = checkout(base, base_name)?;
         let after = match tip {
             Some((tip, name)) => checkout(tip, name)?,

@@ -224,7 +224,7 @@ fn json(object: &Object) -> Value {
     object.root().to_json()
 }
 
-/// The changed EC2NodeClasses that no NodePool of the set uses, and the NodeOverlays that change.
+/// The EC2NodeClasses that change and of which `pools` has no edit, and the NodeOverlays that change.
 pub(super) fn classes(before: Side<'_>, after: Side<'_>, pools: &[PoolPlan]) -> Vec<ClassPlan> {
     let karpenter = after.platform.karpenter;
     let mut plans = Vec::new();

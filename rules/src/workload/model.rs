@@ -197,6 +197,10 @@ fn is_mixture_by_name(name: &str) -> bool {
         })
 }
 
+/// The number in a model's name is rounded: the weights, and their files, may be smaller by this share, in
+/// percent.
+pub(crate) const ROUNDED: u64 = 5;
+
 /// The model that a server loads, with the item that names it. `None` if its size is unknown, or the weights may need
 /// less memory.
 pub(crate) fn weights_of<'a>(launch: &Launch<'a>, container: &Node<'a>) -> Option<(Weights, Node<'a>)> {

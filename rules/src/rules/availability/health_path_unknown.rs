@@ -104,7 +104,7 @@ const CHANGES: [&str; 4] = [
 /// Options of vLLM that add routes or move them, or may.
 const MOVES: [&str; 3] = ["--middleware", "--root-path", "--config"];
 
-/// Whether a server answers none of its requests at a path.
+/// Whether a server is known to have nothing at a path.
 fn is_wrong(server: &Server, path: &str) -> bool {
     let known = ANSWERED.iter().find(|(name, _)| *name == server.name);
     let path = path.split('?').next().unwrap_or_default();

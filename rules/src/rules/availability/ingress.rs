@@ -79,7 +79,32 @@ pub(super) fn has_class_params(ctx: &Context<'_>) -> bool {
         .any(|kind| ctx.cluster().has_any(*kind))
 }
 
+/// Whether nginx may have another default for a setting: by a ConfigMap, or by values of its chart.
+pub(super) fn may_change_default(setting: &str, ctx: &Context<'_>) -> bool {
+    let mut configs = ctx.cluster().of(Kind::CONFIG_MAP);
+    configs.any(|config| config.path(&["data", setting]).is_set()) || installs_any(ctx, "ingress-nginx")
+}
+
 /// Whether the input installs a chart, whose values may set other defaults.
 pub(super) fn installs_any(ctx: &Context<'_>, chart: &str) -> bool {
     chart_installers(ctx.cluster()).any(|object| installs(object, chart))
+}
+
+/// The containers of the workloads behind the Services of an Ingress, each with its workload.
+pub(super) fn containers_behind<'i>(object: &Object, ctx: &Context<'i>) -> Vec<(&'i Object, Node<'i>)> {
+    let cluster = ctx.cluster();
+    let mut all = Vec::new();
+    for backend in backends(object) {
+        let Some(name) = backend.named_service() else { continue };
+        let Some(service) = cluster.unique(Kind::SERVICE, object.namespace_or_default(), name) else {
+            continue;
+        };
+        let (workloads, _) = cluster.views().selected_by_service(service);
+        for workload in workloads.iter().filter(|workload| ctx.pairs_with(&workload.object)) {
+            let owner: &Object = &workload.object;
+            let containers = templates(owner).into_iter().flat_map(|template| template.containers());
+            all.extend(containers.map(|container| (owner, container)));
+        }
+    }
+    all
 }

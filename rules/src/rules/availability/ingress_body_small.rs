@@ -49,7 +49,7 @@
 //! - <https://kubernetes.github.io/ingress-nginx/user-guide/nginx-configuration/annotations/#custom-max-body-size>
 //! - <https://kubernetes.github.io/ingress-nginx/user-guide/nginx-configuration/configmap/#proxy-body-size>
 
-use super::ingress::{Controller, backends, controller, installs_any};
+use super::ingress::{Controller, containers_behind, controller, may_change_default};
 use crate::rules::prelude::*;
 use crate::workload::class::{command_line, repository};
 
@@ -91,9 +91,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let node = object.annotation(SIZE);
     if node.is_absent() {
-        let mut configs = ctx.cluster().of(Kind::CONFIG_MAP);
-        let of_all = configs.any(|config| config.path(&["data", "proxy-body-size"]).is_set());
-        if of_all || installs_any(ctx, "ingress-nginx") {
+        if may_change_default("proxy-body-size", ctx) {
             return None;
         }
     } else if bytes(node.text().filter(|text| !is_placeholder(text))?)
@@ -132,31 +130,16 @@ fn bytes(text: &str) -> Option<i64> {
 
 /// The first workload behind an Ingress that reads audio or images, by the name of its model or of its image.
 fn reader<'i>(object: &Object, ctx: &Context<'i>) -> Option<(&'i Object, &'static str)> {
-    let cluster = ctx.cluster();
-    for backend in backends(object) {
-        let Some(name) = backend.named_service() else { continue };
-        let Some(service) = cluster.unique(Kind::SERVICE, object.namespace_or_default(), name) else {
-            continue;
+    containers_behind(object, ctx).into_iter().find_map(|(owner, container)| {
+        let image = container.get("image");
+        let text = format!("{} {}", command_line(&container), repository(image.text().unwrap_or_default()));
+        let text = text.to_ascii_lowercase();
+        let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
+        let reads = match () {
+            () if has(&AUDIO) => "audio",
+            () if has(&IMAGES) => "images",
+            () => return None,
         };
-        let (workloads, _) = cluster.views().selected_by_service(service);
-        for workload in workloads {
-            let owner: &Object = &workload.object;
-            for container in templates(owner).iter().flat_map(|one| one.containers().collect::<Vec<_>>()) {
-                let image = container.get("image");
-                let text =
-                    format!("{} {}", command_line(&container), repository(image.text().unwrap_or_default()));
-                let text = text.to_ascii_lowercase();
-                let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
-                let reads = match () {
-                    () if has(&AUDIO) => "audio",
-                    () if has(&IMAGES) => "images",
-                    () => continue,
-                };
-                if ctx.pairs_with(owner) {
-                    return Some((owner, reads));
-                }
-            }
-        }
-    }
-    None
+        Some((owner, reads))
+    })
 }

@@ -54,7 +54,7 @@
 //! - <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/edit-load-balancer-attributes.html>
 //! - <https://github.com/kubernetes/ingress-nginx/issues/3976>
 
-use super::ingress::{Controller, backends, controller, has_class_params, installs_any};
+use super::ingress::{Controller, containers_behind, controller, has_class_params, may_change_default};
 use crate::rules::prelude::*;
 use crate::workload::class::command_line;
 use crate::workload::server::server_of;
@@ -171,9 +171,7 @@ fn timeout<'a>(object: &'a Object, controller: Controller, ctx: &Context<'_>) ->
         }
         let node = object.annotation(READ);
         if !node.is_set() {
-            let mut configs = ctx.cluster().of(Kind::CONFIG_MAP);
-            let of_all = configs.any(|config| config.path(&["data", "proxy-read-timeout"]).is_set());
-            return (!of_all && !installs_any(ctx, "ingress-nginx")).then_some(Timeout::Absent(node));
+            return (!may_change_default("proxy-read-timeout", ctx)).then_some(Timeout::Absent(node));
         }
         let text = node.text().filter(|text| !is_placeholder(text))?;
         return Some(match text.parse() {
@@ -197,28 +195,10 @@ fn timeout<'a>(object: &'a Object, controller: Controller, ctx: &Context<'_>) ->
 
 /// The first workload behind an Ingress that generates text, its server, and whether its model reasons.
 fn generator<'i>(object: &Object, ctx: &Context<'i>) -> Option<(&'i Object, &'static str, bool)> {
-    let cluster = ctx.cluster();
-    for backend in backends(object) {
-        let Some(name) = backend.named_service() else { continue };
-        let Some(service) = cluster.unique(Kind::SERVICE, object.namespace_or_default(), name) else {
-            continue;
-        };
-        let (workloads, _) = cluster.views().selected_by_service(service);
-        for workload in workloads {
-            let owner: &Object = &workload.object;
-            for container in
-                templates(owner).iter().flat_map(|template| template.containers().collect::<Vec<_>>())
-            {
-                let Some(server) = server_of(&container).filter(|server| GENERATORS.contains(&server.name))
-                else {
-                    continue;
-                };
-                let line = command_line(&container).to_lowercase();
-                if ctx.pairs_with(owner) && !POOLING.iter().any(|word| line.contains(word)) {
-                    return Some((owner, server.name, REASONING.iter().any(|word| line.contains(word))));
-                }
-            }
-        }
-    }
-    None
+    containers_behind(object, ctx).into_iter().find_map(|(owner, container)| {
+        let server = server_of(&container).filter(|server| GENERATORS.contains(&server.name))?;
+        let line = command_line(&container).to_lowercase();
+        let has = |words: &[&str]| words.iter().any(|word| line.contains(word));
+        (!has(&POOLING)).then(|| (owner, server.name, has(&REASONING)))
+    })
 }

@@ -37,13 +37,13 @@
 
 use crate::catalog::InstanceType;
 use crate::cluster::runtimes::RUNTIMES;
-use crate::rules::gpu::{gpu_templates, selected_types};
+use crate::rules::gpu::{gigabytes, gpu_templates, memory_of, selected_types};
 use crate::rules::prelude::*;
 use crate::workload::attention::attention_of;
 use crate::workload::command::OptionValue;
 use crate::workload::devices::gpus_of;
 use crate::workload::launcher::Launch;
-use crate::workload::model::weights_of;
+use crate::workload::model::{ROUNDED, weights_of};
 
 pub(crate) static RULE: Rule = Rule {
     id: "context-exceeds-gpu-memory",
@@ -66,9 +66,6 @@ const ELSEWHERE: [&str; 9] = [
     "runner",
     "task",
 ];
-
-/// The number in a model's name is rounded: the weights may be smaller by this share, in percent.
-const ROUNDED: u64 = 5;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for template in gpu_templates(object) {
@@ -111,8 +108,7 @@ fn inspect(
     let (types, pool) = selected_types(template, ctx)?;
     let fits = |one: &InstanceType| i64::from(one.nvidia_gpu) >= devices.count;
     let largest = types.iter().filter(|one| fits(one)).max_by_key(|one| one.gpu_memory_mib)?;
-    // MB, as the weights.
-    let each = u64::from(largest.gpu_memory_mib) * 1_048_576 / 1_000_000;
+    let each = memory_of(largest);
     let left = (each * gpus * share / 100).checked_sub(weights.megabytes() * (100 - ROUNDED) / 100)?;
     let need = length.checked_mul(token)? / 1_000_000;
     if need <= left {
@@ -146,8 +142,4 @@ fn tokens(text: &str) -> Option<u64> {
         None => text.strip_suffix('K').map_or((text, 1), |number| (number, 1024)),
     };
     number.parse::<u64>().ok()?.checked_mul(unit)
-}
-
-fn gigabytes(megabytes: u64) -> u64 {
-    (megabytes + 500) / 1000
 }

@@ -161,8 +161,15 @@ fn is_before_fallback(container: &Node<'_>) -> bool {
     )
 }
 
+fn gpu_name(one: &InstanceType) -> Option<&str> {
+    match one.label("karpenter.k8s.aws/instance-gpu-name") {
+        Label::Is(name) => Some(name),
+        _ => None,
+    }
+}
+
 fn capability(one: &InstanceType) -> Option<u32> {
-    let Label::Is(name) = one.label("karpenter.k8s.aws/instance-gpu-name") else { return None };
+    let name = gpu_name(one)?;
     CAPABILITIES.iter().find(|(known, _)| *known == name).map(|(_, capability)| *capability)
 }
 
@@ -170,20 +177,18 @@ fn inspect(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>)
     let devices = devices_of(container, "nvidia.com/gpu")?;
     let need = need(container)?;
     let (types, pool) = selected_types(template, ctx)?;
-    let mut wrong: Option<&InstanceType> = None;
+    let mut wrong: Option<(&InstanceType, u32)> = None;
     let mut some_fit = false;
     for one in types.iter().filter(|one| i64::from(one.nvidia_gpu) >= devices.count) {
         let known = capability(one)?;
         if (need.from..=need.to).contains(&known) {
             some_fit = true;
         } else if wrong.is_none() {
-            wrong = Some(one);
+            wrong = Some((one, known));
         }
     }
-    let one = wrong?;
-    let Label::Is(gpu) = one.label("karpenter.k8s.aws/instance-gpu-name") else { return None };
-    let capability = capability(one)?;
-    let gpu = gpu.to_ascii_uppercase();
+    let (one, capability) = wrong?;
+    let gpu = gpu_name(one)?.to_ascii_uppercase();
     let version = format!("{}.{}", capability / 10, capability % 10);
     let message = format!(
         "{} does not start on the {gpu} of `{}`, whose compute capability is {version}",

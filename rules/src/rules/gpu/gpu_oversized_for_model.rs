@@ -59,8 +59,7 @@
 use crate::catalog::{self, InstanceType, Label};
 use crate::karpenter::pod::to_scheduling_pod;
 use crate::karpenter::scheduling::{SchedulerOptions, allocatable, pod_requests};
-use crate::rules::gpu::dollars;
-use crate::rules::gpu::{gpu_templates, selected_types};
+use crate::rules::gpu::{dollars, gigabytes, gpu_templates, memory_of, selected_types};
 use crate::rules::prelude::*;
 use crate::workload::devices::gpus_of;
 use crate::workload::launcher::Launch;
@@ -187,13 +186,4 @@ impl Need {
             && self.memory <= node.memory
             && (one.arch == "amd64" || !self.amd64)
     }
-}
-
-/// The memory of a GPU in MB.
-fn memory_of(one: &InstanceType) -> u64 {
-    u64::from(one.gpu_memory_mib) * 1_048_576 / 1_000_000
-}
-
-fn gigabytes(megabytes: u64) -> u64 {
-    (megabytes + 500) / 1000
 }

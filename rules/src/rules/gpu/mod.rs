@@ -48,7 +48,7 @@ mod sharing;
 pub(crate) mod time_slicing_for_serving;
 pub(crate) mod visible_devices_all;
 
-use crate::catalog::{ARCH, TypeSet, index};
+use crate::catalog::{ARCH, InstanceType, TypeSet, index};
 use crate::cluster::values::ChartValues;
 pub(super) use crate::cluster::views::KARPENTERS;
 use crate::cluster::views::KarpenterObject;
@@ -94,6 +94,16 @@ fn shown_by(finding: &mut Finding, shown: Option<Object>) {
 fn karpenter_object(ctx: &Context<'_>) -> Option<Object> {
     let around = ctx.cluster().around(ctx.object());
     ctx.cluster().query::<KarpenterObject>(&around).map(|object| object.0)
+}
+
+/// The memory of each GPU of an instance type in MB, as weights are counted.
+pub(super) fn memory_of(one: &InstanceType) -> u64 {
+    u64::from(one.gpu_memory_mib) * 1_048_576 / 1_000_000
+}
+
+/// MB as whole GB, for messages.
+pub(super) fn gigabytes(megabytes: u64) -> u64 {
+    (megabytes + 500) / 1000
 }
 
 /// The instance types on which the pods of a template can run, as far as their own labels, the NodePools that admit them and

@@ -46,11 +46,11 @@
 
 use crate::catalog::InstanceType;
 use crate::cluster::runtimes::RUNTIMES;
-use crate::rules::gpu::{gpu_templates, selected_types};
+use crate::rules::gpu::{gigabytes, gpu_templates, memory_of, selected_types};
 use crate::rules::prelude::*;
 use crate::workload::devices::{Devices, gpus_of};
 use crate::workload::launcher::Launch;
-use crate::workload::model::weights_of;
+use crate::workload::model::{ROUNDED, weights_of};
 use crate::workload::processes::is_group;
 
 pub(crate) static RULE: Rule = Rule {
@@ -61,9 +61,6 @@ pub(crate) static RULE: Rule = Rule {
     check: Check::Object(check),
     ..Rule::warning(Group::Gpu)
 };
-
-/// The number in a model's name is rounded: the weights may be smaller by this share, in percent.
-const ROUNDED: u64 = 5;
 
 /// The share of the memory, in percent, that the weights leave to the KV cache at least.
 const CACHE: u64 = 15;
@@ -98,8 +95,7 @@ fn inspect(
     let fits =
         |instance: &InstanceType| i64::from(instance.nvidia_gpu.max(instance.amd_gpu)) >= devices.count;
     let largest = types.iter().filter(|instance| fits(instance)).max_by_key(|i| i.gpu_memory_mib)?;
-    // MB of one GPU.
-    let each = u64::from(largest.gpu_memory_mib) * 1_048_576 / 1_000_000;
+    let each = memory_of(largest);
     let all = each * u64::try_from(gpus).ok()?;
     let needed = weights.megabytes();
     let parameters = weights.parameters_text();
@@ -134,10 +130,6 @@ fn inspect(
         finding.related(&pool, &pool.path(&["metadata", "name"]), text);
     }
     None
-}
-
-fn gigabytes(megabytes: u64) -> u64 {
-    (megabytes + 500) / 1000
 }
 
 /// The help: the number of GPUs that hold the weights and some cache, if one node can have them.

@@ -52,7 +52,7 @@ use super::model_cache_misplaced::runs_as_root;
 use crate::rules::prelude::*;
 use crate::workload::command::OptionValue;
 use crate::workload::launcher::Launch;
-use crate::workload::model::{Precision, Weights, weights_of};
+use crate::workload::model::{Precision, ROUNDED, Weights, weights_of};
 use crate::workload::server::{Server, variable};
 
 pub(crate) static RULE: Rule = Rule {
@@ -63,9 +63,6 @@ pub(crate) static RULE: Rule = Rule {
     check: Check::PodTemplate(check),
     ..Rule::warning(Group::Gpu)
 };
-
-/// The number in a model's name is rounded: the files may be smaller by this share, in percent.
-const ROUNDED: u64 = 5;
 
 /// The room that the help adds to the weights, in percent.
 const SPARE: u64 = 20;

@@ -39,10 +39,10 @@
 //! - <https://kueue.sigs.k8s.io/docs/concepts/resource_flavor/>
 //! - <https://karpenter.sh/docs/concepts/scheduling/#labels>
 
+use crate::karpenter::nodepool::NODEPOOL_LABEL;
 use crate::rules::prelude::*;
 
 const MULTI_KUEUE: Kind = Kind::new("kueue.x-k8s.io", "MultiKueueConfig");
-const NODE_POOL_LABEL: &str = "karpenter.sh/nodepool";
 /// The NodePools that EKS Auto Mode brings.
 const BUILT_IN: [&str; 2] = ["general-purpose", "system"];
 /// Domains of labels that feature discovery sets on nodes.
@@ -81,7 +81,7 @@ fn check(flavor: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let Some(value) = node.text().filter(|value| !is_placeholder(value)) else { continue };
         if LATE.iter().any(|domain| key.starts_with(domain)) {
             late(key, node, &pools, &own, ctx);
-        } else if *key == NODE_POOL_LABEL {
+        } else if *key == NODEPOOL_LABEL {
             if BUILT_IN.contains(&value) || pools.iter().any(|pool| pool.name() == value) {
                 continue;
             }

@@ -40,12 +40,12 @@
 //! - <https://github.com/kubernetes-sigs/karpenter/issues/742>
 
 use super::kueue_flavor_unmatched::gives;
+use crate::karpenter::nodepool::NODEPOOL_LABEL;
 use crate::rules::prelude::*;
 
 const ADMISSION_CHECK: Kind = Kind::new("kueue.x-k8s.io", "AdmissionCheck");
 /// The controller of checks that create ProvisioningRequests.
 const PROVISIONING: &str = "kueue.x-k8s.io/provisioning-request";
-const NODE_POOL_LABEL: &str = "karpenter.sh/nodepool";
 
 pub(crate) static RULE: Rule = Rule {
     id: "kueue-waits-for-nodes",
@@ -74,7 +74,7 @@ fn of_flavor(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let pool = pool_of(object, ctx)?;
     let pool_name = pool.display_name();
     let message =
-        format!("Kueue admits to nodes that exist, and NodePool `{pool_name}` has some only for pods");
+        format!("Kueue admits to nodes that exist, and NodePool `{pool_name}` starts nodes only for pods");
     ctx.report(&topology, message)
         .help("leave `topologyName` out, or keep nodes running with a static NodePool")
         .related(&pool, &pool.path(&["metadata", "name"]), "starts nodes for pods");
@@ -108,7 +108,7 @@ fn of_queue(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 /// The NodePool of Karpenter that has the labels of a flavor, if it starts nodes for pods and removes those that are empty.
 fn pool_of(flavor: &Object, ctx: &Context<'_>) -> Option<Object> {
     let labels = flavor.path(&["spec", "nodeLabels"]);
-    let named = labels.get(NODE_POOL_LABEL);
+    let named = labels.get(NODEPOOL_LABEL);
     let pool = match named.text() {
         Some(name) => ctx.partner(Kind::NODE_POOL, "default", name)?,
         None => {

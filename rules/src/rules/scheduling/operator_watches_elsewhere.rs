@@ -40,7 +40,9 @@
 //! - <https://github.com/kedacore/charts/blob/main/keda/README.md>
 //! - <https://github.com/kubeflow/spark-operator/blob/master/charts/spark-operator-chart/README.md>
 
-use crate::cluster::values::{CHART_KINDS, chart_installers, chart_version, for_each_values, installs};
+use crate::cluster::values::{
+    CHART_KINDS, ChartValues, chart_installers, chart_version, for_each_values, installs,
+};
 use crate::rules::gpu::report_value;
 use crate::rules::prelude::*;
 
@@ -105,16 +107,18 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         if all.any(|other| !other.is_same_resource(object) && installs(other, operator.chart)) {
             return None;
         }
-        let lists = chart_version(object, operator.chart)
-            .and_then(Version::parse)
-            .is_some_and(|version| version >= Version::new(2, 0));
+        // From chart 2.0 on `jobNamespaces` is a list, with `default` alone where it is not set.
+        let watches_default = operator.chart == SPARK
+            && chart_version(object, operator.chart)
+                .and_then(Version::parse)
+                .is_some_and(|version| version >= Version::new(2, 0));
         for_each_values(object, operator.chart, |values| {
             let field = values.root.path(operator.field);
             let is_unknown = values.may_differ || field.has_unknown() || values.root.has_unknown_key();
             // A selector of namespaces adds to the list.
             let selects = values.root.path(&["spark", "jobNamespaceSelector"]).is_set();
             let watched: Option<Vec<String>> = if !field.is_set() {
-                (operator.chart == SPARK && lists).then(|| vec!["default".to_owned()])
+                watches_default.then(|| vec!["default".to_owned()])
             } else if field.is_sequence() {
                 field.items().map(|item| item.text().map(str::to_owned)).collect()
             } else {
@@ -137,7 +141,7 @@ fn compare(
     operator: &Operator,
     watched: &[String],
     field: &Node<'_>,
-    values: &crate::cluster::values::ChartValues<'_, '_>,
+    values: &ChartValues<'_, '_>,
     ctx: &mut Context<'_>,
 ) -> Option<()> {
     let is_missed = |other: &&Object| {

@@ -54,7 +54,6 @@ fn check(volume: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let attributes = csi.get("volumeAttributes");
     let mount = attributes.get("mountname");
     if volume.may_lack_fields()
-        || volume.is_patched_by_kustomize()
         || csi.has_unknown_key()
         || attributes.is_unknown()
         || attributes.has_unknown_key()
