@@ -6,10 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use gpulint_rules::Rule;
 use gpulint_rules::lint::suppress;
 pub(crate) use gpulint_rules::lint::suppress::is_suppressible;
 use gpulint_rules::source::{Document, Source, read, split_documents};
+use gpulint_rules::{Finding, Rule};
 
 pub(crate) const NO_COMMENTS: &str =
     "JSON has no comments: set the annotation `gpulint.dev/allow`, or use a baseline";
@@ -52,6 +52,11 @@ pub(crate) fn with_allowed(
     let text = with_comments(source, &written);
     let is_sound = !written.is_empty() && is_equal(&documents, &text, written.len());
     is_sound.then_some((text, written.len()))
+}
+
+/// Whether a finding is in a template. Its text differs from what was rendered, so that a comment cannot be verified.
+pub(crate) fn is_in_template(finding: &Finding) -> bool {
+    finding.location.rendered().is_some_and(|rendered| rendered.source.text().contains("{{"))
 }
 
 /// A comment that suppresses a finding, and where it is written.

@@ -16,7 +16,7 @@ use crate::files::{
 use crate::progress::Progress;
 
 /// Rules about the text itself: the only ones that report on a file that is checked as rendered.
-const READER_RULES: [&str; 4] =
+pub(crate) const READER_RULES: [&str; 4] =
     ["yaml-syntax", "yaml-duplicate-key", "yaml-limit-exceeded", "yaml-text-after-end"];
 
 /// An input, the index of its configuration, and its path relative to the folder of that configuration.

@@ -101,6 +101,15 @@ pub(crate) fn end_group(id: u32) {
     let _ = id;
 }
 
+/// Ends all programs and removes all temporary files, before the process ends. Nothing is started afterwards: the lock is held
+/// for good.
+pub(crate) fn end_all() {
+    let all = leftovers();
+    all.groups.iter().for_each(|group| end_group(*group));
+    all.paths.iter().for_each(|path| remove(path));
+    std::mem::forget(all);
+}
+
 #[cfg(unix)]
 fn listen() {
     use signal_hook::consts::{SIGINT, SIGTERM};
@@ -109,10 +118,8 @@ fn listen() {
     };
     std::thread::spawn(move || {
         if let Some(signal) = signals.forever().next() {
-            let all = LEFTOVERS.lock().unwrap_or_else(PoisonError::into_inner);
-            all.groups.iter().for_each(|group| end_group(*group));
-            all.paths.iter().for_each(|path| remove(path));
-            // The shell sees which signal it was. The lock is held until the process ends.
+            end_all();
+            // The shell sees which signal it was.
             let _ = signal_hook::low_level::emulate_default_handler(signal);
             std::process::exit(128 + signal);
         }

@@ -378,6 +378,11 @@ pub(crate) struct SetArgs {
     #[arg(long)]
     pub(crate) complete: bool,
 
+    /// Charts and kustomizations as `helm template` and `kustomize build` print them
+    /// [default: `render.enabled` of the configuration]
+    #[arg(long)]
+    pub(crate) render: bool,
+
     /// Only this set of manifests that are applied together (see gpulint check --show-sets) [default: each by itself]
     #[arg(long = "set", value_name = "NAME")]
     pub(crate) only: Option<String>,
@@ -435,7 +440,8 @@ pub(crate) struct RuleArgs {
 #[command(after_help = "\
 An editor starts this command and speaks the Language Server Protocol with it on standard input and \
 output. Each folder of the editor is checked as `gpulint check` would check it there, with the texts \
-of open files as they are in the editor. Charts and kustomizations are not rendered.")]
+of open files as they are in the editor. Charts and kustomizations are rendered in the background where \
+the configuration says so (`render.enabled`), from the files as they were saved.")]
 pub(crate) struct LspArgs {
     /// The configuration, and what it applies to.
     #[command(flatten)]

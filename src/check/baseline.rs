@@ -111,7 +111,13 @@ impl<'a> Coverage<'a> {
         }
         let folders = args.paths.iter().filter(|path| path.is_dir()).map(|path| absolute(path)).collect();
         let covered = set.covered.iter().map(|at| set.inputs[*at].input.absolute.as_path()).collect();
-        Coverage { files, folders, covered, rendered: renders.failures() == 0 && renders.has_runs(), args }
+        Coverage {
+            files,
+            folders,
+            covered,
+            rendered: renders.failures().next().is_none() && renders.has_runs(),
+            args,
+        }
     }
 
     /// Whether the run would have reported the finding of an entry.

@@ -164,7 +164,7 @@ fn fix_rendered(
         return false;
     }
     let new = run.render(batch, found);
-    let is_sound = new.failures() <= renders.failures();
+    let is_sound = new.failures().count() <= renders.failures().count();
     for (path, source, edit) in &written {
         if is_sound {
             log.add(source.path(), edit);

@@ -61,6 +61,7 @@ impl Run<'_> {
             limit: Duration::from_secs(self.args.render_limit),
             excluded: &found.excluded,
             is_alone: self.args.no_context,
+            outputs: None,
         };
         Renders::of(batch, &self.scopes, &options)
     }

@@ -8,7 +8,7 @@ use gpulint_rules::lint::suppress;
 use gpulint_rules::source::Source;
 use gpulint_rules::{CheckReport, Finding};
 
-use crate::allow_comment::{ITSELF, NO_COMMENTS, RulesByLine, TEMPLATE, with_allowed};
+use crate::allow_comment::{ITSELF, NO_COMMENTS, RulesByLine, TEMPLATE, is_in_template, with_allowed};
 use crate::error::CliError;
 use crate::terminal::count;
 
@@ -130,8 +130,7 @@ impl Added {
         let refusal = match &path {
             _ if !suppress::is_suppressible(rule) => ITSELF,
             Some(path) if path.extension().is_some_and(|ending| ending == "json") => NO_COMMENTS,
-            // The text of the template differs from the rendered text, so that a comment cannot be verified.
-            Some(_) if finding.location.rendered().is_some() && source.text().contains("{{") => TEMPLATE,
+            Some(_) if is_in_template(finding) => TEMPLATE,
             Some(path) => {
                 let known = targets.iter().position(|target| target.path == *path);
                 let at = known.unwrap_or_else(|| {

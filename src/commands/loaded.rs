@@ -1,16 +1,18 @@
 //! Loads the objects below some paths, by set, for the commands that explain instead of check.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use gpulint_rules::facts::suggest;
-use gpulint_rules::{Cluster, FilledSet, Object, Settings, fill_sets};
+use gpulint_rules::{Cluster, FilledSet, Object, Settings};
 
-use crate::args::SetArgs;
+use crate::args::{RENDER_LIMIT, SetArgs};
 use crate::batch::{Batch, scope};
 use crate::config::Scopes;
 use crate::error::CliError;
 use crate::files::{self, Disk};
-use crate::terminal::print_error;
+use crate::render::{RenderOptions, Renders};
+use crate::terminal::{print_error, print_note};
 
 pub(crate) struct Loaded {
     /// All objects.
@@ -29,19 +31,33 @@ impl Loaded {
         let mut found = files::find(paths, Path::new("<stdin>"));
         let inputs = scope(&mut found, &mut scopes, false);
         let engines = scopes.engines()?;
-        let batch =
+        let mut batch =
             Batch::read(inputs, std::mem::take(&mut found.directories), &Disk::default(), &engines, false);
+        let options = RenderOptions {
+            requested: args.render,
+            limit: Duration::from_secs(RENDER_LIMIT),
+            excluded: &found.excluded,
+            is_alone: false,
+            outputs: None,
+        };
+        let renders = Renders::of(&batch, &scopes, &options);
+        batch.covered = renders.covered(&batch);
+        renders.find_written_lines();
+        renders.notes().for_each(|note| print_note(&format!("note: {note}")));
+        found.errors.extend(renders.failures().cloned());
         let complete = engines.iter().any(|engine| engine.settings().complete);
         let mut cluster = Cluster::new(complete);
         let mut files = Vec::new();
-        for (one, read) in batch.inputs.iter().zip(&batch.reads) {
+        for (at, (one, read)) in batch.inputs.iter().zip(&batch.reads).enumerate() {
             found.errors.extend(read.error.clone());
             files.push((one.input.display_path.clone(), one.input.absolute.clone(), one.scope));
-            for object in read.file.iter().flat_map(|file| &file.objects) {
+            let file = read.file.iter().filter(|_| !batch.covered.contains(&at));
+            for object in file.flat_map(|file| &file.objects) {
                 cluster.apply(object.clone());
             }
         }
-        let mut sets = fill_sets(&batch.run_inputs(), &batch.sets.partition);
+        renders.rendered_objects().for_each(|object| cluster.apply(object.clone()));
+        let mut sets = renders.filled_sets(&batch);
         if !found.errors.is_empty() && cluster.objects().is_empty() {
             return Err(CliError::Several(found.errors));
         }

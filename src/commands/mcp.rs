@@ -104,6 +104,7 @@ fn tools() -> Value {
         "type": "array", "items": {"type": "string"},
         "description": "Files and folders; what is applied to one cluster together belongs together [default: the current folder]",
     });
+    let render = json!({"type": "boolean", "description": "Take charts and kustomizations as helm and kustomize print them"});
     let version = |product: &str| json!({"type": "string", "description": format!("The minor version of {product}, such as 1.36")});
     let severity = json!({"enum": ["error", "warning", "info"], "default": "warning"});
     let tool = |name: &str, about: &str, properties: Value, required: &[&str], is_read_only: bool| {
@@ -122,7 +123,7 @@ fn tools() -> Value {
                 "paths": paths, "min_severity": severity,
                 "limit": {"type": "integer", "minimum": 1, "default": FINDINGS},
                 "complete": {"type": "boolean", "description": "The input is the whole cluster: what is not in it does not exist"},
-                "render": {"type": "boolean", "description": "Check charts and kustomizations as helm and kustomize print them"},
+                "render": render,
                 "karpenter": version("Karpenter"), "keda": version("KEDA"), "kubernetes": version("Kubernetes"),
             }),
             &[],
@@ -133,7 +134,7 @@ fn tools() -> Value {
             "Which NodePool takes the pods of a workload, and what keeps them out of the others, as Karpenter's scheduler decides",
             json!({
                 "workload": {"type": "string", "description": "KIND/NAME, NAMESPACE/KIND/NAME or FILE:LINE"},
-                "paths": paths,
+                "paths": paths, "render": render,
             }),
             &["workload"],
             true,
@@ -142,7 +143,7 @@ fn tools() -> Value {
             "pools",
             "What each NodePool admits, costs at most, and takes",
             json!({
-                "paths": paths,
+                "paths": paths, "render": render,
                 "capacity": {"type": "boolean", "description": "Whether all workloads fit at once, with nodes and dollars an hour"},
             }),
             &[],
@@ -189,10 +190,17 @@ fn call(name: &str, arguments: &Value) -> Result<Value, Failure> {
                 text(product).into_iter().for_each(|version| flag(&format!("--{product}={version}")));
             }
         }
-        "why" => ["why", "--format", "json", "--", &needed("workload")?].into_iter().for_each(&mut flag),
+        "why" => {
+            ["why", "--format", "json"].into_iter().for_each(&mut flag);
+            is_set("render").then(|| flag("--render"));
+            ["--", &needed("workload")?].into_iter().for_each(&mut flag);
+        }
         "pools" => {
             ["pools", "--format", "json"].into_iter().for_each(&mut flag);
-            is_set("capacity").then(|| flag("--capacity"));
+            ["capacity", "render"]
+                .into_iter()
+                .filter(|key| is_set(key))
+                .for_each(|key| flag(&format!("--{key}")));
         }
         "explain" => {
             ["explain", "--format", "markdown", "--", &needed("rule")?].into_iter().for_each(&mut flag)

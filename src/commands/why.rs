@@ -261,6 +261,10 @@ fn written(object: &Object) -> String {
 fn at_line<'o>(objects: &[&'o Object], line: u32) -> Vec<&'o Object> {
     let holds = |object: &&&'o Object| {
         object.origin().is_some_and(|origin| {
+            // The lines of a template are not those of what it gives.
+            if origin.source.written_line(origin.document).is_some() {
+                return true;
+            }
             let lines = origin.source.lines();
             let at = |byte: u32| lines.position(origin.source.text(), byte).line;
             at(origin.span.start) <= line && line <= at(origin.span.end)

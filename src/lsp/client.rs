@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use crossbeam_channel::{Receiver, Sender, select};
 use lsp_server::{Connection, ErrorCode, Message, Notification, Request, RequestId, Response};
 use lsp_types::notification::Notification as _;
 use lsp_types::{
@@ -75,6 +76,8 @@ impl Capabilities {
 
 pub(crate) struct Client {
     connection: Connection,
+    /// Messages of threads in the background.
+    background: (Sender<Message>, Receiver<Message>),
     waiting: VecDeque<Message>,
     next: i32,
     pub(crate) can: Capabilities,
@@ -87,6 +90,7 @@ impl Client {
         let offered = general.and_then(|all| all.position_encodings.as_deref());
         Client {
             connection,
+            background: crossbeam_channel::unbounded(),
             waiting: VecDeque::new(),
             next: 0,
             can: Capabilities::of(capabilities),
@@ -102,8 +106,11 @@ impl Client {
             }
             // The loop goes on after a cancellation, because the cancelled request may have been the only one
             // in the queue.
-            let message = self.connection.receiver.recv().ok()?;
-            self.take(message);
+            let message = select! {
+                recv(self.connection.receiver) -> message => message,
+                recv(self.background.1) -> message => message,
+            };
+            self.take(message.ok()?);
         }
     }
 
@@ -121,7 +128,8 @@ impl Client {
     }
 
     fn receive(&mut self) {
-        while let Ok(message) = self.connection.receiver.try_recv() {
+        while let Ok(message) = self.connection.receiver.try_recv().or_else(|_| self.background.1.try_recv())
+        {
             self.take(message);
         }
     }
@@ -144,6 +152,11 @@ impl Client {
             return;
         }
         self.waiting.push_back(message);
+    }
+
+    /// What a thread in the background keeps until it ends.
+    pub(crate) fn waker(&self) -> Waker {
+        Waker(self.background.0.clone())
     }
 
     fn send(&self, message: Message) {
@@ -189,6 +202,20 @@ impl Client {
 
     pub(crate) fn finish(&self, id: RequestId, result: Value) -> Result<(), CliError> {
         self.connection.initialize_finish(id, result).map_err(|error| CliError::Usage(error.to_string()))
+    }
+}
+
+/// Puts a notification of [`Waker::METHOD`] into the queue when it is dropped.
+pub(crate) struct Waker(Sender<Message>);
+
+impl Waker {
+    pub(crate) const METHOD: &str = "$/gpulint/background";
+}
+
+impl Drop for Waker {
+    fn drop(&mut self) {
+        // This fails if the loop has ended.
+        let _ = self.0.send(Notification::new(Waker::METHOD.to_owned(), Value::Null).into());
     }
 }
 

@@ -64,7 +64,8 @@ pub(crate) struct Places<'a> {
     /// The URIs that the client used for the files that it opened.
     uris: &'a HashMap<PathBuf, Uri>,
     encoding: Encoding,
-    positions: RefCell<HashMap<String, Rc<Positions>>>,
+    /// By the address of the text: what was rendered has the text that was saved, beside that of the editor.
+    positions: RefCell<HashMap<*const u8, Rc<Positions>>>,
 }
 
 impl<'a> Places<'a> {
@@ -89,11 +90,11 @@ impl<'a> Places<'a> {
     /// The lines of a text.
     pub(crate) fn positions(&self, source: &Source) -> Rc<Positions> {
         let mut known = self.positions.borrow_mut();
-        if let Some(positions) = known.get(source.path()) {
+        if let Some(positions) = known.get(&source.text().as_ptr()) {
             return Rc::clone(positions);
         }
         let positions = Rc::new(Positions::of_file(source.text()));
-        known.insert(source.path().to_owned(), Rc::clone(&positions));
+        known.insert(source.text().as_ptr(), Rc::clone(&positions));
         positions
     }
 

@@ -10,7 +10,7 @@ use lsp_types::{
 };
 use serde_json::{Value, json};
 
-use crate::report::only_in;
+use crate::report::{only_in, rendered_words};
 use crate::terminal::printable;
 
 use super::client::Capabilities;
@@ -59,12 +59,12 @@ pub(super) fn diagnostic(
     }
 }
 
-/// The text of a finding: the message, the sets in which it holds, and the help, each on a line.
+/// The text of a finding: the message, the sets in which it holds, the help and what was rendered, each on a line.
 fn words(finding: &Finding) -> String {
     let help = finding.whole_help().map(|help| format!("help: {help}"));
-    let lines: Vec<String> =
-        [Some(finding.whole_message().to_owned()), only_in(finding), help].into_iter().flatten().collect();
-    let lines: Vec<_> = lines.iter().map(|line| printable(line, false)).collect();
+    let own = [Some(finding.whole_message().to_owned()), only_in(finding), help];
+    let lines = own.into_iter().flatten().chain(rendered_words(finding));
+    let lines: Vec<String> = lines.map(|line| printable(&line, false).into_owned()).collect();
     lines.join("\n")
 }
 

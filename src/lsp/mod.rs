@@ -21,6 +21,7 @@ mod links;
 mod plans;
 mod position;
 mod project;
+mod rendering;
 mod server;
 mod session;
 mod view;

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use gpulint_rules::source::Source;
 use gpulint_rules::workspace::FileChange;
 use gpulint_rules::{
     CheckReport, Engine, Fact, File, Membership, Object, ObjectId, Partition, RulePanic, Workspace,
@@ -27,6 +28,7 @@ use crate::files::{
     Directories, Disk, FileContext, Folders, Input, KUSTOMIZATIONS, ReadOutcome, SetFile, Sets,
 };
 
+use super::rendering::{Rendered, enter};
 use super::view::{SetView, View};
 
 const IGNORE_FILES: [&str; 2] = [".gitignore", ".ignore"];
@@ -54,6 +56,10 @@ pub(crate) struct Project {
     folders: Folders,
     sets: Sets,
     workspace: Workspace,
+    /// What charts and kustomizations give, as far as it is known.
+    rendered: Rendered,
+    /// The files with such findings that have no manifests as they are written, such as templates, by absolute path.
+    templates: HashMap<PathBuf, File>,
     errors: Vec<String>,
     /// Whether all configurations could be read, so that the findings are correct.
     is_sound: bool,
@@ -151,6 +157,8 @@ impl Project {
             folders,
             sets: Sets::default(),
             workspace: Workspace::new(),
+            rendered: Rendered::default(),
+            templates: HashMap::new(),
             is_sound: errors.is_empty(),
             errors,
         };
@@ -209,6 +217,31 @@ impl Project {
         &self.errors
     }
 
+    /// Whether charts and kustomizations of the folder are checked as the programs print them.
+    pub(crate) fn is_rendered(&self) -> bool {
+        !self.is_single() && self.scopes.all().iter().any(|scope| scope.render.enabled)
+    }
+
+    /// Takes over what charts and kustomizations give. Returns the absolute paths of the files whose findings may have changed.
+    pub(super) fn set_rendered(&mut self, rendered: Rendered) -> BTreeSet<PathBuf> {
+        let before = std::mem::replace(&mut self.rendered, rendered);
+        self.read_templates();
+        before.files().chain(self.rendered.files()).cloned().collect()
+    }
+
+    fn read_templates(&mut self) {
+        let is_template = |path: &&PathBuf| {
+            self.input(path).is_some_and(|one| self.workspace.file(&one.input.display_path).is_none())
+        };
+        let read = |path: &PathBuf| {
+            let text = self.disk().read_to_string(path).ok()?;
+            let shown = &self.input(path)?.input.display_path;
+            let source = Arc::new(Source::from_text(shown, &text));
+            Some((path.clone(), File { source, documents: Vec::new(), objects: Vec::new() }))
+        };
+        self.templates = self.rendered.files().filter(is_template).filter_map(read).collect();
+    }
+
     /// The rules that have panicked since the last call, one line each. A panic loses only the findings of
     /// that rule for that object.
     pub(crate) fn take_panics(&mut self) -> Vec<String> {
@@ -238,7 +271,7 @@ impl Project {
     }
 
     pub(crate) fn file(&self, path: &Path) -> Option<&File> {
-        self.workspace.file(&self.input(path)?.input.display_path)
+        self.workspace.file(&self.input(path)?.input.display_path).or_else(|| self.templates.get(path))
     }
 
     /// The absolute path of a file, given its path in findings.
@@ -254,15 +287,22 @@ impl Project {
     /// The findings of a file that are reported: those that its baseline does not contain, from the minimum severity on.
     pub(crate) fn report(&self, path: &Path) -> Option<Cow<'_, CheckReport>> {
         let one = self.input(path)?;
-        let report = self.workspace.report(&one.input.display_path)?;
+        let report = match self.workspace.report(&one.input.display_path) {
+            Some(report) => Cow::Borrowed(report),
+            None => Cow::Owned(self.templates.get(path).map(|_| CheckReport::default())?),
+        };
         let minimum = self.engines[one.scope].settings().min_severity;
+        let is_rendered = self.rendered.has(path);
         let is_whole =
             self.baselines.list.is_empty() && report.findings.iter().all(|f| f.severity >= minimum);
-        if is_whole || report.findings.is_empty() {
-            return Some(Cow::Borrowed(report));
+        if !is_rendered && (is_whole || report.findings.is_empty()) {
+            return Some(report);
         }
-        let mut report = report.clone();
+        let mut report = report.into_owned();
         self.baselines.filter(one.scope, &one.input.absolute, &mut report);
+        if is_rendered {
+            self.rendered.apply(path, &self.file(path)?.source, &mut report);
+        }
         report.findings.retain(|finding| finding.severity >= minimum);
         Some(Cow::Owned(report))
     }
@@ -270,7 +310,7 @@ impl Project {
     /// The view of a file that a request uses.
     pub(crate) fn view<'a>(&'a self, path: &Path, report: &'a CheckReport) -> Option<View<'a>> {
         let one = self.input(path)?;
-        let file = self.workspace.file(&one.input.display_path)?;
+        let file = self.file(path)?;
         let sets = self.workspace.clusters_of(&one.input.display_path);
         let sets = sets.map(|(name, cluster)| SetView { name, cluster }).collect();
         Some(View { file, report, engine: &self.engines[one.scope], sets })
@@ -300,6 +340,9 @@ impl Project {
         enter(&self.root);
         let reach = changes.iter().map(|change| self.reach(change)).max().unwrap_or(Reach::Nothing);
         let changed: HashSet<PathBuf> = changes.iter().map(|change| change.path().to_owned()).collect();
+        if changed.iter().any(|path| self.templates.contains_key(path)) {
+            self.read_templates();
+        }
         match reach {
             Reach::Nothing => BTreeSet::new(),
             Reach::Text => self.read_again(&changed),
@@ -324,12 +367,18 @@ impl Project {
     pub(crate) fn reload(&mut self) -> BTreeSet<PathBuf> {
         let mut paths: BTreeSet<PathBuf> =
             self.files().chain(self.configurations()).map(Path::to_owned).collect();
+        paths.extend(self.rendered.files().cloned());
         let disk = std::mem::take(self.folders.disk_mut());
         match Project::open_input(&self.root, self.file.as_deref(), &self.args, &disk, &Reading::default()) {
             Ok(mut project) => {
                 // If a configuration has an error, keep the findings of the last valid one instead of those
                 // without a configuration.
                 if project.is_sound || !self.is_sound {
+                    // What was rendered holds until it is rendered again.
+                    if project.is_rendered() {
+                        project.rendered = std::mem::take(&mut self.rendered);
+                        project.read_templates();
+                    }
                     *self = project;
                 } else {
                     self.errors = std::mem::take(&mut project.errors);
@@ -551,14 +600,8 @@ impl FileState {
     }
 }
 
-/// Makes a folder the current one. Reported paths are relative to it, as in a run in that folder.
-fn enter(root: &Path) {
-    // This fails if the folder was removed; it has no files then.
-    let _ = std::env::set_current_dir(root);
-}
-
-/// The files of the current folder, or one file of it, with the folders that were read to find them.
-/// The files of the current folder, or one of them, with those that exist only in an editor.
+/// The files of the current folder, or one of them, with those that exist only in an editor and the folders that were read to
+/// find them.
 fn find(file: Option<&Path>, scopes: &mut Scopes, disk: &Disk) -> (Vec<ScopedInput>, Directories) {
     let name = file.and_then(Path::file_name).unwrap_or(OsStr::new("."));
     let mut found = files::find_with_unsaved(&[PathBuf::from(name)], Path::new("<stdin>"), &disk.unsaved());

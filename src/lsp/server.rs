@@ -30,12 +30,14 @@ use serde_json::Value;
 use crate::args::LspArgs;
 use crate::error::CliError;
 use crate::files::Disk;
+use crate::interrupt;
 
 use super::answers;
 use super::buffers::Buffer;
-use super::client::{Client, Progress};
+use super::client::{Client, Progress, Waker};
 use super::convert::path_of;
 use super::project::{Change, Project, Reading};
+use super::rendering::Renderer;
 use super::session::{Options, Sent, Session, read};
 use super::{capabilities, findings};
 
@@ -43,7 +45,7 @@ use super::{capabilities, findings};
 const SECTION: &str = "gpulint";
 /// Glob patterns of the files on which findings depend.
 const WATCHED: [&str; 4] = [
-    "**/*.{yaml,yml,json}",
+    "**/*.{yaml,yml,json,tpl,tgz}",
     "**/{Kustomization,.gitignore,.ignore}",
     "**/*.{tf,tofu,sh,bash,mk,md}",
     "**/{Makefile,GNUmakefile,justfile,Justfile}",
@@ -58,6 +60,7 @@ struct Server {
     asked: Option<RequestId>,
     /// The errors of configurations that were shown to the user.
     shown: Vec<String>,
+    renderer: Renderer,
     is_shut_down: bool,
 }
 
@@ -75,13 +78,21 @@ pub(crate) fn serve(connection: Connection, args: LspArgs) -> Result<ExitCode, C
         stale: BTreeSet::new(),
         asked: None,
         shown: Vec::new(),
+        renderer: Renderer::default(),
         is_shut_down: false,
     };
     server.watch();
     server.ask_for_options();
     server.open(roots(&params));
     server.publish();
-    Ok(server.run())
+    server.render();
+    let code = server.run();
+    let is_rendering = server.renderer.is_running();
+    drop(server);
+    if is_rendering {
+        interrupt::end_all();
+    }
+    Ok(code)
 }
 
 impl Server {
@@ -101,6 +112,7 @@ impl Server {
                 self.guard("checking", |server| {
                     server.refresh();
                     server.publish();
+                    server.render();
                 });
             }
         }
@@ -167,6 +179,10 @@ impl Server {
             }
             notification::DidChangeConfiguration::METHOD => {
                 server.did_change_options(&params);
+                Some(())
+            }
+            Waker::METHOD => {
+                server.take_rendered();
                 Some(())
             }
             // Other notifications are ignored.
@@ -342,10 +358,35 @@ impl Server {
         self.session.projects.retain(|project| !project.is_single() || !is_inside(project));
     }
 
+    /// Begins to render the folders that wait for it.
+    fn render(&mut self) {
+        self.renderer.begin(&self.session.args, || self.session.client.waker());
+    }
+
+    fn take_rendered(&mut self) {
+        let Some((root, result)) = self.renderer.end() else { return };
+        let words = match result {
+            Ok(Ok(rendered)) => {
+                let project =
+                    self.session.projects.iter_mut().find(|one| one.is_rendered() && one.root() == root);
+                self.stale
+                    .extend(project.map(|project| project.set_rendered(rendered)).into_iter().flatten());
+                return;
+            }
+            // The project shows it as well.
+            Ok(Err(error)) => error.to_string(),
+            Err(panic) => format!("internal error: {}", text_of(&*panic)),
+        };
+        self.session.client.log(MessageType::ERROR, format!("rendering {}: {words}", root.display()));
+    }
+
     fn add_project(&mut self, project: Result<Project, CliError>) {
         match project {
             Ok(project) => {
                 self.stale.extend(project.files().chain(project.configurations()).map(Path::to_owned));
+                if project.is_rendered() {
+                    self.renderer.want(project.root());
+                }
                 self.session.projects.push(project);
                 self.session.projects.sort_by_key(|project| {
                     (project.is_single(), std::cmp::Reverse(project.root().components().count()))
@@ -379,8 +420,12 @@ impl Server {
         for project in &mut self.session.projects {
             let own: Vec<Change> =
                 changes.iter().filter(|change| project.covers(change.path())).cloned().collect();
-            if !own.is_empty() {
-                self.stale.extend(project.update(&own));
+            if own.is_empty() {
+                continue;
+            }
+            self.stale.extend(project.update(&own));
+            if project.is_rendered() && own.iter().any(|change| matches!(change, Change::Disk(..))) {
+                self.renderer.want(project.root());
             }
         }
         // The configuration that is edited has diagnostics of its own.

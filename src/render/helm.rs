@@ -5,7 +5,6 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use gpulint_rules::kind::KINDS;
 use gpulint_rules::lint::fix::text;
@@ -13,7 +12,7 @@ use gpulint_rules::lint::fix::text::{Edit, Repair};
 use gpulint_rules::source;
 use gpulint_rules::source::Source;
 use gpulint_rules::tree::Span;
-use gpulint_rules::{Fix, Location, Node, Product, Settings};
+use gpulint_rules::{Fix, Location, Node, Product};
 use rayon::prelude::*;
 
 use crate::batch::Batch;
@@ -23,6 +22,8 @@ use crate::files::Release;
 use super::installs::{
     Arguments, Chart, Install, arguments, missing_dependencies, notes, remove_dependencies, values_file,
 };
+use super::kustomize;
+use super::outputs::Reads;
 use super::process;
 use super::process::{Failure, TempFolder};
 use super::sources::Sources;
@@ -83,9 +84,10 @@ fn discover(job: &Job<'_>) -> Vec<Chart> {
     for release in batch.releases() {
         releases.entry(release.chart.clone()).or_default().push(release);
     }
+    let inflated = kustomize::inflated_charts(job);
     let folders: BTreeSet<PathBuf> =
         batch.folders.root_charts().into_iter().chain(configured.keys().cloned()).collect();
-    for folder in folders {
+    for folder in folders.into_iter().filter(|folder| !inflated.contains(folder)) {
         let inputs =
             || batch.inputs.iter().filter(|one| !one.is_context && one.input.absolute.starts_with(&folder));
         let own = inputs().find(|one| one.input.absolute == folder.join("Chart.yaml"));
@@ -257,12 +259,8 @@ fn is_template(path: &Path) -> bool {
     below && !name.starts_with('_') && (name.ends_with(".yaml") || name.ends_with(".yml"))
 }
 
-fn template(
-    chart: &Path,
-    arguments: &Arguments,
-    settings: &Settings,
-    limit: Duration,
-) -> Result<String, Failure> {
+fn template(chart: &Path, arguments: &Arguments, scope: usize, job: &Job<'_>) -> Result<String, Failure> {
+    let kubernetes = job.scopes.get(scope).settings.platform.version(Product::Kubernetes);
     let home = TempFolder::new().map_err(|error| Failure::Failed(error.to_string()))?;
     let mut command = process::command("helm", home.path());
     let name = arguments.name.as_deref().unwrap_or("release-name");
@@ -270,7 +268,6 @@ fn template(
     if let Some(namespace) = &arguments.namespace {
         command.arg("--namespace").arg(namespace);
     }
-    let kubernetes = settings.platform.version(Product::Kubernetes);
     command.arg("--kube-version").arg(format!("{kubernetes}.0"));
     for info in KINDS {
         let group = info.kind.group;
@@ -290,7 +287,15 @@ fn template(
         let flag = if one.is_string { "--set-string" } else { "--set" };
         command.arg(flag).arg(format!("{}={value}", one.name));
     }
-    let bytes = process::run(command, limit)?;
+    let reads = || {
+        let mut reads = Reads::default();
+        reads.word((name, &arguments.namespace, kubernetes.to_string()));
+        arguments.parameters.iter().for_each(|one| reads.word((&one.name, &one.value, one.is_string)));
+        arguments.values.iter().for_each(|file| reads.file(file));
+        reads.folder(chart)?;
+        Ok(reads.key())
+    };
+    let bytes = job.output(reads, || process::run(command, job.options.limit))?;
     Ok(String::from_utf8(bytes)
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
@@ -303,7 +308,6 @@ fn render_with(
     marked: &OnceMarked,
 ) -> Result<Run, RenderFailure> {
     let Job { scopes, sources, .. } = job;
-    let (settings, limit) = (&scopes.get(chart.scope).settings, job.options.limit);
     let command = install.command(chart);
     let failed = |failure: &Failure| {
         let temporary = [(chart.folder.as_path(), ""), (folder, "")];
@@ -313,10 +317,10 @@ fn render_with(
     };
     let (arguments, given) =
         arguments(chart, install, job).map_err(|words| failed(&Failure::Failed(words)))?;
-    let output = template(folder, &arguments, settings, limit).map_err(|failure| failed(&failure))?;
+    let output = template(folder, &arguments, chart.scope, job).map_err(|failure| failed(&failure))?;
     let documents = split(&output);
     let numbered = (marked.copy.as_ref())
-        .map(|copy| lines_of_copy(copy, &arguments, settings, limit))
+        .map(|copy| lines_of_copy(copy, &arguments, chart.scope, job))
         .unwrap_or_default();
     let mut files: Vec<RenderedFile> = Vec::new();
     let mut origins: Vec<FileOrigin> = Vec::new();
@@ -392,17 +396,12 @@ fn by_source<'t>(documents: &[Rendered<'t>]) -> Vec<(&'t str, Vec<&'t str>)> {
 /// The lines of each template as rendered from the marked copy, with their origins.
 type NumberedLines = Vec<(String, Vec<(String, Option<LineOrigin>)>)>;
 
-fn lines_of_copy(
-    copy: &MarkedCopy,
-    arguments: &Arguments,
-    settings: &Settings,
-    limit: Duration,
-) -> NumberedLines {
+fn lines_of_copy(copy: &MarkedCopy, arguments: &Arguments, scope: usize, job: &Job<'_>) -> NumberedLines {
     let mut folder = copy.folder.path().join("chart");
     // A copy of the copy, without marks in the templates that fail with them.
     let mut repaired: Option<TempFolder> = None;
     for _ in 0..MAX_UNMARKED {
-        match template(&folder, arguments, settings, limit) {
+        match template(&folder, arguments, scope, job) {
             Ok(output) => {
                 let mut out: NumberedLines = Vec::new();
                 for (from, texts) in by_source(&split(&output)) {

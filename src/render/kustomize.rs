@@ -14,7 +14,7 @@ use gpulint_rules::lint::fix::text::Repair;
 use gpulint_rules::source;
 use gpulint_rules::source::Source;
 use gpulint_rules::tree::Span;
-use gpulint_rules::{Fix, Location};
+use gpulint_rules::{Fix, Location, Node};
 use rayon::prelude::*;
 use serde_json::Value;
 
@@ -24,6 +24,7 @@ use crate::files::{Directories, Disk, Kustomization, Sign, SkipReason, Skipped};
 
 use super::origin;
 use super::origin::{BuiltBy, Origin, Written};
+use super::outputs::{Key, Reads};
 use super::process;
 use super::process::{Failure, TempFolder};
 use super::sources::Sources;
@@ -57,8 +58,37 @@ impl Top {
 fn read(folder: &Path, sources: &Sources) -> Option<Kustomization> {
     let found = Kustomization::read(folder, &Disk::default(), &Directories::default());
     let mut found = found.filter(|one| one.is_built && sources.get(&one.file).is_some())?;
-    found.remote.retain(|(field, entry)| field.starts_with("helm") || !folder.join(entry).exists());
+    let charts = vendored_charts(&found);
+    found.remote.retain(|(field, entry)| match field.starts_with("helm") {
+        true => !charts.iter().any(|(name, _)| name == entry),
+        false => !folder.join(entry).exists(),
+    });
     Some(found)
+}
+
+/// The charts that a kustomization inflates (`helmCharts`) and that are in the checkout, each with its folder: `absChartHome` and
+/// `chartExistsLocally` of kustomize's HelmChartInflationGenerator.
+fn vendored_charts(kustomization: &Kustomization) -> Vec<(String, PathBuf)> {
+    let Ok(bytes) = fs::read(&kustomization.file) else { return Vec::new() };
+    let documents = source::read(&Arc::new(Source::new("kustomization", bytes)));
+    let Some(root) = documents.first().and_then(|document| document.root()) else { return Vec::new() };
+    let home = root.path(&["helmGlobals", "chartHome"]).text().unwrap_or("charts").to_owned();
+    let home = kustomization.folder().join(home);
+    let folder = |chart: Node<'_>| {
+        let name = chart.get("name").text()?.to_owned();
+        let version = chart.get("version").text().filter(|_| chart.get("repo").is_set());
+        let home = version.map_or_else(|| home.clone(), |version| home.join(format!("{name}-{version}")));
+        let path = files::absolute(&home.join(&name));
+        path.join("Chart.yaml").is_file().then_some((name, path))
+    };
+    root.get("helmCharts").items().filter_map(folder).collect()
+}
+
+/// The folders of the charts that kustomizations of a batch inflate, which are not installed with their own values.
+pub(super) fn inflated_charts(job: &Job<'_>) -> BTreeSet<PathBuf> {
+    let folders = job.batch.folders.kustomization_folders();
+    let read = folders.iter().filter_map(|folder| read(folder, job.sources));
+    read.flat_map(|one| vendored_charts(&one)).map(|(_, folder)| folder).collect()
 }
 
 fn folders_of(one: &Kustomization) -> impl Iterator<Item = &PathBuf> {
@@ -280,7 +310,12 @@ fn without_remote(kustomization: &Kustomization) -> io::Result<String> {
     let mut value = root.map_or(Value::Null, |root| root.to_json());
     for (field, entry) in &kustomization.remote {
         if field.starts_with("helm") {
-            value.as_object_mut().and_then(|map| map.remove(*field));
+            let names = ["name", "chartName"];
+            let is_it = |chart: &Value| names.iter().any(|name| chart[name].as_str() == Some(entry));
+            if let Some(Value::Array(charts)) = value.get_mut(*field) {
+                // An entry without a name stands for its field.
+                charts.retain(|chart| !is_it(chart) && entry != field);
+            }
         } else if let Some(Value::Array(entries)) = value.get_mut(*field) {
             entries.retain(|one| one.as_str() != Some(entry));
         }
@@ -314,11 +349,15 @@ fn build(top: &Top, job: &Job<'_>, scope_of: &HashMap<&Path, (usize, &str)>) -> 
     };
     let workplace =
         Workplace::new(top).map_err(|error| failed(&Failure::Failed(error.to_string()), &command, &[]))?;
+    let charts: Vec<PathBuf> = top.all.iter().flat_map(vendored_charts).map(|(_, folder)| folder).collect();
     let mut output = Err(Failure::Missing);
     for (program, verb) in PROGRAMS {
         let mut child = process::command(program, &workplace.folder.path().join("home"));
         child.arg(verb).arg("--load-restrictor").arg("LoadRestrictionsNone").arg(workplace.wrapper());
-        output = process::run(child, job.options.limit);
+        if !charts.is_empty() {
+            child.arg("--enable-helm");
+        }
+        output = job.output(|| reads(top, &charts, program), || process::run(child, job.options.limit));
         if output != Err(Failure::Missing) {
             command = format!("{program} {verb} {}", top.shown);
             break;
@@ -367,6 +406,44 @@ fn build(top: &Top, job: &Job<'_>, scope_of: &HashMap<&Path, (usize, &str)>) -> 
         }
     }
     Ok(Built { command: Arc::from(command), files, written: origins })
+}
+
+/// What a program reads to build a kustomization: the kustomizations, and the files that they or their generators and
+/// transformers name in any field.
+fn reads(top: &Top, charts: &[PathBuf], program: &str) -> io::Result<Key> {
+    let mut reads = Reads::default();
+    reads.word(program);
+    charts.iter().try_for_each(|chart| reads.folder(chart))?;
+    let plugins = top.all.iter().flat_map(|one| &one.plugins).filter(|path| path.is_file());
+    let naming: Vec<&PathBuf> = top.all.iter().map(|one| &one.file).chain(plugins).collect();
+    top.files.iter().chain(naming.iter().copied()).for_each(|file| reads.file(file));
+    for file in naming {
+        let Some(source) = fs::read(file).ok().map(|bytes| Arc::new(Source::new("kustomization", bytes)))
+        else {
+            continue;
+        };
+        let folder = file.parent().unwrap_or(Path::new("/"));
+        for root in source::read(&source).iter().filter_map(|document| document.root()) {
+            for_each_text(&root.to_json(), &mut |text| {
+                // A generator may give a file a key: `KEY=FILE`.
+                let named = text.rsplit_once('=').map_or(text, |(_, file)| file);
+                let path = folder.join(named);
+                if path.is_file() {
+                    reads.file(&path);
+                }
+            });
+        }
+    }
+    Ok(reads.key())
+}
+
+fn for_each_text(value: &Value, each: &mut impl FnMut(&str)) {
+    match value {
+        Value::String(text) => each(text),
+        Value::Array(items) => items.iter().for_each(|item| for_each_text(item, each)),
+        Value::Object(entries) => entries.values().for_each(|entry| for_each_text(entry, each)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
 }
 
 /// The documents of the output of `kustomize build`.

@@ -8,12 +8,14 @@ mod helm;
 mod installs;
 mod kustomize;
 mod origin;
+mod outputs;
 mod process;
 mod sources;
 mod template;
 mod values;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,8 +24,8 @@ use gpulint_rules::lint::fix::text::Repair;
 use gpulint_rules::source::Source;
 use gpulint_rules::tree::Span;
 use gpulint_rules::{
-    Bond, Engine, FilledSet, Finding, Fix, Location, ManifestSet, Membership, Partition, Related, Rendered,
-    Rule, RunInput, SuppressedFinding, check_run, fill_sets,
+    Bond, Engine, FilledSet, Finding, Fix, Location, ManifestSet, Membership, Object, Partition, Related,
+    Rendered, Rule, RunInput, SuppressedFinding, check_run, fill_sets,
 };
 use rayon::prelude::*;
 
@@ -31,6 +33,9 @@ use crate::batch::Batch;
 use crate::config::Scopes;
 use crate::files::{self, Folders, Input, KUSTOMIZATIONS, ReadOutcome, Skipped};
 
+pub(crate) use outputs::Outputs;
+
+use outputs::Key;
 use process::Failure;
 use sources::Sources;
 
@@ -44,6 +49,8 @@ pub(crate) struct RenderOptions<'o> {
     pub(crate) excluded: &'o [PathBuf],
     /// Whether single files are checked without the output for other files.
     pub(crate) is_alone: bool,
+    /// What an earlier run has rendered; `None` for a program that runs once.
+    pub(crate) outputs: Option<&'o Outputs>,
 }
 
 /// The place in the text of the user that a place in rendered text comes from.
@@ -111,6 +118,18 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
+    /// The output of a program; `reads` gives what it reads, if it can be told.
+    fn output(
+        &self,
+        reads: impl FnOnce() -> io::Result<Key>,
+        run: impl FnOnce() -> Result<Vec<u8>, Failure>,
+    ) -> Result<Vec<u8>, Failure> {
+        match self.options.outputs {
+            Some(outputs) => outputs.get(reads().ok(), run),
+            None => run(),
+        }
+    }
+
     /// Whether the charts and kustomizations of a configuration are rendered.
     fn renders(&self, scope: usize) -> bool {
         self.options.requested || self.scopes.get(scope).render.enabled
@@ -201,8 +220,9 @@ impl Renders {
         self.parts().flat_map(|part| &part.runs)
     }
 
-    pub(crate) fn failures(&self) -> usize {
-        self.parts().map(|part| part.failures.len()).sum()
+    /// What did not render, each in the words of the program.
+    pub(crate) fn failures(&self) -> impl Iterator<Item = &String> {
+        self.parts().flat_map(|part| part.failures.iter().map(|failure| &failure.message))
     }
 
     /// Whether anything was rendered.
@@ -258,6 +278,35 @@ impl Renders {
     pub(crate) fn objects(&self) -> usize {
         let files = self.runs().flat_map(|run| self.checked(run));
         files.filter_map(|file| file.read.file.as_ref()).map(|file| file.objects.len()).sum()
+    }
+
+    /// Everything that was rendered.
+    pub(crate) fn rendered_objects(&self) -> impl Iterator<Item = &Object> {
+        let files = self.runs().flat_map(|run| &run.files).filter_map(|one| one.read.file.as_ref());
+        files.flat_map(|file| &file.objects)
+    }
+
+    /// Records where each rendered document is written, so that its objects are shown there.
+    pub(crate) fn find_written_lines(&self) {
+        for run in self.runs() {
+            for (at, one) in run.files.iter().enumerate() {
+                let Some(file) = &one.read.file else { continue };
+                let mut lines = vec![1; file.documents.len()];
+                for object in &file.objects {
+                    let place = Location::of(object, &object.get("kind"));
+                    let document = place.resolve_span().map_or(0, |(_, document, _)| document as usize);
+                    let written = run.origin.locate(at, &place);
+                    // What a value of another file decides is shown at the beginning of its template.
+                    if let Some(found) = written.filter(|found| found.source.path() == file.source.path())
+                        && let Some(line) = lines.get_mut(document)
+                    {
+                        let text = found.source.text();
+                        *line = found.source.lines().position(text, found.span.start).line;
+                    }
+                }
+                file.source.set_written_lines(lines);
+            }
+        }
     }
 
     /// The number of files that are checked as rendered.

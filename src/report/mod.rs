@@ -50,7 +50,7 @@ pub(crate) use diff::Diff;
 pub(crate) use json::SCHEMA as DIAGNOSTICS_SCHEMA;
 pub(crate) use layout::Layout;
 pub(crate) use manual::manual_paragraph;
-pub(crate) use place::{position, root_folder};
+pub(crate) use place::{position, rendered_words, root_folder};
 pub(crate) use plan::{
     BudgetCheck, FindingsChange, NewFinding, PlanReport, PlannedSet, SCHEMA as PLAN_SCHEMA, UnreadFile,
     Upgrades, class_fate, fate, used_class_fate,

@@ -28,7 +28,8 @@ pub(crate) fn root_folder(named: Option<&Path>) -> PathBuf {
     root.unwrap_or(&here).to_owned()
 }
 
-/// The file, line and column of a field; of the document, where a controller makes the object of it.
+/// The file, line and column of a field; of the document, where a controller makes the object of it. A field that was rendered
+/// is where its document is written.
 pub(crate) fn position(object: &Object, pointer: &Pointer) -> Option<(String, u32, u32)> {
     let place = Location::Field { object: object.clone(), pointer: pointer.clone(), key: false };
     let (source, start) = match (place.resolve_span(), object.origin()) {
@@ -36,6 +37,9 @@ pub(crate) fn position(object: &Object, pointer: &Pointer) -> Option<(String, u3
         (None, Some(origin)) => (&origin.source, origin.span.start),
         (None, None) => return None,
     };
+    if let Some(line) = object.origin().and_then(|origin| source.written_line(origin.document)) {
+        return Some((source.path().to_owned(), line, 1));
+    }
     let at = source.lines().position(source.text(), start);
     Some((source.path().to_owned(), at.line, at.column))
 }
@@ -186,6 +190,16 @@ pub(super) fn rendered_line(rendered: &Rendered) -> &str {
     text.get(from as usize..to as usize).unwrap_or_default().trim_end()
 }
 
+/// For a finding in the output of a program: the line of the output, unless it is the text of the user, and the commands.
+pub(crate) fn rendered_words(finding: &Finding) -> Vec<String> {
+    let Some(rendered) = finding.location.rendered() else { return Vec::new() };
+    let line = rendered_line(rendered).trim();
+    let line = (!rendered.is_literal && !line.is_empty()).then(|| format!("rendered: {line}"));
+    let commands =
+        (!rendered.commands.is_empty()).then(|| format!("printed by: {}", rendered.commands.join(", ")));
+    line.into_iter().chain(commands).collect()
+}
+
 /// The text of a finding in lines: the message with notes, the help, and the rendered text.
 pub(super) fn words(report: &Report, at: usize) -> Vec<String> {
     words_of(&report.findings[at], report.mark(at))
@@ -199,15 +213,7 @@ pub(super) fn words_of(finding: &Finding, mark: Option<String>) -> Vec<String> {
         notes => format!("{} ({})", finding.whole_message(), notes.join("; ")),
     }];
     lines.extend(finding.whole_help().map(|help| format!("help: {help}")));
-    if let Some(rendered) = finding.location.rendered() {
-        let text = rendered_line(rendered).trim();
-        if !rendered.is_literal && !text.is_empty() {
-            lines.push(format!("rendered: {text}"));
-        }
-        if !rendered.commands.is_empty() {
-            lines.push(format!("printed by: {}", rendered.commands.join(", ")));
-        }
-    }
+    lines.extend(rendered_words(finding));
     lines.iter().map(|line| printable(line, false).into_owned()).collect()
 }
 

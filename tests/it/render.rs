@@ -12,8 +12,8 @@ use serde_json::Value;
 
 use crate::support::{Folder, Run, command, finish};
 
-const CHART: &str = "apiVersion: v2\nname: a\nversion: 1.0.0\n";
-const MISMATCH: &str = "apiVersion: v1
+pub(crate) const CHART: &str = "apiVersion: v2\nname: a\nversion: 1.0.0\n";
+pub(crate) const MISMATCH: &str = "apiVersion: v1
 kind: Pod
 metadata: {name: a}
 spec:
@@ -681,4 +681,85 @@ spec:
     let beside = folder.with("b.yaml", MISMATCH);
     let run = beside.render(&programs, &args).exits(0);
     assert!(!run.out.contains("keda-target-missing"), "{run:?}");
+}
+
+const SERVER: &str = "# A server.
+{{- if .Values.enabled }}
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: serve, namespace: vision}
+spec:
+  replicas: {{ .Values.replicas }}
+  selector: {matchLabels: {app: serve}}
+  template:
+    metadata: {labels: {app: serve}}
+    spec:
+      tolerations: [{key: nvidia.com/gpu, operator: Exists}]
+      containers:
+        - name: serve
+          image: registry.example.com/serve:1.2
+          resources: {requests: {cpu: 2, memory: 8Gi}, limits: {nvidia.com/gpu: 1, memory: 8Gi}}
+{{- end }}
+";
+const POOL: &str = "apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: gpu}
+spec:
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+      requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [g6.2xlarge]}]
+      taints: [{key: nvidia.com/gpu, effect: NoSchedule}]
+  limits: {nvidia.com/gpu: 8}
+";
+
+/// A chart with a server, and a kustomization with its NodePool.
+#[test]
+fn why_and_pools_take_what_is_rendered() {
+    let Some(programs) = programs() else { return };
+    let folder = Folder::new()
+        .with("chart/Chart.yaml", CHART)
+        .with("chart/values.yaml", "enabled: true\nreplicas: 3\n")
+        .with("chart/templates/serve.yaml", SERVER)
+        .with("pools/kustomization.yaml", "namePrefix: prod-\nresources: [pool.yaml]\n")
+        .with("pools/pool.yaml", format!("# A pool.\n---\n{POOL}"));
+    let run = |args: &[&str]| run_with_path(&programs, &folder.0, args);
+    let missing = run(&["why", "deployment/serve"]).exits(2);
+    assert!(missing.err.contains("no workload deployment/serve found"), "{missing:?}");
+    for target in ["deployment/serve", "chart/templates/serve.yaml", "chart/templates/serve.yaml:5"] {
+        let why = run(&["why", target, "--render"]).exits(0);
+        let why = why.prints("chart/templates/serve.yaml:4").prints("prod-gpu");
+        assert!(!why.out.contains("error"), "{why:?}");
+    }
+    let pools = run(&["pools", "--render", "--capacity", "--format", "json"]).exits(0);
+    let pools: serde_json::Value = serde_json::from_str(&pools.out).unwrap();
+    let text = pools.to_string();
+    assert!(text.contains("pools/pool.yaml") && text.contains("\"line\":4"), "{pools:#}");
+    assert!(text.contains("prod-gpu"), "{pools:#}");
+    // The configuration asks for it, and what fails is said.
+    let folder = folder.with("gpulint.yaml", "render: {enabled: true}\n");
+    let run = |args: &[&str]| run_with_path(&programs, &folder.0, args);
+    run(&["why", "deployment/serve"]).exits(0).prints("prod-gpu");
+    std::fs::write(folder.0.join("chart/values.yaml"), "enabled: {{\n").unwrap();
+    run(&["pools"]).complains("`helm template chart` failed: ");
+}
+
+/// A chart that a kustomization inflates with other values than its own, beside one that is not in the checkout.
+#[test]
+fn charts_of_a_kustomization_are_inflated() {
+    let Some(programs) = programs() else { return };
+    let kustomization = "helmCharts:
+  - {name: a, releaseName: one, valuesInline: {gpus: 3}}
+  - {name: elsewhere, repo: https://charts.example.com, version: 1.2.3}
+";
+    let template =
+        MISMATCH.replace("requests: {nvidia.com/gpu: 2}", "requests: {nvidia.com/gpu: {{ .Values.gpus }}}");
+    let folder = Folder::new()
+        .with("prod/kustomization.yaml", kustomization)
+        .with("prod/charts/a/Chart.yaml", CHART)
+        .with("prod/charts/a/values.yaml", "gpus: 2\n")
+        .with("prod/charts/a/templates/a.yaml", template);
+    let run = folder.render(&programs, &["--select", "gpu-limit-mismatch,render-failed"]).exits(1);
+    let run = run.prints("prod/kustomization.yaml:1:1: error[gpu-limit-mismatch]").prints("3");
+    assert_eq!(run.out.matches("error[").count(), 1, "{run:?}");
 }

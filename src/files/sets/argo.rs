@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gpulint_rules::lint::settings::Globs;
-use gpulint_rules::{Kind, Node, Object};
+use gpulint_rules::{Kind, Node, Object, is_own_cluster};
 use serde_json::Value;
 
 use super::claimer::{ARGO_CD, Checkout, Claimer, Destination, GitOpsObject, Tool, repository};
@@ -266,7 +266,7 @@ fn destination(target: &Node<'_>, text: &impl Fn(&Node<'_>) -> Option<String>) -
     let known = |field: &str| text(&target.get(field)).filter(|text| !text.is_empty() && !is_template(text));
     match known("name").or_else(|| known("server")) {
         None => Destination::Local,
-        Some(name) if name == "in-cluster" || name.contains("kubernetes.default.svc") => Destination::Local,
+        Some(name) if is_own_cluster(&name) => Destination::Local,
         Some(name) => Destination::Cluster(name),
     }
 }

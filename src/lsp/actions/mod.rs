@@ -7,11 +7,12 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use gpulint_rules::lint::fix::rounds::{FileEdit, FixTarget};
-use gpulint_rules::lint::fix::text::{Edit, repair};
+use gpulint_rules::lint::fix::FixError;
+use gpulint_rules::lint::fix::rounds::{FileEdit, FixTarget, applicable_repair};
+use gpulint_rules::lint::fix::text::{Edit, Repair, repair};
 use gpulint_rules::source::Source;
 use gpulint_rules::tree::Span;
-use gpulint_rules::{Engine, Finding, Fix, Kind, MANUAL, Object, Safety, migration};
+use gpulint_rules::{Engine, Finding, Kind, MANUAL, Safety, migration};
 use lsp_types::{
     CodeAction, CodeActionContext, CodeActionDisabled, CodeActionKind, CodeActionOrCommand, Command,
     Diagnostic, DocumentChanges, NumberOrString, OneOf, OptionalVersionedTextDocumentIdentifier, Position,
@@ -210,7 +211,7 @@ impl<'a> Offer<'a> {
         let mut chosen = Vec::new();
         for finding in &self.view.report.findings {
             let Some((source, _, span)) = finding.location.resolve_span() else { continue };
-            if source.path() != own || finding.location.rendered().is_some() {
+            if source.path() != own {
                 continue;
             }
             let touches = span.start <= range.end && range.start <= span.end;
@@ -243,9 +244,8 @@ impl<'a> Offer<'a> {
         let mut known: Vec<(String, Vec<Edit>, usize)> = Vec::new();
         let first = self.actions.len();
         for one in chosen {
-            let Some((object, fix)) = one.finding.location.object().zip(one.finding.fix.as_ref()) else {
-                continue;
-            };
+            let Some(fix) = &one.finding.fix else { continue };
+            let Some(repair) = applicable_repair(one.finding, fix.safety) else { continue };
             let title = fix.title_with_effect();
             let action = CodeAction {
                 title: title.clone(),
@@ -254,7 +254,7 @@ impl<'a> Offer<'a> {
                 is_preferred: (fix.safety == Safety::Safe).then_some(true),
                 ..CodeAction::default()
             };
-            match self.edits(object, fix) {
+            match self.edits(repair) {
                 Ok(edits) => {
                     let same = known.iter().find(|(words, same, _)| *words == title && *same == edits);
                     if let Some(at) = same.map(|(.., at)| *at) {
@@ -278,8 +278,8 @@ impl<'a> Offer<'a> {
     }
 
     /// The smallest edits that apply a fix.
-    fn edits(&self, object: &Object, fix: &Fix) -> Result<Vec<Edit>, String> {
-        let repair = repair(object, fix).map_err(|error| error.to_string())?;
+    fn edits(&self, repair: Result<Repair, FixError>) -> Result<Vec<Edit>, String> {
+        let repair = repair.map_err(|error| error.to_string())?;
         match repair.edits.is_empty() {
             true => Err("it changes nothing".to_owned()),
             false => Ok(minimal(self.view.file.source.text(), &repair.edits)),
@@ -340,7 +340,11 @@ impl<'a> Offer<'a> {
                 diagnostics: Some(same.flat_map(|other| other.diagnostics.clone()).collect()),
                 ..CodeAction::default()
             };
-            match allow_comment::insertion(source, line, rule, REASON) {
+            let insertion = match allow_comment::is_in_template(one.finding) {
+                true => Err(allow_comment::TEMPLATE),
+                false => allow_comment::insertion(source, line, rule, REASON),
+            };
+            match insertion {
                 Ok(insertion) => {
                     let at = Span::new(insertion.at, insertion.at);
                     let edit = Edit { span: at, text: insertion.text };
@@ -414,7 +418,7 @@ impl<'a> Offer<'a> {
             let group = if of_class { Kind::EC2_NODE_CLASS.group } else { Kind::NODE_POOL.group };
             let title = format!("convert {} {} to {group}/v1", id.kind, id.name);
             let kind = Some(CodeActionKind::REFACTOR_REWRITE);
-            match conversion.and_then(|fix| self.edits(object, &fix)) {
+            match conversion.and_then(|fix| self.edits(repair(object, &fix))) {
                 Ok(edits) => {
                     let edit = Some(self.edit(&edits));
                     // The conversion may already be there as the quick fix of a finding.

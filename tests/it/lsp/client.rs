@@ -27,6 +27,8 @@ pub(crate) struct Setup {
     pub(crate) capabilities: Value,
     /// `initializationOptions`, and the answer to `workspace/configuration`.
     pub(crate) options: Value,
+    /// The folders of programs, instead of the test's own.
+    pub(crate) programs: Option<PathBuf>,
 }
 
 impl Setup {
@@ -36,6 +38,7 @@ impl Setup {
             args: Vec::new(),
             folders: vec![".".to_owned()],
             options: Value::Null,
+            programs: None,
             capabilities: json!({
                 "general": {"positionEncodings": ["utf-16"]},
                 "window": {"workDoneProgress": true, "showDocument": {"support": true}},
@@ -90,6 +93,11 @@ impl Setup {
 
     pub(crate) fn options(mut self, options: Value) -> Setup {
         self.options = options;
+        self
+    }
+
+    pub(crate) fn programs(mut self, folder: &Path) -> Setup {
+        self.programs = Some(folder.to_owned());
         self
     }
 
@@ -167,12 +175,10 @@ impl Client {
     /// Starts the server without initializing it.
     pub(crate) fn raw(root: &Path, setup: &Setup) -> Client {
         let args: Vec<&str> = std::iter::once("lsp").chain(setup.args.iter().map(String::as_str)).collect();
-        let mut child = command(root, &args)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut child = command(root, &args);
+        child.envs(setup.programs.iter().map(|folder| ("PATH", folder)));
+        let mut child =
+            child.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (sender, messages) = channel();
         let output = child.stdout.take().unwrap();
         std::thread::spawn(move || {

@@ -7,5 +7,6 @@ mod extension;
 mod law;
 mod plans;
 mod protocol;
+mod rendering;
 mod session;
 mod text;
