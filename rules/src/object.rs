@@ -355,7 +355,6 @@ impl Object {
                     | ("apiregistration.k8s.io", "APIService")
                     | ("certificates.k8s.io", "CertificateSigningRequest")
                     | ("flowcontrol.apiserver.k8s.io", "FlowSchema" | "PriorityLevelConfiguration")
-                    | ("networking.k8s.io", "IngressClass")
                     | ("rbac.authorization.k8s.io", "ClusterRole" | "ClusterRoleBinding")
                     | ("storage.k8s.io", "CSIDriver" | "CSINode" | "VolumeAttachment")
             ),

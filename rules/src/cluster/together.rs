@@ -28,6 +28,11 @@ pub(crate) enum Company {
     Apart,
 }
 
+/// Whether a kustomization of the input adds a prefix or a suffix to the name of an object.
+pub(crate) fn is_renamed(object: &Object) -> bool {
+    routes(object).iter().any(|route| route.renames)
+}
+
 pub(crate) fn routes(object: &Object) -> &[KustomizeRoute] {
     object.source().map_or(&[], |source| source.routes())
 }

@@ -56,12 +56,31 @@ pub(crate) fn value_fields<'a>(object: &'a Object, chart: &str) -> impl Iterator
     installations(object, chart).into_iter().filter_map(own)
 }
 
-/// Whether an object installs a chart, with values or without.
+/// Whether an Application or HelmRelease installs something in another cluster than that of its controller, or may.
+pub(crate) fn is_for_other_cluster(object: &Object) -> bool {
+    let destination = object.path(&["spec", "destination"]);
+    let named = [destination.get("name"), destination.get("server")];
+    let is_own =
+        |cluster: &Node<'_>| cluster.text().is_some_and(|text| text.is_empty() || is_own_cluster(text));
+    object.path(&["spec", "kubeConfig"]).is_set() || named.iter().any(|one| one.is_set() && !is_own(one))
+}
+
+/// Whether the name or address of a cluster in Argo CD is that of the cluster that Argo CD runs in.
+pub fn is_own_cluster(destination: &str) -> bool {
+    destination == "in-cluster" || destination.contains("kubernetes.default.svc")
+}
+
+/// Whether an object installs a chart, with values or without: a HelmRelease, an Application, or an ApplicationSet with the
+/// Applications that it makes. A HelmRelease may refer to its chart by a name that is often that of the chart.
 pub(crate) fn installs(object: &Object, chart: &str) -> bool {
     let spec = object.get("spec");
+    let spec = if object.is(Kind::ARGO_APPLICATION_SET) { spec.path(&["template", "spec"]) } else { spec };
+    let reference = spec.path(&["chartRef", "name"]);
+    let is_named = |name: &str| name == chart;
     let sources = [spec.path(&["chart", "spec"]), spec.get("source")];
     let mut sources = sources.into_iter().chain(spec.get("sources").items());
-    sources.any(|source| source.get("chart").text() == Some(chart))
+    sources.any(|source| source.get("chart").text().is_some_and(is_named))
+        || reference.text().is_some_and(|name| is_named(name) || is_named(object.name()))
 }
 
 /// The version of a chart that an object installs: a version or a range. `None` if it names none.

@@ -261,12 +261,17 @@ impl Situation<'_> {
             if sizes.iter().any(|(size, _)| *size <= 0) {
                 continue;
             }
+            // Nodes of one size leave a rest of the limit unused. Those of several may share it out.
+            let is_one_size = sizes.windows(2).all(|pair| pair[0].0 == pair[1].0);
+            let nodes_with = |each: i128, size: i128| match is_one_size {
+                true => (limit / size).checked_mul(each),
+                false => Some(limit.checked_mul(each)? / size),
+            };
             lower(&mut ceiling.nodes, sizes.iter().map(|(size, _)| limit / size).max().unwrap_or(0));
-            let gpus = sizes.iter().map(|(size, t)| limit * gpus_of(t) / size).max();
+            let gpus = sizes.iter().filter_map(|(size, t)| nodes_with(gpus_of(t), *size)).max();
             lower(&mut ceiling.gpus, gpus.unwrap_or(0));
             // Types without a list price are not counted.
-            let dollars =
-                sizes.iter().filter_map(|(size, t)| Some(limit.checked_mul(price(t, region)?)? / size));
+            let dollars = sizes.iter().filter_map(|(size, t)| nodes_with(price(t, region)?, *size));
             if let Some(most) = dollars.max() {
                 lower(&mut ceiling.micro_dollars, most);
             }

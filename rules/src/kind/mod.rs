@@ -48,6 +48,8 @@ impl Kind {
     pub const NAMESPACE: Kind = Kind::new("", "Namespace");
     pub const RUNTIME_CLASS: Kind = Kind::new("node.k8s.io", "RuntimeClass");
     pub const HELM_RELEASE: Kind = Kind::new("helm.toolkit.fluxcd.io", "HelmRelease");
+    /// Where Flux gets a chart, or manifests, from a registry of images.
+    pub(crate) const OCI_REPOSITORY: Kind = Kind::new("source.toolkit.fluxcd.io", "OCIRepository");
     pub(crate) const VPA: Kind = Kind::new("autoscaling.k8s.io", "VerticalPodAutoscaler");
     /// The HTTP add-on of KEDA, which makes a ScaledObject of it.
     pub const HTTP_SCALED_OBJECT: Kind = Kind::new("http.keda.sh", "HTTPScaledObject");
@@ -58,6 +60,7 @@ impl Kind {
     pub const SERVICE: Kind = Kind::new("", "Service");
     pub(crate) const NETWORK_POLICY: Kind = Kind::new("networking.k8s.io", "NetworkPolicy");
     pub(crate) const INGRESS: Kind = Kind::new("networking.k8s.io", "Ingress");
+    pub(crate) const INGRESS_CLASS: Kind = Kind::new("networking.k8s.io", "IngressClass");
     /// What the AWS Load Balancer Controller reads for all Ingresses of a class.
     pub(crate) const INGRESS_CLASS_PARAMS: Kind = Kind::new("elbv2.k8s.aws", "IngressClassParams");
     pub(crate) const AUTO_MODE_INGRESS_CLASS_PARAMS: Kind =

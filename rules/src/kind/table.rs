@@ -193,6 +193,7 @@ pub static KINDS: &[KindInfo] = &[
     namespaced("extensions", "v1beta1", "Deployment", "deployments"),
     namespaced("extensions", "v1beta1", "ReplicaSet", "replicasets"),
     namespaced("networking.k8s.io", "v1", "Ingress", "ingresses"),
+    cluster_scoped("networking.k8s.io", "v1", "IngressClass", "ingressclasses"),
     namespaced("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies"),
     cluster_scoped("node.k8s.io", "v1", "RuntimeClass", "runtimeclasses"),
     namespaced("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
@@ -392,6 +393,7 @@ pub static KINDS: &[KindInfo] = &[
     namespaced("external-secrets.io", "v1", "ExternalSecret", "externalsecrets"),
     namespaced("bitnami.com", "v1alpha1", "SealedSecret", "sealedsecrets"),
     namespaced("helm.toolkit.fluxcd.io", "v2", "HelmRelease", "helmreleases"),
+    namespaced("source.toolkit.fluxcd.io", "v1", "OCIRepository", "ocirepositories"),
     namespaced("argoproj.io", "v1alpha1", "Application", "applications"),
     namespaced("argoproj.io", "v1alpha1", "ApplicationSet", "applicationsets"),
     namespaced("autoscaling.k8s.io", "v1", "VerticalPodAutoscaler", "verticalpodautoscalers"),

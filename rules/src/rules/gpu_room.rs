@@ -1,21 +1,72 @@
 //! How many accelerators the NodePools that admit the pods of a workload may start at a time, by their limits.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::catalog::TypeSet;
 use crate::cluster::placement::CandidatePool;
+use crate::karpenter::nodepool::NodePool;
 use crate::lint::context::Context;
 use crate::lint::finding::Finding;
 use crate::object::Object;
 use crate::rules::gpu::gpu_sharing_mismatch::counts_shares;
 use crate::workload::gang::Demand;
+use crate::workload::node_spread::node_spreads;
 use crate::workload::template::Template;
 
 /// Maximum number of limits to show with a finding.
 const MOST_SHOWN: usize = 4;
 
+/// The largest limit for which nodes are counted one by one.
+const MAX_COUNTED: i128 = 4096;
+
+/// A NodePool that admits pods.
+struct LimitedPool {
+    pool: Arc<CandidatePool>,
+    limit: i128,
+    /// The numbers of devices that its nodes may have. Empty if they are not known.
+    sizes: BTreeSet<usize>,
+}
+
+impl LimitedPool {
+    fn new(pool: Arc<CandidatePool>, resource: &str) -> Option<LimitedPool> {
+        let limit = (pool.limit(resource)? / 1000).max(0);
+        let types = NodePool::new(pool.object()).and_then(|pool| pool.types());
+        let counts = types.iter().flat_map(TypeSet::iter).map(|one| one.devices(resource) as usize);
+        let sizes = counts.filter(|count| *count > 0).collect();
+        Some(LimitedPool { pool, limit, sizes })
+    }
+
+    /// The devices of the smallest node, if whole nodes leave a rest of the limit.
+    fn smallest_node(&self) -> Option<usize> {
+        self.sizes.first().copied().filter(|_| self.pods(1, None) < self.limit)
+    }
+
+    /// The most pods with `each` devices on nodes within the limit. A node counts with all its devices (`filterByRemainingResources`
+    /// of Karpenter's scheduler), so that the rest of a limit that is smaller than a node is of no use.
+    fn pods(&self, each: i128, per_node: Option<i128>) -> i128 {
+        if self.sizes.is_empty() || self.limit > MAX_COUNTED {
+            return self.limit / each;
+        }
+        let on_node = |size: usize| {
+            let pods = size as i128 / each;
+            per_node.map_or(pods, |most| pods.min(most))
+        };
+        let mut most = vec![0; self.limit as usize + 1];
+        for devices in 1..most.len() {
+            let last = self.sizes.iter().take_while(|size| **size <= devices);
+            let with = last.map(|size| most[devices - size] + on_node(*size));
+            most[devices] = with.max().unwrap_or_default();
+        }
+        most.last().copied().unwrap_or_default()
+    }
+}
+
 /// The NodePools that admit pods, each with its limit of a resource.
 pub(super) struct Room {
-    pools: Vec<(Arc<CandidatePool>, i128)>,
+    pools: Vec<LimitedPool>,
+    /// The most of the pods that a node may have, if they keep each other off it.
+    per_node: Option<i128>,
 }
 
 impl Room {
@@ -34,35 +85,35 @@ impl Room {
         if pools.is_empty() || !pools.iter().all(|pool| ctx.pairs_with(pool.object())) {
             return None;
         }
-        let limited = pools.into_iter().map(|pool| {
-            let limit = pool.limit(resource)? / 1000;
-            Some((pool, limit.max(0)))
-        });
-        Some(Room { pools: limited.collect::<Option<_>>()? })
+        let limited = pools.into_iter().map(|pool| LimitedPool::new(pool, resource));
+        let required = node_spreads(template).into_iter().filter(|spread| spread.is_required);
+        let per_node = required.map(|spread| i128::from(spread.most.max(1))).min();
+        Some(Room { pools: limited.collect::<Option<_>>()?, per_node })
     }
 
     /// Whether a pool is the only one.
     pub(super) fn is_of(&self, pool: &Object) -> bool {
-        matches!(self.pools.as_slice(), [(one, _)] if one.object().is_same_resource(pool))
+        matches!(self.pools.as_slice(), [one] if one.pool.object().is_same_resource(pool))
     }
 
     /// The pools of both.
     pub(super) fn and(mut self, other: Room) -> Room {
-        let is_new =
-            |(pool, _): &(Arc<CandidatePool>, i128)| !self.pools.iter().any(|(known, _)| known == pool);
+        let is_new = |one: &LimitedPool| !self.pools.iter().any(|known| known.pool == one.pool);
         let new: Vec<_> = other.pools.into_iter().filter(is_new).collect();
         self.pools.extend(new);
+        // Pods of several templates may share a node.
+        self.per_node = None;
         self
     }
 
-    /// All devices.
+    /// All devices of the limits.
     pub(super) fn total(&self) -> i128 {
-        self.pools.iter().map(|(_, limit)| limit).sum()
+        self.pools.iter().map(|one| one.limit).sum()
     }
 
     /// The pods with `each` devices: a pod is on one node, and a node is of one pool.
     pub(super) fn pods(&self, each: i64) -> i128 {
-        self.pools.iter().map(|(_, limit)| limit / i128::from(each.max(1))).sum()
+        self.pools.iter().map(|one| one.pods(i128::from(each.max(1)), self.per_node)).sum()
     }
 
     /// Whether the room is too small for a demand.
@@ -76,7 +127,17 @@ impl Room {
     /// The limits for a message: "the limit of 24 of NodePool `a`".
     pub(super) fn words(&self) -> String {
         match self.pools.as_slice() {
-            [(pool, limit)] => format!("the limit of {limit} of NodePool `{}`", pool.object().display_name()),
+            [one] if self.per_node == Some(1) => format!(
+                "the limit of {} of NodePool `{}`, with one pod on a node,",
+                one.limit,
+                one.pool.object().display_name()
+            ),
+            [one] => {
+                let name = one.pool.object().display_name();
+                let smallest = one.smallest_node();
+                let nodes = smallest.map_or(String::new(), |size| format!(" (a node has {size} or more)"));
+                format!("the limit of {} of NodePool `{name}`{nodes}", one.limit)
+            }
             pools => format!("the limits of {} NodePools ({} in all)", pools.len(), self.total()),
         }
     }
@@ -86,11 +147,27 @@ impl Room {
         if self.pools.len() == 1 { "has" } else { "have" }
     }
 
+    /// What a number of pods lacks: "needs 12 `nvidia.com/gpu` at once, and the limits of its NodePools allow 8".
+    pub(super) fn shortage(&self, pods: i64, each: Option<i64>, total: i64, resource: &str) -> String {
+        match each.filter(|_| i128::from(total) <= self.total()) {
+            Some(each) => format!(
+                "has {pods} pods with {each} `{resource}` at once, and {} {} room for {}",
+                self.words(),
+                self.verb(),
+                self.pods(each)
+            ),
+            None => format!(
+                "needs {total} `{resource}` at once, and the limits of its NodePools allow {}",
+                self.total()
+            ),
+        }
+    }
+
     /// Adds the limits to a finding.
     pub(super) fn show(&self, resource: &str, finding: &mut Finding) {
-        for (pool, _) in self.pools.iter().take(MOST_SHOWN) {
-            let limit = pool.object().path(&["spec", "limits", resource]);
-            finding.related(pool.object(), &limit, "this limit");
+        for one in self.pools.iter().take(MOST_SHOWN) {
+            let limit = one.pool.object().path(&["spec", "limits", resource]);
+            finding.related(one.pool.object(), &limit, "this limit");
         }
     }
 }

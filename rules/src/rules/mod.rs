@@ -378,6 +378,7 @@ pub static RULES: &[&Rule] = &[
     &scheduling::quota_below_replicas::RULE,
     &scheduling::reference_missing::RULE,
     &scheduling::spread_exceeds_domains::RULE,
+    &scheduling::spread_idles_gpus::RULE,
     &scheduling::static_pool_exceeded::RULE,
     &scheduling::storage_class_binds_early::RULE,
     &scheduling::storage_class_parameter_invalid::RULE,

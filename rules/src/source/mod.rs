@@ -126,6 +126,7 @@ pub struct Source {
     filled: Arc<[FilledPlaceholder]>,
     lines: OnceLock<LineIndex>,
     chunks: OnceLock<Vec<Range<usize>>>,
+    written_lines: OnceLock<Vec<u32>>,
 }
 
 impl Source {
@@ -153,6 +154,7 @@ impl Source {
             filled: Arc::default(),
             lines: OnceLock::new(),
             chunks: OnceLock::new(),
+            written_lines: OnceLock::new(),
         }
     }
 
@@ -214,6 +216,18 @@ impl Source {
     pub fn with_filled(mut self, filled: impl Into<Arc<[FilledPlaceholder]>>) -> Source {
         self.filled = filled.into();
         self
+    }
+
+    /// Records, for a text that a program printed, the line of the user's file at which each document is written, counted
+    /// from 1.
+    pub fn set_written_lines(&self, lines: Vec<u32>) {
+        // The first call counts: the text does not change.
+        let _ = self.written_lines.set(lines);
+    }
+
+    /// The line of the user's file at which a document is written. `None` if the text is the user's own.
+    pub fn written_line(&self, document: u32) -> Option<u32> {
+        self.written_lines.get()?.get(document as usize).copied()
     }
 
     /// Whether a kustomization patches any object of the file.

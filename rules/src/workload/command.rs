@@ -191,7 +191,12 @@ pub(crate) fn option<'a>(words: &[Word<'a>], names: &[&str]) -> OptionValue<'a> 
             Some((name, value)) => (name, Some((value, word))),
             None => (text, words.get(at + 1).map(|next| (next.text.as_str(), next))),
         };
-        if !names.iter().any(|known| is_same_name(known, name)) {
+        let is_known = |name: &str| names.iter().any(|known| is_same_name(known, name));
+        if !is_known(name) {
+            // `--hf-overrides.dtype=half`: a key of the JSON that the option has as its value.
+            if name.split_once('.').is_some_and(|(name, _)| is_known(name)) {
+                found = OptionValue::Unknown;
+            }
             continue;
         }
         found = match value {
@@ -255,7 +260,10 @@ mod tests {
     fn options_have_two_spellings_and_variables() {
         let container = json!({
             "env": [{"name": "TP", "value": "4"}, {"name": "SECRET", "valueFrom": {}}],
-            "args": ["--tensor_parallel_size", "$(TP)", "--port=${PORT}", "--model=m", "--quiet", "$MORE", "-tp", "2"],
+            "args": [
+                "--tensor_parallel_size", "$(TP)", "--port=${PORT}", "--model=m", "--quiet", "$MORE", "-tp", "2",
+                "--hf-overrides.dtype=half",
+            ],
         });
         with_words(container, |words| {
             assert_eq!(option(words, &["tensor-parallel-size"]).int_or(1), Some(4));
@@ -263,6 +271,7 @@ mod tests {
             assert_eq!(option(words, &["port"]).int_or(1), None);
             assert_eq!(option(words, &["other"]).int_or(1), Some(1));
             assert!(option(words, &["model"]).node().is_some());
+            assert!(matches!(option(words, &["hf-overrides"]), OptionValue::Unknown));
             assert!(!may_have_more_options(&words[..4]));
         });
         with_words(json!({"args": ["serve", "$MORE"]}), |words| assert!(may_have_more_options(words)));

@@ -31,20 +31,29 @@ pub(crate) fn is_inference_service(object: &Object) -> bool {
 }
 
 /// The least and the largest number of pods of a component of an InferenceService. KServe scales it if the maximum is larger.
+/// `None` if it is unknown, or the service is stopped.
 pub(crate) fn component_replicas(template: &Template<'_>) -> Option<(i64, i64)> {
+    if is_suspended(template.place.0) {
+        return None;
+    }
     let least = template.spec.get("minReplicas").int_or(1)?;
     Some((least, least.max(template.spec.get("maxReplicas").int_or(0)?)))
 }
 
-/// Whether a workload is suspended, or may be because that is unknown. A queue may resume it, but then decides when it fits.
-fn is_suspended(object: &Object) -> bool {
+/// Whether a workload is suspended or stopped, or may be because that is unknown. A queue may resume it, but then decides when it
+/// fits.
+pub(crate) fn is_suspended(object: &Object) -> bool {
     let spec = object.get("spec");
     let fields = [
         spec.get("suspend"),
         spec.path(&["runPolicy", "suspend"]),
         spec.path(&["jobTemplate", "spec", "suspend"]),
     ];
+    // KServe compares without case.
+    let stop = object.annotation("serving.kserve.io/stop");
     fields.iter().any(|field| field.is_unknown() || field.bool() == Some(true))
+        || stop.is_unknown()
+        || stop.raw_text().is_some_and(|text| text.eq_ignore_ascii_case("true"))
 }
 
 fn member<'a>(object: &'a Object, template: Template<'a>) -> Option<Members<'a>> {

@@ -17,6 +17,7 @@ pub(crate) mod mig;
 pub(crate) mod model;
 mod mpi;
 pub(crate) mod node_labels;
+pub(crate) mod node_spread;
 pub(crate) mod processes;
 pub mod selector;
 pub(crate) mod server;

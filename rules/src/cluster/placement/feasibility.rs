@@ -43,7 +43,7 @@ pub(super) struct PodShape {
 
 impl PodShape {
     pub(super) fn new(pod: Pod) -> PodShape {
-        let pod = Pod { uncertainties: Vec::new(), topology: Vec::new(), ..pod };
+        let pod = without_disk(Pod { uncertainties: Vec::new(), topology: Vec::new(), ..pod });
         let alternatives = alternatives(&pod);
         let pool = |selected: &Requirements| selected.get(NODEPOOL_LABEL).is_some();
         PodShape {
@@ -58,6 +58,16 @@ impl PodShape {
     pub(super) fn fingerprint(&self) -> Fingerprint {
         self.fingerprint
     }
+}
+
+/// The pod without its disk: how much disk a node has is a matter of its class, which NodePools do not tell.
+fn without_disk(mut pod: Pod) -> Pod {
+    let containers = pod.containers.iter_mut().chain(&mut pod.init_containers);
+    let lists = containers.flat_map(|container| [&mut container.requests, &mut container.limits]);
+    for list in lists.chain([&mut pod.requests, &mut pod.limits, &mut pod.overhead]) {
+        list.remove("ephemeral-storage");
+    }
+    pod
 }
 
 /// The pod without its amounts of resources. The names of the resources stay, because EKS adds tolerations

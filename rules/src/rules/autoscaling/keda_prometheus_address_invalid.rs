@@ -5,8 +5,8 @@
 //! a scheme no request is made; with the path of the API or of the web page in it the answer is 404;
 //! and the bare name of a Service is looked up in KEDA's namespace, where it usually is not. The
 //! metric cannot be read, and the replicas stay where they are. Amazon Managed Service for Prometheus answers
-//! 403 to requests that are not signed; KEDA signs them with a pod identity `aws`, with keys, or, with
-//! `identityOwner: operator`, as its operator.
+//! 403 to requests that are not signed; KEDA signs them with a pod identity `aws`, with an access key and its
+//! secret, or, with `identityOwner: operator`, as its operator.
 //!
 //! # Fix
 //! Write scheme, Service, namespace and port: `http://prometheus.monitoring.svc:9090`. For Amazon's service, name
@@ -35,10 +35,13 @@
 //! - <https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/>
 
 use crate::keda::ellipsize;
+use crate::keda::sources::Authentication;
+use crate::rules::autoscaling::keda_trigger_invalid::authentication;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-prometheus-address-invalid",
+    reads: &[Kind::TRIGGER_AUTHENTICATION, Kind::CLUSTER_TRIGGER_AUTHENTICATION],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("keda_prometheus_address_invalid.rs")),
     check: Check::KedaTrigger(check),
@@ -91,9 +94,11 @@ fn check(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
 fn unsigned(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let metadata = trigger.metadata();
     let owner = metadata.get("identityOwner");
-    let has_keys = ["awsAccessKeyID", "awsAccessKeyIDFromEnv"].iter().any(|key| metadata.get(key).is_set());
+    let is_set = |key: &str| ["", "FromEnv"].iter().any(|end| metadata.get(&format!("{key}{end}")).is_set());
+    let has_keys = is_set("awsAccessKeyID") && is_set("awsSecretAccessKey");
     let is_signed = has_keys || owner.is_unknown() || owner.text() == Some("operator");
-    if trigger.has_authentication()
+    let source = authentication(ctx.object(), trigger, ctx);
+    if !lacks_aws(trigger, source)
         || is_signed
         || metadata.has_unknown_key()
         || trigger.node.has_unknown_key()
@@ -102,8 +107,29 @@ fn unsigned(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let message = "KEDA does not sign its requests, and Amazon Managed Service for Prometheus answers 403";
-    ctx.report(&trigger.node.get("authenticationRef"), message)
+    let finding = ctx.report(&trigger.node.get("authenticationRef"), message);
+    finding
         .severity(Severity::Warning)
         .help("name a TriggerAuthentication with `podIdentity: {provider: aws}`, and write `awsRegion`");
+    if let Some(source) = source {
+        finding.related(
+            source,
+            &source.path(&["metadata", "name"]),
+            "it has neither a pod identity nor keys of AWS",
+        );
+    }
     None
+}
+
+/// Whether a trigger names no TriggerAuthentication, or one that has neither a pod identity nor a parameter of AWS.
+fn lacks_aws(trigger: &Trigger<'_>, source: Option<&Object>) -> bool {
+    let Some(source) = source else {
+        return !trigger.has_authentication();
+    };
+    match Authentication::of(&source.get("spec")) {
+        Authentication::Known(given) => {
+            given.identity == "none" && !given.names.iter().any(|name| name.starts_with("aws"))
+        }
+        Authentication::None | Authentication::Unknown => false,
+    }
 }

@@ -9,7 +9,8 @@
 //!
 //! # Fix
 //! Remove the setting. To slow scaling in, write `scaleDown.stabilizationWindowSeconds` into the `behavior`
-//! below `advanced.horizontalPodAutoscalerConfig`.
+//! below `advanced.horizontalPodAutoscalerConfig`. A `cooldownPeriod` other than the default of 300 is a
+//! warning, because somebody expects something of it.
 //!
 //! # Example
 //! ```yaml,diff
@@ -18,7 +19,7 @@
 //!  metadata: {name: llm}
 //!  spec:
 //!    scaleTargetRef: {name: llm}
-//! -  cooldownPeriod: 600 # <-
+//! -  pollingInterval: 5 # <-
 //!    minReplicaCount: 2
 //!    maxReplicaCount: 8
 //!    triggers:
@@ -47,6 +48,11 @@ pub(crate) static RULE: Rule = Rule {
 
 const POLLS_COUNT_FAILURES_SINCE: Version = Version::new(2, 19);
 
+/// KEDA's `cooldownPeriod`, in seconds.
+const DEFAULT_COOLDOWN: i64 = 300;
+/// The longest stabilization window of an HPA, in seconds.
+const LONGEST_WINDOW: i64 = 3600;
+
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = object.get("spec");
     let min = spec.get("minReplicaCount").int()?;
@@ -65,7 +71,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         counts_failures || uses_modifiers(object) != Some(false) || triggers(object).any(|t| cached(&t.node));
     for name in ["cooldownPeriod", "initialCooldownPeriod", "pollingInterval"] {
         let node = spec.get(name);
-        if node.is_set() && !(name == "pollingInterval" && polls) {
+        if node.is_set()
+            && !(name == "pollingInterval" && polls)
+            && meant_window(object, &node, ctx).is_none()
+        {
             inert(&node, name, min, ctx);
         }
     }
@@ -89,6 +98,31 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         inert(&composite, "activationTarget", min, ctx);
     }
     None
+}
+
+/// Reports a cooldown that is meant for scaling in to the minimum, which follows another field. The default is often spelled out
+/// without a meaning.
+fn meant_window(object: &Object, node: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let cooldown = object.path(&["spec", "cooldownPeriod"]);
+    let seconds = node.int().filter(|seconds| *seconds != DEFAULT_COOLDOWN)?;
+    let behavior =
+        object.path(&["spec", "advanced", "horizontalPodAutoscalerConfig", "behavior", "scaleDown"]);
+    if node.pointer() != cooldown.pointer() || !behavior.is_absent() {
+        return None;
+    }
+    let window = behavior.get("stabilizationWindowSeconds");
+    let message =
+        format!("`cooldownPeriod` does not slow scaling in to the minimum: that takes 300 s, not {seconds}");
+    ctx.report(node, message)
+        .at_key()
+        .severity(Severity::Warning)
+        .help("write it as `stabilizationWindowSeconds` of `behavior.scaleDown`, which counts above 0")
+        .fix(
+            Fix::unsafe_("write it as the stabilization window")
+                .set(&window, json!(seconds.clamp(0, LONGEST_WINDOW)))
+                .remove(node),
+        );
+    Some(())
 }
 
 fn inert(node: &Node<'_>, name: &str, min: i64, ctx: &mut Context<'_>) {

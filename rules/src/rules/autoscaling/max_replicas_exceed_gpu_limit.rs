@@ -148,10 +148,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let (name, unit, bound) = (workload.display_name(), unit(resource), limits.words());
     let total = most * i128::from(each);
     let message = if total <= all {
-        format!(
-            "{most} replicas of `{name}` need {each} {unit} each; {bound} {} room for {room}",
-            limits.verb()
-        )
+        let amount = if each == 1 { "one device".to_owned() } else { format!("{each} {unit}") };
+        format!("{most} replicas of `{name}` need {amount} each; {bound} {} room for {room}", limits.verb())
     } else if each == 1 {
         format!("{most} replicas of `{name}` need {total} {unit}, beyond {bound}")
     } else {

@@ -96,6 +96,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let found = first_lacking(&own, lacks_request).map(|container| (container, false));
         let found =
             found.or_else(|| first_lacking(&of_pods, lacks_request).map(|container| (container, true)));
+        // The HPA controller counts sidecars that are init containers; KEDA's admission does not look at them.
+        let sidecar = || own.iter().flat_map(|template| template.sidecars()).find(|one| lacks_request(one));
+        let is_sidecar = found.is_none();
+        let found = found.or_else(|| sidecar().map(|container| (container, false)));
         let Some((container, is_older)) = found.filter(|_| !limit_range_gives(resource, &namespace, ctx))
         else {
             continue;
@@ -107,7 +111,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         );
         let finding = ctx.report(&metric.node, message);
         finding.related(workload, &container, "this container has no request");
-        if is_older {
+        if is_sidecar {
+            let help =
+                format!("give the sidecar a `{resource}` request: without it the HPA scales on nothing");
+            finding.rejected_by(None).severity(Severity::Warning).help(help);
+        } else if is_older {
             let help = "KEDA before 2.21 rejects it: give each container a request, or state `platform.keda`";
             finding.rejected_by(None).severity(Severity::Warning).help(help);
         } else {

@@ -41,20 +41,23 @@
 //! - <https://kubernetes-sigs.github.io/aws-load-balancer-controller/latest/guide/ingress/annotations/>
 //! - <https://github.com/kubernetes-sigs/aws-load-balancer-controller/issues/1695>
 
-use super::ingress::{Controller, backends, controller, has_class_params, installs_any};
+use super::ingress::{CONTROLLER_KINDS, Controller, backends, controller, has_class_params, installs_any};
 use crate::rules::prelude::*;
+
+static READS: [Kind; CONTROLLER_KINDS.len() + 4] = joined(
+    &CONTROLLER_KINDS,
+    &[
+        Kind::SERVICE,
+        Kind::AUTO_MODE_NODE_CLASS,
+        Kind::INGRESS_CLASS_PARAMS,
+        Kind::AUTO_MODE_INGRESS_CLASS_PARAMS,
+    ],
+);
 
 pub(crate) static RULE: Rule = Rule {
     id: "alb-target-cluster-ip",
     kinds: &[Kind::INGRESS],
-    reads: &[
-        Kind::SERVICE,
-        Kind::AUTO_MODE_NODE_CLASS,
-        Kind::HELM_RELEASE,
-        Kind::ARGO_APPLICATION,
-        Kind::INGRESS_CLASS_PARAMS,
-        Kind::AUTO_MODE_INGRESS_CLASS_PARAMS,
-    ],
+    reads: &READS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("alb_target_cluster_ip.rs")),
     check: Check::Object(check),
@@ -66,7 +69,7 @@ const TARGET: &str = "alb.ingress.kubernetes.io/target-type";
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let annotations = object.path(&["metadata", "annotations"]);
     let is_open = object.may_lack_fields() || annotations.has_unknown_key() || has_class_params(ctx);
-    if is_open || controller(object) != Some(Controller::Alb) {
+    if is_open || controller(object, ctx) != Some(Controller::Alb) {
         return None;
     }
     let of_ingress = object.annotation(TARGET);

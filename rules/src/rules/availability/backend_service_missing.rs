@@ -52,7 +52,7 @@ use crate::rules::prelude::*;
 pub(crate) static RULE: Rule = Rule {
     id: "backend-service-missing",
     kinds: &[Kind::INGRESS, Kind::HTTP_SCALED_OBJECT, Kind::INTERCEPTOR_ROUTE],
-    reads: &[Kind::SERVICE, Kind::HELM_RELEASE, Kind::ARGO_APPLICATION],
+    reads: &[Kind::SERVICE, Kind::INGRESS_CLASS, Kind::HELM_RELEASE, Kind::ARGO_APPLICATION],
     reports_absence: true,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("backend_service_missing.rs")),
@@ -101,7 +101,8 @@ fn check_port(object: &Object, backend: &Backend<'_>, service: &Object, ctx: &mu
     // The add-on resolves a headless Service to the pods themselves. `ingress-nginx`, which another class may be as well,
     // compares the `targetPort` too.
     let reaches_pods = spec.get("clusterIP").text() == Some("None");
-    let by_target = object.is(Kind::INGRESS) && controller(object) != Some(Controller::Alb) || reaches_pods;
+    let by_target =
+        object.is(Kind::INGRESS) && controller(object, ctx) != Some(Controller::Alb) || reaches_pods;
     let keys: &[&str] = if by_target { &["port", "name", "targetPort"] } else { &["port", "name"] };
     let has =
         |port: &Node<'_>, key: &str| port.get(key).string_or_number().is_some_and(|text| text == wanted);

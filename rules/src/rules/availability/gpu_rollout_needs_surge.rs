@@ -9,7 +9,9 @@
 //! replicas of one GPU. A single replica has no better strategy, and one that is written down is left
 //! alone. Operators start even more beside the running pods: a RayService a whole second cluster, a
 //! LeaderWorkerSet with `maxSurge` groups, KServe and Knative a second revision, a Rollout of Argo its
-//! preview. Where the limits leave no room for that, it is a warning as well.
+//! preview. Where the limits leave no room for that, it is a warning as well. The 25 % are also those of the
+//! Deployments that KServe makes without Knative; its ConfigMap `inferenceservice-config` may have another
+//! strategy for all of them, and nothing is said where the input shows one.
 //!
 //! # Fix
 //! Write `maxSurge: 0` and `maxUnavailable: 1`, where one replica less during a rollout is bearable, or
@@ -127,13 +129,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let need = replicas.min.checked_mul(each)?.checked_add(extra)?;
     let node = object.path(&["metadata", "name"]);
     let name = object.display_name();
-    let room = Room::of(template, resource, ctx).filter(|room| i128::from(need) > room.total());
+    let pods = replicas.min.checked_add(surge)?;
+    let room = Room::of(template, resource, ctx).filter(|room| i128::from(pods) > room.pods(each));
     let mut fix = Fix::new("end one pod before the new one starts", Safety::Unsafe);
     if let Some(room) = room {
-        let message = format!(
-            "a rollout of `{name}` needs {need} `{resource}` at once, and the limits of its NodePools allow {}",
-            room.total()
-        );
+        let lacks = room.shortage(pods, Some(each), need, resource);
+        let message = format!("a rollout of `{name}` {lacks}");
         let finding = ctx.report(&node, message);
         tell_autoscaler(finding, autoscaler);
         finding.help("write `maxSurge: 0` and `maxUnavailable: 1`, or raise the limit");
@@ -189,7 +190,7 @@ fn replaced_by_operator(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if ctx.cluster().views().autoscaler_of(object).is_some() {
         return None;
     }
-    let Replacement { peak, event, field, help, frugal } = replacement(object)?;
+    let Replacement { peak, event, field, help, frugal } = replacement(object, ctx)?;
     let running = crate::workload::gang::members(object);
     for demand in demands(&peak, KARPENTER_ACCELERATORS) {
         let has_device = |member: &&Members<'_>| {
@@ -206,11 +207,8 @@ fn replaced_by_operator(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             continue;
         }
         let (name, resource) = (object.display_name(), demand.resource);
-        let message = format!(
-            "{event} of `{name}` needs {} `{resource}` at once, and the limits of its NodePools allow {}",
-            demand.total,
-            room.total()
-        );
+        let lacks = room.shortage(demand.pods, demand.each, demand.total, resource);
+        let message = format!("{event} of `{name}` {lacks}");
         let finding = ctx.report(&field, message);
         finding.help(help);
         room.show(resource, finding);

@@ -6,10 +6,13 @@
 //! ends in 404 or 400: a readiness or startup probe never succeeds, so that no request arrives, and a liveness
 //! probe restarts the server again and again. An Application Load Balancer asks for `/` and accepts 200 alone
 //! unless annotations of the Ingress or of the Service say otherwise: vLLM, Triton and TensorFlow Serving have
-//! nothing there, and the load balancer answers 503 although all pods are ready. With `--api-key` vLLM answers
-//! paths below `/v1` with 401 to a probe without the key.
+//! nothing there, and all targets count as unhealthy. The load balancer then sends requests to each of them,
+//! whether it can answer or not; alarms about unhealthy hosts stay on, and where pods have readiness gates of
+//! the controller, new ones never become ready. With `--api-key` vLLM answers paths below `/v1` with 401 to a
+//! probe without the key.
 //!
-//! A probe that runs `curl` or `wget` in the image of Ollama fails as well: it has neither.
+//! A probe that runs `curl` or `wget` in the image of Ollama fails as well: it has neither. Images with
+//! another tag than a version are left alone, because they may be built on it.
 //!
 //! Paths are compared for servers that run alone in their pod on a known port; a path that is not known to be
 //! wrong is left alone.
@@ -40,17 +43,18 @@
 //! - <https://kubernetes.io/docs/tasks/configure-pod-container/configure-liveness-readiness-startup-probes/>
 
 use super::ingress::{Backend, Controller, backends, controller};
-use super::server_port_mismatch::number;
+use super::server_port_mismatch::{number, starts_others, target_of};
 use super::serving::{ALL_SERVER_KINDS, is_owned, serving_templates};
+use crate::facts::text::is_digits;
 use crate::rules::prelude::*;
-use crate::workload::class::command_line;
-use crate::workload::command::base_name;
-use crate::workload::server::{Server, server_of};
+use crate::workload::class::{command_line, repository};
+use crate::workload::command::{OptionValue, base_name, option, words};
+use crate::workload::server::{Server, may_be_rebuilt, server_of, tag_of};
 
 const KINDS: [Kind; ALL_SERVER_KINDS.len() + 3] =
     joined(ALL_SERVER_KINDS, &[Kind::DAEMON_SET, Kind::POD, Kind::INGRESS]);
 
-const READS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::SERVICE]);
+const READS: [Kind; WORKLOAD_KINDS.len() + 2] = with_workloads(&[Kind::SERVICE, Kind::INGRESS_CLASS]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "health-path-unknown",
@@ -101,8 +105,8 @@ const CHANGES: [&str; 4] = [
     "alb.ingress.kubernetes.io/backend-protocol-version",
 ];
 
-/// Options of vLLM that add routes or move them, or may.
-const MOVES: [&str; 3] = ["--middleware", "--root-path", "--config"];
+/// Options of vLLM that add routes or move them, or may. With a socket another program answers on the port.
+const MOVES: [&str; 4] = ["--middleware", "--root-path", "--config", "--uds"];
 
 /// Whether a server is known to have nothing at a path.
 fn is_wrong(server: &Server, path: &str) -> bool {
@@ -116,6 +120,10 @@ fn lone_server<'a>(template: &Template<'a>) -> Option<(Node<'a>, &'static Server
     let mut containers = template.containers();
     let container = containers.next().filter(|_| containers.next().is_none())?;
     let server = server_of(&container)?;
+    // An image that is built on that of the server may have other routes.
+    if container.get("image").text().is_some_and(may_be_rebuilt) {
+        return None;
+    }
     let line = command_line(&container);
     let is_open = template.spec.has_unknown_key()
         || container.has_unknown_key()
@@ -123,13 +131,13 @@ fn lone_server<'a>(template: &Template<'a>) -> Option<(Node<'a>, &'static Server
         || MOVES.iter().any(|word| line.contains(word))
         || container.get("env").items().any(|entry| entry.get("name").text() == Some("VLLM_PLUGINS"))
         || container.get("envFrom").is_set()
-        || line.contains('&') && !line.contains("&&");
+        || starts_others(&container);
     let (port, _) = server.listens_on(&container).filter(|_| !is_open)?;
     Some((container, server, port))
 }
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if object.is_partial() || is_owned(object) {
+    if object.may_lack_fields() || is_owned(object) {
         return None;
     }
     if object.is(Kind::INGRESS) {
@@ -188,10 +196,10 @@ fn check_probes(
 
 /// Reports a probe that runs a program which the image of Ollama does not have (its Dockerfile, last asked about in May 2026).
 fn check_programs(container: &Node<'_>, server: &Server, ctx: &mut Context<'_>) -> Option<()> {
-    let image = container.get("image").text()?;
-    // Images for ROCm had another base in some releases.
-    let may_have_it = image.contains("rocm") || command_line(container).contains("apt");
-    if server.name != "Ollama" || !server.is_in_image_of(container) || may_have_it {
+    if server.name != "Ollama"
+        || !is_plain_ollama(container.get("image").text()?)
+        || may_add_programs(container)
+    {
         return None;
     }
     for name in ["readinessProbe", "startupProbe", "livenessProbe"] {
@@ -216,23 +224,50 @@ fn check_programs(container: &Node<'_>, server: &Server, ctx: &mut Context<'_>) 
     None
 }
 
+/// Whether an image is that of Ollama itself. One with another tag than a version may have more programs: images for ROCm had
+/// another base in some releases, and `0.12.0-curl` is somebody's own.
+fn is_plain_ollama(image: &str) -> bool {
+    let is_version = |tag: &str| tag.trim_start_matches('v').split('.').all(is_digits);
+    let path = repository(image);
+    (path == "ollama/ollama" || path.ends_with("/ollama/ollama"))
+        && tag_of(image).is_none_or(|tag| tag == "latest" || is_version(tag))
+}
+
+/// Whether a container may have more programs than its image: it installs some, or finds them in a volume.
+fn may_add_programs(container: &Node<'_>) -> bool {
+    let start = container.path(&["lifecycle", "postStart", "exec"]);
+    let is_path = |variable: Node<'_>| variable.get("name").text() == Some("PATH");
+    let has_programs =
+        |mount: Node<'_>| mount.get("mountPath").text().is_none_or(|path| path.contains("bin"));
+    [container, &start].iter().any(|one| command_line(one).contains("apt"))
+        || container.get("env").items().any(is_path)
+        || container.get("volumeMounts").items().any(has_programs)
+}
+
 /// Whether vLLM answers a path only to requests with its key, and the probe sends no header.
 fn needs_key(server: &Server, container: &Node<'_>, get: &Node<'_>, path: &str) -> bool {
-    let has_key = command_line(container).split([' ', '=']).any(|word| word == "--api-key")
-        || container.get("env").items().any(|entry| {
+    let by_variable = || {
+        container.get("env").items().any(|entry| {
             let is_set =
                 entry.get("value").text().is_some_and(|value| !value.is_empty() && !is_placeholder(value))
                     || entry.get("valueFrom").is_set()
                         && entry.path(&["valueFrom", "secretKeyRef", "optional"]).bool() != Some(true);
             entry.get("name").text() == Some("VLLM_API_KEY") && is_set
-        });
+        })
+    };
+    // An empty key is none, and comes before the variable.
+    let has_key = match option(&words(container), &["api-key"]) {
+        OptionValue::Text(key, _) => !key.is_empty(),
+        OptionValue::Unknown => true,
+        OptionValue::Absent => by_variable(),
+    };
     server.name == "vLLM" && has_key && path.starts_with("/v1/") && !get.get("httpHeaders").is_set()
 }
 
 fn check_ingress(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let annotations = object.path(&["metadata", "annotations"]);
     let is_open = object.may_lack_fields() || annotations.has_unknown_key();
-    if is_open || controller(object) != Some(Controller::Alb) {
+    if is_open || controller(object, ctx) != Some(Controller::Alb) {
         return None;
     }
     for backend in backends(object) {
@@ -261,11 +296,8 @@ fn behind(object: &Object, backend: &Backend<'_>, ctx: &mut Context<'_>) -> Opti
     let all = serving_templates(owner);
     let [template] = all.as_slice() else { return None };
     let (container, server, port) = lone_server(template)?;
-    let listed = |port: &Node<'_>| {
-        let target = port.get("targetPort");
-        let target = if target.is_set() { target } else { port.get("port") };
-        number(&target, [&container].into_iter()).map(|(_, number)| number)
-    };
+    let listed =
+        |port: &Node<'_>| number(&target_of(port), [&container].into_iter()).map(|(_, number)| number);
     let mut ports = service.path(&["spec", "ports"]).items();
     let first = ports.next().filter(|_| ports.next().is_none())?;
     if unknown || listed(&first) != Some(port) || !is_wrong(server, path) || !ctx.pairs_with(owner) {

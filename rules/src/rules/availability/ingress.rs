@@ -1,12 +1,28 @@
 //! Where an Ingress, or a route of KEDA's HTTP add-on, sends requests, and which controller reads an Ingress.
 
+use super::server_port_mismatch::target_of;
 use crate::cluster::values::{chart_installers, installs};
 use crate::rules::prelude::*;
+use crate::workload::command::base_name;
+
+/// What [`controller`] and [`installs_any`] look at.
+pub(super) const CONTROLLER_KINDS: [Kind; 5] = [
+    Kind::INGRESS_CLASS,
+    Kind::HELM_RELEASE,
+    Kind::ARGO_APPLICATION,
+    Kind::ARGO_APPLICATION_SET,
+    Kind::OCI_REPOSITORY,
+];
+
+/// Paths that programs ask for, which watch a server. Their requests and the answers are small.
+const WATCHED: [&str; 7] = ["/metrics", "/health", "/healthz", "/ready", "/readyz", "/livez", "/ping"];
 
 /// The Service that a route names, and the port of it: a number or a name.
 pub(super) struct Backend<'a> {
     pub(super) service: Node<'a>,
     pub(super) port: Node<'a>,
+    /// The path of the requests. `None` for all.
+    path: Option<&'a str>,
 }
 
 impl<'a> Backend<'a> {
@@ -14,6 +30,11 @@ impl<'a> Backend<'a> {
     /// reads instead.
     pub(super) fn named_service(&self) -> Option<&'a str> {
         self.service.text().filter(|_| self.port.text() != Some("use-annotation"))
+    }
+
+    /// Whether requests for metrics or health alone take the route.
+    fn is_watched_only(&self) -> bool {
+        self.path.is_some_and(|path| WATCHED.contains(&path.trim_end_matches('/')))
     }
 }
 
@@ -26,10 +47,12 @@ pub(super) fn backends(object: &Object) -> Vec<Backend<'_>> {
             .items()
             .flat_map(|rule| rule.path(&["http", "paths"]).items().collect::<Vec<_>>())
             .collect();
-        let all = paths.iter().map(|path| path.get("backend")).chain([spec.get("defaultBackend")]);
+        let all = paths.iter().map(|path| (path.get("path").text(), path.get("backend")));
         return all
-            .map(|backend| {
-                of(&backend.path(&["service", "name"]), &backend.path(&["service", "port"]), "number", "name")
+            .chain([(None, spec.get("defaultBackend"))])
+            .map(|(path, backend)| {
+                let service = backend.get("service");
+                Backend { path, ..of(&service.get("name"), &service.get("port"), "number", "name") }
             })
             .collect();
     }
@@ -39,7 +62,8 @@ pub(super) fn backends(object: &Object) -> Vec<Backend<'_>> {
 
 fn of<'a>(service: &Node<'a>, port: &Node<'a>, number: &str, name: &str) -> Backend<'a> {
     let named = port.get(name);
-    Backend { service: service.clone(), port: if named.is_set() { named } else { port.get(number) } }
+    let port = if named.is_set() { named } else { port.get(number) };
+    Backend { service: service.clone(), port, path: None }
 }
 
 /// Controllers whose annotations and defaults are known.
@@ -51,8 +75,9 @@ pub(super) enum Controller {
     Nginx,
 }
 
-/// The controller of an Ingress, by its class and its annotations. `None` for another one, or one that is not known.
-pub(super) fn controller(object: &Object) -> Option<Controller> {
+/// The controller of an Ingress, by its class and its annotations. `None` for another one, one that is not known, or nginx where
+/// it passes TLS on to the pods without reading requests.
+pub(super) fn controller(object: &Object, ctx: &Context<'_>) -> Option<Controller> {
     let annotations = object.path(&["metadata", "annotations"]).entries();
     let has = |prefix: &str| annotations.iter().any(|(key, _)| key.starts_with(prefix));
     let class =
@@ -61,6 +86,18 @@ pub(super) fn controller(object: &Object) -> Option<Controller> {
     // The controller of F5, whose class is often called `nginx` as well.
     if has("nginx.org/") || has("nginx.com/") {
         return None;
+    }
+    if object.annotation("nginx.ingress.kubernetes.io/ssl-passthrough").text() == Some("true") {
+        return None;
+    }
+    let known = ctx.partner(Kind::INGRESS_CLASS, "default", class);
+    if let Some(name) = known.and_then(|known| known.path(&["spec", "controller"]).text()) {
+        return match name {
+            "ingress.k8s.aws/alb" | "eks.amazonaws.com/alb" => Some(Controller::Alb),
+            // A second one has a name of its own, such as `k8s.io/internal-ingress-nginx`.
+            _ if name.starts_with("k8s.io/") && name.contains("nginx") => Some(Controller::Nginx),
+            _ => None,
+        };
     }
     let is_of = |word: &str| class.split('-').any(|part| part == word);
     match () {
@@ -82,29 +119,58 @@ pub(super) fn has_class_params(ctx: &Context<'_>) -> bool {
 /// Whether nginx may have another default for a setting: by a ConfigMap, or by values of its chart.
 pub(super) fn may_change_default(setting: &str, ctx: &Context<'_>) -> bool {
     let mut configs = ctx.cluster().of(Kind::CONFIG_MAP);
-    configs.any(|config| config.path(&["data", setting]).is_set()) || installs_any(ctx, "ingress-nginx")
+    configs.any(|config| config.path(&["data", setting]).is_set())
+        // The chart of Kubernetes and that of Bitnami.
+        || ["ingress-nginx", "nginx-ingress-controller"].iter().any(|chart| installs_any(ctx, chart))
 }
 
 /// Whether the input installs a chart, whose values may set other defaults.
 pub(super) fn installs_any(ctx: &Context<'_>, chart: &str) -> bool {
-    chart_installers(ctx.cluster()).any(|object| installs(object, chart))
+    let cluster = ctx.cluster();
+    let is_of_chart = |repository: &Object| {
+        repository.path(&["spec", "url"]).text().is_some_and(|url| base_name(url) == chart)
+    };
+    chart_installers(cluster).chain(cluster.of(Kind::ARGO_APPLICATION_SET)).any(|one| installs(one, chart))
+        || cluster.of(Kind::OCI_REPOSITORY).any(is_of_chart)
 }
 
-/// The containers of the workloads behind the Services of an Ingress, each with its workload.
+/// The containers that requests through an Ingress arrive at, each with its workload.
 pub(super) fn containers_behind<'i>(object: &Object, ctx: &Context<'i>) -> Vec<(&'i Object, Node<'i>)> {
     let cluster = ctx.cluster();
     let mut all = Vec::new();
-    for backend in backends(object) {
+    for backend in backends(object).into_iter().filter(|backend| !backend.is_watched_only()) {
         let Some(name) = backend.named_service() else { continue };
         let Some(service) = cluster.unique(Kind::SERVICE, object.namespace_or_default(), name) else {
             continue;
         };
+        let mut ports = service.path(&["spec", "ports"]).items();
+        let port = ports.find(|port| is_port(port, "port", &backend.port));
+        let target = port.map(|port| target_of(&port));
         let (workloads, _) = cluster.views().selected_by_service(service);
         for workload in workloads.iter().filter(|workload| ctx.pairs_with(&workload.object)) {
             let owner: &Object = &workload.object;
-            let containers = templates(owner).into_iter().flat_map(|template| template.containers());
-            all.extend(containers.map(|container| (owner, container)));
+            for template in templates(owner) {
+                let containers: Vec<Node<'i>> = template.containers().collect();
+                let is_target = |container: &Node<'i>| {
+                    let lists = |target: &Node<'_>| {
+                        container.get("ports").items().any(|port| is_port(&port, "containerPort", target))
+                    };
+                    target.as_ref().is_some_and(lists)
+                };
+                // A container may listen on a port that it does not list.
+                let is_listed = containers.iter().any(is_target);
+                let containers = containers.into_iter().filter(|one| !is_listed || is_target(one));
+                all.extend(containers.map(|container| (owner, container)));
+            }
         }
     }
     all
+}
+
+/// Whether an entry of a list of ports is the one that a reference means: by its number, a field with this name, or by its name.
+fn is_port(entry: &Node<'_>, number: &str, wanted: &Node<'_>) -> bool {
+    match wanted.int() {
+        Some(wanted) => entry.get(number).int() == Some(wanted),
+        None => wanted.text().is_some() && entry.get("name").text() == wanted.text(),
+    }
 }

@@ -7,7 +7,8 @@
 //! speech recognition works with short samples alone. For models that read images it is advice: clients may
 //! send addresses of images instead.
 //!
-//! Nothing is said where the input has the controller's ConfigMap with a limit, or installs its chart.
+//! Nothing is said where the input has the controller's ConfigMap with a limit, or installs its chart, and
+//! where nginx does not read requests: with `ssl-passthrough`.
 //!
 //! # Fix
 //! Write a limit for the largest request, such as `100m`.
@@ -49,13 +50,16 @@
 //! - <https://kubernetes.github.io/ingress-nginx/user-guide/nginx-configuration/annotations/#custom-max-body-size>
 //! - <https://kubernetes.github.io/ingress-nginx/user-guide/nginx-configuration/configmap/#proxy-body-size>
 
-use super::ingress::{Controller, containers_behind, controller, may_change_default};
+use super::ingress::{CONTROLLER_KINDS, Controller, containers_behind, controller, may_change_default};
 use crate::rules::prelude::*;
 use crate::workload::class::{command_line, repository};
+use crate::workload::command::words;
 
 /// Services and their workloads, and the configuration of `ingress-nginx`.
-const READS: [Kind; WORKLOAD_KINDS.len() + 4] =
-    with_workloads(&[Kind::SERVICE, Kind::CONFIG_MAP, Kind::HELM_RELEASE, Kind::ARGO_APPLICATION]);
+const READS: [Kind; CONTROLLER_KINDS.len() + 2 + WORKLOAD_KINDS.len()] = joined(
+    &CONTROLLER_KINDS,
+    &with_workloads::<{ 2 + WORKLOAD_KINDS.len() }>(&[Kind::SERVICE, Kind::CONFIG_MAP]),
+);
 
 pub(crate) static RULE: Rule = Rule {
     id: "ingress-body-small",
@@ -72,12 +76,16 @@ const SIZE: &str = "nginx.ingress.kubernetes.io/proxy-body-size";
 const DEFAULT: i64 = 1 << 20;
 /// Parts of the names of models and images for audio.
 const AUDIO: [&str; 4] = ["whisper", "speaches", "parakeet", "canary-1b"];
+/// Parts of the names of programs that stream audio through a WebSocket or a port of their own, where the limit does not count, and
+/// of those that make speech.
+const NO_FILES: [&str; 6] =
+    ["whisperlive", "whisper-live", "whisper-streaming", "wyoming-", "whisperspeech", "whisper-speech"];
 /// Parts of the names of models that read images.
 const IMAGES: [&str; 6] = ["-vl-", "llava", "pixtral", "internvl", "paligemma", "llama-3.2-11b-vision"];
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let is_open = object.may_lack_fields() || object.path(&["metadata", "annotations"]).has_unknown_key();
-    if is_open || controller(object) != Some(Controller::Nginx) {
+    if is_open || controller(object, ctx) != Some(Controller::Nginx) {
         return None;
     }
     // A canary has the limits of the Ingress that it belongs to.
@@ -131,15 +139,44 @@ fn bytes(text: &str) -> Option<i64> {
 /// The first workload behind an Ingress that reads audio or images, by the name of its model or of its image.
 fn reader<'i>(object: &Object, ctx: &Context<'i>) -> Option<(&'i Object, &'static str)> {
     containers_behind(object, ctx).into_iter().find_map(|(owner, container)| {
-        let image = container.get("image");
-        let text = format!("{} {}", command_line(&container), repository(image.text().unwrap_or_default()));
-        let text = text.to_ascii_lowercase();
-        let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
+        let names = names(&container);
+        let has = |parts: &[&str]| names.iter().any(|name| parts.iter().any(|part| name.contains(part)));
         let reads = match () {
+            () if has(&NO_FILES) => return None,
             () if has(&AUDIO) => "audio",
-            () if has(&IMAGES) => "images",
+            () if has(&IMAGES) && !is_without_images(&container) => "images",
             () => return None,
         };
         Some((owner, reads))
     })
+}
+
+/// The names of the image of a container, of its programs and of its model, in lower case. The values of other options may have
+/// such a word as well: Graphite's files are called `whisper`.
+fn names(container: &Node<'_>) -> Vec<String> {
+    let image = container.get("image");
+    let mut names = vec![repository(image.text().unwrap_or_default()).to_owned()];
+    let mut before = String::new();
+    for word in words(container) {
+        let (option, value) = match word.text.split_once('=') {
+            Some((option, value)) if option.starts_with('-') => (option, value),
+            _ => (before.as_str(), word.text.as_str()),
+        };
+        let is_named =
+            !option.starts_with("--") || ["model", "repo"].iter().any(|part| option.contains(part));
+        if is_named && !value.starts_with('-') {
+            names.push(value.to_owned());
+        }
+        let is_option = word.text.starts_with('-') && !word.text.contains('=');
+        before = if is_option { word.text } else { String::new() };
+    }
+    names.iter().map(|name| name.to_ascii_lowercase().replace('_', "-")).collect()
+}
+
+/// Whether vLLM takes no images although its model could: `--limit-mm-per-prompt={"image": 0}`, in each of its spellings.
+fn is_without_images(container: &Node<'_>) -> bool {
+    let line = command_line(container).replace('_', "-");
+    let line: String = line.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
+    let is_zero = ["image0", "imagecount0"].iter().any(|limit| line.contains(limit));
+    line.contains("--language-model-only") || line.contains("--limit-mm-per-prompt") && is_zero
 }

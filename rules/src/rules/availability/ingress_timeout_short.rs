@@ -54,20 +54,23 @@
 //! - <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/edit-load-balancer-attributes.html>
 //! - <https://github.com/kubernetes/ingress-nginx/issues/3976>
 
-use super::ingress::{Controller, containers_behind, controller, has_class_params, may_change_default};
+use super::ingress::{
+    CONTROLLER_KINDS, Controller, containers_behind, controller, has_class_params, may_change_default,
+};
 use crate::rules::prelude::*;
 use crate::workload::class::command_line;
 use crate::workload::server::server_of;
 
 /// Services and their workloads, and the configuration of `ingress-nginx`.
-const READS: [Kind; WORKLOAD_KINDS.len() + 6] = with_workloads(&[
-    Kind::SERVICE,
-    Kind::CONFIG_MAP,
-    Kind::HELM_RELEASE,
-    Kind::ARGO_APPLICATION,
-    Kind::INGRESS_CLASS_PARAMS,
-    Kind::AUTO_MODE_INGRESS_CLASS_PARAMS,
-]);
+const READS: [Kind; CONTROLLER_KINDS.len() + 4 + WORKLOAD_KINDS.len()] = joined(
+    &CONTROLLER_KINDS,
+    &with_workloads::<{ 4 + WORKLOAD_KINDS.len() }>(&[
+        Kind::SERVICE,
+        Kind::CONFIG_MAP,
+        Kind::INGRESS_CLASS_PARAMS,
+        Kind::AUTO_MODE_INGRESS_CLASS_PARAMS,
+    ]),
+);
 
 pub(crate) static RULE: Rule = Rule {
     id: "ingress-timeout-short",
@@ -119,7 +122,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.may_lack_fields() || object.path(&["metadata", "annotations"]).has_unknown_key() {
         return None;
     }
-    let controller = controller(object)?;
+    let controller = controller(object, ctx)?;
     let timeout = timeout(object, controller, ctx)?;
     let (workload, server, reasons) = generator(object, ctx)?;
     let name = if controller == Controller::Nginx { "nginx" } else { "the load balancer" };

@@ -2,7 +2,8 @@
 
 use crate::cluster::views::disruptions::IntOrPercent;
 use crate::rules::prelude::*;
-use crate::workload::gang::{Members, members};
+use crate::source::with_embedded;
+use crate::workload::gang::{Members, is_suspended, members};
 
 /// A replacement of a workload: the pods that run at its peak, and how to need fewer.
 pub(super) struct Replacement<'a> {
@@ -18,9 +19,9 @@ pub(super) struct Replacement<'a> {
 }
 
 /// The replacement of a workload of an operator, if it starts new pods before the old ones end.
-pub(super) fn replacement<'a>(object: &'a Object) -> Option<Replacement<'a>> {
+pub(super) fn replacement<'a>(object: &'a Object, ctx: &Context<'_>) -> Option<Replacement<'a>> {
     let spec = object.get("spec");
-    if spec.has_unknown_key() {
+    if spec.has_unknown_key() || is_suspended(object) {
         return None;
     }
     if object.is(Kind::RAY_SERVICE) {
@@ -33,7 +34,7 @@ pub(super) fn replacement<'a>(object: &'a Object) -> Option<Replacement<'a>> {
         return argo_rollout(object, &spec);
     }
     if object.is(Kind::INFERENCE_SERVICE) {
-        return inference_service(object, &spec);
+        return inference_service(object, &spec, ctx);
     }
     knative(object, &spec)
 }
@@ -122,12 +123,20 @@ fn argo_rollout<'a>(object: &'a Object, spec: &Node<'a>) -> Option<Replacement<'
 }
 
 /// A canary of KServe is a second revision with as many replicas at least. Without Knative KServe makes a Deployment, with
-/// `maxSurge` and `maxUnavailable` of 25 % by default (`setDefaultDeploymentSpec` in `deployment_reconciler.go`).
-fn inference_service<'a>(object: &'a Object, spec: &Node<'a>) -> Option<Replacement<'a>> {
+/// `maxSurge` and `maxUnavailable` of 25 % by default (`setDefaultDeploymentSpec` in `deployment_reconciler.go`). Its ConfigMap may
+/// have other defaults for the mode and for the strategy.
+fn inference_service<'a>(object: &'a Object, spec: &Node<'a>, ctx: &Context<'_>) -> Option<Replacement<'a>> {
     let predictor = spec.get("predictor");
     let mode = object.annotation("serving.kserve.io/deploymentMode");
-    if matches!(mode.text(), Some("RawDeployment" | "Standard")) {
-        return kserve_deployment(object, &predictor);
+    let configs = ctx.cluster().of(Kind::CONFIG_MAP).filter(|config| config.name() == CONFIG);
+    let configs: Vec<&Object> = configs.filter(|config| ctx.pairs_with(config)).collect();
+    let is_deployment = match mode.is_set() {
+        true => mode.text().is_some_and(is_without_knative),
+        false => configs.iter().any(|config| is_without_knative_by_default(config)),
+    };
+    if is_deployment {
+        let replacement = kserve_deployment(object, &predictor)?;
+        return (!configs.iter().any(|config| may_have_strategy(config))).then_some(replacement);
     }
     let field = predictor.get("canaryTrafficPercent");
     let percent = field.int().filter(|percent| (1..100).contains(percent));
@@ -140,6 +149,29 @@ fn inference_service<'a>(object: &'a Object, spec: &Node<'a>) -> Option<Replacem
         help: "raise the limit to hold both revisions, or lower `minReplicas`",
         frugal: None,
     })
+}
+
+/// The ConfigMap of KServe with its defaults.
+const CONFIG: &str = "inferenceservice-config";
+
+fn is_without_knative(mode: &str) -> bool {
+    matches!(mode, "RawDeployment" | "Standard")
+}
+
+/// Whether the ConfigMap of KServe makes Deployments of services without an annotation.
+fn is_without_knative_by_default(config: &Object) -> bool {
+    let deploy = config.path(&["data", "deploy"]);
+    let mode = deploy.text().and_then(|text| {
+        with_embedded(text, |root| root.get("defaultDeploymentMode").text().map(is_without_knative))
+    });
+    mode == Some(true)
+}
+
+/// Whether the ConfigMap of KServe may have a strategy for all Deployments. `_example` explains the others.
+fn may_have_strategy(config: &Object) -> bool {
+    let has = |text: &str| text.contains("maxSurge") || text.contains("RolloutStrategy");
+    let mut entries = config.get("data").entries().into_iter().filter(|(key, _)| *key != "_example");
+    config.may_lack_fields() || entries.any(|(_, entry)| entry.raw_text().is_some_and(has))
 }
 
 fn kserve_deployment<'a>(object: &'a Object, predictor: &Node<'a>) -> Option<Replacement<'a>> {

@@ -229,7 +229,7 @@ fn has_no_http(server: &Server, container: &Node<'_>) -> bool {
 
 /// Whether a script starts programs in the background, which may listen as well: `proxy & vllm serve`. `2>&1` and `&&`
 /// start none.
-fn starts_others(container: &Node<'_>) -> bool {
+pub(super) fn starts_others(container: &Node<'_>) -> bool {
     let line = command_line(container);
     let bytes = line.as_bytes();
     let joins = |byte: Option<&u8>| matches!(byte, Some(b'&' | b'>'));
@@ -390,7 +390,7 @@ fn no_such_name(
 }
 
 /// The target of a port of a Service: by default its own number.
-fn target_of<'a>(port: &Node<'a>) -> Node<'a> {
+pub(super) fn target_of<'a>(port: &Node<'a>) -> Node<'a> {
     let target = port.get("targetPort");
     if target.is_set() { target } else { port.get("port") }
 }

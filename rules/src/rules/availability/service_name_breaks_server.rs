@@ -51,7 +51,7 @@
 
 use std::borrow::Cow;
 
-use crate::cluster::together::routes;
+use crate::cluster::together::is_renamed;
 use crate::rules::prelude::*;
 use crate::workload::class::{command_line, has_word, repository};
 use crate::workload::server::{Server, flag, server_of};
@@ -103,7 +103,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             has_address
                 && ((explicit && ctx.pairs_with(service)) || ctx.cluster().likely_pairs(object, service))
                 && !spec.get("clusterIP").is_unknown()
-                && !routes(service).iter().any(|route| route.renames)
+                && !is_renamed(service)
         }) else {
             continue;
         };

@@ -8,6 +8,9 @@
 //! configuration (`platform.karpenter`) shows Karpenter, and in folders of examples, this is info.
 //! Nothing is reported of pods on nodes of GKE or of a managed node group, or on TPUs.
 //!
+//! The annotation `cluster-autoscaler.kubernetes.io/safe-to-evict: "false"` says that pods of any kind must
+//! not be evicted, but only the Cluster Autoscaler reads it. It is reported where a NodePool takes the pods.
+//!
 //! # Fix
 //! Annotate the pod template with `karpenter.sh/do-not-disrupt: "true"`. Give the NodePool a
 //! `terminationGracePeriod`, so that a hanging run cannot hold its node forever.
@@ -43,19 +46,23 @@
 //! - <https://karpenter.sh/docs/concepts/disruption/#pod-level-controls>
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
 
+use crate::cluster::values::CHART_KINDS;
 use crate::karpenter::do_not_disrupt::DO_NOT_DISRUPT;
 use crate::karpenter::nodepool::CAPACITY_TYPE;
 use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::disruption::karpenter_in_use::{READS, uses_karpenter};
 use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
+use crate::rules::scheduling::node_helpers::may_install;
 use crate::workload::node_labels::{is_off_karpenter, names_karpenter};
 use crate::workload::template::{is_short_deadline, is_short_lived, workload_kind};
+
+const READ: [Kind; READS.len() + CHART_KINDS.len()] = joined(&READS, &CHART_KINDS);
 
 pub(crate) static RULE: Rule = Rule {
     id: "do-not-disrupt-missing",
     kinds: WORKLOAD_KINDS,
-    reads: &READS,
+    reads: &READ,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("do_not_disrupt_missing.rs")),
     check: Check::Object(check),
@@ -65,7 +72,59 @@ pub(crate) static RULE: Rule = Rule {
 /// Names of the annotation, including the deprecated ones, which another rule reports.
 const NAMES: [&str; 3] = [DO_NOT_DISRUPT, "karpenter.sh/do-not-evict", "karpenter.sh/do-not-consolidate"];
 
+/// What the Cluster Autoscaler reads in the place of Karpenter's annotation.
+const SAFE_TO_EVICT: &str = "cluster-autoscaler.kubernetes.io/safe-to-evict";
+const CLUSTER_AUTOSCALER: &str = "cluster-autoscaler";
+
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    for_other_autoscaler(object, ctx).or_else(|| of_training(object, ctx))
+}
+
+/// Reports pods that only the Cluster Autoscaler would leave alone, on nodes of Karpenter.
+fn for_other_autoscaler(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    // Its annotation is enough where the Cluster Autoscaler runs as well.
+    let is_autoscaler = |one: &Object| one.name().contains(CLUSTER_AUTOSCALER);
+    let is_left_alone = |template: &Template<'_>| {
+        NAMES.iter().any(|name| template.annotation(name).is_set())
+            || template.metadata.get("annotations").has_unknown_key()
+            || is_spot_only(template)
+            || is_off_karpenter(template)
+    };
+    let templates = templates(object);
+    let stated: Vec<&Template<'_>> = templates
+        .iter()
+        .filter(|template| template.annotation(SAFE_TO_EVICT).text() == Some("false"))
+        .filter(|template| !is_left_alone(template))
+        .collect();
+    let first = stated.first()?;
+    if object.is(Kind::DAEMON_SET)
+        || object.may_lack_fields()
+        || ctx.cluster().of(Kind::DEPLOYMENT).any(is_autoscaler)
+        || may_install(&[CLUSTER_AUTOSCALER], ctx)
+        || ctx.cluster().views().is_on_protected_nodes(object)
+    {
+        return None;
+    }
+    let pools = ctx.cluster().views().feasibility(ctx.platform()).feasible_pools_of(first)?;
+    let pool = pools.iter().find(|pool| ctx.pairs_with(pool.object()))?;
+    let node = first.annotation(SAFE_TO_EVICT);
+    let mut fix = Fix::new(format!("add `{DO_NOT_DISRUPT}`"), Safety::Unsafe);
+    for template in &stated {
+        fix = fix.set(&template.annotation(DO_NOT_DISRUPT), json!("true"));
+    }
+    let message = format!(
+        "Karpenter does not read `{SAFE_TO_EVICT}`: pods of `{}` may be evicted",
+        object.display_name()
+    );
+    ctx.report(&node, message)
+        .at_key()
+        .help(format!("annotate the pods with `{DO_NOT_DISRUPT}: \"true\"`"))
+        .related(pool.object(), &pool.object().path(&["metadata", "name"]), "the pods may land on this pool")
+        .fix(fix);
+    Some(())
+}
+
+fn of_training(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // A group of pods that trains as one run ends as a Job does, also under a kind that starts it again.
     let is_group = object.is(Kind::LEADER_WORKER_SET);
     let ends = is_group || workload_kind(object).is_some_and(|k| k.runs_to_completion);

@@ -54,10 +54,12 @@
 use crate::cluster::placement::{EvictionBlocker, READS, termination_grace_period};
 use crate::facts::duration::format_hours;
 use crate::rules::prelude::*;
-use crate::workload::template::{ends_within_hours, runs_forever};
+use crate::workload::template::{ends_within_hours, run_limit, runs_forever};
 
 /// Shortest period that the fix sets, in seconds: a protected run may need a whole day.
 const DAY: i64 = 24 * 3600;
+/// A run that ends within this part of the life of a node keeps it only for a while.
+const FAR_BELOW: u64 = 4;
 
 pub(crate) static RULE: Rule = Rule {
     id: "do-not-disrupt-without-grace-period",
@@ -106,11 +108,16 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         ),
     };
     let title = format!("let a drain take `{}` at most", format_hours(wanted));
-    // Pods that end by themselves, within hours or on nodes without accelerators, keep an old node only for a while.
+    // Pods that end by themselves, long before the next expiry or on nodes without accelerators, keep an old node only for a
+    // while.
+    let life = pool.expire_after().and_then(|life| life.seconds());
     let is_mild = |guest: &&EvictionBlocker| {
         let mut templates = templates(&guest.workload).into_iter();
+        let limit = run_limit(&guest.workload).and_then(|limit| u64::try_from(limit).ok());
+        let ends_soon = limit.zip(life).is_some_and(|(limit, life)| limit <= life / FAR_BELOW);
         !runs_forever(&guest.workload)
             && (ends_within_hours(&guest.workload)
+                || ends_soon
                 || !templates.any(|template| requests_accelerator(&template)))
     };
     let mild = limit.is_none() && concerned.iter().all(is_mild);

@@ -37,7 +37,7 @@
 
 use crate::catalog::InstanceType;
 use crate::cluster::runtimes::RUNTIMES;
-use crate::rules::gpu::{gigabytes, gpu_templates, memory_of, selected_types};
+use crate::rules::gpu::{gigabytes, memory_of, selected_types, whole_gpu_containers};
 use crate::rules::prelude::*;
 use crate::workload::attention::attention_of;
 use crate::workload::command::OptionValue;
@@ -68,10 +68,8 @@ const ELSEWHERE: [&str; 9] = [
 ];
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    for template in gpu_templates(object) {
-        for container in template.containers() {
-            inspect(object, &template, &container, ctx);
-        }
+    for (template, container) in whole_gpu_containers(object) {
+        inspect(object, &template, &container, ctx);
     }
     None
 }
@@ -87,7 +85,8 @@ fn inspect(
     // vLLM alone; nothing where variables may set further options.
     let share = launch.memory_share()?.percent.unsigned_abs();
     let (weights, model) = weights_of(&launch, container)?;
-    let attention = attention_of(&launch.model(container)?.0)?;
+    let (name, _) = launch.model(container)?;
+    let attention = attention_of(&name)?;
     let gpus = u64::try_from(launch.gpus_of_model(container)?).ok()?;
     // With more GPUs than heads some of these are held twice.
     if gpus < 1 || gpus > attention.cached_heads || i64::try_from(gpus).ok()? > devices.count {
@@ -98,13 +97,17 @@ fn inspect(
         OptionValue::Unknown => return None,
         OptionValue::Text(text, node) => (tokens(&text)?, node),
     };
-    let token = match launch.option(&["kv-cache-dtype"]) {
-        OptionValue::Absent => attention.bytes_of_token(),
+    let stated = match launch.option(&["kv-cache-dtype"]) {
+        OptionValue::Absent => "auto".to_owned(),
         OptionValue::Unknown => return None,
-        OptionValue::Text(text, _) if text.starts_with("fp8") => attention.bytes_of_token() / 2,
-        OptionValue::Text(text, _) if text == "auto" => attention.bytes_of_token(),
-        OptionValue::Text(..) => return None,
+        OptionValue::Text(text, _) => text,
     };
+    let is_small = match stated.as_str() {
+        "auto" => has_small_cache(&name),
+        text if text.starts_with("fp8") => true,
+        _ => return None,
+    };
+    let token = attention.bytes_of_token() / if is_small { 2 } else { 1 };
     let (types, pool) = selected_types(template, ctx)?;
     let fits = |one: &InstanceType| i64::from(one.nvidia_gpu) >= devices.count;
     let largest = types.iter().filter(|one| fits(one)).max_by_key(|one| one.gpu_memory_mib)?;
@@ -133,6 +136,12 @@ fn inspect(
         finding.related(&pool, &pool.path(&["metadata", "name"]), text);
     }
     None
+}
+
+/// Whether a checkpoint may ask for a cache of fp8, which `auto` follows: those that NVIDIA makes with its Model Optimizer do.
+fn has_small_cache(model: &str) -> bool {
+    let model = model.to_ascii_lowercase();
+    model.starts_with("nvidia/") && ["fp8", "fp4"].iter().any(|word| model.contains(word))
 }
 
 /// A number of tokens: `16384`, `16k` (thousands) or `16K` (times 1,024), as vLLM reads it. `None` for `auto` and -1.

@@ -55,7 +55,7 @@ pub(crate) static RULE: Rule = Rule {
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for template in templates(object) {
         let list = template.spec.get("resourceClaims");
-        if list.is_unknown() || template.spec.has_unknown_key() || object.is_partial() {
+        if list.is_unknown() || template.spec.has_unknown_key() || object.may_lack_fields() {
             continue;
         }
         // The rules over the schema report what the API server rejects.

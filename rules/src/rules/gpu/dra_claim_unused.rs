@@ -58,7 +58,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is(Kind::RESOURCE_CLAIM_TEMPLATE) {
         return unreferenced(object, ctx);
     }
-    if object.is_partial() {
+    if object.may_lack_fields() {
         return None;
     }
     for template in templates(object) {

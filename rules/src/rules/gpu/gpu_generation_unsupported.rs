@@ -40,25 +40,29 @@
 //! - <https://huggingface.co/docs/text-embeddings-inference/supported_models>
 //! - <https://github.com/huggingface/text-embeddings-inference/issues/268>
 
-use crate::catalog::{InstanceType, Label};
-use crate::rules::gpu::{gpu_templates, selected_types};
+use crate::catalog::{INSTANCE_FAMILY, INSTANCE_TYPE, InstanceType, Label, retired};
+use crate::cluster::runtimes::RUNTIMES;
+use crate::karpenter::provider::Provider;
+use crate::rules::gpu::{selected_types, whole_gpu_containers};
 use crate::rules::prelude::*;
-use crate::workload::command::OptionValue;
+use crate::workload::class::repository;
+use crate::workload::command::{OptionValue, base_name};
 use crate::workload::devices::devices_of;
 use crate::workload::launcher::Launch;
-use crate::workload::server::{Server, is_server, server_of, tag_of};
+use crate::workload::node_labels::{LabelUse, referenced_labels};
+use crate::workload::server::{is_server, server_of, tag_of};
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-generation-unsupported",
     kinds: WORKLOAD_KINDS,
-    reads: &[Kind::NODE_POOL],
+    reads: &[Kind::NODE_POOL, RUNTIMES[0], RUNTIMES[1], RUNTIMES[2], RUNTIMES[3]],
     docs: docs(include_str!("gpu_generation_unsupported.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Gpu)
 };
 
 /// NVIDIA's compute capabilities by the names of GPUs in the catalogue, from NVIDIA's list, times ten.
-const CAPABILITIES: [(&str, u32); 14] = [
+const CAPABILITIES: [(&str, u32); 15] = [
     ("k80", 37),
     ("m60", 52),
     ("v100", 70),
@@ -72,6 +76,7 @@ const CAPABILITIES: [(&str, u32); 14] = [
     ("h200", 90),
     ("b200", 100),
     ("b300", 103),
+    ("rtx-pro-4500", 120),
     ("rtx-pro-server-6000", 120),
 ];
 
@@ -89,11 +94,16 @@ const BFLOAT16: [&str; 6] = [
     "microsoft/phi-3",
 ];
 
+/// Options of vLLM with which a model in bfloat16 may have another type.
+const RETYPING: [&str; 3] = ["quantization", "q", "hf-overrides"];
+
+/// Labels whose values name GPUs, or machines with certain ones.
+const OF_GPUS: [&str; 3] = [INSTANCE_TYPE, INSTANCE_FAMILY, GPU_NAME];
+const GPU_NAME: &str = "karpenter.k8s.aws/instance-gpu-name";
+
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    for template in gpu_templates(object) {
-        for container in template.containers() {
-            inspect(&template, &container, ctx);
-        }
+    for (template, container) in whole_gpu_containers(object) {
+        inspect(&template, &container, ctx);
     }
     None
 }
@@ -108,17 +118,16 @@ struct Need<'a> {
 }
 
 fn need<'a>(container: &Node<'a>) -> Option<Need<'a>> {
-    let server: &Server = server_of(container)?;
-    if server.name == "TEI" {
+    if server_of(container)?.name == "TEI" {
         let node = container.get("image");
-        let tag = tag_of(node.text()?).filter(|_| server.is_in_image_of(container))?;
+        let image = node.text()?;
+        // A name of one's own, or words behind the version, may stand for a build for other GPUs.
+        let tag = tag_of(image).filter(|_| base_name(repository(image)) == "text-embeddings-inference")?;
         let known = TEI.iter().find(|(prefix, _, _)| tag.starts_with(prefix));
         let (from, to) = match known {
             Some((_, from, to)) => (*from, *to),
             // A version, or `latest`; other prefixes are for CPUs or for several generations.
-            None if tag == "latest" || tag.contains('.') && tag.split('.').next()?.parse::<u32>().is_ok() => {
-                (80, 89)
-            }
+            None if tag == "latest" || is_version(tag.trim_end_matches("-grpc")) => (80, 89),
             None => return None,
         };
         let what = format!("the image of TEI with tag `{}`", ellipsize(tag));
@@ -134,7 +143,7 @@ fn need<'a>(container: &Node<'a>) -> Option<Need<'a>> {
         OptionValue::Text(dtype, node) if dtype == "bfloat16" => {
             Some(Need { from: 80, to: u32::MAX, node, what: "vLLM with bfloat16".to_owned(), help })
         }
-        OptionValue::Absent if is_before_fallback(container) && !launch.has(&["quantization", "q"]) => {
+        OptionValue::Absent if is_before_fallback(container) && !launch.has(&RETYPING) => {
             let (model, node) = launch.model(container)?;
             let model = model.to_ascii_lowercase();
             let is_other = ["awq", "gptq", "int4", "int8", "w4a16", "bnb", "fp8", "gguf"]
@@ -146,6 +155,10 @@ fn need<'a>(container: &Node<'a>) -> Option<Need<'a>> {
         }
         _ => None,
     }
+}
+
+fn is_version(tag: &str) -> bool {
+    tag.contains('.') && tag.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
 }
 
 /// Whether an image of vLLM is older than the release that falls back to float16.
@@ -162,7 +175,7 @@ fn is_before_fallback(container: &Node<'_>) -> bool {
 }
 
 fn gpu_name(one: &InstanceType) -> Option<&str> {
-    match one.label("karpenter.k8s.aws/instance-gpu-name") {
+    match one.label(GPU_NAME) {
         Label::Is(name) => Some(name),
         _ => None,
     }
@@ -173,21 +186,35 @@ fn capability(one: &InstanceType) -> Option<u32> {
     CAPABILITIES.iter().find(|(known, _)| *known == name).map(|(_, capability)| *capability)
 }
 
+/// Whether labels of a template name GPUs, and not only a category or a number of them.
+fn names_gpus(template: &Template<'_>) -> bool {
+    referenced_labels(template).iter().any(|label| {
+        let key = Provider::naming(label.key).catalogue_key(label.key);
+        label.usage == LabelUse::Required && OF_GPUS.contains(&&*key)
+    })
+}
+
 fn inspect(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let devices = devices_of(container, "nvidia.com/gpu")?;
     let need = need(container)?;
     let (types, pool) = selected_types(template, ctx)?;
+    // Types that are no longer offered count only where nothing else is left.
+    let types = Some(types.without(retired())).filter(|current| !current.is_empty()).unwrap_or(types);
     let mut wrong: Option<(&InstanceType, u32)> = None;
     let mut some_fit = false;
     for one in types.iter().filter(|one| i64::from(one.nvidia_gpu) >= devices.count) {
-        let known = capability(one)?;
-        if (need.from..=need.to).contains(&known) {
-            some_fit = true;
-        } else if wrong.is_none() {
-            wrong = Some((one, known));
+        match capability(one) {
+            Some(known) if !(need.from..=need.to).contains(&known) => {
+                wrong = wrong.or(Some((one, known)));
+            }
+            _ => some_fit = true,
         }
     }
     let (one, capability) = wrong?;
+    // A pool that is not in the input may leave the GPUs that fit.
+    if some_fit && pool.is_none() && !names_gpus(template) {
+        return None;
+    }
     let gpu = gpu_name(one)?.to_ascii_uppercase();
     let version = format!("{}.{}", capability / 10, capability % 10);
     let message = format!(

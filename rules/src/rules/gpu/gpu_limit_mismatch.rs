@@ -75,7 +75,7 @@ fn compare(name: &str, request: &Node<'_>, limit: &Node<'_>, object: &Object, ct
         return;
     }
     if limit.is_absent() {
-        if object.is_partial() {
+        if object.may_lack_fields() {
             return;
         }
         ctx.report(request, format!("`{name}` is requested without a limit"))

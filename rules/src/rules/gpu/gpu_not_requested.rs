@@ -57,6 +57,9 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if object.may_lack_fields() {
+        return None;
+    }
     if object.kind() == "TrainJob" {
         return of_train_job(object, ctx);
     }

@@ -83,6 +83,10 @@ pub(crate) static RULE: Rule = Rule {
 const WITH_CACHE: u64 = 140;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    // The overlay may serve another model.
+    if object.is_patched_by_kustomize() {
+        return None;
+    }
     for template in gpu_templates(object) {
         let mut containers = template.containers().filter(|container| gpus_of(container).is_some());
         if let (Some(container), None) = (containers.next(), containers.next()) {

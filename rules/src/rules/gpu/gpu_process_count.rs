@@ -8,8 +8,8 @@
 //! the processes: `nprocPerNode` of a PyTorchJob, `slotsPerWorker` of an MPIJob, `numProcPerNode` of a
 //! TrainJob, `parallelism` of an LLMInferenceService, `num-gpus` of a RayCluster; for a
 //! LeaderWorkerSet the GPUs of a group count. MIG devices do not add up to a larger GPU: a process of CUDA sees
-//! one of them, NCCL connects them from version 2.32 on, and only through the memory of the host. On Neuron
-//! devices vLLM takes a NeuronCore for each rank.
+//! one of them, NCCL connects them from version 2.32 on, and only through the memory of the host. A server that
+//! runs as one process leaves the others unused. On Neuron devices vLLM takes a NeuronCore for each rank.
 //!
 //! # Fix
 //! Write the same number in both. Settings that a variable, a configuration file or an operator may
@@ -69,6 +69,10 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    // A patch may change the GPUs and the processes together.
+    if object.is_patched_by_kustomize() {
+        return None;
+    }
     let mut found: Vec<Processes<'_>> = Vec::new();
     for template in gpu_templates(object) {
         for container in template.containers() {
@@ -152,7 +156,7 @@ fn report(
     None
 }
 
-/// Reports a server that distributes its model over the MIG devices of its container.
+/// Reports a server that distributes its model over the MIG devices of its container, or leaves some of them unused.
 fn inspect_mig(
     object: &Object,
     template: &Template<'_>,
@@ -160,11 +164,25 @@ fn inspect_mig(
     ctx: &mut Context<'_>,
 ) -> Option<()> {
     let resources = extended_resources_of(container);
-    let resource = resources.into_iter().find(|name| is_mig_resource(name))?;
-    let devices = devices_of(container, resource)?;
+    let mig = resources.into_iter().filter(|name| is_mig_resource(name));
+    let mig: Vec<_> = mig.filter_map(|name| devices_of(container, name)).collect();
+    let devices = mig.first()?;
     let launch = Launch::of(container)?;
     let used = launch.gpus_of_model(container)?;
-    if used < 2 || gpus_of(container).is_some() || is_group(object, template, &launch) {
+    if gpus_of(container).is_some() || is_group(object, template, &launch) {
+        return None;
+    }
+    if used < 2 {
+        let all: i64 = mig.iter().map(|devices| devices.count).sum();
+        if all < 2 || launch.is_data_parallel() {
+            return None;
+        }
+        let (program, name) = (launch.program.name(), object.display_name());
+        let message =
+            format!("{program} in `{name}` uses one of its {all} MIG devices: a process of CUDA opens one");
+        ctx.report(&devices.node, message)
+            .severity(Severity::Warning)
+            .help("request one device, of the size that the model needs");
         return None;
     }
     let (_, node) = launch.gpus()?;

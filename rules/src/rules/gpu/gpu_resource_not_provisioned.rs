@@ -40,6 +40,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::rules::gpu::gpu_resource_unknown::renames_shares;
 use crate::rules::gpu::{
     KARPENTERS, gpu_templates, is_on_karpenter, is_surely_on_karpenter, karpenter_object, shown_by,
 };
@@ -51,7 +52,7 @@ use crate::workload::node_labels::{LabelUse, referenced_labels};
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-resource-not-provisioned",
     kinds: WORKLOAD_KINDS,
-    reads: &[KARPENTERS[0], KARPENTERS[1], KARPENTERS[2], Kind::NODE_OVERLAY],
+    reads: &[KARPENTERS[0], KARPENTERS[1], KARPENTERS[2], Kind::NODE_OVERLAY, Kind::CONFIG_MAP],
     docs: docs(include_str!("gpu_resource_not_provisioned.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Gpu)
@@ -115,9 +116,12 @@ fn inspect(
         let pools = label.values.iter().filter_map(Node::text);
         label.key == "karpenter.sh/nodepool" && pools.into_iter().count() > 0
     });
+    let is_share = resource.ends_with(".shared");
     let severity = match (surely, is_surely_on_karpenter(template, ctx)) {
         (true, _) => Severity::Error,
         (false, true) => Severity::Warning,
+        // The plugin of this cluster makes the name.
+        (false, false) if is_share && renames_shares(ctx) => Severity::Warning,
         (false, false) => Severity::Info,
     };
     let name = object.display_name();
@@ -129,6 +133,9 @@ fn inspect(
         }
         name if name.starts_with("aws.amazon.com/") => {
             "ask for `aws.amazon.com/neuron`, or declare the resource in a NodeOverlay"
+        }
+        _ if is_share => {
+            "ask for `nvidia.com/gpu`, with `renameByDefault: false` in the plugin's configuration, or declare it in a NodeOverlay"
         }
         name if name.starts_with("nvidia.com/") => {
             "ask for `nvidia.com/gpu`, use nodes that already exist, or declare it in a NodeOverlay"

@@ -163,6 +163,13 @@ fn renaming(map: &Object) -> impl Iterator<Item = &str> {
     texts.filter(|text| text.contains("rename"))
 }
 
+/// Whether a device plugin's configuration of the input gives shares of a GPU another name than `nvidia.com/gpu`.
+pub(super) fn renames_shares(ctx: &Context<'_>) -> bool {
+    let renames = |text: &str| text.contains("renameByDefault: true");
+    let maps = ctx.cluster().satisfying::<DevicePluginConfigs>();
+    maps.iter().any(|ObjectKey(map)| ctx.pairs_with(map) && renaming(map).any(renames))
+}
+
 /// Whether a DeviceClass, a NodeOverlay or a device plugin's configuration of the input defines a resource.
 fn is_defined(name: &str, ctx: &Context<'_>) -> bool {
     let index = ctx.cluster();

@@ -119,7 +119,12 @@ fn inspect(
     key: &Node<'_>,
     ctx: &mut Context<'_>,
 ) -> Option<()> {
-    if is_left_alone(object) || uses_a_gpu(template) || is_helper(object, template) || is_test(object) {
+    if is_left_alone(object)
+        || object.may_lack_fields()
+        || uses_a_gpu(template)
+        || is_helper(object, template)
+        || is_test(object)
+    {
         return None;
     }
     if COMPLETED_ELSEWHERE.contains(&object.kind()) || requires_gpu_nodes(template) {

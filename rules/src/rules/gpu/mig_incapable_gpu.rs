@@ -76,8 +76,11 @@ fn inspect(
 ) -> Option<()> {
     let name = object.display_name();
     let help = "select nodes whose GPU offers the profile, or ask for a whole GPU";
+    // Several terms are alternatives.
+    let is_one_term = template.required_terms().items().count() < 2;
     for label in referenced_labels(template) {
-        if label.usage == LabelUse::Required && PRODUCTS.contains(&label.key) {
+        let is_required = label.usage == LabelUse::Required && (is_one_term || label.selector.is_some());
+        if is_required && PRODUCTS.contains(&label.key) {
             let values: Option<Vec<&str>> = label.values.iter().map(Node::text).collect();
             let values = values?;
             if !values.is_empty() && values.iter().all(|value| is_product_without_mig(value)) {

@@ -52,7 +52,7 @@ use crate::catalog::{ARCH, InstanceType, TypeSet, index};
 use crate::cluster::values::ChartValues;
 pub(super) use crate::cluster::views::KARPENTERS;
 use crate::cluster::views::KarpenterObject;
-use crate::karpenter::nodepool::{NODEPOOL_LABEL, NodePool};
+use crate::karpenter::nodepool::{NODEPOOL_LABEL, NodePool, types_meeting};
 use crate::karpenter::provider::Provider;
 use crate::kind::Kind;
 use crate::lint::context::Context;
@@ -63,8 +63,8 @@ use crate::tree::node::Node;
 use crate::workload::architecture;
 use crate::workload::class::{WorkloadClass, classify};
 use crate::workload::devices::uses_accelerators;
-use crate::workload::node_labels::{LabelUse, is_off_karpenter, names_karpenter, referenced_labels};
-use crate::workload::template::{Template, templates};
+use crate::workload::node_labels::{is_off_karpenter, names_karpenter};
+use crate::workload::template::{Template, is_model_of_runtime, templates};
 
 /// Whether the input or the configuration shows that Karpenter starts nodes for the pods of a template.
 pub(super) fn is_on_karpenter(template: &Template<'_>, ctx: &Context<'_>) -> bool {
@@ -107,8 +107,8 @@ pub(super) fn gigabytes(megabytes: u64) -> u64 {
 }
 
 /// The instance types on which the pods of a template can run, as far as their own labels, the NodePools that admit them and
-/// their architecture show, with the first of these pools. `None` if neither labels nor pools say anything. A rule that calls
-/// this reads NodePools.
+/// their architecture show, with the first of these pools where they leave fewer than the labels. `None` if neither labels nor
+/// pools say anything. A rule that calls this reads NodePools.
 pub(super) fn selected_types(
     template: &Template<'_>,
     ctx: &Context<'_>,
@@ -120,9 +120,20 @@ pub(super) fn selected_types(
 }
 
 fn admitted_types(template: &Template<'_>, ctx: &Context<'_>) -> Option<(TypeSet, Option<Object>)> {
-    if let Some(types) = types_by_label(template) {
-        return Some((types, None));
+    let allowed = allowed_types(template)?;
+    let named = allowed.are_named.then_some((allowed.types, None));
+    let Some((of_pools, pool)) = types_of_pools(template, ctx) else {
+        return named;
+    };
+    let both = allowed.types.and(&of_pools);
+    if both.is_empty() || allowed.are_named && both == allowed.types {
+        return named;
     }
+    Some((both, Some(pool)))
+}
+
+/// The instance types of the NodePools that admit the pods of a template, with the first of these pools.
+fn types_of_pools(template: &Template<'_>, ctx: &Context<'_>) -> Option<(TypeSet, Object)> {
     let feasibility = ctx.cluster().views().feasibility(ctx.platform());
     if feasibility.has_unreadable_pools() {
         return None;
@@ -137,7 +148,7 @@ fn admitted_types(template: &Template<'_>, ctx: &Context<'_>) -> Option<(TypeSet
         all = all.or(&NodePool::new(pool.object())?.types()?);
     }
     let first = pools.first()?.object().clone();
-    Some((all, Some(first)))
+    Some((all, first))
 }
 
 /// Reports at one of the values of a chart.
@@ -181,21 +192,78 @@ fn label_of_nodes(template: &Template<'_>, key: &str, ctx: &Context<'_>) -> Opti
     found
 }
 
-/// The instance types that the required labels of a template allow; `None` if no label restricts them, or a value is not known.
+/// The instance types that the node selector and the required affinity of a template allow; `None` if no values of labels name
+/// them, or if one is not known.
 pub(super) fn types_by_label(template: &Template<'_>) -> Option<TypeSet> {
-    let mut found: Option<TypeSet> = None;
-    for label in referenced_labels(template).iter().filter(|label| label.usage == LabelUse::Required) {
-        let key = Provider::naming(label.key).catalogue_key(label.key);
-        let Some(values) = index(&key).filter(|_| key != "kubernetes.io/arch") else {
-            continue;
+    allowed_types(template).filter(|allowed| allowed.are_named).map(|allowed| allowed.types)
+}
+
+/// The instance types that labels leave.
+#[derive(Clone, Copy)]
+struct Allowed {
+    types: TypeSet,
+    /// Whether values of labels name them. An exclusion leaves types that the author did not think of.
+    are_named: bool,
+}
+
+impl Allowed {
+    fn any() -> Allowed {
+        Allowed { types: TypeSet::full(), are_named: false }
+    }
+
+    fn and(self, other: Allowed) -> Allowed {
+        Allowed { types: self.types.and(&other.types), are_named: self.are_named || other.are_named }
+    }
+
+    fn or(self, other: Allowed) -> Allowed {
+        Allowed { types: self.types.or(&other.types), are_named: self.are_named && other.are_named }
+    }
+
+    /// The types with one of the values of a label. `None` if one is not known.
+    fn with_values<'n>(key: &str, values: impl IntoIterator<Item = Node<'n>>) -> Option<Allowed> {
+        let key = Provider::naming(key).catalogue_key(key);
+        let Some(known) = index(&key).filter(|_| key != ARCH) else {
+            return Some(Allowed::any());
         };
         let mut types = TypeSet::EMPTY;
-        for value in &label.values {
-            types = types.or(values.with(value.text()?)?);
+        for value in values {
+            types = types.or(known.with(value.text()?)?);
         }
-        found = Some(found.map_or(types, |other| other.and(&types)));
+        Some(Allowed { types, are_named: true })
     }
-    found.filter(|types| !types.is_empty())
+
+    /// The types that meet an expression of node affinity. `None` if a part of it is not known.
+    fn meeting(expression: &Node<'_>) -> Option<Allowed> {
+        let key = expression.get("key").text()?;
+        if expression.get("operator").text()? == "In" {
+            return Allowed::with_values(key, expression.get("values").items());
+        }
+        let provider = Provider::naming(key);
+        if index(&provider.catalogue_key(key)).is_none() {
+            return Some(Allowed::any());
+        }
+        Some(Allowed { types: types_meeting(expression, provider)?, are_named: false })
+    }
+}
+
+/// The instance types that the node selector and the required affinity of a template allow. `None` if one of their values is not
+/// known, or if they allow none.
+fn allowed_types(template: &Template<'_>) -> Option<Allowed> {
+    let mut allowed = Allowed::any();
+    for (key, value) in template.spec.get("nodeSelector").entries() {
+        allowed = allowed.and(Allowed::with_values(key, [value])?);
+    }
+    // The terms are alternatives.
+    let mut of_terms: Option<Allowed> = None;
+    for term in template.required_terms().items() {
+        let mut of_term = Allowed::any();
+        for expression in term.get("matchExpressions").items() {
+            of_term = of_term.and(Allowed::meeting(&expression)?);
+        }
+        of_terms = Some(of_terms.map_or(of_term, |others| others.or(of_term)));
+    }
+    Some(of_terms.map_or(allowed, |of_terms| allowed.and(of_terms)))
+        .filter(|allowed| !allowed.types.is_empty())
 }
 
 /// The NodePools that have all custom labels that a template selects, if it selects any.
@@ -237,6 +305,16 @@ fn is_custom(key: &str) -> bool {
 fn gpu_templates(object: &Object) -> impl Iterator<Item = Template<'_>> {
     let counts = uses_accelerators(object) && !is_left_alone(object);
     counts.then(|| templates(object)).into_iter().flatten()
+}
+
+/// The containers of [`gpu_templates`] whose command lines are known as a whole: neither a kustomization nor a runtime of KServe
+/// that is not in the input may add options.
+fn whole_gpu_containers(object: &Object) -> impl Iterator<Item = (Template<'_>, Node<'_>)> {
+    let counts = !object.is_patched_by_kustomize();
+    gpu_templates(object).filter(move |_| counts).flat_map(|template| {
+        let containers = template.containers().filter(|container| !is_model_of_runtime(container));
+        containers.map(move |container| (template.clone(), container))
+    })
 }
 
 /// Millionths of dollars as dollars and cents.

@@ -91,7 +91,7 @@ const NEUTRAL: [&str; 16] = [
 const ALSO_WRITTEN: [&str; 4] = ["/root/.cache", "/root/.config", "/root/.triton", "/tmp"];
 
 fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    if ctx.object().is_partial() || template.spec.has_unknown_key() {
+    if ctx.object().may_lack_fields() || template.spec.has_unknown_key() {
         return None;
     }
     for container in template.containers() {

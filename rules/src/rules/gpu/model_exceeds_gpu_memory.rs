@@ -46,7 +46,7 @@
 
 use crate::catalog::InstanceType;
 use crate::cluster::runtimes::RUNTIMES;
-use crate::rules::gpu::{gigabytes, gpu_templates, memory_of, selected_types};
+use crate::rules::gpu::{gigabytes, memory_of, selected_types, whole_gpu_containers};
 use crate::rules::prelude::*;
 use crate::workload::devices::{Devices, gpus_of};
 use crate::workload::launcher::Launch;
@@ -69,10 +69,8 @@ const CACHE: u64 = 15;
 const POOLING: [&str; 4] = ["task", "runner", "convert", "is-embedding"];
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    for template in gpu_templates(object) {
-        for container in template.containers() {
-            inspect(object, &template, &container, ctx);
-        }
+    for (template, container) in whole_gpu_containers(object) {
+        inspect(object, &template, &container, ctx);
     }
     None
 }

@@ -37,7 +37,7 @@
 use crate::rules::prelude::*;
 use crate::workload::class::{command_line, repository};
 use crate::workload::launcher::Launch;
-use crate::workload::server::{Server, is_server, server_of};
+use crate::workload::server::{Server, is_server, may_be_rebuilt, server_of};
 
 pub(crate) static RULE: Rule = Rule {
     id: "model-token-missing",
@@ -48,7 +48,7 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 /// Beginnings of the names of gated models, in lower case, by their model cards.
-const GATED: [&str; 9] = [
+const GATED: [&str; 14] = [
     "meta-llama/",
     "google/gemma-2b",
     "google/gemma-7b",
@@ -56,6 +56,11 @@ const GATED: [&str; 9] = [
     "google/gemma-2-",
     "google/gemma-3-",
     "google/gemma-3n-",
+    "google/codegemma-",
+    "google/embeddinggemma-",
+    "google/medgemma-",
+    "google/paligemma",
+    "google/shieldgemma-",
     "black-forest-labs/flux.1-dev",
     "stabilityai/stable-diffusion-3",
 ];
@@ -69,19 +74,31 @@ const NEUTRAL: [&str; 4] = [
 ];
 
 /// Parts of names of variables that hold a token, name a mirror, or keep the server from downloading.
-const SIGNS: [&str; 9] =
-    ["TOKEN", "HF_", "HUGGING", "OFFLINE", "MODELSCOPE", "NGC_", "NIM_MODEL", "S3_", "PROXY"];
+const SIGNS: [&str; 10] = [
+    "TOKEN",
+    "HF_",
+    "HUGGING",
+    "OFFLINE",
+    "MODELSCOPE",
+    "NGC_",
+    "NIM_MODEL",
+    "NIM_REPOSITORY",
+    "S3_",
+    "PROXY",
+];
+
+/// Domains of annotations that ask for a sidecar or for tracing, which bring no token.
+const OTHER_INJECTORS: [&str; 4] =
+    ["sidecar.istio.io", "linkerd.io", "instrumentation.opentelemetry.io", "sidecar.opentelemetry.io"];
 
 /// Servers that download with the library of Hugging Face.
 const DOWNLOADERS: [&str; 4] = ["vLLM", "SGLang", "TGI", "TEI"];
 
 fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let object = ctx.object();
-    let is_injected =
-        [template.metadata.get("annotations"), object.path(&["metadata", "annotations"])].iter().any(|all| {
-            all.has_unknown_key()
-                || all.entries().iter().any(|(key, _)| key.contains("vault") || key.contains("inject"))
-        });
+    let is_injected = [template.metadata.get("annotations"), object.path(&["metadata", "annotations"])]
+        .iter()
+        .any(|all| all.has_unknown_key() || all.entries().iter().any(|(key, _)| injects(key)));
     // A runtime of KServe and an operator may add variables.
     let is_open =
         object.may_lack_fields() || template.spec.has_unknown_key() || object.is(Kind::INFERENCE_SERVICE);
@@ -100,6 +117,7 @@ fn inspect(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>)
     // An image of one's own may have the model in it.
     if !is_nim && !DOWNLOADERS.contains(&server.name)
         || !server.is_in_image_of(container)
+        || container.get("image").text().is_some_and(may_be_rebuilt)
         || may_have_token(container)
         || is_filled(server, template, container)
     {
@@ -122,6 +140,13 @@ fn inspect(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>)
         format!("`{}` is a gated model, and {} has no token to download it", ellipsize(&model), server.name);
     ctx.report(&node, message).help("give the container `HF_TOKEN` from a Secret");
     None
+}
+
+/// Whether an annotation may ask an agent for a token.
+fn injects(key: &str) -> bool {
+    let key = key.to_ascii_lowercase();
+    let is_other = key.split_once('/').is_some_and(|(domain, _)| OTHER_INJECTORS.contains(&domain));
+    !is_other && (key.contains("vault") || key.contains("inject"))
 }
 
 /// Whether a container has a token, or may.
@@ -156,7 +181,7 @@ fn is_filled(server: &Server, template: &Template<'_>, container: &Node<'_>) -> 
                     folder.starts_with(path) || path.starts_with(&folder)
                 })
             });
-            let is_known = ["/dev/shm", "/tmp"].contains(&path);
+            let is_known = path == "/dev/shm" || path == "/tmp" && is_empty;
             !is_known && !path.is_empty() && (!is_empty || has_init) && (of_server || !is_config(path))
         })
 }

@@ -51,7 +51,7 @@ pub(crate) static RULE: Rule = Rule {
 const LOOPBACK: [&str; 3] = ["127.0.0.1", "localhost", "::1"];
 
 fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    if ctx.object().is_partial() || template.spec.has_unknown_key() {
+    if ctx.object().may_lack_fields() || template.spec.has_unknown_key() {
         return None;
     }
     for container in template.containers() {

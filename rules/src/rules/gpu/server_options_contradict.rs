@@ -33,16 +33,19 @@
 //! - <https://huggingface.co/docs/text-generation-inference/reference/launcher>
 //! - <https://kubernetes.io/docs/tasks/inject-data-application/define-command-argument-container/>
 
+use crate::cluster::runtimes::RUNTIMES;
 use crate::rules::prelude::*;
 use crate::workload::attention::attention_of;
 use crate::workload::class::repository;
 use crate::workload::command::{OptionValue, Word, base_name, words};
 use crate::workload::launcher::Launch;
-use crate::workload::server::is_server;
+use crate::workload::server::{is_server, may_be_rebuilt};
+use crate::workload::template::is_model_of_runtime;
 
 pub(crate) static RULE: Rule = Rule {
     id: "server-options-contradict",
     kinds: WORKLOAD_KINDS,
+    reads: &RUNTIMES,
     docs: docs(include_str!("server_options_contradict.rs")),
     check: Check::PodTemplate(check),
     ..Rule::warning(Group::Gpu)
@@ -62,10 +65,12 @@ const INPUT: [&str; 2] = ["max-input-tokens", "max-input-length"];
 const TOTAL: [&str; 1] = ["max-total-tokens"];
 
 fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    if ctx.object().is_partial() || template.spec.has_unknown_key() {
+    if ctx.object().may_lack_fields() || template.spec.has_unknown_key() {
         return None;
     }
-    for container in template.containers().filter(|container| !container.has_unknown_key()) {
+    // A runtime of KServe that is not in the input may have further options.
+    let is_whole = |container: &Node<'_>| !container.has_unknown_key() && !is_model_of_runtime(container);
+    for container in template.containers().filter(is_whole) {
         if repeated(&container, ctx).is_none() {
             tools(&container, ctx);
             limits(&container, ctx);
@@ -78,9 +83,9 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
 /// Reports arguments that begin with the program that the image starts. `Some` where it does.
 fn repeated(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let image = container.get("image");
-    let path = repository(image.text()?);
+    let path = image.text().filter(|image| !may_be_rebuilt(image)).map(repository)?;
     let (_, programs) = ENTRYPOINTS.iter().find(|(name, _)| *name == path)?;
-    if container.get("command").is_set() || ctx.object().may_lack_fields() {
+    if container.get("command").is_set() {
         return None;
     }
     let words = words(container);

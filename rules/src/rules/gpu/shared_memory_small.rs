@@ -70,7 +70,12 @@ pub(crate) static RULE: Rule = Rule {
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // KubeRay, and KServe's configuration of an LLMInferenceService, mount shared memory.
     let other = matches!(object.kind(), "RayCluster" | "RayJob" | "RayService" | "LLMInferenceService");
-    if other || !uses_accelerators(object) || is_left_alone(object) || is_test(object) {
+    if other
+        || !uses_accelerators(object)
+        || is_left_alone(object)
+        || object.may_lack_fields()
+        || is_test(object)
+    {
         return None;
     }
     for template in templates(object) {

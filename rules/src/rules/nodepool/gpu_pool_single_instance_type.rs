@@ -57,6 +57,9 @@ pub(crate) static RULE: Rule = Rule {
 /// With at most this number of other types of the size, the pool is not narrow by mistake.
 const MAX_PEERS: usize = 3;
 
+/// The GPUs of the largest nodes. Who wants such a node has chosen its GPU, and there are no other sizes.
+const WHOLE_NODE: u32 = 8;
+
 fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let object = pool.object();
     let reserved_only = pool.capacity_types() == Some(vec!["reserved"]);
@@ -83,6 +86,12 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     finding.help("add sizes or families, or a pool of lower weight that admits the same pods");
     // There are few alternatives to the largest types.
     let peers = catalog::find(only).map(|only| peers(only, efa)).unwrap_or_default();
+    let is_whole = catalog::find(only).is_some_and(|only| only.nvidia_gpu >= WHOLE_NODE);
+    if is_whole {
+        finding
+            .severity(Severity::Info)
+            .help("reserve capacity, or add another generation with as many GPUs");
+    }
     if peers.is_empty() && efa > 0 {
         finding
             .severity(Severity::Info)

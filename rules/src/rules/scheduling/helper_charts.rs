@@ -107,6 +107,10 @@ fn inspect_selector(
     let mut first: Option<(&Object, String, Node<'_>)> = None;
     for object in ctx.cluster().of(Kind::NODE_POOL).take(MAX_COMPARED) {
         let pool = NodePool::new(object)?;
+        // A patch may give it the label.
+        if object.may_lack_fields() {
+            return None;
+        }
         if !has_devices(&pool, device) || pool.is_auto_mode() || brings(helper, &pool, ctx) {
             continue;
         }

@@ -39,6 +39,7 @@
 //! - <https://kueue.sigs.k8s.io/docs/concepts/resource_flavor/>
 //! - <https://karpenter.sh/docs/concepts/scheduling/#labels>
 
+use crate::cluster::together::is_renamed;
 use crate::karpenter::nodepool::NODEPOOL_LABEL;
 use crate::rules::prelude::*;
 
@@ -75,6 +76,10 @@ fn check(flavor: &Object, ctx: &mut Context<'_>) -> Option<()> {
     {
         return None;
     }
+    // The name that a kustomization gives a pool is not the one that is written.
+    if pools.iter().any(|pool| is_renamed(pool)) {
+        return None;
+    }
     let own: Vec<&Object> = pools.iter().copied().filter(|pool| ctx.pairs_with(pool)).collect();
     let first = *own.first()?;
     for (key, node) in &entries {
@@ -85,12 +90,18 @@ fn check(flavor: &Object, ctx: &mut Context<'_>) -> Option<()> {
             if BUILT_IN.contains(&value) || pools.iter().any(|pool| pool.name() == value) {
                 continue;
             }
-            let help = match nearest(value, own.iter().map(|pool| pool.name())) {
-                Some(near) => format!("write `{near}`"),
-                None => format!("write the name of a NodePool, such as `{}`", first.display_name()),
+            // Something outside the input may make a pool of quite another name.
+            let (help, severity) = match nearest(value, own.iter().map(|pool| pool.name())) {
+                Some(near) => (format!("write `{near}`"), Severity::Warning),
+                None => {
+                    let is_known = ctx.cluster().is_complete_for(Kind::NODE_POOL);
+                    let severity = if is_known { Severity::Warning } else { Severity::Info };
+                    (format!("write the name of a NodePool, such as `{}`", first.display_name()), severity)
+                }
             };
             report(flavor, node, &format!("no NodePool is called `{}`", ellipsize(value)), first, ctx)
-                .help(help);
+                .help(help)
+                .severity(severity);
         } else if let Some(pool) = own.iter().find(|pool| gives(pool, key, value) == Some(false))
             && pools.iter().all(|pool| gives(pool, key, value).is_none_or(|gives| !gives))
         {

@@ -40,9 +40,17 @@
 //! - <https://github.com/kubernetes-sigs/karpenter/issues/742>
 
 use super::kueue_flavor_unmatched::gives;
+use super::node_helpers::may_install;
+use crate::cluster::values::CHART_KINDS;
+use crate::facts::duration::GoDuration;
+use crate::karpenter::budget::DisruptionReason;
+use crate::karpenter::do_not_disrupt::DO_NOT_DISRUPT;
 use crate::karpenter::nodepool::NODEPOOL_LABEL;
 use crate::rules::prelude::*;
 
+/// How long an empty node has to stay, in seconds, so that workloads meet it: a day.
+const LONG_SECONDS: i64 = 24 * 3600;
+const CAPACITY_BUFFER: Kind = Kind::new("autoscaling.x-k8s.io", "CapacityBuffer");
 const ADMISSION_CHECK: Kind = Kind::new("kueue.x-k8s.io", "AdmissionCheck");
 /// The controller of checks that create ProvisioningRequests.
 const PROVISIONING: &str = "kueue.x-k8s.io/provisioning-request";
@@ -50,7 +58,15 @@ const PROVISIONING: &str = "kueue.x-k8s.io/provisioning-request";
 pub(crate) static RULE: Rule = Rule {
     id: "kueue-waits-for-nodes",
     kinds: &[Kind::RESOURCE_FLAVOR, Kind::CLUSTER_QUEUE],
-    reads: &[Kind::NODE_POOL, Kind::RESOURCE_FLAVOR, ADMISSION_CHECK],
+    reads: &[
+        Kind::NODE_POOL,
+        Kind::RESOURCE_FLAVOR,
+        ADMISSION_CHECK,
+        CAPACITY_BUFFER,
+        Kind::DEPLOYMENT,
+        CHART_KINDS[0],
+        CHART_KINDS[1],
+    ],
     docs: docs(include_str!("kueue_waits_for_nodes.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Scheduling)
@@ -67,8 +83,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 fn of_flavor(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let topology = object.path(&["spec", "topologyName"]);
     topology.text().filter(|name| !name.is_empty())?;
-    // An admission check may ask for nodes, or send the workload to another cluster.
-    if ctx.cluster().has_any(ADMISSION_CHECK) {
+    // An admission check may ask for nodes, or send the workload to another cluster. A buffer keeps nodes running.
+    if ctx.cluster().has_any(ADMISSION_CHECK) || ctx.cluster().has_any(CAPACITY_BUFFER) {
         return None;
     }
     let pool = pool_of(object, ctx)?;
@@ -87,6 +103,11 @@ fn of_queue(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         found.is_some_and(|found| found.path(&["spec", "controllerName"]).text() == Some(PROVISIONING))
     };
     let node = object.path(&["spec", "admissionChecks"]).items().find(asks)?;
+    // The Cluster Autoscaler answers ProvisioningRequests.
+    let is_autoscaler = |one: &Object| one.name().contains("autoscaler");
+    if may_install(&["autoscaler"], ctx) || ctx.cluster().of(Kind::DEPLOYMENT).any(is_autoscaler) {
+        return None;
+    }
     let groups = object.path(&["spec", "resourceGroups"]);
     let flavors = groups.items().flat_map(|group| group.get("flavors").items());
     let mut pool = None;
@@ -129,7 +150,25 @@ fn pool_of(flavor: &Object, ctx: &Context<'_>) -> Option<Object> {
             pool
         }
     };
+    (!keeps_nodes(pool)? && !pool.may_lack_fields()).then(|| pool.clone())
+}
+
+/// Whether empty nodes of a NodePool stay: then there are nodes to which Kueue admits. `None` if it cannot be told.
+fn keeps_nodes(pool: &Object) -> Option<bool> {
+    let spec = NodePool::new(pool)?;
     let after = pool.path(&["spec", "disruption", "consolidateAfter"]);
-    let stays = after.is_unknown() || after.text() == Some("Never");
-    (!pool.path(&["spec", "replicas"]).is_set() && !stays && !pool.may_lack_fields()).then(|| pool.clone())
+    let is_long = match after.text() {
+        Some("Never") => true,
+        Some(text) => GoDuration::parse(text).ok()?.seconds() >= LONG_SECONDS,
+        None if after.is_unknown() => return None,
+        None => false,
+    };
+    let annotations = pool.path(&["spec", "template", "metadata", "annotations"]);
+    let is_closed = spec.calendar()?.coverage(DisruptionReason::Empty).permanently_zero;
+    Some(
+        is_long
+            || is_closed
+            || annotations.get(DO_NOT_DISRUPT).is_set()
+            || pool.path(&["spec", "replicas"]).is_set(),
+    )
 }

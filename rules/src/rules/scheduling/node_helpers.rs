@@ -342,7 +342,7 @@ fn is_set_by_others(key: &str) -> bool {
 
 /// Whether a chart, an application or an operator of the input may install something that one of the words names. The content of a
 /// folder or of an unnamed chart is not known.
-pub(super) fn may_install(words: &[&str], ctx: &Context<'_>) -> bool {
+pub(in crate::rules) fn may_install(words: &[&str], ctx: &Context<'_>) -> bool {
     let mentions = |text: &str| mentions(text, words);
     let by_chart = |object: &Object| {
         let spec = object.get("spec");

@@ -42,12 +42,17 @@
 
 use crate::cluster::values::{
     CHART_KINDS, ChartValues, chart_installers, chart_version, for_each_values, installs,
+    is_for_other_cluster,
 };
 use crate::rules::gpu::report_value;
 use crate::rules::prelude::*;
 
 /// A chart that installs an operator.
 struct Operator {
+    /// The operator in a sentence.
+    name: &'static str,
+    /// What the name of everything that installs it has.
+    word: &'static str,
     chart: &'static str,
     /// The field of its values with the namespaces: a list, or a text with commas.
     field: &'static [&'static str],
@@ -60,12 +65,26 @@ const SPARK: &str = "spark-operator";
 /// README of spark-operator 2.4 (`spark.jobNamespaces`).
 const OPERATORS: [Operator; 3] = [
     Operator {
+        name: "KubeRay's operator",
+        word: "ray",
         chart: "kuberay-operator",
         field: &["watchNamespace"],
         kinds: &[Kind::RAY_CLUSTER, Kind::RAY_JOB, Kind::RAY_SERVICE],
     },
-    Operator { chart: "keda", field: &["watchNamespace"], kinds: &[Kind::SCALED_OBJECT, Kind::SCALED_JOB] },
-    Operator { chart: SPARK, field: &["spark", "jobNamespaces"], kinds: &[SPARK_APPLICATION] },
+    Operator {
+        name: "KEDA",
+        word: "keda",
+        chart: "keda",
+        field: &["watchNamespace"],
+        kinds: &[Kind::SCALED_OBJECT, Kind::SCALED_JOB],
+    },
+    Operator {
+        name: "the Spark operator",
+        word: "spark",
+        chart: SPARK,
+        field: &["spark", "jobNamespaces"],
+        kinds: &[SPARK_APPLICATION],
+    },
 ];
 
 const SPARK_APPLICATION: Kind = Kind::new("sparkoperator.k8s.io", "SparkApplication");
@@ -79,6 +98,8 @@ pub(crate) static RULE: Rule = Rule {
     reads: &[
         CHART_KINDS[0],
         CHART_KINDS[1],
+        Kind::ARGO_APPLICATION_SET,
+        Kind::DEPLOYMENT,
         Kind::RAY_CLUSTER,
         Kind::RAY_JOB,
         Kind::RAY_SERVICE,
@@ -92,19 +113,25 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let server = object.path(&["spec", "destination", "server"]);
-    let is_remote = object.path(&["spec", "kubeConfig"]).is_set()
-        || server.is_set() && server.text() != Some("https://kubernetes.default.svc");
-    if is_remote || object.may_lack_fields() {
+    if is_for_other_cluster(object) || object.may_lack_fields() {
         return None;
     }
     for operator in &OPERATORS {
         if !installs(object, operator.chart) {
             continue;
         }
-        // Several installations divide the namespaces.
-        let mut all = chart_installers(ctx.cluster());
-        if all.any(|other| !other.is_same_resource(object) && installs(other, operator.chart)) {
+        // Several installations divide the namespaces. Another one may install it as part of another chart, by a reference, or
+        // without a chart.
+        let is_other = |other: &Object| {
+            !other.is_same_resource(object)
+                && (installs(other, operator.chart) || other.name().contains(operator.word))
+        };
+        let is_operator = |one: &Object| is_other(one) && one.name().contains("operator");
+        let cluster = ctx.cluster();
+        if chart_installers(cluster).any(is_other)
+            || cluster.of(Kind::ARGO_APPLICATION_SET).any(is_other)
+            || cluster.of(Kind::DEPLOYMENT).any(is_operator)
+        {
             return None;
         }
         // From chart 2.0 on `jobNamespaces` is a list, with `default` alone where it is not set.
@@ -154,7 +181,8 @@ fn compare(
     let mut kinds = operator.kinds.iter();
     let missed = kinds.find_map(|kind| ctx.cluster().of(*kind).take(MAX_COMPARED).find(is_missed))?;
     let message = format!(
-        "the operator watches `{}` alone, and never sees {} `{}` in `{}`",
+        "{} watches `{}` alone, and never sees {} `{}` in `{}`",
+        operator.name,
         watched.join("`, `"),
         missed.kind(),
         missed.display_name(),

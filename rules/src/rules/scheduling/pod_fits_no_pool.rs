@@ -72,6 +72,8 @@ use crate::workload::gpu::{
 
 /// Maximum number of pools that are tried one by one before all are looked at together.
 const MAX_TRIED: usize = 8;
+/// Maximum number of NodePools whose labels are compared.
+const MAX_COMPARED: usize = 64;
 
 pub(crate) static RULE: Rule = Rule {
     id: "pod-fits-no-pool",
@@ -108,10 +110,15 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
     let labelled = || feasibility.pinned_pools_of(template).is_some_and(|pools| !pools.is_empty());
     let is_listed = whole || pinned.is_some();
     // A pool that cannot be read may have the label, and is not among those that are looked at.
-    if !is_listed && (!labelled() || feasibility.has_unreadable_pools()) {
+    if !is_listed && feasibility.has_unreadable_pools() {
+        return None;
+    }
+    let alike = if is_listed || labelled() { Vec::new() } else { alike_pools(template, ctx) };
+    if !is_listed && !labelled() && alike.is_empty() {
         return None;
     }
     let pools = match &pinned {
+        _ if !alike.is_empty() => alike.clone(),
         Some(names) => named_pools(names, ctx)?,
         None if whole => ctx.cluster().of(Kind::NODE_POOL).cloned().collect(),
         None => feasibility.pinned_pools_of(template)?.iter().map(|pool| pool.object().clone()).collect(),
@@ -138,16 +145,51 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
     // A comparison with another version needs the place alone.
     let proposes = if ctx.is_comparison() { Proposes::Nothing } else { Proposes::Changes };
     let miss = situation.nearest_miss(object, template, proposes)?;
-    report(object, template, &miss, pinned.as_deref(), ctx)
+    if alike.is_empty() {
+        report(object, template, &miss, pinned.as_deref(), ctx);
+    } else if miss.obstacles.len() == 1 {
+        // Nodes that are not in the input may have the label. Another obstacle says that the pod is meant for them.
+        report(object, template, &miss, None, ctx)?.severity(Severity::Info);
+    }
+    None
 }
 
-fn report(
+/// The pools that give their nodes the value that a pod selects, under nearly the key: a mistake in the key is likely.
+fn alike_pools(template: &Template<'_>, ctx: &Context<'_>) -> Vec<Object> {
+    let feasibility = ctx.cluster().views().feasibility(ctx.platform());
+    let selected = template.spec.get("nodeSelector").entries();
+    let mut pools = Vec::new();
+    for (key, value) in selected.iter().filter(|(key, _)| !feasibility.declares(key)) {
+        let Some(value) = value.text().filter(|value| !is_placeholder(value)) else { continue };
+        let has_alike = |pool: &&Object| {
+            let labels = pool.path(&["spec", "template", "metadata", "labels"]).entries();
+            labels.iter().any(|(other, has)| has.text() == Some(value) && is_alike(key, other))
+        };
+        let found = ctx.cluster().of(Kind::NODE_POOL).take(MAX_COMPARED).filter(has_alike);
+        pools.extend(found.filter(|pool| ctx.pairs_with(pool)).cloned());
+    }
+    pools
+}
+
+/// Whether two label keys have one domain, and one name is a part of the other or nearly the other.
+fn is_alike(one: &str, other: &str) -> bool {
+    const SHORTEST: usize = 4;
+    let parts = |key: &str| match key.rsplit_once('/') {
+        Some((domain, name)) => (domain.to_owned(), name.to_owned()),
+        None => (String::new(), key.to_owned()),
+    };
+    let ((domain, name), (other_domain, other)) = (parts(one), parts(other));
+    let is_part = name.len().min(other.len()) >= SHORTEST && (name.contains(&other) || other.contains(&name));
+    domain == other_domain && (is_part || nearest(&name, [other.as_str()]).is_some())
+}
+
+fn report<'c>(
     object: &Object,
     template: &Template<'_>,
     miss: &NearestMiss,
     pinned: Option<&[String]>,
-    ctx: &mut Context<'_>,
-) -> Option<()> {
+    ctx: &'c mut Context<'_>,
+) -> Option<&'c mut Finding> {
     let NearestMiss { pool, obstacles, .. } = miss;
     let first = obstacles.first()?;
     if obstacles.iter().any(|obstacle| is_of_another_rule(obstacle, template, ctx)) {
@@ -179,7 +221,7 @@ fn report(
     let severity = severity(template, obstacles, pinned.is_some(), ctx);
     let finding = ctx.report(&node, what).severity(severity).help(help(obstacles));
     finding.related.extend(related);
-    None
+    Some(finding)
 }
 
 /// How sure it is that the pod is meant for nodes of Karpenter.

@@ -91,7 +91,11 @@ fn check(class: &Object, ctx: &mut Context<'_>) -> Option<()> {
 /// The driver of S3 mounts buckets that exist, and makes none: `docs/CONFIGURATION.md` of mountpoint-s3-csi-driver ("static provisioning").
 fn s3(class: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // Volumes that are written by hand may name the class.
-    if ctx.cluster().has_any(Kind::PERSISTENT_VOLUME) {
+    let names_class = |volume: &Object| {
+        let field = volume.path(&["spec", "storageClassName"]);
+        field.text().is_none_or(|name| name == class.name()) || volume.may_lack_fields()
+    };
+    if ctx.cluster().of(Kind::PERSISTENT_VOLUME).any(names_class) {
         return None;
     }
     let claims = |claim: &&Object| {
@@ -105,7 +109,10 @@ fn s3(class: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let claim = ctx.cluster().of(Kind::PERSISTENT_VOLUME_CLAIM).take(MAX_COMPARED).find(claims)?;
     let message =
         format!("the driver of S3 makes no volumes: the claim `{}` stays Pending", claim.display_name());
+    // Something outside the input may make the volumes.
+    let is_known = ctx.cluster().is_complete_for(Kind::PERSISTENT_VOLUME);
     ctx.report(&class.get("provisioner"), message)
+        .severity(if is_known { Severity::Warning } else { Severity::Info })
         .help("write a PersistentVolume with the bucket, and name it in the claim as `volumeName`")
         .related(claim, &claim.path(&["spec", "storageClassName"]), "the claim names this class");
     None

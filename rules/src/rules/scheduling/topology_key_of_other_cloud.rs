@@ -65,9 +65,12 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Scheduling)
 };
 
-/// The domains of labels of nodes that are not in AWS; the last is a stand-in in the documentation of Kueue.
-const DOMAINS: [&str; 4] =
-    ["cloud.google.com/", "kubernetes.azure.com/", "oci.oraclecloud.com/", "cloud.provider.com/"];
+/// The domains of labels of nodes that are not in AWS.
+const DOMAINS: [&str; 4] = ["cloud.google.com/", "kubernetes.azure.com/", "oci.oraclecloud.com/", STAND_IN];
+/// A stand-in in the documentation of Kueue, which people may give their own nodes.
+const STAND_IN: &str = "cloud.provider.com/";
+/// With this annotation, JobSet (0.11) adds a node selector in the place of an affinity: the nodes have its label before.
+const NODE_SELECTOR: &str = "alpha.jobset.sigs.k8s.io/node-selector";
 /// The annotations with which JobSet (0.11) and LeaderWorkerSet add an affinity to their pods.
 const EXCLUSIVE: [&str; 3] = [
     "alpha.jobset.sigs.k8s.io/exclusive-topology",
@@ -88,9 +91,14 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let jobs = object.path(&["spec", "replicatedJobs"]);
-    let owners = std::iter::once(object.get("metadata"))
-        .chain(jobs.items().map(|job| job.path(&["template", "metadata"])));
-    let exclusive = owners.flat_map(|owner| EXCLUSIVE.map(|name| owner.get("annotations").get(name)));
+    let owners = || {
+        let jobs = jobs.items().map(|job| job.path(&["template", "metadata"]));
+        std::iter::once(object.get("metadata")).chain(jobs)
+    };
+    if owners().any(|owner| owner.get("annotations").get(NODE_SELECTOR).is_set()) {
+        return None;
+    }
+    let exclusive = owners().flat_map(|owner| EXCLUSIVE.map(|name| owner.get("annotations").get(name)));
     let required = templates.iter().flat_map(required_keys);
     let node = exclusive.chain(required).find(|node| node.text().is_some_and(is_of_cloud))?;
     let key = node.text()?;
@@ -105,7 +113,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let pool = ctx.cluster().of(Kind::NODE_POOL).take(MAX_COMPARED).find(in_aws)?;
     let message =
         format!("no node in AWS has the label `{key}`: pods of `{}` stay Pending", object.display_name());
+    let severity = if key.starts_with(STAND_IN) { Severity::Info } else { Severity::Warning };
     ctx.report(&node, message)
+        .severity(severity)
         .help("write `topology.kubernetes.io/zone`, or a label that the NodePool gives its nodes")
         .related(pool, &pool.path(&["metadata", "name"]), "the nodes of this pool are in AWS");
     None

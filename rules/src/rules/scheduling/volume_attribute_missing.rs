@@ -60,7 +60,13 @@ fn check(volume: &Object, ctx: &mut Context<'_>) -> Option<()> {
     {
         return None;
     }
-    if !attributes.get(wanted).is_absent() {
+    let value = attributes.get(wanted);
+    if value.text().is_some_and(|text| text.trim().is_empty()) {
+        let message = format!("`{driver}` mounts no volume with an empty `{wanted}`");
+        ctx.report(&value, message).help(format!("write {what}"));
+        return None;
+    }
+    if !value.is_absent() {
         if driver == FSX_DRIVER && mount.is_absent() {
             let message =
                 "without `mountname` the driver mounts `/fsx`, which only SCRATCH_1 file systems have";

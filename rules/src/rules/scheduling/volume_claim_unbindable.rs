@@ -45,6 +45,7 @@
 use super::access_modes::{check_claim, check_volume, own_claims};
 use crate::cluster::Cluster;
 use crate::cluster::storage::is_default;
+use crate::cluster::together::is_renamed;
 use crate::rules::prelude::*;
 
 /// The annotation that takes precedence over the field, on claims and volumes.
@@ -97,7 +98,8 @@ fn named_volume(claim: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = claim.get("spec");
     let name = spec.get("volumeName").text().filter(|name| !name.is_empty())?;
     let volume = ctx.partner(Kind::PERSISTENT_VOLUME, "default", name)?;
-    if volume.may_lack_fields() {
+    // kustomize does not change `volumeName` and `claimRef` with the names of volumes and claims.
+    if volume.may_lack_fields() || is_renamed(volume) || is_renamed(claim) {
         return None;
     }
     let of_volume = volume.get("spec");

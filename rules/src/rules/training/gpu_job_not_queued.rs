@@ -107,6 +107,17 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             .help("move the label to `metadata.labels` of the object");
         return None;
     }
+    // Kueue leaves the Jobs of a JobSet to the JobSet.
+    let jobs = object.path(&["spec", "replicatedJobs"]);
+    let mut jobs = jobs.items().map(|job| job.path(&["template", "metadata", "labels"]).get(QUEUE_LABEL));
+    if let Some(label) = jobs.find(Node::is_set) {
+        let name = object.display_name();
+        ctx.report(&label, format!("the queue is on the Jobs of `{name}`: Kueue does not queue the JobSet"))
+            .at_key()
+            .severity(Severity::Warning)
+            .help("move the label to `metadata.labels` of the JobSet");
+        return None;
+    }
     let annotation = object.annotation(QUEUE_LABEL);
     if annotation.is_set() {
         let message = "Kueue 0.15 and later read the queue from the labels, and not from this annotation";

@@ -60,7 +60,7 @@
 
 use crate::cluster::Cluster;
 use crate::cluster::objects::Lookup;
-use crate::cluster::together::routes;
+use crate::cluster::together::is_renamed;
 use crate::facts::text::is_digits;
 use crate::rules::prelude::*;
 use crate::rules::training::is_owned;
@@ -215,7 +215,7 @@ fn pod_of_job_set(object: &Object, launch: &Launch<'_>, ctx: &mut Context<'_>) -
     let (host, node) = launch.rendezvous().filter(|_| has_names && !object.name().is_empty())?;
     let mut labels = host.split('.');
     let (pod, service) = (labels.next()?, labels.next()?);
-    if routes(object).iter().any(|route| route.renames) {
+    if is_renamed(object) {
         return None;
     }
     let jobs = object.path(&["spec", "replicatedJobs"]);

@@ -130,17 +130,20 @@ fn of_kai(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let of_kai =
             |template: &&Template<'_>| template.spec.get("schedulerName").text() == Some(KAI_SCHEDULER);
         let template = templates.iter().find(of_kai)?;
-        let own = template.metadata.get("labels").get(KAI_LABEL);
-        if own.is_set() { own } else { object.path(&["metadata", "labels"]).get(KAI_LABEL) }
+        // KAI reads the label of the owner first.
+        let of_owner = object.path(&["metadata", "labels"]).get(KAI_LABEL);
+        if of_owner.is_set() { of_owner } else { template.metadata.get("labels").get(KAI_LABEL) }
     };
     let name = node
         .text()
         .filter(|name| !name.is_empty() && !is_placeholder(name) && !KAI_DEFAULTS.contains(name))?;
-    if ctx.cluster().has(KAI_QUEUE, "default", name) {
+    // Queues have no namespace; one that is written all the same changes nothing.
+    let all: Vec<&Object> = ctx.cluster().of(KAI_QUEUE).take(MAX_COMPARED).collect();
+    if all.len() == MAX_COMPARED || all.iter().any(|queue| queue.name() == name) {
         return None;
     }
     let is_other = |queue: &&Object| !queue.is_same_resource(object) && ctx.pairs_with(queue);
-    let queues: Vec<&Object> = ctx.cluster().of(KAI_QUEUE).take(MAX_COMPARED).filter(is_other).collect();
+    let queues: Vec<&Object> = all.into_iter().filter(is_other).collect();
     let first = *queues.first()?;
     let effect = if object.is(KAI_QUEUE) { "its pods" } else { "the pods" };
     let message = format!("no Queue of KAI is called `{}`: {effect} stay Pending", ellipsize(name));

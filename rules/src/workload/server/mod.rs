@@ -149,6 +149,18 @@ fn is_part(path: &str, sign: &str) -> bool {
     path.match_indices(sign).any(|(at, _)| at == 0 || path.as_bytes()[at - 1] == b'/' || !sign.contains('/'))
 }
 
+/// Registries in which the authors of servers publish their images.
+const PUBLIC_REGISTRIES: [&str; 5] = ["docker.io", "ghcr.io", "quay.io", "nvcr.io", "public.ecr.aws"];
+
+/// Whether an image may be built on that of a server under its name: another registry has it, with words behind the release in
+/// its tag, such as `v0.11.0-with-model`.
+pub(crate) fn may_be_rebuilt(image: &str) -> bool {
+    let host = image.split_once('/').map_or("", |(host, _)| host);
+    let is_private = host.contains(['.', ':']) && !PUBLIC_REGISTRIES.contains(&host);
+    let release = tag_of(image).unwrap_or_default().trim_start_matches('v');
+    is_private && release.starts_with(|c: char| c.is_ascii_digit()) && release.contains(['-', '_'])
+}
+
 pub(crate) fn tag_of(image: &str) -> Option<&str> {
     let name = image.split('@').next()?.rsplit('/').next()?;
     name.split_once(':').map(|(_, tag)| tag)

@@ -1,0 +1,48 @@
+//! Rules of a pod about others of its workload on the same node.
+
+use super::selector::matches;
+use super::template::Template;
+use crate::tree::node::Node;
+
+const HOSTNAME: &str = "kubernetes.io/hostname";
+
+/// How many pods of a template may be on a node.
+pub(crate) struct NodeSpread<'a> {
+    /// The entry of the list that says so.
+    pub(crate) node: Node<'a>,
+    pub(crate) most: i64,
+    /// Whether pods wait rather than break it.
+    pub(crate) is_required: bool,
+}
+
+/// The anti-affinities and spread constraints over nodes that concern the pods of a template themselves, required ones first.
+///
+/// Karpenter can always add a node, so that a constraint of `maxSkew` 1 allows one pod on each
+/// (`domainMinCount` of karpenter 1.15, `topologygroup.go`).
+pub(crate) fn node_spreads<'a>(template: &Template<'a>) -> Vec<NodeSpread<'a>> {
+    let labels = template.metadata.get("labels").entries();
+    let concerns = |term: &Node<'a>| {
+        term.get("topologyKey").text() == Some(HOSTNAME)
+            && matches(&term.get("labelSelector"), &labels) == Some(true)
+            && !["matchLabelKeys", "mismatchLabelKeys"].iter().any(|key| term.get(key).is_set())
+    };
+    let affinity = template.spec.path(&["affinity", "podAntiAffinity"]);
+    let required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution");
+    let preferred = affinity.get("preferredDuringSchedulingIgnoredDuringExecution");
+    let required = required.items().map(|term| (term, true));
+    let preferred = preferred.items().map(|term| (term.get("podAffinityTerm"), false));
+    let terms = required.chain(preferred).map(|(node, is_required)| (node, Some(1), is_required));
+    let spread = template.spec.get("topologySpreadConstraints");
+    let constraints = spread.items().map(|constraint| {
+        let is_required = constraint.get("whenUnsatisfiable").text() != Some("ScheduleAnyway");
+        let most = constraint.get("maxSkew").int();
+        (constraint, most, is_required)
+    });
+    let mut all: Vec<NodeSpread<'a>> = terms
+        .chain(constraints)
+        .filter(|(node, ..)| concerns(node))
+        .filter_map(|(node, most, is_required)| Some(NodeSpread { node, most: most?, is_required }))
+        .collect();
+    all.sort_by_key(|one| !one.is_required);
+    all
+}
