@@ -28,7 +28,7 @@ use super::client::Waker;
 pub(super) struct Rendered {
     /// The absolute paths of files that are checked as rendered, not as they are written.
     covered: HashSet<PathBuf>,
-    /// By absolute path, sorted by position.
+    /// By absolute path.
     findings: BTreeMap<PathBuf, Vec<Finding>>,
 }
 
@@ -108,7 +108,8 @@ fn render(args: &LspArgs, outputs: &Outputs) -> Result<Rendered, CliError> {
         outputs: Some(outputs),
     };
     let renders = Renders::of(&batch, &scopes, &options);
-    let covered = renders.covered(&batch).into_iter().map(|at| batch.inputs[at].input.absolute.clone());
+    batch.covered = renders.covered(&batch);
+    let covered = batch.covered.iter().map(|at| batch.inputs[*at].input.absolute.clone());
     let mut rendered = Rendered { covered: covered.collect(), findings: BTreeMap::new() };
     for (_, finding) in renders.check(&batch).findings {
         let Some(path) = finding.location.resolve_span().and_then(|(source, ..)| renders.path_of(source))
@@ -120,12 +121,18 @@ fn render(args: &LspArgs, outputs: &Outputs) -> Result<Rendered, CliError> {
     Ok(rendered)
 }
 
+/// A folder that is being rendered.
+struct Job {
+    root: PathBuf,
+    thread: JoinHandle<(Result<Rendered, CliError>, Outputs)>,
+}
+
 /// The rendering of the folders of a session, one after the other.
 #[derive(Default)]
 pub(super) struct Renderer {
     /// The folders to render.
     wanted: BTreeSet<PathBuf>,
-    running: Option<(PathBuf, JoinHandle<(Result<Rendered, CliError>, Outputs)>)>,
+    running: Option<Job>,
     /// What the programs printed last, by folder.
     outputs: BTreeMap<PathBuf, Outputs>,
 }
@@ -155,12 +162,12 @@ impl Renderer {
             drop(stay);
             (rendered, outputs.after())
         });
-        self.running = Some((root, thread));
+        self.running = Some(Job { root, thread });
     }
 
     /// The folder that was rendered, with the result. The thread sends its message as the last thing that it does.
     pub(super) fn end(&mut self) -> Option<(PathBuf, std::thread::Result<Result<Rendered, CliError>>)> {
-        let (root, thread) = self.running.take()?;
+        let Job { root, thread } = self.running.take()?;
         let result = thread.join().map(|(rendered, outputs)| {
             self.outputs.insert(root.clone(), outputs);
             rendered
