@@ -45,7 +45,7 @@ LEFT = {
 
 
 def run(*command, folder=ROOT):
-    environment = {"GOTOOLCHAIN": "go1.26.10", **os.environ}
+    environment = {"GOTOOLCHAIN": "go1.26.10+auto", **os.environ}
     subprocess.run([str(part) for part in command], check=True, cwd=folder, env=environment)
 
 

@@ -40,7 +40,7 @@ def number(minor):
 
 def module(path, version):
     """The folder of an unpacked module."""
-    environment = {"GOTOOLCHAIN": "go1.26.10", **os.environ, "GOFLAGS": "-mod=mod"}
+    environment = {"GOTOOLCHAIN": "go1.26.10+auto", **os.environ, "GOFLAGS": "-mod=mod"}
     run = subprocess.run(["go", "mod", "download", "-json", f"{path}@v{version}"],
                          env=environment, cwd="/", capture_output=True, text=True)
     answer = json.loads(run.stdout or "{}")
@@ -240,7 +240,7 @@ def kubelet_fields(provider):
     folder = os.path.join(HERE, "kubelet")
     with open(os.path.join(folder, "go.mod")) as file:
         have = re.search(r"k8s.io/kubelet v([\d.]+)", file.read()).group(1)
-    environment = {"GOTOOLCHAIN": "go1.26.10", **os.environ}
+    environment = {"GOTOOLCHAIN": "go1.26.10+auto", **os.environ}
     if have != wanted:
         sys.exit(f"provider {provider} has k8s.io/kubelet {wanted}: cd tools/bump/kubelet, "
                  f"go get k8s.io/kubelet@v{wanted} k8s.io/apimachinery@v{wanted}, go mod tidy")
@@ -284,8 +284,12 @@ def schema_differences(newest):
 def main(arguments):
     check = arguments == ["--check"]
     if len(arguments) == 3:
-        with open(os.path.join(HERE, "karpenter.tsv"), "a") as file:
-            file.write("\t".join(arguments) + "\n")
+        path = os.path.join(HERE, "karpenter.tsv")
+        with open(path) as file:
+            # A patch release takes the place of the one before.
+            kept = [line for line in file if line.split("\t")[0] != arguments[0]]
+        with open(path, "w") as file:
+            file.writelines([*kept, "\t".join(arguments) + "\n"])
     elif arguments and not check:
         sys.exit(__doc__)
     minors, gaps = rows("karpenter.tsv"), rows("karpenter_gaps.tsv")

@@ -68,7 +68,7 @@ GATES_OF_VALUES = {"HPAScaleToZero", "RelaxedServiceNameValidation"}
 
 def module(path, version):
     """The folder of a module's source, downloaded if necessary."""
-    env = {**os.environ, "GOTOOLCHAIN": os.environ.get("GOTOOLCHAIN", "go1.26.10"), "GOFLAGS": "-mod=mod"}
+    env = {**os.environ, "GOTOOLCHAIN": os.environ.get("GOTOOLCHAIN", "go1.26.10+auto"), "GOFLAGS": "-mod=mod"}
     done = subprocess.run(
         ["go", "mod", "download", "-json", f"{path}@v{version}"],
         check=True, capture_output=True, text=True, env=env, cwd=tempfile.gettempdir(),

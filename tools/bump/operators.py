@@ -83,7 +83,7 @@ class Release:
 
 def module(repo, tag):
     """The folder of a release's Go module, for a repository of which there is no newer copy."""
-    environment = {"GOTOOLCHAIN": "go1.26.10", **os.environ, "GOFLAGS": "-mod=mod"}
+    environment = {"GOTOOLCHAIN": "go1.26.10+auto", **os.environ, "GOFLAGS": "-mod=mod"}
     command = ["go", "mod", "download", "-json", f"github.com/{repo}@{tag}"]
     done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment, cwd="/")
     return pathlib.Path(json.loads(done.stdout)["Dir"])
