@@ -86,7 +86,8 @@ impl Room {
             return None;
         }
         let limited = pools.into_iter().map(|pool| LimitedPool::new(pool, resource));
-        let required = node_spreads(template).into_iter().filter(|spread| spread.is_required);
+        let required =
+            node_spreads(template).into_iter().filter(|spread| spread.is_required && spread.is_anti_affinity);
         let per_node = required.map(|spread| i128::from(spread.most.max(1))).min();
         Some(Room { pools: limited.collect::<Option<_>>()?, per_node })
     }

@@ -13,6 +13,8 @@ pub(crate) struct NodeSpread<'a> {
     pub(crate) most: i64,
     /// Whether pods wait rather than break it.
     pub(crate) is_required: bool,
+    /// Whether it holds on each node by itself. Pods of a spread constraint share nodes once each node has as many.
+    pub(crate) is_anti_affinity: bool,
 }
 
 /// The anti-affinities and spread constraints over nodes that concern the pods of a template themselves, required ones first.
@@ -20,29 +22,44 @@ pub(crate) struct NodeSpread<'a> {
 /// Karpenter can always add a node, so that a constraint of `maxSkew` 1 allows one pod on each
 /// (`domainMinCount` of karpenter 1.15, `topologygroup.go`).
 pub(crate) fn node_spreads<'a>(template: &Template<'a>) -> Vec<NodeSpread<'a>> {
+    let namespace = template.place.0.namespace();
     let labels = template.metadata.get("labels").entries();
     let concerns = |term: &Node<'a>| {
         term.get("topologyKey").text() == Some(HOSTNAME)
             && matches(&term.get("labelSelector"), &labels) == Some(true)
             && !["matchLabelKeys", "mismatchLabelKeys"].iter().any(|key| term.get(key).is_set())
+            && is_of_namespace(term, namespace)
     };
     let affinity = template.spec.path(&["affinity", "podAntiAffinity"]);
     let required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution");
     let preferred = affinity.get("preferredDuringSchedulingIgnoredDuringExecution");
     let required = required.items().map(|term| (term, true));
     let preferred = preferred.items().map(|term| (term.get("podAffinityTerm"), false));
-    let terms = required.chain(preferred).map(|(node, is_required)| (node, Some(1), is_required));
+    let terms = required.chain(preferred).map(|(node, is_required)| (node, Some(1), is_required, true));
     let spread = template.spec.get("topologySpreadConstraints");
     let constraints = spread.items().map(|constraint| {
         let is_required = constraint.get("whenUnsatisfiable").text() != Some("ScheduleAnyway");
         let most = constraint.get("maxSkew").int();
-        (constraint, most, is_required)
+        (constraint, most, is_required, false)
     });
     let mut all: Vec<NodeSpread<'a>> = terms
         .chain(constraints)
         .filter(|(node, ..)| concerns(node))
-        .filter_map(|(node, most, is_required)| Some(NodeSpread { node, most: most?, is_required }))
+        .filter_map(|(node, most, is_required, is_anti_affinity)| {
+            Some(NodeSpread { node, most: most?, is_required, is_anti_affinity })
+        })
         .collect();
     all.sort_by_key(|one| !one.is_required);
     all
+}
+
+/// Whether an affinity term counts pods of a namespace: by default those of the pod's own.
+fn is_of_namespace(term: &Node<'_>, namespace: Option<&str>) -> bool {
+    let (names, selector) = (term.get("namespaces"), term.get("namespaceSelector"));
+    if selector.is_set() {
+        // An empty selector selects all namespaces.
+        return selector.is_mapping() && selector.entries().is_empty();
+    }
+    let mut names = names.items().peekable();
+    names.peek().is_none() || names.any(|name| namespace.is_some() && name.text() == namespace)
 }

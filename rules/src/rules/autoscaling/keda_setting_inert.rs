@@ -57,7 +57,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = object.get("spec");
     let min = spec.get("minReplicaCount").int()?;
     let idle = spec.get("idleReplicaCount");
-    if min < 1 || idle.is_set() || idle.is_unknown() || spec.has_unknown_key() {
+    let is_open = spec.has_unknown_key() || object.may_lack_fields();
+    if min < 1 || idle.is_set() || idle.is_unknown() || is_open {
         return None;
     }
     let cached = |node: &Node<'_>| {
@@ -107,7 +108,10 @@ fn meant_window(object: &Object, node: &Node<'_>, ctx: &mut Context<'_>) -> Opti
     let seconds = node.int().filter(|seconds| *seconds != DEFAULT_COOLDOWN)?;
     let behavior =
         object.path(&["spec", "advanced", "horizontalPodAutoscalerConfig", "behavior", "scaleDown"]);
-    if node.pointer() != cooldown.pointer() || !behavior.is_absent() {
+    let bound = |name: &str| object.path(&["spec", name]).int();
+    // What never scales needs no window.
+    let is_fixed = bound("maxReplicaCount") == bound("minReplicaCount");
+    if node.pointer() != cooldown.pointer() || !behavior.is_absent() || is_fixed {
         return None;
     }
     let window = behavior.get("stabilizationWindowSeconds");

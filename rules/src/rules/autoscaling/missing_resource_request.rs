@@ -48,7 +48,7 @@
 
 use crate::cluster::views::scale_target;
 use crate::keda::ellipsize;
-use crate::keda::resource_metrics::{ResourceMetric, resource_metrics};
+use crate::keda::resource_metrics::{ResourceMetric, resource_metrics, utilizations};
 use crate::rules::partners::{around_scaler, autoscalers};
 use crate::rules::prelude::*;
 
@@ -99,7 +99,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         // The HPA controller counts sidecars that are init containers; KEDA's admission does not look at them.
         let sidecar = || own.iter().flat_map(|template| template.sidecars()).find(|one| lacks_request(one));
         let is_sidecar = found.is_none();
-        let found = found.or_else(|| sidecar().map(|container| (container, false)));
+        // An average amount is not compared with requests.
+        let is_compared = utilizations(object).iter().any(|one| one.resource == resource);
+        let found = found.or_else(|| sidecar().filter(|_| is_compared).map(|container| (container, false)));
         let Some((container, is_older)) = found.filter(|_| !limit_range_gives(resource, &namespace, ctx))
         else {
             continue;

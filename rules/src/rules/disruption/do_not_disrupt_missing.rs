@@ -47,7 +47,7 @@
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
 
 use crate::cluster::values::CHART_KINDS;
-use crate::karpenter::do_not_disrupt::DO_NOT_DISRUPT;
+use crate::karpenter::do_not_disrupt::{DO_NOT_DISRUPT, protects_nodes};
 use crate::karpenter::nodepool::CAPACITY_TYPE;
 use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::disruption::karpenter_in_use::{READS, uses_karpenter};
@@ -83,7 +83,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 /// Reports pods that only the Cluster Autoscaler would leave alone, on nodes of Karpenter.
 fn for_other_autoscaler(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // Its annotation is enough where the Cluster Autoscaler runs as well.
-    let is_autoscaler = |one: &Object| one.name().contains(CLUSTER_AUTOSCALER);
+    let is_autoscaler = |one: &Object| {
+        let mut containers = templates(one).into_iter().flat_map(|template| template.containers());
+        one.name().contains(CLUSTER_AUTOSCALER)
+            || containers
+                .any(|one| one.get("image").text().is_some_and(|text| text.contains(CLUSTER_AUTOSCALER)))
+    };
     let is_left_alone = |template: &Template<'_>| {
         NAMES.iter().any(|name| template.annotation(name).is_set())
             || template.metadata.get("annotations").has_unknown_key()
@@ -106,7 +111,8 @@ fn for_other_autoscaler(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let pools = ctx.cluster().views().feasibility(ctx.platform()).feasible_pools_of(first)?;
-    let pool = pools.iter().find(|pool| ctx.pairs_with(pool.object()))?;
+    let is_open = |pool: &Object| ctx.pairs_with(pool) && !protects_nodes(pool);
+    let pool = pools.iter().find(|pool| is_open(pool.object()))?;
     let node = first.annotation(SAFE_TO_EVICT);
     let mut fix = Fix::new(format!("add `{DO_NOT_DISRUPT}`"), Safety::Unsafe);
     for template in &stated {

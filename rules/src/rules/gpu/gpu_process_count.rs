@@ -174,7 +174,9 @@ fn inspect_mig(
     }
     if used < 2 {
         let all: i64 = mig.iter().map(|devices| devices.count).sum();
-        if all < 2 || launch.is_data_parallel() {
+        let is_stated = launch.gpus().is_some_and(|(_, node)| node.is_some());
+        let is_certain = !launch.may_have_more_options() && (is_stated || launch.is_plain_vllm(container));
+        if all < 2 || launch.is_data_parallel() || !is_certain {
             return None;
         }
         let (program, name) = (launch.program.name(), object.display_name());

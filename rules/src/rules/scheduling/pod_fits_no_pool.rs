@@ -161,6 +161,10 @@ fn alike_pools(template: &Template<'_>, ctx: &Context<'_>) -> Vec<Object> {
     let mut pools = Vec::new();
     for (key, value) in selected.iter().filter(|(key, _)| !feasibility.declares(key)) {
         let Some(value) = value.text().filter(|value| !is_placeholder(value)) else { continue };
+        // A flag says nothing: many labels have its value.
+        if FLAGS.contains(&value.to_ascii_lowercase().as_str()) {
+            continue;
+        }
         let has_alike = |pool: &&Object| {
             let labels = pool.path(&["spec", "template", "metadata", "labels"]).entries();
             labels.iter().any(|(other, has)| has.text() == Some(value) && is_alike(key, other))
@@ -171,16 +175,23 @@ fn alike_pools(template: &Template<'_>, ctx: &Context<'_>) -> Vec<Object> {
     pools
 }
 
-/// Whether two label keys have one domain, and one name is a part of the other or nearly the other.
+/// Values that labels of quite another meaning share.
+const FLAGS: [&str; 9] = ["", "true", "false", "yes", "no", "on", "off", "0", "1"];
+
+/// Whether two label keys have one domain, and one name is nearly the other or differs by what people leave out.
 fn is_alike(one: &str, other: &str) -> bool {
-    const SHORTEST: usize = 4;
+    const LEFT_OUT: [&str; 7] = ["s", "-type", "-name", "-class", "-group", "-kind", "-pool"];
     let parts = |key: &str| match key.rsplit_once('/') {
         Some((domain, name)) => (domain.to_owned(), name.to_owned()),
         None => (String::new(), key.to_owned()),
     };
     let ((domain, name), (other_domain, other)) = (parts(one), parts(other));
-    let is_part = name.len().min(other.len()) >= SHORTEST && (name.contains(&other) || other.contains(&name));
-    domain == other_domain && (is_part || nearest(&name, [other.as_str()]).is_some())
+    let is_shorter =
+        |long: &str, short: &str| long.strip_prefix(short).is_some_and(|rest| LEFT_OUT.contains(&rest));
+    let without_digits = |name: &str| name.replace(|c: char| c.is_ascii_digit(), "");
+    let is_near =
+        nearest(&name, [other.as_str()]).is_some() && without_digits(&name) != without_digits(&other);
+    domain == other_domain && (is_shorter(&name, &other) || is_shorter(&other, &name) || is_near)
 }
 
 fn report<'c>(

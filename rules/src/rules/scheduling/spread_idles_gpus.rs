@@ -110,6 +110,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if !types.and(&room).iter().any(|one| devices_of(one) == smallest) {
         return None;
     }
+    // Where the limits have no room for a second node, what is only preferred is given up.
+    let nodes =
+        pools.iter().map(|pool| pool.limit(resource).map(|limit| limit / 1000 / i128::from(smallest)));
+    if !spread.is_required && nodes.sum::<Option<i128>>().is_some_and(|nodes| nodes < 2) {
+        return None;
+    }
     let used = each.checked_mul(spread.most)?;
     if smallest < used.checked_mul(IDLE)? {
         return None;

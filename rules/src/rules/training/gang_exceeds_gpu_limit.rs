@@ -129,10 +129,8 @@ fn report(object: &Object, demand: &Demand<'_>, room: &Room, ctx: &mut Context<'
     let message = match demand.each.filter(|_| i128::from(total) <= room.total()) {
         Some(each) => {
             let most = room.pods(each);
-            format!(
-                "{pods} pods of `{name}` need {each} {unit} each; {bound} {} room for {most}",
-                room.verb()
-            )
+            let amount = if each == 1 { "one device".to_owned() } else { format!("{each} {unit}") };
+            format!("{pods} pods of `{name}` need {amount} each; {bound} {} room for {most}", room.verb())
         }
         None => format!("the {pods} pods of `{name}` need {total} {unit} at once, beyond {bound}"),
     };

@@ -88,7 +88,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         || name.is_set()
         || labels.has_unknown_key()
         || labels.is_unknown()
+        || object.source().is_some_and(|source| source.sets_labels())
     {
+        return None;
+    }
+    let queues = ctx.cluster().in_namespace(Kind::LOCAL_QUEUE, namespace);
+    let queues: Vec<&Object> = queues.filter(|queue| ctx.cluster().likely_pairs(object, queue)).collect();
+    if queues.iter().any(|queue| queue.name() == "default") {
         return None;
     }
     let templates = templates(object);
@@ -107,15 +113,19 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             .help("move the label to `metadata.labels` of the object");
         return None;
     }
-    // Kueue leaves the Jobs of a JobSet to the JobSet.
     let jobs = object.path(&["spec", "replicatedJobs"]);
-    let mut jobs = jobs.items().map(|job| job.path(&["template", "metadata", "labels"]).get(QUEUE_LABEL));
-    if let Some(label) = jobs.find(Node::is_set) {
-        let name = object.display_name();
-        ctx.report(&label, format!("the queue is on the Jobs of `{name}`: Kueue does not queue the JobSet"))
-            .at_key()
-            .severity(Severity::Warning)
-            .help("move the label to `metadata.labels` of the JobSet");
+    let labels_of_jobs = jobs.items().map(|job| job.path(&["template", "metadata", "labels"]));
+    if let Some(label) = labels_of_jobs.map(|labels| labels.get(QUEUE_LABEL)).find(Node::is_set) {
+        let replicas = jobs.items().map(|job| job.get("replicas").int().unwrap_or(1));
+        if replicas.sum::<i64>() > 1 {
+            let name = object.display_name();
+            let message =
+                format!("the queue is on the Jobs of `{name}`: Kueue admits each by itself, not the JobSet");
+            ctx.report(&label, message)
+                .at_key()
+                .severity(Severity::Info)
+                .help("move the label to `metadata.labels` of the JobSet");
+        }
         return None;
     }
     let annotation = object.annotation(QUEUE_LABEL);
@@ -125,11 +135,6 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             .at_key()
             .severity(Severity::Warning)
             .help("move it to `metadata.labels`: the job runs past the queues");
-        return None;
-    }
-    let queues = ctx.cluster().in_namespace(Kind::LOCAL_QUEUE, namespace);
-    let queues: Vec<&Object> = queues.filter(|queue| ctx.cluster().likely_pairs(object, queue)).collect();
-    if queues.iter().any(|queue| queue.name() == "default") {
         return None;
     }
     let covers = |queue: &&&Object| {
