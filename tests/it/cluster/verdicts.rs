@@ -19,7 +19,7 @@ use crate::cluster::tally::Tally;
 /// Number of concurrent requests.
 const AT_ONCE: usize = 8;
 /// Interval at which the mutants of a valid fixture that is not a seed are compared.
-const SPARSE: usize = 244;
+const SPARSE: usize = 122;
 
 /// A case with the results of both sides.
 pub(crate) struct Judged {
