@@ -165,9 +165,7 @@ pub(crate) fn judge(mut scopes: Scopes, reading: &Reading<'_>) -> Result<Judged,
     let options = RenderOptions {
         requested: reading.render,
         limit: Duration::from_secs(reading.render_limit),
-        excluded: &found.excluded,
-        is_alone: false,
-        outputs: None,
+        ..RenderOptions::configured(&found.excluded)
     };
     let renders = if reading.checks { Renders::of(&batch, &scopes, &options) } else { Renders::default() };
     batch.covered = renders.covered(&batch);

@@ -59,9 +59,8 @@ impl Run<'_> {
         let options = RenderOptions {
             requested: self.args.render,
             limit: Duration::from_secs(self.args.render_limit),
-            excluded: &found.excluded,
             is_alone: self.args.no_context,
-            outputs: None,
+            ..RenderOptions::configured(&found.excluded)
         };
         Renders::of(batch, &self.scopes, &options)
     }

@@ -1,12 +1,11 @@
 //! Loads the objects below some paths, by set, for the commands that explain instead of check.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use gpulint_rules::facts::suggest;
 use gpulint_rules::{Cluster, FilledSet, Object, Settings};
 
-use crate::args::{RENDER_LIMIT, SetArgs};
+use crate::args::SetArgs;
 use crate::batch::{Batch, scope};
 use crate::config::Scopes;
 use crate::error::CliError;
@@ -33,13 +32,7 @@ impl Loaded {
         let engines = scopes.engines()?;
         let mut batch =
             Batch::read(inputs, std::mem::take(&mut found.directories), &Disk::default(), &engines, false);
-        let options = RenderOptions {
-            requested: args.render,
-            limit: Duration::from_secs(RENDER_LIMIT),
-            excluded: &found.excluded,
-            is_alone: false,
-            outputs: None,
-        };
+        let options = RenderOptions { requested: args.render, ..RenderOptions::configured(&found.excluded) };
         let renders = Renders::of(&batch, &scopes, &options);
         batch.covered = renders.covered(&batch);
         renders.find_written_lines();

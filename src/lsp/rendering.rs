@@ -7,13 +7,12 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use gpulint_rules::source::Source;
 use gpulint_rules::tree::Span;
 use gpulint_rules::{CheckReport, Finding, Location};
 
-use crate::args::{LspArgs, RENDER_LIMIT};
+use crate::args::LspArgs;
 use crate::baseline::Baselines;
 use crate::batch::{Batch, READER_RULES, scope};
 use crate::config::Scopes;
@@ -100,13 +99,7 @@ fn render(args: &LspArgs, outputs: &Outputs) -> Result<Rendered, CliError> {
     let mut batch = Batch::read(inputs, directories, &Disk::default(), &engines, false);
     // The project reports what is wrong with baselines.
     (batch.baselines, _) = Baselines::load(&scopes, None);
-    let options = RenderOptions {
-        requested: false,
-        limit: Duration::from_secs(RENDER_LIMIT),
-        excluded: &found.excluded,
-        is_alone: false,
-        outputs: Some(outputs),
-    };
+    let options = RenderOptions { outputs: Some(outputs), ..RenderOptions::configured(&found.excluded) };
     let renders = Renders::of(&batch, &scopes, &options);
     batch.covered = renders.covered(&batch);
     let covered = batch.covered.iter().map(|at| batch.inputs[*at].input.absolute.clone());

@@ -29,6 +29,7 @@ use gpulint_rules::{
 };
 use rayon::prelude::*;
 
+use crate::args::RENDER_LIMIT;
 use crate::batch::Batch;
 use crate::config::Scopes;
 use crate::files::{self, Folders, Input, KUSTOMIZATIONS, ReadOutcome, Skipped};
@@ -51,6 +52,14 @@ pub(crate) struct RenderOptions<'o> {
     pub(crate) is_alone: bool,
     /// What an earlier run has rendered; `None` for a program that runs once.
     pub(crate) outputs: Option<&'o Outputs>,
+}
+
+impl<'o> RenderOptions<'o> {
+    /// What the configuration asks for, with the usual limit of time.
+    pub(crate) fn configured(excluded: &'o [PathBuf]) -> RenderOptions<'o> {
+        let limit = Duration::from_secs(RENDER_LIMIT);
+        RenderOptions { requested: false, limit, excluded, is_alone: false, outputs: None }
+    }
 }
 
 /// The place in the text of the user that a place in rendered text comes from.

@@ -180,6 +180,11 @@ pub(super) fn room_for(templates: &[&Template<'_>], resource: &str, ctx: &Contex
     rooms.try_fold(first, |all, room| Some(all.and(room?)))
 }
 
+/// The devices of a pod in words: "one device", "4 GPUs".
+pub(super) fn amount(each: i64, resource: &str) -> String {
+    if each == 1 { "one device".to_owned() } else { format!("{each} {}", unit(resource)) }
+}
+
 /// Devices in words: "24 GPUs", "24 `aws.amazon.com/neuron`".
 pub(super) fn unit(resource: &str) -> String {
     if matches!(resource, "nvidia.com/gpu" | "amd.com/gpu") {

@@ -74,7 +74,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let node = spec.get(name);
         if node.is_set()
             && !(name == "pollingInterval" && polls)
-            && meant_window(object, &node, ctx).is_none()
+            && (name != "cooldownPeriod" || meant_window(object, &node, ctx).is_none())
         {
             inert(&node, name, min, ctx);
         }
@@ -104,14 +104,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 /// Reports a cooldown that is meant for scaling in to the minimum, which follows another field. The default is often spelled out
 /// without a meaning.
 fn meant_window(object: &Object, node: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    let cooldown = object.path(&["spec", "cooldownPeriod"]);
     let seconds = node.int().filter(|seconds| *seconds != DEFAULT_COOLDOWN)?;
     let behavior =
         object.path(&["spec", "advanced", "horizontalPodAutoscalerConfig", "behavior", "scaleDown"]);
     let bound = |name: &str| object.path(&["spec", name]).int();
     // What never scales needs no window.
     let is_fixed = bound("maxReplicaCount") == bound("minReplicaCount");
-    if node.pointer() != cooldown.pointer() || !behavior.is_absent() || is_fixed {
+    if !behavior.is_absent() || is_fixed {
         return None;
     }
     let window = behavior.get("stabilizationWindowSeconds");

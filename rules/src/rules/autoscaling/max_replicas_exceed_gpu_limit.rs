@@ -82,7 +82,7 @@
 use crate::cluster::placement::has_controller;
 use crate::rules::autoscaling::scale_target::{accelerators_of_replica, target};
 use crate::rules::gpu::gpu_sharing_mismatch::SHARING_SOURCES;
-use crate::rules::gpu_room::{Room, unit};
+use crate::rules::gpu_room::{Room, amount, unit};
 use crate::rules::prelude::*;
 
 static READS: [Kind; SHARING_SOURCES.len() + 9] = joined(
@@ -148,7 +148,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let (name, unit, bound) = (workload.display_name(), unit(resource), limits.words());
     let total = most * i128::from(each);
     let message = if total <= all {
-        let amount = if each == 1 { "one device".to_owned() } else { format!("{each} {unit}") };
+        let amount = amount(each, resource);
         format!("{most} replicas of `{name}` need {amount} each; {bound} {} room for {room}", limits.verb())
     } else if each == 1 {
         format!("{most} replicas of `{name}` need {total} {unit}, beyond {bound}")

@@ -67,7 +67,7 @@
 //! - <https://karpenter.sh/docs/concepts/nodepools/#speclimits>
 
 use crate::rules::gpu::gpu_sharing_mismatch::SHARING_SOURCES;
-use crate::rules::gpu_room::{Room, room_for, unit};
+use crate::rules::gpu_room::{Room, amount, room_for, unit};
 use crate::rules::prelude::*;
 use crate::rules::training::{is_distributed, is_owned};
 use crate::workload::devices::first_accelerator;
@@ -129,7 +129,7 @@ fn report(object: &Object, demand: &Demand<'_>, room: &Room, ctx: &mut Context<'
     let message = match demand.each.filter(|_| i128::from(total) <= room.total()) {
         Some(each) => {
             let most = room.pods(each);
-            let amount = if each == 1 { "one device".to_owned() } else { format!("{each} {unit}") };
+            let amount = amount(each, demand.resource);
             format!("{pods} pods of `{name}` need {amount} each; {bound} {} room for {most}", room.verb())
         }
         None => format!("the {pods} pods of `{name}` need {total} {unit} at once, beyond {bound}"),
