@@ -6,6 +6,7 @@ use crate::facts::quantity::Quantity;
 use crate::object::{Memo, Object};
 use crate::tree::node::Node;
 use crate::workload::gpu::{is_accelerator, is_extended, requests_accelerator};
+use crate::workload::ray::{self, Extent};
 use crate::workload::template::{Template, replicas, templates};
 
 static USES_ACCELERATORS: Memo<bool> = Memo::new();
@@ -117,9 +118,7 @@ pub(crate) fn pods_of(object: &Object, template: &Template<'_>) -> Option<i64> {
         }
         ("kubeflow.org", "Notebook") => Some(1),
         ("kubeflow.org" | "batch.volcano.sh", _) => above(2).get("replicas").int_or(1),
-        ("ray.io", _) if pointer.steps().iter().any(|step| step == "workerGroupSpecs") => {
-            above(2).get("replicas").int_or(1)
-        }
+        ("ray.io", _) => ray::pods_of_template(template, Extent::First),
         ("leaderworkerset.x-k8s.io", _) => {
             pods_of_groups(object, template, object.path(&["spec", "replicas"]).int_or(1)?)
         }
@@ -221,12 +220,7 @@ mod tests {
         for (mut value, pods) in cases {
             value["metadata"] = json!({"name": "a"});
             let object = Object::from_json(&value).expect("an object");
-            let total = match object.kind() {
-                // The head has no number of replicas.
-                "RayCluster" => pods_of(&object, &templates(&object)[1]).map(|n| n + 1),
-                _ => pods_with_accelerators(&object),
-            };
-            assert_eq!(total, Some(pods), "{value}");
+            assert_eq!(pods_with_accelerators(&object), Some(pods), "{value}");
         }
     }
 }
