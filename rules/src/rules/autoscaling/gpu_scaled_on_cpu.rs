@@ -66,7 +66,7 @@ use std::sync::Arc;
 
 use crate::cluster::views::{AUTOSCALER_MAKERS, scale_target};
 use crate::keda::resource_metrics::resource_metrics;
-use crate::rules::autoscaling::scale_target::{target, target_name, uses_accelerators};
+use crate::rules::autoscaling::scale_target::{target, target_name};
 use crate::rules::prelude::*;
 
 const READS: [Kind; SCALABLE_KINDS.len() + 2] = joined(SCALABLE_KINDS, &AUTOSCALER_MAKERS);

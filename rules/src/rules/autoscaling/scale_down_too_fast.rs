@@ -55,7 +55,7 @@
 //! - <https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/#stabilization-window>
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/#cooldownperiod>
 
-use crate::rules::autoscaling::scale_target::{rests_at_zero, target, target_name, uses_accelerators};
+use crate::rules::autoscaling::scale_target::{rests_at_zero, target, target_name};
 use crate::rules::prelude::*;
 use crate::workload::class::Classified;
 

@@ -34,7 +34,6 @@
 //! # References
 //! - <https://keda.sh/docs/latest/reference/scaledjob-spec/#rollout>
 
-use crate::rules::autoscaling::scale_target::uses_accelerators;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

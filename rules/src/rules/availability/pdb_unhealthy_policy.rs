@@ -50,7 +50,6 @@
 
 use crate::cluster::views::disruptions::{allows_none, selected_pods};
 use crate::rules::prelude::*;
-use crate::workload::server::uses_device;
 
 const READS: [Kind; WORKLOAD_KINDS.len() + 2] = with_workloads(&[Kind::HPA, Kind::SCALED_OBJECT]);
 

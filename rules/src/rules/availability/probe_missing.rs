@@ -49,7 +49,7 @@ use crate::rules::prelude::*;
 use crate::workload::class::repository;
 use crate::workload::command::{OptionValue, option, words};
 use crate::workload::launcher::ServerSize;
-use crate::workload::server::{server_of, serving_container, uses_device};
+use crate::workload::server::{server_of, serving_container};
 use crate::workload::template::replicas;
 
 static READS: [Kind; WORKLOAD_KINDS.len() + 4] =

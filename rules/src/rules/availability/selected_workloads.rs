@@ -6,8 +6,8 @@ use crate::object::Object;
 use crate::tree::node::Node;
 use crate::workload::class::repository;
 use crate::workload::command::{Word, base_name, words};
+use crate::workload::gpu::uses_device;
 use crate::workload::launcher::Launch;
-use crate::workload::server::uses_device;
 use crate::workload::suspended::is_suspended;
 use crate::workload::template::{Template, replicas, templates};
 

@@ -2,7 +2,6 @@
 
 use crate::rules::prelude::*;
 use crate::workload::class::{Classified, Confidence};
-use crate::workload::server::uses_device;
 use crate::workload::template::runs_forever;
 
 /// Servers, and those that an operator of model servers runs. KServe and Knative wait for the port of a container without

@@ -181,7 +181,7 @@ fn is_bare(template: &Template<'_>) -> bool {
     let unknown = template.metadata.is_unknown()
         || annotations.is_unknown()
         || annotations.entries().iter().any(|(k, _)| is_placeholder(k));
-    requests_accelerator(template)
+    uses_device(template)
         && !unknown
         && !NAMES.iter().any(|n| annotations.get(n).is_set())
         && !is_spot_only(template)

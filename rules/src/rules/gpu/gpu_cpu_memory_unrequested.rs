@@ -60,7 +60,7 @@ const WHOLE_NODE: i64 = 8;
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // The runtime of an InferenceService has requests of its own.
     let merged = matches!(object.kind(), "InferenceService" | "LLMInferenceService");
-    if !uses_accelerators(object)
+    if !requests_device_plugin(object)
         || is_left_alone(object)
         || object.may_lack_fields()
         || merged

@@ -62,7 +62,7 @@ use crate::platform::Product;
 use crate::tree::node::Node;
 use crate::workload::architecture;
 use crate::workload::class::{WorkloadClass, classify};
-use crate::workload::devices::uses_accelerators;
+use crate::workload::devices::requests_device_plugin;
 use crate::workload::node_labels::{is_off_karpenter, names_karpenter};
 use crate::workload::template::{Template, is_model_of_runtime, templates};
 
@@ -303,7 +303,7 @@ fn is_custom(key: &str) -> bool {
 
 /// The pod templates of a workload that uses accelerators; none of an object that [`is_left_alone`].
 fn gpu_templates(object: &Object) -> impl Iterator<Item = Template<'_>> {
-    let counts = uses_accelerators(object) && !is_left_alone(object);
+    let counts = requests_device_plugin(object) && !is_left_alone(object);
     counts.then(|| templates(object)).into_iter().flatten()
 }
 

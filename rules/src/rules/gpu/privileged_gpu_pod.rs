@@ -53,7 +53,7 @@ fn is_gpu(resource: &&str) -> bool {
 }
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if !uses_accelerators(object) || is_left_alone(object) || is_test(object) || only_waits(object) {
+    if !requests_device_plugin(object) || is_left_alone(object) || is_test(object) || only_waits(object) {
         return None;
     }
     let name = object.display_name();

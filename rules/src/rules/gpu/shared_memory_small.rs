@@ -71,7 +71,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // KubeRay, and KServe's configuration of an LLMInferenceService, mount shared memory.
     let other = matches!(object.kind(), "RayCluster" | "RayJob" | "RayService" | "LLMInferenceService");
     if other
-        || !uses_accelerators(object)
+        || !requests_device_plugin(object)
         || is_left_alone(object)
         || object.may_lack_fields()
         || is_test(object)

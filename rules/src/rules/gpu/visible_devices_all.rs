@@ -55,7 +55,7 @@ const GPU: &str = "nvidia.com/gpu";
 const WHOLE_NODE: i64 = 8;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if !uses_accelerators(object) || is_left_alone(object) || is_test(object) {
+    if !requests_device_plugin(object) || is_left_alone(object) || is_test(object) {
         return None;
     }
     for template in templates(object) {

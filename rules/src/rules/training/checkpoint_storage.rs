@@ -50,8 +50,7 @@ use crate::workload::checkpoint::{
     holder, names_checkpoints, names_remote_storage, uploads, volume,
 };
 use crate::workload::command::{OptionValue, Word, option, words};
-use crate::workload::devices::extended_resources_of;
-use crate::workload::gpu::is_accelerator;
+use crate::workload::gpu::has_device;
 use crate::workload::template::ends_within_hours;
 
 pub(crate) static RULE: Rule = Rule {
@@ -73,7 +72,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // The launcher of an MPI job, or the driver of another, passes the command on to the pods with accelerators.
     let destination = templates.iter().flat_map(Template::containers).find_map(|one| destination(&one));
     let destination = destination.or_else(|| destination_of_entrypoint(object));
-    for template in templates.iter().filter(|t| requests_accelerator(t)) {
+    for template in templates.iter().filter(|t| uses_device(t)) {
         if template.spec.has_unknown_key() {
             continue;
         }
@@ -103,8 +102,7 @@ fn of_folder(
     to: &Destination<'_>,
     ctx: &mut Context<'_>,
 ) -> Option<()> {
-    let mut containers = template.containers();
-    let container = containers.find(|c| extended_resources_of(c).iter().any(|name| is_accelerator(name)))?;
+    let container = template.containers().find(has_device)?;
     let (name, path) = (object.display_name(), ellipsize(&to.path));
     let help = "mount a PersistentVolumeClaim there, or give the run the URI of object storage";
     match holder(template, &container, &to.path)? {

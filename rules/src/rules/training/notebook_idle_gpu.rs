@@ -59,7 +59,11 @@ const CULLS: [&str; 5] = ["cull", "no_activity_timeout", "idle", "tmout", "timeo
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // Whether Kubeflow's controller culls is set elsewhere.
-    if object.kind() == "Notebook" || !uses_accelerators(object) || is_owned(object) || object.is_partial() {
+    if object.kind() == "Notebook"
+        || !requests_device_plugin(object)
+        || is_owned(object)
+        || object.is_partial()
+    {
         return None;
     }
     let classified = classify(object);

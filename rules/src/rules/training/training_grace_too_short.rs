@@ -63,7 +63,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let short = if grace.is_set() { grace.int().is_some_and(|s| s < ENOUGH) } else { true };
         if !short
             || template.spec.has_unknown_key()
-            || !requests_accelerator(&template)
+            || !uses_device(&template)
             || !names_checkpoints(&template)
         {
             continue;

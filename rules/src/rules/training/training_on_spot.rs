@@ -73,7 +73,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     for template in templates(object) {
-        if requests_accelerator(&template)
+        if uses_device(&template)
             && to_scheduling_pod(&template).is_some()
             && !is_short_deadline(&template.spec.get("activeDeadlineSeconds"))
         {
