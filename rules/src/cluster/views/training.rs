@@ -46,7 +46,8 @@ pub(crate) fn training_protection<'a>(
 ) -> TrainingProtection<'a> {
     let mut found = TrainingProtection::None;
     for workload in cluster.views().selecting(pool) {
-        if workload.classified.serves_requests() || workload.classified.is(WorkloadClass::Infra) {
+        let classified = cluster.views().class_of(&workload.object);
+        if classified.serves_requests() || classified.is(WorkloadClass::Infra) {
             continue;
         }
         match is_protected(&workload.object, platform) {

@@ -63,11 +63,11 @@ pub(super) struct ModelServer<'a> {
 /// the input, otherwise by the model server whose metrics the triggers read.
 pub(super) fn model_server<'a>(object: &Object, ctx: &Context<'a>) -> Option<ModelServer<'a>> {
     if let Some(target) = target(object, ctx) {
-        let classified = target.classified();
+        let classified = ctx.class_of(target);
         let serves = matches!(classified.class, WorkloadClass::Realtime | WorkloadClass::Interactive);
         return (serves && uses_accelerators(target)).then(|| ModelServer {
             target: Some(target),
-            reason: classified.reason.clone(),
+            reason: classified.evidence.to_string(),
             confidence: classified.confidence,
         });
     }

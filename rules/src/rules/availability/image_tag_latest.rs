@@ -60,7 +60,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if is_owned(object) || object.is_patch() {
         return None;
     }
-    let classified = ctx.cluster().views().class_of(object);
+    let classified = ctx.class_of(object);
     let serves = classified.serves_requests();
     let trains = classified.is(WorkloadClass::Training);
     // A Pod without a controller is a test, unless it declares its class.

@@ -77,7 +77,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is_partial() || is_owned(object) {
         return None;
     }
-    let classified = ctx.cluster().views().class_of(object);
+    let classified = ctx.class_of(object);
     if !classified.serves_requests() {
         return None;
     }

@@ -188,7 +188,7 @@ fn behind_service(object: &Object, template: &Template<'_>, ctx: &mut Context<'_
     let one_by_one = object.is(Kind::STATEFUL_SET)
         && object.path(&["spec", "podManagementPolicy"]).text() != Some("Parallel");
     // A model takes minutes to load, also where one replica is replaced by another.
-    let loads_model = uses_device(template) && !views.class_of(object).is(WorkloadClass::Notebook);
+    let loads_model = uses_device(template) && !ctx.class_of(object).is(WorkloadClass::Notebook);
     let replicas = views.replicas(object)?;
     if (replicas.min < 2 && !(loads_model && replicas.max > 0)) || one_by_one {
         return None;

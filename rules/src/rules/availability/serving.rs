@@ -17,7 +17,7 @@ pub(super) fn model_server(object: &Object, ctx: &Context<'_>) -> Option<Classif
     if object.is_partial() || is_owned(object) || !serves_until_stopped(object) {
         return None;
     }
-    let classified = ctx.cluster().views().class_of(object);
+    let classified = ctx.class_of(object);
     let certain = || classified.confidence == Confidence::High || templates(object).iter().any(uses_device);
     (classified.serves_requests() && certain()).then(|| classified.into_owned())
 }

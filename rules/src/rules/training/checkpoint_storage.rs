@@ -56,13 +56,14 @@ use crate::workload::template::ends_within_hours;
 pub(crate) static RULE: Rule = Rule {
     id: "checkpoint-storage",
     kinds: WORKLOAD_KINDS,
+    reads: &[Kind::NAMESPACE],
     docs: docs(include_str!("checkpoint_storage.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Training)
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if !trains(object) || object.is_partial() || is_short_attempt(object) {
+    if !trains(object, ctx) || object.is_partial() || is_short_attempt(object) {
         return None;
     }
     let templates = templates(object);
@@ -167,6 +168,7 @@ fn resume(object: &Object, container: &Node<'_>, ctx: &mut Context<'_>) -> Optio
 }
 
 fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let classified = ctx.class_of(object);
     let name = object.display_name();
     let help = "mount a PersistentVolumeClaim for checkpoints, or give the run the URI of object storage";
     for mount in checkpoint_mounts(template) {
@@ -175,7 +177,7 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
             let message = format!("checkpoints of `{name}` are in an emptyDir, which ends with the pod");
             let finding = ctx.report(&empty, message);
             finding.help(help);
-            add_class_evidence(finding, object, object.classified());
+            add_class_evidence(finding, object, &classified);
             return None;
         }
     }
@@ -195,6 +197,6 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
         ),
     );
     finding.severity(severity).help(help);
-    add_class_evidence(finding, object, object.classified());
+    add_class_evidence(finding, object, &classified);
     None
 }

@@ -40,7 +40,6 @@
 use crate::facts::text::mentions;
 use crate::rules::prelude::*;
 use crate::rules::training::is_owned;
-use crate::workload::class::classify;
 use crate::workload::devices::first_accelerator;
 use crate::workload::diagnostic::waits_for_hours;
 use crate::workload::server::server_of;
@@ -49,6 +48,7 @@ use crate::workload::template::{run_limit, workload_kind};
 pub(crate) static RULE: Rule = Rule {
     id: "notebook-idle-gpu",
     kinds: WORKLOAD_KINDS,
+    reads: &[Kind::NAMESPACE],
     docs: docs(include_str!("notebook_idle_gpu.rs")),
     check: Check::Object(check),
     ..Rule::info(Group::Training)
@@ -66,7 +66,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     {
         return None;
     }
-    let classified = classify(object);
+    let classified = ctx.class_of(object);
     let ends_by_itself = workload_kind(object).is_some_and(|row| row.runs_to_completion);
     let sleeps = ends_by_itself && waits_for_hours(object);
     if !(classified.is(WorkloadClass::Notebook) || sleeps) || is_test(object) {
@@ -92,7 +92,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             .help("write `activeDeadlineSeconds`, or request no accelerator while nothing runs");
         return None;
     }
-    let reason = &classified.reason;
+    let reason = &classified.evidence;
     ctx.report(&devices.node, format!("`{name}` holds `{resource}` also while nobody uses it: {reason}"))
         .help("end idle sessions, or start Jobs for what needs a GPU");
     None

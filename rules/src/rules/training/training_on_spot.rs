@@ -68,7 +68,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     {
         return None;
     }
-    let classified = ctx.cluster().views().class_of(object);
+    let classified = ctx.class_of(object);
     if !classified.is(WorkloadClass::Training) {
         return None;
     }
