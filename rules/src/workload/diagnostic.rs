@@ -2,7 +2,7 @@
 
 use crate::object::Object;
 use crate::tree::node::Node;
-use crate::workload::class::{WorkloadClass, classify};
+use crate::workload::class::{WorkloadClass, own_class};
 use crate::workload::command::{Word, base_name, words};
 use crate::workload::template::templates;
 
@@ -32,7 +32,8 @@ const SIGNS: [&str; 21] = [
 ];
 
 pub(crate) fn is_test(object: &Object) -> bool {
-    let class = classify(object).class;
+    // What a Namespace declares for all says nothing about a single test.
+    let class = own_class(object).class;
     if matches!(class, WorkloadClass::Training | WorkloadClass::Realtime | WorkloadClass::Interactive) {
         return false;
     }

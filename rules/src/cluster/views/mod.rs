@@ -37,7 +37,7 @@ use crate::kind::Kind;
 use crate::object::Object;
 use crate::platform::Platform;
 use crate::tree::node::Node;
-use crate::workload::class::{Classified, WorkloadClass, declared_by_namespace};
+use crate::workload::class::{Classified, WorkloadClass, class_in};
 use crate::workload::gpu::EFA;
 use crate::workload::selector;
 use crate::workload::template::{Template, WORKLOAD_KINDS, replicas, templates};
@@ -329,9 +329,10 @@ impl<'i> Views<'i> {
         }
         let mut found: Option<(WorkloadClass, Option<&'i Workload>)> = None;
         for workload in self.selecting(pool) {
-            let class = if workload.classified.is(WorkloadClass::Training) {
+            let classified = self.class_of(&workload.object);
+            let class = if classified.is(WorkloadClass::Training) {
                 WorkloadClass::Training
-            } else if workload.classified.serves_requests() {
+            } else if classified.serves_requests() {
                 WorkloadClass::Realtime
             } else {
                 continue;
@@ -353,13 +354,9 @@ impl<'i> Views<'i> {
 
     /// The class of a workload: as declared by it or its namespace, otherwise from its content.
     pub(crate) fn class_of(self, object: &Object) -> Cow<'_, Classified> {
-        let own = object.classified();
-        if own.is_declared() {
-            return Cow::Borrowed(own);
-        }
         let (kind, name) = (Kind::NAMESPACE, object.namespace_or_default());
-        let namespace = self.cluster.all(kind.group, kind.kind, "default", name).first();
-        namespace.and_then(declared_by_namespace).map_or(Cow::Borrowed(own), Cow::Owned)
+        let mut namespaces = self.cluster.all(kind.group, kind.kind, "default", name).iter();
+        class_in(object, namespaces.find(|namespace| self.cluster.pairs(object, namespace)))
     }
 
     pub(crate) fn hpas_of(self, target: &Arc<ScaleTarget>) -> &'i [Object] {

@@ -35,13 +35,14 @@
 
 use crate::rules::autoscaling::keda_empty_result_hides_failure::takes_null_for_zero;
 use crate::rules::autoscaling::scale_target::{model_server, rests_at_zero, target_name};
+use crate::rules::class_evidence::CLASSED_TARGETS;
 use crate::rules::prelude::*;
 use crate::workload::class::Confidence;
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-fallback-missing",
     kinds: &[Kind::SCALED_OBJECT],
-    reads: SCALABLE_KINDS,
+    reads: &CLASSED_TARGETS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("keda_fallback_missing.rs")),
     check: Check::Object(check),

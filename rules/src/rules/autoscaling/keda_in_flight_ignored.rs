@@ -36,7 +36,7 @@
 
 use crate::keda::uses_modifiers;
 use crate::keda::value::boolean;
-use crate::rules::autoscaling::scale_target::{target, uses_accelerators};
+use crate::rules::autoscaling::scale_target::target;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

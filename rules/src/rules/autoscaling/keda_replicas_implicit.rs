@@ -27,9 +27,7 @@
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/>
 //! - <https://keda.sh/docs/latest/reference/scaledjob-spec/>
 
-use crate::rules::autoscaling::scale_target::{
-    accelerators_of_replica, target, target_name, uses_accelerators,
-};
+use crate::rules::autoscaling::scale_target::{accelerators_of_replica, target, target_name};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

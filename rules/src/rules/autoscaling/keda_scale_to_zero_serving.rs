@@ -56,13 +56,14 @@
 
 use crate::keda::Trigger;
 use crate::rules::autoscaling::scale_target::{model_server, rests_at_zero, target_name};
+use crate::rules::class_evidence::CLASSED_TARGETS;
 use crate::rules::prelude::*;
 use crate::workload::class::Confidence;
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-scale-to-zero-serving",
     kinds: &[Kind::SCALED_OBJECT],
-    reads: SCALABLE_KINDS,
+    reads: &CLASSED_TARGETS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("keda_scale_to_zero_serving.rs")),
     check: Check::Object(check),

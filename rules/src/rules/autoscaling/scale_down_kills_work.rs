@@ -55,7 +55,7 @@
 //! - <https://github.com/kedacore/keda/issues/6719>
 
 use super::keda_scale_to_zero_serving::QUEUES;
-use super::scale_target::{target, uses_accelerators};
+use super::scale_target::target;
 use crate::rules::prelude::*;
 use crate::workload::class::command_line;
 use crate::workload::server::{flag, server_of};

@@ -26,16 +26,6 @@ pub(super) fn target_name(object: &Object) -> String {
     crate::keda::ellipsize(object.path(&["spec", "scaleTargetRef", "name"]).text().unwrap_or_default())
 }
 
-/// Whether a pod of a workload requests an accelerator, as a resource or through a claim.
-pub(super) fn uses_accelerators(workload: &Object) -> bool {
-    templates(workload).iter().any(|template| {
-        requests_accelerator(template)
-            || template
-                .all_containers()
-                .any(|container| container.path(&["resources", "claims"]).items().next().is_some())
-    })
-}
-
 /// The accelerator that a replica of one pod requests, with its count. `None` if there is none or several, or
 /// if it is not known.
 pub(super) fn accelerators_of_replica(workload: &Object) -> Option<(&'static str, i64)> {
@@ -73,11 +63,11 @@ pub(super) struct ModelServer<'a> {
 /// the input, otherwise by the model server whose metrics the triggers read.
 pub(super) fn model_server<'a>(object: &Object, ctx: &Context<'a>) -> Option<ModelServer<'a>> {
     if let Some(target) = target(object, ctx) {
-        let classified = target.classified();
+        let classified = ctx.class_of(target);
         let serves = matches!(classified.class, WorkloadClass::Realtime | WorkloadClass::Interactive);
         return (serves && uses_accelerators(target)).then(|| ModelServer {
             target: Some(target),
-            reason: classified.reason.clone(),
+            reason: classified.evidence.to_string(),
             confidence: classified.confidence,
         });
     }

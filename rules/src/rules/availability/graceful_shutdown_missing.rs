@@ -48,7 +48,7 @@ use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
 use crate::workload::class::command_line;
-use crate::workload::server::{flag, server_of, serving_container, uses_device};
+use crate::workload::server::{flag, server_of, serving_container};
 
 pub(crate) static RULE: Rule = Rule {
     id: "graceful-shutdown-missing",

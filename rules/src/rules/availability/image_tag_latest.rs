@@ -41,7 +41,7 @@ use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
 use crate::tree::placeholder::is_stand_in;
-use crate::workload::server::{server_of, uses_device};
+use crate::workload::server::server_of;
 use crate::workload::template::is_workflow;
 
 pub(crate) static RULE: Rule = Rule {
@@ -60,7 +60,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if is_owned(object) || object.is_patch() {
         return None;
     }
-    let classified = ctx.cluster().views().class_of(object);
+    let classified = ctx.class_of(object);
     let serves = classified.serves_requests();
     let trains = classified.is(WorkloadClass::Training);
     // A Pod without a controller is a test, unless it declares its class.

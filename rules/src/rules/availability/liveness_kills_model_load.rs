@@ -57,7 +57,7 @@ use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::prelude::*;
 use crate::workload::class::{Classified, command_line};
 use crate::workload::command::{OptionValue, option, words};
-use crate::workload::server::{Server, server_of, serving_container, uses_device};
+use crate::workload::server::{Server, server_of, serving_container};
 use crate::workload::template::is_model_of_runtime;
 
 pub(crate) static RULE: Rule = Rule {

@@ -49,7 +49,7 @@ use crate::rules::prelude::*;
 use crate::workload::class::repository;
 use crate::workload::command::{OptionValue, option, words};
 use crate::workload::launcher::ServerSize;
-use crate::workload::server::{server_of, serving_container, uses_device};
+use crate::workload::server::{server_of, serving_container};
 use crate::workload::template::replicas;
 
 static READS: [Kind; WORKLOAD_KINDS.len() + 4] =
@@ -188,7 +188,7 @@ fn behind_service(object: &Object, template: &Template<'_>, ctx: &mut Context<'_
     let one_by_one = object.is(Kind::STATEFUL_SET)
         && object.path(&["spec", "podManagementPolicy"]).text() != Some("Parallel");
     // A model takes minutes to load, also where one replica is replaced by another.
-    let loads_model = uses_device(template) && !views.class_of(object).is(WorkloadClass::Notebook);
+    let loads_model = uses_device(template) && !ctx.class_of(object).is(WorkloadClass::Notebook);
     let replicas = views.replicas(object)?;
     if (replicas.min < 2 && !(loads_model && replicas.max > 0)) || one_by_one {
         return None;

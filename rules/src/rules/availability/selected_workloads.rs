@@ -6,8 +6,9 @@ use crate::object::Object;
 use crate::tree::node::Node;
 use crate::workload::class::repository;
 use crate::workload::command::{Word, base_name, words};
+use crate::workload::gpu::uses_device;
 use crate::workload::launcher::Launch;
-use crate::workload::server::uses_device;
+use crate::workload::suspended::is_suspended;
 use crate::workload::template::{Template, replicas, templates};
 
 /// Words in keys of labels that tell versions of one workload apart.
@@ -159,7 +160,7 @@ pub(super) fn has_version_label(a: &Object, b: &Object) -> bool {
 
 /// Whether a workload has no pods as it is written: a suspended CronJob or Job, or no replicas.
 pub(in crate::rules) fn is_stopped(workload: &Object) -> bool {
-    workload.path(&["spec", "suspend"]).bool() == Some(true) || replicas(workload) == Some(0)
+    is_suspended(workload) == Some(true) || replicas(workload) == Some(0)
 }
 
 /// Whether the images of all containers of a workload are known.

@@ -146,7 +146,7 @@ fn of_training(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let templates = templates(object);
     let bare: Vec<&Template<'_>> = templates.iter().filter(|t| is_bare(t)).collect();
     let first = bare.first()?;
-    let classified = ctx.cluster().views().class_of(object);
+    let classified = ctx.class_of(object);
     if !classified.is(WorkloadClass::Training) || ctx.cluster().views().is_on_protected_nodes(object) {
         return None;
     }
@@ -181,7 +181,7 @@ fn is_bare(template: &Template<'_>) -> bool {
     let unknown = template.metadata.is_unknown()
         || annotations.is_unknown()
         || annotations.entries().iter().any(|(k, _)| is_placeholder(k));
-    requests_accelerator(template)
+    uses_device(template)
         && !unknown
         && !NAMES.iter().any(|n| annotations.get(n).is_set())
         && !is_spot_only(template)

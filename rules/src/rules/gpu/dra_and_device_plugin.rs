@@ -55,7 +55,7 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if !uses_accelerators(object) {
+    if !requests_device_plugin(object) {
         return None;
     }
     for template in templates(object) {

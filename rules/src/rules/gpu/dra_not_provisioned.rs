@@ -44,7 +44,7 @@ use crate::rules::prelude::*;
 pub(crate) static RULE: Rule = Rule {
     id: "dra-not-provisioned",
     kinds: WORKLOAD_KINDS,
-    reads: &KARPENTERS,
+    reads: &[Kind::NAMESPACE, KARPENTERS[0], KARPENTERS[1], KARPENTERS[2]],
     docs: docs(include_str!("dra_not_provisioned.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Gpu)
@@ -53,7 +53,9 @@ pub(crate) static RULE: Rule = Rule {
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for template in templates(object) {
         let claims = template.spec.get("resourceClaims");
-        if claims.items().next().is_none() || template.spec.get("nodeName").is_set() || is_left_alone(object)
+        if claims.items().next().is_none()
+            || template.spec.get("nodeName").is_set()
+            || is_left_alone(object, ctx)
         {
             continue;
         }

@@ -55,7 +55,7 @@ use crate::workload::server::{is_server, server_of, tag_of};
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-generation-unsupported",
     kinds: WORKLOAD_KINDS,
-    reads: &[Kind::NODE_POOL, RUNTIMES[0], RUNTIMES[1], RUNTIMES[2], RUNTIMES[3]],
+    reads: &[Kind::NAMESPACE, Kind::NODE_POOL, RUNTIMES[0], RUNTIMES[1], RUNTIMES[2], RUNTIMES[3]],
     docs: docs(include_str!("gpu_generation_unsupported.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Gpu)
@@ -102,7 +102,7 @@ const OF_GPUS: [&str; 3] = [INSTANCE_TYPE, INSTANCE_FAMILY, GPU_NAME];
 const GPU_NAME: &str = "karpenter.k8s.aws/instance-gpu-name";
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    for (template, container) in whole_gpu_containers(object) {
+    for (template, container) in whole_gpu_containers(object, ctx) {
         inspect(&template, &container, ctx);
     }
     None

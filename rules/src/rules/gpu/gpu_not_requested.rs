@@ -50,7 +50,7 @@ use crate::workload::server::server_of;
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-not-requested",
     kinds: WORKLOAD_KINDS,
-    reads: &[Kind::NODE_POOL, RUNTIMES[0], RUNTIMES[1], RUNTIMES[2], RUNTIMES[3]],
+    reads: &[Kind::NAMESPACE, Kind::NODE_POOL, RUNTIMES[0], RUNTIMES[1], RUNTIMES[2], RUNTIMES[3]],
     docs: docs(include_str!("gpu_not_requested.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Gpu)
@@ -66,7 +66,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // What operators add to the pods of these kinds is not known.
     let merged = matches!(object.kind(), "InferenceService" | "LLMInferenceService")
         || object.group() == "trainer.kubeflow.org";
-    if is_left_alone(object) || merged || uses_accelerators(object) {
+    if is_left_alone(object, ctx) || merged || uses_accelerators(object) {
         return None;
     }
     for template in templates(object) {

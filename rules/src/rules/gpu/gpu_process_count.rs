@@ -62,7 +62,7 @@ use crate::workload::processes::{Processes, is_group, processes_of, processes_of
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-process-count",
     kinds: WORKLOAD_KINDS,
-    reads: &RUNTIMES,
+    reads: &[Kind::NAMESPACE, RUNTIMES[0], RUNTIMES[1], RUNTIMES[2], RUNTIMES[3]],
     docs: docs(include_str!("gpu_process_count.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Gpu)
@@ -74,7 +74,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let mut found: Vec<Processes<'_>> = Vec::new();
-    for template in gpu_templates(object) {
+    for template in gpu_templates(object, ctx) {
         for container in template.containers() {
             found.extend(processes_of(object, &template, &container));
             inspect_mig(object, &template, &container, ctx);

@@ -52,14 +52,21 @@ use crate::workload::node_labels::{LabelUse, referenced_labels};
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-resource-not-provisioned",
     kinds: WORKLOAD_KINDS,
-    reads: &[KARPENTERS[0], KARPENTERS[1], KARPENTERS[2], Kind::NODE_OVERLAY, Kind::CONFIG_MAP],
+    reads: &[
+        Kind::NAMESPACE,
+        KARPENTERS[0],
+        KARPENTERS[1],
+        KARPENTERS[2],
+        Kind::NODE_OVERLAY,
+        Kind::CONFIG_MAP,
+    ],
     docs: docs(include_str!("gpu_resource_not_provisioned.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Gpu)
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    for template in gpu_templates(object) {
+    for template in gpu_templates(object, ctx) {
         if template.spec.get("nodeName").is_set() || !is_on_karpenter(&template, ctx) {
             continue;
         }

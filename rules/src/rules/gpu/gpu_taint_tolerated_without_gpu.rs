@@ -46,6 +46,7 @@ use crate::workload::template::workload_kind;
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-taint-tolerated-without-gpu",
     kinds: WORKLOAD_KINDS,
+    reads: &[Kind::NAMESPACE],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("gpu_taint_tolerated_without_gpu.rs")),
     check: Check::Object(check),
@@ -119,7 +120,7 @@ fn inspect(
     key: &Node<'_>,
     ctx: &mut Context<'_>,
 ) -> Option<()> {
-    if is_left_alone(object)
+    if is_left_alone(object, ctx)
         || object.may_lack_fields()
         || uses_a_gpu(template)
         || is_helper(object, template)

@@ -45,7 +45,7 @@ use crate::workload::node_labels::{LabelUse, referenced_labels};
 pub(crate) static RULE: Rule = Rule {
     id: "mig-incapable-gpu",
     kinds: WORKLOAD_KINDS,
-    reads: &[Kind::NODE_POOL],
+    reads: &[Kind::NAMESPACE, Kind::NODE_POOL],
     pairs: &[Pair { with: &[Kind::NODE_POOL], partners: selecting, beside: node_pools }],
     docs: docs(include_str!("mig_incapable_gpu.rs")),
     check: Check::Object(check),
@@ -57,7 +57,7 @@ const PRODUCTS: [&str; 3] =
     ["nvidia.com/gpu.product", "cloud.google.com/gke-accelerator", "k8s.amazonaws.com/accelerator"];
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    for template in gpu_templates(object) {
+    for template in gpu_templates(object, ctx) {
         for (resource, devices) in pod_devices(&template) {
             if let Some(profile) = profile_of_resource(resource) {
                 inspect(object, &template, &profile, &devices.node, ctx);

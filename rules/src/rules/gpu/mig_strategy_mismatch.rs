@@ -50,7 +50,7 @@ use crate::workload::command::{OptionValue, option, words};
 use crate::workload::devices::pod_devices;
 use crate::workload::mig::profile_of_resource;
 
-static READS: [Kind; PLUGIN_KINDS.len() + 1] = joined(&PLUGIN_KINDS, &[Kind::NODE_POOL]);
+static READS: [Kind; PLUGIN_KINDS.len() + 2] = joined(&PLUGIN_KINDS, &[Kind::NODE_POOL, Kind::NAMESPACE]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "mig-strategy-mismatch",
@@ -69,7 +69,7 @@ const CONFIG_LABEL: &str = "nvidia.com/mig.config";
 const SEVERAL_PROFILES: &str = "all-balanced";
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    for template in gpu_templates(object) {
+    for template in gpu_templates(object, ctx) {
         for (resource, devices) in pod_devices(&template) {
             let profile = profile_of_resource(resource);
             if profile.is_none() && resource != "nvidia.com/gpu" {

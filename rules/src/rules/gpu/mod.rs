@@ -61,8 +61,8 @@ use crate::object::Object;
 use crate::platform::Product;
 use crate::tree::node::Node;
 use crate::workload::architecture;
-use crate::workload::class::{WorkloadClass, classify};
-use crate::workload::devices::uses_accelerators;
+use crate::workload::class::WorkloadClass;
+use crate::workload::devices::requests_device_plugin;
 use crate::workload::node_labels::{is_off_karpenter, names_karpenter};
 use crate::workload::template::{Template, is_model_of_runtime, templates};
 
@@ -302,16 +302,19 @@ fn is_custom(key: &str) -> bool {
 }
 
 /// The pod templates of a workload that uses accelerators; none of an object that [`is_left_alone`].
-fn gpu_templates(object: &Object) -> impl Iterator<Item = Template<'_>> {
-    let counts = uses_accelerators(object) && !is_left_alone(object);
+fn gpu_templates<'a>(object: &'a Object, ctx: &Context<'_>) -> impl Iterator<Item = Template<'a>> + use<'a> {
+    let counts = requests_device_plugin(object) && !is_left_alone(object, ctx);
     counts.then(|| templates(object)).into_iter().flatten()
 }
 
 /// The containers of [`gpu_templates`] whose command lines are known as a whole: neither a kustomization nor a runtime of KServe
 /// that is not in the input may add options.
-fn whole_gpu_containers(object: &Object) -> impl Iterator<Item = (Template<'_>, Node<'_>)> {
+fn whole_gpu_containers<'a>(
+    object: &'a Object,
+    ctx: &Context<'_>,
+) -> impl Iterator<Item = (Template<'a>, Node<'a>)> + use<'a> {
     let counts = !object.is_patched_by_kustomize();
-    gpu_templates(object).filter(move |_| counts).flat_map(|template| {
+    gpu_templates(object, ctx).filter(move |_| counts).flat_map(|template| {
         let containers = template.containers().filter(|container| !is_model_of_runtime(container));
         containers.map(move |container| (template.clone(), container))
     })
@@ -323,9 +326,9 @@ fn dollars(micro: u64) -> String {
 }
 
 /// Whether an object is not a workload by itself: another object creates it, it runs on every node, or it is a patch.
-fn is_left_alone(object: &Object) -> bool {
+fn is_left_alone(object: &Object, ctx: &Context<'_>) -> bool {
     object.is_partial()
         || object.is(Kind::DAEMON_SET)
         || object.path(&["metadata", "ownerReferences"]).items().next().is_some()
-        || classify(object).class == WorkloadClass::Infra
+        || ctx.class_of(object).class == WorkloadClass::Infra
 }

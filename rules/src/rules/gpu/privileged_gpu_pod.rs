@@ -42,6 +42,7 @@ use crate::workload::gpu::requested_extended_resources;
 pub(crate) static RULE: Rule = Rule {
     id: "privileged-gpu-pod",
     kinds: WORKLOAD_KINDS,
+    reads: &[Kind::NAMESPACE],
     docs: docs(include_str!("privileged_gpu_pod.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Gpu)
@@ -53,7 +54,8 @@ fn is_gpu(resource: &&str) -> bool {
 }
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if !uses_accelerators(object) || is_left_alone(object) || is_test(object) || only_waits(object) {
+    if !requests_device_plugin(object) || is_left_alone(object, ctx) || is_test(object) || only_waits(object)
+    {
         return None;
     }
     let name = object.display_name();

@@ -63,7 +63,7 @@ use crate::promql::expr::Binary;
 use crate::promql::{Expr, QueryPlace};
 use crate::rules::prelude::*;
 use crate::workload::class::command_line;
-use crate::workload::server::{flag, is_server, uses_device};
+use crate::workload::server::{flag, is_server};
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-memory-alert-always-fires",

@@ -70,7 +70,8 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Training)
 };
 
-static READS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::PERSISTENT_VOLUME_CLAIM]);
+static READS: [Kind; WORKLOAD_KINDS.len() + 2] =
+    with_workloads(&[Kind::PERSISTENT_VOLUME_CLAIM, Kind::NAMESPACE]);
 
 /// The driver of Mountpoint for Amazon S3.
 const DRIVER: &str = "s3.csi.aws.com";
@@ -100,7 +101,7 @@ fn check(volume: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let users = ctx.cluster().views().users_of_claim(claim.namespace_or_default(), claim.name());
         users.iter().find_map(|user| {
             let mount = mount_of_checkpoints(user, claim.name())?;
-            (ctx.pairs_with(user) && trains(user)).then_some((user, mount))
+            (ctx.pairs_with(user) && trains(user, ctx)).then_some((user, mount))
         })
     })?;
     let message = format!(

@@ -60,7 +60,7 @@ use crate::workload::gpu::{EFA, is_accelerator};
 pub(crate) static RULE: Rule = Rule {
     id: "efa-not-requested",
     kinds: WORKLOAD_KINDS,
-    reads: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS],
+    reads: &[Kind::NAMESPACE, Kind::NODE_POOL, Kind::EC2_NODE_CLASS],
     docs: docs(include_str!("efa_not_requested.rs")),
     check: Check::Object(check),
     ..Rule::info(Group::Training)
@@ -70,8 +70,8 @@ pub(crate) static RULE: Rule = Rule {
 const MANY: u32 = 4;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let serves = is_serving_group(object);
-    let runs = serves || trains(object) && is_distributed(object);
+    let serves = is_serving_group(object, ctx);
+    let runs = serves || trains(object, ctx) && is_distributed(object);
     if !runs || object.is_partial() {
         return None;
     }
@@ -148,7 +148,7 @@ fn of_none(object: &Object, template: &Template<'_>, is_meant: bool, ctx: &mut C
     let name = object.display_name();
     let example = selected.as_ref().and_then(|(types, _)| types.iter().next());
     let message = match example {
-        Some(example) if is_made_for_it && !is_serving_group(object) => {
+        Some(example) if is_made_for_it && !is_serving_group(object, ctx) => {
             format!("`{name}` trains on several `{}` nodes without their EFA", example.name)
         }
         _ => format!("the environment of `{name}` is made for EFA, and its pods request none"),

@@ -45,6 +45,7 @@ use crate::workload::checkpoint::{names_checkpoints, resumes};
 pub(crate) static RULE: Rule = Rule {
     id: "training-grace-too-short",
     kinds: WORKLOAD_KINDS,
+    reads: &[Kind::NAMESPACE],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("training_grace_too_short.rs")),
     check: Check::Object(check),
@@ -55,7 +56,7 @@ pub(crate) static RULE: Rule = Rule {
 const ENOUGH: i64 = 60;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if !trains(object) || object.kind() == "MPIJob" {
+    if !trains(object, ctx) || object.kind() == "MPIJob" {
         return None;
     }
     for template in templates(object) {
@@ -63,7 +64,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let short = if grace.is_set() { grace.int().is_some_and(|s| s < ENOUGH) } else { true };
         if !short
             || template.spec.has_unknown_key()
-            || !requests_accelerator(&template)
+            || !uses_device(&template)
             || !names_checkpoints(&template)
         {
             continue;

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 fn class(value: serde_json::Value) -> (WorkloadClass, Confidence) {
     let object = Object::from_json(&value).unwrap();
-    let classified = classify(&object);
+    let classified = own_class(&object);
     (classified.class, classified.confidence)
 }
 
@@ -172,12 +172,13 @@ fn every_row_of_the_table() {
             _ => "apps/v1",
         };
         let value = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "x"}, "spec": spec});
-        let found = classify(&Object::from_json(&value).unwrap());
+        let object = Object::from_json(&value).unwrap();
+        let found = own_class(&object);
         assert_eq!(
             (found.class, found.confidence),
             (*class, *confidence),
             "{kind} {container}: {}",
-            found.reason
+            found.evidence
         );
     }
     let labelled = |key: &str, value: &str| {
@@ -195,8 +196,9 @@ fn every_row_of_the_table() {
         (labelled(WORKLOAD_CLASS_KEY, "serving"), Realtime, High),
         (labelled(WORKLOAD_CLASS_KEY, "sings"), Unknown, Low),
     ] {
-        let found = classify(&Object::from_json(&value).unwrap());
-        assert_eq!((found.class, found.confidence), (class, confidence), "{value}: {}", found.reason);
+        let object = Object::from_json(&value).unwrap();
+        let found = own_class(&object);
+        assert_eq!((found.class, found.confidence), (class, confidence), "{value}: {}", found.evidence);
     }
 }
 

@@ -10,7 +10,6 @@ use crate::workload::class::{command_line, has_word, repository};
 use crate::workload::command::{
     OptionValue, Word, base_name, command_at, may_have_more_options, option, words,
 };
-use crate::workload::gpu::requests_accelerator;
 use crate::workload::template::Template;
 use table::SERVERS;
 pub(crate) use table::{Cache, Gpus, Server};
@@ -229,12 +228,6 @@ pub(crate) fn serving_container<'a>(template: &Template<'a>) -> Option<Node<'a>>
     let mut listening = containers.iter().filter(|container| container.get("ports").items().next().is_some());
     let first = listening.next()?;
     listening.next().is_none().then(|| first.clone())
-}
-
-/// Whether a template requests an accelerator, as a resource or through a claim.
-pub(crate) fn uses_device(template: &Template<'_>) -> bool {
-    requests_accelerator(template)
-        || template.all_containers().any(|c| c.path(&["resources", "claims"]).items().next().is_some())
 }
 
 #[cfg(test)]
