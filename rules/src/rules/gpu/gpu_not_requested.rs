@@ -7,10 +7,12 @@
 //! others `nvidia-smi` is not found. It is reported for pods that select nodes with accelerators and run
 //! `nvidia-smi`, a server of models, a launcher of training or an image for accelerators, also where they
 //! tolerate the taint of such nodes or set `NVIDIA_VISIBLE_DEVICES: all`; and for a TrainJob without
-//! `resourcesPerNode` whose runtime, in the input, runs on such nodes and requests no GPU either.
+//! `resourcesPerNode` whose runtime, in the input, runs on such nodes and requests no GPU either. Pods that ask
+//! for a part of a GPU by the annotation `gpu-fraction` or `gpu-memory` get it from KAI alone: the default
+//! scheduler ignores both.
 //!
 //! # Fix
-//! Request the GPU in the limits of the container.
+//! Request the GPU in the limits of the container, or name the scheduler that reads the annotation.
 //!
 //! # Example
 //! ```yaml,diff
@@ -44,17 +46,23 @@ use crate::rules::gpu::{is_left_alone, pools_by_label};
 use crate::rules::prelude::*;
 use crate::workload::class::{command_line, has_word, repository};
 use crate::workload::gpu_nodes::requires_gpu_nodes;
+use crate::workload::gpu_share::{
+    KAI_QUEUE, KAI_SCHEDULER, gpu_share, is_left_to_default_scheduler, kai_queue,
+};
 use crate::workload::launcher::Launch;
 use crate::workload::server::server_of;
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-not-requested",
     kinds: WORKLOAD_KINDS,
-    reads: &[Kind::NODE_POOL, RUNTIMES[0], RUNTIMES[1], RUNTIMES[2], RUNTIMES[3]],
+    reads: &[Kind::NODE_POOL, KAI_QUEUE, RUNTIMES[0], RUNTIMES[1], RUNTIMES[2], RUNTIMES[3]],
     docs: docs(include_str!("gpu_not_requested.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Gpu)
 };
+
+/// Maximum number of queues that are looked at.
+const MAX_COMPARED: usize = 64;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.may_lack_fields() {
@@ -62,6 +70,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     if object.kind() == "TrainJob" {
         return of_train_job(object, ctx);
+    }
+    for template in templates(object) {
+        of_share(object, &template, ctx);
     }
     // What operators add to the pods of these kinds is not known.
     let merged = matches!(object.kind(), "InferenceService" | "LLMInferenceService")
@@ -95,6 +106,23 @@ fn shares_gpus(template: &Template<'_>) -> bool {
         let is_choice = variable.get("name").raw_text().is_some_and(|name| name.contains("VISIBLE_DEVICES"));
         is_choice && variable.get("value").text() != Some("all")
     })
+}
+
+/// Reports pods that ask KAI for a part of a GPU, and that the default scheduler places. Run:ai reads the same annotations and
+/// sets the scheduler itself, so that a queue of KAI has to show that it is meant.
+fn of_share(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let (key, share) = gpu_share(template)?;
+    if !is_left_to_default_scheduler(template) || requests_accelerator(template) {
+        return None;
+    }
+    let label = kai_queue(object, template);
+    let mut queues = ctx.cluster().of(KAI_QUEUE).take(MAX_COMPARED);
+    if !label.is_set() && !queues.any(|queue| ctx.pairs_with(queue)) {
+        return None;
+    }
+    let message = format!("the default scheduler ignores `{key}`: `{}` gets no GPU", object.display_name());
+    ctx.report(&share, message).help(format!("write `schedulerName: {KAI_SCHEDULER}` in the pods"));
+    None
 }
 
 /// Reports a TrainJob whose runtime runs on nodes with GPUs, if neither requests one.
