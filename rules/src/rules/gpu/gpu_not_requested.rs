@@ -7,7 +7,8 @@
 //! others `nvidia-smi` is not found. It is reported for pods that select nodes with accelerators and run
 //! `nvidia-smi`, a server of models, a launcher of training or an image for accelerators, also where they
 //! tolerate the taint of such nodes or set `NVIDIA_VISIBLE_DEVICES: all`; and for a TrainJob without
-//! `resourcesPerNode` whose runtime, in the input, runs on such nodes and requests no GPU either. Pods that ask
+//! `resourcesPerNode` whose runtime, in the input, runs on such nodes and requests no GPU either.
+//! `resourcesPerNode` without a GPU replaces those that the runtime requests, with all its resources. Pods that ask
 //! for a part of a GPU by the annotation `gpu-fraction` or `gpu-memory` get it from KAI alone: the default
 //! scheduler ignores both.
 //!
@@ -41,10 +42,12 @@
 //! - <https://karpenter.sh/docs/concepts/scheduling/#acceleratorsgpu-resources>
 
 use super::gpu_taint_tolerated_without_gpu::{TAINTS, has_access_to_gpus};
-use crate::cluster::runtimes::RUNTIMES;
+use crate::cluster::runtimes::{RUNTIMES, runtime_of_train_job};
 use crate::rules::gpu::{is_left_alone, pools_by_label};
 use crate::rules::prelude::*;
 use crate::workload::class::{command_line, has_word, repository};
+use crate::workload::devices::{Devices, devices_of, extended_resources_of};
+use crate::workload::gpu::is_accelerator;
 use crate::workload::gpu_nodes::requires_gpu_nodes;
 use crate::workload::gpu_share::{
     KAI_QUEUE, KAI_SCHEDULER, gpu_share, is_left_to_default_scheduler, kai_queue,
@@ -135,6 +138,9 @@ fn of_train_job(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let container = template.containers().find(|c| c.get("name").text().is_some_and(is_trainer))?;
         Some((template, container))
     })?;
+    if let Some(found) = of_replaced(object, ctx) {
+        return Some(found);
+    }
     let tolerates = template
         .spec
         .get("tolerations")
@@ -155,6 +161,42 @@ fn of_train_job(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         finding.related(pool, &pool.path(&["metadata", "name"]), "its pool");
     }
     None
+}
+
+/// Reports `resourcesPerNode` of a TrainJob that names no GPU: it replaces all resources of the runtime.
+fn of_replaced(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let own = object.path(&["spec", "trainer", "resourcesPerNode"]);
+    if !own.is_mapping() || own.has_unknown() || own.has_unknown_key() {
+        return None;
+    }
+    // A number of 0 is a choice.
+    let sides = ["limits", "requests"].map(|side| own.get(side));
+    if sides.iter().flat_map(Node::entries).any(|(name, _)| is_accelerator(name)) {
+        return None;
+    }
+    let runtime = runtime_of_train_job(object, ctx.cluster())?;
+    let jobs = runtime.path(&["spec", "template", "spec", "replicatedJobs"]);
+    let pod = ["template", "spec", "template", "spec", "containers"];
+    let container = jobs
+        .items()
+        .flat_map(|job| job.path(&pod).items())
+        .find(|container| container.get("name").text().is_some_and(is_trainer))?;
+    let lost: Vec<(&str, Devices<'_>)> = extended_resources_of(&container)
+        .into_iter()
+        .filter_map(|name| Some((name, devices_of(&container, name)?)))
+        .collect();
+    let (name, devices) = lost.iter().find(|(name, _)| is_accelerator(name))?;
+    let message = format!(
+        "`resourcesPerNode` replaces the runtime's {} of `{name}`: `{}` gets none",
+        devices.count,
+        object.display_name()
+    );
+    let all: Vec<String> =
+        lost.iter().map(|(name, devices)| format!("`{name}: {}`", devices.count)).collect();
+    ctx.report(&own, message)
+        .help(format!("repeat what the pods need of the runtime's resources: {}", all.join(", ")))
+        .related(&runtime, &devices.node, "what it replaces");
+    Some(())
 }
 
 /// Whether a container of a runtime is the one that a TrainJob's trainer changes.
