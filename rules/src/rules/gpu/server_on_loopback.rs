@@ -34,6 +34,7 @@
 //! - <https://docs.sglang.ai/advanced_features/server_arguments.html>
 //! - <https://github.com/ollama/ollama/blob/main/docs/faq.mdx>
 
+use crate::rules::availability::server_port_mismatch::starts_others;
 use crate::rules::prelude::*;
 use crate::workload::command::{OptionValue, option, words};
 use crate::workload::launcher::Launch;
@@ -42,6 +43,7 @@ use crate::workload::server::{Server, server_of, variable};
 pub(crate) static RULE: Rule = Rule {
     id: "server-on-loopback",
     kinds: WORKLOAD_KINDS,
+    reads: &[Kind::SERVICE],
     docs: docs(include_str!("server_on_loopback.rs")),
     check: Check::PodTemplate(check),
     ..Rule::warning(Group::Gpu)
@@ -62,22 +64,34 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Reports the address of a server that others are meant to reach: the kubelet with a probe, or by a port.
+/// Reports the address of a server that others are meant to reach: the kubelet with a probe, or a Service.
 fn inspect(
     server: &Server,
     template: &Template<'_>,
     container: &Node<'_>,
     ctx: &mut Context<'_>,
 ) -> Option<()> {
-    // Another container, such as a proxy, may take the requests.
-    let alone = template.containers().count() == 1 && template.spec.get("hostNetwork").bool() != Some(true);
+    // Another container, such as a proxy, may take the requests, or a program that the script starts before the server.
+    let alone = template.containers().count() == 1
+        && template.sidecars().next().is_none()
+        && !starts_others(container)
+        && template.spec.get("hostNetwork").bool() != Some(true);
     let asks = |probe: &&str| {
         let probe = container.get(probe);
         let host = probe.path(&["httpGet", "host"]);
         (probe.get("httpGet").is_mapping() || probe.get("tcpSocket").is_mapping()) && !host.is_set()
     };
     let probes = ["startupProbe", "readinessProbe", "livenessProbe"];
-    if !alone || !probes.iter().any(asks) {
+    if !alone {
+        return None;
+    }
+    let object = ctx.object();
+    let services = ctx.cluster().views().services_of(object.namespace_or_default(), template);
+    // The Service of a group gives its pods names, and need not lead to the API of the server.
+    let service = services.into_iter().find(|service| {
+        ctx.pairs_with(service) && service.path(&["spec", "clusterIP"]).text() != Some("None")
+    });
+    if service.is_none() && !probes.iter().any(asks) {
         return None;
     }
     let (address, node) = address_of(server, container)?;
@@ -94,7 +108,11 @@ fn inspect(
     } else {
         "start it with `--host 0.0.0.0`"
     };
-    ctx.report(&node, message).help(help);
+    let finding = ctx.report(&node, message);
+    finding.help(help);
+    if let Some(service) = service {
+        finding.related(service, &service.path(&["metadata", "name"]), "sends requests to the pods");
+    }
     None
 }
 
