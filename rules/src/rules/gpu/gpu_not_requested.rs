@@ -6,7 +6,8 @@
 //! same, on GPUs that the scheduler gave to others: they run out of memory, and the pod is in no account. On
 //! others `nvidia-smi` is not found. It is reported for pods that select nodes with accelerators and run
 //! `nvidia-smi`, a server of models, a launcher of training or an image for accelerators, also where they
-//! tolerate the taint of such nodes or set `NVIDIA_VISIBLE_DEVICES: all`; and for a TrainJob without
+//! tolerate the taint of such nodes or set `NVIDIA_VISIBLE_DEVICES: all`, with `runtimeClassName: nvidia` as well,
+//! which requests nothing; and for a TrainJob without
 //! `resourcesPerNode` whose runtime, in the input, runs on such nodes and requests no GPU either.
 //! `resourcesPerNode` without a GPU replaces those that the runtime requests, with all its resources. Pods that ask
 //! for a part of a GPU by the annotation `gpu-fraction` or `gpu-memory` get it from KAI alone: the default
@@ -41,7 +42,7 @@
 //! - <https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/>
 //! - <https://karpenter.sh/docs/concepts/scheduling/#acceleratorsgpu-resources>
 
-use super::gpu_taint_tolerated_without_gpu::{TAINTS, has_access_to_gpus};
+use super::gpu_taint_tolerated_without_gpu::{TAINTS, is_given_gpus, is_helper};
 use crate::cluster::runtimes::{RUNTIMES, runtime_of_train_job};
 use crate::rules::gpu::{is_left_alone, pools_by_label};
 use crate::rules::prelude::*;
@@ -53,7 +54,7 @@ use crate::workload::gpu_share::{
     KAI_QUEUE, KAI_SCHEDULER, gpu_share, is_left_to_default_scheduler, kai_queue,
 };
 use crate::workload::launcher::Launch;
-use crate::workload::server::server_of;
+use crate::workload::server::{server_of, variable};
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-not-requested",
@@ -84,22 +85,46 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     for template in templates(object) {
-        let host = ["hostPID", "hostIPC"].iter().any(|field| template.spec.get(field).bool() == Some(true));
-        if host || has_access_to_gpus(&template) || !requires_gpu_nodes(&template) || shares_gpus(&template) {
-            continue;
-        }
-        let Some((container, sign)) = template.containers().find_map(|c| Some((c.clone(), sign_of(&c)?)))
-        else {
-            continue;
-        };
-        let Sign { what, resource } = sign;
-        let devices = if resource == NEURON { "Neuron devices" } else { "GPUs" };
-        let message =
-            format!("`{}` {what} on nodes with {devices}, and requests none", object.display_name());
-        ctx.report(&container, message)
-            .help(format!("request it in the limits of the container, such as `{resource}: 1`"));
+        of_template(object, &template, ctx);
     }
     None
+}
+
+fn of_template(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let host = ["hostPID", "hostIPC"].iter().any(|field| template.spec.get(field).bool() == Some(true));
+    if host || is_given_gpus(template) || shares_gpus(template) {
+        return None;
+    }
+    // NVIDIA's runtime shows GPUs to containers that request none. Other runtimes may do more.
+    let runtime = template.spec.get("runtimeClassName");
+    let by_runtime = runtime.text() == Some("nvidia");
+    if runtime.is_set() && (!by_runtime || is_helper(object, template) || is_test(object)) {
+        return None;
+    }
+    let tolerates = tolerates_accelerators(template);
+    if !requires_gpu_nodes(template) && !(by_runtime && tolerates) {
+        return None;
+    }
+    let sign = |container: &Node<'_>| {
+        let by_server = || sign_of_server(container, by_runtime || tolerates);
+        sign_of(container).or_else(by_server).or_else(|| sign_of_variable(container).filter(|_| by_runtime))
+    };
+    let (container, sign) = template.containers().find_map(|c| Some((c.clone(), sign(&c)?)))?;
+    let Sign { what, resource } = sign;
+    let devices = if resource == NEURON { "Neuron devices" } else { "GPUs" };
+    let message = format!("`{}` {what} on nodes with {devices}, and requests none", object.display_name());
+    let finding = ctx.report(&container, message);
+    finding.help(format!("request it in the limits of the container, such as `{resource}: 1`"));
+    if by_runtime {
+        finding.related(object, &runtime, "shows the container GPUs that the scheduler gives to others");
+    }
+    None
+}
+
+/// Whether pods tolerate a taint of nodes with accelerators.
+fn tolerates_accelerators(template: &Template<'_>) -> bool {
+    let mut tolerations = template.spec.get("tolerations").items();
+    tolerations.any(|toleration| toleration.get("key").text().is_some_and(|key| TAINTS.contains(&key)))
 }
 
 /// Whether a variable gives a container some GPUs of its node, so that several pods may share them on purpose.
@@ -141,14 +166,9 @@ fn of_train_job(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if let Some(found) = of_replaced(object, ctx) {
         return Some(found);
     }
-    let tolerates = template
-        .spec
-        .get("tolerations")
-        .items()
-        .any(|toleration| toleration.get("key").text().is_some_and(|key| TAINTS.contains(&key)));
     let of_gpus = |pool: &&Object| NodePool::new(pool).is_some_and(|pool| pool.is_gpu_intended());
     let pool = pools_by_label(template, ctx).into_iter().find(of_gpus);
-    if !tolerates && pool.is_none() && !requires_gpu_nodes(template) {
+    if !tolerates_accelerators(template) && pool.is_none() && !requires_gpu_nodes(template) {
         return None;
     }
     let message = format!(
@@ -244,6 +264,18 @@ fn sign_of(container: &Node<'_>) -> Option<Sign> {
     }
     let (resource, name) = of_image.filter(|_| !line.contains("sleep"))?;
     Some(Sign { what: format!("runs an image {name}"), resource })
+}
+
+/// A server that is also run on CPUs, on pods that are meant for GPUs.
+fn sign_of_server(container: &Node<'_>, is_meant: bool) -> Option<Sign> {
+    let server = server_of(container).filter(|server| is_meant && server.name == "Ollama")?;
+    Some(Sign { what: format!("runs {}", server.name), resource: NVIDIA })
+}
+
+/// A variable that asks the runtime of NVIDIA for all GPUs of the node.
+fn sign_of_variable(container: &Node<'_>) -> Option<Sign> {
+    let (text, _) = variable(container, "NVIDIA_VISIBLE_DEVICES").flatten()?;
+    (text == "all").then(|| Sign { what: "sets `NVIDIA_VISIBLE_DEVICES: all`".to_owned(), resource: NVIDIA })
 }
 
 /// The accelerator that an image is made for, as its resource and in words.

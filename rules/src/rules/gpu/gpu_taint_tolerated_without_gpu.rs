@@ -164,7 +164,12 @@ fn uses_a_gpu(template: &Template<'_>) -> bool {
 }
 
 /// Whether the pods get accelerators, or may: by a resource, a claim, an annotation, a runtime or the devices of the node.
-pub(super) fn has_access_to_gpus(template: &Template<'_>) -> bool {
+fn has_access_to_gpus(template: &Template<'_>) -> bool {
+    template.spec.get("runtimeClassName").is_set() || is_given_gpus(template)
+}
+
+/// Whether the pods get accelerators, or may, in another way than by the runtime of their containers.
+pub(super) fn is_given_gpus(template: &Template<'_>) -> bool {
     let spec = &template.spec;
     let device = |volume: Node<'_>| {
         volume.path(&["hostPath", "path"]).raw_text().is_some_and(|path| path.starts_with("/dev"))
@@ -174,7 +179,6 @@ pub(super) fn has_access_to_gpus(template: &Template<'_>) -> bool {
         || spec.get("resourceClaims").is_set()
         || template.metadata.get("annotations").has_unknown_key()
         || gpu_share(template).is_some()
-        || spec.get("runtimeClassName").is_set()
         || spec.get("volumes").items().any(device)
         || template.all_containers().any(|container| {
             let resources = container.get("resources");
@@ -190,7 +194,7 @@ pub(super) fn has_access_to_gpus(template: &Template<'_>) -> bool {
 }
 
 /// Whether the pods manage GPU nodes.
-fn is_helper(object: &Object, template: &Template<'_>) -> bool {
+pub(super) fn is_helper(object: &Object, template: &Template<'_>) -> bool {
     let says = |text: &str| mentions(text, &HELPERS);
     says(object.name())
         || template
