@@ -106,6 +106,10 @@ fn of_template(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) 
         return None;
     }
     let sign = |container: &Node<'_>| {
+        // To look at the GPUs of a node, that runtime alone is a choice.
+        if by_runtime && tool_of(container).is_some() {
+            return None;
+        }
         let by_server = || sign_of_server(container, by_runtime || tolerates);
         sign_of(container).or_else(by_server).or_else(|| sign_of_variable(container).filter(|_| by_runtime))
     };
@@ -243,6 +247,12 @@ const TOOLS: [(&str, &str); 5] = [
     ("neuron-top", NEURON),
 ];
 
+/// The program of a container that shows the accelerators of a node, and their resource.
+fn tool_of(container: &Node<'_>) -> Option<(&'static str, &'static str)> {
+    let line = command_line(container);
+    TOOLS.into_iter().find(|(tool, _)| has_word(&line, tool))
+}
+
 /// Servers that nobody runs on CPUs, or not on a node with GPUs.
 const SERVERS: [&str; 6] = ["vLLM", "SGLang", "TensorRT-LLM", "NIM", "TGI", "Triton"];
 
@@ -250,7 +260,7 @@ const SERVERS: [&str; 6] = ["vLLM", "SGLang", "TensorRT-LLM", "NIM", "TGI", "Tri
 fn sign_of(container: &Node<'_>) -> Option<Sign> {
     let line = command_line(container);
     let of_image = container.get("image").text().and_then(accelerator_of_image);
-    if let Some((tool, resource)) = TOOLS.iter().find(|(tool, _)| has_word(&line, tool)) {
+    if let Some((tool, resource)) = tool_of(container) {
         return Some(Sign { what: format!("runs `{tool}`"), resource });
     }
     let resource = of_image.map_or(NVIDIA, |(resource, _)| resource);
