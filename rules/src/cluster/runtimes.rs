@@ -141,6 +141,18 @@ pub(crate) fn runtime_of_train_job(object: &Object, cluster: &Cluster) -> Option
     runtime(object, cluster, kind, namespace, name)
 }
 
+/// Whether a container of a runtime is the one that a TrainJob's trainer changes.
+pub(crate) fn is_trainer(container: &Node<'_>) -> bool {
+    matches!(container.get("name").text(), Some("node" | "trainer"))
+}
+
+/// The container of a runtime that a TrainJob's trainer changes.
+pub(crate) fn trainer_of_runtime(runtime: &Object) -> Option<Node<'_>> {
+    let jobs = runtime.path(&["spec", "template", "spec", "replicatedJobs"]);
+    let pod = ["template", "spec", "template", "spec", "containers"];
+    jobs.items().flat_map(|job| job.path(&pod).items()).find(is_trainer)
+}
+
 /// A TrainJob with the Jobs of its runtime: the trainer's container gets what the TrainJob says of it. The resources of the
 /// runtime are replaced as a whole (Kubeflow Trainer 2.0 to 2.2, `pkg/runtime/framework/plugins/jobset/builder.go`).
 fn train_job(object: &Object, cluster: &Cluster) -> Option<Completed> {

@@ -43,7 +43,7 @@
 //! - <https://karpenter.sh/docs/concepts/scheduling/#acceleratorsgpu-resources>
 
 use super::gpu_taint_tolerated_without_gpu::{TAINTS, is_given_gpus, is_helper};
-use crate::cluster::runtimes::{RUNTIMES, runtime_of_train_job};
+use crate::cluster::runtimes::{RUNTIMES, is_trainer, runtime_of_train_job, trainer_of_runtime};
 use crate::rules::gpu::{is_left_alone, pools_by_label};
 use crate::rules::prelude::*;
 use crate::workload::class::{command_line, has_word, repository};
@@ -164,7 +164,7 @@ fn of_train_job(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let templates = templates(object);
     let (template, container) = templates.iter().find_map(|template| {
-        let container = template.containers().find(|c| c.get("name").text().is_some_and(is_trainer))?;
+        let container = template.containers().find(is_trainer)?;
         Some((template, container))
     })?;
     if let Some(found) = of_replaced(object, ctx) {
@@ -199,12 +199,7 @@ fn of_replaced(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let runtime = runtime_of_train_job(object, ctx.cluster())?;
-    let jobs = runtime.path(&["spec", "template", "spec", "replicatedJobs"]);
-    let pod = ["template", "spec", "template", "spec", "containers"];
-    let container = jobs
-        .items()
-        .flat_map(|job| job.path(&pod).items())
-        .find(|container| container.get("name").text().is_some_and(is_trainer))?;
+    let container = trainer_of_runtime(&runtime)?;
     let lost: Vec<(&str, Devices<'_>)> = extended_resources_of(&container)
         .into_iter()
         .filter_map(|name| Some((name, devices_of(&container, name)?)))
@@ -221,11 +216,6 @@ fn of_replaced(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         .help(format!("repeat what the pods need of the runtime's resources: {}", all.join(", ")))
         .related(&runtime, &devices.node, "what it replaces");
     Some(())
-}
-
-/// Whether a container of a runtime is the one that a TrainJob's trainer changes.
-fn is_trainer(name: &str) -> bool {
-    matches!(name, "node" | "trainer")
 }
 
 const NVIDIA: &str = "nvidia.com/gpu";
