@@ -6,12 +6,11 @@
 //! same, on GPUs that the scheduler gave to others: they run out of memory, and the pod is in no account. On
 //! others `nvidia-smi` is not found. It is reported for pods that select nodes with accelerators and run
 //! `nvidia-smi`, a server of models, a launcher of training or an image for accelerators, also where they
-//! tolerate the taint of such nodes or set `NVIDIA_VISIBLE_DEVICES: all`, with `runtimeClassName: nvidia` as well,
-//! which requests nothing; and for a TrainJob without
-//! `resourcesPerNode` whose runtime, in the input, runs on such nodes and requests no GPU either.
-//! `resourcesPerNode` without a GPU replaces those that the runtime requests, with all its resources. Pods that ask
-//! for a part of a GPU by the annotation `gpu-fraction` or `gpu-memory` get it from KAI alone: the default
-//! scheduler ignores both.
+//! tolerate the taint of such nodes or set `NVIDIA_VISIBLE_DEVICES: all`, and with `runtimeClassName: nvidia`,
+//! which requests nothing. A TrainJob is reported without `resourcesPerNode` whose runtime, in the input, runs
+//! on such nodes and requests no GPU either, and with one that names no GPU: it replaces all resources of the
+//! runtime. Pods that ask for a part of a GPU by the annotation `gpu-fraction` or `gpu-memory` get it from KAI
+//! alone: the default scheduler ignores both.
 //!
 //! # Fix
 //! Request the GPU in the limits of the container, or name the scheduler that reads the annotation.

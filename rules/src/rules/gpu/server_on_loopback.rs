@@ -3,13 +3,13 @@
 //! # Why
 //! A server that is bound to `127.0.0.1` answers requests from its own pod alone: probes of the kubelet fail, and
 //! a Service sends requests to a port on which nobody listens. SGLang is bound to it unless `--host` says
-//! otherwise; Ollama, vLLM and others are if a variable or an option says so. vLLM with the NixlConnector tells
-//! its peers `VLLM_NIXL_SIDE_CHANNEL_HOST` as its address, `localhost` by default: a peer in another pod then asks
-//! itself, with `0.0.0.0` as well, and computes the prompt again or ends.
+//! otherwise; Ollama, vLLM and others are if a variable or an option says so. vLLM with the NixlConnector
+//! tells its peers `VLLM_NIXL_SIDE_CHANNEL_HOST` as its address, `localhost` by default: a peer in another pod
+//! then asks itself, with `0.0.0.0` as well, and computes the prompt again or ends.
 //!
 //! # Fix
-//! Bind the server to all addresses of the pod: `--host 0.0.0.0`, or `OLLAMA_HOST=0.0.0.0`. Take the host of NIXL's
-//! side channel from the field `status.podIP`.
+//! Bind the server to all addresses of the pod: `--host 0.0.0.0`, or `OLLAMA_HOST=0.0.0.0`. Take the host of
+//! NIXL's side channel from the field `status.podIP`.
 //!
 //! # Example
 //! ```yaml,diff

@@ -84,7 +84,7 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
 }
 
 /// The public images for EKS that a term selects, with the node that does.
-fn selection<'a>(term: &Node<'a>) -> Option<(Node<'a>, Vec<Image>)> {
+pub(in crate::rules) fn selection<'a>(term: &Node<'a>) -> Option<(Node<'a>, Vec<Image>)> {
     let parameter = term.get("ssmParameter");
     let (node, images) = match parameter.text() {
         Some(name) => (parameter, Vec::from_iter(image_of_parameter(name))),

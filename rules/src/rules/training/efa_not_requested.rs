@@ -4,8 +4,8 @@
 //! An EFA interface is attached to a node only if a pod asks for `vpc.amazonaws.com/efa`, and only a
 //! pod that asks for it can use it. Without it NCCL falls back to TCP, and the interconnect that the
 //! large instance types are paid for stays unused. It is a warning where the environment shows that EFA is
-//! meant (`FI_PROVIDER: efa`, an image with the libraries), also for a server over several nodes, and where a
-//! pod has all GPUs of its node and a part of its interfaces, and where `resourcesPerNode` of a TrainJob replaces
+//! meant (`FI_PROVIDER: efa`, an image with the libraries), also for a server over several nodes, where a pod
+//! has all GPUs of its node and a part of its interfaces, and where `resourcesPerNode` of a TrainJob replaces
 //! those of its runtime.
 //!
 //! # Fix
