@@ -100,8 +100,7 @@ fn of_template(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) 
     if runtime.is_set() && (!by_runtime || is_helper(object, template) || is_test(object)) {
         return None;
     }
-    let tolerates = tolerates_accelerators(template);
-    if !requires_gpu_nodes(template) && !(by_runtime && tolerates) {
+    if !requires_gpu_nodes(template) && !(by_runtime && tolerates_accelerators(template)) {
         return None;
     }
     let sign = |container: &Node<'_>| {
@@ -109,8 +108,11 @@ fn of_template(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) 
         if by_runtime && tool_of(container).is_some() {
             return None;
         }
-        let by_server = || sign_of_server(container, by_runtime || tolerates);
-        sign_of(container).or_else(by_server).or_else(|| sign_of_variable(container).filter(|_| by_runtime))
+        let by_variable = sign_of_variable(container);
+        let is_meant = by_runtime || by_variable.is_some();
+        sign_of(container)
+            .or_else(|| sign_of_server(container).filter(|_| is_meant))
+            .or_else(|| by_variable.filter(|_| by_runtime))
     };
     let (container, sign) = template.containers().find_map(|c| Some((c.clone(), sign(&c)?)))?;
     let Sign { what, resource } = sign;
@@ -265,9 +267,9 @@ fn sign_of(container: &Node<'_>) -> Option<Sign> {
     Some(Sign { what: format!("runs an image {name}"), resource })
 }
 
-/// A server that is also run on CPUs, on pods that are meant for GPUs.
-fn sign_of_server(container: &Node<'_>, is_meant: bool) -> Option<Sign> {
-    let server = server_of(container).filter(|server| is_meant && server.name == "Ollama")?;
+/// A server that is also run on CPUs: a sign where something else shows that GPUs are meant.
+fn sign_of_server(container: &Node<'_>) -> Option<Sign> {
+    let server = server_of(container).filter(|server| server.name == "Ollama")?;
     Some(Sign { what: format!("runs {}", server.name), resource: NVIDIA })
 }
 
