@@ -12,6 +12,7 @@ pub mod dra;
 pub(crate) mod gang;
 pub mod gpu;
 pub(crate) mod gpu_nodes;
+pub(crate) mod gpu_share;
 pub(crate) mod launcher;
 pub(crate) mod mig;
 pub(crate) mod model;

@@ -229,7 +229,7 @@ fn has_no_http(server: &Server, container: &Node<'_>) -> bool {
 
 /// Whether a script starts programs in the background, which may listen as well: `proxy & vllm serve`. `2>&1` and `&&`
 /// start none.
-pub(super) fn starts_others(container: &Node<'_>) -> bool {
+pub(in crate::rules) fn starts_others(container: &Node<'_>) -> bool {
     let line = command_line(container);
     let bytes = line.as_bytes();
     let joins = |byte: Option<&u8>| matches!(byte, Some(b'&' | b'>'));
