@@ -239,6 +239,7 @@ pub static RULES: &[&Rule] = &[
     &autoscaling::total_as_value::RULE,
     &autoscaling::utilization_unreachable::RULE,
     &autoscaling::vpa_hpa_conflict::RULE,
+    &autoscaling::vpa_never_acts::RULE,
     &availability::alb_target_cluster_ip::RULE,
     &availability::backend_service_missing::RULE,
     &availability::drain_endpoint_unknown::RULE,

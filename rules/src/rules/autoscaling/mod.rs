@@ -71,6 +71,7 @@ mod target_missing;
 pub(crate) mod total_as_value;
 pub(crate) mod utilization_unreachable;
 pub(crate) mod vpa_hpa_conflict;
+pub(crate) mod vpa_never_acts;
 
 use crate::cluster::together::routes;
 use crate::rules::prelude::*;

@@ -7,7 +7,7 @@ pub(crate) mod gpu_rollout_needs_surge;
 pub(crate) mod graceful_shutdown_missing;
 pub(crate) mod health_path_unknown;
 pub(crate) mod image_tag_latest;
-mod ingress;
+pub(in crate::rules) mod ingress;
 pub(crate) mod ingress_body_small;
 pub(crate) mod ingress_timeout_short;
 mod intended_workload;
