@@ -265,6 +265,7 @@ pub static RULES: &[&Rule] = &[
     &availability::post_start_calls_server::RULE,
     &availability::probe_missing::RULE,
     &availability::progress_deadline_short::RULE,
+    &availability::rollout_runs_twice::RULE,
     &availability::server_port_mismatch::RULE,
     &availability::service_mixes_workloads::RULE,
     &availability::service_name_breaks_server::RULE,

@@ -29,6 +29,7 @@ pub(crate) mod probe_missing;
 pub(crate) mod progress_deadline_short;
 mod replacement;
 mod rollout;
+pub(crate) mod rollout_runs_twice;
 pub(crate) mod selected_workloads;
 pub(crate) mod server_port_mismatch;
 pub(crate) mod service_mixes_workloads;
