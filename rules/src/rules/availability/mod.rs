@@ -28,7 +28,7 @@ pub(crate) mod post_start_calls_server;
 pub(crate) mod probe_missing;
 pub(crate) mod progress_deadline_short;
 mod replacement;
-mod rollout;
+pub(in crate::rules) mod rollout;
 pub(crate) mod rollout_runs_twice;
 pub(crate) mod selected_workloads;
 pub(crate) mod server_port_mismatch;
