@@ -5,8 +5,8 @@
 //! Job works on must be among them. With `scaleOnInFlight: "false"`, `excludeUnacknowledged: "true"`, or over
 //! AMQP it is not, and new messages wait until as many Jobs have ended as there are messages. `accurate` starts a
 //! Job for each message and leaves out only Jobs that have not begun: where messages in progress count, it
-//! starts further Jobs for them at each poll, unless the worker deletes a message as soon as it has it. That is
-//! an info, and a warning where a run surely takes many polls: with an accelerator, or a long deadline.
+//! starts further Jobs for them at each poll, unless the worker deletes a message as soon as it has it. That
+//! is an info, and a warning where a run surely takes many polls: with an accelerator or a long deadline.
 //!
 //! # Fix
 //! Use `accurate` with a trigger that counts waiting messages, and `default` with one that counts all.
