@@ -358,6 +358,7 @@ pub static RULES: &[&Rule] = &[
     &scheduling::access_point_forbids_chown::RULE,
     &scheduling::auto_mode_device_plugin::RULE,
     &scheduling::auto_mode_volume_driver::RULE,
+    &scheduling::daemonset_may_not_fit::RULE,
     &scheduling::feature_gate_off::RULE,
     &scheduling::general_pool_admits_gpu::RULE,
     &scheduling::gpu_device_plugin_missing::RULE,

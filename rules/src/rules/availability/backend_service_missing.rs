@@ -10,8 +10,8 @@
 //! versions send requests to the pods themselves.
 //!
 //! A Service that is not in the input is reported only if the one that is meant is: a Service of that name in
-//! another namespace, or one whose name differs by an ending such as `-svc`. That of the add-on's interceptor,
-//! `keda-add-ons-http-interceptor-proxy`, is in the namespace into which the add-on is installed.
+//! another namespace, or one whose name differs by an ending such as `-svc`. The add-on's interceptor,
+//! `keda-add-ons-http-interceptor-proxy`, is where the add-on is installed, if the input shows that.
 //!
 //! # Fix
 //! Write the name or the number of a port of the Service, and keep the route in the namespace of the Service.
