@@ -46,7 +46,6 @@
 
 use crate::keda::value::boolean;
 use crate::rules::autoscaling::keda_in_flight_ignored::{LeftOut, left_out};
-use crate::rules::autoscaling::scale_target::uses_accelerators;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

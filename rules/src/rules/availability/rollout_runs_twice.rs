@@ -67,12 +67,17 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let name = reference.get("name").text()?;
     let deployment = ctx.partner(Kind::DEPLOYMENT, object.namespace_or_default(), name)?;
-    if deployment.may_lack_fields() || scaled_instead(object, deployment, ctx).is_some() {
-        return None;
+    if !deployment.may_lack_fields() && both_run(&mode, deployment, ctx).is_none() {
+        scaled_instead(object, deployment, ctx);
     }
+    None
+}
+
+/// Reports pods of the Deployment that run beside those of the Rollout.
+fn both_run(mode: &Node<'_>, deployment: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let written = deployment.path(&["spec", "replicas"]);
     let pods = replicas(deployment).filter(|pods| *pods > 0)?;
-    let name = ellipsize(name);
+    let name = deployment.display_name();
     let (severity, message, help) = match mode.text() {
         Some("onsuccess") if written.is_set() => (
             Severity::Info,
@@ -81,28 +86,25 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             ),
             "leave `replicas` out of the Deployment, or write `replicas: 0` when the Rollout serves",
         ),
-        Some("never") => (Severity::Warning, both(&name, pods), HELP),
-        None if mode.is_absent() => (Severity::Warning, both(&name, pods), HELP),
+        Some("never") => (Severity::Warning, twice(&name, pods), HELP),
+        None if mode.is_absent() => (Severity::Warning, twice(&name, pods), HELP),
         _ => return None,
     };
-    ctx.report(&mode, message).severity(severity).help(help).related(
-        deployment,
-        &written,
-        "the pods of the Deployment",
-    );
-    None
+    let finding = ctx.report(mode, message).severity(severity).help(help);
+    finding.related(deployment, &written, "the pods of the Deployment");
+    Some(())
 }
 
 const HELP: &str =
     "write `replicas: 0` in the Deployment, or leave it out there and write `scaleDown: onsuccess`";
 
-fn both(name: &str, pods: i64) -> String {
+fn twice(name: &str, pods: i64) -> String {
     format!(
         "pods run twice: those of this Rollout, and {pods} of Deployment `{name}`, which it does not scale down"
     )
 }
 
-/// Reports an autoscaler of the Deployment, where the Rollout has none.
+/// Reports an autoscaler of the Deployment where the Rollout has none.
 fn scaled_instead(object: &Object, deployment: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let cluster = ctx.cluster();
     if !autoscalers(object, cluster).is_empty() {

@@ -196,7 +196,7 @@ fn configured<'i>(ctx: &Context<'i>) -> Option<(&'i Object, &'i str)> {
     // Envoy has a DaemonSet of its own, `cilium/cilium-envoy`.
     let agent = of_image(Kind::DAEMON_SET, |image| image.ends_with("cilium/cilium"));
     let operator = of_image(Kind::DEPLOYMENT, |image| image.contains("cilium/operator"));
-    (is_on && operator.is_some() && !agent.is_some_and(|agent| selects(&agent))).then_some((config, key))
+    (is_on && operator.is_some() && agent.is_none_or(|agent| !selects(&agent))).then_some((config, key))
 }
 
 /// Whether istiod leaves its taint on nodes, by its values. `pilot` has them in older charts.
