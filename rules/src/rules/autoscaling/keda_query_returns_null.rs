@@ -1,8 +1,8 @@
 //! A query of a SQL trigger returns NULL where no row matches.
 //!
 //! # Why
-//! `SUM`, `AVG`, `MIN` and `MAX` over no rows are NULL, unlike `COUNT`. The scalers of PostgreSQL, MySQL and
-//! SQL Server read the answer as a number, and NULL is none: the trigger fails whenever the queue is empty.
+//! `SUM`, `AVG`, `MIN` and `MAX` over no rows are NULL, unlike `COUNT`. The scalers of PostgreSQL, MySQL, SQL
+//! Server and Spanner read the answer as a number, and NULL is none: they fail whenever the queue is empty.
 //! KEDA then uses the fallback, or neither scales the workload in nor to zero. Where the query has no
 //! condition only an empty table gives NULL, which is an info.
 //!
@@ -46,8 +46,9 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Autoscaling)
 };
 
-/// Trigger types that read the first value of a query with `Scan` into a `float64`, which fails for NULL (KEDA 2.18).
-const SCANS: [&str; 3] = ["postgresql", "mysql", "mssql"];
+/// Trigger types that read the first value of a query into a `float64`, or an `int64` for Spanner, which fails for NULL
+/// (`getQueryResult` of KEDA 2.21). ClickHouse sums no rows to 0.
+const SCANS: [&str; 4] = ["postgresql", "mysql", "mssql", "gcp-spanner"];
 /// Aggregates that are NULL over no rows.
 const AGGREGATES: [&str; 4] = ["sum", "avg", "min", "max"];
 /// Functions that are NULL for NULL.
