@@ -120,7 +120,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 
 type Key = std::sync::Arc<crate::cluster::views::ScaleTarget>;
 
-fn target(object: &Object) -> Option<Key> {
+/// The target of a VPA.
+pub(super) fn target(object: &Object) -> Option<Key> {
     let reference = object.path(&["spec", "targetRef"]);
     let (version, kind) = (reference.get("apiVersion").text()?, reference.get("kind").text()?);
     let group = version.split_once('/').map_or("", |(group, _)| group);

@@ -10,7 +10,8 @@
 //! versions send requests to the pods themselves.
 //!
 //! A Service that is not in the input is reported only if the one that is meant is: a Service of that name in
-//! another namespace, or one whose name differs by an ending such as `-svc`.
+//! another namespace, or one whose name differs by an ending such as `-svc`. The add-on's interceptor,
+//! `keda-add-ons-http-interceptor-proxy`, is where the add-on is installed, if the input shows that.
 //!
 //! # Fix
 //! Write the name or the number of a port of the Service, and keep the route in the namespace of the Service.
@@ -45,7 +46,9 @@
 //! - <https://github.com/kubernetes/ingress-nginx/blob/main/internal/ingress/controller/controller.go>
 
 use super::ingress::{Backend, Controller, backends, controller};
-use crate::cluster::values::may_bring_objects;
+use crate::cluster::values::{
+    chart_installers, installs, is_for_other_cluster, may_bring_objects, target_namespace,
+};
 use crate::rules::autoscaling::is_in_written_namespace;
 use crate::rules::prelude::*;
 
@@ -60,6 +63,8 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Availability)
 };
 
+/// The Service of KEDA's HTTP add-on that takes requests, as its chart names it.
+const INTERCEPTOR: &str = "keda-add-ons-http-interceptor-proxy";
 /// Endings of the names of Services that people add and leave out.
 const ENDINGS: [&str; 4] = ["-svc", "-service", "-server", ""];
 
@@ -142,7 +147,13 @@ fn check_port(object: &Object, backend: &Backend<'_>, service: &Object, ctx: &mu
 fn report_missing(object: &Object, backend: &Backend<'_>, name: &str, ctx: &mut Context<'_>) -> Option<()> {
     let cluster = ctx.cluster();
     let namespace = object.namespace_or_default();
-    if !is_in_written_namespace(object) || may_bring_objects(cluster) {
+    if !is_in_written_namespace(object) {
+        return None;
+    }
+    if name == INTERCEPTOR {
+        return report_interceptor(object, backend, ctx);
+    }
+    if may_bring_objects(cluster) {
         return None;
     }
     let kind = object.kind();
@@ -180,4 +191,51 @@ fn report_missing(object: &Object, backend: &Backend<'_>, name: &str, ctx: &mut 
     .related(service, &service.path(&["metadata", "name"]), "the Service")
     .fix(Fix::unsafe_(format!("send requests to `{meant}`")).set(&backend.service, json!(meant)));
     None
+}
+
+/// Reports a route to the interceptor of KEDA's HTTP add-on that is not in its namespace.
+fn report_interceptor(object: &Object, backend: &Backend<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let (source, there) =
+        addon_namespace(ctx).filter(|(_, there)| *there != object.namespace_or_default())?;
+    let (kind, there) = (object.kind(), ellipsize(there));
+    let message =
+        format!("Service `{INTERCEPTOR}` is in namespace `{there}`, and this {kind} in another one");
+    let help = match () {
+        () if object.group() == "gateway.networking.k8s.io" => {
+            format!("write `namespace: {there}`, and allow it there with a ReferenceGrant")
+        }
+        // Its load balancers have pods or nodes as targets, and not the name of a host.
+        () if controller(object, ctx) == Some(Controller::Alb) => {
+            format!("put the {kind} into namespace `{there}`: it reaches Services of its own namespace alone")
+        }
+        () => format!(
+            "put the {kind} into namespace `{there}`, or name a Service of type `ExternalName` that leads there"
+        ),
+    };
+    let place = source.path(&["metadata", "name"]);
+    ctx.report(&backend.service, message).help(help).related(source, &place, "it shows where the add-on is");
+    None
+}
+
+/// The namespace of KEDA's HTTP add-on, with what shows it: the object that installs it, the Service of its interceptor, or another
+/// one that leads to it. `None` if there is none, or not all agree.
+fn addon_namespace<'i>(ctx: &Context<'i>) -> Option<(&'i Object, &'i str)> {
+    let cluster = ctx.cluster();
+    let installers = chart_installers(cluster)
+        .filter(|one| installs(one, "keda-add-ons-http") && !is_for_other_cluster(one))
+        .map(|one| (one, target_namespace(one)));
+    let services = cluster.of(Kind::SERVICE).filter_map(|service| {
+        let host = service.path(&["spec", "externalName"]);
+        if let Some(host) = host.text() {
+            let rest = host.strip_prefix(INTERCEPTOR)?.strip_prefix('.')?;
+            return Some((service, rest.split('.').next()));
+        }
+        let own = service.namespace().filter(|_| is_in_written_namespace(service));
+        (service.name() == INTERCEPTOR).then_some((service, own))
+    });
+    let all = installers.chain(services).filter(|(one, _)| ctx.pairs_with(one));
+    let all: Vec<(&'i Object, Option<&'i str>)> = all.collect();
+    let (source, namespace) = *all.first()?;
+    let namespace = namespace?;
+    all.iter().all(|(_, other)| *other == Some(namespace)).then_some((source, namespace))
 }

@@ -125,7 +125,7 @@ pub(super) fn may_change_default(setting: &str, ctx: &Context<'_>) -> bool {
 }
 
 /// Whether the input installs a chart, whose values may set other defaults.
-pub(super) fn installs_any(ctx: &Context<'_>, chart: &str) -> bool {
+pub(in crate::rules) fn installs_any(ctx: &Context<'_>, chart: &str) -> bool {
     let cluster = ctx.cluster();
     let is_of_chart = |repository: &Object| {
         repository.path(&["spec", "url"]).text().is_some_and(|url| base_name(url) == chart)
