@@ -242,6 +242,7 @@ pub static RULES: &[&Rule] = &[
     &availability::alb_target_cluster_ip::RULE,
     &availability::backend_service_missing::RULE,
     &availability::drain_endpoint_unknown::RULE,
+    &availability::gateway_timeout_short::RULE,
     &availability::gpu_rollout_needs_surge::RULE,
     &availability::graceful_shutdown_missing::RULE,
     &availability::health_path_unknown::RULE,

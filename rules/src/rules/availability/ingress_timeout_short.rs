@@ -124,7 +124,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let controller = controller(object, ctx)?;
     let timeout = timeout(object, controller, ctx)?;
-    let (workload, server, reasons) = generator(object, ctx)?;
+    let (workload, server, reasons) = generator(containers_behind(object, ctx))?;
     let name = if controller == Controller::Nginx { "nginx" } else { "the load balancer" };
     let (node, message) = match &timeout {
         Timeout::Seconds(seconds, node) if (1..=DEFAULT).contains(seconds) => {
@@ -196,9 +196,11 @@ fn timeout<'a>(object: &'a Object, controller: Controller, ctx: &Context<'_>) ->
     Some(if unknown.is_set() { Timeout::Ignored(unknown) } else { Timeout::Absent(node) })
 }
 
-/// The first workload behind an Ingress that generates text, its server, and whether its model reasons.
-fn generator<'i>(object: &Object, ctx: &Context<'i>) -> Option<(&'i Object, &'static str, bool)> {
-    containers_behind(object, ctx).into_iter().find_map(|(owner, container)| {
+/// The first of some containers that generates text: its workload, its server, and whether its model reasons.
+pub(super) fn generator<'i>(
+    containers: Vec<(&'i Object, Node<'i>)>,
+) -> Option<(&'i Object, &'static str, bool)> {
+    containers.into_iter().find_map(|(owner, container)| {
         let server = server_of(&container).filter(|server| GENERATORS.contains(&server.name))?;
         let line = command_line(&container).to_lowercase();
         let has = |words: &[&str]| words.iter().any(|word| line.contains(word));
