@@ -12,6 +12,9 @@ pub(super) const BACKEND_KINDS: [Kind; 5] = [
     Kind::ENVOY_BACKEND,
 ];
 
+/// InferencePool in both of its API groups.
+pub(super) const POOLS: [Kind; 2] = [Kind::INFERENCE_POOL, Kind::INFERENCE_POOL_ALPHA];
+
 /// A reference of a route to the object that gets its requests.
 pub(super) struct RouteBackend<'a> {
     pub(super) node: Node<'a>,
@@ -73,8 +76,7 @@ pub(super) fn containers_of<'i>(
         let service = ctx.partner(Kind::SERVICE, namespace, name)?;
         return Some(containers_of_service(service, &backend.node.get("port"), ctx));
     }
-    let kinds = [Kind::INFERENCE_POOL, Kind::INFERENCE_POOL_ALPHA];
-    let pool = ctx.partner(kinds.into_iter().find(|kind| backend.is(*kind))?, namespace, name)?;
+    let pool = ctx.partner(POOLS.into_iter().find(|kind| backend.is(*kind))?, namespace, name)?;
     let views = ctx.cluster().views();
     // Before v1 the selector is a map of labels.
     let selector = pool.path(&["spec", "selector"]);

@@ -32,6 +32,11 @@ pub(super) struct Backend<'a> {
 }
 
 impl<'a> Backend<'a> {
+    /// The Service and the number of its port that a reference of a route names.
+    pub(super) fn of_reference(reference: &Node<'a>) -> Backend<'a> {
+        Backend { service: reference.get("name"), port: reference.get("port"), path: None }
+    }
+
     /// The name of the Service. `None` where it is that of an action in an annotation, which the controller of load balancers
     /// reads instead.
     pub(super) fn named_service(&self) -> Option<&'a str> {
