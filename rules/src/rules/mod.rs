@@ -311,6 +311,7 @@ pub static RULES: &[&Rule] = &[
     &gpu::model_larger_than_volume::RULE,
     &gpu::model_path_not_mounted::RULE,
     &gpu::model_token_missing::RULE,
+    &gpu::neuron_devices_scattered::RULE,
     &gpu::privileged_gpu_pod::RULE,
     &gpu::ray_serve_exceeds_cluster::RULE,
     &gpu::request_overflows_instance::RULE,
