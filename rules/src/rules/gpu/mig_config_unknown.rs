@@ -121,7 +121,8 @@ fn layouts<'i>(ctx: &Context<'i>) -> Option<(&'i Object, Vec<Layout>)> {
     let read = |root: &Node<'_>| {
         let layouts = root.get("mig-configs");
         let is_whole = layouts.is_mapping() && !layouts.has_unknown_key();
-        is_whole.then(|| layouts.entries().iter().map(|(name, parts)| layout(name, parts)).collect())
+        is_whole
+            .then(|| layouts.entries().iter().map(|(name, parts)| layout(name, parts)).collect::<Vec<_>>())
     };
     Some((holder, with_embedded(data.get("config.yaml").text()?, read)?))
 }
