@@ -6,7 +6,8 @@
 //! values, names, which replaces its own with all layouts in it. Where the name is not there, or the GPU
 //! does not offer a profile of the layout, the label `nvidia.com/mig.config.state` becomes `failed`, the GPUs
 //! stay whole, and pods that ask for slices stay Pending. An A100 with 40 GB (p4d) has no `3g.40gb`, and one
-//! with 80 GB (p4de) no `3g.20gb`. The layout `config.default` of nodes without the label has to be there too.
+//! with 80 GB (p4de) no `3g.20gb`. The layout of nodes without the label, `config.default`, has to be there
+//! too.
 //!
 //! # Fix
 //! Name a layout of the ConfigMap that the GPUs of the nodes offer, or add the layout.
