@@ -3,6 +3,8 @@
 pub(crate) mod alb_target_cluster_ip;
 pub(crate) mod backend_service_missing;
 pub(crate) mod drain_endpoint_unknown;
+mod gateway_route;
+pub(crate) mod gateway_timeout_short;
 pub(crate) mod gpu_rollout_needs_surge;
 pub(crate) mod graceful_shutdown_missing;
 pub(crate) mod health_path_unknown;

@@ -48,7 +48,7 @@ use crate::rules::gpu::{gpu_templates, label_of_nodes};
 use crate::rules::prelude::*;
 use crate::workload::command::{OptionValue, option, words};
 use crate::workload::devices::pod_devices;
-use crate::workload::mig::profile_of_resource;
+use crate::workload::mig::{CONFIG_LABEL, profile_of_resource};
 
 static READS: [Kind; PLUGIN_KINDS.len() + 2] = joined(&PLUGIN_KINDS, &[Kind::NODE_POOL, Kind::NAMESPACE]);
 
@@ -60,9 +60,6 @@ pub(crate) static RULE: Rule = Rule {
     check: Check::Object(check),
     ..Rule::warning(Group::Gpu)
 };
-
-/// The label with which NVIDIA's MIG manager divides the GPUs of a node.
-const CONFIG_LABEL: &str = "nvidia.com/mig.config";
 
 /// The configuration of NVIDIA's MIG manager with which each GPU has slices of several profiles. The device plugin then stops under the
 /// strategy `single`: "more than one MIG device type present on node" (k8s-device-plugin `internal/rm`).

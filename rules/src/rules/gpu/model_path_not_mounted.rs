@@ -61,7 +61,7 @@ const WITHOUT_MODELS: [&str; 6] = ["vLLM", "SGLang", "TGI", "TEI", "llama.cpp", 
 const OF_IMAGE: [&str; 8] =
     ["/opt", "/usr", "/app", "/workspace", "/vllm-workspace", "/sgl-workspace", "/dev", "/proc"];
 /// Where KServe has the files of `storageUri`.
-const KSERVE_MODELS: &str = "/mnt/models";
+pub(super) const KSERVE_MODELS: &str = "/mnt/models";
 const KSERVE: &str = "serving.kserve.io";
 
 fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
