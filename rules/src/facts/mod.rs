@@ -4,6 +4,7 @@
 pub mod cron;
 pub mod date;
 pub mod duration;
+pub(crate) mod image;
 pub mod names;
 pub mod quantity;
 pub mod region;

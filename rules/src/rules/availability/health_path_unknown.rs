@@ -45,11 +45,12 @@
 use super::ingress::{Backend, Controller, backends, controller};
 use super::server_port_mismatch::{number, starts_others, target_of};
 use super::serving::{ALL_SERVER_KINDS, is_owned, serving_templates};
+use crate::facts::image::ImageRef;
 use crate::facts::text::is_digits;
 use crate::rules::prelude::*;
-use crate::workload::class::{command_line, repository};
+use crate::workload::class::command_line;
 use crate::workload::command::{OptionValue, base_name, option, words};
-use crate::workload::server::{Server, may_be_rebuilt, server_of, tag_of};
+use crate::workload::server::{Server, may_be_rebuilt, server_of};
 
 const KINDS: [Kind; ALL_SERVER_KINDS.len() + 3] =
     joined(ALL_SERVER_KINDS, &[Kind::DAEMON_SET, Kind::POD, Kind::INGRESS]);
@@ -228,9 +229,8 @@ fn check_programs(container: &Node<'_>, server: &Server, ctx: &mut Context<'_>) 
 /// another base in some releases, and `0.12.0-curl` is somebody's own.
 fn is_plain_ollama(image: &str) -> bool {
     let is_version = |tag: &str| tag.trim_start_matches('v').split('.').all(is_digits);
-    let path = repository(image);
-    (path == "ollama/ollama" || path.ends_with("/ollama/ollama"))
-        && tag_of(image).is_none_or(|tag| tag == "latest" || is_version(tag))
+    let image = ImageRef::parse(image);
+    image.is("ollama/ollama") && image.tag.is_none_or(|tag| tag == "latest" || is_version(tag))
 }
 
 /// Whether a container may have more programs than its image: it installs some, or finds them in a volume.

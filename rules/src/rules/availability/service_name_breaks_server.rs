@@ -52,8 +52,9 @@
 use std::borrow::Cow;
 
 use crate::cluster::together::is_renamed;
+use crate::facts::image::ImageRef;
 use crate::rules::prelude::*;
-use crate::workload::class::{command_line, has_word, repository};
+use crate::workload::class::{command_line, has_word};
 use crate::workload::server::{Server, flag, server_of};
 
 pub(crate) static RULE: Rule = Rule {
@@ -142,7 +143,7 @@ fn reads(container: &Node<'_>, clash: &Clash) -> bool {
         return false;
     }
     let image = container.get("image");
-    let is_image = |name: &str| image.text().is_some_and(|image| repository(image) == name);
+    let is_image = |name: &str| image.text().is_some_and(|image| ImageRef::parse(image).repository == name);
     match clash.server {
         "MLflow" => {
             let line = command_line(container);

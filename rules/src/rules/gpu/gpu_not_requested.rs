@@ -40,9 +40,10 @@
 
 use super::gpu_taint_tolerated_without_gpu::{TAINTS, has_access_to_gpus};
 use crate::cluster::runtimes::RUNTIMES;
+use crate::facts::image::ImageRef;
 use crate::rules::gpu::{is_left_alone, pools_by_label};
 use crate::rules::prelude::*;
-use crate::workload::class::{command_line, has_word, repository};
+use crate::workload::class::{command_line, has_word};
 use crate::workload::gpu_nodes::requires_gpu_nodes;
 use crate::workload::launcher::Launch;
 use crate::workload::server::server_of;
@@ -178,14 +179,13 @@ fn sign_of(container: &Node<'_>) -> Option<Sign> {
 
 /// The accelerator that an image is made for, as its resource and in words.
 fn accelerator_of_image(image: &str) -> Option<(&'static str, &'static str)> {
-    let repository = repository(image);
-    let is = |known: &str| repository == known || repository.ends_with(&format!("/{known}"));
-    let tag = image.rsplit_once(':').map_or("", |(_, tag)| tag);
-    if is("nvidia/cuda") || is("nvidia/pytorch") || is("pytorch/pytorch") && tag.contains("cuda") {
+    let image = ImageRef::parse(image);
+    let of_cuda = image.tag.is_some_and(|tag| tag.contains("cuda"));
+    if image.is("nvidia/cuda") || image.is("nvidia/pytorch") || image.is("pytorch/pytorch") && of_cuda {
         return Some((NVIDIA, "of CUDA"));
     }
-    if repository.split('/').any(|part| part == "rocm") {
+    if image.repository.split('/').any(|part| part == "rocm") {
         return Some((AMD, "of ROCm"));
     }
-    repository.ends_with("-neuronx").then_some((NEURON, "for Neuron"))
+    image.repository.ends_with("-neuronx").then_some((NEURON, "for Neuron"))
 }

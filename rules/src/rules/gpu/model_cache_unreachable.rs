@@ -53,9 +53,9 @@
 use std::path::Path;
 
 use super::model_cache_misplaced::{downloads, runs_as_root};
+use crate::facts::image::ImageRef;
 use crate::rules::prelude::*;
 use crate::workload::checkpoint::{mount_of, read_only, volume};
-use crate::workload::class::repository;
 use crate::workload::command::OptionValue;
 use crate::workload::launcher::Launch;
 use crate::workload::server::{Server, is_server, server_of, variable};
@@ -236,13 +236,12 @@ fn folder<'a>(
 
 /// Whether a tag names a release whose image runs as root, with a home folder that is closed to others.
 fn has_closed_home(image: &str) -> bool {
-    let path = repository(image);
-    let is_own = path.strip_suffix(IMAGE).is_some_and(|before| before.is_empty() || before.ends_with('/'));
-    let tag = image.split('@').next().and_then(|name| name.rsplit_once(':')).map_or("", |(_, tag)| tag);
+    let image = ImageRef::parse(image);
+    let tag = image.tag.unwrap_or_default();
     let mut parts = tag.strip_prefix('v').unwrap_or(tag).split('.');
     let mut number = || parts.next()?.parse::<u32>().ok();
     let version = number().zip(number());
-    is_own && version.is_some_and(|version| version <= LAST)
+    image.is(IMAGE) && version.is_some_and(|version| version <= LAST)
 }
 
 /// Whether the cache or the home folder is elsewhere; `None` if that is unknown.

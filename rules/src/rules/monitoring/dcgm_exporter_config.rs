@@ -47,6 +47,7 @@ use crate::catalog::Label;
 use crate::cluster::query::ObjectKey;
 use crate::cluster::values::{ChartValues, for_each_values};
 use crate::facts::duration::GoDuration;
+use crate::facts::image::ImageRef;
 use crate::promql::sources::{Query, queries};
 use crate::rules::gpu::{report_value, selected_types};
 use crate::rules::monitoring::dcgm_exporter::{
@@ -322,7 +323,7 @@ fn check_labels(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
 /// Reports a release that does not support the GPUs of a pool.
 fn check_release(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let image = container.get("image");
-    let (_, tag) = image.text()?.split('@').next()?.rsplit_once(':')?;
+    let tag = ImageRef::parse(image.text()?).tag?;
     let release = tag.split('-').next().unwrap_or(tag);
     if !["2.", "3."].iter().any(|old| release.starts_with(old)) {
         return None;

@@ -58,8 +58,8 @@ use std::borrow::Cow;
 
 use super::access_modes::{class_of, own_claim};
 use crate::cluster::storage::EFS_DRIVER;
+use crate::facts::image::ImageRef;
 use crate::rules::prelude::*;
-use crate::workload::class::repository;
 use crate::workload::command::{base_name, command_at, words};
 use crate::workload::server::variable;
 
@@ -173,7 +173,7 @@ fn changes_owner<'a>(
         }
     }
     let image = container.get("image");
-    let name = repository(image.text()?);
+    let name = ImageRef::parse(image.text()?).repository;
     let name = name.strip_prefix("library/").unwrap_or(name);
     // Other commands start something else, and so do arguments that are no options.
     let first = container.get("args").items().next();

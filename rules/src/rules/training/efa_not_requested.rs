@@ -49,6 +49,7 @@
 //! - <https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html>
 //! - <https://karpenter.sh/docs/concepts/scheduling/#acceleratorsgpu-resources>
 
+use crate::facts::image::ImageRef;
 use crate::fit::label_of_other_nodes;
 use crate::rules::gpu::{is_surely_on_karpenter, selected_types};
 use crate::rules::prelude::*;
@@ -111,7 +112,7 @@ fn shows_efa(template: &Template<'_>) -> bool {
     is_mounted
         || template.containers().any(|container| {
             let image = container.get("image").text().is_some_and(|image| {
-                let name = image.split(['@', ':']).next().unwrap_or(image);
+                let name = ImageRef::parse(image).name;
                 name.split(['/', '-', '_', '.']).any(|part| part == "efa") || image.contains("aws-ofi-nccl")
             });
             let mut variables = container.get("env").items();

@@ -4,9 +4,10 @@ mod table;
 
 use std::borrow::Cow;
 
+use crate::facts::image::ImageRef;
 use crate::tree::node::Node;
 use crate::tree::placeholder::is_placeholder;
-use crate::workload::class::{command_line, has_word, repository};
+use crate::workload::class::{command_line, has_word};
 use crate::workload::command::{
     OptionValue, Word, base_name, command_at, may_have_more_options, option, words,
 };
@@ -36,7 +37,7 @@ pub(crate) fn is_one_process(container: &Node<'_>) -> bool {
     match server_of(container) {
         Some(server) => OF_ONE_PROCESS.contains(&server.name),
         None => container.get("image").text().is_some_and(|image| {
-            let repository = repository(image).to_ascii_lowercase();
+            let repository = ImageRef::parse(image).repository.to_ascii_lowercase();
             IMAGES_OF_ONE_PROCESS.iter().any(|sign| repository.contains(sign))
         }),
     }
@@ -80,10 +81,11 @@ impl Server {
         let Some(image) = image.text() else {
             return false;
         };
-        let path = repository(image).to_ascii_lowercase();
+        let image = ImageRef::parse(image);
+        let path = image.repository.to_ascii_lowercase();
         self.images.iter().any(|sign| match sign.split_once(':') {
             None => is_part(&path, sign),
-            Some((name, tag)) => is_part(&path, name) && tag_of(image).is_some_and(|t| t.starts_with(tag)),
+            Some((name, tag)) => is_part(&path, name) && image.tag.is_some_and(|t| t.starts_with(tag)),
         })
     }
 
@@ -157,13 +159,8 @@ const PUBLIC_REGISTRIES: [&str; 5] = ["docker.io", "ghcr.io", "quay.io", "nvcr.i
 pub(crate) fn may_be_rebuilt(image: &str) -> bool {
     let host = image.split_once('/').map_or("", |(host, _)| host);
     let is_private = host.contains(['.', ':']) && !PUBLIC_REGISTRIES.contains(&host);
-    let release = tag_of(image).unwrap_or_default().trim_start_matches('v');
+    let release = ImageRef::parse(image).tag.unwrap_or_default().trim_start_matches('v');
     is_private && release.starts_with(|c: char| c.is_ascii_digit()) && release.contains(['-', '_'])
-}
-
-pub(crate) fn tag_of(image: &str) -> Option<&str> {
-    let name = image.split('@').next()?.rsplit('/').next()?;
-    name.split_once(':').map(|(_, tag)| tag)
 }
 
 /// The port in one of the variables of a container, or the `Some(None)` without one. `None` if it is unknown.
