@@ -19,6 +19,7 @@ mod mpi;
 pub(crate) mod node_labels;
 pub(crate) mod node_spread;
 pub(crate) mod processes;
+pub(crate) mod security;
 pub mod selector;
 pub(crate) mod server;
 pub mod template;

@@ -53,6 +53,7 @@ use std::path::{Path, PathBuf};
 use crate::rules::prelude::*;
 use crate::workload::class::command_line;
 use crate::workload::launcher::Launch;
+use crate::workload::security::effective_user;
 use crate::workload::server::{Cache, Server, server_of};
 
 pub(crate) static RULE: Rule = Rule {
@@ -107,7 +108,7 @@ fn inspect(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>)
     if is_moved(cache, container)
         || !downloads(server, container)
         || mounts.has_unknown()
-        || cache.folders[0].starts_with('~') && !runs_as_root(template, container)
+        || cache.folders[0].starts_with('~') && !effective_user(template, container).may_be_root()
     {
         return None;
     }
@@ -159,17 +160,6 @@ pub(super) fn downloads(server: &Server, container: &Node<'_>) -> bool {
     }
     let model = Launch::of(container).and_then(|launch| launch.model(container));
     model.is_some_and(|(name, _)| !name.starts_with(['/', '.', '~']) && !name.contains("://"))
-}
-
-/// Whether the home folder is `/root`: the images run as root unless a security context says otherwise.
-pub(super) fn runs_as_root(template: &Template<'_>, container: &Node<'_>) -> bool {
-    [&template.spec, container].into_iter().all(|place| {
-        let context = place.get("securityContext");
-        let user = context.get("runAsUser");
-        !context.is_unknown()
-            && (!user.is_set() || user.int() == Some(0))
-            && context.get("runAsNonRoot").bool() != Some(true)
-    })
 }
 
 fn words_of(text: &str) -> impl Iterator<Item = String> + use<'_> {

@@ -52,12 +52,13 @@
 
 use std::path::Path;
 
-use super::model_cache_misplaced::{downloads, runs_as_root};
+use super::model_cache_misplaced::downloads;
 use crate::facts::image::ImageRef;
 use crate::rules::prelude::*;
 use crate::workload::checkpoint::{mount_of, read_only, volume};
 use crate::workload::command::OptionValue;
 use crate::workload::launcher::Launch;
+use crate::workload::security::{User, effective_user};
 use crate::workload::server::{Server, is_server, server_of, variable};
 
 pub(crate) static RULE: Rule = Rule {
@@ -97,7 +98,7 @@ fn inspect(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>)
     {
         return None;
     }
-    let user = other_user(template, container)?;
+    let User::Other(user) = effective_user(template, container) else { return None };
     let mounts = container.get("volumeMounts");
     let is_closed = |mount: &Node<'_>| {
         mount.get("mountPath").text().is_some_and(|path| Path::new(path).starts_with("/root/.cache"))
@@ -227,7 +228,7 @@ fn folder<'a>(
         }
         (None, _) if cache.folders.len() == 1 && server.is_in_image_of(container) => {
             let folder = cache.folders[0];
-            let is_known = !folder.starts_with('~') || runs_as_root(template, container);
+            let is_known = !folder.starts_with('~') || effective_user(template, container).may_be_root();
             is_known.then(|| (folder.replace('~', "/root"), None))
         }
         _ => None,
@@ -269,17 +270,4 @@ fn is_moved(container: &Node<'_>) -> Option<bool> {
         }
     }
     Some(false)
-}
-
-/// The field that says that a container runs as a user other than root.
-fn other_user<'a>(template: &Template<'a>, container: &Node<'a>) -> Option<Node<'a>> {
-    let contexts = [container, &template.spec].map(|place| place.get("securityContext"));
-    if contexts.iter().any(|context| context.is_unknown()) {
-        return None;
-    }
-    let set = |field: &str| contexts.iter().map(|context| context.get(field)).find(|node| !node.is_absent());
-    match set("runAsUser") {
-        Some(user) => (user.int()? > 0).then_some(user),
-        None => set("runAsNonRoot").filter(|node| node.bool() == Some(true)),
-    }
 }
