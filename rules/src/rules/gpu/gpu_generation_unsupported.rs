@@ -50,7 +50,7 @@ use crate::workload::command::OptionValue;
 use crate::workload::devices::devices_of;
 use crate::workload::launcher::Launch;
 use crate::workload::node_labels::{LabelUse, referenced_labels};
-use crate::workload::server::{is_server, server_of};
+use crate::workload::server::{ServerId, is_server, server_of};
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-generation-unsupported",
@@ -118,7 +118,7 @@ struct Need<'a> {
 }
 
 fn need<'a>(container: &Node<'a>) -> Option<Need<'a>> {
-    if server_of(container)?.name == "TEI" {
+    if server_of(container)?.id == ServerId::Tei {
         let node = container.get("image");
         let image = node.text()?;
         // A name of one's own, or words behind the version, may stand for a build for other GPUs.
@@ -136,7 +136,7 @@ fn need<'a>(container: &Node<'a>) -> Option<Need<'a>> {
         return Some(Need { from, to, node, what, help });
     }
     let launch = Launch::of(container).filter(|launch| !launch.may_have_more_options())?;
-    if !is_server(container, "vLLM") || launch.has(&["device"]) {
+    if !is_server(container, ServerId::Vllm) || launch.has(&["device"]) {
         return None;
     }
     let help = "start it with `--dtype half`, or choose a GPU of another generation";

@@ -46,7 +46,7 @@ use crate::rules::prelude::*;
 use crate::workload::class::{command_line, has_word};
 use crate::workload::gpu_nodes::requires_gpu_nodes;
 use crate::workload::launcher::Launch;
-use crate::workload::server::server_of;
+use crate::workload::server::{ServerId, server_of};
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-not-requested",
@@ -155,7 +155,8 @@ const TOOLS: [(&str, &str); 5] = [
 ];
 
 /// Servers that nobody runs on CPUs, or not on a node with GPUs.
-const SERVERS: [&str; 6] = ["vLLM", "SGLang", "TensorRT-LLM", "NIM", "TGI", "Triton"];
+const SERVERS: [ServerId; 6] =
+    [ServerId::Vllm, ServerId::Sglang, ServerId::TensorRtLlm, ServerId::Nim, ServerId::Tgi, ServerId::Triton];
 
 /// What shows that a container uses an accelerator. Servers that are also run on CPUs are no evidence.
 fn sign_of(container: &Node<'_>) -> Option<Sign> {
@@ -165,7 +166,7 @@ fn sign_of(container: &Node<'_>) -> Option<Sign> {
         return Some(Sign { what: format!("runs `{tool}`"), resource });
     }
     let resource = of_image.map_or(NVIDIA, |(resource, _)| resource);
-    if let Some(server) = server_of(container).filter(|server| SERVERS.contains(&server.name)) {
+    if let Some(server) = server_of(container).filter(|server| SERVERS.contains(&server.id)) {
         return Some(Sign { what: format!("runs {}", server.name), resource });
     }
     // A launcher with a number of processes for each node.

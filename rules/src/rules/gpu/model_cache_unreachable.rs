@@ -59,7 +59,7 @@ use crate::workload::checkpoint::{mount_of, read_only, volume};
 use crate::workload::command::OptionValue;
 use crate::workload::launcher::Launch;
 use crate::workload::security::{User, effective_user};
-use crate::workload::server::{Server, is_server, server_of, variable};
+use crate::workload::server::{Server, ServerId, is_server, server_of, variable};
 
 pub(crate) static RULE: Rule = Rule {
     id: "model-cache-unreachable",
@@ -92,7 +92,7 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
 }
 
 fn inspect(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    if !is_server(container, "vLLM")
+    if !is_server(container, ServerId::Vllm)
         || !has_closed_home(container.get("image").text()?)
         || is_moved(container)?
     {
