@@ -13,6 +13,7 @@ mod formats;
 pub mod formula;
 pub mod meaning;
 mod patterns;
+pub(crate) mod paused;
 pub mod query;
 pub mod removed;
 pub mod resource_metrics;

@@ -36,6 +36,7 @@
 //! - <https://keda.sh/docs/latest/scalers/cpu/>
 //! - <https://keda.sh/docs/latest/concepts/admission-webhooks/>
 
+use crate::keda::paused::is_on;
 use crate::keda::query::reads;
 use crate::keda::value::boolean;
 use crate::keda::{Trigger, ellipsize, uses_modifiers};
@@ -124,8 +125,7 @@ struct DeadSignal<'a> {
 
 /// Triggers that read what the target itself exports.
 fn dead_signals(object: &Object, all: &[Trigger<'_>], field: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    let forced = object.annotation("autoscaling.keda.sh/force-activation");
-    if uses_modifiers(object)? || forced.is_set() || forced.is_unknown() {
+    if uses_modifiers(object)? || is_on(object, "force-activation")? {
         return None;
     }
     let mut first = None;

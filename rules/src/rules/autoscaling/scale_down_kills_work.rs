@@ -56,6 +56,7 @@
 
 use super::keda_scale_to_zero_serving::QUEUES;
 use super::scale_target::{target, uses_accelerators};
+use crate::keda::paused::never_scales_in;
 use crate::rules::prelude::*;
 use crate::workload::class::command_line;
 use crate::workload::server::{flag, server_of};
@@ -112,11 +113,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let scale_down = spec.path(&["advanced", "horizontalPodAutoscalerConfig", "behavior", "scaleDown"]);
     let goes_down = scale_down.get("selectPolicy").text() != Some("Disabled");
     let min = spec.get("minReplicaCount").int_or(0)?;
-    let is_paused = ["autoscaling.keda.sh/paused", "autoscaling.keda.sh/paused-scale-in"]
-        .iter()
-        .any(|key| object.annotation(key).is_set());
     // The step to zero is left to KEDA, which takes it when the queue is empty.
-    let kills = goes_down && most > 1 && min < most && !is_paused;
+    let kills = goes_down && most > 1 && min < most && !never_scales_in(object)?;
     if object.is_partial() || !triggers(object).all(is_queue) || !kills {
         return None;
     }
