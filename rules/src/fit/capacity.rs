@@ -14,6 +14,7 @@ use crate::karpenter::scheduling::{
     FullPool, HostRule, NodeGroup, Outcome, Packing, Pod, PodGroup, Pool, Reservations, Scheduler,
     TopologyKind, Uncertainty, Verdict,
 };
+use crate::keda::{max_replicas, min_replicas};
 use crate::object::Object;
 use crate::tree::node::Node;
 use crate::tree::pointer::Pointer;
@@ -458,8 +459,8 @@ pub(crate) fn counts(cluster: &Cluster, workload: &Object, template: &Template<'
         ("batch", "CronJob") => Some((0, whole(pods_of(workload, template)?)?)),
         ("keda.sh", "ScaledJob") => {
             let each = whole(pods_of(workload, template)?)?;
-            let floor = whole(spec.get("minReplicaCount").int_or(0)?)?;
-            let most = whole(spec.get("maxReplicaCount").int_or(100)?)?;
+            let floor = whole(min_replicas(workload)?)?;
+            let most = whole(max_replicas(workload)?)?;
             Some((floor.saturating_mul(each), most.saturating_mul(each)))
         }
         ("ray.io", _) => ray(template, workload),

@@ -30,6 +30,20 @@ pub fn triggers(object: &Object) -> impl Iterator<Item = Trigger<'_>> {
     object.path(&["spec", "triggers"]).items().map(|node| Trigger { node })
 }
 
+/// The defaults of `minReplicaCount` and `maxReplicaCount`, of a ScaledObject and of a ScaledJob.
+pub(crate) const MIN_REPLICAS: i64 = 0;
+pub(crate) const MAX_REPLICAS: i64 = 100;
+
+/// The least number of replicas, or of Jobs. `None` if it is unknown.
+pub(crate) fn min_replicas(object: &Object) -> Option<i64> {
+    object.path(&["spec", "minReplicaCount"]).int_or(MIN_REPLICAS)
+}
+
+/// The largest number of replicas, or of Jobs. `None` if it is unknown.
+pub(crate) fn max_replicas(object: &Object) -> Option<i64> {
+    object.path(&["spec", "maxReplicaCount"]).int_or(MAX_REPLICAS)
+}
+
 /// Whether a formula replaces the external metrics of the ScaledObject: any field of `scalingModifiers`
 /// counts. `None` if a placeholder hides it.
 pub fn uses_modifiers(object: &Object) -> Option<bool> {

@@ -1,6 +1,7 @@
 //! The target of an autoscaler: its object, its accelerators, and whether it serves a model.
 
 use crate::cluster::views::scale_target;
+use crate::keda::min_replicas;
 use crate::keda::query::reads;
 use crate::rules::prelude::*;
 use crate::workload::class::{Confidence, WORKLOAD_CLASS_KEY};
@@ -108,6 +109,5 @@ impl ModelServer<'_> {
 
 /// Whether a ScaledObject may rest at zero: its minimum is 0, which is the default. `None` if that is not known.
 pub(super) fn rests_at_zero(object: &Object) -> Option<bool> {
-    let spec = object.get("spec");
-    Some(spec.get("minReplicaCount").int_or(0)? == 0)
+    Some(min_replicas(object)? == 0)
 }
