@@ -60,7 +60,8 @@ const KEYS: [(&str, &str, bool); 3] = [
 ];
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let idle = object.path(&["spec", "idleReplicaCount"]);
+    let spec = object.get("spec");
+    let idle = spec.get("idleReplicaCount");
     if !(rests_at_zero(object)? || idle.int() == Some(0))
         || object.is_partial()
         || uses_modifiers(object) != Some(false)

@@ -51,7 +51,8 @@
 
 use crate::facts::image::ImageRef;
 use crate::fit::label_of_other_nodes;
-use crate::rules::gpu::{is_surely_on_karpenter, selected_types};
+use crate::rules::gpu::selected_types;
+use crate::rules::karpenter_in_use::is_surely_on_karpenter;
 use crate::rules::prelude::*;
 use crate::rules::training::{is_distributed, is_serving_group, trains};
 use crate::workload::command::words;
