@@ -9,5 +9,5 @@ pub mod names;
 pub mod quantity;
 pub mod region;
 pub mod suggest;
-pub(crate) mod text;
+pub mod text;
 pub mod timezone;

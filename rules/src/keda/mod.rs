@@ -22,6 +22,7 @@ pub mod sources;
 pub(crate) mod synonyms;
 pub mod value;
 
+use crate::facts::text;
 use crate::object::Object;
 use crate::platform::Version;
 use crate::tree::node::Node;
@@ -114,13 +115,7 @@ pub(crate) fn with_article(kind: &str) -> String {
 
 /// The text, shortened for a message.
 pub(crate) fn ellipsize(text: &str) -> String {
-    const LONGEST: usize = 253;
-    let line = text.split(['\n', '\r']).next().unwrap_or_default();
-    if line.chars().count() <= LONGEST && line.len() == text.len() {
-        return line.to_owned();
-    }
-    let cut: String = line.chars().take(LONGEST - 1).collect();
-    format!("{cut}…")
+    text::ellipsize(text).into_owned()
 }
 
 #[cfg(test)]

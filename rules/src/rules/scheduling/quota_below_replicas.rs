@@ -42,6 +42,7 @@
 //! - <https://kubernetes.io/docs/concepts/policy/resource-quotas/>
 
 use crate::cluster::placement::has_controller;
+use crate::facts::quantity::amount;
 use crate::rules::availability::serving::tell_autoscaler;
 use crate::rules::prelude::*;
 use crate::workload::devices::pod_devices;
@@ -170,7 +171,8 @@ fn report(
     let pods: i64 = members.iter().map(|member| member.pods).sum();
     let name = object.display_name();
     let limit = hard.string_or_number()?;
-    let amount = amount(needed, counted);
+    let resource = ["requests.", "limits."].iter().find_map(|side| counted.strip_prefix(side));
+    let amount = amount(resource.unwrap_or(counted), needed);
     let message = format!(
         "{pods} pods of `{name}` need {amount} of `{counted}`, and quota `{}` allows {limit}",
         quota.display_name()
@@ -185,16 +187,6 @@ fn report(
     finding.related(quota, hard, "the quota of the namespace");
     tell_autoscaler(finding, autoscaler);
     None
-}
-
-/// An amount in the unit that quotas of a resource usually have.
-fn amount(milli: i128, counted: &str) -> String {
-    const GIB: i128 = 1 << 30;
-    let whole = (milli + 999) / 1000;
-    if counted.ends_with("memory") || counted.ends_with("storage") {
-        return format!("{}Gi", (whole + GIB - 1) / GIB);
-    }
-    if milli % 1000 == 0 { whole.to_string() } else { format!("{milli}m") }
 }
 
 /// Reports a container without a request that a quota demands, where no LimitRange can add it.
