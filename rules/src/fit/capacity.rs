@@ -14,6 +14,7 @@ use crate::karpenter::scheduling::{
     FullPool, HostRule, NodeGroup, Outcome, Packing, Pod, PodGroup, Pool, Reservations, Scheduler,
     TopologyKind, Uncertainty, Verdict,
 };
+use crate::keda::{max_replicas, min_replicas};
 use crate::object::Object;
 use crate::tree::node::Node;
 use crate::workload::devices::{pods_of, pods_of_groups};
@@ -451,15 +452,14 @@ pub(crate) fn counts(cluster: &Cluster, workload: &Object, template: &Template<'
 fn running(cluster: &Cluster, workload: &Object, template: &Template<'_>) -> Option<(u64, u64)> {
     let id = workload.id();
     let whole = |count: i64| u64::try_from(count.max(0)).ok();
-    let spec = workload.get("spec");
     match (id.group.as_str(), id.kind.as_str()) {
         // A template whose pods run from other objects.
         ("trainer.kubeflow.org", "TrainingRuntime" | "ClusterTrainingRuntime") => Some((0, 0)),
         ("batch", "CronJob") => Some((0, whole(pods_of(workload, template)?)?)),
         ("keda.sh", "ScaledJob") => {
             let each = whole(pods_of(workload, template)?)?;
-            let floor = whole(spec.get("minReplicaCount").int_or(0)?)?;
-            let most = whole(spec.get("maxReplicaCount").int_or(100)?)?;
+            let floor = whole(min_replicas(workload)?)?;
+            let most = whole(max_replicas(workload)?)?;
             Some((floor.saturating_mul(each), most.saturating_mul(each)))
         }
         ("ray.io", _) => {

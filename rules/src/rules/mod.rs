@@ -14,6 +14,7 @@ mod disruption;
 mod gitops;
 mod gpu;
 mod gpu_room;
+mod karpenter_in_use;
 mod manifest;
 mod manifest_purpose;
 mod migration;

@@ -21,6 +21,7 @@ pub(crate) mod node_labels;
 pub(crate) mod node_spread;
 pub(crate) mod processes;
 pub(crate) mod ray;
+pub(crate) mod security;
 pub mod selector;
 pub(crate) mod server;
 pub(crate) mod suspended;

@@ -33,6 +33,7 @@ use crate::cluster::placement::{
 };
 use crate::cluster::table::ViewSlot;
 use crate::karpenter::nodepool::NodePool;
+use crate::keda::{max_replicas, min_replicas};
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::platform::Platform;
@@ -387,13 +388,9 @@ impl<'i> Views<'i> {
     /// The replicas that a workload can have. `None` if they are unknown.
     pub fn replicas(self, object: &Object) -> Option<Replicas> {
         let target = as_target(object);
-        let bounds = |object: &Object, min: &str, least: i64, max: &str, most: i64| {
-            let value = |name: &str, default: i64| {
-                let node = object.path(&["spec", name]);
-                if node.is_set() { node.int() } else { Some(default) }
-            };
-            let floor = value(min, least)?;
-            Some(Replicas { min: floor.max(1), floor, max: value(max, most)?, autoscaled: true })
+        let bounds = |floor: Option<i64>, max: Option<i64>| {
+            let floor = floor?;
+            Some(Replicas { min: floor.max(1), floor, max: max?, autoscaled: true })
         };
         // Autoscalers that may be in another cluster make the number unknown.
         let certain = |all: &'i [Object]| {
@@ -401,14 +398,15 @@ impl<'i> Views<'i> {
             (own.is_some() || all.is_empty()).then_some(own)
         };
         if let Some(scaled) = certain(self.scaled_objects_of(&target))? {
-            return bounds(scaled, "minReplicaCount", 0, "maxReplicaCount", 100);
+            return bounds(min_replicas(scaled), max_replicas(scaled));
         }
         if let Some(hpa) = certain(self.hpas_of(&target))? {
             // An HPA does not change a target that was scaled to zero.
             if replicas(object) == Some(0) {
                 return Some(Replicas { min: 0, floor: 0, max: 0, autoscaled: false });
             }
-            return bounds(hpa, "minReplicas", 1, "maxReplicas", 1);
+            let spec = hpa.get("spec");
+            return bounds(spec.get("minReplicas").int_or(1), spec.get("maxReplicas").int_or(1));
         }
         replicas(object).map(|n| Replicas { min: n, floor: n, max: n, autoscaled: false })
     }

@@ -1,10 +1,12 @@
 //! The target of an autoscaler: its object, its accelerators, and whether it serves a model.
 
 use crate::cluster::views::scale_target;
-use crate::keda::query::{engine_of, reads};
+use crate::keda::min_replicas;
+use crate::keda::query::reads;
 use crate::rules::prelude::*;
 use crate::workload::class::{Confidence, WORKLOAD_CLASS_KEY};
 use crate::workload::gpu::KARPENTER_ACCELERATORS;
+use crate::workload::server::Server;
 
 /// The target of a ScaledObject or HPA, if the whole input has one object of its name.
 pub(super) fn unique_target<'i>(object: &Object, ctx: &Context<'i>) -> Option<&'i Object> {
@@ -80,7 +82,7 @@ pub(super) fn model_server<'a>(object: &Object, ctx: &Context<'a>) -> Option<Mod
     }
     let metric = triggers(object).find_map(|trigger| {
         let reads = reads(trigger.metadata().get("query").text()?)?;
-        reads.series.iter().find(|series| engine_of(series.name).is_some()).map(|series| series.name)
+        reads.series.iter().find(|series| Server::of_metric(series.name).is_some()).map(|series| series.name)
     })?;
     let reason = format!("its trigger reads `{}`", crate::keda::ellipsize(metric));
     Some(ModelServer { target: None, reason, confidence: Confidence::Medium })
@@ -97,6 +99,5 @@ impl ModelServer<'_> {
 
 /// Whether a ScaledObject may rest at zero: its minimum is 0, which is the default. `None` if that is not known.
 pub(super) fn rests_at_zero(object: &Object) -> Option<bool> {
-    let spec = object.get("spec");
-    Some(spec.get("minReplicaCount").int_or(0)? == 0)
+    Some(min_replicas(object)? == 0)
 }

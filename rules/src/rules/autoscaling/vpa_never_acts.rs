@@ -42,9 +42,9 @@
 //! - <https://github.com/kubernetes/autoscaler/issues/2388>
 
 use super::vpa_hpa_conflict::target;
+use crate::facts::image::ImageRef;
 use crate::rules::availability::ingress::installs_any;
 use crate::rules::prelude::*;
-use crate::workload::class::repository;
 use crate::workload::command::{OptionValue, may_have_more_options, option, words};
 use crate::workload::template::replicas;
 
@@ -136,8 +136,10 @@ fn is_off(spec: &Node<'_>) -> bool {
 fn may_act_on_one_pod(ctx: &Context<'_>) -> bool {
     let may = |container: &Node<'_>| {
         let words = words(container);
-        let is_updater =
-            container.get("image").text().is_some_and(|image| repository(image).ends_with("vpa-updater"));
+        let is_updater = container
+            .get("image")
+            .text()
+            .is_some_and(|image| ImageRef::parse(image).last().ends_with("vpa-updater"));
         is_updater
             && (may_have_more_options(&words)
                 || option(&words, &["min-replicas"]).int_or(LEAST_PODS) != Some(LEAST_PODS)

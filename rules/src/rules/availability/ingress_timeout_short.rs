@@ -60,7 +60,7 @@ use super::ingress::{
 };
 use crate::rules::prelude::*;
 use crate::workload::class::command_line;
-use crate::workload::server::server_of;
+use crate::workload::server::{ServerId, server_of};
 
 /// Services and their workloads, and the configuration of `ingress-nginx`.
 const READS: [Kind; CONTROLLER_KINDS.len() + 4 + WORKLOAD_KINDS.len()] = joined(
@@ -94,15 +94,15 @@ const UNKNOWN: &str = "alb.ingress.kubernetes.io/connection-idle-timeout";
 const IDLE: &str = "idle_timeout.timeout_seconds";
 
 /// Servers that generate text token by token.
-const GENERATORS: [&str; 8] = [
-    "vLLM",
-    "SGLang",
-    "TGI",
-    "TensorRT-LLM",
-    "llama.cpp",
-    "Ollama",
-    "LMDeploy",
-    "KServe's Hugging Face server",
+const GENERATORS: [ServerId; 8] = [
+    ServerId::Vllm,
+    ServerId::Sglang,
+    ServerId::Tgi,
+    ServerId::TensorRtLlm,
+    ServerId::LlamaCpp,
+    ServerId::Ollama,
+    ServerId::LmDeploy,
+    ServerId::HuggingFace,
 ];
 /// Options of servers that compute one vector or score, which takes no time.
 const POOLING: [&str; 9] =
@@ -207,7 +207,7 @@ pub(super) fn generator<'i>(
     containers: Vec<(&'i Object, Node<'i>)>,
 ) -> Option<(&'i Object, &'static str, bool)> {
     containers.into_iter().find_map(|(owner, container)| {
-        let server = server_of(&container).filter(|server| GENERATORS.contains(&server.name))?;
+        let server = server_of(&container).filter(|server| GENERATORS.contains(&server.id))?;
         let line = command_line(&container).to_lowercase();
         let has = |words: &[&str]| words.iter().any(|word| line.contains(word));
         (!has(&POOLING)).then(|| (owner, server.name, has(&REASONING) || writes_long_answers(&line)))

@@ -1,10 +1,10 @@
 //! How the workloads relate whose pods one selector matches: versions of one program, parts of one group, or others.
 
 use crate::cluster::Cluster;
+use crate::facts::image::ImageRef;
 use crate::facts::text::is_digits;
 use crate::object::Object;
 use crate::tree::node::Node;
-use crate::workload::class::repository;
 use crate::workload::command::{Word, base_name, words};
 use crate::workload::gpu::uses_device;
 use crate::workload::launcher::Launch;
@@ -83,7 +83,7 @@ pub(super) fn run_alike(a: &Object, b: &Object) -> bool {
             .iter()
             .flat_map(Template::containers)
             .filter_map(|container| {
-                let image = repository(container.get("image").text()?).to_owned();
+                let image = ImageRef::parse(container.get("image").text()?).repository.to_owned();
                 let words = words(&container);
                 let own = words.iter().map(|word| word.text.clone());
                 let is_server =

@@ -36,7 +36,7 @@
 //! - <https://karpenter.sh/docs/concepts/disruption/#termination-controller>
 //! - <https://github.com/kubernetes-sigs/karpenter/issues/1894>
 
-use crate::rules::disruption::karpenter_in_use::{READS, uses_karpenter};
+use crate::rules::karpenter_in_use::{READS, uses_karpenter};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

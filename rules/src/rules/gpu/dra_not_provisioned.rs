@@ -36,9 +36,8 @@
 //! - <https://github.com/kubernetes-sigs/karpenter/issues/1231>
 
 use crate::fit::label_of_other_nodes;
-use crate::rules::gpu::{
-    KARPENTERS, is_left_alone, is_on_karpenter, is_surely_on_karpenter, karpenter_object, shown_by,
-};
+use crate::rules::gpu::{KARPENTERS, is_left_alone};
+use crate::rules::karpenter_in_use::{is_on_karpenter, is_surely_on_karpenter, karpenter_object, shown_by};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

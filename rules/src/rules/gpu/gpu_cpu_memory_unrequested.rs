@@ -38,7 +38,8 @@
 use std::collections::BTreeSet;
 
 use crate::catalog::{InstanceType, all};
-use crate::rules::gpu::{KARPENTERS, is_left_alone, is_on_karpenter, pools_by_label, selected_types};
+use crate::rules::gpu::{KARPENTERS, is_left_alone, pools_by_label, selected_types};
+use crate::rules::karpenter_in_use::is_on_karpenter;
 use crate::rules::prelude::*;
 use crate::workload::devices::pod_devices;
 use crate::workload::diagnostic::only_waits;

@@ -43,9 +43,10 @@
 
 use super::gpu_taint_tolerated_without_gpu::{TAINTS, is_given_gpus, is_helper};
 use crate::cluster::runtimes::{RUNTIMES, is_trainer, runtime_of_train_job, trainer_of_runtime};
+use crate::facts::image::ImageRef;
 use crate::rules::gpu::{is_left_alone, pools_by_label};
 use crate::rules::prelude::*;
-use crate::workload::class::{command_line, has_word, repository};
+use crate::workload::class::{command_line, has_word};
 use crate::workload::devices::{Devices, devices_of, extended_resources_of};
 use crate::workload::gpu::is_accelerator;
 use crate::workload::gpu_nodes::requires_gpu_nodes;
@@ -53,7 +54,7 @@ use crate::workload::gpu_share::{
     KAI_QUEUE, KAI_SCHEDULER, gpu_share, is_left_to_default_scheduler, kai_queue,
 };
 use crate::workload::launcher::Launch;
-use crate::workload::server::{server_of, variable};
+use crate::workload::server::{ServerId, server_of, variable};
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-not-requested",
@@ -245,7 +246,8 @@ fn tool_of(container: &Node<'_>) -> Option<(&'static str, &'static str)> {
 }
 
 /// Servers that nobody runs on CPUs, or not on a node with GPUs.
-const SERVERS: [&str; 6] = ["vLLM", "SGLang", "TensorRT-LLM", "NIM", "TGI", "Triton"];
+const SERVERS: [ServerId; 6] =
+    [ServerId::Vllm, ServerId::Sglang, ServerId::TensorRtLlm, ServerId::Nim, ServerId::Tgi, ServerId::Triton];
 
 /// What shows that a container uses an accelerator. Servers that are also run on CPUs are no evidence.
 fn sign_of(container: &Node<'_>) -> Option<Sign> {
@@ -255,7 +257,7 @@ fn sign_of(container: &Node<'_>) -> Option<Sign> {
         return Some(Sign { what: format!("runs `{tool}`"), resource });
     }
     let resource = of_image.map_or(NVIDIA, |(resource, _)| resource);
-    if let Some(server) = server_of(container).filter(|server| SERVERS.contains(&server.name)) {
+    if let Some(server) = server_of(container).filter(|server| SERVERS.contains(&server.id)) {
         return Some(Sign { what: format!("runs {}", server.name), resource });
     }
     // A launcher with a number of processes for each node.
@@ -269,7 +271,7 @@ fn sign_of(container: &Node<'_>) -> Option<Sign> {
 
 /// A server that is also run on CPUs: a sign where something else shows that GPUs are meant.
 fn sign_of_server(container: &Node<'_>) -> Option<Sign> {
-    let server = server_of(container).filter(|server| server.name == "Ollama")?;
+    let server = server_of(container).filter(|server| server.id == ServerId::Ollama)?;
     Some(Sign { what: format!("runs {}", server.name), resource: NVIDIA })
 }
 
@@ -281,14 +283,13 @@ fn sign_of_variable(container: &Node<'_>) -> Option<Sign> {
 
 /// The accelerator that an image is made for, as its resource and in words.
 fn accelerator_of_image(image: &str) -> Option<(&'static str, &'static str)> {
-    let repository = repository(image);
-    let is = |known: &str| repository == known || repository.ends_with(&format!("/{known}"));
-    let tag = image.rsplit_once(':').map_or("", |(_, tag)| tag);
-    if is("nvidia/cuda") || is("nvidia/pytorch") || is("pytorch/pytorch") && tag.contains("cuda") {
+    let image = ImageRef::parse(image);
+    let of_cuda = image.tag.is_some_and(|tag| tag.contains("cuda"));
+    if image.is("nvidia/cuda") || image.is("nvidia/pytorch") || image.is("pytorch/pytorch") && of_cuda {
         return Some((NVIDIA, "of CUDA"));
     }
-    if repository.split('/').any(|part| part == "rocm") {
+    if image.repository.split('/').any(|part| part == "rocm") {
         return Some((AMD, "of ROCm"));
     }
-    repository.ends_with("-neuronx").then_some((NEURON, "for Neuron"))
+    image.repository.ends_with("-neuronx").then_some((NEURON, "for Neuron"))
 }

@@ -58,6 +58,7 @@ use crate::workload::devices::{devices_of, extended_resources_of, gpus_of};
 use crate::workload::launcher::Launch;
 use crate::workload::mig::is_mig_resource;
 use crate::workload::processes::{Processes, is_group, processes_of, processes_of_train_job};
+use crate::workload::server::ServerId;
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-process-count",
@@ -208,7 +209,7 @@ fn inspect_neuron(
     container: &Node<'_>,
     ctx: &mut Context<'_>,
 ) -> Option<()> {
-    let launch = Launch::of(container).filter(|launch| launch.program.name() == "vLLM")?;
+    let launch = Launch::of(container).filter(|launch| launch.program.is(ServerId::Vllm))?;
     let (cores, node) = neuron_cores(template, container)?;
     let used = launch.gpus_of_model(container)?;
     if used <= cores || is_group(object, template, &launch) {

@@ -53,50 +53,17 @@ pub(crate) mod visible_devices_all;
 use crate::catalog::{ARCH, InstanceType, TypeSet, index};
 use crate::cluster::values::ChartValues;
 pub(super) use crate::cluster::views::KARPENTERS;
-use crate::cluster::views::KarpenterObject;
 use crate::karpenter::nodepool::{NODEPOOL_LABEL, NodePool, types_meeting};
 use crate::karpenter::provider::Provider;
 use crate::kind::Kind;
 use crate::lint::context::Context;
 use crate::lint::finding::Finding;
 use crate::object::Object;
-use crate::platform::Product;
 use crate::tree::node::Node;
 use crate::workload::architecture;
 use crate::workload::class::WorkloadClass;
 use crate::workload::devices::requests_device_plugin;
-use crate::workload::node_labels::{is_off_karpenter, names_karpenter};
 use crate::workload::template::{Template, is_model_of_runtime, templates};
-
-/// Whether the input or the configuration shows that Karpenter starts nodes for the pods of a template.
-pub(super) fn is_on_karpenter(template: &Template<'_>, ctx: &Context<'_>) -> bool {
-    let shown = names_karpenter(template)
-        || ctx.platform().is_stated(Product::Karpenter)
-        || karpenter_object(ctx).is_some();
-    shown && !is_off_karpenter(template)
-}
-
-/// Whether Karpenter certainly starts the nodes of a template: the configuration or the pods show it, or the pods select a
-/// NodePool of the input.
-pub(super) fn is_surely_on_karpenter(template: &Template<'_>, ctx: &Context<'_>) -> bool {
-    let shown = names_karpenter(template)
-        || ctx.platform().is_stated(Product::Karpenter)
-        || !pools_by_label(template, ctx).is_empty();
-    shown && !is_off_karpenter(template)
-}
-
-/// Names the object that shows that Karpenter runs in the cluster.
-fn shown_by(finding: &mut Finding, shown: Option<Object>) {
-    if let Some(object) = shown {
-        finding.related(&object, &object.path(&["metadata", "name"]), "shows that Karpenter starts nodes");
-    }
-}
-
-/// An object of the input that shows that Karpenter runs in the cluster.
-fn karpenter_object(ctx: &Context<'_>) -> Option<Object> {
-    let around = ctx.cluster().around(ctx.object());
-    ctx.cluster().query::<KarpenterObject>(&around).map(|object| object.0)
-}
 
 /// The memory of each GPU of an instance type in MB, as weights are counted.
 pub(super) fn memory_of(one: &InstanceType) -> u64 {

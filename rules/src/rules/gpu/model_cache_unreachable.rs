@@ -61,17 +61,18 @@
 
 use std::path::Path;
 
-use super::model_cache_misplaced::{downloads, runs_as_root};
+use super::model_cache_misplaced::downloads;
 use super::model_path_not_mounted::KSERVE_MODELS;
 use crate::cluster::runtimes::RUNTIMES;
 use crate::cluster::storage::S3_DRIVER;
+use crate::facts::image::ImageRef;
 use crate::rules::prelude::*;
 use crate::rules::scheduling::volume_mounted_twice::volume_of_claim;
 use crate::workload::checkpoint::{mount_of, read_only, volume};
-use crate::workload::class::repository;
 use crate::workload::command::OptionValue;
 use crate::workload::launcher::Launch;
-use crate::workload::server::{Server, is_server, server_of, variable};
+use crate::workload::security::{User, effective_user};
+use crate::workload::server::{Server, ServerId, is_server, server_of, variable};
 
 pub(crate) static RULE: Rule = Rule {
     id: "model-cache-unreachable",
@@ -113,13 +114,13 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
 }
 
 fn inspect(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    if !is_server(container, "vLLM")
+    if !is_server(container, ServerId::Vllm)
         || !has_closed_home(container.get("image").text()?)
         || is_moved(container)?
     {
         return None;
     }
-    let user = other_user(template, container)?;
+    let User::Other(user) = effective_user(template, container) else { return None };
     let mounts = container.get("volumeMounts");
     let is_closed = |mount: &Node<'_>| {
         mount.get("mountPath").text().is_some_and(|path| Path::new(path).starts_with("/root/.cache"))
@@ -350,7 +351,7 @@ fn folder<'a>(
         }
         (None, _) if cache.folders.len() == 1 && server.is_in_image_of(container) => {
             let folder = cache.folders[0];
-            let is_known = !folder.starts_with('~') || runs_as_root(template, container);
+            let is_known = !folder.starts_with('~') || effective_user(template, container).may_be_root();
             is_known.then(|| (folder.replace('~', "/root"), None))
         }
         _ => None,
@@ -359,13 +360,12 @@ fn folder<'a>(
 
 /// Whether a tag names a release whose image runs as root, with a home folder that is closed to others.
 fn has_closed_home(image: &str) -> bool {
-    let path = repository(image);
-    let is_own = path.strip_suffix(IMAGE).is_some_and(|before| before.is_empty() || before.ends_with('/'));
-    let tag = image.split('@').next().and_then(|name| name.rsplit_once(':')).map_or("", |(_, tag)| tag);
+    let image = ImageRef::parse(image);
+    let tag = image.tag.unwrap_or_default();
     let mut parts = tag.strip_prefix('v').unwrap_or(tag).split('.');
     let mut number = || parts.next()?.parse::<u32>().ok();
     let version = number().zip(number());
-    is_own && version.is_some_and(|version| version <= LAST)
+    image.is(IMAGE) && version.is_some_and(|version| version <= LAST)
 }
 
 /// Whether the cache or the home folder is elsewhere; `None` if that is unknown.
@@ -393,17 +393,4 @@ fn is_moved(container: &Node<'_>) -> Option<bool> {
         }
     }
     Some(false)
-}
-
-/// The field that says that a container runs as a user other than root.
-fn other_user<'a>(template: &Template<'a>, container: &Node<'a>) -> Option<Node<'a>> {
-    let contexts = [container, &template.spec].map(|place| place.get("securityContext"));
-    if contexts.iter().any(|context| context.is_unknown()) {
-        return None;
-    }
-    let set = |field: &str| contexts.iter().map(|context| context.get(field)).find(|node| !node.is_absent());
-    match set("runAsUser") {
-        Some(user) => (user.int()? > 0).then_some(user),
-        None => set("runAsNonRoot").filter(|node| node.bool() == Some(true)),
-    }
 }

@@ -68,7 +68,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     {
         return None;
     }
-    for template in gpu_templates(object) {
+    for template in gpu_templates(object, ctx) {
         let scheduler = template.spec.get("schedulerName");
         if scheduler.is_set() && scheduler.text() != Some("default-scheduler") {
             continue;

@@ -44,7 +44,7 @@ use crate::workload::class::command_line;
 use crate::workload::command::{OptionValue, option, words};
 use crate::workload::devices::pods_of;
 use crate::workload::launcher::Launch;
-use crate::workload::server::{Server, is_server, server_of, variable};
+use crate::workload::server::{Server, ServerId, is_server, server_of, variable};
 
 const READS: [Kind; REPLICATED_KINDS.len() + 1] = joined(&[Kind::SERVICE], REPLICATED_KINDS);
 
@@ -130,7 +130,7 @@ fn has_nixl(container: &Node<'_>) -> bool {
     let mut words = line.split(|c: char| !c.is_ascii_alphanumeric());
     line.contains("kv-transfer-config")
         && words.any(|word| word == "NixlConnector")
-        && is_server(container, "vLLM")
+        && is_server(container, ServerId::Vllm)
 }
 
 /// Reports the address of a server that others are meant to reach: the kubelet with a probe, or a Service.
@@ -172,7 +172,7 @@ fn inspect(
     }
     let message =
         format!("{} listens on `{host}` alone, where neither probes nor a Service reach it", server.name);
-    let help = if server.name == "Ollama" {
+    let help = if server.id == ServerId::Ollama {
         "write `OLLAMA_HOST=0.0.0.0`"
     } else {
         "start it with `--host 0.0.0.0`"
@@ -187,18 +187,18 @@ fn inspect(
 
 /// The address to which a server is bound, and what states it. `None` if it is unknown.
 fn address_of<'a>(server: &Server, container: &Node<'a>) -> Option<(String, Node<'a>)> {
-    if server.name == "Ollama" {
+    if server.id == ServerId::Ollama {
         let (text, node) = variable(container, "OLLAMA_HOST").flatten()?;
         return Some((text.into_owned(), node));
     }
-    if !["vLLM", "SGLang", "TensorRT-LLM", "llama.cpp"].contains(&server.name) {
+    if ![ServerId::Vllm, ServerId::Sglang, ServerId::TensorRtLlm, ServerId::LlamaCpp].contains(&server.id) {
         return None;
     }
     let launch = Launch::of(container).filter(|launch| !launch.may_have_more_options())?;
     match launch.option(&["host"]) {
         OptionValue::Text(text, node) => Some((text, node)),
         // Its image starts no server by itself, so that the command is here.
-        OptionValue::Absent if server.name == "SGLang" => {
+        OptionValue::Absent if server.id == ServerId::Sglang => {
             let words = words(container);
             let is_absent = matches!(option(&words, &["host"]), OptionValue::Absent);
             let first = words.into_iter().next()?;

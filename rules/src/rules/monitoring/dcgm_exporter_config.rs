@@ -47,6 +47,7 @@ use crate::catalog::Label;
 use crate::cluster::query::ObjectKey;
 use crate::cluster::values::{ChartValues, for_each_values};
 use crate::facts::duration::GoDuration;
+use crate::facts::image::ImageRef;
 use crate::promql::sources::{Query, queries};
 use crate::rules::gpu::{report_value, selected_types};
 use crate::rules::monitoring::dcgm_exporter::{
@@ -56,7 +57,6 @@ use crate::rules::monitoring::monitors::{DcgmMonitors, endpoints};
 use crate::rules::prelude::*;
 use crate::workload::checkpoint::volume;
 use crate::workload::node_labels::{LabelUse, referenced_labels};
-use crate::workload::server::tag_of;
 
 pub(crate) static RULE: Rule = Rule {
     id: "dcgm-exporter-config",
@@ -242,7 +242,7 @@ fn check_memory(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context
         .as_ref()
         .map_or(0, |(types, _)| types.iter().filter(|instance| instance.nvidia_gpu >= 8).count());
     let Some((types, pool)) = selected.filter(|_| large > 0) else {
-        let tag = container.get("image").text().and_then(tag_of);
+        let tag = container.get("image").text().and_then(|image| ImageRef::parse(image).tag);
         if bytes < MEMORY && tag.is_some_and(|tag| tag.starts_with("4.")) {
             let message =
                 "dcgm-exporter 4 uses up to 490 MiB of memory beside one GPU, and is killed beyond its limit";
@@ -336,7 +336,7 @@ fn check_labels(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
 /// Reports a release that does not support the GPUs of a pool.
 fn check_release(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let image = container.get("image");
-    let (_, tag) = image.text()?.split('@').next()?.rsplit_once(':')?;
+    let tag = ImageRef::parse(image.text()?).tag?;
     let release = tag.split('-').next().unwrap_or(tag);
     if !["2.", "3."].iter().any(|old| release.starts_with(old)) {
         return None;

@@ -41,6 +41,7 @@ use std::sync::Arc;
 use crate::cluster::Cluster;
 use crate::cluster::query::{ObjectKey, Query, QuerySlot};
 use crate::cluster::views::{PROMETHEUS_RULE_KINDS, recording_rule_names};
+use crate::facts::image::ImageRef;
 use crate::facts::suggest::is_within;
 use crate::migration::metrics::obsolete_metrics;
 use crate::promql::identifiers::replace_word;
@@ -50,9 +51,8 @@ use crate::promql::{QUERY_KINDS, QueryPlace};
 use crate::rules::monitoring::dcgm_exporter::uses_default_counters;
 use crate::rules::monitoring::severity_in;
 use crate::rules::prelude::*;
-use crate::workload::class::repository;
 use crate::workload::command::{OptionValue, option, words};
-use crate::workload::server::{is_server, tag_of};
+use crate::workload::server::{ServerId, is_server};
 
 const READS: [Kind; REPLICATED_KINDS.len() + 6] = joined(
     &[
@@ -233,9 +233,10 @@ struct VllmServer {
 impl VllmServer {
     fn of(object: &Object) -> Option<VllmServer> {
         let templates = templates(object);
-        let container = templates.iter().flat_map(Template::containers).find(|one| is_server(one, "vLLM"))?;
-        let own = |image: &&str| repository(image).ends_with("vllm/vllm-openai");
-        let tag = container.get("image").text().filter(own).and_then(tag_of);
+        let container =
+            templates.iter().flat_map(Template::containers).find(|one| is_server(one, ServerId::Vllm))?;
+        let image = container.get("image").text().map(ImageRef::parse);
+        let tag = image.filter(|image| image.is("vllm/vllm-openai")).and_then(|image| image.tag);
         let version = tag.and_then(|tag| Version::parse(tag.split('-').next().unwrap_or(tag)));
         let shows_hidden =
             !matches!(option(&words(&container), &["show-hidden-metrics-for-version"]), OptionValue::Absent);

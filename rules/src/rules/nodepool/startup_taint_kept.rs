@@ -39,8 +39,8 @@
 
 use crate::catalog::OS;
 use crate::cluster::values::{chart_installers, chart_version, for_each_values};
+use crate::facts::image::ImageRef;
 use crate::rules::prelude::*;
-use crate::workload::class::repository;
 
 pub(crate) static RULE: Rule = Rule {
     id: "startup-taint-kept",
@@ -184,7 +184,7 @@ fn configured<'i>(ctx: &Context<'i>) -> Option<(&'i Object, &'i str)> {
     let of_image = |kind: Kind, is: fn(&str) -> bool| {
         let runs = |template: &Template<'i>| {
             let mut images = template.containers().filter_map(|container| container.get("image").text());
-            images.any(|image| is(repository(image)))
+            images.any(|image| is(ImageRef::parse(image).repository))
         };
         let all = ctx.cluster().of(kind).filter(|object| ctx.pairs_with(object));
         all.flat_map(templates).find(runs)

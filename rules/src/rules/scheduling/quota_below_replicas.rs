@@ -47,6 +47,7 @@
 //! - <https://kubernetes.io/docs/concepts/policy/resource-quotas/>
 
 use crate::cluster::placement::has_controller;
+use crate::facts::quantity::amount;
 use crate::rules::availability::rollout::rollout;
 use crate::rules::availability::serving::tell_autoscaler;
 use crate::rules::prelude::*;
@@ -189,14 +190,14 @@ fn without_room(quota: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
         let allowed = hard.string_or_number()?;
         if sum > limit.milli() {
-            let need = amount(sum, name);
+            let need = amount(name, sum);
             let message = format!(
                 "the workloads of this namespace need {need} of `{name}` together, and the quota allows {allowed}"
             );
             ctx.report(&hard, message).help("raise the quota, or lower the replicas or the requests");
             return None;
         }
-        let (need, whose) = (amount(total, name), largest.object.display_name());
+        let (need, whose) = (amount(name, total), largest.object.display_name());
         let message = format!(
             "a rollout of `{whose}` needs {need} of `{name}` with all that runs, and the quota allows {allowed}"
         );
@@ -263,7 +264,8 @@ fn report(
     let pods: i64 = members.iter().map(|member| member.pods).sum();
     let name = object.display_name();
     let limit = hard.string_or_number()?;
-    let amount = amount(needed, counted);
+    let resource = ["requests.", "limits."].iter().find_map(|side| counted.strip_prefix(side));
+    let amount = amount(resource.unwrap_or(counted), needed);
     let message = format!(
         "{pods} pods of `{name}` need {amount} of `{counted}`, and quota `{}` allows {limit}",
         quota.display_name()
@@ -278,16 +280,6 @@ fn report(
     finding.related(quota, hard, "the quota of the namespace");
     tell_autoscaler(finding, autoscaler);
     None
-}
-
-/// An amount in the unit that quotas of a resource usually have.
-fn amount(milli: i128, counted: &str) -> String {
-    const GIB: i128 = 1 << 30;
-    let whole = (milli + 999) / 1000;
-    if counted.ends_with("memory") || counted.ends_with("storage") {
-        return format!("{}Gi", (whole + GIB - 1) / GIB);
-    }
-    if milli % 1000 == 0 { whole.to_string() } else { format!("{milli}m") }
 }
 
 /// Reports a container without a request that a quota demands, where no LimitRange can add it.

@@ -51,8 +51,10 @@
 //! - <https://karpenter.sh/docs/concepts/scheduling/#acceleratorsgpu-resources>
 
 use crate::cluster::runtimes::{RUNTIMES, runtime_of_train_job, trainer_of_runtime};
+use crate::facts::image::ImageRef;
 use crate::fit::label_of_other_nodes;
-use crate::rules::gpu::{is_surely_on_karpenter, selected_types};
+use crate::rules::gpu::selected_types;
+use crate::rules::karpenter_in_use::is_surely_on_karpenter;
 use crate::rules::prelude::*;
 use crate::rules::training::{is_distributed, is_serving_group, trains};
 use crate::workload::command::words;
@@ -62,7 +64,15 @@ use crate::workload::gpu::{EFA, is_accelerator};
 pub(crate) static RULE: Rule = Rule {
     id: "efa-not-requested",
     kinds: WORKLOAD_KINDS,
-    reads: &[Kind::NAMESPACE, Kind::NODE_POOL, Kind::EC2_NODE_CLASS, RUNTIMES[0], RUNTIMES[1], RUNTIMES[2], RUNTIMES[3]],
+    reads: &[
+        Kind::NAMESPACE,
+        Kind::NODE_POOL,
+        Kind::EC2_NODE_CLASS,
+        RUNTIMES[0],
+        RUNTIMES[1],
+        RUNTIMES[2],
+        RUNTIMES[3],
+    ],
     docs: docs(include_str!("efa_not_requested.rs")),
     check: Check::Object(check),
     ..Rule::info(Group::Training)
@@ -138,7 +148,7 @@ fn shows_efa(template: &Template<'_>) -> bool {
     is_mounted
         || template.containers().any(|container| {
             let image = container.get("image").text().is_some_and(|image| {
-                let name = image.split(['@', ':']).next().unwrap_or(image);
+                let name = ImageRef::parse(image).name;
                 name.split(['/', '-', '_', '.']).any(|part| part == "efa") || image.contains("aws-ofi-nccl")
             });
             let mut variables = container.get("env").items();

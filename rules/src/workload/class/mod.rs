@@ -7,9 +7,7 @@ mod heuristics;
 #[cfg(test)]
 mod tests;
 
-use std::borrow::Cow;
-use std::fmt;
-
+use crate::facts::image::ImageRef;
 use crate::kind::Kind;
 use crate::object::{Memo, Object};
 use crate::tree::node::Node;
@@ -19,6 +17,8 @@ use heuristics::{
     BATCH, DIAGNOSTIC_IMAGES, DIAGNOSTIC_WORDS, DIAGNOSTICS, INFERENCE_FRAMEWORKS, INFRA_IMAGES, NOTEBOOK,
     PURPOSE_KEYS, SERVING, SERVING_IMAGES, SERVING_KINDS, TRAINING, TRAINING_KINDS,
 };
+use std::borrow::Cow;
+use std::fmt;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WorkloadClass {
@@ -214,7 +214,7 @@ fn infra(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
     }
     images(templates)
         .find(|image| {
-            let repository = repository(image);
+            let repository = ImageRef::parse(image).repository;
             let intel = repository.starts_with("intel/") && repository.ends_with("-plugin");
             intel || INFRA_IMAGES.iter().any(|sign| repository.contains(sign))
         })
@@ -244,7 +244,8 @@ fn diagnostics(object: &Object, templates: &[Template<'_>]) -> Option<Classified
     if let Some(sign) = DIAGNOSTICS.iter().find(|sign| lines.iter().any(|line| has_word(line, sign))) {
         return batch(format!("its command is `{sign}`"));
     }
-    let is_sign = |image: &&str| DIAGNOSTIC_IMAGES.iter().any(|sign| repository(image).contains(sign));
+    let is_sign =
+        |image: &&str| DIAGNOSTIC_IMAGES.iter().any(|sign| ImageRef::parse(image).repository.contains(sign));
     if let Some(image) = images(templates).find(is_sign) {
         return batch(format!("its image is `{image}`"));
     }
@@ -417,22 +418,9 @@ fn images<'a>(templates: &'a [Template<'a>]) -> impl Iterator<Item = &'a str> {
     templates.iter().flat_map(Template::containers).filter_map(|c| c.get("image").text())
 }
 
-/// The repository path of an image, without registry host, tag and digest.
-pub(crate) fn repository(image: &str) -> &str {
-    let image = image.split('@').next().unwrap_or(image);
-    let path = match image.split_once('/') {
-        Some((host, rest)) if host.contains(['.', ':']) || host == "localhost" => rest,
-        _ => image,
-    };
-    match path.rfind(':') {
-        Some(colon) if !path[colon..].contains('/') => &path[..colon],
-        _ => path,
-    }
-}
-
 fn by_image(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
     for image in images(templates) {
-        let repository = repository(image).to_ascii_lowercase();
+        let repository = ImageRef::parse(image).repository.to_ascii_lowercase();
         let reason = || format!("its image is `{image}`");
         let matches = |sign: &&str| repository.contains(*sign);
         if SERVING_IMAGES.iter().any(&matches) || repository.starts_with("nim/") {
