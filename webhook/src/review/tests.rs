@@ -545,12 +545,6 @@ fn a_body_that_is_not_a_review_is_an_error() {
     }
 }
 
-#[test]
-fn warnings_are_truncated() {
-    assert_eq!(truncate(&"x".repeat(121)).chars().count(), 120);
-    assert_eq!(truncate("short"), "short");
-}
-
 /// Who does what a denial says gets the object in, for every denied object of the fixtures.
 #[test]
 fn the_annotation_of_a_denial_lets_the_object_pass() {
