@@ -74,7 +74,7 @@ fn served_versions_and_gates_of_other_programs_count() {
     let check = ["check", "-f", "concise", "--quiet", "--select", "api-version-not-served"];
     let folder =
         Folder::new().with("a.yaml", format!("{policy}---\n{policy}").replacen("name: a}", "name: b}", 1));
-    let run = folder.run(&check).exits(0);
+    let run = folder.run(&check).exits(1);
     assert_eq!(run.out.matches("is off by default").count(), 1, "{run:#?}");
     let talhelper = "clusterName: a\ntalosVersion: v1.12.0\nkubernetesVersion: v1.36.1\ncontrolPlane:\n  patches:\n    - |-\n      cluster:\n        \
                      apiServer:\n          extraArgs:\n            runtime-config: admissionregistration.k8s.io/v1beta1=true\n";
