@@ -42,6 +42,7 @@
 //! - <https://kubernetes.io/docs/concepts/policy/resource-quotas/>
 
 use crate::cluster::placement::has_controller;
+use crate::cluster::queues::{QUEUE_KINDS, may_run_elsewhere};
 use crate::rules::availability::serving::tell_autoscaler;
 use crate::rules::prelude::*;
 use crate::workload::devices::pod_devices;
@@ -50,7 +51,8 @@ use crate::workload::template::runs_forever;
 
 const QUOTA: Kind = Kind::new("", "ResourceQuota");
 
-const READS: [Kind; 4] = [QUOTA, Kind::LIMIT_RANGE, Kind::HPA, Kind::SCALED_OBJECT];
+const READS: [Kind; 4 + QUEUE_KINDS.len()] =
+    joined(&[QUOTA, Kind::LIMIT_RANGE, Kind::HPA, Kind::SCALED_OBJECT], &QUEUE_KINDS);
 
 pub(crate) static RULE: Rule = Rule {
     id: "quota-below-replicas",
@@ -90,6 +92,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     if object.is(Kind::DAEMON_SET) || ctx.cluster().in_namespace(QUOTA, namespace).next().is_none() {
+        return None;
+    }
+    if may_run_elsewhere(object, ctx.cluster()) {
         return None;
     }
     let members = most_members(object, ctx)?;
