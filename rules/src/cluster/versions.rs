@@ -27,6 +27,8 @@ pub enum Fact {
     ServedApi(String),
     /// The cluster runs on Amazon EKS.
     Eks,
+    /// The cluster is one of OpenShift, whose operators make objects of their own.
+    OpenShift,
     /// A metrics adapter serves metrics to HorizontalPodAutoscalers.
     MetricsAdapter,
     /// A metrics adapter reads the labels `exported_pod` and the like.
@@ -264,6 +266,8 @@ const SERVER_SETTINGS: [&str; 6] =
 /// What only files about Amazon EKS have.
 const EKS_WORDS: [&str; 5] =
     ["eks.amazonaws.com", "karpenter.k8s.aws", "eksctl.io/", "aws_eks_", "terraform-aws-modules/eks"];
+/// The groups of OpenShift, as in `apiVersion: route.openshift.io/v1`.
+const OPENSHIFT_WORD: &str = ".openshift.io/v";
 /// What only files have that configure a cluster and its version: those of talhelper, Talos and kubeadm.
 const VERSION_WORDS: [&str; 3] = ["talosVersion", "apiServer:", "kubeadm.k8s.io"];
 /// A gate that is named in other ways as well, as in an environment variable.
@@ -278,8 +282,9 @@ pub fn facts_of_text(text: &str) -> Vec<(Fact, u32)> {
     let has_settings = SERVER_SETTINGS.iter().any(|word| has(word)) || has(&SCALE_TO_ZERO);
     let has_version = VERSION_WORDS.iter().any(|word| has(word));
     let is_eks = EKS_WORDS.iter().any(|word| has(word));
+    let is_openshift = has(&OPENSHIFT_WORD);
     let mut found = Vec::new();
-    if !(has_settings || has_version || is_eks || has(&ADAPTER_RULES)) {
+    if !(has_settings || has_version || is_eks || is_openshift || has(&ADAPTER_RULES)) {
         return found;
     }
     let mut has_rules = false;
@@ -296,6 +301,9 @@ pub fn facts_of_text(text: &str) -> Vec<(Fact, u32)> {
         }
         if is_eks && EKS_WORDS.iter().any(|word| code.contains(*word)) {
             found.push((Fact::Eks, number));
+        }
+        if is_openshift && code.contains(OPENSHIFT_WORD) {
+            found.push((Fact::OpenShift, number));
         }
         if code.contains(ADAPTER_RULES) {
             has_rules = true;
@@ -515,6 +523,7 @@ mod tests {
         }
         assert!(facts_of_text("kubernetesVersion: v1.35.2\n").is_empty());
         assert_eq!(facts_of_text("a: 1\nb: eks.amazonaws.com/x\nc: aws_eks_d\n"), [(Fact::Eks, 2)]);
+        assert_eq!(facts_of_text("apiVersion: route.openshift.io/v1\n"), [(Fact::OpenShift, 1)]);
         assert!(
             facts_of_text("featureGates:\n  HPAScaleToZero: false\n  # HPAScaleToZero: true\n").is_empty()
         );

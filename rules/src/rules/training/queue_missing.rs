@@ -45,6 +45,7 @@
 
 use super::is_owned;
 use super::kueue::{propose, queue_name};
+use crate::cluster::versions::Fact;
 use crate::rules::prelude::*;
 
 /// Maximum number of queues that are compared.
@@ -54,6 +55,8 @@ const KAI_QUEUE: Kind = Kind::new("scheduling.run.ai", "Queue");
 /// The label of pods, or of the object that makes them, with their queue, and the scheduler that reads it.
 const KAI_LABEL: &str = "kai.scheduler/queue";
 const KAI_SCHEDULER: &str = "kai-scheduler";
+/// The name of the ClusterQueue that platforms with Kueue bring.
+const DEFAULT_QUEUE: &str = "default";
 /// The queues that the chart of KAI creates.
 const KAI_DEFAULTS: [&str; 2] = ["default-queue", "default-parent-queue"];
 
@@ -172,7 +175,12 @@ fn of_local_queue(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let message = format!("no ClusterQueue is called `{}`: the queue admits nothing", ellipsize(name));
+    // OpenShift AI makes the queue of `kueue.defaultClusterQueueName` of its DataScienceCluster.
+    let may_be_brought = name == DEFAULT_QUEUE || ctx.cluster().is_shown(&Fact::OpenShift);
     let finding = ctx.report(&node, message);
+    if may_be_brought {
+        finding.severity(Severity::Info);
+    }
     propose(finding, &node, name, &queues);
     finding.related(first, &first.path(&["metadata", "name"]), "a ClusterQueue of the input");
     None
