@@ -246,6 +246,7 @@ pub static RULES: &[&Rule] = &[
     &availability::graceful_shutdown_missing::RULE,
     &availability::health_path_unknown::RULE,
     &availability::image_tag_latest::RULE,
+    &availability::ingress_annotation_unknown::RULE,
     &availability::ingress_body_small::RULE,
     &availability::ingress_timeout_short::RULE,
     &availability::liveness_kills_model_load::RULE,
