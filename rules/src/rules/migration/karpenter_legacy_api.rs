@@ -83,7 +83,14 @@ pub(crate) static RULE: Rule = Rule {
         Kind::new("provisioner.karpenter.sh", "Provisioner"),
     ],
     // Old kinds are looked up in files only: no cluster that could be watched serves them.
-    reads: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::PROVISIONER, Kind::AWS_NODE_TEMPLATE],
+    reads: &[
+        Kind::NODE_POOL,
+        Kind::EC2_NODE_CLASS,
+        Kind::PROVISIONER,
+        Kind::AWS_NODE_TEMPLATE,
+        // Rules that judge the successor read it.
+        Kind::NODE_OVERLAY,
+    ],
     rejected_by: &[Authority::ApiServer],
     fix: Some(Safety::Unsafe),
     depends_on: &[Product::Karpenter],
