@@ -38,6 +38,7 @@ pub static RULES: &[&Rule] = &[
     &manifest::crd_validation_rule::RULE,
     &manifest::duplicate_object::RULE,
     &manifest::environment_not_expanded::RULE,
+    &manifest::exported_object::RULE,
     &manifest::field_gate_off::RULE,
     &manifest::field_needs_newer_version::RULE,
     &manifest::invalid_value::RULE,

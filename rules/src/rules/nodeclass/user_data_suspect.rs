@@ -121,7 +121,9 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
                 .help("EC2 allows 16 KiB in all: load large files from S3 or put them into an image");
         }
     }
-    if let Some(line) = formats_by_number(text) {
+    // Karpenter formats the disks of the machine itself, which local-disks-set-up-twice reports.
+    let is_set_up = class.get("instanceStorePolicy").is_set();
+    if let Some(line) = formats_by_number(text).filter(|_| !is_set_up) {
         let message = "the numbers of NVMe devices differ between machines: this may format another disk";
         report_line(&node, text, line, message.to_owned(), ctx)
             .help("find the disk below `/dev/disk/by-id`, and format it only if `blkid` shows nothing on it");
