@@ -51,10 +51,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let spec = object.get("spec");
     if object.is(Kind::RAY_SERVICE) {
-        // Not read since KubeRay 1.1.
-        for field in ["serviceUnhealthySecondThreshold", "deploymentUnhealthySecondThreshold"] {
-            remove(&spec.get(field), &format!("KubeRay no longer reads `{field}`"), ctx);
-        }
+        unread_thresholds(&spec, ctx);
     }
     if object.is(Kind::RAY_JOB) {
         of_ray_job(&spec, ctx);
@@ -84,6 +81,31 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
     }
     None
+}
+
+/// Reports what KubeRay does not read since 1.1, in one finding.
+fn unread_thresholds(spec: &Node<'_>, ctx: &mut Context<'_>) {
+    const FIELDS: [&str; 2] = ["serviceUnhealthySecondThreshold", "deploymentUnhealthySecondThreshold"];
+    let found: Vec<Node<'_>> =
+        FIELDS.into_iter().map(|field| spec.get(field)).filter(|node| node.is_set()).collect();
+    match found.as_slice() {
+        [] => {}
+        [one] => {
+            let field = one.pointer().steps().last().cloned().unwrap_or_default();
+            remove(one, &format!("KubeRay no longer reads `{field}`"), ctx);
+        }
+        [first, others @ ..] => {
+            let object = ctx.object().clone();
+            let fix = others
+                .iter()
+                .fold(Fix::unsafe_("remove the settings").remove(first), |fix, node| fix.remove(node));
+            let finding = ctx.report(first, format!("KubeRay no longer reads `{}`", FIELDS.join("` and `")));
+            finding.at_key().help("remove both").fix(fix);
+            for node in others {
+                finding.related(&object, node, "this one too");
+            }
+        }
+    }
 }
 
 /// Whether a person or a program suspends the object and starts it later, with other numbers.
