@@ -105,19 +105,24 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         if scoped || quota.may_lack_fields() || !ctx.pairs_with(quota) {
             continue;
         }
+        let mut exceeded = Vec::new();
         for (name, hard) in spec.get("hard").entries() {
             let Some((counted, limit)) = Counted::parse(name).zip(Quantity::at(&hard)) else {
                 continue;
             };
             let needed = needed(&members, counted)?;
             if needed.0 > limit.milli() {
-                report(object, &members, (quota, name, &hard), needed, ctx);
-                return None;
+                exceeded.push((name, hard, needed));
+                continue;
             }
             // The runtime of a model has requests of its own.
             if !is_inference_service(object) {
                 without_request(object, &members, counted, (quota, &hard), ctx);
             }
+        }
+        if !exceeded.is_empty() {
+            report(object, &members, quota, &exceeded, ctx);
+            return None;
         }
     }
     None
@@ -164,20 +169,24 @@ fn needed<'a>(members: &[Members<'a>], counted: Counted<'_>) -> Option<(i128, Op
     Some((sum, first))
 }
 
+/// A resource of a quota that the pods exceed: its name, its limit, and what they need, with the first request.
+type Exceeded<'q, 'a> = (&'q str, Node<'q>, (i128, Option<Node<'a>>));
+
 fn report(
     object: &Object,
     members: &[Members<'_>],
-    (quota, counted, hard): (&Object, &str, &Node<'_>),
-    (needed, node): (i128, Option<Node<'_>>),
+    quota: &Object,
+    exceeded: &[Exceeded<'_, '_>],
     ctx: &mut Context<'_>,
 ) -> Option<()> {
+    let ((counted, hard, (needed, node)), others) = exceeded.split_first()?;
     let autoscaler = ctx.cluster().views().autoscaler_of(object);
     let pods: i64 = members.iter().map(|member| member.pods).sum();
     let name = object.display_name();
     let limit = hard.string_or_number()?;
-    let amount = amount(needed, counted);
+    let amount_text = amount(*needed, counted);
     let message = format!(
-        "{pods} pods of `{name}` need {amount} of `{counted}`, and quota `{}` allows {limit}",
+        "{pods} pods of `{name}` need {amount_text} of `{counted}`, and quota `{}` allows {limit}",
         quota.display_name()
     );
     let field = members
@@ -185,9 +194,13 @@ fn report(
         .map(|member| member.field.clone())
         .filter(|field| field.is_set() && autoscaler.is_none());
     let name_node = object.path(&["metadata", "name"]);
-    let finding = ctx.report(field.or(node).as_ref().unwrap_or(&name_node), message);
+    let place = field.as_ref().or(node.as_ref()).unwrap_or(&name_node);
+    let finding = ctx.report(place, message);
     finding.help("raise the quota, or lower the replicas or the requests");
     finding.related(quota, hard, "the quota of the namespace");
+    for (counted, hard, (needed, _)) in others {
+        finding.related(quota, hard, format!("they need {} of `{counted}`", amount(*needed, counted)));
+    }
     tell_autoscaler(finding, autoscaler);
     None
 }
