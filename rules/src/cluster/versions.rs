@@ -260,9 +260,17 @@ pub fn pins_of_terraform(text: &str) -> Vec<(Product, &str, u32)> {
     found
 }
 
-/// Settings of the API server, as a flag, in the configuration of Talos, kubeadm, k0s, k3s or kind, and in Terraform.
-const SERVER_SETTINGS: [&str; 6] =
-    ["feature-gates", "featureGates", "feature_gates", "runtime-config", "runtimeConfig", "runtime_config"];
+/// Settings of the API server, as a flag, in the configuration of Talos, kubeadm, k0s, k3s or kind, and in Terraform. The gate is
+/// named in other ways as well, as in an environment variable.
+const SERVER_SETTINGS: [&str; 7] = [
+    "feature-gates",
+    "featureGates",
+    "feature_gates",
+    "runtime-config",
+    "runtimeConfig",
+    "runtime_config",
+    "HPAScaleToZero",
+];
 /// What only files about Amazon EKS have.
 const EKS_WORDS: [&str; 5] =
     ["eks.amazonaws.com", "karpenter.k8s.aws", "eksctl.io/", "aws_eks_", "terraform-aws-modules/eks"];
@@ -270,21 +278,20 @@ const EKS_WORDS: [&str; 5] =
 const OPENSHIFT_WORD: &str = ".openshift.io/v";
 /// What only files have that configure a cluster and its version: those of talhelper, Talos and kubeadm.
 const VERSION_WORDS: [&str; 3] = ["talosVersion", "apiServer:", "kubeadm.k8s.io"];
-/// A gate that is named in other ways as well, as in an environment variable.
-const SCALE_TO_ZERO: &str = "HPAScaleToZero";
 /// The rules of prometheus-adapter.
 const ADAPTER_RULES: &str = "seriesQuery";
 
 /// What a file of other programs shows: the gates, served APIs and versions of Talos, kubeadm, k0s, k3s and kind, the rules of
 /// prometheus-adapter, that the cluster is one of EKS. Each with its line, counted from 1.
 pub fn facts_of_text(text: &str) -> Vec<(Fact, u32)> {
-    let has = |word: &&str| memchr::memmem::find(text.as_bytes(), word.as_bytes()).is_some();
-    let has_settings = SERVER_SETTINGS.iter().any(|word| has(word)) || has(&SCALE_TO_ZERO);
-    let has_version = VERSION_WORDS.iter().any(|word| has(word));
-    let is_eks = EKS_WORDS.iter().any(|word| has(word));
-    let is_openshift = has(&OPENSHIFT_WORD);
+    let has = |words: &[&str]| {
+        words.iter().any(|word| memchr::memmem::find(text.as_bytes(), word.as_bytes()).is_some())
+    };
+    let has_settings = has(&SERVER_SETTINGS);
+    let (has_version, is_eks) = (has(&VERSION_WORDS), has(&EKS_WORDS));
+    let is_openshift = has(&[OPENSHIFT_WORD]);
     let mut found = Vec::new();
-    if !(has_settings || has_version || is_eks || is_openshift || has(&ADAPTER_RULES)) {
+    if !(has_settings || has_version || is_eks || is_openshift || has(&[ADAPTER_RULES])) {
         return found;
     }
     let mut has_rules = false;

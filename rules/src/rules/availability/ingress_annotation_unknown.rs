@@ -1,9 +1,9 @@
 //! An annotation of an Ingress has a name that ingress-nginx does not read.
 //!
 //! # Why
-//! The controller ignores annotations that it does not know: the limit, the timeout or the redirect stays as it
-//! is by default, and no error says so. Names from elsewhere are common, such as `client-max-body-size`, which is
-//! what nginx itself and the controller of F5 call `proxy-body-size`.
+//! The controller ignores annotations that it does not know: the limit, the timeout or the redirect stays as
+//! it is by default, and no error says so. Names from elsewhere are common, such as `client-max-body-size`,
+//! which is what nginx itself and the controller of F5 call `proxy-body-size`.
 //!
 //! Names that any release from 0.34 to 1.15 read are known. A name that is near to none of them is information:
 //! a fork of the controller may have more, such as the one of Alibaba Cloud.

@@ -128,7 +128,7 @@ fn has_labels_of_a_product(selector: &Node<'_>) -> bool {
     const COMMON: [&str; 3] = ["kubernetes.io", "k8s.io", "helm.sh"];
     let of_a_product = |key: &str| {
         let domain = key.split('/').next().unwrap_or(key);
-        domain.contains('.') && !COMMON.iter().any(|common| domain.ends_with(common))
+        domain.contains('.') && !COMMON.iter().any(|common| domain.ends_with(*common))
     };
     !selector.get("matchExpressions").is_set()
         && selector.get("matchLabels").entries().iter().all(|(key, _)| of_a_product(key))
