@@ -140,7 +140,11 @@ fn has_comment_on_pause(object: &Object, node: &Node<'_>) -> bool {
     let Some((origin, span)) = object.origin().zip(node.span()) else { return false };
     let (text, start) = (origin.source.text(), span.start as usize);
     let end = text.get(start..).and_then(|rest| rest.find('\n')).map_or(text.len(), |end| start + end);
-    let lines = text.get(..end).unwrap_or_default().lines().rev().take(NEAR);
+    let lines = text.get(..end).unwrap_or_default().lines().rev();
+    let lines = lines.take_while(|line| !line.starts_with("---")).take(NEAR);
     let mut comments = lines.filter_map(|line| Some(line.split_once('#')?.1.to_ascii_lowercase()));
-    comments.any(|comment| comment.contains("paus"))
+    // A name of a field, or an annotation that is commented out, says nothing about this one.
+    comments.any(|comment| {
+        comment.contains("paus") && !["`paus", "keda.sh/"].iter().any(|name| comment.contains(name))
+    })
 }
