@@ -9,9 +9,10 @@ use gpulint_rules::{CheckReport, Engine, RunInput, check_run};
 
 use crate::baseline::Baselines;
 use crate::config::Scopes;
+use crate::error::CliError;
 use crate::files;
 use crate::files::{
-    Directories, Disk, Folders, FoundFiles, Input, ReadOutcome, Release, SetFile, Sets, SkipReason, Skipped,
+    Disk, Folders, FoundFiles, Input, ReadOutcome, Release, SetFile, Sets, SkipReason, Skipped,
 };
 use crate::progress::Progress;
 
@@ -61,6 +62,33 @@ pub(crate) fn scope(
     scoped
 }
 
+/// The definitions among the files of the input hold for the configurations that name none.
+pub(crate) fn take_definitions(inputs: &[ScopedInput], scopes: &mut Scopes) {
+    let applied = inputs.iter().filter(|one| one.input.unapplied.is_none() && one.input.stream.is_none());
+    scopes.take_definitions(applied.map(|one| one.input.absolute.as_path()));
+}
+
+/// What a run reads: the first of its stages, which `Batch::read` and `Renders::of` follow.
+pub(crate) struct Selection {
+    pub(crate) scopes: Scopes,
+    pub(crate) found: FoundFiles,
+    pub(crate) inputs: Vec<ScopedInput>,
+}
+
+impl Selection {
+    /// Finds the configuration of each file.
+    pub(crate) fn of(mut scopes: Scopes, mut found: FoundFiles, no_default_ignore: bool) -> Selection {
+        let inputs = scope(&mut found, &mut scopes, no_default_ignore);
+        Selection { scopes, found, inputs }
+    }
+
+    /// The rules under each configuration and the definitions among the files, or the errors in configurations.
+    pub(crate) fn engines(&mut self) -> Result<Vec<Engine>, CliError> {
+        take_definitions(&self.inputs, &mut self.scopes);
+        Ok(self.scopes.finish()?.iter().map(|scope| Engine::new(scope.settings.clone())).collect())
+    }
+}
+
 /// The files that were read, and the rules that they are checked with.
 pub(crate) struct Batch<'e> {
     pub(crate) inputs: Vec<ScopedInput>,
@@ -78,14 +106,15 @@ pub(crate) struct Batch<'e> {
 }
 
 impl<'e> Batch<'e> {
-    /// Reads all inputs. `directories` are the folders that were read to find them.
+    /// Reads all inputs, which were found as `found` says.
     pub(crate) fn read(
         inputs: Vec<ScopedInput>,
-        directories: Directories,
+        found: &mut FoundFiles,
         disk: &Disk,
         engines: &'e [Engine],
         progress: bool,
     ) -> Batch<'e> {
+        let directories = std::mem::take(&mut found.directories);
         let plain: Vec<Input> = inputs.iter().map(|one| one.input.clone()).collect();
         let folders = Folders::discover(plain, directories, disk);
         let progress = Progress::counting("reading", inputs.len(), progress);

@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use gpulint_rules::facts::date::Date;
 use gpulint_rules::facts::suggest;
 use gpulint_rules::lint::config::{Config, RenderConfig};
-use gpulint_rules::{Engine, Group, Platform, Product, RULES, Settings};
+use gpulint_rules::{Group, Platform, Product, RULES, Settings};
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
@@ -405,11 +405,6 @@ impl Scopes {
 
     pub(crate) fn get(&self, scope: usize) -> &Scope {
         &self.list[scope]
-    }
-
-    /// The rules under each configuration, or the errors in their files.
-    pub(crate) fn engines(&mut self) -> Result<Vec<Engine>, CliError> {
-        Ok(self.finish()?.iter().map(|scope| Engine::new(scope.settings.clone())).collect())
     }
 
     /// The scopes, or the errors in their files.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use gpulint_rules::{Cluster, Finding, ObjectKey, Platform, fingerprints_at};
 
 use crate::baseline::Baselines;
-use crate::batch::{Batch, scope};
+use crate::batch::{Batch, Selection};
 use crate::config::Scopes;
 use crate::error::CliError;
 use crate::files::{self, CONFIGURATIONS, Directories, Disk, ReadOutcome};
@@ -150,25 +150,26 @@ impl Judged {
 }
 
 /// Judges what is below some paths. Paths that do not exist are left out: the other state may have them.
-pub(crate) fn judge(mut scopes: Scopes, reading: &Reading<'_>) -> Result<Judged, CliError> {
+pub(crate) fn judge(scopes: Scopes, reading: &Reading<'_>) -> Result<Judged, CliError> {
     let there: Vec<PathBuf> = reading.paths.iter().filter(|path| path.exists()).cloned().collect();
-    let mut found = files::find_with_unsaved(&there, Path::new("<stdin>"), &reading.disk.unsaved());
-    let inputs = scope(&mut found, &mut scopes, reading.no_default_ignore);
-    let here = scopes.scope_of(&files::absolute(Path::new(CONFIGURATIONS[0])), &Directories::default());
-    let engines = scopes.engines()?;
+    let found = files::find_with_unsaved(&there, Path::new("<stdin>"), &reading.disk.unsaved());
+    let mut selection = Selection::of(scopes, found, reading.no_default_ignore);
+    let configuration = files::absolute(Path::new(CONFIGURATIONS[0]));
+    let here = selection.scopes.scope_of(&configuration, &Directories::default());
+    let engines = selection.engines()?;
+    let Selection { scopes, mut found, inputs } = selection;
     let (baselines, errors) = Baselines::load(&scopes, None);
     if !errors.is_empty() {
         return Err(CliError::Several(errors));
     }
-    let directories = std::mem::take(&mut found.directories);
-    let mut batch = Batch::read(inputs, directories, reading.disk, &engines, false);
+    let mut batch = Batch::read(inputs, &mut found, reading.disk, &engines, false);
     let options = RenderOptions {
         requested: reading.render,
         limit: Duration::from_secs(reading.render_limit),
         ..RenderOptions::configured(&found.excluded)
     };
-    let renders = if reading.checks { Renders::of(&batch, &scopes, &options) } else { Renders::default() };
-    batch.covered = renders.covered(&batch);
+    let renders =
+        if reading.checks { Renders::of(&mut batch, &scopes, &options) } else { Renders::default() };
     let mut judged = Judged { errors: std::mem::take(&mut found.errors), ..Judged::default() };
     judged.errors.extend(batch.reads.iter().filter_map(|read| read.error.clone()));
     if reading.checks {

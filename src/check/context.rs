@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
 use crate::args::CheckArgs;
-use crate::batch::{Batch, ScopedInput, scope};
+use crate::batch::{Batch, ScopedInput, Selection, scope};
 use crate::config::Scopes;
 use crate::files::{self, FoundFiles, Near};
 use crate::terminal::{count, print_note};
@@ -25,12 +25,8 @@ pub(crate) enum Origin {
     Found,
 }
 
-pub(crate) fn add(
-    args: &CheckArgs,
-    inputs: &mut Vec<ScopedInput>,
-    found: &mut FoundFiles,
-    scopes: &mut Scopes,
-) -> Origin {
+pub(crate) fn add(args: &CheckArgs, selection: &mut Selection) -> Origin {
+    let Selection { scopes, found, inputs } = selection;
     let (folders, origin) = if !args.context.is_empty() {
         (args.context.clone(), Origin::Given)
     } else {

@@ -163,6 +163,7 @@ fn fix_rendered(
     if written.is_empty() {
         return false;
     }
+    let covered = batch.covered.clone();
     let new = run.render(batch, found);
     let is_sound = new.failures().count() <= renders.failures().count();
     for (path, source, edit) in &written {
@@ -175,6 +176,8 @@ fn fix_rendered(
     }
     if is_sound {
         *renders = new;
+    } else {
+        batch.covered = covered;
     }
     is_sound
 }

@@ -20,7 +20,7 @@ use std::process::ExitCode;
 use gpulint_rules::CheckReport;
 
 use crate::args::{CheckArgs, Color, Format, Style};
-use crate::batch::{Batch, ScopedInput, scope};
+use crate::batch::{Batch, ScopedInput, Selection};
 use crate::config::Scopes;
 use crate::error::CliError;
 use crate::files::{self, CONFIGURATIONS, Disk, FoundFiles};
@@ -74,8 +74,8 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
 
 /// Finds the files, and the configuration of each.
 fn select(args: &CheckArgs, color: Color) -> Result<(Run<'_>, Selected), CliError> {
-    let mut scopes = Scopes::for_check(args)?;
-    let mut found = files::find(&args.paths, &args.stdin_filename);
+    let scopes = Scopes::for_check(args)?;
+    let found = files::find(&args.paths, &args.stdin_filename);
     let streams = found.inputs.iter().filter(|input| input.stream.is_some()).count();
     if streams > 1 && Action::of(args) == Action::Fix {
         return Err(CliError::Usage(
@@ -83,14 +83,13 @@ fn select(args: &CheckArgs, color: Color) -> Result<(Run<'_>, Selected), CliErro
                 .to_owned(),
         ));
     }
-    let mut inputs = scope(&mut found, &mut scopes, args.no_default_ignore);
-    let context = context::add(args, &mut inputs, &mut found, &mut scopes);
+    let mut selection = Selection::of(scopes, found, args.no_default_ignore);
+    let context = context::add(args, &mut selection);
     if let Some(folder) = &args.relative_to {
-        report_relative_to(folder, &mut inputs, &mut found)?;
+        report_relative_to(folder, &mut selection.inputs, &mut selection.found)?;
     }
-    let applied = inputs.iter().filter(|one| one.input.unapplied.is_none() && one.input.stream.is_none());
-    scopes.take_definitions(applied.map(|one| one.input.absolute.as_path()));
-    let engines = scopes.engines()?;
+    let engines = selection.engines()?;
+    let Selection { mut scopes, found, inputs } = selection;
     let before = Before::of(&scopes);
     let platform = args.formats.iter().any(|format| format.style.has_pools()).then(|| {
         let here = scopes.scope_of(&files::absolute(Path::new(CONFIGURATIONS[0])), &found.directories);
@@ -104,8 +103,7 @@ fn select(args: &CheckArgs, color: Color) -> Result<(Run<'_>, Selected), CliErro
 /// Reads the files, and determines their sets.
 fn read<'r>(run: &'r Run<'_>, selected: Selected) -> Result<Read<'r>, CliError> {
     let Selected { inputs, mut found, context } = selected;
-    let directories = std::mem::take(&mut found.directories);
-    let mut batch = Batch::read(inputs, directories, &Disk::default(), &run.engines, !run.args.quiet);
+    let mut batch = Batch::read(inputs, &mut found, &Disk::default(), &run.engines, !run.args.quiet);
     batch.baselines = baseline::load(run.args, &run.scopes)?;
     let mut claimed = Vec::new();
     match context {
@@ -126,9 +124,8 @@ fn render<'r>(run: &'r Run<'_>, read: Read<'r>) -> Result<Rendered<'r>, CliError
     }
     let renders = {
         let _progress = run.progress("rendering charts and kustomizations");
-        run.render(&batch, &found)
+        run.render(&mut batch, &found)
     };
-    batch.covered = renders.covered(&batch);
     renders.notes().for_each(|note| run.note(note));
     context::say(run.args, &batch, claimed, renders.context());
     if run.args.verbose {

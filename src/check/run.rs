@@ -55,7 +55,7 @@ impl Run<'_> {
         Progress::waiting(what, !self.args.quiet)
     }
 
-    pub(super) fn render(&self, batch: &Batch<'_>, found: &FoundFiles) -> Renders {
+    pub(super) fn render(&self, batch: &mut Batch<'_>, found: &FoundFiles) -> Renders {
         let options = RenderOptions {
             requested: self.args.render,
             limit: Duration::from_secs(self.args.render_limit),

@@ -61,8 +61,7 @@ pub(super) fn add(
         if !changed {
             break;
         }
-        rendered.renders = run.render(&rendered.batch, &rendered.found);
-        rendered.batch.covered = rendered.renders.covered(&rendered.batch);
+        rendered.renders = run.render(&mut rendered.batch, &rendered.found);
         reports = rendered.batch.check(None);
     }
     added.notes().iter().for_each(|note| run.note(note));

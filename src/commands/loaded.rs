@@ -6,7 +6,7 @@ use gpulint_rules::facts::suggest;
 use gpulint_rules::{Cluster, FilledSet, Object, Settings};
 
 use crate::args::SetArgs;
-use crate::batch::{Batch, scope};
+use crate::batch::{Batch, Selection};
 use crate::config::Scopes;
 use crate::error::CliError;
 use crate::files::{self, Disk};
@@ -26,15 +26,13 @@ pub(crate) struct Loaded {
 impl Loaded {
     /// Reads the files. Prints errors to standard error.
     pub(crate) fn read(args: &SetArgs, paths: &[PathBuf]) -> Result<Loaded, CliError> {
-        let mut scopes = Scopes::for_set(args)?;
-        let mut found = files::find(paths, Path::new("<stdin>"));
-        let inputs = scope(&mut found, &mut scopes, false);
-        let engines = scopes.engines()?;
-        let mut batch =
-            Batch::read(inputs, std::mem::take(&mut found.directories), &Disk::default(), &engines, false);
+        let found = files::find(paths, Path::new("<stdin>"));
+        let mut selection = Selection::of(Scopes::for_set(args)?, found, false);
+        let engines = selection.engines()?;
+        let Selection { scopes, mut found, inputs } = selection;
+        let mut batch = Batch::read(inputs, &mut found, &Disk::default(), &engines, false);
         let options = RenderOptions { requested: args.render, ..RenderOptions::configured(&found.excluded) };
-        let renders = Renders::of(&batch, &scopes, &options);
-        batch.covered = renders.covered(&batch);
+        let renders = Renders::of(&mut batch, &scopes, &options);
         renders.find_written_lines();
         renders.notes().for_each(|note| print_note(&format!("note: {note}")));
         found.errors.extend(renders.failures().cloned());

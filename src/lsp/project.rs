@@ -20,7 +20,7 @@ use rayon::prelude::*;
 
 use crate::args::LspArgs;
 use crate::baseline::Baselines;
-use crate::batch::{ScopedInput, clusters, scope};
+use crate::batch::{ScopedInput, clusters, scope, take_definitions};
 use crate::config::Scopes;
 use crate::error::CliError;
 use crate::files;
@@ -133,8 +133,7 @@ impl Project {
         enter(root);
         let mut scopes = Scopes::for_server(args)?;
         let (inputs, directories) = find(file, &mut scopes, disk);
-        let applied = inputs.iter().filter(|one| one.input.unapplied.is_none() && one.input.stream.is_none());
-        scopes.take_definitions(applied.map(|one| one.input.absolute.as_path()));
+        take_definitions(&inputs, &mut scopes);
         let mut errors = Vec::new();
         if let Err(error) = scopes.finish() {
             errors.push(error.to_string());

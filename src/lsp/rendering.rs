@@ -14,7 +14,7 @@ use gpulint_rules::{CheckReport, Finding, Location};
 
 use crate::args::LspArgs;
 use crate::baseline::Baselines;
-use crate::batch::{Batch, READER_RULES, scope};
+use crate::batch::{Batch, READER_RULES, Selection};
 use crate::config::Scopes;
 use crate::error::CliError;
 use crate::files::{self, Disk};
@@ -89,19 +89,15 @@ fn span_after(before: &str, now: &str, span: Span) -> Option<Span> {
 
 /// Renders the charts and kustomizations of the current folder, and checks what they give.
 fn render(args: &LspArgs, outputs: &Outputs) -> Result<Rendered, CliError> {
-    let mut scopes = Scopes::for_server(args)?;
-    let mut found = files::find(&[PathBuf::from(".")], Path::new("<stdin>"));
-    let inputs = scope(&mut found, &mut scopes, false);
-    let applied = inputs.iter().filter(|one| one.input.unapplied.is_none());
-    scopes.take_definitions(applied.map(|one| one.input.absolute.as_path()));
-    let engines = scopes.engines()?;
-    let directories = std::mem::take(&mut found.directories);
-    let mut batch = Batch::read(inputs, directories, &Disk::default(), &engines, false);
+    let found = files::find(&[PathBuf::from(".")], Path::new("<stdin>"));
+    let mut selection = Selection::of(Scopes::for_server(args)?, found, false);
+    let engines = selection.engines()?;
+    let Selection { scopes, mut found, inputs } = selection;
+    let mut batch = Batch::read(inputs, &mut found, &Disk::default(), &engines, false);
     // The project reports what is wrong with baselines.
     (batch.baselines, _) = Baselines::load(&scopes, None);
     let options = RenderOptions { outputs: Some(outputs), ..RenderOptions::configured(&found.excluded) };
-    let renders = Renders::of(&batch, &scopes, &options);
-    batch.covered = renders.covered(&batch);
+    let renders = Renders::of(&mut batch, &scopes, &options);
     let covered = batch.covered.iter().map(|at| batch.inputs[*at].input.absolute.clone());
     let mut rendered = Rendered { covered: covered.collect(), findings: BTreeMap::new() };
     for (_, finding) in renders.check(&batch).findings {

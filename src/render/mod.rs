@@ -200,8 +200,14 @@ impl RenderReport {
 }
 
 impl Renders {
-    /// Renders the charts and kustomizations of a batch.
-    pub(crate) fn of(batch: &Batch<'_>, scopes: &Scopes, options: &RenderOptions<'_>) -> Renders {
+    /// Renders the charts and kustomizations of a batch, and marks the inputs that are checked as rendered.
+    pub(crate) fn of(batch: &mut Batch<'_>, scopes: &Scopes, options: &RenderOptions<'_>) -> Renders {
+        let renders = Renders::rendered(batch, scopes, options);
+        batch.covered = renders.covered(batch);
+        renders
+    }
+
+    fn rendered(batch: &Batch<'_>, scopes: &Scopes, options: &RenderOptions<'_>) -> Renders {
         let is_asked = options.requested || scopes.all().iter().any(|scope| scope.render.enabled);
         if !is_asked {
             return Renders::default();
@@ -215,7 +221,7 @@ impl Renders {
     }
 
     /// The indices of the inputs that are checked as rendered.
-    pub(crate) fn covered(&self, batch: &Batch<'_>) -> BTreeSet<usize> {
+    fn covered(&self, batch: &Batch<'_>) -> BTreeSet<usize> {
         let is_covered = |path: &PathBuf| self.parts().any(|part| part.covered.contains(path));
         let inputs = batch.inputs.iter().enumerate();
         inputs.filter(|(_, one)| is_covered(&one.input.absolute)).map(|(at, _)| at).collect()

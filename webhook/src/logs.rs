@@ -9,6 +9,7 @@ use std::io;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use gpulint_rules::facts::text::cut;
 use serde_json::Value;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
@@ -102,7 +103,7 @@ fn json_line(text: &str) -> String {
     };
     for value in fields.values_mut() {
         if let Value::String(text) = value {
-            *text = cut(text, MAX_VALUE_CHARS);
+            *text = cut(text, MAX_VALUE_CHARS).into_owned();
         }
     }
     format!("{}\n", Value::Object(fields))
@@ -131,14 +132,6 @@ pub(crate) fn escaped(text: &str, most: usize) -> String {
         }
     }
     out
-}
-
-/// The first `most` characters, with a mark if the text is longer.
-pub(crate) fn cut(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
-        None => text.to_owned(),
-        Some((end, _)) => format!("{}…", &text[..end]),
-    }
 }
 
 /// Lets a limited number of lines of a kind through in each period, and counts the others.

@@ -297,10 +297,11 @@ pub(crate) enum QuerySlot {
     NamedClaimTemplates,
     OpenTargets,
     SharingConfigs,
+    VllmServers,
 }
 
 impl QuerySlot {
-    const COUNT: usize = QuerySlot::SharingConfigs as usize + 1;
+    const COUNT: usize = QuerySlot::VllmServers as usize + 1;
 }
 
 /// The identity of a query, with the kinds that it reads.

@@ -129,8 +129,8 @@ fn entry<'v>(map: &'v mut Value, key: &str) -> &'v mut Value {
     &mut map[key]
 }
 
-/// A TrainJob with the Jobs of its runtime: the trainer's container gets what the TrainJob says of it.
-fn train_job(object: &Object, cluster: &Cluster) -> Option<Completed> {
+/// The runtime of a TrainJob, if it is in the cluster.
+pub(crate) fn runtime_of_train_job(object: &Object, cluster: &Cluster) -> Option<Object> {
     let reference = object.path(&["spec", "runtimeRef"]);
     let name = reference.get("name").text()?;
     let kind = match reference.get("kind").text().unwrap_or("ClusterTrainingRuntime") {
@@ -138,7 +138,25 @@ fn train_job(object: &Object, cluster: &Cluster) -> Option<Completed> {
         _ => Kind::CLUSTER_TRAINING_RUNTIME,
     };
     let namespace = if kind == Kind::TRAINING_RUNTIME { object.namespace_or_default() } else { "default" };
-    let runtime = runtime(object, cluster, kind, namespace, name)?;
+    runtime(object, cluster, kind, namespace, name)
+}
+
+/// Whether a container of a runtime is the one that a TrainJob's trainer changes.
+pub(crate) fn is_trainer(container: &Node<'_>) -> bool {
+    matches!(container.get("name").text(), Some("node" | "trainer"))
+}
+
+/// The container of a runtime that a TrainJob's trainer changes.
+pub(crate) fn trainer_of_runtime(runtime: &Object) -> Option<Node<'_>> {
+    let jobs = runtime.path(&["spec", "template", "spec", "replicatedJobs"]);
+    let pod = ["template", "spec", "template", "spec", "containers"];
+    jobs.items().flat_map(|job| job.path(&pod).items()).find(is_trainer)
+}
+
+/// A TrainJob with the Jobs of its runtime: the trainer's container gets what the TrainJob says of it. The resources of the
+/// runtime are replaced as a whole (Kubeflow Trainer 2.0 to 2.2, `pkg/runtime/framework/plugins/jobset/builder.go`).
+fn train_job(object: &Object, cluster: &Cluster) -> Option<Completed> {
+    let runtime = runtime_of_train_job(object, cluster)?;
     let mut value = object.root().to_json();
     let trainer = value["spec"]["trainer"].clone();
     if object.path(&["spec", "runtimePatches"]).is_set() {

@@ -10,6 +10,8 @@ pub(crate) const AUTO_MODE_EBS_DRIVER: &str = "ebs.csi.eks.amazonaws.com";
 pub(crate) const IN_TREE_EBS_DRIVER: &str = "kubernetes.io/aws-ebs";
 pub(crate) const EFS_DRIVER: &str = "efs.csi.aws.com";
 pub(crate) const FSX_DRIVER: &str = "fsx.csi.aws.com";
+/// The driver of Mountpoint for Amazon S3.
+pub(crate) const S3_DRIVER: &str = "s3.csi.aws.com";
 
 pub(crate) const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
 

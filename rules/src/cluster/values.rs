@@ -83,6 +83,17 @@ pub(crate) fn installs(object: &Object, chart: &str) -> bool {
         || reference.text().is_some_and(|name| is_named(name) || is_named(object.name()))
 }
 
+/// The namespace into which a HelmRelease or an Application installs a chart. `None` if it is not known.
+pub(crate) fn target_namespace(installer: &Object) -> Option<&str> {
+    let spec = installer.get("spec");
+    if !installer.is(Kind::HELM_RELEASE) {
+        return spec.path(&["destination", "namespace"]).text();
+    }
+    let target = spec.get("targetNamespace");
+    let namespace = if target.is_set() { target.text() } else { installer.namespace() };
+    namespace.filter(|_| !target.is_unknown())
+}
+
 /// The version of a chart that an object installs: a version or a range. `None` if it names none.
 pub(crate) fn chart_version<'a>(object: &'a Object, chart: &str) -> Option<&'a str> {
     let spec = object.get("spec");

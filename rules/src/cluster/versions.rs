@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::cluster::Cluster;
+use crate::facts::image::ImageRef;
 use crate::facts::text::is_digits;
 use crate::kind::Kind;
 use crate::object::Object;
@@ -190,14 +191,9 @@ impl<'a> Pins<'_, 'a> {
 
     /// The image of an operator.
     fn image(&mut self, image: Node<'a>) {
-        let Some((name, tag)) = image.text().and_then(|text| text.split('@').next()?.rsplit_once(':')) else {
-            return;
-        };
-        let is_end = |known: &str| {
-            name.strip_suffix(known).is_some_and(|start| start.is_empty() || start.ends_with('/'))
-        };
-        if let Some((_, product)) = IMAGES.iter().find(|(known, _)| is_end(known)) {
-            let tag = tag.to_owned();
+        let Some(parsed) = image.text().map(ImageRef::parse) else { return };
+        let known = IMAGES.iter().find(|(known, _)| parsed.is(known));
+        if let Some(((_, product), tag)) = known.zip(parsed.tag.map(str::to_owned)) {
             (self.add)(*product, image, &tag);
         }
     }

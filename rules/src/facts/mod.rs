@@ -4,9 +4,10 @@
 pub mod cron;
 pub mod date;
 pub mod duration;
+pub(crate) mod image;
 pub mod names;
 pub mod quantity;
 pub mod region;
 pub mod suggest;
-pub(crate) mod text;
+pub mod text;
 pub mod timezone;

@@ -307,6 +307,36 @@ fn divide_up(amount: i128, by: i128) -> i128 {
     amount / by + (amount % by).signum()
 }
 
+/// Whether a resource is counted in bytes.
+fn is_bytes(resource: &str) -> bool {
+    matches!(resource, "memory" | "storage" | "ephemeral-storage") || resource.starts_with("hugepages-")
+}
+
+/// Formats a quantity in thousandths as in a manifest. Large numbers of bytes are rounded down to whole KiB
+/// or MiB.
+pub fn amount(resource: &str, milli: i128) -> String {
+    if !is_bytes(resource) {
+        return if milli % 1000 == 0 { (milli / 1000).to_string() } else { format!("{milli}m") };
+    }
+    let whole = milli.div_euclid(1000);
+    for (unit, power) in [("Gi", 30), ("Mi", 20), ("Ki", 10)] {
+        if whole != 0 && whole % (1 << power) == 0 {
+            return format!("{}{unit}", whole >> power);
+        }
+    }
+    match whole.abs() {
+        ..=0xf_ffff => whole.to_string(),
+        0x10_0000..=0x3fff_ffff => format!("{}Ki", whole >> 10),
+        _ => format!("{}Mi", whole >> 20),
+    }
+}
+
+/// Like [`amount`], rounded up to a whole number, or to whole GiB: enough for a limit that has to be written.
+pub(crate) fn amount_rounded_up(resource: &str, milli: i128) -> String {
+    let unit = if is_bytes(resource) { 1000 << 30 } else { 1000 };
+    amount(resource, (milli + unit - 1).div_euclid(unit) * unit)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -435,5 +465,21 @@ mod tests {
         let text = format!("0.{}1Gi", "0".repeat(20_000));
         assert_eq!(q(&text).nano(), 1);
         assert_eq!(q(&"9".repeat(20_000)).nano(), i128::MAX);
+    }
+
+    #[test]
+    fn amounts_are_written_as_in_manifests() {
+        assert_eq!(amount("cpu", 1500), "1500m");
+        assert_eq!(amount("cpu", 4000), "4");
+        assert_eq!(amount("nvidia.com/gpu", 8000), "8");
+        assert_eq!(amount("memory", (16 << 30) * 1000), "16Gi");
+        assert_eq!(amount("memory", (6903 << 20) * 1000), "6903Mi");
+        assert_eq!(amount("memory", 1_000_000_000), "1000000");
+        assert_eq!(amount("memory", 6_945_924_710_000), "6624Mi");
+        assert_eq!(amount("memory", 694_592_471_000), "678312Ki");
+        assert_eq!(amount("memory", 0), "0");
+        assert_eq!(amount("storage", (5 << 30) * 1000), "5Gi");
+        assert_eq!(amount_rounded_up("memory", (6903 << 20) * 1000), "7Gi");
+        assert_eq!(amount_rounded_up("cpu", 1500), "2");
     }
 }

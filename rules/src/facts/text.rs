@@ -24,25 +24,46 @@ pub(crate) fn is_digits(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
+/// At most this number of characters of a text, which is at least one; a shortened text ends in an ellipsis.
+pub fn cut(text: &str, most: usize) -> Cow<'_, str> {
+    let mut ends = text.char_indices().map(|(at, _)| at).skip(most.saturating_sub(1));
+    match (ends.next(), ends.next()) {
+        (Some(end), Some(_)) => format!("{}…", &text[..end]).into(),
+        _ => text.into(),
+    }
+}
+
 /// The first line of a text, with an ellipsis after this number of characters.
 pub(crate) fn first_line(text: &str, max_chars: usize) -> Cow<'_, str> {
-    let line = text.trim().lines().next().unwrap_or_default();
-    match line.char_indices().nth(max_chars) {
-        Some((end, _)) => format!("{}…", &line[..end]).into(),
-        None => line.into(),
-    }
+    cut(text.trim().lines().next().unwrap_or_default(), max_chars + 1)
 }
 
 /// The text on one line of at most 253 characters, as long as the longest name; a shortened text ends in an ellipsis. The line of a
 /// report is cut later.
 pub(crate) fn ellipsize(text: &str) -> Cow<'_, str> {
     const MAX_CHARS: usize = 253;
-    let one_line = !text.contains(['\n', '\r', '\t']);
-    if one_line && text.chars().count() <= MAX_CHARS {
-        return text.into();
+    if !text.contains(['\n', '\r', '\t']) {
+        return cut(text, MAX_CHARS);
     }
-    let mut short: String =
+    let line: String =
         text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_CHARS - 1).collect();
-    short.push('…');
-    short.into()
+    format!("{line}…").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{cut, ellipsize, first_line};
+
+    #[test]
+    fn texts_are_cut_between_characters() {
+        for (text, most, expected) in
+            [("", 3, ""), ("äöü", 3, "äöü"), ("äöüß", 3, "äö…"), ("abc", 1, "…"), ("a", 1, "a")]
+        {
+            assert_eq!(cut(text, most), expected, "{text}");
+        }
+        assert_eq!(first_line("\n abcd\ne", 3), "abcd");
+        assert_eq!(first_line("abcde\nf", 3), "abc…");
+        assert_eq!(ellipsize(&"x".repeat(300)).chars().count(), 253);
+        assert_eq!(ellipsize("a\nb"), "a b…");
+    }
 }

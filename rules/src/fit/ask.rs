@@ -14,7 +14,7 @@ use crate::karpenter::scheduling::{Outcome, Pod, Scheduler, Taint, Uncertainty, 
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::platform::Platform;
-use crate::workload::devices::uses_accelerators;
+use crate::workload::devices::{requests_device_plugin, uses_accelerators};
 use crate::workload::template::{Template, templates};
 
 /// Maximum number of pools whose limits are added up. The sum over more pools says little about one workload.
@@ -162,7 +162,7 @@ impl<'c> Situation<'c> {
     fn countable_pod(&self, workload: &Object) -> Option<Pod> {
         let kind = workload.kind();
         let one_pod = matches!(kind, "Deployment" | "StatefulSet" | "ReplicaSet" | "Rollout");
-        if !one_pod || workload.is_partial() || !starts_nodes(workload) || !uses_accelerators(workload) {
+        if !one_pod || workload.is_partial() || !starts_nodes(workload) || !requests_device_plugin(workload) {
             return None;
         }
         let templates = templates(workload);

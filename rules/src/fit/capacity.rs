@@ -14,11 +14,13 @@ use crate::karpenter::scheduling::{
     FullPool, HostRule, NodeGroup, Outcome, Packing, Pod, PodGroup, Pool, Reservations, Scheduler,
     TopologyKind, Uncertainty, Verdict,
 };
+use crate::keda::{max_replicas, min_replicas};
 use crate::object::Object;
 use crate::tree::node::Node;
-use crate::tree::pointer::Pointer;
 use crate::workload::devices::{pods_of, pods_of_groups};
+use crate::workload::ray::{Extent, pods_of_template};
 use crate::workload::selector::matches;
+use crate::workload::suspended::is_suspended;
 use crate::workload::template::{Template, templates, workload_kind};
 
 pub(super) const HOSTNAME: &str = "kubernetes.io/hostname";
@@ -439,30 +441,31 @@ impl Situation<'_> {
     }
 }
 
-/// The minimum and maximum number of pods that run from a template at the same time. `None` if not known.
+/// The minimum and maximum number of pods that run from a template at the same time. `None` if not known. A suspended
+/// workload has none at minimum: it may be resumed.
 pub(crate) fn counts(cluster: &Cluster, workload: &Object, template: &Template<'_>) -> Option<(u64, u64)> {
+    let (floor, most) = running(cluster, workload, template)?;
+    Some((if floor == 0 || is_suspended(workload)? { 0 } else { floor }, most))
+}
+
+/// The numbers of pods while the workload is not suspended.
+fn running(cluster: &Cluster, workload: &Object, template: &Template<'_>) -> Option<(u64, u64)> {
     let id = workload.id();
     let whole = |count: i64| u64::try_from(count.max(0)).ok();
-    let spec = workload.get("spec");
     match (id.group.as_str(), id.kind.as_str()) {
         // A template whose pods run from other objects.
         ("trainer.kubeflow.org", "TrainingRuntime" | "ClusterTrainingRuntime") => Some((0, 0)),
-        ("batch", "Job") => {
-            let pods = whole(pods_of(workload, template)?)?;
-            let suspend = spec.get("suspend");
-            if suspend.is_unknown() {
-                return None;
-            }
-            Some((if suspend.bool() == Some(true) { 0 } else { pods }, pods))
-        }
         ("batch", "CronJob") => Some((0, whole(pods_of(workload, template)?)?)),
         ("keda.sh", "ScaledJob") => {
             let each = whole(pods_of(workload, template)?)?;
-            let floor = whole(spec.get("minReplicaCount").int_or(0)?)?;
-            let most = whole(spec.get("maxReplicaCount").int_or(100)?)?;
+            let floor = whole(min_replicas(workload)?)?;
+            let most = whole(max_replicas(workload)?)?;
             Some((floor.saturating_mul(each), most.saturating_mul(each)))
         }
-        ("ray.io", _) => ray(template, workload),
+        ("ray.io", _) => {
+            let pods = |extent| whole(pods_of_template(template, extent)?);
+            Some((pods(Extent::Least)?, pods(Extent::Most)?))
+        }
         _ => {
             let in_groups = |replicas: i64| whole(pods_of_groups(workload, template, replicas)?);
             let has_replicas = workload_kind(workload).is_some_and(|row| !row.replicas.is_empty());
@@ -478,30 +481,6 @@ pub(crate) fn counts(cluster: &Cluster, workload: &Object, template: &Template<'
             }
         }
     }
-}
-
-/// The number of pods of a Ray head or worker group, which Ray's autoscaler may scale.
-fn ray(template: &Template<'_>, workload: &Object) -> Option<(u64, u64)> {
-    let pointer = template.spec.pointer();
-    let steps = pointer.steps();
-    let Some(at) = steps.iter().position(|step| *step == "workerGroupSpecs") else {
-        return Some((1, 1));
-    };
-    let node = |length: usize| workload.root().at(&Pointer::from_steps(steps[..length].iter().cloned()));
-    let group = node(at + 2);
-    let autoscaled = node(at).get("enableInTreeAutoscaling");
-    let hosts = group.get("numOfHosts").int_or(1)?;
-    let pods = |replicas: i64| u64::try_from(replicas.saturating_mul(hosts).max(0)).ok();
-    if autoscaled.is_unknown() {
-        return None;
-    }
-    if autoscaled.bool() == Some(true) {
-        let floor = group.get("minReplicas").int_or(0)?;
-        let most = group.get("maxReplicas").int()?;
-        return Some((pods(floor)?, pods(most)?));
-    }
-    let replicas = group.get("replicas").int_or(1)?;
-    Some((pods(replicas)?, pods(replicas)?))
 }
 
 /// Uncertainties of pods with constraints on each other: those that may prevent the pods from fitting, and

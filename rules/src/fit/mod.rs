@@ -58,9 +58,10 @@ pub(crate) use read::{class_object, objects};
 pub(crate) use settings::min_values_policy;
 pub(crate) use standing::BeyondStandingNodes;
 
+pub use crate::facts::quantity::amount;
 pub use pools::{Ceiling, GpuModel, Keeper, PoolOverview, PoolSummary, Tenant, gpu_name, gpus_of};
 pub(crate) use surroundings::VOLUME_KINDS;
-pub use words::{amount, uncertainty_code, uncertainty_text};
+pub use words::{uncertainty_code, uncertainty_text};
 
 /// A field of an object.
 #[derive(Clone, Debug)]

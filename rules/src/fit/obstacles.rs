@@ -7,7 +7,8 @@
 use std::rc::Rc;
 
 use crate::catalog::TypeSet;
-use crate::fit::words::{amount, conflict};
+use crate::facts::quantity::amount;
+use crate::fit::words::conflict;
 use crate::fit::{Answer, Change, Obstacle, Place, Side, Situation};
 use crate::karpenter::requirement::{Operator, Requirement, Requirements, normalise};
 use crate::karpenter::scheduling::{

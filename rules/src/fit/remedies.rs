@@ -1,8 +1,8 @@
 //! The changes for a pod that is too large for the types of a pool: a larger type, other settings of the class, or fewer requests.
 
 use crate::catalog::{ARCH, INSTANCE_TYPE, InstanceType, Label, cheapest_first, index, retired};
+use crate::facts::quantity::amount;
 use crate::fit::obstacles::{Attempt, Remedy, allow, clear, edit};
-use crate::fit::words::amount;
 use crate::fit::{Change, Place, Side, read};
 use crate::karpenter::provider::Provider;
 use crate::karpenter::requirement::normalise;

@@ -3,26 +3,6 @@
 use crate::fit::Ignored;
 use crate::karpenter::scheduling::{Cause, Conflict, IgnoreReason, TopologyKind, Uncertainty};
 
-/// Formats a quantity in thousandths as in a manifest. Large numbers of bytes are rounded down to whole KiB
-/// or MiB.
-pub fn amount(resource: &str, milli: i128) -> String {
-    let bytes = matches!(resource, "memory" | "ephemeral-storage") || resource.starts_with("hugepages-");
-    if !bytes {
-        return if milli % 1000 == 0 { (milli / 1000).to_string() } else { format!("{milli}m") };
-    }
-    let whole = milli.div_euclid(1000);
-    for (unit, power) in [("Gi", 30), ("Mi", 20), ("Ki", 10)] {
-        if whole != 0 && whole % (1 << power) == 0 {
-            return format!("{}{unit}", whole >> power);
-        }
-    }
-    match whole.abs() {
-        ..=0xf_ffff => whole.to_string(),
-        0x10_0000..=0x3fff_ffff => format!("{}Ki", whole >> 10),
-        _ => format!("{}Mi", whole >> 20),
-    }
-}
-
 pub fn uncertainty_code(uncertainty: &Uncertainty) -> &'static str {
     match uncertainty {
         Uncertainty::NewTypes(_) => "new-types",
@@ -217,23 +197,5 @@ pub(super) fn conflict(conflict: &Conflict) -> String {
         Cause::MinValues { wanted, found } => {
             format!("`minValues: {wanted}` of `{key}` is not met: the types have {found}")
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::amount;
-
-    #[test]
-    fn amounts_are_written_as_in_manifests() {
-        assert_eq!(amount("cpu", 1500), "1500m");
-        assert_eq!(amount("cpu", 4000), "4");
-        assert_eq!(amount("nvidia.com/gpu", 8000), "8");
-        assert_eq!(amount("memory", (16 << 30) * 1000), "16Gi");
-        assert_eq!(amount("memory", (6903 << 20) * 1000), "6903Mi");
-        assert_eq!(amount("memory", 1_000_000_000), "1000000");
-        assert_eq!(amount("memory", 6_945_924_710_000), "6624Mi");
-        assert_eq!(amount("memory", 694_592_471_000), "678312Ki");
-        assert_eq!(amount("memory", 0), "0");
     }
 }

@@ -1,6 +1,7 @@
 //! What an installation of Karpenter says of its feature gates: its Deployment, or the values of its Helm chart in a HelmRelease or
 //! an Application.
 
+use crate::facts::image::ImageRef;
 use crate::karpenter::minors::{Gate, GateList, gates};
 use crate::kind::Kind;
 use crate::object::Object;
@@ -172,8 +173,8 @@ pub(crate) fn version(object: &Object) -> Option<(Node<'_>, Version)> {
 
 /// The version in the tag of an image of Karpenter's controller.
 fn image_version(image: &str) -> Option<Version> {
-    let (name, tag) = image.split('@').next()?.rsplit_once(':')?;
-    name.ends_with("karpenter/controller").then(|| Version::parse(tag))?
+    let image = ImageRef::parse(image);
+    image.tag.filter(|_| image.is("karpenter/controller")).and_then(Version::parse)
 }
 
 /// The values of Karpenter's chart.

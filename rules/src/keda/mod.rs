@@ -13,6 +13,7 @@ mod formats;
 pub mod formula;
 pub mod meaning;
 mod patterns;
+pub(crate) mod paused;
 pub mod query;
 pub mod removed;
 pub mod resource_metrics;
@@ -21,12 +22,27 @@ pub mod sources;
 pub(crate) mod synonyms;
 pub mod value;
 
+use crate::facts::text;
 use crate::object::Object;
 use crate::platform::Version;
 use crate::tree::node::Node;
 
 pub fn triggers(object: &Object) -> impl Iterator<Item = Trigger<'_>> {
     object.path(&["spec", "triggers"]).items().map(|node| Trigger { node })
+}
+
+/// The defaults of `minReplicaCount` and `maxReplicaCount`, of a ScaledObject and of a ScaledJob.
+pub(crate) const MIN_REPLICAS: i64 = 0;
+pub(crate) const MAX_REPLICAS: i64 = 100;
+
+/// The least number of replicas, or of Jobs. `None` if it is unknown.
+pub(crate) fn min_replicas(object: &Object) -> Option<i64> {
+    object.path(&["spec", "minReplicaCount"]).int_or(MIN_REPLICAS)
+}
+
+/// The largest number of replicas, or of Jobs. `None` if it is unknown.
+pub(crate) fn max_replicas(object: &Object) -> Option<i64> {
+    object.path(&["spec", "maxReplicaCount"]).int_or(MAX_REPLICAS)
 }
 
 /// Whether a formula replaces the external metrics of the ScaledObject: any field of `scalingModifiers`
@@ -99,13 +115,7 @@ pub(crate) fn with_article(kind: &str) -> String {
 
 /// The text, shortened for a message.
 pub(crate) fn ellipsize(text: &str) -> String {
-    const LONGEST: usize = 253;
-    let line = text.split(['\n', '\r']).next().unwrap_or_default();
-    if line.chars().count() <= LONGEST && line.len() == text.len() {
-        return line.to_owned();
-    }
-    let cut: String = line.chars().take(LONGEST - 1).collect();
-    format!("{cut}…")
+    text::ellipsize(text).into_owned()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The series that a PromQL query reads, and their exporters. This is enough to decide whether the query
+//! The series that a PromQL query reads. This is enough to decide whether the query
 //! still returns data while the target of a ScaledObject has no pods. It is a scanner, not a parser.
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -149,23 +149,6 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// The model server that exports a metric, found by a word of its image or command. `None` for metrics that a
-/// router or gateway in front of it exports.
-pub fn engine_of(metric: &str) -> Option<&'static str> {
-    const ROUTERS: [&str; 6] = ["router", "incoming", "current_qps", "healthy_pods", "gateway", "_epp_"];
-    let engine = [
-        ("vllm:", "vllm"),
-        ("vllm_", "vllm"),
-        ("sglang:", "sglang"),
-        ("sglang_", "sglang"),
-        ("tgi_", "text-generation"),
-        ("nv_inference_", "triton"),
-        ("nv_gpu_", "triton"),
-    ];
-    let (_, word) = engine.iter().find(|(prefix, _)| metric.starts_with(prefix))?;
-    (!ROUTERS.iter().any(|router| metric.contains(router))).then_some(word)
-}
-
 impl Series<'_> {
     /// Whether the query reads only the pods of a workload, selected by the prefix of their names.
     pub fn selects_pods_of(&self, workload: &str) -> bool {
@@ -183,7 +166,7 @@ impl Series<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{engine_of, reads};
+    use super::reads;
 
     fn names(query: &str) -> Option<Vec<&str>> {
         reads(query).map(|reads| reads.series.iter().map(|series| series.name).collect())
@@ -221,15 +204,5 @@ mod tests {
             own("a{pod=~\"llm-.*\"}") && own("a{exported_pod=~\"^llm.+\"}") && own("a{pod=~'llm-[a-z]+'}")
         );
         assert!(!own("a{pod=~\"llm-router-.*\"}") && !own("a{pod!~\"llm-.*\"}") && !own("a{app=\"llm\"}"));
-    }
-
-    #[test]
-    fn engines_and_routers_are_told_apart() {
-        assert_eq!(engine_of("vllm:num_requests_running"), Some("vllm"));
-        assert_eq!(engine_of("vllm_num_requests_running"), Some("vllm"));
-        assert_eq!(engine_of("tgi_queue_size"), Some("text-generation"));
-        for other in ["vllm:num_incoming_requests_total", "http_requests_total", "vllm:healthy_pods_total"] {
-            assert_eq!(engine_of(other), None, "{other}");
-        }
     }
 }

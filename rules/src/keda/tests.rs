@@ -46,7 +46,7 @@ fn booleans_and_durations_follow_go() {
 fn long_text_is_cut_for_messages() {
     assert_eq!(ellipsize("70%"), "70%");
     assert_eq!(ellipsize(&"x".repeat(300)).chars().count(), 253);
-    assert_eq!(ellipsize("a\nb"), "a…");
+    assert_eq!(ellipsize("a\nb"), "a b…");
 }
 
 fn problems(trigger: serde_json::Value) -> Vec<String> {

@@ -65,6 +65,21 @@ impl Kind {
     pub(crate) const INGRESS_CLASS_PARAMS: Kind = Kind::new("elbv2.k8s.aws", "IngressClassParams");
     pub(crate) const AUTO_MODE_INGRESS_CLASS_PARAMS: Kind =
         Kind::new("eks.amazonaws.com", "IngressClassParams");
+    pub(crate) const HTTP_ROUTE: Kind = Kind::new("gateway.networking.k8s.io", "HTTPRoute");
+    pub(crate) const GRPC_ROUTE: Kind = Kind::new("gateway.networking.k8s.io", "GRPCRoute");
+    pub(crate) const GATEWAY: Kind = Kind::new("gateway.networking.k8s.io", "Gateway");
+    pub(crate) const GATEWAY_CLASS: Kind = Kind::new("gateway.networking.k8s.io", "GatewayClass");
+    /// The pods of a model, which an endpoint picker chooses from.
+    pub(crate) const INFERENCE_POOL: Kind = Kind::new("inference.networking.k8s.io", "InferencePool");
+    /// The group that it had before its version v1.
+    pub(crate) const INFERENCE_POOL_ALPHA: Kind = Kind::new("inference.networking.x-k8s.io", "InferencePool");
+    /// A route of Envoy AI Gateway, which makes an HTTPRoute of it.
+    pub(crate) const AI_GATEWAY_ROUTE: Kind = Kind::new("aigateway.envoyproxy.io", "AIGatewayRoute");
+    pub(crate) const AI_SERVICE_BACKEND: Kind = Kind::new("aigateway.envoyproxy.io", "AIServiceBackend");
+    pub(crate) const ENVOY_BACKEND: Kind = Kind::new("gateway.envoyproxy.io", "Backend");
+    pub(crate) const BACKEND_TRAFFIC_POLICY: Kind =
+        Kind::new("gateway.envoyproxy.io", "BackendTrafficPolicy");
+    pub(crate) const ENVOY_PATCH_POLICY: Kind = Kind::new("gateway.envoyproxy.io", "EnvoyPatchPolicy");
     pub const REPLICA_SET: Kind = Kind::new("apps", "ReplicaSet");
     pub const TRIGGER_AUTHENTICATION: Kind = Kind::new("keda.sh", "TriggerAuthentication");
     pub const CLUSTER_TRIGGER_AUTHENTICATION: Kind = Kind::new("keda.sh", "ClusterTriggerAuthentication");

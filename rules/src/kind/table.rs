@@ -399,6 +399,18 @@ pub static KINDS: &[KindInfo] = &[
     namespaced("autoscaling.k8s.io", "v1", "VerticalPodAutoscaler", "verticalpodautoscalers"),
     namespaced("flagger.app", "v1beta1", "Canary", "canaries"),
     namespaced("kustomize.toolkit.fluxcd.io", "v1", "Kustomization", "kustomizations"),
+    // The Gateway API, its extension for inference, and Envoy.
+    namespaced("gateway.networking.k8s.io", "v1", "HTTPRoute", "httproutes"),
+    namespaced("gateway.networking.k8s.io", "v1", "GRPCRoute", "grpcroutes"),
+    namespaced("gateway.networking.k8s.io", "v1", "Gateway", "gateways"),
+    cluster_scoped("gateway.networking.k8s.io", "v1", "GatewayClass", "gatewayclasses"),
+    namespaced("inference.networking.k8s.io", "v1", "InferencePool", "inferencepools"),
+    namespaced("inference.networking.x-k8s.io", "v1alpha2", "InferencePool", "inferencepools"),
+    namespaced("aigateway.envoyproxy.io", "v1alpha1", "AIGatewayRoute", "aigatewayroutes"),
+    namespaced("aigateway.envoyproxy.io", "v1alpha1", "AIServiceBackend", "aiservicebackends"),
+    namespaced("gateway.envoyproxy.io", "v1alpha1", "Backend", "backends"),
+    namespaced("gateway.envoyproxy.io", "v1alpha1", "BackendTrafficPolicy", "backendtrafficpolicies"),
+    namespaced("gateway.envoyproxy.io", "v1alpha1", "EnvoyPatchPolicy", "envoypatchpolicies"),
     // Monitoring.
     namespaced("monitoring.coreos.com", "v1", "PodMonitor", "podmonitors").schemas(&[operator("v1")]),
     namespaced("monitoring.coreos.com", "v1", "Probe", "probes").schemas(&[operator("v1")]),

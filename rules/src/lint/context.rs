@@ -1,5 +1,6 @@
 //! What a check can read and report.
 
+use std::borrow::Cow;
 use std::cell::Cell;
 
 use crate::cluster::Cluster;
@@ -16,6 +17,7 @@ use crate::platform::Platform;
 use crate::steps;
 use crate::tree::node::Node;
 use crate::tree::pointer::Pointer;
+use crate::workload::class::Classified;
 
 pub struct Context<'a> {
     rule: &'static Rule,
@@ -167,6 +169,12 @@ impl<'a> Context<'a> {
         let all = self.cluster.all(kind.group, kind.kind, namespace, name);
         let mut near = all.iter().filter(|other| self.pairs_with(other));
         near.next().filter(|_| near.next().is_none())
+    }
+
+    /// The class of a workload: as it or its namespace declares it, otherwise from its content. Rules that ask for it read
+    /// Namespaces.
+    pub(crate) fn class_of<'o>(&self, object: &'o Object) -> Cow<'o, Classified> {
+        self.cluster.views().class_of(object)
     }
 
     pub(crate) fn platform(&self) -> &'a Platform {

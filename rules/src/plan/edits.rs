@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::catalog;
+use crate::facts::text::cut;
 use crate::karpenter::drift::{self, Departure, Drift};
 use crate::karpenter::requirement::normalise;
 use crate::object::Object;
@@ -234,7 +235,7 @@ fn texts(before: &Node<'_>, after: &Node<'_>) -> (Option<String>, Option<String>
         let (old, new) = (items(before), items(after));
         let only = |list: &[Value], other: &[Value]| {
             let own: Vec<Value> = list.iter().filter(|item| !other.contains(item)).cloned().collect();
-            (!own.is_empty()).then(|| cut(flow(&Value::Array(own))))
+            (!own.is_empty()).then(|| in_one_line(flow(&Value::Array(own))))
         };
         let (gone, come) = (only(&old, &new), only(&new, &old));
         if gone.is_some() || come.is_some() {
@@ -245,7 +246,7 @@ fn texts(before: &Node<'_>, after: &Node<'_>) -> (Option<String>, Option<String>
     if let (Some(old), Some(new)) = (old.as_str(), new.as_str())
         && let Some((old, new)) = first_difference(old, new)
     {
-        return (Some(cut(old)), Some(cut(new)));
+        return (Some(in_one_line(old)), Some(in_one_line(new)));
     }
     (short_text(before), short_text(after))
 }
@@ -268,7 +269,7 @@ fn first_difference(before: &str, after: &str) -> Option<(String, String)> {
                 let same = old.chars().zip(new.chars()).take_while(|(a, b)| a == b).count();
                 let part = |line: &str| match same.saturating_sub(LEAD) {
                     skipped if same < MAX_TEXT - LEAD || skipped == 0 => line.trim().to_owned(),
-                    skipped => format!("...{}", line.chars().skip(skipped).collect::<String>()),
+                    skipped => format!("…{}", line.chars().skip(skipped).collect::<String>()),
                 };
                 return Some((part(old), part(new)));
             }
@@ -296,18 +297,13 @@ fn short_text(node: &Node<'_>) -> Option<String> {
             None => flow(&node.to_json()),
         },
     };
-    Some(cut(text))
+    Some(in_one_line(text))
 }
 
 /// The text in one line, and not too long.
-fn cut(text: String) -> String {
+fn in_one_line(text: String) -> String {
     let text = if text.contains('\n') { text.split_whitespace().collect::<Vec<_>>().join(" ") } else { text };
-    if text.chars().count() <= MAX_TEXT {
-        return text;
-    }
-    let mut cut: String = text.chars().take(MAX_TEXT - 3).collect();
-    cut.push_str("...");
-    cut
+    cut(&text, MAX_TEXT).into_owned()
 }
 
 /// A value as people write it in one line of YAML.

@@ -14,12 +14,10 @@ use crate::karpenter::budget::{Allowance, AllowanceState, Calendar, DisruptionRe
 use crate::karpenter::nodepool::NodePool;
 use crate::object::Object;
 use crate::plan::{Fate, NodeCount, PoolPlan, View};
-use crate::workload::template::templates;
+use crate::workload::template::{DEFAULT_GRACE, Template, templates};
 
 /// Minutes that a replacement is assumed to take from its start until it takes pods.
 pub const ASSUMED_START_MINUTES: i64 = 3;
-/// The grace period in seconds of a pod that sets none.
-const DEFAULT_GRACE: i64 = 30;
 /// Maximum number of nodes that are followed one round after the other.
 const MAX_NODES: u64 = 2000;
 /// Maximum number of moments at which a replacement is tried to begin.
@@ -120,9 +118,7 @@ impl View<'_> {
 
 /// The longest time in seconds that the pods of a workload have to end.
 fn grace_of(workload: &Object) -> i64 {
-    let of = |template: &crate::workload::template::Template<'_>| {
-        template.spec.get("terminationGracePeriodSeconds").int().unwrap_or(DEFAULT_GRACE)
-    };
+    let of = |template: &Template<'_>| template.grace_seconds().unwrap_or(DEFAULT_GRACE);
     templates(workload).iter().map(of).max().unwrap_or(DEFAULT_GRACE).max(0)
 }
 

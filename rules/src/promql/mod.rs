@@ -17,6 +17,7 @@ pub(crate) mod expr;
 pub(crate) mod identifiers;
 pub(crate) mod load;
 pub(crate) mod metrics;
+pub(crate) mod removed;
 mod screen;
 pub(crate) mod series;
 pub(crate) mod sources;

@@ -1,8 +1,17 @@
 //! The class of a workload, and the evidence for it, in findings that depend on it.
 
+use crate::kind::{Kind, SCALABLE_KINDS, WORKLOAD_KINDS};
 use crate::lint::finding::Finding;
 use crate::object::Object;
-use crate::workload::class::{Classified, WORKLOAD_CLASS_KEY, WorkloadClass};
+use crate::workload::class::{Classified, Evidence, WORKLOAD_CLASS_KEY, WorkloadClass};
+use crate::workload::template::{joined, with_workloads};
+
+/// What the classes of workloads depend on.
+pub(super) const CLASSED_WORKLOADS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::NAMESPACE]);
+
+/// What the classes of the targets of autoscalers depend on.
+pub(super) const CLASSED_TARGETS: [Kind; SCALABLE_KINDS.len() + 1] =
+    joined(SCALABLE_KINDS, &[Kind::NAMESPACE]);
 
 /// Adds the class of a workload and the evidence for it to a finding, at the name of the object that decides it. The
 /// author of the manifest can correct the class with a label.
@@ -12,7 +21,10 @@ pub(super) fn add_class_evidence(finding: &mut Finding, object: &Object, classif
     }
     let declared = classified.is_declared();
     let correction = if declared { String::new() } else { format!("; `{WORKLOAD_CLASS_KEY}` corrects it") };
-    let message = format!("class {}: {}{correction}", classified.class.name(), classified.reason);
-    let decided_by = classified.declared_by.as_ref().unwrap_or(object);
+    let message = format!("class {}: {}{correction}", classified.class.name(), classified.evidence);
+    let decided_by = match &classified.evidence {
+        Evidence::DeclaredByNamespace(namespace) => namespace,
+        _ => object,
+    };
     finding.related(decided_by, &decided_by.path(&["metadata", "name"]), message);
 }

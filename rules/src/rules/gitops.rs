@@ -4,6 +4,7 @@ use crate::kind::Kind;
 use crate::lint::context::Context;
 use crate::object::Object;
 use crate::tree::node::Node;
+use crate::workload::suspended::is_suspended;
 
 /// What a GitOps controller does about a field of an object that it applies.
 pub(super) struct Delivery<'a> {
@@ -30,8 +31,7 @@ pub(super) fn delivery_of<'a>(object: &Object, field: &[&str], ctx: &Context<'a>
     let mut all = applications.chain(kustomizations);
     let (by, None) = (all.next()?, all.next()) else { return None };
     if by.is(Kind::FLUX_KUSTOMIZATION) {
-        let is_suspended = by.path(&["spec", "suspend"]).bool() == Some(true);
-        return Some(Delivery { by, ignores: false, heals: !is_suspended });
+        return Some(Delivery { by, ignores: false, heals: is_suspended(by) != Some(true) });
     }
     let spec = spec_of(by);
     let policy = spec.get("syncPolicy");

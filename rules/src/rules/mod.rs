@@ -14,6 +14,7 @@ mod disruption;
 mod gitops;
 mod gpu;
 mod gpu_room;
+mod karpenter_in_use;
 mod manifest;
 mod manifest_purpose;
 mod migration;
@@ -214,6 +215,7 @@ pub static RULES: &[&Rule] = &[
     &autoscaling::keda_query_counts_others::RULE,
     &autoscaling::keda_query_job_mismatch::RULE,
     &autoscaling::keda_query_many_series::RULE,
+    &autoscaling::keda_query_returns_null::RULE,
     &autoscaling::keda_replica_bounds::RULE,
     &autoscaling::keda_replicas_implicit::RULE,
     &autoscaling::keda_scale_to_zero_serving::RULE,
@@ -240,9 +242,11 @@ pub static RULES: &[&Rule] = &[
     &autoscaling::total_as_value::RULE,
     &autoscaling::utilization_unreachable::RULE,
     &autoscaling::vpa_hpa_conflict::RULE,
+    &autoscaling::vpa_never_acts::RULE,
     &availability::alb_target_cluster_ip::RULE,
     &availability::backend_service_missing::RULE,
     &availability::drain_endpoint_unknown::RULE,
+    &availability::gateway_timeout_short::RULE,
     &availability::gpu_rollout_needs_surge::RULE,
     &availability::graceful_shutdown_missing::RULE,
     &availability::health_path_unknown::RULE,
@@ -266,6 +270,7 @@ pub static RULES: &[&Rule] = &[
     &availability::post_start_calls_server::RULE,
     &availability::probe_missing::RULE,
     &availability::progress_deadline_short::RULE,
+    &availability::rollout_runs_twice::RULE,
     &availability::server_port_mismatch::RULE,
     &availability::service_mixes_workloads::RULE,
     &availability::service_name_breaks_server::RULE,
@@ -303,6 +308,7 @@ pub static RULES: &[&Rule] = &[
     &gpu::gpu_sharing_mismatch::RULE,
     &gpu::gpu_taint_tolerated_without_gpu::RULE,
     &gpu::gpu_toleration_missing::RULE,
+    &gpu::mig_config_unknown::RULE,
     &gpu::mig_incapable_gpu::RULE,
     &gpu::mig_strategy_mismatch::RULE,
     &gpu::model_cache_misplaced::RULE,
@@ -311,6 +317,7 @@ pub static RULES: &[&Rule] = &[
     &gpu::model_larger_than_volume::RULE,
     &gpu::model_path_not_mounted::RULE,
     &gpu::model_token_missing::RULE,
+    &gpu::neuron_devices_scattered::RULE,
     &gpu::privileged_gpu_pod::RULE,
     &gpu::ray_serve_exceeds_cluster::RULE,
     &gpu::request_overflows_instance::RULE,
@@ -357,6 +364,7 @@ pub static RULES: &[&Rule] = &[
     &scheduling::access_point_forbids_chown::RULE,
     &scheduling::auto_mode_device_plugin::RULE,
     &scheduling::auto_mode_volume_driver::RULE,
+    &scheduling::daemonset_may_not_fit::RULE,
     &scheduling::feature_gate_off::RULE,
     &scheduling::general_pool_admits_gpu::RULE,
     &scheduling::gpu_device_plugin_missing::RULE,

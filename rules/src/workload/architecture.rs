@@ -1,7 +1,7 @@
 //! The architecture that the pods of a template need.
 
 use crate::catalog::ARCH;
-use crate::workload::class::repository;
+use crate::facts::image::ImageRef;
 use crate::workload::node_labels::{LabelUse, referenced_labels};
 use crate::workload::template::Template;
 
@@ -56,10 +56,8 @@ fn is_amd64_alone(name: &str, tag: &str) -> bool {
 
 /// The architecture that the name of an image states. Images of several architectures are usual, so that most names say nothing.
 pub(crate) fn of_image(image: &str) -> Option<&'static str> {
-    let path = repository(image);
-    let name = image.split('@').next()?;
-    let name = name.rsplit_once(':').filter(|(_, tag)| !tag.contains('/')).map_or(name, |(name, _)| name);
-    let tag = image.rsplit('/').next()?.split('@').next()?.split_once(':').map_or("", |(_, tag)| tag);
+    let ImageRef { name, repository, tag, .. } = ImageRef::parse(image);
+    let tag = tag.unwrap_or_default();
     let has = |words: &[&str]| {
         let parts = || tag.split(['-', '_', '.']);
         words.iter().any(|word| parts().any(|part| part == *word) || tag.ends_with(&format!("-{word}")))
@@ -71,7 +69,7 @@ pub(crate) fn of_image(image: &str) -> Option<&'static str> {
         (true, true) => return None,
         (false, false) => {}
     }
-    match path.split('/').next()? {
+    match repository.split('/').next()? {
         "amd64" => Some("amd64"),
         "arm64v8" => Some("arm64"),
         _ if name.ends_with("-amd64") => Some("amd64"),

@@ -1,5 +1,7 @@
 //! Evidence that a training run saves its progress, and where.
 
+use std::path::Path;
+
 use crate::facts::text;
 use crate::object::Object;
 use crate::tree::node::Node;
@@ -90,6 +92,10 @@ const SHARED: [&str; 12] =
     ["fsx", "efs", "nfs", "lustre", "shared", "ceph", "weka", "gpfs", "beegfs", "gluster", "juicefs", "s3"];
 /// Types of volumes that end with the pod, or to which it cannot write.
 const SHORT_LIVED: [&str; 6] = ["emptyDir", "configMap", "secret", "downwardAPI", "projected", "image"];
+
+/// Folders of a host that hold its devices, its state and its settings: pods mount them to reach the hardware, its sockets, or
+/// a memory file system.
+const OF_HOST: [&str; 6] = ["/dev", "/sys", "/proc", "/run", "/var/run", "/etc"];
 
 /// Words in lower case that are searched for, ignoring case.
 struct Words {
@@ -330,7 +336,10 @@ pub(crate) fn has_lasting_volume(object: &Object, template: &Template<'_>) -> bo
     let claims = object.path(&["spec", "volumeClaimTemplates"]);
     let volumes = template.spec.get("volumes");
     let lasting = |volume: &Node<'_>| {
-        !volume.is_mapping() || !SHORT_LIVED.iter().any(|kind| !volume.get(kind).is_absent())
+        let host = volume.path(&["hostPath", "path"]);
+        let is_of_host =
+            host.text().is_some_and(|path| OF_HOST.iter().any(|own| Path::new(path).starts_with(own)));
+        !volume.is_mapping() || !is_of_host && !SHORT_LIVED.iter().any(|kind| !volume.get(kind).is_absent())
     };
     let is_read_only = |place: Node<'_>| place.get("readOnly").bool() == Some(true);
     let is_written = |volume: Node<'_>| {

@@ -5,14 +5,32 @@ use std::collections::BTreeMap;
 use crate::facts::quantity::Quantity;
 use crate::object::{Memo, Object};
 use crate::tree::node::Node;
-use crate::workload::gpu::{is_accelerator, is_extended, requests_accelerator};
+use crate::workload::gpu::{is_accelerator, is_extended, requests_accelerator, uses_device};
+use crate::workload::ray::{self, Extent};
 use crate::workload::template::{Template, replicas, templates};
 
-static USES_ACCELERATORS: Memo<bool> = Memo::new();
+/// Whether a pod of a workload requests an accelerator of a device plugin, and whether one does so in any way.
+static ACCELERATORS: Memo<(bool, bool)> = Memo::new();
 
+fn accelerators(object: &Object) -> (bool, bool) {
+    if object.workload().is_none() {
+        return (false, false);
+    }
+    *object.memo(&ACCELERATORS, || {
+        let templates = templates(object);
+        (templates.iter().any(requests_accelerator), templates.iter().any(uses_device))
+    })
+}
+
+/// Whether a pod of a workload requests an accelerator, as a resource or through a claim.
 pub(crate) fn uses_accelerators(object: &Object) -> bool {
-    object.workload().is_some()
-        && *object.memo(&USES_ACCELERATORS, || templates(object).iter().any(requests_accelerator))
+    accelerators(object).1
+}
+
+/// Whether a pod of a workload requests an amount of the extended resource of an accelerator. For what depends on the amount,
+/// or on the device plugin: devices of claims are counted nowhere.
+pub(crate) fn requests_device_plugin(object: &Object) -> bool {
+    accelerators(object).0
 }
 
 #[derive(Clone, Debug)]
@@ -117,9 +135,7 @@ pub(crate) fn pods_of(object: &Object, template: &Template<'_>) -> Option<i64> {
         }
         ("kubeflow.org", "Notebook") => Some(1),
         ("kubeflow.org" | "batch.volcano.sh", _) => above(2).get("replicas").int_or(1),
-        ("ray.io", _) if pointer.steps().iter().any(|step| step == "workerGroupSpecs") => {
-            above(2).get("replicas").int_or(1)
-        }
+        ("ray.io", _) => ray::pods_of_template(template, Extent::First),
         ("leaderworkerset.x-k8s.io", _) => {
             pods_of_groups(object, template, object.path(&["spec", "replicas"]).int_or(1)?)
         }
@@ -157,7 +173,7 @@ fn parallel(spec: &Node<'_>) -> Option<i64> {
 /// Number of pods with accelerators in one run, from all templates. `None` if it is unknown.
 pub(crate) fn pods_with_accelerators(object: &Object) -> Option<i64> {
     let mut total = 0i64;
-    for template in templates(object).iter().filter(|t| requests_accelerator(t)) {
+    for template in templates(object).iter().filter(|t| uses_device(t)) {
         total = total.saturating_add(pods_of(object, template)?);
     }
     Some(total)
@@ -221,12 +237,7 @@ mod tests {
         for (mut value, pods) in cases {
             value["metadata"] = json!({"name": "a"});
             let object = Object::from_json(&value).expect("an object");
-            let total = match object.kind() {
-                // The head has no number of replicas.
-                "RayCluster" => pods_of(&object, &templates(&object)[1]).map(|n| n + 1),
-                _ => pods_with_accelerators(&object),
-            };
-            assert_eq!(total, Some(pods), "{value}");
+            assert_eq!(pods_with_accelerators(&object), Some(pods), "{value}");
         }
     }
 }

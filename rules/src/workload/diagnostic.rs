@@ -1,8 +1,9 @@
 //! Workloads that only test a GPU: samples, benchmarks, `nvidia-smi`.
 
+use crate::facts::image::ImageRef;
 use crate::object::Object;
 use crate::tree::node::Node;
-use crate::workload::class::{WorkloadClass, classify, repository};
+use crate::workload::class::{WorkloadClass, own_class};
 use crate::workload::command::{Word, base_name, words};
 use crate::workload::template::templates;
 
@@ -32,7 +33,8 @@ const SIGNS: [&str; 21] = [
 ];
 
 pub(crate) fn is_test(object: &Object) -> bool {
-    let class = classify(object).class;
+    // What a Namespace declares for all says nothing about a single test.
+    let class = own_class(object).class;
     if matches!(class, WorkloadClass::Training | WorkloadClass::Realtime | WorkloadClass::Interactive) {
         return false;
     }
@@ -78,7 +80,7 @@ fn only_sleeps(container: &Node<'_>) -> bool {
     // The pause image of Kubernetes does nothing else.
     if words.is_empty() {
         let image = container.get("image");
-        return image.text().is_some_and(|image| base_name(repository(image)) == "pause");
+        return image.text().is_some_and(|image| ImageRef::parse(image).last() == "pause");
     }
     let is_shell = |word: &Word<'_>| matches!(base_name(&word.text), "sh" | "bash" | "ash");
     let script = match words.as_slice() {

@@ -4,6 +4,8 @@ use crate::facts::quantity::Quantity;
 use crate::object::Object;
 use crate::tree::node::Node;
 use crate::workload::devices::{pod_devices, pods_of};
+use crate::workload::ray::{self, Extent};
+use crate::workload::suspended::is_suspended;
 use crate::workload::template::{Template, templates};
 
 /// The pods of one template.
@@ -16,10 +18,10 @@ pub(crate) struct Members<'a> {
     pub field: Node<'a>,
 }
 
-/// The pods that run at a time, by template. `None` if a number is unknown, the workload is suspended, or the kind has no
-/// fixed number of pods.
+/// The pods that run at a time, by template. `None` if a number is unknown, the workload is or may be suspended, or the kind
+/// has no fixed number of pods. A queue may resume it, but then decides when it fits.
 pub(crate) fn members(object: &Object) -> Option<Vec<Members<'_>>> {
-    if is_suspended(object) {
+    if is_suspended(object) != Some(false) {
         return None;
     }
     templates(object).into_iter().map(|template| member(object, template)).collect()
@@ -33,27 +35,11 @@ pub(crate) fn is_inference_service(object: &Object) -> bool {
 /// The least and the largest number of pods of a component of an InferenceService. KServe scales it if the maximum is larger.
 /// `None` if it is unknown, or the service is stopped.
 pub(crate) fn component_replicas(template: &Template<'_>) -> Option<(i64, i64)> {
-    if is_suspended(template.place.0) {
+    if is_suspended(template.place.0) != Some(false) {
         return None;
     }
     let least = template.spec.get("minReplicas").int_or(1)?;
     Some((least, least.max(template.spec.get("maxReplicas").int_or(0)?)))
-}
-
-/// Whether a workload is suspended or stopped, or may be because that is unknown. A queue may resume it, but then decides when it
-/// fits.
-pub(crate) fn is_suspended(object: &Object) -> bool {
-    let spec = object.get("spec");
-    let fields = [
-        spec.get("suspend"),
-        spec.path(&["runPolicy", "suspend"]),
-        spec.path(&["jobTemplate", "spec", "suspend"]),
-    ];
-    // KServe compares without case.
-    let stop = object.annotation("serving.kserve.io/stop");
-    fields.iter().any(|field| field.is_unknown() || field.bool() == Some(true))
-        || stop.is_unknown()
-        || stop.raw_text().is_some_and(|text| text.eq_ignore_ascii_case("true"))
 }
 
 fn member<'a>(object: &'a Object, template: Template<'a>) -> Option<Members<'a>> {
@@ -61,12 +47,11 @@ fn member<'a>(object: &'a Object, template: Template<'a>) -> Option<Members<'a>>
     let above = |levels: usize| object.root().at(&pointer.above(levels));
     let is_below = |name: &str| pointer.steps().iter().any(|step| step == name);
     let (pods, field) = match object.group() {
-        "ray.io" if is_below("workerGroupSpecs") => {
-            let group = above(2);
-            (ray_workers(object, &group)?, group.get("replicas"))
+        "ray.io" => {
+            let field =
+                if is_below("workerGroupSpecs") { above(2).get("replicas") } else { object.get("spec") };
+            (ray::pods_of_template(&template, Extent::Least)?, field)
         }
-        // The head, and the pod that submits a job.
-        "ray.io" => (1, object.get("spec")),
         "kubeflow.org" => {
             let role = above(2);
             let least = object.path(&["spec", "elasticPolicy", "minReplicas"]);
@@ -85,20 +70,6 @@ fn member<'a>(object: &'a Object, template: Template<'a>) -> Option<Members<'a>>
         _ => (pods_of(object, &template)?, object.path(&["spec", "replicas"])),
     };
     Some(Members { template, pods, field })
-}
-
-/// The workers of a group of a Ray cluster: the minimum with Ray's autoscaler, otherwise `replicas` within its bounds. KubeRay
-/// takes 0 for what is absent, and starts `numOfHosts` pods for each replica.
-fn ray_workers(object: &Object, group: &Node<'_>) -> Option<i64> {
-    if group.get("suspend").bool() == Some(true) {
-        return Some(0);
-    }
-    let cluster = [&["spec"][..], &["spec", "rayClusterSpec"], &["spec", "rayClusterConfig"]];
-    let autoscales =
-        cluster.iter().any(|path| object.path(path).get("enableInTreeAutoscaling").bool() == Some(true));
-    let least = group.get("minReplicas").int_or(0)?;
-    let replicas = if autoscales { least } else { group.get("replicas").int_or(0)?.max(least) };
-    Some(replicas.saturating_mul(group.get("numOfHosts").int_or(1)?))
 }
 
 /// What the members of a gang request of a resource.

@@ -94,17 +94,26 @@ pub(crate) fn requested_extended_resources<'a>(template: &Template<'a>) -> Vec<&
     out
 }
 
-/// Whether any container of a template requests an accelerator; `None` if that depends on a placeholder.
+/// Whether any container of a template requests an accelerator of a device plugin: an amount of an extended resource.
 pub(crate) fn requests_accelerator(template: &Template<'_>) -> bool {
-    template.all_containers().any(|container| {
-        ["requests", "limits"].iter().any(|side| {
-            container
-                .path(&["resources", side])
-                .entries()
-                .iter()
-                .any(|(name, amount)| is_accelerator(name) && !is_zero(amount))
-        })
+    template.all_containers().any(|container| requests_resource(&container))
+}
+
+fn requests_resource(container: &Node<'_>) -> bool {
+    ["requests", "limits"].iter().any(|side| {
+        let amounts = container.path(&["resources", side]).entries();
+        amounts.iter().any(|(name, amount)| is_accelerator(name) && !is_zero(amount))
     })
+}
+
+/// Whether a container requests an accelerator, as a resource or through a claim.
+pub(crate) fn has_device(container: &Node<'_>) -> bool {
+    requests_resource(container) || container.path(&["resources", "claims"]).items().next().is_some()
+}
+
+/// Whether a template requests an accelerator, as a resource or through a claim.
+pub(crate) fn uses_device(template: &Template<'_>) -> bool {
+    template.all_containers().any(|container| has_device(&container))
 }
 
 fn is_zero(amount: &Node<'_>) -> bool {

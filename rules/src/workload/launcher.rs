@@ -1,11 +1,12 @@
 //! Programs that start several processes or distribute a model over GPUs, and the number of GPUs in their options.
 
+use crate::facts::image::ImageRef;
 use crate::tree::node::Node;
 use crate::workload::command::{
     OptionValue, Word, base_name, command_at, may_have_more_options, option, words,
 };
 use crate::workload::devices::gpus_of;
-use crate::workload::server::{Gpus, Server, server_at, server_of_image, variable};
+use crate::workload::server::{Gpus, Server, ServerId, server_at, server_of_image, variable};
 use crate::workload::template::Template;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,8 +35,8 @@ impl Program {
         }
     }
 
-    fn is(self, name: &str) -> bool {
-        self.name() == name
+    pub(crate) fn is(self, id: ServerId) -> bool {
+        self.server().is_some_and(|server| server.id == id)
     }
 }
 
@@ -149,9 +150,11 @@ impl<'a> Launch<'a> {
 
     /// Whether it is vLLM from its own image, without extensions that distribute models in other ways.
     pub(crate) fn is_plain_vllm(&self, container: &Node<'a>) -> bool {
-        let image = container.get("image").text().unwrap_or_default();
-        let own = image.contains("vllm/vllm-openai:") || image.contains("vllm/vllm-openai@");
-        own && self.program.is("vLLM") && !self.has(&["omni"])
+        let image = container.get("image").text().map(ImageRef::parse);
+        let own = image.is_some_and(|image| {
+            image.is("vllm/vllm-openai") && (image.tag.is_some() || image.digest.is_some())
+        });
+        own && self.program.is(ServerId::Vllm) && !self.has(&["omni"])
     }
 
     /// Whether options may come from elsewhere: a variable, a configuration file, the environment.
@@ -169,7 +172,7 @@ impl<'a> Launch<'a> {
         /// The default is 0.9, and 0.92 in later releases.
         const DEFAULT: i64 = 92;
         let sizes = ["kv-cache-memory-bytes", "kv-cache-memory"];
-        if !self.program.is("vLLM") || self.may_have_more_options() || self.has(&sizes) {
+        if !self.program.is(ServerId::Vllm) || self.may_have_more_options() || self.has(&sizes) {
             return None;
         }
         match self.option(&["gpu-memory-utilization"]) {
@@ -218,7 +221,7 @@ impl<'a> Launch<'a> {
             stated => stated,
         };
         // Only vLLM's and SGLang's default of one GPU holds whatever a configuration says.
-        if !matches!(server.name, "vLLM" | "SGLang") {
+        if !matches!(server.id, ServerId::Vllm | ServerId::Sglang) {
             tensor.node()?;
         }
         let data = match self.option(parallelism.local_data) {
@@ -252,7 +255,7 @@ impl<'a> Launch<'a> {
                     endpoint => endpoint,
                 }
             }
-            Program::Server(_) if self.program.is("SGLang") => {
+            Program::Server(_) if self.program.is(ServerId::Sglang) => {
                 self.option(&["dist-init-addr", "nccl-init-addr"])
             }
             Program::Accelerate => self.option(&["main-process-ip"]),

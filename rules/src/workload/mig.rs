@@ -1,20 +1,19 @@
 //! MIG: the profiles that GPUs support, and the GPUs without MIG. From the configuration of NVIDIA's MIG manager.
 use crate::facts::text::is_digits;
 
-/// The MIG profiles of a GPU model, by the value of `karpenter.k8s.aws/instance-gpu-name`.
-const PROFILES: [(&str, &[&str]); 6] = [
-    (
-        "a100",
-        &[
-            "1g.5gb", "1g.10gb", "2g.10gb", "3g.20gb", "4g.20gb", "7g.40gb", "1g.20gb", "2g.20gb", "3g.40gb",
-            "4g.40gb", "7g.80gb",
-        ],
-    ),
-    ("h100", &["1g.10gb", "1g.20gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb"]),
-    ("h200", &["1g.18gb", "1g.35gb", "2g.35gb", "3g.71gb", "4g.71gb", "7g.141gb"]),
-    ("b200", &["1g.23gb", "1g.45gb", "2g.45gb", "3g.90gb", "4g.90gb", "7g.180gb"]),
-    ("b300", &["1g.34gb", "1g.67gb", "2g.67gb", "3g.135gb", "4g.135gb", "7g.269gb"]),
-    ("rtx-pro-server-6000", &["1g.24gb", "2g.48gb", "4g.96gb"]),
+/// The label with which NVIDIA's MIG manager divides the GPUs of a node: the name of a layout.
+pub(crate) const CONFIG_LABEL: &str = "nvidia.com/mig.config";
+
+/// The MIG profiles of a GPU model, by the values of `karpenter.k8s.aws/instance-gpu-name` and `instance-gpu-memory`, which is
+/// empty where all have the model's one size. Those of the A100 are in NVIDIA's MIG user guide, "Supported MIG Profiles".
+const PROFILES: [(&str, &str, &[&str]); 7] = [
+    ("a100", "40960", &["1g.5gb", "1g.10gb", "2g.10gb", "3g.20gb", "4g.20gb", "7g.40gb"]),
+    ("a100", "81920", &["1g.10gb", "1g.20gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb"]),
+    ("h100", "", &["1g.10gb", "1g.20gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb"]),
+    ("h200", "", &["1g.18gb", "1g.35gb", "2g.35gb", "3g.71gb", "4g.71gb", "7g.141gb"]),
+    ("b200", "", &["1g.23gb", "1g.45gb", "2g.45gb", "3g.90gb", "4g.90gb", "7g.180gb"]),
+    ("b300", "", &["1g.34gb", "1g.67gb", "2g.67gb", "3g.135gb", "4g.135gb", "7g.269gb"]),
+    ("rtx-pro-server-6000", "", &["1g.24gb", "2g.48gb", "4g.96gb"]),
 ];
 
 /// Profiles of GPUs that EC2 does not have, and variants of memory.
@@ -39,24 +38,29 @@ pub(crate) fn is_mig_resource(resource: &str) -> bool {
 
 /// The profile of a resource of the device plugin: `1g.10gb` of `nvidia.com/mig-1g.10gb`, and of its variants.
 pub(crate) fn profile_of_resource(resource: &str) -> Option<String> {
-    let profile = resource.strip_prefix(RESOURCES)?;
+    profile_of_name(resource.strip_prefix(RESOURCES)?)
+}
+
+/// The profile of a name of its variants: `1g.10gb` of `1g.10gb+me` and `1g.10gb.me`.
+pub(crate) fn profile_of_name(profile: &str) -> Option<String> {
     let (slices, rest) = profile.split_once("g.")?;
     let (memory, variant) = rest.split_once("gb")?;
-    (is_digits(slices) && is_digits(memory) && (variant.is_empty() || variant.starts_with('.')))
+    (is_digits(slices) && is_digits(memory) && (variant.is_empty() || variant.starts_with(['.', '+'])))
         .then(|| format!("{slices}g.{memory}gb"))
 }
 
 /// Whether any GPU supports a profile.
 pub(crate) fn is_known_profile(profile: &str) -> bool {
-    OTHERS.contains(&profile) || PROFILES.iter().any(|(_, profiles)| profiles.contains(&profile))
+    OTHERS.contains(&profile) || PROFILES.iter().any(|(_, _, profiles)| profiles.contains(&profile))
 }
 
-/// Whether a GPU model supports a profile; `None` if the model is unknown.
-pub(crate) fn offers(gpu: &str, profile: &str) -> Option<bool> {
+/// Whether a GPU model with some memory in MiB supports a profile; `None` if the model is unknown.
+pub(crate) fn offers(gpu: &str, memory: &str, profile: &str) -> Option<bool> {
     if INCAPABLE.contains(&gpu) {
         return Some(false);
     }
-    let (_, profiles) = PROFILES.iter().find(|(name, _)| *name == gpu)?;
+    let mut of_model = PROFILES.iter().filter(|(name, _, _)| *name == gpu);
+    let (_, _, profiles) = of_model.find(|(_, size, _)| size.is_empty() || *size == memory)?;
     Some(profiles.contains(&profile))
 }
 

@@ -5,6 +5,7 @@ use crate::facts::text::is_digits;
 use crate::tree::node::Node;
 use crate::workload::command::OptionValue;
 use crate::workload::launcher::Launch;
+use crate::workload::server::ServerId;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Weights {
@@ -215,7 +216,7 @@ pub(crate) fn weights_of<'a>(launch: &Launch<'a>, container: &Node<'a>) -> Optio
     if is_mixture && (launch.is_data_parallel() || launch.has(&EXPERT_PARALLEL)) {
         return None;
     }
-    let is_tgi = launch.program.name() == "TGI";
+    let is_tgi = launch.program.is(ServerId::Tgi);
     let setting = launch.setting(container, if is_tgi { &["quantize"] } else { &["quantization", "q"] });
     let loader = launch.option(&["load-format"]);
     if matches!(loader, OptionValue::Unknown) {

@@ -36,6 +36,9 @@ pub struct Template<'a> {
     pub(crate) place: (&'a Object, usize),
 }
 
+/// The seconds that a pod has to end if its specification does not say: `DefaultTerminationGracePeriodSeconds` of Kubernetes.
+pub(crate) const DEFAULT_GRACE: i64 = 30;
+
 impl<'a> Template<'a> {
     pub(crate) fn annotation(&self, key: &str) -> Node<'a> {
         self.metadata.get("annotations").get(key)
@@ -60,6 +63,11 @@ impl<'a> Template<'a> {
             labels.push((key, name));
         }
         labels
+    }
+
+    /// The seconds that its pods have to end. `None` if they are unknown.
+    pub(crate) fn grace_seconds(&self) -> Option<i64> {
+        self.spec.get("terminationGracePeriodSeconds").int_or(DEFAULT_GRACE)
     }
 
     /// The terms of the required node affinity.

@@ -473,7 +473,7 @@ mod tests {
             let text = std::fs::read_to_string(path).ok()?;
             Some(File::read(Source::from_text(&path.display().to_string(), &text)))
         };
-        let files: Vec<File> = files.iter().filter_map(read).collect();
+        let files: Vec<File> = gpulint_testing::sampled(files).iter().filter_map(read).collect();
         let mut undeclared = BTreeSet::new();
         for complete in [false, true] {
             let engine = Engine::new(Settings { complete, ..Settings::default() });

@@ -18,7 +18,7 @@ mod pools;
 
 fn count() -> u64 {
     let asked = std::env::var("POOLS").ok();
-    asked.and_then(|n| n.parse().ok()).unwrap_or(300)
+    asked.and_then(|n| n.parse().ok()).unwrap_or(100)
 }
 
 /// The default platform, an old platform, and a whole cluster in a region with few types.

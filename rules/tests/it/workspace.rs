@@ -487,7 +487,7 @@ fn law_of_updates(documents: &[String], seed: u64, steps: usize) {
 
 fn steps() -> usize {
     let asked = std::env::var("WORKSPACE_STEPS").ok();
-    asked.and_then(|n| n.parse().ok()).unwrap_or(60)
+    asked.and_then(|n| n.parse().ok()).unwrap_or(30)
 }
 
 #[test]

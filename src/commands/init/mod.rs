@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use gpulint_rules::{CheckReport, Engine, Finding, Product, Rule, Settings, Severity};
 
 use crate::args::{InitArgs, RuleArgs};
-use crate::batch::{Batch, scope};
+use crate::batch::{Batch, Selection};
 use crate::config::{Scopes, in_folder};
 use crate::error::CliError;
 use crate::files;
@@ -68,10 +68,10 @@ struct Seen<'b, 'e> {
 
 fn configuration(folder: &Path) -> Result<String, CliError> {
     let rules = RuleArgs { isolated: true, ..RuleArgs::default() };
-    let mut scopes = Scopes::for_rules(&rules)?;
-    let mut found = files::find(std::slice::from_ref(&folder.to_owned()), Path::new("<stdin>"));
+    let scopes = Scopes::for_rules(&rules)?;
+    let found = files::find(std::slice::from_ref(&folder.to_owned()), Path::new("<stdin>"));
     let pins = Pins::find(&found.inputs, folder);
-    let inputs = scope(&mut found, &mut scopes, false);
+    let Selection { scopes, mut found, inputs } = Selection::of(scopes, found, false);
     let mut settings: Settings = scopes.get(0).settings.clone();
     for product in Product::ALL {
         if let Some(version) = pins.certain(product).map(|pin| pin.version) {
@@ -79,7 +79,7 @@ fn configuration(folder: &Path) -> Result<String, CliError> {
         }
     }
     let engines = [Engine::new(settings)];
-    let batch = Batch::read(inputs, found.directories, &Disk::default(), &engines, true);
+    let batch = Batch::read(inputs, &mut found, &Disk::default(), &engines, true);
     let reports: Vec<Option<CheckReport>> = batch.check(None);
     let findings = reports.into_iter().flatten().flat_map(|report| report.findings).collect();
     let skipped = batch.reads.iter().flat_map(|read| &read.skipped);

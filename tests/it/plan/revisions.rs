@@ -202,6 +202,32 @@ fn only_new_findings_are_reported_since_a_revision() {
 }
 
 #[test]
+fn definitions_of_the_input_hold_on_both_sides() {
+    let repository = Repository::new();
+    repository.write(
+        "crds/queues.yaml",
+        "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: lanes.example.org}\n\
+         spec:\n  group: example.org\n  scope: Namespaced\n  names: {kind: Lane, plural: lanes}\n  versions:\n\
+         \x20   - name: v1\n      served: true\n      storage: true\n      schema:\n        openAPIV3Schema:\n\
+         \x20         type: object\n          properties:\n\
+         \x20           spec: {type: object, properties: {weight: {type: integer}}}\n",
+    );
+    let lane = |name: &str| {
+        format!(
+            "apiVersion: example.org/v1\nkind: Lane\nmetadata: {{name: {name}, namespace: ml}}\nspec: {{weight: heavy}}\n"
+        )
+    };
+    repository.write("clusters/lane.yaml", &lane("slow"));
+    repository.commit("a lane that its definition rejects");
+    repository.run(&["check"]).prints("clusters/lane.yaml");
+    repository.run(&["check", "--since", "HEAD"]).exits(0).prints("no findings");
+    repository.run(&["plan", "HEAD~1..HEAD"]).prints("clusters/lane.yaml");
+    repository.write("clusters/other.yaml", &lane("fast"));
+    let run = repository.run(&["check", "--since", "HEAD"]).exits(1).prints("clusters/other.yaml");
+    assert!(!run.out.contains("clusters/lane.yaml"), "{run:#?}");
+}
+
+#[test]
 fn a_file_that_moves_brings_nothing_new() {
     let repository = Repository::new();
     std::fs::create_dir_all(repository.0.0.join("moved")).unwrap();

@@ -14,4 +14,4 @@ pub use expected::expect_file;
 pub use imports::Imports;
 pub use manifests::FIXABLE_POOL;
 pub use run::{check, check_files, cluster, objects, position, values};
-pub use walk::{children, fixtures, relative, yaml_below};
+pub use walk::{children, fixtures, relative, sampled, yaml_below};

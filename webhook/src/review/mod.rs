@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use gpulint_rules::facts::text::cut;
 use gpulint_rules::lint::settings::Thresholds;
 use gpulint_rules::lint::suppress::{ANNOTATION, is_suppressible};
 use gpulint_rules::{Cluster, Engine, Identity, Kind, Lookup, find_rule};
@@ -17,7 +18,7 @@ use crate::evaluate::{
 };
 use crate::exemption::{Standing, is_derived, is_exempt, loses_controller, unnamed_operator};
 use crate::kinds;
-use crate::logs::{cut, escaped};
+use crate::logs::escaped;
 use crate::wire::{Cause, Details, Request, Response, ReviewIn, ReviewOut, Status};
 
 /// Maximum length of a warning, in characters. The API server may truncate longer ones:
@@ -271,7 +272,9 @@ fn decide(evaluator: Evaluator<'_>, context: ReviewContext, request: &Request<'_
             } else {
                 format!("{}.{}", evaluation.kind, evaluation.group)
             };
-            let warning = truncate(&format!("gpulint: no rule knows the kind {name}; not checked"));
+            let warning =
+                cut(&format!("gpulint: no rule knows the kind {name}; not checked"), MAX_WARNING_CHARS)
+                    .into_owned();
             return Decided::allowed(Decision::UnknownKind, Some(warning));
         }
         Verdict::Findings(findings) => findings,
@@ -450,10 +453,10 @@ fn denial_status(
     let cause = |reason, field: &str, message| {
         // kubectl prints `* FIELD: MESSAGE`. An object as a whole is named by its name.
         let field = if field.is_empty() { WHOLE_OBJECT } else { field };
-        Cause { reason, field: cut(field, MAX_CAUSE_CHARS), message }
+        Cause { reason, field: cut(field, MAX_CAUSE_CHARS).into_owned(), message }
     };
     let found = denied.iter().take(MAX_CAUSES).map(|finding| {
-        let message = cut(&cause_message(finding), MAX_CAUSE_CHARS);
+        let message = cut(&cause_message(finding), MAX_CAUSE_CHARS).into_owned();
         cause("FieldValueInvalid", &finding.field, message)
     });
     let mut causes: Vec<Cause> = found.collect();
@@ -538,7 +541,7 @@ pub(crate) fn bounded(texts: Vec<String>) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     let mut length = 0;
     for (at, text) in texts.iter().enumerate() {
-        let text = truncate(text);
+        let text = cut(text, MAX_WARNING_CHARS).into_owned();
         if length + text.len() + TAIL > MAX_WARNINGS_BYTES {
             out.push(format!("gpulint: {} more findings", texts.len() - at));
             break;
@@ -547,15 +550,6 @@ pub(crate) fn bounded(texts: Vec<String>) -> Vec<String> {
         out.push(text);
     }
     out
-}
-
-fn truncate(text: &str) -> String {
-    if text.chars().count() <= MAX_WARNING_CHARS {
-        return text.to_owned();
-    }
-    let mut short: String = text.chars().take(MAX_WARNING_CHARS - 1).collect();
-    short.push('…');
-    short
 }
 
 #[cfg(test)]

@@ -13,10 +13,8 @@ use crate::karpenter::do_not_disrupt::{DO_NOT_DISRUPT, is_active_value};
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::steps;
-use crate::workload::template::{Template, WORKLOAD_KINDS, templates, with_workloads};
+use crate::workload::template::{DEFAULT_GRACE, Template, WORKLOAD_KINDS, templates, with_workloads};
 
-/// The grace period in seconds of a pod that sets none.
-const DEFAULT_GRACE: i64 = 30;
 /// Protection that ends within a day is not considered long.
 const DAY: i64 = 24 * 3600;
 
@@ -200,11 +198,7 @@ fn blocker(
 ) -> Option<EvictionBlocker> {
     let annotation = template.annotation(DO_NOT_DISRUPT).text();
     let active = annotation.is_some_and(|text| is_active_value(text, durations));
-    let grace = template.spec.get("terminationGracePeriodSeconds");
-    let grace = match grace.int() {
-        None if grace.is_set() => return None,
-        seconds => seconds.unwrap_or(DEFAULT_GRACE),
-    };
+    let grace = template.grace_seconds()?;
     let pdb_block = pdb_block(template, object, cluster);
     let slow = everyone || grace > DEFAULT_GRACE;
     if !active && !slow && pdb_block.is_none() {

@@ -33,11 +33,12 @@ use crate::cluster::placement::{
 };
 use crate::cluster::table::ViewSlot;
 use crate::karpenter::nodepool::NodePool;
+use crate::keda::{max_replicas, min_replicas};
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::platform::Platform;
 use crate::tree::node::Node;
-use crate::workload::class::{Classified, WorkloadClass, declared_by_namespace};
+use crate::workload::class::{Classified, WorkloadClass, class_in};
 use crate::workload::gpu::EFA;
 use crate::workload::selector;
 use crate::workload::template::{Template, WORKLOAD_KINDS, replicas, templates};
@@ -329,9 +330,10 @@ impl<'i> Views<'i> {
         }
         let mut found: Option<(WorkloadClass, Option<&'i Workload>)> = None;
         for workload in self.selecting(pool) {
-            let class = if workload.classified.is(WorkloadClass::Training) {
+            let classified = self.class_of(&workload.object);
+            let class = if classified.is(WorkloadClass::Training) {
                 WorkloadClass::Training
-            } else if workload.classified.serves_requests() {
+            } else if classified.serves_requests() {
                 WorkloadClass::Realtime
             } else {
                 continue;
@@ -353,13 +355,9 @@ impl<'i> Views<'i> {
 
     /// The class of a workload: as declared by it or its namespace, otherwise from its content.
     pub(crate) fn class_of(self, object: &Object) -> Cow<'_, Classified> {
-        let own = object.classified();
-        if own.is_declared() {
-            return Cow::Borrowed(own);
-        }
         let (kind, name) = (Kind::NAMESPACE, object.namespace_or_default());
-        let namespace = self.cluster.all(kind.group, kind.kind, "default", name).first();
-        namespace.and_then(declared_by_namespace).map_or(Cow::Borrowed(own), Cow::Owned)
+        let mut namespaces = self.cluster.all(kind.group, kind.kind, "default", name).iter();
+        class_in(object, namespaces.find(|namespace| self.cluster.pairs(object, namespace)))
     }
 
     pub(crate) fn hpas_of(self, target: &Arc<ScaleTarget>) -> &'i [Object] {
@@ -390,13 +388,9 @@ impl<'i> Views<'i> {
     /// The replicas that a workload can have. `None` if they are unknown.
     pub fn replicas(self, object: &Object) -> Option<Replicas> {
         let target = as_target(object);
-        let bounds = |object: &Object, min: &str, least: i64, max: &str, most: i64| {
-            let value = |name: &str, default: i64| {
-                let node = object.path(&["spec", name]);
-                if node.is_set() { node.int() } else { Some(default) }
-            };
-            let floor = value(min, least)?;
-            Some(Replicas { min: floor.max(1), floor, max: value(max, most)?, autoscaled: true })
+        let bounds = |floor: Option<i64>, max: Option<i64>| {
+            let floor = floor?;
+            Some(Replicas { min: floor.max(1), floor, max: max?, autoscaled: true })
         };
         // Autoscalers that may be in another cluster make the number unknown.
         let certain = |all: &'i [Object]| {
@@ -404,14 +398,15 @@ impl<'i> Views<'i> {
             (own.is_some() || all.is_empty()).then_some(own)
         };
         if let Some(scaled) = certain(self.scaled_objects_of(&target))? {
-            return bounds(scaled, "minReplicaCount", 0, "maxReplicaCount", 100);
+            return bounds(min_replicas(scaled), max_replicas(scaled));
         }
         if let Some(hpa) = certain(self.hpas_of(&target))? {
             // An HPA does not change a target that was scaled to zero.
             if replicas(object) == Some(0) {
                 return Some(Replicas { min: 0, floor: 0, max: 0, autoscaled: false });
             }
-            return bounds(hpa, "minReplicas", 1, "maxReplicas", 1);
+            let spec = hpa.get("spec");
+            return bounds(spec.get("minReplicas").int_or(1), spec.get("maxReplicas").int_or(1));
         }
         replicas(object).map(|n| Replicas { min: n, floor: n, max: n, autoscaled: false })
     }

@@ -7,13 +7,13 @@ use crate::karpenter::nodepool::NodePool;
 use crate::object::Object;
 use crate::platform::Platform;
 use crate::workload::class::WorkloadClass;
-use crate::workload::gpu::requests_accelerator;
+use crate::workload::gpu::uses_device;
 use crate::workload::template::{Template, templates};
 
 /// Whether every pod of a workload that uses an accelerator is protected.
 fn is_protected(object: &Object, platform: &Platform) -> Option<bool> {
     let all = templates(object);
-    let mut requesting = all.iter().filter(|t| requests_accelerator(t)).peekable();
+    let mut requesting = all.iter().filter(|t| uses_device(t)).peekable();
     let unsafe_one = |t: &Template<'_>| protects(t, platform);
     let answers: Vec<Option<bool>> = if requesting.peek().is_some() {
         requesting.map(unsafe_one).collect()
@@ -46,7 +46,8 @@ pub(crate) fn training_protection<'a>(
 ) -> TrainingProtection<'a> {
     let mut found = TrainingProtection::None;
     for workload in cluster.views().selecting(pool) {
-        if workload.classified.serves_requests() || workload.classified.is(WorkloadClass::Infra) {
+        let classified = cluster.views().class_of(&workload.object);
+        if classified.serves_requests() || classified.is(WorkloadClass::Infra) {
             continue;
         }
         match is_protected(&workload.object, platform) {

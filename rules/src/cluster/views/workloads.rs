@@ -12,28 +12,14 @@ use crate::karpenter::provider::is_custom;
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::tree::node::Node;
-use crate::workload::class::Classified;
 use crate::workload::template::{Template, WORKLOAD_KINDS, templates};
 
 #[derive(Debug)]
 pub struct Workload {
     pub object: Object,
-    pub(crate) classified: LazyClass,
     /// Labels that it requires of its nodes: node selectors and required affinity.
     required_labels: RequiredLabels,
     kind_index: usize,
-}
-
-/// The class of an object, computed when it is first used.
-#[derive(Debug)]
-pub(crate) struct LazyClass(Object);
-
-impl std::ops::Deref for LazyClass {
-    type Target = Classified;
-
-    fn deref(&self) -> &Classified {
-        self.0.classified()
-    }
 }
 
 /// The values of each label that a workload accepts on its nodes.
@@ -44,7 +30,6 @@ impl Workload {
         let kind_index = WORKLOAD_KINDS.iter().position(|kind| object.is(*kind));
         Workload {
             object: object.clone(),
-            classified: LazyClass(object.clone()),
             required_labels: required_node_labels(object),
             kind_index: kind_index.unwrap_or(WORKLOAD_KINDS.len()),
         }

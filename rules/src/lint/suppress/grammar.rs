@@ -1,8 +1,10 @@
 //! The syntax of suppressions. It does not depend on which rules exist.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::facts::date::Date;
+use crate::facts::text::cut;
 
 /// A parsed comment or annotation; ranges are bytes of its text.
 #[derive(Debug, Default)]
@@ -65,13 +67,9 @@ impl Directive {
     }
 }
 
-/// At most 40 characters of a word, for a message.
-pub(super) fn ellipsize(word: &str) -> String {
-    let mut out: String = word.chars().take(40).collect();
-    if out.len() < word.len() {
-        out.push('…');
-    }
-    out
+/// The beginning of a word, for a message.
+pub(super) fn ellipsize(word: &str) -> Cow<'_, str> {
+    cut(word, 41)
 }
 
 /// Parses a comment, including the `#`. `None` if it does not begin with `gpulint:`.

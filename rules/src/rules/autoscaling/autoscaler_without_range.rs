@@ -23,6 +23,7 @@
 //! - <https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/>
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/>
 
+use crate::keda::MIN_REPLICAS;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -43,7 +44,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let (min, max, least) = if object.is(Kind::HPA) {
         (spec.get("minReplicas"), spec.get("maxReplicas"), 1)
     } else if spec.get("idleReplicaCount").is_absent() {
-        (spec.get("minReplicaCount"), spec.get("maxReplicaCount"), 0)
+        (spec.get("minReplicaCount"), spec.get("maxReplicaCount"), MIN_REPLICAS)
     } else {
         return None;
     };

@@ -66,10 +66,11 @@ use std::sync::Arc;
 
 use crate::cluster::views::{AUTOSCALER_MAKERS, scale_target};
 use crate::keda::resource_metrics::resource_metrics;
-use crate::rules::autoscaling::scale_target::{target, target_name, uses_accelerators};
+use crate::rules::autoscaling::scale_target::{target, target_name};
+use crate::rules::class_evidence::CLASSED_TARGETS;
 use crate::rules::prelude::*;
 
-const READS: [Kind; SCALABLE_KINDS.len() + 2] = joined(SCALABLE_KINDS, &AUTOSCALER_MAKERS);
+const READS: [Kind; CLASSED_TARGETS.len() + 2] = joined(&CLASSED_TARGETS, &AUTOSCALER_MAKERS);
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-scaled-on-cpu",
@@ -83,7 +84,7 @@ pub(crate) static RULE: Rule = Rule {
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let (node, signal) = if object.is(Kind::HPA) { of_hpa(object)? } else { of_scaled_object(object)? };
     let target = target(object, ctx)?;
-    let classified = target.classified();
+    let classified = ctx.class_of(target);
     if classified.is(WorkloadClass::Infra) || !uses_accelerators(target) {
         return None;
     }

@@ -45,7 +45,7 @@ use crate::facts::text::is_digits;
 use crate::keda::ellipsize;
 use crate::promql::adapter::{AdapterRules, adapter_rules};
 use crate::rules::autoscaling::is_in_written_namespace;
-use crate::rules::autoscaling::scale_target::{target, uses_accelerators};
+use crate::rules::autoscaling::scale_target::target;
 use crate::rules::prelude::*;
 
 /// The targets, and the objects that show a metrics adapter.

@@ -34,6 +34,7 @@
 //! - <https://keda.sh/docs/latest/concepts/authentication/>
 //! - <https://keda.sh/docs/latest/authentication-providers/aws/>
 
+use crate::cluster::values::target_namespace;
 use crate::cluster::versions::product_of_chart;
 use crate::keda::ellipsize;
 use crate::keda::sources::{Environment, Variable};
@@ -115,18 +116,15 @@ fn operator_namespace(ctx: &Context<'_>) -> Option<String> {
         is_keda(release.path(&["spec", "chart", "spec", "chart"])) && ctx.pairs_with(release)
     });
     let of_releases = releases.map(|release| {
-        let target = release.path(&["spec", "targetNamespace"]);
         let has_env = release.path(&["spec", "values", "env"]).is_set();
-        let namespace = if target.is_set() { target.text() } else { release.namespace() };
-        namespace.filter(|_| !has_env && !target.is_unknown())
+        target_namespace(release).filter(|_| !has_env)
     });
     let applications = cluster.of(Kind::ARGO_APPLICATION).filter(|application| {
         let spec = application.get("spec");
         let mut sources = std::iter::once(spec.get("source")).chain(spec.get("sources").items());
         sources.any(|source| is_keda(source.get("chart"))) && ctx.pairs_with(application)
     });
-    let of_applications =
-        applications.map(|application| application.path(&["spec", "destination", "namespace"]).text());
+    let of_applications = applications.map(target_namespace);
     let all: Vec<Option<&str>> = of_deployments.chain(of_releases).chain(of_applications).collect();
     let first = (*all.first()?)?;
     all.iter().all(|one| *one == Some(first)).then(|| first.to_owned())

@@ -36,12 +36,14 @@
 //! - <https://keda.sh/docs/latest/scalers/cpu/>
 //! - <https://keda.sh/docs/latest/concepts/admission-webhooks/>
 
-use crate::keda::query::{engine_of, reads};
+use crate::keda::paused::is_on;
+use crate::keda::query::reads;
 use crate::keda::value::boolean;
 use crate::keda::{Trigger, ellipsize, uses_modifiers};
 use crate::rules::autoscaling::scale_target::{target, target_name};
 use crate::rules::partners::{around_scaler, asking, autoscalers};
 use crate::rules::prelude::*;
+use crate::workload::server::{Server, runs};
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-cannot-wake",
@@ -123,8 +125,7 @@ struct DeadSignal<'a> {
 
 /// Triggers that read what the target itself exports.
 fn dead_signals(object: &Object, all: &[Trigger<'_>], field: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    let forced = object.annotation("autoscaling.keda.sh/force-activation");
-    if uses_modifiers(object)? || forced.is_set() || forced.is_unknown() {
+    if uses_modifiers(object)? || is_on(object, "force-activation")? {
         return None;
     }
     let mut first = None;
@@ -184,12 +185,12 @@ fn own_metrics<'a>(object: &Object, query: &str, ctx: &Context<'a>) -> Option<De
     let workload = target(object, ctx);
     let mut certain = true;
     for series in &reads.series {
-        if let Some(engine) = engine_of(series.name) {
+        if let Some(server) = Server::of_metric(series.name) {
             match workload {
                 // Another workload scales with the load of a model server.
-                Some(workload) if !runs(workload, engine) => return None,
+                Some(workload) if !runs(workload, server) => return None,
                 Some(_) => {}
-                None => certain &= name.contains(engine),
+                None => certain &= server.image_names().any(|word| name.contains(&word)),
             }
         } else if series.selects_pods_of(name) && !series.name.starts_with("kube_") {
             certain = false;
@@ -199,16 +200,6 @@ fn own_metrics<'a>(object: &Object, query: &str, ctx: &Context<'a>) -> Option<De
     }
     let metric = ellipsize(reads.series[0].name);
     Some(DeadSignal { what: format!("`{metric}` exists"), certain, service: None })
-}
-
-/// Whether a container of the workload is this model server, by its name, image or command.
-fn runs(workload: &Object, engine: &str) -> bool {
-    templates(workload).iter().flat_map(Template::containers).any(|container| {
-        let words = ["command", "args"].map(|field| container.get(field));
-        let mut words = words.iter().flat_map(Node::items);
-        let named = |node: &Node<'_>| node.raw_text().is_some_and(|text| text.contains(engine));
-        named(&container.get("name")) || named(&container.get("image")) || words.any(|word| named(&word))
-    })
 }
 
 fn own_service<'a>(object: &Object, url: &str, ctx: &Context<'a>) -> Option<DeadSignal<'a>> {

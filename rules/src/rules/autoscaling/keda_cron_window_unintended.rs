@@ -39,6 +39,7 @@ use crate::facts::cron::Schedule;
 use crate::facts::date::{REFERENCE_MONDAY, civil_from_days};
 use crate::karpenter::budget::{DAYS, Week};
 use crate::keda::cron_window::{CronWindow, Opening, Stretch, WEEK};
+use crate::keda::min_replicas;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -98,9 +99,7 @@ fn over_weekend(
         .get("desiredReplicas")
         .string_or_number()
         .and_then(|number| number.parse::<i64>().ok())
-        .is_some_and(|number| {
-            object.path(&["spec", "minReplicaCount"]).int_or(0).is_some_and(|floor| number <= floor)
-        });
+        .is_some_and(|number| min_replicas(object).is_some_and(|floor| number <= floor));
     if short.is_empty()
         || raises_nothing
         || says_so(trigger.node.get("name").text())

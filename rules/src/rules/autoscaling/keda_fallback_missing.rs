@@ -33,15 +33,17 @@
 //! # References
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/#fallback>
 
+use crate::keda::{max_replicas, min_replicas};
 use crate::rules::autoscaling::keda_empty_result_hides_failure::takes_null_for_zero;
 use crate::rules::autoscaling::scale_target::{model_server, rests_at_zero, target_name};
+use crate::rules::class_evidence::CLASSED_TARGETS;
 use crate::rules::prelude::*;
 use crate::workload::class::Confidence;
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-fallback-missing",
     kinds: &[Kind::SCALED_OBJECT],
-    reads: SCALABLE_KINDS,
+    reads: &CLASSED_TARGETS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("keda_fallback_missing.rs")),
     check: Check::Object(check),
@@ -93,9 +95,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             format!("`{name}` keeps its replicas while its `{first}` trigger fails: there is no `fallback`");
         (message, Severity::Info)
     };
-    let min = spec.get("minReplicaCount").int_or(0)?;
-    let max = spec.get("maxReplicaCount").int_or(100)?;
-    let replicas = min.max(2).min(max);
+    let replicas = min_replicas(object)?.max(2).min(max_replicas(object)?);
     let finding = ctx.report(&fallback, message);
     finding
         .help(

@@ -30,6 +30,7 @@
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/#fallback>
 
 use crate::keda::fallback::Fallback;
+use crate::keda::{max_replicas, min_replicas};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -45,9 +46,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let node = fallback.node.get("replicas");
     let behavior = fallback.node.get("behavior");
     let count = node.int().filter(|_| !behavior.is_unknown())?;
-    let spec = object.get("spec");
-    let min = spec.get("minReplicaCount").int_or(0)?;
-    let max = spec.get("maxReplicaCount").int_or(100)?;
+    let (min, max) = (min_replicas(object)?, max_replicas(object)?);
     // With a minimum of 0 the target can be at 0, and a fallback of 0 keeps it there.
     let low = count < min.max(1) && !(count == 0 && min <= 0);
     if count > max {

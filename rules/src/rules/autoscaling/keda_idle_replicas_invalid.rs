@@ -26,6 +26,7 @@
 //! # References
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/#idlereplicacount>
 
+use crate::keda::{max_replicas, min_replicas};
 use crate::rules::autoscaling::report_below;
 use crate::rules::prelude::*;
 
@@ -42,10 +43,10 @@ pub(crate) static RULE: Rule = Rule {
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = object.get("spec");
     // Nothing is reported while a placeholder hides the maximum.
-    spec.get("maxReplicaCount").int_or(100)?;
+    max_replicas(object)?;
     let min = spec.get("minReplicaCount");
     let idle = spec.get("idleReplicaCount");
-    let (resting, floor) = (idle.int()?, min.int_or(0)?);
+    let (resting, floor) = (idle.int()?, min_replicas(object)?);
     // KEDA treats an explicit minimum of 0 as 1, and an absent one as 0.
     let counted = if min.is_set() { floor.max(1) } else { 0 };
     // Before 2.20 the CRD has no bounds, and the admission webhook does not return the error.

@@ -36,7 +36,7 @@
 
 use crate::keda::uses_modifiers;
 use crate::keda::value::boolean;
-use crate::rules::autoscaling::scale_target::{target, uses_accelerators};
+use crate::rules::autoscaling::scale_target::{rests_at_zero, target};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -61,9 +61,11 @@ const KEYS: [(&str, &str, bool); 3] = [
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = object.get("spec");
-    let rests_at_zero =
-        spec.get("minReplicaCount").int_or(0)? == 0 || spec.get("idleReplicaCount").int() == Some(0);
-    if !rests_at_zero || object.is_partial() || uses_modifiers(object) != Some(false) {
+    let idle = spec.get("idleReplicaCount");
+    if !(rests_at_zero(object)? || idle.int() == Some(0))
+        || object.is_partial()
+        || uses_modifiers(object) != Some(false)
+    {
         return None;
     }
     let left_out: Vec<(Trigger<'_>, Option<LeftOut<'_>>)> = triggers(object)

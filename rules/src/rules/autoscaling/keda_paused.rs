@@ -33,6 +33,7 @@
 //! - <https://keda.sh/docs/latest/concepts/scaling-jobs/#pause-autoscaling>
 
 use crate::keda::ellipsize;
+use crate::keda::paused::is_on;
 use crate::keda::value::boolean;
 use crate::rules::autoscaling::scale_target::rests_at_zero;
 use crate::rules::prelude::*;
@@ -54,8 +55,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let get = |name: &str| annotations.get(&format!("{PREFIX}{name}"));
-    // Any other value than a boolean counts as true.
-    let on = |node: &Node<'_>| node.text().is_some_and(|text| boolean(text) != Some(false));
+    let on = |name: &str| is_on(object, name) == Some(true);
     let scaled = object.is(Kind::SCALED_OBJECT);
     let subject = ellipsize(object.name());
     let mut report = |node: &Node<'_>, severity: Severity, message: String, help: &str| {
@@ -74,7 +74,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     };
     let paused = get("paused");
     let at = get("paused-replicas");
-    if on(&paused) {
+    if on("paused") {
         let text = paused.text().unwrap_or_default();
         let message = match boolean(text) {
             None => {
@@ -98,7 +98,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 ellipsize(text)
             );
             report(&at, Severity::Error, message, "write an integer, or remove the annotation");
-        } else if !on(&paused) {
+        } else if !on("paused") {
             let message = if paused.is_set() {
                 format!(
                     "`paused-replicas` holds `{subject}` at {text} replicas, although `paused` is `false`"
@@ -117,10 +117,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let zero = rests_at_zero(object);
     let (inward, outward, forced) =
         (get("paused-scale-in"), get("paused-scale-out"), get("force-activation"));
-    if on(&inward) {
+    if on("paused-scale-in") {
         report(&inward, Severity::Warning, format!("`{subject}` never scales in"), remove);
     }
-    if on(&outward) {
+    if on("paused-scale-out") {
         let message = if zero == Some(true) {
             format!("`{subject}` never scales out: once at 0 replicas it stays there")
         } else {
@@ -128,7 +128,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         };
         report(&outward, Severity::Warning, message, remove);
     }
-    if on(&forced) && zero == Some(true) {
+    if on("force-activation") && zero == Some(true) {
         report(&forced, Severity::Warning, format!("`{subject}` never scales to zero"), remove);
     }
     None

@@ -57,7 +57,6 @@
 //! - <https://prometheus.io/docs/prometheus/latest/querying/basics/#instant-vector-selectors>
 //! - <https://docs.vllm.ai/en/latest/usage/metrics/>
 
-use crate::keda::query::engine_of;
 use crate::promql::Query;
 use crate::promql::expr::Selector;
 use crate::rules::autoscaling::scale_target::target;
@@ -65,7 +64,7 @@ use crate::rules::autoscaling::scraped_labels::{holds, scrapes_of};
 use crate::rules::availability::selected_workloads::are_versions;
 use crate::rules::prelude::*;
 use crate::workload::selector;
-use crate::workload::server::server_of;
+use crate::workload::server::{Server, runs};
 
 const READS: [Kind; WORKLOAD_KINDS.len() + 7] = with_workloads(&[
     Kind::SCALED_OBJECT,
@@ -97,8 +96,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let selectors = expr.selectors();
         let found = selectors.iter().find_map(|selector| {
             let metric = selector.name.as_deref()?;
-            let other = match engine_of(metric).filter(|engine| runs(workload, engine)) {
-                Some(engine) => other_server(workload, engine, selector, ctx),
+            let other = match Server::of_metric(metric).filter(|server| runs(workload, server)) {
+                Some(server) => other_server(workload, server, selector, ctx),
                 None => other_with_query(object, query, selector, ctx),
             };
             Some((*selector, metric, other?))
@@ -197,7 +196,7 @@ fn of_hpa(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let workload = target(object, ctx)?;
     for name in sums(object) {
         let Some(text) = name.text() else { continue };
-        let Some(engine) = engine_of(text).filter(|engine| runs(workload, engine)) else { continue };
+        let Some(server) = Server::of_metric(text).filter(|server| runs(workload, server)) else { continue };
         let mut others =
             ctx.cluster().in_namespace(Kind::HPA, object.namespace_or_default()).filter(|other| {
                 is_another(object, other)
@@ -206,7 +205,7 @@ fn of_hpa(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             });
         let Some(other) = others.find_map(|other| {
             let other = target(other, ctx)?;
-            (is_another(workload, other) && runs(other, engine) && !are_versions(workload, other))
+            (is_another(workload, other) && runs(other, server) && !are_versions(workload, other))
                 .then_some(other)
         }) else {
             continue;
@@ -295,25 +294,10 @@ fn is_another(a: &Object, b: &Object) -> bool {
     (a.namespace_or_default(), a.name()) != (b.namespace_or_default(), b.name())
 }
 
-/// Whether a container of the workload is this model server.
-pub(super) fn runs(workload: &Object, engine: &str) -> bool {
-    let name = match engine {
-        "vllm" => "vLLM",
-        "sglang" => "SGLang",
-        "text-generation" => "TGI",
-        "triton" => "Triton",
-        _ => return false,
-    };
-    templates(workload)
-        .iter()
-        .flat_map(Template::containers)
-        .any(|container| server_of(&container).is_some_and(|server| server.name == name))
-}
-
 /// Another workload that is applied with the target, runs the same server, and is scraped as far as monitors show.
 fn other_server<'a>(
     workload: &Object,
-    engine: &str,
+    server: &Server,
     selector: &Selector,
     ctx: &Context<'a>,
 ) -> Option<&'a Object> {
@@ -325,7 +309,7 @@ fn other_server<'a>(
         is_another(workload, other)
             && !other.is_partial()
             && crate::workload::template::replicas(other) != Some(0)
-            && runs(other, engine)
+            && runs(other, server)
             && (!narrows || selects(selector, other, ctx) && !are_versions(workload, other))
             && cluster.likely_pairs(workload, other)
             && ctx.pairs_with(other)

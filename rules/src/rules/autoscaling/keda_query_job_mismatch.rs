@@ -43,15 +43,14 @@
 //! - <https://prometheus-operator.dev/docs/api-reference/api/#monitoring.coreos.com/v1.PodMonitor>
 //! - <https://github.com/prometheus-operator/prometheus-operator/blob/main/Documentation/user-guides/getting-started.md>
 
-use crate::keda::query::engine_of;
 use crate::promql::Query;
 use crate::promql::expr::{MatchOp, Matcher, Selector};
-use crate::rules::autoscaling::keda_query_counts_others::runs;
 use crate::rules::autoscaling::scale_target::target;
 use crate::rules::autoscaling::scraped_labels::{Scrape, scrapes_of};
 use crate::rules::monitoring::monitors::endpoints;
 use crate::rules::prelude::*;
 use crate::workload::selector;
+use crate::workload::server::{Server, runs};
 
 static READS: [Kind; WORKLOAD_KINDS.len() + 5] = with_workloads(&[
     Kind::POD_MONITOR,
@@ -84,9 +83,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 
 /// Reports a metric of the target's own server whose matchers exclude all series that the monitors scrape from its pods.
 fn of_target(object: &Object, query: &Query, selector: &Selector, ctx: &mut Context<'_>) -> Option<()> {
-    let engine = engine_of(selector.name.as_deref()?)?;
+    let server = Server::of_metric(selector.name.as_deref()?)?;
     let workload = target(object, ctx)?;
-    if selector.matchers.is_empty() || !runs(workload, engine) {
+    if selector.matchers.is_empty() || !runs(workload, server) {
         return None;
     }
     let scrapes = scrapes_of(workload, ctx)?;

@@ -27,9 +27,8 @@
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/>
 //! - <https://keda.sh/docs/latest/reference/scaledjob-spec/>
 
-use crate::rules::autoscaling::scale_target::{
-    accelerators_of_replica, target, target_name, uses_accelerators,
-};
+use crate::keda::MAX_REPLICAS;
+use crate::rules::autoscaling::scale_target::{accelerators_of_replica, target, target_name};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -40,9 +39,6 @@ pub(crate) static RULE: Rule = Rule {
     check: Check::Object(check),
     ..Rule::info(Group::Autoscaling)
 };
-
-/// The default of `maxReplicaCount`.
-const MOST: i64 = 100;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = object.get("spec");
@@ -59,25 +55,32 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let count = accelerators_of_replica(workload);
         let replicas = if is_job { "Jobs" } else { "replicas" };
         let cost = match count {
-            Some((resource, each)) => format!("of {each} `{resource}` each: {} in all", each * MOST),
+            Some((resource, each)) => format!("of {each} `{resource}` each: {} in all", each * MAX_REPLICAS),
             None => "on accelerators".to_owned(),
         };
-        ctx.report(&max, format!("without `maxReplicaCount` KEDA goes up to {MOST} {replicas} {cost}"))
-            .help("write the most replicas that you would pay for")
-            .severity(Severity::Warning)
-            .related(workload, &workload.path(&["metadata", "name"]), "it requests accelerators");
+        ctx.report(
+            &max,
+            format!("without `maxReplicaCount` KEDA goes up to {MAX_REPLICAS} {replicas} {cost}"),
+        )
+        .help("write the most replicas that you would pay for")
+        .severity(Severity::Warning)
+        .related(workload, &workload.path(&["metadata", "name"]), "it requests accelerators");
     }
     // A schedule sets the number of replicas.
     let scheduled = triggers(object).all(|trigger| trigger.kind() == Some("cron"));
     let no_max = no_max && workload.is_none() && !scheduled;
     let name = if is_job { crate::keda::ellipsize(object.name()) } else { target_name(object) };
     let (node, message) = match (no_min, no_max) {
-        (true, true) => (&min, format!("no bounds are written: `{name}` has from 0 to {MOST} replicas")),
+        (true, true) => {
+            (&min, format!("no bounds are written: `{name}` has from 0 to {MAX_REPLICAS} replicas"))
+        }
         (true, false) => (&min, format!("without `minReplicaCount`, `{name}` scales to zero")),
         (false, true) if is_job => {
-            (&max, format!("without `maxReplicaCount`, `{name}` starts up to {MOST} Jobs"))
+            (&max, format!("without `maxReplicaCount`, `{name}` starts up to {MAX_REPLICAS} Jobs"))
         }
-        (false, true) => (&max, format!("without `maxReplicaCount`, `{name}` has up to {MOST} replicas")),
+        (false, true) => {
+            (&max, format!("without `maxReplicaCount`, `{name}` has up to {MAX_REPLICAS} replicas"))
+        }
         (false, false) => return None,
     };
     ctx.report(node, message).help(match (no_min, no_max) {

@@ -54,15 +54,16 @@
 //! - <https://keda.sh/docs/latest/concepts/scaling-deployments/>
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/#minreplicacount>
 
-use crate::keda::Trigger;
+use crate::keda::{Trigger, max_replicas};
 use crate::rules::autoscaling::scale_target::{model_server, rests_at_zero, target_name};
+use crate::rules::class_evidence::CLASSED_TARGETS;
 use crate::rules::prelude::*;
 use crate::workload::class::Confidence;
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-scale-to-zero-serving",
     kinds: &[Kind::SCALED_OBJECT],
-    reads: SCALABLE_KINDS,
+    reads: &CLASSED_TARGETS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("keda_scale_to_zero_serving.rs")),
     check: Check::Object(check),
@@ -130,7 +131,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         .help(format!("write `minReplicaCount: 1`, or allow it with the annotation `{ALLOW}`"))
         .severity(severity);
     // With a maximum of one, a minimum of one leaves the autoscaler nothing to do; a single replica has advice of its own.
-    if severity == Severity::Warning && spec.get("maxReplicaCount").int_or(100).is_some_and(|max| max > 1) {
+    if severity == Severity::Warning && max_replicas(object).is_some_and(|max| max > 1) {
         finding.fix(Fix::unsafe_("keep one replica").set(&min, json!(1)));
     }
     server.explain(finding);

@@ -65,6 +65,7 @@
 use crate::rules::autoscaling::scale_target::unique_target;
 use crate::rules::prelude::*;
 use crate::workload::mig::is_mig_resource;
+use crate::workload::server::{ServerId, likely_server_of};
 
 pub(crate) static RULE: Rule = Rule {
     id: "llm-scaling-signal",
@@ -74,6 +75,9 @@ pub(crate) static RULE: Rule = Rule {
     check: Check::Object(check),
     ..Rule::info(Group::Autoscaling)
 };
+
+/// Servers whose work is bound by the cache of tokens.
+const OF_LANGUAGE: [ServerId; 4] = [ServerId::Vllm, ServerId::Sglang, ServerId::Tgi, ServerId::TensorRtLlm];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Signal {
@@ -99,7 +103,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if signals.iter().any(|(_, signal)| *signal != first) {
         return None;
     }
-    let server = templates.iter().flat_map(Template::containers).find_map(|container| server(&container))?;
+    let server = templates.iter().flat_map(Template::containers).find_map(|container| {
+        likely_server_of(&container).filter(|server| OF_LANGUAGE.contains(&server.id))
+    })?;
+    let server = server.name;
     let finding = match first {
         Signal::Utilization => {
             let message = format!(
@@ -167,23 +174,6 @@ fn of_hpa(object: &Object) -> Option<Vec<(Node<'_>, Signal)>> {
         out.push((name, signal));
     }
     Some(out)
-}
-
-fn server(container: &Node<'_>) -> Option<&'static str> {
-    const SERVERS: [(&str, &str); 5] = [
-        ("vllm", "vLLM"),
-        ("sglang", "SGLang"),
-        ("text-generation", "TGI"),
-        ("trtllm", "TensorRT-LLM"),
-        ("tensorrt-llm", "TensorRT-LLM"),
-    ];
-    let named = container.get("name").text().unwrap_or_default();
-    let image = container.get("image").text().unwrap_or_default();
-    let words = ["command", "args"]
-        .map(|list| container.get(list).items().next().and_then(|item| item.raw_text()).unwrap_or_default());
-    let texts = [named, image, words[0], words[1]];
-    let is_there = |sign: &str| texts.iter().any(|text| text.contains(sign));
-    SERVERS.into_iter().find(|(sign, _)| is_there(sign)).map(|(_, name)| name)
 }
 
 /// Whether a container of the template asks for a MIG slice.

@@ -41,6 +41,7 @@ pub(crate) mod keda_prometheus_address_invalid;
 pub(crate) mod keda_query_counts_others;
 pub(crate) mod keda_query_job_mismatch;
 pub(crate) mod keda_query_many_series;
+pub(crate) mod keda_query_returns_null;
 pub(crate) mod keda_replica_bounds;
 pub(crate) mod keda_replicas_implicit;
 pub(crate) mod keda_scale_to_zero_serving;
@@ -71,6 +72,7 @@ mod target_missing;
 pub(crate) mod total_as_value;
 pub(crate) mod utilization_unreachable;
 pub(crate) mod vpa_hpa_conflict;
+pub(crate) mod vpa_never_acts;
 
 use crate::cluster::together::routes;
 use crate::rules::prelude::*;

@@ -46,7 +46,7 @@
 //! - <https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/#configurable-scaling-behavior>
 
 use crate::rules::autoscaling::hpa_behavior;
-use crate::rules::autoscaling::scale_target::{target, uses_accelerators};
+use crate::rules::autoscaling::scale_target::target;
 use crate::rules::autoscaling::signals::replica_range;
 use crate::rules::prelude::*;
 

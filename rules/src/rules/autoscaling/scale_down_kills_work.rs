@@ -55,7 +55,9 @@
 //! - <https://github.com/kedacore/keda/issues/6719>
 
 use super::keda_scale_to_zero_serving::QUEUES;
-use super::scale_target::{target, uses_accelerators};
+use super::scale_target::target;
+use crate::keda::paused::never_scales_in;
+use crate::keda::{max_replicas, min_replicas};
 use crate::rules::prelude::*;
 use crate::workload::class::command_line;
 use crate::workload::server::{flag, server_of};
@@ -101,22 +103,17 @@ const OTHER: [&str; 24] = [
     "IDLE",
     "CONCURRENCY",
 ];
-/// The grace period of a pod by default, and the time that is left to the pod besides its work in the help, in seconds.
-const DEFAULT: i64 = 30;
+/// Seconds that are left to the pod besides its work in the help.
 const AFTER: i64 = 60;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = object.get("spec");
-    let most = spec.get("maxReplicaCount").int_or(100)?;
+    let (min, most) = (min_replicas(object)?, max_replicas(object)?);
     let is_queue = |trigger: Trigger<'_>| trigger.kind().is_some_and(|kind| QUEUES.contains(&kind));
     let scale_down = spec.path(&["advanced", "horizontalPodAutoscalerConfig", "behavior", "scaleDown"]);
     let goes_down = scale_down.get("selectPolicy").text() != Some("Disabled");
-    let min = spec.get("minReplicaCount").int_or(0)?;
-    let is_paused = ["autoscaling.keda.sh/paused", "autoscaling.keda.sh/paused-scale-in"]
-        .iter()
-        .any(|key| object.annotation(key).is_set());
     // The step to zero is left to KEDA, which takes it when the queue is empty.
-    let kills = goes_down && most > 1 && min < most && !is_paused;
+    let kills = goes_down && most > 1 && min < most && !never_scales_in(object)?;
     if object.is_partial() || !triggers(object).all(is_queue) || !kills {
         return None;
     }
@@ -132,7 +129,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if is_open || containers.any(|container| server_of(&container).is_some()) {
         return None;
     }
-    let grace = period.int_or(DEFAULT)?;
+    let grace = template.grace_seconds()?;
     let node = object.path(&["spec", "scaleTargetRef", "name"]);
     let name = ellipsize(workload.name());
     let stated = template

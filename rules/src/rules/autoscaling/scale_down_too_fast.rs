@@ -55,14 +55,15 @@
 //! - <https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/#stabilization-window>
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/#cooldownperiod>
 
-use crate::rules::autoscaling::scale_target::{rests_at_zero, target, target_name, uses_accelerators};
+use crate::rules::autoscaling::scale_target::{rests_at_zero, target, target_name};
+use crate::rules::class_evidence::CLASSED_TARGETS;
 use crate::rules::prelude::*;
 use crate::workload::class::Classified;
 
 pub(crate) static RULE: Rule = Rule {
     id: "scale-down-too-fast",
     kinds: &[Kind::SCALED_OBJECT, Kind::HPA],
-    reads: SCALABLE_KINDS,
+    reads: &CLASSED_TARGETS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("scale_down_too_fast.rs")),
     check: Check::Object(check),
@@ -82,11 +83,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let target = target(object, ctx).filter(|target| uses_accelerators(target))?;
-    let classified = target.classified();
+    let classified = ctx.class_of(target);
     if classified.is(WorkloadClass::Infra) {
         return None;
     }
-    let (least, work) = least(classified);
+    let (least, work) = least(&classified);
     let name = target_name(object);
     let select = down.get("selectPolicy");
     if let Some(seconds) = window.int().filter(|seconds| (0..least).contains(seconds))
@@ -100,7 +101,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let wanted = if work.is_some() { least } else { 60 };
         ctx.report(&window, message)
             .help(format!("write {wanted} or more, or leave the default of 300: a new replica takes minutes"))
-            .related(target, &target.path(&["metadata", "name"]), format!("its class: {}", classified.reason))
+            .related(
+                target,
+                &target.path(&["metadata", "name"]),
+                format!("its class: {}", classified.evidence),
+            )
             .fix(Fix::unsafe_(format!("wait {wanted} seconds")).set(&window, json!(wanted)));
     }
     let zero = object.is(Kind::SCALED_OBJECT)

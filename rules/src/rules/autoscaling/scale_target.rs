@@ -1,10 +1,12 @@
 //! The target of an autoscaler: its object, its accelerators, and whether it serves a model.
 
 use crate::cluster::views::scale_target;
-use crate::keda::query::{engine_of, reads};
+use crate::keda::min_replicas;
+use crate::keda::query::reads;
 use crate::rules::prelude::*;
 use crate::workload::class::{Confidence, WORKLOAD_CLASS_KEY};
 use crate::workload::gpu::KARPENTER_ACCELERATORS;
+use crate::workload::server::Server;
 
 /// The target of a ScaledObject or HPA, if the whole input has one object of its name.
 pub(super) fn unique_target<'i>(object: &Object, ctx: &Context<'i>) -> Option<&'i Object> {
@@ -24,16 +26,6 @@ pub(super) fn target<'a>(object: &Object, ctx: &Context<'a>) -> Option<&'a Objec
 /// The name of the target; empty if it cannot be read.
 pub(super) fn target_name(object: &Object) -> String {
     crate::keda::ellipsize(object.path(&["spec", "scaleTargetRef", "name"]).text().unwrap_or_default())
-}
-
-/// Whether a pod of a workload requests an accelerator, as a resource or through a claim.
-pub(super) fn uses_accelerators(workload: &Object) -> bool {
-    templates(workload).iter().any(|template| {
-        requests_accelerator(template)
-            || template
-                .all_containers()
-                .any(|container| container.path(&["resources", "claims"]).items().next().is_some())
-    })
 }
 
 /// The accelerator that a replica of one pod requests, with its count. `None` if there is none or several, or
@@ -73,11 +65,11 @@ pub(super) struct ModelServer<'a> {
 /// the input, otherwise by the model server whose metrics the triggers read.
 pub(super) fn model_server<'a>(object: &Object, ctx: &Context<'a>) -> Option<ModelServer<'a>> {
     if let Some(target) = target(object, ctx) {
-        let classified = target.classified();
+        let classified = ctx.class_of(target);
         let serves = matches!(classified.class, WorkloadClass::Realtime | WorkloadClass::Interactive);
         return (serves && uses_accelerators(target)).then(|| ModelServer {
             target: Some(target),
-            reason: classified.reason.clone(),
+            reason: classified.evidence.to_string(),
             confidence: classified.confidence,
         });
     }
@@ -90,7 +82,7 @@ pub(super) fn model_server<'a>(object: &Object, ctx: &Context<'a>) -> Option<Mod
     }
     let metric = triggers(object).find_map(|trigger| {
         let reads = reads(trigger.metadata().get("query").text()?)?;
-        reads.series.iter().find(|series| engine_of(series.name).is_some()).map(|series| series.name)
+        reads.series.iter().find(|series| Server::of_metric(series.name).is_some()).map(|series| series.name)
     })?;
     let reason = format!("its trigger reads `{}`", crate::keda::ellipsize(metric));
     Some(ModelServer { target: None, reason, confidence: Confidence::Medium })
@@ -107,6 +99,5 @@ impl ModelServer<'_> {
 
 /// Whether a ScaledObject may rest at zero: its minimum is 0, which is the default. `None` if that is not known.
 pub(super) fn rests_at_zero(object: &Object) -> Option<bool> {
-    let spec = object.get("spec");
-    Some(spec.get("minReplicaCount").int_or(0)? == 0)
+    Some(min_replicas(object)? == 0)
 }

@@ -71,12 +71,13 @@ use crate::keda::value::number;
 use crate::promql::bound::upper_bound;
 use crate::promql::metrics::{Unit, metric};
 use crate::rules::autoscaling::scale_target::unique_target;
+use crate::rules::class_evidence::CLASSED_TARGETS;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "scale-threshold-off-class",
     kinds: &[Kind::SCALED_OBJECT, Kind::HPA],
-    reads: REPLICATED_KINDS,
+    reads: &CLASSED_TARGETS,
     docs: docs(include_str!("scale_threshold_off_class.rs")),
     check: Check::Object(check),
     ..Rule::info(Group::Autoscaling)
@@ -93,7 +94,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let workload = unique_target(object, ctx)?;
-    let classified = workload.classified();
+    let classified = ctx.class_of(workload);
     let suits =
         [(WorkloadClass::Realtime, 70.0), (WorkloadClass::Interactive, 60.0), (WorkloadClass::Batch, 85.0)];
     let (class, suited) = suits.into_iter().find(|(class, _)| classified.is(*class))?;
@@ -108,7 +109,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             class.name()
         );
         ctx.report(&node, message)
-            .help(format!("write the value for the class, which is known because {}", classified.reason))
+            .help(format!("write the value for the class, which is known because {}", classified.evidence))
             .severity(if is_extreme { Severity::Warning } else { Severity::Info })
             .related(workload, &workload.path(&["metadata", "name"]), "the target");
     }

@@ -54,13 +54,14 @@
 //! - <https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/#stabilization-window>
 
 use crate::rules::autoscaling::scale_target::{model_server, target_name};
+use crate::rules::class_evidence::CLASSED_TARGETS;
 use crate::rules::prelude::*;
 use crate::workload::class::Confidence;
 
 pub(crate) static RULE: Rule = Rule {
     id: "scale-up-too-slow",
     kinds: &[Kind::SCALED_OBJECT, Kind::HPA],
-    reads: SCALABLE_KINDS,
+    reads: &CLASSED_TARGETS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("scale_up_too_slow.rs")),
     check: Check::Object(check),

@@ -34,12 +34,12 @@
 //! # References
 //! - <https://keda.sh/docs/latest/reference/scaledjob-spec/#rollout>
 
-use crate::rules::autoscaling::scale_target::uses_accelerators;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "scaled-job-kills-running-jobs",
     kinds: &[Kind::SCALED_JOB],
+    reads: &[Kind::NAMESPACE],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("scaled_job_kills_running_jobs.rs")),
     check: Check::Object(check),
@@ -59,7 +59,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if chosen {
         return None;
     }
-    let class = object.classified().class;
+    let class = ctx.class_of(object).class;
     let heavy = accelerated && matches!(class, WorkloadClass::Training | WorkloadClass::Batch);
     let name = crate::keda::ellipsize(object.name());
     ctx.report(&strategy, format!("every change of the spec of `{name}` deletes its running Jobs"))

@@ -5,7 +5,8 @@
 //! Job works on must be among them. With `scaleOnInFlight: "false"`, `excludeUnacknowledged: "true"`, or over
 //! AMQP it is not, and new messages wait until as many Jobs have ended as there are messages. `accurate` starts a
 //! Job for each message and leaves out only Jobs that have not begun: where messages in progress count, it
-//! starts further Jobs for them at each poll, unless the worker deletes a message as soon as it has it.
+//! starts further Jobs for them at each poll, unless the worker deletes a message as soon as it has it. That
+//! is an info, and a warning where a run surely takes many polls: with an accelerator or a long deadline.
 //!
 //! # Fix
 //! Use `accurate` with a trigger that counts waiting messages, and `default` with one that counts all.
@@ -55,6 +56,11 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Autoscaling)
 };
 
+/// The seconds between two polls by default (`pollingInterval` of a ScaledJob).
+const DEFAULT_POLL: i64 = 30;
+/// A deadline of this many polls is meant for runs that take several.
+const MANY_POLLS: i64 = 60;
+
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let strategy = object.path(&["spec", "scalingStrategy", "strategy"]);
     // Several triggers are combined in other ways.
@@ -74,13 +80,23 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
         ("accurate", None) => {
             let by = counts_in_progress(&only)?;
+            let severity = if outlives_polls(object) { Severity::Warning } else { Severity::Info };
             ctx.report(&strategy, "messages in progress count: more Jobs start for them at each poll")
                 .help(format!("{by}, or `strategy: default`, unless workers delete a message at once"))
-                .severity(Severity::Info);
+                .severity(severity);
         }
         _ => {}
     }
     None
+}
+
+/// Whether a run takes several polls: it loads a model or data onto an accelerator, or its deadline is far away.
+fn outlives_polls(object: &Object) -> bool {
+    let spec = object.get("spec");
+    let poll = spec.get("pollingInterval").int_or(DEFAULT_POLL);
+    let deadline = spec.path(&["jobTargetRef", "activeDeadlineSeconds"]).int();
+    let is_far = |(poll, deadline): (i64, i64)| deadline >= poll.saturating_mul(MANY_POLLS);
+    uses_accelerators(object) || poll.zip(deadline).is_some_and(is_far)
 }
 
 /// What to write so that the messages that a consumer holds do not count. `None` if they do not, or it is not known.

@@ -1,7 +1,7 @@
 //! What the triggers of a ScaledObject and the metrics of an HPA measure, and how it becomes a number of replicas.
 
-use crate::keda::uses_modifiers;
 use crate::keda::value::number;
+use crate::keda::{max_replicas, min_replicas, uses_modifiers};
 use crate::promql::bound::upper_bound;
 use crate::promql::load::{Amount, Load, Sense, Share, load};
 use crate::rules::prelude::*;
@@ -40,11 +40,11 @@ impl<'a> Signal<'a> {
 
 /// The least and the largest number of replicas of an autoscaler while it runs, at least one. `None` if unknown.
 pub(super) fn replica_range(object: &Object) -> Option<(i64, i64)> {
-    let spec = object.get("spec");
     if object.is(Kind::HPA) {
+        let spec = object.get("spec");
         return Some((spec.get("minReplicas").int_or(1)?.max(1), spec.get("maxReplicas").int()?));
     }
-    Some((spec.get("minReplicaCount").int_or(0)?.max(1), spec.get("maxReplicaCount").int_or(100)?))
+    Some((min_replicas(object)?.max(1), max_replicas(object)?))
 }
 
 /// The signals of a ScaledObject or an HPA that are known. With a formula, a ScaledObject has that of the trigger which the formula

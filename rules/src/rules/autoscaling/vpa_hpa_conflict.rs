@@ -39,8 +39,8 @@
 //! - <https://github.com/kubernetes/autoscaler/blob/master/vertical-pod-autoscaler/docs/known-limitations.md>
 //! - <https://kubernetes.io/docs/concepts/workloads/autoscaling/>
 
-use crate::keda::ellipsize;
 use crate::keda::resource_metrics::{Utilization, utilizations};
+use crate::keda::{ellipsize, max_replicas, min_replicas};
 use crate::rules::prelude::*;
 
 const READS: [Kind; SCALABLE_KINDS.len() + 2] = joined(SCALABLE_KINDS, &[Kind::SCALED_OBJECT, Kind::HPA]);
@@ -120,7 +120,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 
 type Key = std::sync::Arc<crate::cluster::views::ScaleTarget>;
 
-fn target(object: &Object) -> Option<Key> {
+/// The target of a VPA.
+pub(super) fn target(object: &Object) -> Option<Key> {
     let reference = object.path(&["spec", "targetRef"]);
     let (version, kind) = (reference.get("apiVersion").text()?, reference.get("kind").text()?);
     let group = version.split_once('/').map_or("", |(group, _)| group);
@@ -134,7 +135,7 @@ fn changes_replicas(scaler: &Object) -> bool {
     let (min, max) = if scaler.is(Kind::HPA) {
         (spec.get("minReplicas").int_or(1), spec.get("maxReplicas").int())
     } else {
-        (spec.get("minReplicaCount").int_or(0), spec.get("maxReplicaCount").int_or(100))
+        (min_replicas(scaler), max_replicas(scaler))
     };
     !scaler.is_partial() && (min.is_none() || max.is_none() || min < max)
 }

@@ -9,8 +9,14 @@
 //! for it, and then answers 502. Where the Service has one port without a name nothing is said: newer
 //! versions send requests to the pods themselves.
 //!
+//! A Gateway answers 500 to requests of an HTTPRoute, a GRPCRoute or an AIGatewayRoute that names a port which
+//! the Service does not have, or an InferencePool of another API group: `inference.networking.x-k8s.io` had
+//! the pools before v1, and `inference.networking.k8s.io` has them since. These are errors.
+//!
 //! A Service that is not in the input is reported only if the one that is meant is: a Service of that name in
-//! another namespace, or one whose name differs by an ending such as `-svc`.
+//! another namespace, or one whose name differs by an ending such as `-svc`; an InferencePool only beside one
+//! of the other group, or one whose name has a letter more or less. The add-on's interceptor,
+//! `keda-add-ons-http-interceptor-proxy`, is where the add-on is installed, if the input shows that.
 //!
 //! # Fix
 //! Write the name or the number of a port of the Service, and keep the route in the namespace of the Service.
@@ -43,16 +49,35 @@
 //! - <https://kubernetes.io/docs/concepts/services-networking/ingress/#resource-backend>
 //! - <https://keda.sh/http-add-on/latest/reference/httpscaledobject/>
 //! - <https://github.com/kubernetes/ingress-nginx/blob/main/internal/ingress/controller/controller.go>
+//! - <https://gateway-api.sigs.k8s.io/reference/spec/#httpbackendref>
+//! - <https://gateway-api-inference-extension.sigs.k8s.io/guides/ga-migration/>
 
+use super::gateway_route::{POOLS, RouteBackend, backends_of};
 use super::ingress::{Backend, Controller, backends, controller};
-use crate::cluster::values::may_bring_objects;
+use crate::cluster::values::{
+    chart_installers, installs, is_for_other_cluster, may_bring_objects, target_namespace,
+};
 use crate::rules::autoscaling::is_in_written_namespace;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "backend-service-missing",
-    kinds: &[Kind::INGRESS, Kind::HTTP_SCALED_OBJECT, Kind::INTERCEPTOR_ROUTE],
-    reads: &[Kind::SERVICE, Kind::INGRESS_CLASS, Kind::HELM_RELEASE, Kind::ARGO_APPLICATION],
+    kinds: &[
+        Kind::INGRESS,
+        Kind::HTTP_SCALED_OBJECT,
+        Kind::INTERCEPTOR_ROUTE,
+        Kind::HTTP_ROUTE,
+        Kind::GRPC_ROUTE,
+        Kind::AI_GATEWAY_ROUTE,
+    ],
+    reads: &[
+        Kind::SERVICE,
+        Kind::INGRESS_CLASS,
+        Kind::INFERENCE_POOL,
+        Kind::INFERENCE_POOL_ALPHA,
+        Kind::HELM_RELEASE,
+        Kind::ARGO_APPLICATION,
+    ],
     reports_absence: true,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("backend_service_missing.rs")),
@@ -60,6 +85,8 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Availability)
 };
 
+/// The Service of KEDA's HTTP add-on that takes requests, as its chart names it.
+const INTERCEPTOR: &str = "keda-add-ons-http-interceptor-proxy";
 /// Endings of the names of Services that people add and leave out.
 const ENDINGS: [&str; 4] = ["-svc", "-service", "-server", ""];
 
@@ -68,20 +95,102 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let mut names: Vec<&str> = Vec::new();
-    for backend in backends(object) {
-        let Some(name) = backend.named_service() else { continue };
-        match ctx.cluster().all("", "Service", object.namespace_or_default(), name) {
-            [] if !names.contains(&name) => {
-                names.push(name);
-                report_missing(object, &backend, name, ctx);
+    if !is_of_gateway(object) {
+        for backend in backends(object) {
+            check_service(object, &backend, object.namespace_or_default(), &mut names, ctx);
+        }
+        return None;
+    }
+    for rule in object.path(&["spec", "rules"]).items() {
+        for backend in backends_of(object, &rule) {
+            if backend.is(Kind::SERVICE) {
+                let service = Backend::of_reference(&backend.node);
+                check_service(object, &service, backend.namespace, &mut names, ctx);
+            } else if backend.kind == Kind::INFERENCE_POOL.kind {
+                check_pool(object, &backend, ctx);
             }
-            [service] if ctx.pairs_with(service) => {
-                check_port(object, &backend, service, ctx);
-            }
-            _ => {}
         }
     }
     None
+}
+
+/// Whether an object is a route of a Gateway, which may name Services of other namespaces.
+fn is_of_gateway(object: &Object) -> bool {
+    [Kind::HTTP_ROUTE, Kind::GRPC_ROUTE, Kind::AI_GATEWAY_ROUTE].iter().any(|kind| object.is(*kind))
+}
+
+fn check_service<'a>(
+    object: &Object,
+    backend: &Backend<'a>,
+    namespace: &str,
+    names: &mut Vec<&'a str>,
+    ctx: &mut Context<'_>,
+) -> Option<()> {
+    let name = backend.named_service()?;
+    match ctx.cluster().all("", "Service", namespace, name) {
+        [] if !names.contains(&name) && namespace == object.namespace_or_default() => {
+            names.push(name);
+            report_missing(object, backend, name, ctx);
+        }
+        [service] if ctx.pairs_with(service) => {
+            check_port(object, backend, service, ctx);
+        }
+        _ => {}
+    }
+    None
+}
+
+/// Reports an InferencePool that is not there, if one of the other API group is, or one whose name has a letter more or less.
+fn check_pool(object: &Object, backend: &RouteBackend<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let cluster = ctx.cluster();
+    let (namespace, name) = (backend.namespace, backend.name);
+    let of_group = POOLS.into_iter().find(|kind| backend.is(*kind));
+    let is_here = of_group.is_some_and(|kind| cluster.has(kind, namespace, name));
+    if is_here || !is_in_written_namespace(object) || may_bring_objects(cluster) {
+        return None;
+    }
+    let shown = ellipsize(name);
+    let likely = |pool: &&Object| cluster.likely_pairs(object, pool);
+    let other = POOLS.iter().find_map(|kind| cluster.unique(*kind, namespace, name));
+    if let Some(pool) = other.filter(likely) {
+        let group = pool.group();
+        let message = format!(
+            "InferencePool `{shown}` is one of `{group}`, and this {} names another group",
+            object.kind()
+        );
+        let field = backend.node.get("group");
+        let finding = ctx.report(&field, message);
+        finding.severity(Severity::Error).related(pool, &pool.path(&["apiVersion"]), "the pool");
+        // An AIGatewayRoute accepts the group of v1 alone.
+        if object.is(Kind::AI_GATEWAY_ROUTE) {
+            finding.help(format!("make the pool one of `{}/v1`", Kind::INFERENCE_POOL.group));
+        } else {
+            finding
+                .help(format!("write `group: {group}`"))
+                .fix(Fix::unsafe_(format!("name the pool of `{group}`")).set(&field, json!(group)));
+        }
+        return None;
+    }
+    let mut alike = cluster.in_namespace(of_group?, namespace).filter(likely).filter(|pool| {
+        let other = pool.name();
+        has_one_letter_more(name, other) || has_one_letter_more(other, name)
+    });
+    let pool = alike.next()?;
+    let meant = pool.name();
+    ctx.report(&backend.node.get("name"), format!("there is no InferencePool `{shown}` here, but `{meant}`"))
+        .help(format!("write `{meant}`, or rename the pool"))
+        .related(pool, &pool.path(&["metadata", "name"]), "the pool")
+        .fix(
+            Fix::unsafe_(format!("send requests to `{meant}`")).set(&backend.node.get("name"), json!(meant)),
+        );
+    None
+}
+
+/// Whether a name is another one with one letter more. Digits tell pools of several models apart.
+fn has_one_letter_more(longer: &str, shorter: &str) -> bool {
+    let mut letters = longer.char_indices().filter(|(_, letter)| letter.is_ascii_alphabetic());
+    longer.len() == shorter.len() + 1
+        && letters.any(|(at, _)| shorter.starts_with(&longer[..at]) && shorter.ends_with(&longer[at + 1..]))
 }
 
 fn check_port(object: &Object, backend: &Backend<'_>, service: &Object, ctx: &mut Context<'_>) -> Option<()> {
@@ -92,7 +201,7 @@ fn check_port(object: &Object, backend: &Backend<'_>, service: &Object, ctx: &mu
     let mut all = ports.items();
     let is_single = all.next().is_some_and(|port| !port.get("name").is_set()) && all.next().is_none();
     let is_open = service.may_lack_fields()
-        || !object.is(Kind::INGRESS) && is_single
+        || object.group() == Kind::INTERCEPTOR_ROUTE.group && is_single
         || spec.get("type").text() == Some("ExternalName")
         || ports.has_unknown();
     if is_open || ports.items().next().is_none() {
@@ -116,7 +225,9 @@ fn check_port(object: &Object, backend: &Backend<'_>, service: &Object, ctx: &mu
     let meant =
         listed.iter().find(|port| has(port, "targetPort")).or(listed.first().filter(|_| listed.len() == 1));
     let field = if backend.port.int().is_some() { "port" } else { "name" };
+    let is_sure = is_of_gateway(object) && ctx.cluster().likely_pairs(object, service);
     let finding = ctx.report(&backend.port, message);
+    finding.severity(if is_sure { Severity::Error } else { Severity::Warning });
     finding.related(service, &ports, "its ports");
     match meant.map(|port| port.get(field)).and_then(|own| Some((own.string_or_number()?, own))) {
         Some((text, own)) => {
@@ -142,7 +253,13 @@ fn check_port(object: &Object, backend: &Backend<'_>, service: &Object, ctx: &mu
 fn report_missing(object: &Object, backend: &Backend<'_>, name: &str, ctx: &mut Context<'_>) -> Option<()> {
     let cluster = ctx.cluster();
     let namespace = object.namespace_or_default();
-    if !is_in_written_namespace(object) || may_bring_objects(cluster) {
+    if !is_in_written_namespace(object) {
+        return None;
+    }
+    if name == INTERCEPTOR {
+        return report_interceptor(object, backend, ctx);
+    }
+    if may_bring_objects(cluster) {
         return None;
     }
     let kind = object.kind();
@@ -157,11 +274,19 @@ fn report_missing(object: &Object, backend: &Backend<'_>, name: &str, ctx: &mut 
             "Service `{}` is in namespace `{there}`, and this {kind} in another one",
             ellipsize(name)
         );
-        ctx.report(&backend.service, message)
-            .help(format!(
-                "put the {kind} into namespace `{there}`: it reaches Services of its own namespace alone"
-            ))
-            .related(service, &service.path(&["metadata", "namespace"]), "the Service");
+        let help = match is_of_gateway(object) {
+            true => format!("write `namespace: {there}`, and allow it there with a ReferenceGrant"),
+            false => {
+                format!(
+                    "put the {kind} into namespace `{there}`: it reaches Services of its own namespace alone"
+                )
+            }
+        };
+        ctx.report(&backend.service, message).help(help).related(
+            service,
+            &service.path(&["metadata", "namespace"]),
+            "the Service",
+        );
         return None;
     }
     let stem = ENDINGS.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name);
@@ -180,4 +305,51 @@ fn report_missing(object: &Object, backend: &Backend<'_>, name: &str, ctx: &mut 
     .related(service, &service.path(&["metadata", "name"]), "the Service")
     .fix(Fix::unsafe_(format!("send requests to `{meant}`")).set(&backend.service, json!(meant)));
     None
+}
+
+/// Reports a route to the interceptor of KEDA's HTTP add-on that is not in its namespace.
+fn report_interceptor(object: &Object, backend: &Backend<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let (source, there) =
+        addon_namespace(ctx).filter(|(_, there)| *there != object.namespace_or_default())?;
+    let (kind, there) = (object.kind(), ellipsize(there));
+    let message =
+        format!("Service `{INTERCEPTOR}` is in namespace `{there}`, and this {kind} in another one");
+    let help = match () {
+        () if object.group() == "gateway.networking.k8s.io" => {
+            format!("write `namespace: {there}`, and allow it there with a ReferenceGrant")
+        }
+        // Its load balancers have pods or nodes as targets, and not the name of a host.
+        () if controller(object, ctx) == Some(Controller::Alb) => {
+            format!("put the {kind} into namespace `{there}`: it reaches Services of its own namespace alone")
+        }
+        () => format!(
+            "put the {kind} into namespace `{there}`, or name a Service of type `ExternalName` that leads there"
+        ),
+    };
+    let place = source.path(&["metadata", "name"]);
+    ctx.report(&backend.service, message).help(help).related(source, &place, "it shows where the add-on is");
+    None
+}
+
+/// The namespace of KEDA's HTTP add-on, with what shows it: the object that installs it, the Service of its interceptor, or another
+/// one that leads to it. `None` if there is none, or not all agree.
+fn addon_namespace<'i>(ctx: &Context<'i>) -> Option<(&'i Object, &'i str)> {
+    let cluster = ctx.cluster();
+    let installers = chart_installers(cluster)
+        .filter(|one| installs(one, "keda-add-ons-http") && !is_for_other_cluster(one))
+        .map(|one| (one, target_namespace(one)));
+    let services = cluster.of(Kind::SERVICE).filter_map(|service| {
+        let host = service.path(&["spec", "externalName"]);
+        if let Some(host) = host.text() {
+            let rest = host.strip_prefix(INTERCEPTOR)?.strip_prefix('.')?;
+            return Some((service, rest.split('.').next()));
+        }
+        let own = service.namespace().filter(|_| is_in_written_namespace(service));
+        (service.name() == INTERCEPTOR).then_some((service, own))
+    });
+    let all = installers.chain(services).filter(|(one, _)| ctx.pairs_with(one));
+    let all: Vec<(&'i Object, Option<&'i str>)> = all.collect();
+    let (source, namespace) = *all.first()?;
+    let namespace = namespace?;
+    all.iter().all(|(_, other)| *other == Some(namespace)).then_some((source, namespace))
 }

@@ -41,7 +41,7 @@
 //! - <https://github.com/vllm-project/vllm/issues/34730>
 
 use crate::rules::prelude::*;
-use crate::workload::server::is_server;
+use crate::workload::server::{ServerId, is_server};
 
 pub(crate) static RULE: Rule = Rule {
     id: "drain-endpoint-unknown",
@@ -55,7 +55,7 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
         let hook = container.path(&["lifecycle", "preStop"]);
         // A fragment may have the name of the container alone.
         let named = !container.get("image").is_set() && container.get("name").text() == Some("vllm");
-        if !hook.is_set() || !(named || is_server(&container, "vLLM")) {
+        if !hook.is_set() || !(named || is_server(&container, ServerId::Vllm)) {
             continue;
         }
         let command = hook.path(&["exec", "command"]);

@@ -48,7 +48,8 @@ use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
 use crate::workload::class::command_line;
-use crate::workload::server::{flag, server_of, serving_container, uses_device};
+use crate::workload::server::{flag, server_of, serving_container};
+use crate::workload::template::DEFAULT_GRACE;
 
 pub(crate) static RULE: Rule = Rule {
     id: "graceful-shutdown-missing",
@@ -66,7 +67,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let autoscaler = ctx.cluster().views().autoscaler_of(object);
     for template in serving_templates(object) {
         let grace = template.spec.get("terminationGracePeriodSeconds");
-        let is_default = !grace.is_set() || grace.int().is_some_and(|seconds| seconds <= 30);
+        let is_default = template.grace_seconds().is_some_and(|seconds| seconds <= DEFAULT_GRACE);
         // A proxy without an accelerator answers within seconds.
         if !is_default || !uses_device(&template) {
             continue;

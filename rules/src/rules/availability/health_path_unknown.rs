@@ -45,11 +45,12 @@
 use super::ingress::{Backend, Controller, backends, controller};
 use super::server_port_mismatch::{number, starts_others, target_of};
 use super::serving::{ALL_SERVER_KINDS, is_owned, serving_templates};
+use crate::facts::image::ImageRef;
 use crate::facts::text::is_digits;
 use crate::rules::prelude::*;
-use crate::workload::class::{command_line, repository};
+use crate::workload::class::command_line;
 use crate::workload::command::{OptionValue, base_name, option, words};
-use crate::workload::server::{Server, may_be_rebuilt, server_of, tag_of};
+use crate::workload::server::{Server, ServerId, may_be_rebuilt, server_of};
 
 const KINDS: [Kind; ALL_SERVER_KINDS.len() + 3] =
     joined(ALL_SERVER_KINDS, &[Kind::DAEMON_SET, Kind::POD, Kind::INGRESS]);
@@ -87,13 +88,13 @@ const USUAL: [&str; 14] = [
 /// The usual paths that a server answers, or may in one of its releases. A server whose routes are not known is not listed.
 /// From the routers of vLLM (`api_server.py`), TGI and TEI (`server.rs`), Triton's `http_server.cc` and Ollama's
 /// `routes.go`, and the page on TensorFlow Serving's REST API.
-const ANSWERED: [(&str, &[&str]); 6] = [
-    ("vLLM", &["/health"]),
-    ("TGI", &["/", "/health"]),
-    ("TEI", &["/", "/health"]),
-    ("Triton", &["/v2/health/ready", "/v2/health/live"]),
-    ("Ollama", &["/"]),
-    ("TensorFlow Serving", &[]),
+const ANSWERED: [(ServerId, &[&str]); 6] = [
+    (ServerId::Vllm, &["/health"]),
+    (ServerId::Tgi, &["/", "/health"]),
+    (ServerId::Tei, &["/", "/health"]),
+    (ServerId::Triton, &["/v2/health/ready", "/v2/health/live"]),
+    (ServerId::Ollama, &["/"]),
+    (ServerId::TensorFlow, &[]),
 ];
 
 const PATH: &str = "alb.ingress.kubernetes.io/healthcheck-path";
@@ -110,7 +111,7 @@ const MOVES: [&str; 4] = ["--middleware", "--root-path", "--config", "--uds"];
 
 /// Whether a server is known to have nothing at a path.
 fn is_wrong(server: &Server, path: &str) -> bool {
-    let known = ANSWERED.iter().find(|(name, _)| *name == server.name);
+    let known = ANSWERED.iter().find(|(id, _)| *id == server.id);
     let path = path.split('?').next().unwrap_or_default();
     known.is_some_and(|(_, answered)| USUAL.contains(&path) && !answered.contains(&path))
 }
@@ -182,7 +183,7 @@ fn check_probes(
         finding.related(object, other, "and here");
     }
     // The path of TensorFlow Serving has the name of the model.
-    if server.name == "TensorFlow Serving" {
+    if server.id == ServerId::TensorFlow {
         finding.help("write `/v1/models/` and the name of the model");
         return None;
     }
@@ -196,7 +197,7 @@ fn check_probes(
 
 /// Reports a probe that runs a program which the image of Ollama does not have (its Dockerfile, last asked about in May 2026).
 fn check_programs(container: &Node<'_>, server: &Server, ctx: &mut Context<'_>) -> Option<()> {
-    if server.name != "Ollama"
+    if server.id != ServerId::Ollama
         || !is_plain_ollama(container.get("image").text()?)
         || may_add_programs(container)
     {
@@ -228,9 +229,8 @@ fn check_programs(container: &Node<'_>, server: &Server, ctx: &mut Context<'_>) 
 /// another base in some releases, and `0.12.0-curl` is somebody's own.
 fn is_plain_ollama(image: &str) -> bool {
     let is_version = |tag: &str| tag.trim_start_matches('v').split('.').all(is_digits);
-    let path = repository(image);
-    (path == "ollama/ollama" || path.ends_with("/ollama/ollama"))
-        && tag_of(image).is_none_or(|tag| tag == "latest" || is_version(tag))
+    let image = ImageRef::parse(image);
+    image.is("ollama/ollama") && image.tag.is_none_or(|tag| tag == "latest" || is_version(tag))
 }
 
 /// Whether a container may have more programs than its image: it installs some, or finds them in a volume.
@@ -261,7 +261,7 @@ fn needs_key(server: &Server, container: &Node<'_>, get: &Node<'_>, path: &str) 
         OptionValue::Unknown => true,
         OptionValue::Absent => by_variable(),
     };
-    server.name == "vLLM" && has_key && path.starts_with("/v1/") && !get.get("httpHeaders").is_set()
+    server.id == ServerId::Vllm && has_key && path.starts_with("/v1/") && !get.get("httpHeaders").is_set()
 }
 
 fn check_ingress(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
@@ -311,7 +311,7 @@ fn behind(object: &Object, backend: &Backend<'_>, ctx: &mut Context<'_>) -> Opti
     );
     let finding = ctx.report(&node, message);
     finding.related(owner, &container.get("name"), "the server");
-    if server.name == "TensorFlow Serving" {
+    if server.id == ServerId::TensorFlow {
         finding.help(format!("write `{PATH}: /v1/models/` and the name of the model"));
     } else {
         finding

@@ -37,12 +37,13 @@
 //! - <https://kubernetes.io/docs/concepts/configuration/overview/>
 
 use super::serving::is_owned;
+use crate::facts::image::ImageRef;
 use crate::lint::finding::Merge;
 use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
 use crate::tree::placeholder::is_stand_in;
-use crate::workload::server::{server_of, uses_device};
+use crate::workload::server::server_of;
 use crate::workload::template::is_workflow;
 
 pub(crate) static RULE: Rule = Rule {
@@ -61,7 +62,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if is_owned(object) || object.is_patch() {
         return None;
     }
-    let classified = ctx.cluster().views().class_of(object);
+    let classified = ctx.class_of(object);
     let serves = classified.serves_requests();
     let trains = classified.is(WorkloadClass::Training);
     // A Pod without a controller is a test, unless it declares its class.
@@ -109,26 +110,20 @@ fn is_main(container: &Node<'_>) -> bool {
 
 /// Whether the name of the repository contains the version: `ray-2.41.0-py310`.
 fn has_version(image: &Node<'_>) -> bool {
-    let image = image.text().unwrap_or_default();
-    let name = image.rsplit('/').next().unwrap_or(image).split(':').next().unwrap_or_default();
-    let bytes = name.as_bytes();
+    let bytes = ImageRef::parse(image.text().unwrap_or_default()).last().as_bytes();
     bytes.windows(3).any(|w| w[0].is_ascii_digit() && matches!(w[1], b'.' | b'-') && w[2].is_ascii_digit())
 }
 
 /// The problem with the tag of an image. `None` if the tag is fixed, or a tool may set it.
 fn moves(image: &str, object: &Object) -> Option<String> {
-    let name = image.rsplit('/').next().unwrap_or(image);
+    let ImageRef { name: repository, tag, digest, .. } = ImageRef::parse(image);
     let lower = |text: &str| !text.contains(|c: char| c.is_ascii_uppercase() || c.is_whitespace());
-    let (repository, tag) = match name.split_once(':') {
-        Some((_, tag)) => (&image[..image.len() - tag.len() - 1], Some(tag)),
-        None => (image, None),
-    };
     let is_set = object.origin().is_some_and(|origin| origin.source.sets_tag_of(repository));
     // An image stream of OpenShift: its tags are set in the cluster.
     if image.starts_with("image-registry.openshift-image-registry.svc") {
         return None;
     }
-    if image.contains('@') || !lower(repository) || is_stand_in(image, "image") || is_set {
+    if digest.is_some() || !lower(repository) || is_stand_in(image, "image") || is_set {
         return None;
     }
     let Some(tag) = tag else {

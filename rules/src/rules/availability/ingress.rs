@@ -2,6 +2,7 @@
 
 use super::server_port_mismatch::target_of;
 use crate::cluster::values::{chart_installers, installs};
+use crate::cluster::views::Workload;
 use crate::rules::prelude::*;
 use crate::workload::command::base_name;
 
@@ -17,6 +18,11 @@ pub(super) const CONTROLLER_KINDS: [Kind; 5] = [
 /// Paths that programs ask for, which watch a server. Their requests and the answers are small.
 const WATCHED: [&str; 7] = ["/metrics", "/health", "/healthz", "/ready", "/readyz", "/livez", "/ping"];
 
+/// Whether requests of a path only watch a server.
+pub(super) fn is_watched(path: &str) -> bool {
+    WATCHED.contains(&path.trim_end_matches('/'))
+}
+
 /// The Service that a route names, and the port of it: a number or a name.
 pub(super) struct Backend<'a> {
     pub(super) service: Node<'a>,
@@ -26,6 +32,11 @@ pub(super) struct Backend<'a> {
 }
 
 impl<'a> Backend<'a> {
+    /// The Service and the number of its port that a reference of a route names.
+    pub(super) fn of_reference(reference: &Node<'a>) -> Backend<'a> {
+        Backend { service: reference.get("name"), port: reference.get("port"), path: None }
+    }
+
     /// The name of the Service. `None` where it is that of an action in an annotation, which the controller of load balancers
     /// reads instead.
     pub(super) fn named_service(&self) -> Option<&'a str> {
@@ -34,7 +45,7 @@ impl<'a> Backend<'a> {
 
     /// Whether requests for metrics or health alone take the route.
     fn is_watched_only(&self) -> bool {
-        self.path.is_some_and(|path| WATCHED.contains(&path.trim_end_matches('/')))
+        self.path.is_some_and(is_watched)
     }
 }
 
@@ -125,7 +136,7 @@ pub(super) fn may_change_default(setting: &str, ctx: &Context<'_>) -> bool {
 }
 
 /// Whether the input installs a chart, whose values may set other defaults.
-pub(super) fn installs_any(ctx: &Context<'_>, chart: &str) -> bool {
+pub(in crate::rules) fn installs_any(ctx: &Context<'_>, chart: &str) -> bool {
     let cluster = ctx.cluster();
     let is_of_chart = |repository: &Object| {
         repository.path(&["spec", "url"]).text().is_some_and(|url| base_name(url) == chart)
@@ -136,32 +147,48 @@ pub(super) fn installs_any(ctx: &Context<'_>, chart: &str) -> bool {
 
 /// The containers that requests through an Ingress arrive at, each with its workload.
 pub(super) fn containers_behind<'i>(object: &Object, ctx: &Context<'i>) -> Vec<(&'i Object, Node<'i>)> {
-    let cluster = ctx.cluster();
+    let namespace = object.namespace_or_default();
+    let of = |backend: Backend<'_>| {
+        let service = ctx.cluster().unique(Kind::SERVICE, namespace, backend.named_service()?)?;
+        Some(containers_of_service(service, &backend.port, ctx))
+    };
+    let backends = backends(object).into_iter().filter(|backend| !backend.is_watched_only());
+    backends.filter_map(of).flatten().collect()
+}
+
+/// The containers behind a port of a Service, each with its workload.
+pub(super) fn containers_of_service<'i>(
+    service: &Object,
+    port: &Node<'_>,
+    ctx: &Context<'i>,
+) -> Vec<(&'i Object, Node<'i>)> {
+    let mut ports = service.path(&["spec", "ports"]).items();
+    let target = ports.find(|entry| is_port(entry, "port", port)).map(|entry| target_of(&entry));
+    let (workloads, _) = ctx.cluster().views().selected_by_service(service);
+    containers_of_workloads(&workloads, target.as_ref(), ctx)
+}
+
+/// The containers of some workloads that listen on a port, each with its workload; all of them where none lists the port.
+pub(super) fn containers_of_workloads<'i>(
+    workloads: &[&'i Workload],
+    target: Option<&Node<'_>>,
+    ctx: &Context<'i>,
+) -> Vec<(&'i Object, Node<'i>)> {
     let mut all = Vec::new();
-    for backend in backends(object).into_iter().filter(|backend| !backend.is_watched_only()) {
-        let Some(name) = backend.named_service() else { continue };
-        let Some(service) = cluster.unique(Kind::SERVICE, object.namespace_or_default(), name) else {
-            continue;
-        };
-        let mut ports = service.path(&["spec", "ports"]).items();
-        let port = ports.find(|port| is_port(port, "port", &backend.port));
-        let target = port.map(|port| target_of(&port));
-        let (workloads, _) = cluster.views().selected_by_service(service);
-        for workload in workloads.iter().filter(|workload| ctx.pairs_with(&workload.object)) {
-            let owner: &Object = &workload.object;
-            for template in templates(owner) {
-                let containers: Vec<Node<'i>> = template.containers().collect();
-                let is_target = |container: &Node<'i>| {
-                    let lists = |target: &Node<'_>| {
-                        container.get("ports").items().any(|port| is_port(&port, "containerPort", target))
-                    };
-                    target.as_ref().is_some_and(lists)
+    for workload in workloads.iter().filter(|workload| ctx.pairs_with(&workload.object)) {
+        let owner: &Object = &workload.object;
+        for template in templates(owner) {
+            let containers: Vec<Node<'i>> = template.containers().collect();
+            let is_target = |container: &Node<'i>| {
+                let lists = |target: &Node<'_>| {
+                    container.get("ports").items().any(|port| is_port(&port, "containerPort", target))
                 };
-                // A container may listen on a port that it does not list.
-                let is_listed = containers.iter().any(is_target);
-                let containers = containers.into_iter().filter(|one| !is_listed || is_target(one));
-                all.extend(containers.map(|container| (owner, container)));
-            }
+                target.is_some_and(lists)
+            };
+            // A container may listen on a port that it does not list.
+            let is_listed = containers.iter().any(is_target);
+            let containers = containers.into_iter().filter(|one| !is_listed || is_target(one));
+            all.extend(containers.map(|container| (owner, container)));
         }
     }
     all

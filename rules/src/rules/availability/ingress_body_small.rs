@@ -51,8 +51,9 @@
 //! - <https://kubernetes.github.io/ingress-nginx/user-guide/nginx-configuration/configmap/#proxy-body-size>
 
 use super::ingress::{CONTROLLER_KINDS, Controller, containers_behind, controller, may_change_default};
+use crate::facts::image::ImageRef;
 use crate::rules::prelude::*;
-use crate::workload::class::{command_line, repository};
+use crate::workload::class::command_line;
 use crate::workload::command::words;
 
 /// Services and their workloads, and the configuration of `ingress-nginx`.
@@ -155,7 +156,7 @@ fn reader<'i>(object: &Object, ctx: &Context<'i>) -> Option<(&'i Object, &'stati
 /// such a word as well: Graphite's files are called `whisper`.
 fn names(container: &Node<'_>) -> Vec<String> {
     let image = container.get("image");
-    let mut names = vec![repository(image.text().unwrap_or_default()).to_owned()];
+    let mut names = vec![ImageRef::parse(image.text().unwrap_or_default()).repository.to_owned()];
     let mut before = String::new();
     for word in words(container) {
         let (option, value) = match word.text.split_once('=') {

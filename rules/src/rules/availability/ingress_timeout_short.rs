@@ -10,8 +10,9 @@
 //! `ingress-nginx` reads a whole number of seconds: with a unit the value is ignored and the default stays. The
 //! controller of load balancers reads the idle timeout from `load-balancer-attributes` alone.
 //!
-//! Where nothing is written, this is advice, and a warning for models that reason before they answer: the
-//! controller's ConfigMap or the parameters of the class may have another default, and clients may stream.
+//! Where nothing is written, this is advice: the controller's ConfigMap or the parameters of the class may
+//! have another default, and clients may stream. It is a warning for models that reason before they answer,
+//! and for servers whose options allow answers of 4096 tokens.
 //!
 //! # Fix
 //! Write a timeout as long as the longest answer, such as 600 seconds, and let clients stream.
@@ -59,7 +60,7 @@ use super::ingress::{
 };
 use crate::rules::prelude::*;
 use crate::workload::class::command_line;
-use crate::workload::server::server_of;
+use crate::workload::server::{ServerId, server_of};
 
 /// Services and their workloads, and the configuration of `ingress-nginx`.
 const READS: [Kind; CONTROLLER_KINDS.len() + 4 + WORKLOAD_KINDS.len()] = joined(
@@ -93,21 +94,26 @@ const UNKNOWN: &str = "alb.ingress.kubernetes.io/connection-idle-timeout";
 const IDLE: &str = "idle_timeout.timeout_seconds";
 
 /// Servers that generate text token by token.
-const GENERATORS: [&str; 8] = [
-    "vLLM",
-    "SGLang",
-    "TGI",
-    "TensorRT-LLM",
-    "llama.cpp",
-    "Ollama",
-    "LMDeploy",
-    "KServe's Hugging Face server",
+const GENERATORS: [ServerId; 8] = [
+    ServerId::Vllm,
+    ServerId::Sglang,
+    ServerId::Tgi,
+    ServerId::TensorRtLlm,
+    ServerId::LlamaCpp,
+    ServerId::Ollama,
+    ServerId::LmDeploy,
+    ServerId::HuggingFace,
 ];
 /// Options of servers that compute one vector or score, which takes no time.
 const POOLING: [&str; 9] =
     ["embed", "pooling", "--task", "rerank", "classify", "bge-", "gte-", "/e5-", "colbert"];
 /// Options for models that reason before they answer.
 const REASONING: [&str; 2] = ["--reasoning-parser", "--enable-reasoning"];
+/// Options with the most tokens of an answer, and the settings of a model's generation, as text in lower case.
+const LENGTHS: [&str; 5] =
+    ["--max-tokens", "--max-new-tokens", "--default-max-tokens", "\"max_new_tokens\"", "\"max_tokens\""];
+/// Tokens for which a server needs more than a minute, at 60 a second.
+const LONG_ANSWER: i64 = 4096;
 
 /// What an Ingress writes of its timeout.
 enum Timeout<'a> {
@@ -124,7 +130,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let controller = controller(object, ctx)?;
     let timeout = timeout(object, controller, ctx)?;
-    let (workload, server, reasons) = generator(object, ctx)?;
+    let (workload, server, takes_long) = generator(containers_behind(object, ctx))?;
     let name = if controller == Controller::Nginx { "nginx" } else { "the load balancer" };
     let (node, message) = match &timeout {
         Timeout::Seconds(seconds, node) if (1..=DEFAULT).contains(seconds) => {
@@ -150,7 +156,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             format!("{name} waits {DEFAULT} s for data by default: longer answers of {server} end in 504"),
         ),
     };
-    let is_advice = matches!(timeout, Timeout::Absent(_)) && !reasons;
+    let is_advice = matches!(timeout, Timeout::Absent(_)) && !takes_long;
     let finding = ctx.report(node, message);
     finding.severity(if is_advice { Severity::Info } else { Severity::Warning });
     finding.related(workload, &workload.path(&["metadata", "name"]), "the server");
@@ -196,12 +202,24 @@ fn timeout<'a>(object: &'a Object, controller: Controller, ctx: &Context<'_>) ->
     Some(if unknown.is_set() { Timeout::Ignored(unknown) } else { Timeout::Absent(node) })
 }
 
-/// The first workload behind an Ingress that generates text, its server, and whether its model reasons.
-fn generator<'i>(object: &Object, ctx: &Context<'i>) -> Option<(&'i Object, &'static str, bool)> {
-    containers_behind(object, ctx).into_iter().find_map(|(owner, container)| {
-        let server = server_of(&container).filter(|server| GENERATORS.contains(&server.name))?;
+/// The first of some containers that generates text: its workload, its server, and whether its options show that answers take long.
+pub(super) fn generator<'i>(
+    containers: Vec<(&'i Object, Node<'i>)>,
+) -> Option<(&'i Object, &'static str, bool)> {
+    containers.into_iter().find_map(|(owner, container)| {
+        let server = server_of(&container).filter(|server| GENERATORS.contains(&server.id))?;
         let line = command_line(&container).to_lowercase();
         let has = |words: &[&str]| words.iter().any(|word| line.contains(word));
-        (!has(&POOLING)).then(|| (owner, server.name, has(&REASONING)))
+        (!has(&POOLING)).then(|| (owner, server.name, has(&REASONING) || writes_long_answers(&line)))
     })
+}
+
+/// Whether options allow answers that take longer than a minute.
+fn writes_long_answers(line: &str) -> bool {
+    let is_long = |rest: &str| {
+        let rest = rest.trim_start_matches([' ', '=', ':']);
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        rest[..digits].parse::<i64>().is_ok_and(|tokens| tokens >= LONG_ANSWER)
+    };
+    LENGTHS.iter().any(|option| line.split(*option).skip(1).any(is_long))
 }

@@ -57,7 +57,7 @@ use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::prelude::*;
 use crate::workload::class::{Classified, command_line};
 use crate::workload::command::{OptionValue, option, words};
-use crate::workload::server::{Server, server_of, serving_container, uses_device};
+use crate::workload::server::{Server, ServerId, server_of, serving_container};
 use crate::workload::template::is_model_of_runtime;
 
 pub(crate) static RULE: Rule = Rule {
@@ -114,8 +114,6 @@ impl Patience {
     }
 }
 
-const KSERVE: &str = "KServe's Hugging Face server";
-
 /// Programs and names with which a command asks a server.
 const ASKS: [&str; 6] = ["curl", "wget", "http", "localhost", "127.0.0.1", "grpc_health_probe"];
 
@@ -133,7 +131,7 @@ fn waits_for_model(probe: &Node<'_>, server: Option<&Server>) -> bool {
     }
     // It may start its engine after its HTTP server, which says that it lives.
     let path = probe.path(&["httpGet", "path"]);
-    let is_early = server.is_some_and(|server| server.name == KSERVE)
+    let is_early = server.is_some_and(|server| server.id == ServerId::HuggingFace)
         && (!probe.get("httpGet").is_set() || matches!(path.text(), None | Some("/" | "/v2/health/live")));
     probe.is_mapping() && !is_early
 }
@@ -141,7 +139,7 @@ fn waits_for_model(probe: &Node<'_>, server: Option<&Server>) -> bool {
 /// Whether KServe's server, which serves models of all tasks, may serve a small one.
 fn may_be_small(container: &Node<'_>, server: &Server) -> bool {
     const SIGNS: [&str; 6] = ["bert", "bge", "embed", "minilm", "rerank", "e5-"];
-    if server.name != KSERVE {
+    if server.id != ServerId::HuggingFace {
         return false;
     }
     let words = words(container);

@@ -49,7 +49,7 @@
 use super::serving::{ALL_SERVER_KINDS, model_server, serving_templates};
 use crate::rules::prelude::*;
 use crate::workload::launcher::Launch;
-use crate::workload::server::{Server, server_of, serving_container, uses_device};
+use crate::workload::server::{Server, ServerId, server_of, serving_container};
 
 pub(crate) static RULE: Rule = Rule {
     id: "liveness-restarts-busy-server",
@@ -62,7 +62,8 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 /// Servers in Python, which answer probes from the process that takes the requests.
-const IN_PYTHON: [&str; 4] = ["vLLM", "SGLang", "LMDeploy", "TensorRT-LLM"];
+const IN_PYTHON: [ServerId; 4] =
+    [ServerId::Vllm, ServerId::Sglang, ServerId::LmDeploy, ServerId::TensorRtLlm];
 
 /// Seconds of load after which no server should be restarted.
 const SHORT: i64 = 15;
@@ -97,21 +98,22 @@ fn asks_readiness(
     let field = probe.path(&["httpGet", "path"]);
     let path = field.text()?;
     let of_model = path.starts_with("/v2/models/") && path.ends_with("/ready");
-    let (live, is_sure) = match (server.name, path) {
-        ("Triton", _) if of_model || path == "/v2/health/ready" => {
+    let (live, is_sure) = match (server.id, path) {
+        (ServerId::Triton, _) if of_model || path == "/v2/health/ready" => {
             // Models are loaded while the server runs only in these modes.
             let mode = Launch::of(container).map(|launch| launch.option(&["model-control-mode"]));
             ("/v2/health/live", mode.is_some_and(|mode| mode.is("explicit") || mode.is("poll")))
         }
-        ("NIM", "/v1/health/ready") => ("/v1/health/live", false),
-        ("SGLang", "/health_generate") => ("/health", true),
+        (ServerId::Nim, "/v1/health/ready") => ("/v1/health/live", false),
+        (ServerId::Sglang, "/health_generate") => ("/health", true),
         _ => return None,
     };
-    let message = match server.name {
-        "SGLang" => {
+    let message = match server.id {
+        ServerId::Sglang => {
             format!("`{path}` waits behind other requests: the liveness probe restarts a busy server")
         }
-        name => {
+        _ => {
+            let name = server.name;
             format!("`{path}` says whether {name} takes requests: the liveness probe restarts one that loads")
         }
     };
@@ -125,7 +127,7 @@ fn asks_readiness(
 /// Reports a probe that gives a busy server one second.
 fn hurries(server: &Server, probe: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let timeout = probe.get("timeoutSeconds");
-    if !IN_PYTHON.contains(&server.name)
+    if !IN_PYTHON.contains(&server.id)
         || !probe.get("httpGet").is_set()
         || timeout.is_unknown()
         || timeout.int_or(1)? > 1

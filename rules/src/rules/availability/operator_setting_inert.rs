@@ -35,6 +35,8 @@
 
 use crate::rules::prelude::*;
 use crate::source::with_embedded;
+use crate::workload::ray::{Extent, group_pods};
+use crate::workload::suspended::is_suspended;
 
 pub(crate) static RULE: Rule = Rule {
     id: "operator-setting-inert",
@@ -76,8 +78,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         remove(&group.get("idleTimeoutSeconds"), &format!("{needs} `idleTimeoutSeconds`"), ctx);
         // Without the autoscaler the number of workers stays what it is at first.
         let (replicas, most) = (group.get("replicas"), group.get("maxReplicas"));
-        let starts = if replicas.is_set() { replicas.int() } else { group.get("minReplicas").int_or(0) };
-        if starts == Some(0) && most.int().is_some_and(|most| most > 0) && !is_scaled_elsewhere(object) {
+        if group_pods(&cluster, &group, Extent::Most) == Some(0)
+            && most.int().is_some_and(|most| most > 0)
+            && !is_scaled_elsewhere(object)
+        {
             let message =
                 "no worker of this group ever starts: 0 replicas, and `enableInTreeAutoscaling` is not true";
             let place = if replicas.is_set() { replicas } else { group.get("maxReplicas") };
@@ -154,7 +158,7 @@ fn unread_thresholds(spec: &Node<'_>, ctx: &mut Context<'_>) {
 /// Whether a person or a program suspends the object and starts it later, with other numbers.
 fn is_scaled_elsewhere(object: &Object) -> bool {
     let labels = object.path(&["metadata", "labels"]);
-    object.path(&["spec", "suspend"]).is_set()
+    is_suspended(object) != Some(false)
         || labels.entries().iter().any(|(key, _)| key.starts_with("kueue.x-k8s.io/"))
 }
 

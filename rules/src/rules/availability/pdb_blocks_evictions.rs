@@ -38,7 +38,8 @@ use crate::rules::partners::{around_budget, budgets};
 use crate::rules::prelude::*;
 
 /// The workloads that a PDB selects, and the autoscalers that set their number of pods.
-const READS: [Kind; WORKLOAD_KINDS.len() + 2] = with_workloads(&[Kind::HPA, Kind::SCALED_OBJECT]);
+const READS: [Kind; WORKLOAD_KINDS.len() + 3] =
+    with_workloads(&[Kind::HPA, Kind::SCALED_OBJECT, Kind::NAMESPACE]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "pdb-blocks-evictions",
@@ -62,8 +63,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let (workloads, unknown) =
         if object.is_partial() { (Vec::new(), true) } else { ctx.cluster().views().selected_by(object) };
-    let training =
-        !workloads.is_empty() && workloads.iter().all(|w| w.classified.is(WorkloadClass::Training));
+    let training = !workloads.is_empty()
+        && workloads.iter().all(|w| ctx.class_of(&w.object).is(WorkloadClass::Training));
     let jobs = if workloads.is_empty() {
         selects_by_job_label(object)
     } else {

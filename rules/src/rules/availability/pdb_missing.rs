@@ -77,13 +77,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is_partial() || is_owned(object) {
         return None;
     }
-    let classified = ctx.cluster().views().class_of(object);
+    let classified = ctx.class_of(object);
     if !classified.serves_requests() {
         return None;
     }
     let templates = templates(object);
     // A web server without a GPU is out of scope for this linter; a model server is not.
-    if classified.confidence < Confidence::High && !templates.iter().any(has_device) {
+    if classified.confidence < Confidence::High && !templates.iter().any(uses_device) {
         return None;
     }
     let index = ctx.cluster();
@@ -192,13 +192,4 @@ fn is_owned(object: &Object) -> bool {
             .entries()
             .iter()
             .any(|(k, _)| k.starts_with("serving.kserve.io/"))
-}
-
-/// Whether a template requests an accelerator, as a resource or through a claim.
-fn has_device(template: &Template<'_>) -> bool {
-    requests_accelerator(template)
-        || template.all_containers().any(|c| {
-            let claims = c.path(&["resources", "claims"]);
-            claims.items().next().is_some()
-        })
 }

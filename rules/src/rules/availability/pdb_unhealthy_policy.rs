@@ -50,9 +50,9 @@
 
 use crate::cluster::views::disruptions::{allows_none, selected_pods};
 use crate::rules::prelude::*;
-use crate::workload::server::uses_device;
 
-const READS: [Kind; WORKLOAD_KINDS.len() + 2] = with_workloads(&[Kind::HPA, Kind::SCALED_OBJECT]);
+const READS: [Kind; WORKLOAD_KINDS.len() + 3] =
+    with_workloads(&[Kind::HPA, Kind::SCALED_OBJECT, Kind::NAMESPACE]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "pdb-unhealthy-policy",
@@ -80,7 +80,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let (workloads, _) = ctx.cluster().views().selected_by(object);
     // A training run that is not ready is lost with its pod.
     let workload = workloads.iter().find(|workload| {
-        !workload.classified.is(WorkloadClass::Training)
+        !ctx.class_of(&workload.object).is(WorkloadClass::Training)
             && templates(&workload.object).iter().any(uses_device)
     })?;
     // A budget that allows all evictions does not protect pods that are not ready.

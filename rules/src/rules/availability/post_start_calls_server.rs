@@ -44,7 +44,7 @@
 //! - <https://github.com/otwld/ollama-helm/issues/100>
 
 use crate::rules::prelude::*;
-use crate::workload::server::{Server, server_of};
+use crate::workload::server::{Server, ServerId, server_of};
 
 pub(crate) static RULE: Rule = Rule {
     id: "post-start-calls-server",
@@ -100,7 +100,7 @@ fn calls(server: &Server, container: &Node<'_>, script: &str) -> bool {
     if in_background || PATIENT.iter().any(|sign| script.contains(sign)) || script.contains(".sh") {
         return false;
     }
-    if server.name == "Ollama" {
+    if server.id == ServerId::Ollama {
         let has = |subcommand: &str| script.contains(&format!("ollama {subcommand} "));
         if ["pull", "run", "create", "cp"].iter().any(|subcommand| has(subcommand)) {
             return true;

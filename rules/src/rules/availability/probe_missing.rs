@@ -43,13 +43,13 @@
 
 use super::selected_workloads::{PortMatch, port_of};
 use super::serving::{has_silent_pods, is_owned, model_server, serving_templates, tell_autoscaler};
+use crate::facts::image::ImageRef;
 use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
-use crate::workload::class::repository;
 use crate::workload::command::{OptionValue, option, words};
 use crate::workload::launcher::ServerSize;
-use crate::workload::server::{server_of, serving_container, uses_device};
+use crate::workload::server::{server_of, serving_container};
 use crate::workload::template::replicas;
 
 static READS: [Kind; WORKLOAD_KINDS.len() + 4] =
@@ -188,7 +188,7 @@ fn behind_service(object: &Object, template: &Template<'_>, ctx: &mut Context<'_
     let one_by_one = object.is(Kind::STATEFUL_SET)
         && object.path(&["spec", "podManagementPolicy"]).text() != Some("Parallel");
     // A model takes minutes to load, also where one replica is replaced by another.
-    let loads_model = uses_device(template) && !views.class_of(object).is(WorkloadClass::Notebook);
+    let loads_model = uses_device(template) && !ctx.class_of(object).is(WorkloadClass::Notebook);
     let replicas = views.replicas(object)?;
     if (replicas.min < 2 && !(loads_model && replicas.max > 0)) || one_by_one {
         return None;
@@ -225,7 +225,7 @@ fn behind_service(object: &Object, template: &Template<'_>, ctx: &mut Context<'_
     );
     let image = container.get("image");
     let at_once = image.text().is_some_and(|image| {
-        let repository = repository(image);
+        let repository = ImageRef::parse(image).repository;
         INSTANT.contains(&repository.rsplit('/').next().unwrap_or(repository))
     });
     let severity = if at_once || is_example(object) { Severity::Info } else { Severity::Warning };

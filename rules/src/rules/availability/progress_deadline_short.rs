@@ -50,7 +50,7 @@ use super::serving::model_server;
 use crate::cluster::runtimes::RUNTIMES;
 use crate::facts::duration::GoDuration;
 use crate::rules::prelude::*;
-use crate::workload::server::{serving_container, uses_device};
+use crate::workload::server::serving_container;
 
 pub(crate) static RULE: Rule = Rule {
     id: "progress-deadline-short",

@@ -3,7 +3,8 @@
 use crate::cluster::views::disruptions::IntOrPercent;
 use crate::rules::prelude::*;
 use crate::source::with_embedded;
-use crate::workload::gang::{Members, is_suspended, members};
+use crate::workload::gang::{Members, members};
+use crate::workload::suspended::is_suspended;
 
 /// A replacement of a workload: the pods that run at its peak, and how to need fewer.
 pub(super) struct Replacement<'a> {
@@ -21,7 +22,7 @@ pub(super) struct Replacement<'a> {
 /// The replacement of a workload of an operator, if it starts new pods before the old ones end.
 pub(super) fn replacement<'a>(object: &'a Object, ctx: &Context<'_>) -> Option<Replacement<'a>> {
     let spec = object.get("spec");
-    if spec.has_unknown_key() || is_suspended(object) {
+    if spec.has_unknown_key() || is_suspended(object) != Some(false) {
         return None;
     }
     if object.is(Kind::RAY_SERVICE) {

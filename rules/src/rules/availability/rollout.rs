@@ -5,7 +5,7 @@ use crate::rules::prelude::*;
 
 /// The pods of a rolling update.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Rollout {
+pub(in crate::rules) struct Rollout {
     /// Pods beyond the replicas: `maxSurge`, rounded up.
     pub surge: i64,
     /// Pods that may be unavailable: `maxUnavailable`, rounded down.
@@ -14,17 +14,19 @@ pub(super) struct Rollout {
     pub written: bool,
 }
 
-/// The rolling update of a Deployment with this many replicas; `None` for other strategies, and where it is not known.
-pub(super) fn rollout(object: &Object, replicas: i64) -> Option<Rollout> {
+/// The rolling update of a Deployment with this many replicas, or the canary of an Argo Rollout, which has the same fields and
+/// defaults; `None` for other strategies, and where it is not known.
+pub(in crate::rules) fn rollout(object: &Object, replicas: i64) -> Option<Rollout> {
     let strategy = object.path(&["spec", "strategy"]);
     let kind = strategy.get("type");
+    let is_argo = object.is(Kind::ROLLOUT);
+    let update = strategy.get(if is_argo { "canary" } else { "rollingUpdate" });
     if strategy.has_unknown() || object.get("spec").has_unknown_key() || object.is_patched_by_kustomize() {
         return None;
     }
-    if kind.is_set() && kind.text() != Some("RollingUpdate") {
+    if kind.is_set() && kind.text() != Some("RollingUpdate") || is_argo && !update.is_set() {
         return None;
     }
-    let update = strategy.get("rollingUpdate");
     let read = |field: &str| {
         let node = update.get(field);
         if node.is_set() { IntOrPercent::read(&node) } else { Some(IntOrPercent::Percent(25)) }

@@ -1,13 +1,14 @@
 //! How the workloads relate whose pods one selector matches: versions of one program, parts of one group, or others.
 
 use crate::cluster::Cluster;
+use crate::facts::image::ImageRef;
 use crate::facts::text::is_digits;
 use crate::object::Object;
 use crate::tree::node::Node;
-use crate::workload::class::repository;
 use crate::workload::command::{Word, base_name, words};
+use crate::workload::gpu::uses_device;
 use crate::workload::launcher::Launch;
-use crate::workload::server::uses_device;
+use crate::workload::suspended::is_suspended;
 use crate::workload::template::{Template, replicas, templates};
 
 /// Words in keys of labels that tell versions of one workload apart.
@@ -82,7 +83,7 @@ pub(super) fn run_alike(a: &Object, b: &Object) -> bool {
             .iter()
             .flat_map(Template::containers)
             .filter_map(|container| {
-                let image = repository(container.get("image").text()?).to_owned();
+                let image = ImageRef::parse(container.get("image").text()?).repository.to_owned();
                 let words = words(&container);
                 let own = words.iter().map(|word| word.text.clone());
                 let is_server =
@@ -159,7 +160,7 @@ pub(super) fn has_version_label(a: &Object, b: &Object) -> bool {
 
 /// Whether a workload has no pods as it is written: a suspended CronJob or Job, or no replicas.
 pub(in crate::rules) fn is_stopped(workload: &Object) -> bool {
-    workload.path(&["spec", "suspend"]).bool() == Some(true) || replicas(workload) == Some(0)
+    is_suspended(workload) == Some(true) || replicas(workload) == Some(0)
 }
 
 /// Whether the images of all containers of a workload are known.

@@ -57,7 +57,7 @@ use crate::rules::prelude::*;
 use crate::workload::class::command_line;
 use crate::workload::command::{OptionValue, option, words};
 use crate::workload::selector;
-use crate::workload::server::{Server, server_of, variable};
+use crate::workload::server::{Server, ServerId, server_of, variable};
 
 const KINDS: [Kind; ALL_SERVER_KINDS.len() + 3] =
     joined(ALL_SERVER_KINDS, &[Kind::DAEMON_SET, Kind::POD, Kind::SERVICE]);
@@ -145,7 +145,7 @@ impl<'a> Serving<'a> {
 
     /// The variable of a port between processes that is set to a port on which the container is meant to be asked.
     fn mistaken_variable(&self) -> Option<(&'static str, Node<'a>, i64)> {
-        let (_, name) = INTERNAL_PORTS.iter().find(|(of, _)| *of == self.server.name)?;
+        let (_, name) = INTERNAL_PORTS.iter().find(|(of, _)| *of == self.server.id)?;
         let (text, node) = variable(&self.container, name).flatten()?;
         let port: i64 = text.parse().ok().filter(|port| !self.has(*port))?;
         let mut listed = self.container.get("ports").items();
@@ -160,21 +160,22 @@ impl<'a> Serving<'a> {
 }
 
 /// Variables for ports between the processes of a server, which look like the one of its API.
-const INTERNAL_PORTS: [(&str, &str); 2] = [("vLLM", "VLLM_PORT"), ("SGLang", "SGLANG_PORT")];
+const INTERNAL_PORTS: [(ServerId, &str); 2] =
+    [(ServerId::Vllm, "VLLM_PORT"), (ServerId::Sglang, "SGLANG_PORT")];
 
 /// Further ports of a server: the option that sets each, and the default.
 type FurtherPorts = &'static [(&'static str, i64)];
 
-/// Further ports of servers, by name, as for gRPC and metrics.
-const FURTHER_PORTS: [(&str, FurtherPorts); 5] = [
+/// Further ports of servers, as for gRPC and metrics.
+const FURTHER_PORTS: [(ServerId, FurtherPorts); 5] = [
     (
-        "Triton",
+        ServerId::Triton,
         &[(GRPC_PORT, 8001), ("metrics-port", 8002), ("sagemaker-port", 8080), ("vertex-ai-port", 8080)],
     ),
-    ("TGI", &[("prometheus-port", 9000)]),
-    ("TEI", &[("prometheus-port", 9000)]),
-    ("KServe's Hugging Face server", &[(GRPC_PORT, 8081)]),
-    ("TensorFlow Serving", &[("port", 8500)]),
+    (ServerId::Tgi, &[("prometheus-port", 9000)]),
+    (ServerId::Tei, &[("prometheus-port", 9000)]),
+    (ServerId::HuggingFace, &[(GRPC_PORT, 8081)]),
+    (ServerId::TensorFlow, &[("port", 8500)]),
 ];
 
 /// The port on which a prefill server of SGLang meets those for decoding.
@@ -191,7 +192,7 @@ const OPENED_BY: [(&str, &str, &str); 2] = [
 ];
 
 fn grpc_port(server: &Server, container: &Node<'_>) -> Option<i64> {
-    let (_, ports) = FURTHER_PORTS.iter().find(|(name, _)| *name == server.name)?;
+    let (_, ports) = FURTHER_PORTS.iter().find(|(id, _)| *id == server.id)?;
     let (_, default) = ports.iter().find(|(name, _)| *name == GRPC_PORT)?;
     option(&words(container), &[GRPC_PORT]).int_or(*default)
 }
@@ -199,7 +200,7 @@ fn grpc_port(server: &Server, container: &Node<'_>) -> Option<i64> {
 /// The further ports of the server of a container. `None` if one is unknown.
 fn further_ports(server: &Server, container: &Node<'_>) -> Option<Vec<i64>> {
     let words = words(container);
-    let known = FURTHER_PORTS.iter().find(|(name, _)| *name == server.name);
+    let known = FURTHER_PORTS.iter().find(|(id, _)| *id == server.id);
     let ports = known.map(|(_, ports)| *ports).unwrap_or_default();
     let is_closed = |name: &str| {
         let env = container.get("env");
@@ -221,7 +222,7 @@ fn further_ports(server: &Server, container: &Node<'_>) -> Option<Vec<i64>> {
 /// Whether a container of Triton has no HTTP server on its port, or may not: `serve` is the script for SageMaker.
 fn has_no_http(server: &Server, container: &Node<'_>) -> bool {
     let words = words(container);
-    server.name == "Triton"
+    server.id == ServerId::Triton
         && (!matches!(option(&words, &["allow-http"]), OptionValue::Absent)
             || words.iter().any(|word| word.text == "serve")
             || words.is_empty())
@@ -229,7 +230,7 @@ fn has_no_http(server: &Server, container: &Node<'_>) -> bool {
 
 /// Whether a script starts programs in the background, which may listen as well: `proxy & vllm serve`. `2>&1` and `&&`
 /// start none.
-pub(super) fn starts_others(container: &Node<'_>) -> bool {
+pub(in crate::rules) fn starts_others(container: &Node<'_>) -> bool {
     let line = command_line(container);
     let bytes = line.as_bytes();
     let joins = |byte: Option<&u8>| matches!(byte, Some(b'&' | b'>'));

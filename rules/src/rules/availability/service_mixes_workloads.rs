@@ -63,9 +63,9 @@ use super::selected_workloads::{
     run_alike, run_together,
 };
 use crate::cluster::views::disruptions::runs_as_job;
+use crate::facts::image::ImageRef;
 use crate::rules::partners::{around_service, services};
 use crate::rules::prelude::*;
-use crate::workload::class::repository;
 use crate::workload::command::OptionValue;
 use crate::workload::launcher::Launch;
 use crate::workload::selector;
@@ -169,8 +169,7 @@ fn is_for_monitor(service: &Object, ctx: &Context<'_>) -> bool {
     let mut monitors = ctx.cluster().in_namespace(Kind::SERVICE_MONITOR, namespace);
     let is_router = |container: Node<'_>| {
         container.get("image").text().is_some_and(|image| {
-            let repository = repository(image);
-            let name = repository.rsplit('/').next().unwrap_or(repository);
+            let name = ImageRef::parse(image).last();
             server_of(&container).is_none() && ROUTERS.iter().any(|word| name.contains(word))
         })
     };

@@ -52,9 +52,10 @@
 use std::borrow::Cow;
 
 use crate::cluster::together::is_renamed;
+use crate::facts::image::ImageRef;
 use crate::rules::prelude::*;
-use crate::workload::class::{command_line, has_word, repository};
-use crate::workload::server::{Server, flag, server_of};
+use crate::workload::class::{command_line, has_word};
+use crate::workload::server::{Server, ServerId, flag, server_of};
 
 pub(crate) static RULE: Rule = Rule {
     id: "service-name-breaks-server",
@@ -142,7 +143,7 @@ fn reads(container: &Node<'_>, clash: &Clash) -> bool {
         return false;
     }
     let image = container.get("image");
-    let is_image = |name: &str| image.text().is_some_and(|image| repository(image) == name);
+    let is_image = |name: &str| image.text().is_some_and(|image| ImageRef::parse(image).repository == name);
     match clash.server {
         "MLflow" => {
             let line = command_line(container);
@@ -153,7 +154,7 @@ fn reads(container: &Node<'_>, clash: &Clash) -> bool {
         // With an option for the port, the others do not read the variable.
         name => server_of(container).is_some_and(|server| {
             let by_option = || matches!(server.listens_on(container), Some((_, Some(_))));
-            server.name == name && (matches!(name, "vLLM" | "SGLang") || !by_option())
+            server.name == name && (matches!(server.id, ServerId::Vllm | ServerId::Sglang) || !by_option())
         }),
     }
 }

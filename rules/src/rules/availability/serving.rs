@@ -2,7 +2,6 @@
 
 use crate::rules::prelude::*;
 use crate::workload::class::{Classified, Confidence};
-use crate::workload::server::uses_device;
 use crate::workload::template::runs_forever;
 
 /// Servers, and those that an operator of model servers runs. KServe and Knative wait for the port of a container without
@@ -18,7 +17,7 @@ pub(super) fn model_server(object: &Object, ctx: &Context<'_>) -> Option<Classif
     if object.is_partial() || is_owned(object) || !serves_until_stopped(object) {
         return None;
     }
-    let classified = ctx.cluster().views().class_of(object);
+    let classified = ctx.class_of(object);
     let certain = || classified.confidence == Confidence::High || templates(object).iter().any(uses_device);
     (classified.serves_requests() && certain()).then(|| classified.into_owned())
 }

@@ -42,7 +42,6 @@
 use crate::cluster::placement::has_controller;
 use crate::rules::prelude::*;
 use crate::rules::spot_use::{SpotUse, spot_use};
-use crate::workload::server::uses_device;
 
 pub(crate) static RULE: Rule = Rule {
     id: "spot-grace-exceeds-notice",

@@ -60,13 +60,11 @@ const DEFAULT_DRAIN: i64 = 30;
 
 fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let period = template.spec.get("terminationGracePeriodSeconds");
-    let grace = if period.is_set() {
-        period.int()?
-    } else if ctx.object().is_partial() || template.spec.is_unknown() || template.spec.has_unknown_key() {
+    let is_open = ctx.object().is_partial() || template.spec.is_unknown() || template.spec.has_unknown_key();
+    if is_open && !period.is_set() {
         return None;
-    } else {
-        30
-    };
+    }
+    let grace = template.grace_seconds()?;
     for container in template.containers() {
         let hook = sleep_of(&container);
         let (seconds, in_pod) = hook.as_ref().map_or((0, false), |sleep| (sleep.seconds, sleep.is_action));

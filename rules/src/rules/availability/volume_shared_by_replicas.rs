@@ -53,6 +53,7 @@ use super::volumes::{is_block_storage, single_node_mode, stays_on_one_node};
 use crate::cluster::views::{claim_of, claims};
 use crate::rules::prelude::*;
 use crate::workload::gang::{Members, component_replicas, members};
+use crate::workload::suspended::is_suspended;
 use crate::workload::template::runs_forever;
 
 static READS: [Kind; WORKLOAD_KINDS.len() + 4] =
@@ -152,8 +153,7 @@ fn runs_beside(a: &Object, b: &Object, ctx: &Context<'_>) -> bool {
         runs_forever(object)
             && ctx.cluster().views().replicas(object).is_some_and(|replicas| replicas.max > 0)
     };
-    let comes_back =
-        |object: &Object| object.is(Kind::CRON_JOB) && !object.path(&["spec", "suspend"]).is_set();
+    let comes_back = |object: &Object| object.is(Kind::CRON_JOB) && is_suspended(object) == Some(false);
     stays(a) && (stays(b) || comes_back(b)) || comes_back(a) && stays(b)
 }
 

@@ -55,7 +55,6 @@ use super::serving::{model_server, tell_autoscaler};
 use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::prelude::*;
 use crate::workload::launcher::ServerSize;
-use crate::workload::server::uses_device;
 
 pub(crate) static RULE: Rule = Rule {
     id: "zone-spread-missing",

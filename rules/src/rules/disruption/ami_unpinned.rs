@@ -39,7 +39,8 @@ use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
 
 /// The pools of the class, and the workloads that determine the purpose of a pool.
-const READS: [Kind; WORKLOAD_KINDS.len() + 2] = with_workloads(&[Kind::NODE_POOL, Kind::EC2_NODE_CLASS]);
+const READS: [Kind; WORKLOAD_KINDS.len() + 3] =
+    with_workloads(&[Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::NAMESPACE]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "ami-unpinned",

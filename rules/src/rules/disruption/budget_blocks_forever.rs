@@ -76,11 +76,12 @@
 //! - <https://karpenter.sh/docs/concepts/disruption/#expiration>
 
 use crate::karpenter::budget::{AllowanceState, Budget, Calendar, DisruptionReason, WEEK, Week};
+use crate::rules::class_evidence::CLASSED_WORKLOADS;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "budget-blocks-forever",
-    reads: WORKLOAD_KINDS,
+    reads: &CLASSED_WORKLOADS,
     params: &[Param {
         name: "min-open-minutes",
         description: "the minutes of a week, all windows together, in which drifted nodes must be replaceable",

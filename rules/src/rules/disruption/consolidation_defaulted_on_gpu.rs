@@ -38,11 +38,12 @@ use crate::facts::duration;
 use crate::facts::duration::DurationField;
 use crate::karpenter::budget::DisruptionReason;
 use crate::karpenter::do_not_disrupt::protects_nodes;
+use crate::rules::class_evidence::CLASSED_WORKLOADS;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "consolidation-defaulted-on-gpu",
-    reads: WORKLOAD_KINDS,
+    reads: &CLASSED_WORKLOADS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("consolidation_defaulted_on_gpu.rs")),
     check: Check::NodePool(check),

@@ -41,11 +41,12 @@
 use crate::cluster::views::{TrainingProtection, training_protection};
 use crate::karpenter::budget::DisruptionReason;
 use crate::karpenter::do_not_disrupt::protects_nodes;
+use crate::rules::class_evidence::CLASSED_WORKLOADS;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "consolidation-disrupts-training",
-    reads: WORKLOAD_KINDS,
+    reads: &CLASSED_WORKLOADS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("consolidation_disrupts_training.rs")),
     check: Check::NodePool(check),

@@ -50,10 +50,9 @@ use crate::cluster::values::CHART_KINDS;
 use crate::karpenter::do_not_disrupt::{DO_NOT_DISRUPT, protects_nodes};
 use crate::karpenter::nodepool::CAPACITY_TYPE;
 use crate::rules::class_evidence::add_class_evidence;
-use crate::rules::disruption::karpenter_in_use::{READS, uses_karpenter};
+use crate::rules::karpenter_in_use::{READS, may_have_cluster_autoscaler, uses_karpenter};
 use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
-use crate::rules::scheduling::node_helpers::may_install;
 use crate::workload::node_labels::{is_off_karpenter, names_karpenter};
 use crate::workload::template::{is_short_deadline, is_short_lived, workload_kind};
 
@@ -74,7 +73,6 @@ const NAMES: [&str; 3] = [DO_NOT_DISRUPT, "karpenter.sh/do-not-evict", "karpente
 
 /// What the Cluster Autoscaler reads in the place of Karpenter's annotation.
 const SAFE_TO_EVICT: &str = "cluster-autoscaler.kubernetes.io/safe-to-evict";
-const CLUSTER_AUTOSCALER: &str = "cluster-autoscaler";
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for_other_autoscaler(object, ctx).or_else(|| of_training(object, ctx))
@@ -82,13 +80,6 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 
 /// Reports pods that only the Cluster Autoscaler would leave alone, on nodes of Karpenter.
 fn for_other_autoscaler(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    // Its annotation is enough where the Cluster Autoscaler runs as well.
-    let is_autoscaler = |one: &Object| {
-        let mut containers = templates(one).into_iter().flat_map(|template| template.containers());
-        one.name().contains(CLUSTER_AUTOSCALER)
-            || containers
-                .any(|one| one.get("image").text().is_some_and(|text| text.contains(CLUSTER_AUTOSCALER)))
-    };
     let is_left_alone = |template: &Template<'_>| {
         NAMES.iter().any(|name| template.annotation(name).is_set())
             || template.metadata.get("annotations").has_unknown_key()
@@ -104,8 +95,8 @@ fn for_other_autoscaler(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let first = stated.first()?;
     if object.is(Kind::DAEMON_SET)
         || object.may_lack_fields()
-        || ctx.cluster().of(Kind::DEPLOYMENT).any(is_autoscaler)
-        || may_install(&[CLUSTER_AUTOSCALER], ctx)
+        // Its annotation is enough where the Cluster Autoscaler runs as well.
+        || may_have_cluster_autoscaler(ctx)
         || ctx.cluster().views().is_on_protected_nodes(object)
     {
         return None;
@@ -146,7 +137,7 @@ fn of_training(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let templates = templates(object);
     let bare: Vec<&Template<'_>> = templates.iter().filter(|t| is_bare(t)).collect();
     let first = bare.first()?;
-    let classified = ctx.cluster().views().class_of(object);
+    let classified = ctx.class_of(object);
     if !classified.is(WorkloadClass::Training) || ctx.cluster().views().is_on_protected_nodes(object) {
         return None;
     }
@@ -181,7 +172,7 @@ fn is_bare(template: &Template<'_>) -> bool {
     let unknown = template.metadata.is_unknown()
         || annotations.is_unknown()
         || annotations.entries().iter().any(|(k, _)| is_placeholder(k));
-    requests_accelerator(template)
+    uses_device(template)
         && !unknown
         && !NAMES.iter().any(|n| annotations.get(n).is_set())
         && !is_spot_only(template)

@@ -62,7 +62,7 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let classified = ctx.cluster().views().class_of(object);
+    let classified = ctx.class_of(object);
     if !classified.serves_requests() {
         return None;
     }

@@ -118,7 +118,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         !runs_forever(&guest.workload)
             && (ends_within_hours(&guest.workload)
                 || ends_soon
-                || !templates.any(|template| requests_accelerator(&template)))
+                || !templates.any(|template| uses_device(&template)))
     };
     let mild = limit.is_none() && concerned.iter().all(is_mild);
     let finding = ctx.report(&period, message);

@@ -41,11 +41,12 @@
 //! - <https://github.com/kubernetes-sigs/karpenter/issues/1750>
 
 use crate::karpenter::do_not_disrupt::pool_annotation;
+use crate::rules::class_evidence::CLASSED_WORKLOADS;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "expiry-kills-training",
-    reads: WORKLOAD_KINDS,
+    reads: &CLASSED_WORKLOADS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("expiry_kills_training.rs")),
     check: Check::NodePool(check),

@@ -36,9 +36,8 @@
 //! - <https://karpenter.sh/docs/concepts/disruption/#termination-controller>
 //! - <https://github.com/kubernetes-sigs/karpenter/issues/1894>
 
-use crate::rules::disruption::karpenter_in_use::{READS, uses_karpenter};
+use crate::rules::karpenter_in_use::{READS, uses_karpenter};
 use crate::rules::prelude::*;
-use crate::workload::class::classify;
 
 pub(crate) static RULE: Rule = Rule {
     id: "tolerates-disruption-taint",
@@ -54,7 +53,7 @@ const TAINT: &str = "karpenter.sh/disrupted";
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let system = object.namespace() == Some("kube-system");
-    if object.is(Kind::DAEMON_SET) || system || classify(object).is(WorkloadClass::Infra) {
+    if object.is(Kind::DAEMON_SET) || system || ctx.class_of(object).is(WorkloadClass::Infra) {
         return None;
     }
     for template in templates(object) {

@@ -40,11 +40,12 @@
 
 use crate::cluster::views::{TrainingProtection, training_protection};
 use crate::karpenter::do_not_disrupt::protects_nodes;
+use crate::rules::class_evidence::CLASSED_WORKLOADS;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "training-pool-without-budget",
-    reads: WORKLOAD_KINDS,
+    reads: &CLASSED_WORKLOADS,
     docs: docs(include_str!("training_pool_without_budget.rs")),
     check: Check::NodePool(check),
     ..Rule::warning(Group::Disruption)

@@ -48,7 +48,7 @@ use std::borrow::Cow;
 use crate::facts::text::first_line;
 use crate::rules::prelude::*;
 use crate::workload::command::base_name;
-use crate::workload::server::server_of;
+use crate::workload::server::{ServerId, server_of};
 
 pub(crate) static RULE: Rule = Rule {
     id: "argument-with-blank",
@@ -205,7 +205,7 @@ fn flags(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     }
     let program = match server_of(container) {
         // Ollama has hardly any options.
-        Some(server) if server.name != "Ollama" => server.name.to_owned(),
+        Some(server) if server.id != ServerId::Ollama => server.name.to_owned(),
         // Arguments after the script belong to the script.
         _ => launcher(container)?.to_owned(),
     };

@@ -48,7 +48,7 @@ use crate::workload::model::{ROUNDED, weights_of};
 pub(crate) static RULE: Rule = Rule {
     id: "context-exceeds-gpu-memory",
     kinds: WORKLOAD_KINDS,
-    reads: &[Kind::NODE_POOL, RUNTIMES[0], RUNTIMES[1], RUNTIMES[2], RUNTIMES[3]],
+    reads: &[Kind::NAMESPACE, Kind::NODE_POOL, RUNTIMES[0], RUNTIMES[1], RUNTIMES[2], RUNTIMES[3]],
     docs: docs(include_str!("context_exceeds_gpu_memory.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Gpu)
@@ -68,7 +68,7 @@ const ELSEWHERE: [&str; 9] = [
 ];
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    for (template, container) in whole_gpu_containers(object) {
+    for (template, container) in whole_gpu_containers(object, ctx) {
         inspect(object, &template, &container, ctx);
     }
     None

@@ -1,12 +1,13 @@
-//! A pod asks for GPUs through a claim and through the device plugin.
+//! A pod asks for GPUs through the device plugin and in another way.
 //!
 //! # Why
 //! The device plugin and the driver for dynamic resource allocation do not know of each other. A pod
 //! that asks for `nvidia.com/gpu` and has a claim for a GPU reserves two, or the same one twice on a
-//! node where both run.
+//! node where both run. A pod of KAI that asks for a part of a GPU by the annotation `gpu-fraction` or
+//! `gpu-memory`, and for a whole one in its limits, is rejected by KAI's webhook.
 //!
 //! # Fix
-//! Ask in one way: remove the resource, or the claim.
+//! Ask in one way: remove the resource, or the claim or annotation.
 //!
 //! # Example
 //! ```yaml,diff
@@ -40,10 +41,12 @@
 //! # References
 //! - <https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/>
 //! - <https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu>
+//! - <https://github.com/kai-scheduler/KAI-Scheduler/tree/main/docs/gpu-sharing>
 
 use crate::rules::gpu::dra_claims::{asks_for_gpus, claims, resolve};
 use crate::rules::prelude::*;
-use crate::workload::devices::pod_devices;
+use crate::workload::devices::{devices_of, pod_devices};
+use crate::workload::gpu_share::{KAI_SCHEDULER, gpu_share};
 
 pub(crate) static RULE: Rule = Rule {
     id: "dra-and-device-plugin",
@@ -55,10 +58,11 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if !uses_accelerators(object) {
+    if !requests_device_plugin(object) {
         return None;
     }
     for template in templates(object) {
+        of_share(object, &template, ctx);
         let Some(claim) =
             claims(&template).find_map(|c| resolve(object, &c, ctx).filter(|c| asks_for_gpus(c)))
         else {
@@ -79,5 +83,20 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 .related(claim, &claim.path(&["metadata", "name"]), "the claim");
         }
     }
+    None
+}
+
+/// Reports pods that ask KAI for a part of a GPU and for whole ones.
+fn of_share(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let of_kai = template.spec.get("schedulerName").text() == Some(KAI_SCHEDULER);
+    let (key, share) = gpu_share(template).filter(|_| of_kai && !object.may_lack_fields())?;
+    // KAI looks at the limits of ordinary containers.
+    let devices = template.containers().find_map(|container| devices_of(&container, "nvidia.com/gpu"))?;
+    let message = format!("KAI's webhook rejects pods with `{key}` that also ask for `nvidia.com/gpu`");
+    ctx.report(&devices.node, message)
+        .severity(Severity::Error)
+        .at_key()
+        .help("ask in one way: remove the resource or the annotation")
+        .related(object, &share, "asks for a part of a GPU");
     None
 }

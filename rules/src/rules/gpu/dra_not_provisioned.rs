@@ -36,15 +36,14 @@
 //! - <https://github.com/kubernetes-sigs/karpenter/issues/1231>
 
 use crate::fit::label_of_other_nodes;
-use crate::rules::gpu::{
-    KARPENTERS, is_left_alone, is_on_karpenter, is_surely_on_karpenter, karpenter_object, shown_by,
-};
+use crate::rules::gpu::{KARPENTERS, is_left_alone};
+use crate::rules::karpenter_in_use::{is_on_karpenter, is_surely_on_karpenter, karpenter_object, shown_by};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "dra-not-provisioned",
     kinds: WORKLOAD_KINDS,
-    reads: &KARPENTERS,
+    reads: &[Kind::NAMESPACE, KARPENTERS[0], KARPENTERS[1], KARPENTERS[2]],
     docs: docs(include_str!("dra_not_provisioned.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Gpu)
@@ -53,7 +52,9 @@ pub(crate) static RULE: Rule = Rule {
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for template in templates(object) {
         let claims = template.spec.get("resourceClaims");
-        if claims.items().next().is_none() || template.spec.get("nodeName").is_set() || is_left_alone(object)
+        if claims.items().next().is_none()
+            || template.spec.get("nodeName").is_set()
+            || is_left_alone(object, ctx)
         {
             continue;
         }

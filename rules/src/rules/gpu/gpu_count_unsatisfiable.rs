@@ -39,9 +39,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::LazyLock;
 
 use crate::catalog::{self, TypeSet};
-use crate::rules::gpu::{
-    KARPENTERS, gpu_templates, is_on_karpenter, karpenter_object, shown_by, types_by_label,
-};
+use crate::rules::gpu::{KARPENTERS, gpu_templates, types_by_label};
+use crate::rules::karpenter_in_use::{is_on_karpenter, karpenter_object, shown_by};
 use crate::rules::prelude::*;
 use crate::workload::devices::pod_devices;
 use crate::workload::gpu::{EFA, KARPENTER_ACCELERATORS};
@@ -49,14 +48,14 @@ use crate::workload::gpu::{EFA, KARPENTER_ACCELERATORS};
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-count-unsatisfiable",
     kinds: WORKLOAD_KINDS,
-    reads: &KARPENTERS,
+    reads: &[Kind::NAMESPACE, KARPENTERS[0], KARPENTERS[1], KARPENTERS[2]],
     docs: docs(include_str!("gpu_count_unsatisfiable.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Gpu)
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    for template in gpu_templates(object) {
+    for template in gpu_templates(object, ctx) {
         for (resource, devices) in pod_devices(&template) {
             if is_counted(resource) {
                 inspect(object, &template, resource, devices.count, &devices.node, ctx);

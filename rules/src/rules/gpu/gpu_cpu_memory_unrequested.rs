@@ -38,9 +38,9 @@
 use std::collections::BTreeSet;
 
 use crate::catalog::{InstanceType, all};
-use crate::rules::gpu::{KARPENTERS, is_left_alone, is_on_karpenter, pools_by_label, selected_types};
+use crate::rules::gpu::{KARPENTERS, is_left_alone, pools_by_label, selected_types};
+use crate::rules::karpenter_in_use::is_on_karpenter;
 use crate::rules::prelude::*;
-use crate::workload::class::classify;
 use crate::workload::devices::pod_devices;
 use crate::workload::diagnostic::only_waits;
 use crate::workload::gpu::{INSTANCE_RESOURCES, is_accelerator};
@@ -48,7 +48,7 @@ use crate::workload::gpu::{INSTANCE_RESOURCES, is_accelerator};
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-cpu-memory-unrequested",
     kinds: WORKLOAD_KINDS,
-    reads: &[Kind::LIMIT_RANGE, KARPENTERS[0], KARPENTERS[1], KARPENTERS[2]],
+    reads: &[Kind::NAMESPACE, Kind::LIMIT_RANGE, KARPENTERS[0], KARPENTERS[1], KARPENTERS[2]],
     docs: docs(include_str!("gpu_cpu_memory_unrequested.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Gpu)
@@ -60,8 +60,8 @@ const WHOLE_NODE: i64 = 8;
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // The runtime of an InferenceService has requests of its own.
     let merged = matches!(object.kind(), "InferenceService" | "LLMInferenceService");
-    if !uses_accelerators(object)
-        || is_left_alone(object)
+    if !requests_device_plugin(object)
+        || is_left_alone(object, ctx)
         || object.may_lack_fields()
         || merged
         || is_test(object)
@@ -72,7 +72,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if ctx.cluster().in_namespace(Kind::LIMIT_RANGE, object.namespace_or_default()).next().is_some() {
         return None;
     }
-    let waits = classify(object).class == WorkloadClass::Notebook;
+    let waits = ctx.class_of(object).class == WorkloadClass::Notebook;
     for template in templates(object) {
         let pod = template.spec.path(&["resources"]);
         let of_pod = |resource: &str| has(&pod, resource);

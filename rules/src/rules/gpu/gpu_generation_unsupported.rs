@@ -42,20 +42,20 @@
 
 use crate::catalog::{INSTANCE_FAMILY, INSTANCE_TYPE, InstanceType, Label, retired};
 use crate::cluster::runtimes::RUNTIMES;
+use crate::facts::image::ImageRef;
 use crate::karpenter::provider::Provider;
 use crate::rules::gpu::{selected_types, whole_gpu_containers};
 use crate::rules::prelude::*;
-use crate::workload::class::repository;
-use crate::workload::command::{OptionValue, base_name};
+use crate::workload::command::OptionValue;
 use crate::workload::devices::devices_of;
 use crate::workload::launcher::Launch;
 use crate::workload::node_labels::{LabelUse, referenced_labels};
-use crate::workload::server::{is_server, server_of, tag_of};
+use crate::workload::server::{ServerId, is_server, server_of};
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-generation-unsupported",
     kinds: WORKLOAD_KINDS,
-    reads: &[Kind::NODE_POOL, RUNTIMES[0], RUNTIMES[1], RUNTIMES[2], RUNTIMES[3]],
+    reads: &[Kind::NAMESPACE, Kind::NODE_POOL, RUNTIMES[0], RUNTIMES[1], RUNTIMES[2], RUNTIMES[3]],
     docs: docs(include_str!("gpu_generation_unsupported.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Gpu)
@@ -102,7 +102,7 @@ const OF_GPUS: [&str; 3] = [INSTANCE_TYPE, INSTANCE_FAMILY, GPU_NAME];
 const GPU_NAME: &str = "karpenter.k8s.aws/instance-gpu-name";
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    for (template, container) in whole_gpu_containers(object) {
+    for (template, container) in whole_gpu_containers(object, ctx) {
         inspect(&template, &container, ctx);
     }
     None
@@ -118,11 +118,12 @@ struct Need<'a> {
 }
 
 fn need<'a>(container: &Node<'a>) -> Option<Need<'a>> {
-    if server_of(container)?.name == "TEI" {
+    if server_of(container)?.id == ServerId::Tei {
         let node = container.get("image");
         let image = node.text()?;
         // A name of one's own, or words behind the version, may stand for a build for other GPUs.
-        let tag = tag_of(image).filter(|_| base_name(repository(image)) == "text-embeddings-inference")?;
+        let image = ImageRef::parse(image);
+        let tag = image.tag.filter(|_| image.last() == "text-embeddings-inference")?;
         let known = TEI.iter().find(|(prefix, _, _)| tag.starts_with(prefix));
         let (from, to) = match known {
             Some((_, from, to)) => (*from, *to),
@@ -135,7 +136,7 @@ fn need<'a>(container: &Node<'a>) -> Option<Need<'a>> {
         return Some(Need { from, to, node, what, help });
     }
     let launch = Launch::of(container).filter(|launch| !launch.may_have_more_options())?;
-    if !is_server(container, "vLLM") || launch.has(&["device"]) {
+    if !is_server(container, ServerId::Vllm) || launch.has(&["device"]) {
         return None;
     }
     let help = "start it with `--dtype half`, or choose a GPU of another generation";
@@ -164,7 +165,8 @@ fn is_version(tag: &str) -> bool {
 /// Whether an image of vLLM is older than the release that falls back to float16.
 fn is_before_fallback(container: &Node<'_>) -> bool {
     let image = container.get("image");
-    let Some(tag) = image.text().filter(|image| image.contains("vllm/vllm-openai:")).and_then(tag_of) else {
+    let image = image.text().map(ImageRef::parse).filter(|image| image.is("vllm/vllm-openai"));
+    let Some(tag) = image.and_then(|image| image.tag) else {
         return false;
     };
     let mut numbers = tag.trim_start_matches('v').split('.').map_while(|part| part.parse::<u32>().ok());

@@ -6,11 +6,14 @@
 //! same, on GPUs that the scheduler gave to others: they run out of memory, and the pod is in no account. On
 //! others `nvidia-smi` is not found. It is reported for pods that select nodes with accelerators and run
 //! `nvidia-smi`, a server of models, a launcher of training or an image for accelerators, also where they
-//! tolerate the taint of such nodes or set `NVIDIA_VISIBLE_DEVICES: all`; and for a TrainJob without
-//! `resourcesPerNode` whose runtime, in the input, runs on such nodes and requests no GPU either.
+//! tolerate the taint of such nodes or set `NVIDIA_VISIBLE_DEVICES: all`, and with `runtimeClassName: nvidia`,
+//! which requests nothing. A TrainJob is reported without `resourcesPerNode` whose runtime, in the input, runs
+//! on such nodes and requests no GPU either, and with one that names no GPU: it replaces all resources of the
+//! runtime. Pods that ask for a part of a GPU by the annotation `gpu-fraction` or `gpu-memory` get it from KAI
+//! alone: the default scheduler ignores both.
 //!
 //! # Fix
-//! Request the GPU in the limits of the container.
+//! Request the GPU in the limits of the container, or name the scheduler that reads the annotation.
 //!
 //! # Example
 //! ```yaml,diff
@@ -38,23 +41,32 @@
 //! - <https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/>
 //! - <https://karpenter.sh/docs/concepts/scheduling/#acceleratorsgpu-resources>
 
-use super::gpu_taint_tolerated_without_gpu::{TAINTS, has_access_to_gpus};
-use crate::cluster::runtimes::RUNTIMES;
+use super::gpu_taint_tolerated_without_gpu::{TAINTS, is_given_gpus, is_helper};
+use crate::cluster::runtimes::{RUNTIMES, is_trainer, runtime_of_train_job, trainer_of_runtime};
+use crate::facts::image::ImageRef;
 use crate::rules::gpu::{is_left_alone, pools_by_label};
 use crate::rules::prelude::*;
-use crate::workload::class::{command_line, has_word, repository};
+use crate::workload::class::{command_line, has_word};
+use crate::workload::devices::{Devices, devices_of, extended_resources_of};
+use crate::workload::gpu::is_accelerator;
 use crate::workload::gpu_nodes::requires_gpu_nodes;
+use crate::workload::gpu_share::{
+    KAI_QUEUE, KAI_SCHEDULER, gpu_share, is_left_to_default_scheduler, kai_queue,
+};
 use crate::workload::launcher::Launch;
-use crate::workload::server::server_of;
+use crate::workload::server::{ServerId, server_of, variable};
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-not-requested",
     kinds: WORKLOAD_KINDS,
-    reads: &[Kind::NODE_POOL, RUNTIMES[0], RUNTIMES[1], RUNTIMES[2], RUNTIMES[3]],
+    reads: &[Kind::NAMESPACE, Kind::NODE_POOL, RUNTIMES[0], RUNTIMES[1], RUNTIMES[2], RUNTIMES[3], KAI_QUEUE],
     docs: docs(include_str!("gpu_not_requested.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Gpu)
 };
+
+/// Maximum number of queues that are looked at.
+const MAX_COMPARED: usize = 64;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.may_lack_fields() {
@@ -63,29 +75,62 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.kind() == "TrainJob" {
         return of_train_job(object, ctx);
     }
+    for template in templates(object) {
+        of_share(object, &template, ctx);
+    }
     // What operators add to the pods of these kinds is not known.
     let merged = matches!(object.kind(), "InferenceService" | "LLMInferenceService")
         || object.group() == "trainer.kubeflow.org";
-    if is_left_alone(object) || merged || uses_accelerators(object) {
+    if is_left_alone(object, ctx) || merged || uses_accelerators(object) {
         return None;
     }
     for template in templates(object) {
-        let host = ["hostPID", "hostIPC"].iter().any(|field| template.spec.get(field).bool() == Some(true));
-        if host || has_access_to_gpus(&template) || !requires_gpu_nodes(&template) || shares_gpus(&template) {
-            continue;
-        }
-        let Some((container, sign)) = template.containers().find_map(|c| Some((c.clone(), sign_of(&c)?)))
-        else {
-            continue;
-        };
-        let Sign { what, resource } = sign;
-        let devices = if resource == NEURON { "Neuron devices" } else { "GPUs" };
-        let message =
-            format!("`{}` {what} on nodes with {devices}, and requests none", object.display_name());
-        ctx.report(&container, message)
-            .help(format!("request it in the limits of the container, such as `{resource}: 1`"));
+        of_template(object, &template, ctx);
     }
     None
+}
+
+fn of_template(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let host = ["hostPID", "hostIPC"].iter().any(|field| template.spec.get(field).bool() == Some(true));
+    if host || is_given_gpus(template) || shares_gpus(template) {
+        return None;
+    }
+    // NVIDIA's runtime shows GPUs to containers that request none. Other runtimes may do more.
+    let runtime = template.spec.get("runtimeClassName");
+    let by_runtime = runtime.text() == Some("nvidia");
+    if runtime.is_set() && (!by_runtime || is_helper(object, template) || is_test(object)) {
+        return None;
+    }
+    if !requires_gpu_nodes(template) && !(by_runtime && tolerates_accelerators(template)) {
+        return None;
+    }
+    let sign = |container: &Node<'_>| {
+        // To look at the GPUs of a node, that runtime alone is a choice.
+        if by_runtime && tool_of(container).is_some() {
+            return None;
+        }
+        let by_variable = sign_of_variable(container);
+        let is_meant = by_runtime || by_variable.is_some();
+        sign_of(container)
+            .or_else(|| sign_of_server(container).filter(|_| is_meant))
+            .or_else(|| by_variable.filter(|_| by_runtime))
+    };
+    let (container, sign) = template.containers().find_map(|c| Some((c.clone(), sign(&c)?)))?;
+    let Sign { what, resource } = sign;
+    let devices = if resource == NEURON { "Neuron devices" } else { "GPUs" };
+    let message = format!("`{}` {what} on nodes with {devices}, and requests none", object.display_name());
+    let finding = ctx.report(&container, message);
+    finding.help(format!("request it in the limits of the container, such as `{resource}: 1`"));
+    if by_runtime {
+        finding.related(object, &runtime, "shows the container GPUs that the scheduler gives to others");
+    }
+    None
+}
+
+/// Whether pods tolerate a taint of nodes with accelerators.
+fn tolerates_accelerators(template: &Template<'_>) -> bool {
+    let mut tolerations = template.spec.get("tolerations").items();
+    tolerations.any(|toleration| toleration.get("key").text().is_some_and(|key| TAINTS.contains(&key)))
 }
 
 /// Whether a variable gives a container some GPUs of its node, so that several pods may share them on purpose.
@@ -97,6 +142,23 @@ fn shares_gpus(template: &Template<'_>) -> bool {
     })
 }
 
+/// Reports pods that ask KAI for a part of a GPU, and that the default scheduler places. Run:ai reads the same annotations and
+/// sets the scheduler itself, so that a queue of KAI has to show that it is meant.
+fn of_share(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let (key, share) = gpu_share(template)?;
+    if !is_left_to_default_scheduler(template) || requests_accelerator(template) {
+        return None;
+    }
+    let label = kai_queue(object, template);
+    let mut queues = ctx.cluster().of(KAI_QUEUE).take(MAX_COMPARED);
+    if !label.is_set() && !queues.any(|queue| ctx.pairs_with(queue)) {
+        return None;
+    }
+    let message = format!("the default scheduler ignores `{key}`: `{}` gets no GPU", object.display_name());
+    ctx.report(&share, message).help(format!("write `schedulerName: {KAI_SCHEDULER}` in the pods"));
+    None
+}
+
 /// Reports a TrainJob whose runtime runs on nodes with GPUs, if neither requests one.
 fn of_train_job(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if uses_accelerators(object) {
@@ -104,17 +166,15 @@ fn of_train_job(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let templates = templates(object);
     let (template, container) = templates.iter().find_map(|template| {
-        let container = template.containers().find(|c| c.get("name").text().is_some_and(is_trainer))?;
+        let container = template.containers().find(is_trainer)?;
         Some((template, container))
     })?;
-    let tolerates = template
-        .spec
-        .get("tolerations")
-        .items()
-        .any(|toleration| toleration.get("key").text().is_some_and(|key| TAINTS.contains(&key)));
+    if let Some(found) = of_replaced(object, ctx) {
+        return Some(found);
+    }
     let of_gpus = |pool: &&Object| NodePool::new(pool).is_some_and(|pool| pool.is_gpu_intended());
     let pool = pools_by_label(template, ctx).into_iter().find(of_gpus);
-    if !tolerates && pool.is_none() && !requires_gpu_nodes(template) {
+    if !tolerates_accelerators(template) && pool.is_none() && !requires_gpu_nodes(template) {
         return None;
     }
     let message = format!(
@@ -129,9 +189,35 @@ fn of_train_job(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Whether a container of a runtime is the one that a TrainJob's trainer changes.
-fn is_trainer(name: &str) -> bool {
-    matches!(name, "node" | "trainer")
+/// Reports `resourcesPerNode` of a TrainJob that names no GPU: it replaces all resources of the runtime.
+fn of_replaced(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let own = object.path(&["spec", "trainer", "resourcesPerNode"]);
+    if !own.is_mapping() || own.has_unknown() || own.has_unknown_key() {
+        return None;
+    }
+    // A number of 0 is a choice.
+    let sides = ["limits", "requests"].map(|side| own.get(side));
+    if sides.iter().flat_map(Node::entries).any(|(name, _)| is_accelerator(name)) {
+        return None;
+    }
+    let runtime = runtime_of_train_job(object, ctx.cluster())?;
+    let container = trainer_of_runtime(&runtime)?;
+    let lost: Vec<(&str, Devices<'_>)> = extended_resources_of(&container)
+        .into_iter()
+        .filter_map(|name| Some((name, devices_of(&container, name)?)))
+        .collect();
+    let (name, devices) = lost.iter().find(|(name, _)| is_accelerator(name))?;
+    let message = format!(
+        "`resourcesPerNode` replaces the runtime's {} of `{name}`: `{}` gets none",
+        devices.count,
+        object.display_name()
+    );
+    let all: Vec<String> =
+        lost.iter().map(|(name, devices)| format!("`{name}: {}`", devices.count)).collect();
+    ctx.report(&own, message)
+        .help(format!("repeat what the pods need of the runtime's resources: {}", all.join(", ")))
+        .related(&runtime, &devices.node, "what it replaces");
+    Some(())
 }
 
 const NVIDIA: &str = "nvidia.com/gpu";
@@ -153,18 +239,25 @@ const TOOLS: [(&str, &str); 5] = [
     ("neuron-top", NEURON),
 ];
 
+/// The program of a container that shows the accelerators of a node, and their resource.
+fn tool_of(container: &Node<'_>) -> Option<(&'static str, &'static str)> {
+    let line = command_line(container);
+    TOOLS.into_iter().find(|(tool, _)| has_word(&line, tool))
+}
+
 /// Servers that nobody runs on CPUs, or not on a node with GPUs.
-const SERVERS: [&str; 6] = ["vLLM", "SGLang", "TensorRT-LLM", "NIM", "TGI", "Triton"];
+const SERVERS: [ServerId; 6] =
+    [ServerId::Vllm, ServerId::Sglang, ServerId::TensorRtLlm, ServerId::Nim, ServerId::Tgi, ServerId::Triton];
 
 /// What shows that a container uses an accelerator. Servers that are also run on CPUs are no evidence.
 fn sign_of(container: &Node<'_>) -> Option<Sign> {
     let line = command_line(container);
     let of_image = container.get("image").text().and_then(accelerator_of_image);
-    if let Some((tool, resource)) = TOOLS.iter().find(|(tool, _)| has_word(&line, tool)) {
+    if let Some((tool, resource)) = tool_of(container) {
         return Some(Sign { what: format!("runs `{tool}`"), resource });
     }
     let resource = of_image.map_or(NVIDIA, |(resource, _)| resource);
-    if let Some(server) = server_of(container).filter(|server| SERVERS.contains(&server.name)) {
+    if let Some(server) = server_of(container).filter(|server| SERVERS.contains(&server.id)) {
         return Some(Sign { what: format!("runs {}", server.name), resource });
     }
     // A launcher with a number of processes for each node.
@@ -176,16 +269,27 @@ fn sign_of(container: &Node<'_>) -> Option<Sign> {
     Some(Sign { what: format!("runs an image {name}"), resource })
 }
 
+/// A server that is also run on CPUs: a sign where something else shows that GPUs are meant.
+fn sign_of_server(container: &Node<'_>) -> Option<Sign> {
+    let server = server_of(container).filter(|server| server.id == ServerId::Ollama)?;
+    Some(Sign { what: format!("runs {}", server.name), resource: NVIDIA })
+}
+
+/// A variable that asks the runtime of NVIDIA for all GPUs of the node.
+fn sign_of_variable(container: &Node<'_>) -> Option<Sign> {
+    let (text, _) = variable(container, "NVIDIA_VISIBLE_DEVICES").flatten()?;
+    (text == "all").then(|| Sign { what: "sets `NVIDIA_VISIBLE_DEVICES: all`".to_owned(), resource: NVIDIA })
+}
+
 /// The accelerator that an image is made for, as its resource and in words.
 fn accelerator_of_image(image: &str) -> Option<(&'static str, &'static str)> {
-    let repository = repository(image);
-    let is = |known: &str| repository == known || repository.ends_with(&format!("/{known}"));
-    let tag = image.rsplit_once(':').map_or("", |(_, tag)| tag);
-    if is("nvidia/cuda") || is("nvidia/pytorch") || is("pytorch/pytorch") && tag.contains("cuda") {
+    let image = ImageRef::parse(image);
+    let of_cuda = image.tag.is_some_and(|tag| tag.contains("cuda"));
+    if image.is("nvidia/cuda") || image.is("nvidia/pytorch") || image.is("pytorch/pytorch") && of_cuda {
         return Some((NVIDIA, "of CUDA"));
     }
-    if repository.split('/').any(|part| part == "rocm") {
+    if image.repository.split('/').any(|part| part == "rocm") {
         return Some((AMD, "of ROCm"));
     }
-    repository.ends_with("-neuronx").then_some((NEURON, "for Neuron"))
+    image.repository.ends_with("-neuronx").then_some((NEURON, "for Neuron"))
 }

@@ -46,7 +46,9 @@
 //! - <https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/amazon-eks.html>
 
 use crate::cluster::values::{ChartValues, for_each_values};
+use crate::karpenter::ami_name::{Image, ImageFamily};
 use crate::rules::gpu::report_value;
+use crate::rules::nodeclass::ami_name_mismatch::selection;
 use crate::rules::prelude::*;
 use crate::rules::scheduling::has_nvidia_gpus;
 
@@ -121,18 +123,39 @@ struct Nodes<'i> {
     place: Node<'i>,
 }
 
+/// The family of the public images that a class selects by name or parameter, if all of them have NVIDIA's driver, and the field
+/// of the first.
+fn named_images<'a>(class: &Ec2NodeClass<'a>) -> Option<(&'static str, Node<'a>)> {
+    let mut first = None;
+    for term in class.get("amiSelectorTerms").items() {
+        let (node, images) = selection(&term)?;
+        // Canonical's images get the driver from the operator.
+        let has_driver =
+            |image: &Image| image.family != ImageFamily::Ubuntu && image.has_driver("nvidia.com/gpu");
+        if !images.iter().all(has_driver) {
+            return None;
+        }
+        let family = images.first()?.family.name();
+        first.get_or_insert((family, node));
+    }
+    first
+}
+
 /// The nodes, if all have an image with a driver. Otherwise the operator may be meant for those without.
 fn nodes<'i>(ctx: &Context<'i>) -> Option<Nodes<'i>> {
     let index = ctx.cluster();
     let mut all: Option<Nodes<'i>> = None;
     for class in index.of(Kind::EC2_NODE_CLASS) {
-        let alias = Ec2NodeClass::new(class)?.alias()?;
-        let name = alias.text()?.split('@').next()?;
-        if !matches!(name, "al2023" | "bottlerocket") {
+        let spec = Ec2NodeClass::new(class)?;
+        let (name, place) = match spec.alias() {
+            Some(alias) => (alias.text()?.split('@').next()?, alias),
+            None => named_images(&spec)?,
+        };
+        if !matches!(name, "al2023" | "bottlerocket" | "AL2023" | "Bottlerocket") {
             return None;
         }
         let (text, parts) = (format!("the `{name}` images"), &["driver", "toolkit"][..]);
-        all.get_or_insert(Nodes { text, parts, object: class, place: alias });
+        all.get_or_insert(Nodes { text, parts, object: class, place });
     }
     let mut of_auto_mode = index
         .of(Kind::NODE_POOL)

@@ -68,7 +68,7 @@ use crate::workload::model::weights_of;
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-oversized-for-model",
     kinds: WORKLOAD_KINDS,
-    reads: &[Kind::NODE_POOL],
+    reads: &[Kind::NAMESPACE, Kind::NODE_POOL],
     params: &[Param {
         name: "times",
         description: "how many times the memory for weights and a cache a GPU has at least to be far too large",
@@ -87,7 +87,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is_patched_by_kustomize() {
         return None;
     }
-    for template in gpu_templates(object) {
+    for template in gpu_templates(object, ctx) {
         let mut containers = template.containers().filter(|container| gpus_of(container).is_some());
         if let (Some(container), None) = (containers.next(), containers.next()) {
             inspect(object, &template, &container, ctx);

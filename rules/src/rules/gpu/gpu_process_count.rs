@@ -58,11 +58,12 @@ use crate::workload::devices::{devices_of, extended_resources_of, gpus_of};
 use crate::workload::launcher::Launch;
 use crate::workload::mig::is_mig_resource;
 use crate::workload::processes::{Processes, is_group, processes_of, processes_of_train_job};
+use crate::workload::server::ServerId;
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-process-count",
     kinds: WORKLOAD_KINDS,
-    reads: &RUNTIMES,
+    reads: &[Kind::NAMESPACE, RUNTIMES[0], RUNTIMES[1], RUNTIMES[2], RUNTIMES[3]],
     docs: docs(include_str!("gpu_process_count.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Gpu)
@@ -74,7 +75,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let mut found: Vec<Processes<'_>> = Vec::new();
-    for template in gpu_templates(object) {
+    for template in gpu_templates(object, ctx) {
         for container in template.containers() {
             found.extend(processes_of(object, &template, &container));
             inspect_mig(object, &template, &container, ctx);
@@ -208,7 +209,7 @@ fn inspect_neuron(
     container: &Node<'_>,
     ctx: &mut Context<'_>,
 ) -> Option<()> {
-    let launch = Launch::of(container).filter(|launch| launch.program.name() == "vLLM")?;
+    let launch = Launch::of(container).filter(|launch| launch.program.is(ServerId::Vllm))?;
     let (cores, node) = neuron_cores(template, container)?;
     let used = launch.gpus_of_model(container)?;
     if used <= cores || is_group(object, template, &launch) {

@@ -41,9 +41,8 @@
 use std::collections::BTreeMap;
 
 use crate::rules::gpu::gpu_resource_unknown::renames_shares;
-use crate::rules::gpu::{
-    KARPENTERS, gpu_templates, is_on_karpenter, is_surely_on_karpenter, karpenter_object, shown_by,
-};
+use crate::rules::gpu::{KARPENTERS, gpu_templates};
+use crate::rules::karpenter_in_use::{is_on_karpenter, is_surely_on_karpenter, karpenter_object, shown_by};
 use crate::rules::prelude::*;
 use crate::workload::devices::pod_devices;
 use crate::workload::gpu::{INSTANCE_RESOURCES, is_accelerator};
@@ -52,14 +51,21 @@ use crate::workload::node_labels::{LabelUse, referenced_labels};
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-resource-not-provisioned",
     kinds: WORKLOAD_KINDS,
-    reads: &[KARPENTERS[0], KARPENTERS[1], KARPENTERS[2], Kind::NODE_OVERLAY, Kind::CONFIG_MAP],
+    reads: &[
+        Kind::NAMESPACE,
+        KARPENTERS[0],
+        KARPENTERS[1],
+        KARPENTERS[2],
+        Kind::NODE_OVERLAY,
+        Kind::CONFIG_MAP,
+    ],
     docs: docs(include_str!("gpu_resource_not_provisioned.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Gpu)
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    for template in gpu_templates(object) {
+    for template in gpu_templates(object, ctx) {
         if template.spec.get("nodeName").is_set() || !is_on_karpenter(&template, ctx) {
             continue;
         }

@@ -58,8 +58,8 @@ use crate::workload::devices::{devices_of, pod_devices};
 pub(in crate::rules) const SHARING_SOURCES: [Kind; 3] =
     [Kind::CONFIG_MAP, Kind::HELM_RELEASE, Kind::ARGO_APPLICATION];
 
-static READS: [Kind; SHARING_SOURCES.len() + 2] =
-    joined(&SHARING_SOURCES, &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS]);
+static READS: [Kind; SHARING_SOURCES.len() + 3] =
+    joined(&SHARING_SOURCES, &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::NAMESPACE]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-sharing-mismatch",
@@ -99,7 +99,7 @@ impl Predicate for SharingConfigs {
 }
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    for template in gpu_templates(object) {
+    for template in gpu_templates(object, ctx) {
         if template.spec.get("nodeName").is_set() || template.spec.has_unknown_key() {
             continue;
         }

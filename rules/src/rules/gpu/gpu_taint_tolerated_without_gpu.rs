@@ -41,11 +41,13 @@ use crate::rules::gpu::is_left_alone;
 use crate::rules::prelude::*;
 use crate::workload::gpu::KARPENTER_ACCELERATORS;
 use crate::workload::gpu_nodes::requires_gpu_nodes;
+use crate::workload::gpu_share::gpu_share;
 use crate::workload::template::workload_kind;
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-taint-tolerated-without-gpu",
     kinds: WORKLOAD_KINDS,
+    reads: &[Kind::NAMESPACE],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("gpu_taint_tolerated_without_gpu.rs")),
     check: Check::Object(check),
@@ -119,7 +121,7 @@ fn inspect(
     key: &Node<'_>,
     ctx: &mut Context<'_>,
 ) -> Option<()> {
-    if is_left_alone(object)
+    if is_left_alone(object, ctx)
         || object.may_lack_fields()
         || uses_a_gpu(template)
         || is_helper(object, template)
@@ -162,8 +164,13 @@ fn uses_a_gpu(template: &Template<'_>) -> bool {
         })
 }
 
-/// Whether the pods get accelerators, or may: by a resource, a claim, a runtime or the devices of the node.
-pub(super) fn has_access_to_gpus(template: &Template<'_>) -> bool {
+/// Whether the pods get accelerators, or may: by a resource, a claim, an annotation, a runtime or the devices of the node.
+fn has_access_to_gpus(template: &Template<'_>) -> bool {
+    template.spec.get("runtimeClassName").is_set() || is_given_gpus(template)
+}
+
+/// Whether the pods get accelerators, or may, in another way than by the runtime of their containers.
+pub(super) fn is_given_gpus(template: &Template<'_>) -> bool {
     let spec = &template.spec;
     let device = |volume: Node<'_>| {
         volume.path(&["hostPath", "path"]).raw_text().is_some_and(|path| path.starts_with("/dev"))
@@ -171,7 +178,8 @@ pub(super) fn has_access_to_gpus(template: &Template<'_>) -> bool {
     let unknown = spec.has_unknown_key() || spec.get("containers").is_unknown();
     unknown
         || spec.get("resourceClaims").is_set()
-        || spec.get("runtimeClassName").is_set()
+        || template.metadata.get("annotations").has_unknown_key()
+        || gpu_share(template).is_some()
         || spec.get("volumes").items().any(device)
         || template.all_containers().any(|container| {
             let resources = container.get("resources");
@@ -187,7 +195,7 @@ pub(super) fn has_access_to_gpus(template: &Template<'_>) -> bool {
 }
 
 /// Whether the pods manage GPU nodes.
-fn is_helper(object: &Object, template: &Template<'_>) -> bool {
+pub(super) fn is_helper(object: &Object, template: &Template<'_>) -> bool {
     let says = |text: &str| mentions(text, &HELPERS);
     says(object.name())
         || template

@@ -3,7 +3,8 @@
 //! # Why
 //! Only some GPUs can be divided: on EC2 those of p4d, p4de, p5, p5e, p5en, p6 and g7e. T4, A10G, L4
 //! and L40S have no MIG, and each GPU that has it offers its own profiles: `1g.5gb` is one of an A100
-//! with 40 GB, not of an H100. Pods that ask for another one on such nodes stay Pending.
+//! with 40 GB (p4d), not of one with 80 GB (p4de) or an H100. Pods that ask for another one on such nodes
+//! stay Pending.
 //!
 //! # Fix
 //! Select nodes whose GPU offers the profile, or ask for a whole GPU.
@@ -45,7 +46,7 @@ use crate::workload::node_labels::{LabelUse, referenced_labels};
 pub(crate) static RULE: Rule = Rule {
     id: "mig-incapable-gpu",
     kinds: WORKLOAD_KINDS,
-    reads: &[Kind::NODE_POOL],
+    reads: &[Kind::NAMESPACE, Kind::NODE_POOL],
     pairs: &[Pair { with: &[Kind::NODE_POOL], partners: selecting, beside: node_pools }],
     docs: docs(include_str!("mig_incapable_gpu.rs")),
     check: Check::Object(check),
@@ -57,7 +58,7 @@ const PRODUCTS: [&str; 3] =
     ["nvidia.com/gpu.product", "cloud.google.com/gke-accelerator", "k8s.amazonaws.com/accelerator"];
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    for template in gpu_templates(object) {
+    for template in gpu_templates(object, ctx) {
         for (resource, devices) in pod_devices(&template) {
             if let Some(profile) = profile_of_resource(resource) {
                 inspect(object, &template, &profile, &devices.node, ctx);
@@ -119,7 +120,7 @@ fn inspect(
 }
 
 /// A GPU of some instance types, if none of them offers the profile; `None` if one may.
-fn without(types: &TypeSet, profile: &str) -> Option<&'static str> {
+pub(super) fn without(types: &TypeSet, profile: &str) -> Option<&'static str> {
     let mut found = None;
     for instance in types.iter() {
         let gpu = match instance.label("karpenter.k8s.aws/instance-gpu-name") {
@@ -127,7 +128,11 @@ fn without(types: &TypeSet, profile: &str) -> Option<&'static str> {
             Label::Absent => continue,
             _ => return None,
         };
-        if offers(gpu, profile) != Some(false) {
+        let memory = match instance.label("karpenter.k8s.aws/instance-gpu-memory") {
+            Label::Is(memory) => memory,
+            _ => "",
+        };
+        if offers(gpu, memory, profile) != Some(false) {
             return None;
         }
         found = Some(gpu);

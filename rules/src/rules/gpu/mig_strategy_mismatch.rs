@@ -48,9 +48,9 @@ use crate::rules::gpu::{gpu_templates, label_of_nodes};
 use crate::rules::prelude::*;
 use crate::workload::command::{OptionValue, option, words};
 use crate::workload::devices::pod_devices;
-use crate::workload::mig::profile_of_resource;
+use crate::workload::mig::{CONFIG_LABEL, profile_of_resource};
 
-static READS: [Kind; PLUGIN_KINDS.len() + 1] = joined(&PLUGIN_KINDS, &[Kind::NODE_POOL]);
+static READS: [Kind; PLUGIN_KINDS.len() + 2] = joined(&PLUGIN_KINDS, &[Kind::NODE_POOL, Kind::NAMESPACE]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "mig-strategy-mismatch",
@@ -61,15 +61,12 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Gpu)
 };
 
-/// The label with which NVIDIA's MIG manager divides the GPUs of a node.
-const CONFIG_LABEL: &str = "nvidia.com/mig.config";
-
 /// The configuration of NVIDIA's MIG manager with which each GPU has slices of several profiles. The device plugin then stops under the
 /// strategy `single`: "more than one MIG device type present on node" (k8s-device-plugin `internal/rm`).
 const SEVERAL_PROFILES: &str = "all-balanced";
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    for template in gpu_templates(object) {
+    for template in gpu_templates(object, ctx) {
         for (resource, devices) in pod_devices(&template) {
             let profile = profile_of_resource(resource);
             if profile.is_none() && resource != "nvidia.com/gpu" {

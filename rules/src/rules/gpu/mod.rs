@@ -29,6 +29,7 @@ pub(crate) mod gpu_sharing_config_invalid;
 pub(crate) mod gpu_sharing_mismatch;
 pub(crate) mod gpu_taint_tolerated_without_gpu;
 pub(crate) mod gpu_toleration_missing;
+pub(crate) mod mig_config_unknown;
 pub(crate) mod mig_incapable_gpu;
 pub(crate) mod mig_strategy_mismatch;
 pub(crate) mod model_cache_misplaced;
@@ -37,6 +38,7 @@ pub(crate) mod model_exceeds_gpu_memory;
 pub(crate) mod model_larger_than_volume;
 pub(crate) mod model_path_not_mounted;
 pub(crate) mod model_token_missing;
+pub(crate) mod neuron_devices_scattered;
 pub(crate) mod privileged_gpu_pod;
 pub(crate) mod ray_serve_exceeds_cluster;
 pub(crate) mod request_overflows_instance;
@@ -51,50 +53,17 @@ pub(crate) mod visible_devices_all;
 use crate::catalog::{ARCH, InstanceType, TypeSet, index};
 use crate::cluster::values::ChartValues;
 pub(super) use crate::cluster::views::KARPENTERS;
-use crate::cluster::views::KarpenterObject;
 use crate::karpenter::nodepool::{NODEPOOL_LABEL, NodePool, types_meeting};
 use crate::karpenter::provider::Provider;
 use crate::kind::Kind;
 use crate::lint::context::Context;
 use crate::lint::finding::Finding;
 use crate::object::Object;
-use crate::platform::Product;
 use crate::tree::node::Node;
 use crate::workload::architecture;
-use crate::workload::class::{WorkloadClass, classify};
-use crate::workload::devices::uses_accelerators;
-use crate::workload::node_labels::{is_off_karpenter, names_karpenter};
+use crate::workload::class::WorkloadClass;
+use crate::workload::devices::requests_device_plugin;
 use crate::workload::template::{Template, is_model_of_runtime, templates};
-
-/// Whether the input or the configuration shows that Karpenter starts nodes for the pods of a template.
-pub(super) fn is_on_karpenter(template: &Template<'_>, ctx: &Context<'_>) -> bool {
-    let shown = names_karpenter(template)
-        || ctx.platform().is_stated(Product::Karpenter)
-        || karpenter_object(ctx).is_some();
-    shown && !is_off_karpenter(template)
-}
-
-/// Whether Karpenter certainly starts the nodes of a template: the configuration or the pods show it, or the pods select a
-/// NodePool of the input.
-pub(super) fn is_surely_on_karpenter(template: &Template<'_>, ctx: &Context<'_>) -> bool {
-    let shown = names_karpenter(template)
-        || ctx.platform().is_stated(Product::Karpenter)
-        || !pools_by_label(template, ctx).is_empty();
-    shown && !is_off_karpenter(template)
-}
-
-/// Names the object that shows that Karpenter runs in the cluster.
-fn shown_by(finding: &mut Finding, shown: Option<Object>) {
-    if let Some(object) = shown {
-        finding.related(&object, &object.path(&["metadata", "name"]), "shows that Karpenter starts nodes");
-    }
-}
-
-/// An object of the input that shows that Karpenter runs in the cluster.
-fn karpenter_object(ctx: &Context<'_>) -> Option<Object> {
-    let around = ctx.cluster().around(ctx.object());
-    ctx.cluster().query::<KarpenterObject>(&around).map(|object| object.0)
-}
 
 /// The memory of each GPU of an instance type in MB, as weights are counted.
 pub(super) fn memory_of(one: &InstanceType) -> u64 {
@@ -302,16 +271,19 @@ fn is_custom(key: &str) -> bool {
 }
 
 /// The pod templates of a workload that uses accelerators; none of an object that [`is_left_alone`].
-fn gpu_templates(object: &Object) -> impl Iterator<Item = Template<'_>> {
-    let counts = uses_accelerators(object) && !is_left_alone(object);
+fn gpu_templates<'a>(object: &'a Object, ctx: &Context<'_>) -> impl Iterator<Item = Template<'a>> + use<'a> {
+    let counts = requests_device_plugin(object) && !is_left_alone(object, ctx);
     counts.then(|| templates(object)).into_iter().flatten()
 }
 
 /// The containers of [`gpu_templates`] whose command lines are known as a whole: neither a kustomization nor a runtime of KServe
 /// that is not in the input may add options.
-fn whole_gpu_containers(object: &Object) -> impl Iterator<Item = (Template<'_>, Node<'_>)> {
+fn whole_gpu_containers<'a>(
+    object: &'a Object,
+    ctx: &Context<'_>,
+) -> impl Iterator<Item = (Template<'a>, Node<'a>)> + use<'a> {
     let counts = !object.is_patched_by_kustomize();
-    gpu_templates(object).filter(move |_| counts).flat_map(|template| {
+    gpu_templates(object, ctx).filter(move |_| counts).flat_map(|template| {
         let containers = template.containers().filter(|container| !is_model_of_runtime(container));
         containers.map(move |container| (template.clone(), container))
     })
@@ -323,9 +295,9 @@ fn dollars(micro: u64) -> String {
 }
 
 /// Whether an object is not a workload by itself: another object creates it, it runs on every node, or it is a patch.
-fn is_left_alone(object: &Object) -> bool {
+fn is_left_alone(object: &Object, ctx: &Context<'_>) -> bool {
     object.is_partial()
         || object.is(Kind::DAEMON_SET)
         || object.path(&["metadata", "ownerReferences"]).items().next().is_some()
-        || classify(object).class == WorkloadClass::Infra
+        || ctx.class_of(object).class == WorkloadClass::Infra
 }

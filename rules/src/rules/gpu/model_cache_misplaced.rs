@@ -53,7 +53,8 @@ use std::path::{Path, PathBuf};
 use crate::rules::prelude::*;
 use crate::workload::class::command_line;
 use crate::workload::launcher::Launch;
-use crate::workload::server::{Cache, Server, server_of};
+use crate::workload::security::effective_user;
+use crate::workload::server::{Cache, Server, ServerId, server_of};
 
 pub(crate) static RULE: Rule = Rule {
     id: "model-cache-misplaced",
@@ -107,7 +108,7 @@ fn inspect(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>)
     if is_moved(cache, container)
         || !downloads(server, container)
         || mounts.has_unknown()
-        || cache.folders[0].starts_with('~') && !runs_as_root(template, container)
+        || cache.folders[0].starts_with('~') && !effective_user(template, container).may_be_root()
     {
         return None;
     }
@@ -155,21 +156,10 @@ fn is_moved(cache: &Cache, container: &Node<'_>) -> bool {
 /// Whether a server downloads its model, as far as the name of the model shows.
 pub(super) fn downloads(server: &Server, container: &Node<'_>) -> bool {
     if server.model.is_empty() && !server.model_is_positional {
-        return server.name != "llama.cpp" || command_line(container).contains("-hf");
+        return server.id != ServerId::LlamaCpp || command_line(container).contains("-hf");
     }
     let model = Launch::of(container).and_then(|launch| launch.model(container));
     model.is_some_and(|(name, _)| !name.starts_with(['/', '.', '~']) && !name.contains("://"))
-}
-
-/// Whether the home folder is `/root`: the images run as root unless a security context says otherwise.
-pub(super) fn runs_as_root(template: &Template<'_>, container: &Node<'_>) -> bool {
-    [&template.spec, container].into_iter().all(|place| {
-        let context = place.get("securityContext");
-        let user = context.get("runAsUser");
-        !context.is_unknown()
-            && (!user.is_set() || user.int() == Some(0))
-            && context.get("runAsNonRoot").bool() != Some(true)
-    })
 }
 
 fn words_of(text: &str) -> impl Iterator<Item = String> + use<'_> {
@@ -181,7 +171,7 @@ fn words_of(text: &str) -> impl Iterator<Item = String> + use<'_> {
 fn is_cache_of_other(server: &Server, container: &Node<'_>, path: &str, called: &[Option<&str>]) -> bool {
     let path = path.trim_end_matches('/');
     // NIM runs vLLM and others, and writes nothing of theirs below the home folder.
-    let of_home = server.name == "NIM" && path == "/root/.cache";
+    let of_home = server.id == ServerId::Nim && path == "/root/.cache";
     let is_folder = Server::all().iter().filter_map(|other| other.cache.as_ref()).any(|cache| {
         let folder = cache.folders[0].replace('~', "/root");
         folder == path

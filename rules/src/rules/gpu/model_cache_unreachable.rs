@@ -9,9 +9,16 @@
 //! A server with a read-only root file system needs a volume at the folder into which it downloads. Where that
 //! folder is mounted read-only, the model has to be there already, which is advice here: nothing shows it.
 //!
+//! KServe mounts the claim of a `storageUri` with `pvc://` read-only at `/mnt/models` (since 0.14 unless the
+//! annotation `storage.kserve.io/readonly` is `"false"`): NIM with its cache there does not start.
+//!
+//! Mountpoint for Amazon S3 renames files in directory buckets alone, has no links, and cannot write at the
+//! end of a file that exists. The caches of Hugging Face and others need these: the download fails.
+//!
 //! # Fix
 //! Mount the volume outside of `/root`, and name its path as `HF_HOME`, and a writable folder as `HOME`. Or let
-//! the container run as root. Mount a writable volume at a cache into which models are downloaded.
+//! the container run as root. Mount a writable volume at a cache into which models are downloaded. Copy the
+//! files of a model into a folder of a bucket, and name that folder as the model.
 //!
 //! # Example
 //! ```yaml,diff
@@ -49,25 +56,40 @@
 //! # References
 //! - <https://docs.vllm.ai/en/stable/deployment/docker/>
 //! - <https://kubernetes.io/docs/tasks/configure-pod-container/security-context/>
+//! - <https://github.com/kserve/kserve/issues/3687>
+//! - <https://github.com/awslabs/mountpoint-s3/blob/main/doc/SEMANTICS.md>
 
 use std::path::Path;
 
-use super::model_cache_misplaced::{downloads, runs_as_root};
+use super::model_cache_misplaced::downloads;
+use super::model_path_not_mounted::KSERVE_MODELS;
+use crate::cluster::runtimes::RUNTIMES;
+use crate::cluster::storage::S3_DRIVER;
+use crate::facts::image::ImageRef;
 use crate::rules::prelude::*;
+use crate::rules::scheduling::volume_mounted_twice::volume_of_claim;
 use crate::workload::checkpoint::{mount_of, read_only, volume};
-use crate::workload::class::repository;
 use crate::workload::command::OptionValue;
 use crate::workload::launcher::Launch;
-use crate::workload::server::{Server, is_server, server_of, variable};
+use crate::workload::security::{User, effective_user};
+use crate::workload::server::{Server, ServerId, is_server, server_of, variable};
 
 pub(crate) static RULE: Rule = Rule {
     id: "model-cache-unreachable",
     kinds: WORKLOAD_KINDS,
-    reads: WORKLOAD_KINDS,
+    reads: &READS,
     docs: docs(include_str!("model_cache_unreachable.rs")),
     check: Check::PodTemplate(check),
     ..Rule::warning(Group::Gpu)
 };
+
+static READS: [Kind; WORKLOAD_KINDS.len() + RUNTIMES.len() + 2] = joined(
+    &with_workloads::<{ WORKLOAD_KINDS.len() + 2 }>(&[
+        Kind::PERSISTENT_VOLUME_CLAIM,
+        Kind::PERSISTENT_VOLUME,
+    ]),
+    &RUNTIMES,
+);
 
 /// The image whose home folder is known to be closed, and its last minor version that was looked at.
 const IMAGE: &str = "vllm/vllm-openai";
@@ -86,18 +108,19 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
         if inspect(template, &container, ctx).is_none() {
             cannot_write(template, &container, ctx);
         }
+        in_claim_of_kserve(template, &container, ctx);
     }
     None
 }
 
 fn inspect(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    if !is_server(container, "vLLM")
+    if !is_server(container, ServerId::Vllm)
         || !has_closed_home(container.get("image").text()?)
         || is_moved(container)?
     {
         return None;
     }
-    let user = other_user(template, container)?;
+    let User::Other(user) = effective_user(template, container) else { return None };
     let mounts = container.get("volumeMounts");
     let is_closed = |mount: &Node<'_>| {
         mount.get("mountPath").text().is_some_and(|path| Path::new(path).starts_with("/root/.cache"))
@@ -170,17 +193,25 @@ fn cannot_write(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context
         }
         return None;
     };
-    let field = read_only(template, &mount)?;
     let name = mount.get("name").text()?;
     let claim = volume(template, name)?.path(&["persistentVolumeClaim", "claimName"]);
+    let users = ctx.cluster().views().users_of_claim(object.namespace_or_default(), claim.text()?);
+    if users.iter().any(|user| !user.is_same_resource(object)) {
+        return None;
+    }
+    let Some(field) = read_only(template, &mount) else {
+        let mut others = template.all_containers().filter(|other| other.pointer() != container.pointer());
+        let mounts = |other: Node<'_>| {
+            let mut mounts = other.get("volumeMounts").items();
+            mounts.any(|one| one.get("name").text() == Some(name))
+        };
+        return if others.any(mounts) { None } else { into_bucket(server, &shown, &claim, &mount, ctx) };
+    };
     let writes = |other: &Node<'_>| {
         let mut mounts = other.get("volumeMounts").items();
         mounts.any(|one| one.get("name").text() == Some(name) && read_only(template, &one).is_none())
     };
-    let users = ctx.cluster().views().users_of_claim(object.namespace_or_default(), claim.text()?);
-    if template.all_containers().any(|other| writes(&other))
-        || users.iter().any(|user| !user.is_same_resource(object))
-    {
+    if template.all_containers().any(|other| writes(&other)) {
         return None;
     }
     let message = format!(
@@ -193,6 +224,99 @@ fn cannot_write(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context
         finding.related(object, &named, "the folder of models");
     }
     None
+}
+
+/// Reports a download into a bucket that is mounted as a folder, unless it is a directory bucket, whose files can be renamed.
+fn into_bucket(
+    server: &Server,
+    folder: &str,
+    claim: &Node<'_>,
+    mount: &Node<'_>,
+    ctx: &mut Context<'_>,
+) -> Option<()> {
+    let volume = volume_of_claim(ctx.object(), claim.text()?, ctx)?;
+    let (csi, options) = (volume.path(&["spec", "csi"]), volume.path(&["spec", "mountOptions"]));
+    let bucket = csi.path(&["volumeAttributes", "bucketName"]).text()?;
+    let is_for_reading =
+        options.items().any(|one| one.text().is_none_or(|text| text.trim_start_matches('-') == "read-only"));
+    if csi.get("driver").text() != Some(S3_DRIVER) || bucket.ends_with("--x-s3") || is_for_reading {
+        return None;
+    }
+    let message =
+        format!("{} downloads its model to `{folder}`, a bucket where no file can be renamed", server.name);
+    ctx.report(&mount.get("mountPath"), message)
+        .help("copy the files of the model into a folder there and name it as the model, or take EFS for the cache")
+        .related(volume, &csi.get("driver"), "the driver of the bucket");
+    None
+}
+
+/// What makes KServe mount the claim of a `storageUri` writable: kserve 0.14 `pkg/constants`.
+const KSERVE_READ_ONLY: &str = "storage.kserve.io/readonly";
+
+/// Reports a cache in the claim of a `storageUri`, which KServe mounts read-only.
+fn in_claim_of_kserve(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let object = ctx.object();
+    let is_served =
+        container.get("name").text() == Some("kserve-container") || template.containers().count() == 1;
+    if !object.is(Kind::INFERENCE_SERVICE) || !is_served || container.get("envFrom").is_set() {
+        return None;
+    }
+    // Completed with a runtime, the object has no `storageUri`.
+    let namespace = object.namespace_or_default();
+    let written = ctx.cluster().unique(Kind::INFERENCE_SERVICE, namespace, object.name())?;
+    let predictor = written.path(&["spec", "predictor"]);
+    let of_model = predictor.entries().into_iter().map(|(_, part)| part.get("storageUri"));
+    let of_model = of_model.filter(Node::is_set).find_map(|uri| Some((uri.text()?.to_owned(), uri)));
+    let (uri, node) = match of_model {
+        Some(uri) => uri,
+        None => variable(container, "STORAGE_URI")?.map(|(uri, node)| (uri.into_owned(), node))?,
+    };
+    let is_annotated = |annotations: Node<'_>| {
+        annotations.get(KSERVE_READ_ONLY).is_set()
+            || annotations.is_unknown()
+            || annotations.has_unknown_key()
+    };
+    let of_runtime = |kind: &Kind| {
+        let mut runtimes = ctx.cluster().of(*kind);
+        runtimes.any(|runtime| is_annotated(runtime.path(&["spec", "annotations"])))
+    };
+    if !uri.starts_with("pvc://")
+        || is_annotated(written.path(&["metadata", "annotations"]))
+        || is_annotated(predictor.get("annotations"))
+        || RUNTIMES[..2].iter().any(of_runtime)
+        || is_offline(container)?
+    {
+        return None;
+    }
+    let (what, path, place) = cache_below(container, KSERVE_MODELS)?;
+    if mount_of(template, container, &path)?.is_some() {
+        return None;
+    }
+    let shown = ellipsize(&path);
+    let message = format!("{what} is `{shown}`, and KServe mounts the claim at `{KSERVE_MODELS}` read-only");
+    ctx.report(&place, message)
+        .severity(if what == "NIM_CACHE_PATH" { Severity::Warning } else { Severity::Info })
+        .help(format!("write the annotation `{KSERVE_READ_ONLY}: \"false\"`, or mount another volume there"))
+        .related(written, &node, "the claim");
+    None
+}
+
+/// What names a folder below another one into which a container surely writes: the variable or option, the folder, and its item.
+fn cache_below<'a>(container: &Node<'a>, folder: &str) -> Option<(&'static str, String, Node<'a>)> {
+    let is_below = |path: &str| Path::new(path).starts_with(folder);
+    let named = |name: &'static str| {
+        let (path, node) = variable(container, name)??;
+        is_below(&path).then(|| (name, path.into_owned(), node))
+    };
+    let always = ["NIM_CACHE_PATH", "VLLM_CACHE_ROOT"].into_iter().find_map(named);
+    if always.is_some() || server_of(container).is_none_or(|server| !downloads(server, container)) {
+        return always;
+    }
+    match Launch::of(container)?.option(&["download-dir"]) {
+        OptionValue::Text(path, node) if is_below(&path) => Some(("--download-dir", path, node)),
+        OptionValue::Absent => ["HF_HUB_CACHE", "HF_HOME"].into_iter().find_map(named),
+        _ => None,
+    }
 }
 
 /// The folder into which a server downloads its model, and the item that names it. `None` if it is unknown.
@@ -227,7 +351,7 @@ fn folder<'a>(
         }
         (None, _) if cache.folders.len() == 1 && server.is_in_image_of(container) => {
             let folder = cache.folders[0];
-            let is_known = !folder.starts_with('~') || runs_as_root(template, container);
+            let is_known = !folder.starts_with('~') || effective_user(template, container).may_be_root();
             is_known.then(|| (folder.replace('~', "/root"), None))
         }
         _ => None,
@@ -236,13 +360,12 @@ fn folder<'a>(
 
 /// Whether a tag names a release whose image runs as root, with a home folder that is closed to others.
 fn has_closed_home(image: &str) -> bool {
-    let path = repository(image);
-    let is_own = path.strip_suffix(IMAGE).is_some_and(|before| before.is_empty() || before.ends_with('/'));
-    let tag = image.split('@').next().and_then(|name| name.rsplit_once(':')).map_or("", |(_, tag)| tag);
+    let image = ImageRef::parse(image);
+    let tag = image.tag.unwrap_or_default();
     let mut parts = tag.strip_prefix('v').unwrap_or(tag).split('.');
     let mut number = || parts.next()?.parse::<u32>().ok();
     let version = number().zip(number());
-    is_own && version.is_some_and(|version| version <= LAST)
+    image.is(IMAGE) && version.is_some_and(|version| version <= LAST)
 }
 
 /// Whether the cache or the home folder is elsewhere; `None` if that is unknown.
@@ -270,17 +393,4 @@ fn is_moved(container: &Node<'_>) -> Option<bool> {
         }
     }
     Some(false)
-}
-
-/// The field that says that a container runs as a user other than root.
-fn other_user<'a>(template: &Template<'a>, container: &Node<'a>) -> Option<Node<'a>> {
-    let contexts = [container, &template.spec].map(|place| place.get("securityContext"));
-    if contexts.iter().any(|context| context.is_unknown()) {
-        return None;
-    }
-    let set = |field: &str| contexts.iter().map(|context| context.get(field)).find(|node| !node.is_absent());
-    match set("runAsUser") {
-        Some(user) => (user.int()? > 0).then_some(user),
-        None => set("runAsNonRoot").filter(|node| node.bool() == Some(true)),
-    }
 }

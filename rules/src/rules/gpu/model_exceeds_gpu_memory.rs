@@ -56,7 +56,7 @@ use crate::workload::processes::is_group;
 pub(crate) static RULE: Rule = Rule {
     id: "model-exceeds-gpu-memory",
     kinds: WORKLOAD_KINDS,
-    reads: &[Kind::NODE_POOL, RUNTIMES[0], RUNTIMES[1], RUNTIMES[2], RUNTIMES[3]],
+    reads: &[Kind::NAMESPACE, Kind::NODE_POOL, RUNTIMES[0], RUNTIMES[1], RUNTIMES[2], RUNTIMES[3]],
     docs: docs(include_str!("model_exceeds_gpu_memory.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Gpu)
@@ -69,7 +69,7 @@ const CACHE: u64 = 15;
 const POOLING: [&str; 4] = ["task", "runner", "convert", "is-embedding"];
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    for (template, container) in whole_gpu_containers(object) {
+    for (template, container) in whole_gpu_containers(object, ctx) {
         inspect(object, &template, &container, ctx);
     }
     None

@@ -48,11 +48,11 @@
 
 use std::path::{Path, PathBuf};
 
-use super::model_cache_misplaced::runs_as_root;
 use crate::rules::prelude::*;
 use crate::workload::command::OptionValue;
 use crate::workload::launcher::Launch;
 use crate::workload::model::{Precision, ROUNDED, Weights, weights_of};
+use crate::workload::security::effective_user;
 use crate::workload::server::{Server, variable};
 
 pub(crate) static RULE: Rule = Rule {
@@ -174,7 +174,7 @@ fn folder_of(
         return None;
     }
     match cache.folders[0].strip_prefix("~/") {
-        Some(rest) if is_hub && runs_as_root(template, container) => {
+        Some(rest) if is_hub && effective_user(template, container).may_be_root() => {
             Some(Path::new("/root").join(rest).join("hub"))
         }
         Some(_) => None,

@@ -46,6 +46,7 @@ use std::path::Path;
 use crate::rules::prelude::*;
 use crate::workload::command::OptionValue;
 use crate::workload::launcher::Launch;
+use crate::workload::server::ServerId;
 
 pub(crate) static RULE: Rule = Rule {
     id: "model-path-not-mounted",
@@ -56,12 +57,13 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 /// Servers whose own images contain no models.
-const WITHOUT_MODELS: [&str; 6] = ["vLLM", "SGLang", "TGI", "TEI", "llama.cpp", "Triton"];
+const WITHOUT_MODELS: [ServerId; 6] =
+    [ServerId::Vllm, ServerId::Sglang, ServerId::Tgi, ServerId::Tei, ServerId::LlamaCpp, ServerId::Triton];
 /// Folders of these images, and those of the system.
 const OF_IMAGE: [&str; 8] =
     ["/opt", "/usr", "/app", "/workspace", "/vllm-workspace", "/sgl-workspace", "/dev", "/proc"];
 /// Where KServe has the files of `storageUri`.
-const KSERVE_MODELS: &str = "/mnt/models";
+pub(super) const KSERVE_MODELS: &str = "/mnt/models";
 const KSERVE: &str = "serving.kserve.io";
 
 fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
@@ -86,7 +88,7 @@ fn inspect(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let launch = Launch::of(container).filter(|launch| launch.is_first)?;
     let server = launch.program.server()?;
     let mounts = container.get("volumeMounts");
-    if !WITHOUT_MODELS.contains(&server.name)
+    if !WITHOUT_MODELS.contains(&server.id)
         || !server.is_in_image_of(container)
         || mounts.has_unknown()
         || container.get("lifecycle").get("postStart").is_set()

@@ -34,10 +34,11 @@
 //! - <https://huggingface.co/docs/huggingface_hub/package_reference/environment_variables#hftoken>
 //! - <https://docs.nvidia.com/nim/large-language-models/latest/configuration.html>
 
+use crate::facts::image::ImageRef;
 use crate::rules::prelude::*;
-use crate::workload::class::{command_line, repository};
+use crate::workload::class::command_line;
 use crate::workload::launcher::Launch;
-use crate::workload::server::{Server, is_server, may_be_rebuilt, server_of};
+use crate::workload::server::{Server, ServerId, is_server, may_be_rebuilt, server_of};
 
 pub(crate) static RULE: Rule = Rule {
     id: "model-token-missing",
@@ -92,7 +93,7 @@ const OTHER_INJECTORS: [&str; 4] =
     ["sidecar.istio.io", "linkerd.io", "instrumentation.opentelemetry.io", "sidecar.opentelemetry.io"];
 
 /// Servers that download with the library of Hugging Face.
-const DOWNLOADERS: [&str; 4] = ["vLLM", "SGLang", "TGI", "TEI"];
+const DOWNLOADERS: [ServerId; 4] = [ServerId::Vllm, ServerId::Sglang, ServerId::Tgi, ServerId::Tei];
 
 fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let object = ctx.object();
@@ -113,9 +114,9 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
 
 fn inspect(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let server = server_of(container)?;
-    let is_nim = is_server(container, "NIM");
+    let is_nim = is_server(container, ServerId::Nim);
     // An image of one's own may have the model in it.
-    if !is_nim && !DOWNLOADERS.contains(&server.name)
+    if !is_nim && !DOWNLOADERS.contains(&server.id)
         || !server.is_in_image_of(container)
         || container.get("image").text().is_some_and(may_be_rebuilt)
         || may_have_token(container)
@@ -125,7 +126,10 @@ fn inspect(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>)
     }
     if is_nim {
         let image = container.get("image");
-        let path = image.text().filter(|text| text.starts_with("nvcr.io/nim/")).map(repository)?;
+        let path = image
+            .text()
+            .filter(|text| text.starts_with("nvcr.io/nim/"))
+            .map(|image| ImageRef::parse(image).repository)?;
         let message = format!("`{}` needs `NGC_API_KEY` to download its model", ellipsize(path));
         ctx.report(&image, message).help("give the container `NGC_API_KEY` from a Secret");
         return None;

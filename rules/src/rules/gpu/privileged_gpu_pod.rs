@@ -1,4 +1,4 @@
-//! A GPU pod is privileged or uses the host's IPC namespace.
+//! A GPU pod is privileged, or uses the host's IPC namespace or its network devices.
 //!
 //! # Why
 //! Using a GPU needs no privileges: the device plugin gives a container its devices. A privileged
@@ -7,9 +7,13 @@
 //! instead. Pods that take care of nodes, and those with network devices such as EFA or RDMA, are left
 //! alone.
 //!
+//! The device plugin of EFA gives a container its devices in `/dev/infiniband`. A `hostPath` mounted there
+//! shows those of the whole node, of other adapters too on B200. Libfabric opens each of them, and finds no
+//! EFA where one fails: NCCL goes on over TCP without a word.
+//!
 //! # Fix
 //! Remove `privileged` and `hostIPC`. For shared memory mount an emptyDir with `medium: Memory` at
-//! `/dev/shm`.
+//! `/dev/shm`. Remove the `hostPath` beside `vpc.amazonaws.com/efa`.
 //!
 //! # Example
 //! ```yaml,diff
@@ -32,16 +36,18 @@
 //! # References
 //! - <https://kubernetes.io/docs/concepts/security/pod-security-standards/>
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/pod-security.html>
+//! - <https://github.com/aws-samples/aws-do-eks/pull/63>
 
 use crate::rules::gpu::is_left_alone;
 use crate::rules::prelude::*;
 use crate::workload::devices::extended_resources_of;
 use crate::workload::diagnostic::only_waits;
-use crate::workload::gpu::requested_extended_resources;
+use crate::workload::gpu::{EFA, requested_extended_resources};
 
 pub(crate) static RULE: Rule = Rule {
     id: "privileged-gpu-pod",
     kinds: WORKLOAD_KINDS,
+    reads: &[Kind::NAMESPACE],
     docs: docs(include_str!("privileged_gpu_pod.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Gpu)
@@ -52,8 +58,39 @@ fn is_gpu(resource: &&str) -> bool {
     resource.starts_with("nvidia.com/") || *resource == "amd.com/gpu"
 }
 
+/// Reports the network devices of the node in a container that has its own from the device plugin of EFA.
+fn fabric_of_host(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let is_fabric = |path: &str| matches!(path.trim_end_matches('/'), "/dev/infiniband" | "/dev");
+    let volume = template
+        .spec
+        .get("volumes")
+        .items()
+        .find(|volume| volume.path(&["hostPath", "path"]).text().is_some_and(is_fabric))?;
+    let name = volume.get("name").text()?;
+    let is_its = |mount: &Node<'_>| {
+        mount.get("name").text() == Some(name) && mount.get("mountPath").text().is_some_and(is_fabric)
+    };
+    let mount = template
+        .containers()
+        .filter(|container| extended_resources_of(container).contains(&EFA))
+        .find_map(|container| container.get("volumeMounts").items().find(is_its))?;
+    let object = ctx.object();
+    ctx.report(
+        &volume.path(&["hostPath", "path"]),
+        format!(
+            "the node's `{}` hides the devices that `{EFA}` gives",
+            volume.path(&["hostPath", "path"]).text()?
+        ),
+    )
+    .severity(Severity::Info)
+    .help("remove the volume: the device plugin of EFA gives a container its devices")
+    .related(object, &mount, "mounted there");
+    None
+}
+
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if !uses_accelerators(object) || is_left_alone(object) || is_test(object) || only_waits(object) {
+    if !requests_device_plugin(object) || is_left_alone(object, ctx) || is_test(object) || only_waits(object)
+    {
         return None;
     }
     let name = object.display_name();
@@ -67,6 +104,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let fabric = |volume: Node<'_>| {
             volume.path(&["hostPath", "path"]).raw_text().is_some_and(|path| path.contains("/infiniband"))
         };
+        fabric_of_host(&template, ctx);
         let has_fabric = template.spec.get("volumes").items().any(fabric);
         if !gpus || has_fabric || resources.iter().any(|resource| network(resource)) {
             continue;

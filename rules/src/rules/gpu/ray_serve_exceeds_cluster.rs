@@ -55,6 +55,7 @@
 use crate::rules::prelude::*;
 use crate::source::with_embedded;
 use crate::workload::devices::gpus_of;
+use crate::workload::ray::{Extent, group_pods};
 
 pub(crate) static RULE: Rule = Rule {
     id: "ray-serve-exceeds-cluster",
@@ -136,7 +137,6 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 /// The GPUs of all pods at the most. `None` if they are not known.
 fn capacity(object: &Object) -> Option<Capacity> {
     let cluster = object.path(&["spec", "rayClusterConfig"]);
-    let scales = cluster.get("enableInTreeAutoscaling").bool() == Some(true);
     let of_group = |group: &Node<'_>| -> Option<i64> {
         let template = group.path(&["template", "spec"]);
         let announced = group.path(&["rayStartParams", "num-gpus"]);
@@ -153,11 +153,7 @@ fn capacity(object: &Object) -> Option<Capacity> {
     let mut capacity = Capacity { pod: head * 1000, all: head * 1000 };
     for group in cluster.get("workerGroupSpecs").items() {
         let each = of_group(&group)?;
-        let least = group.get("minReplicas").int_or(0)?;
-        let replicas = group.get("replicas").int_or(least)?;
-        // Without a maximum the autoscaler has none.
-        let most = if scales { group.get("maxReplicas").int()?.max(replicas) } else { replicas };
-        let pods = most.checked_mul(group.get("numOfHosts").int_or(1)?)?;
+        let pods = group_pods(&cluster, &group, Extent::Most)?;
         capacity.all = capacity.all.checked_add(pods.checked_mul(each)?.checked_mul(1000)?)?;
         if pods > 0 {
             capacity.pod = capacity.pod.max(each * 1000);

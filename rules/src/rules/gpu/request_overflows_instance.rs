@@ -44,10 +44,12 @@ use crate::rules::prelude::*;
 use crate::rules::scheduling::PLACEMENT_READS;
 use crate::workload::gpu::KARPENTER_ACCELERATORS;
 
+static READS: [Kind; PLACEMENT_READS.len() + 1] = joined(&PLACEMENT_READS, &[Kind::NAMESPACE]);
+
 pub(crate) static RULE: Rule = Rule {
     id: "request-overflows-instance",
     kinds: WORKLOAD_KINDS,
-    reads: &PLACEMENT_READS,
+    reads: &READS,
     docs: docs(include_str!("request_overflows_instance.rs")),
     check: Check::Object(check),
     ..Rule::info(Group::Gpu)
@@ -65,7 +67,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if may_run_elsewhere(object, ctx.cluster()) {
         return None;
     }
-    for template in gpu_templates(object) {
+    for template in gpu_templates(object, ctx) {
         inspect(object, &template, ctx);
     }
     None

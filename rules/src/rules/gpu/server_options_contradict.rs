@@ -34,12 +34,12 @@
 //! - <https://kubernetes.io/docs/tasks/inject-data-application/define-command-argument-container/>
 
 use crate::cluster::runtimes::RUNTIMES;
+use crate::facts::image::ImageRef;
 use crate::rules::prelude::*;
 use crate::workload::attention::attention_of;
-use crate::workload::class::repository;
 use crate::workload::command::{OptionValue, Word, base_name, words};
 use crate::workload::launcher::Launch;
-use crate::workload::server::{is_server, may_be_rebuilt};
+use crate::workload::server::{ServerId, is_server, may_be_rebuilt};
 use crate::workload::template::is_model_of_runtime;
 
 pub(crate) static RULE: Rule = Rule {
@@ -83,7 +83,8 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
 /// Reports arguments that begin with the program that the image starts. `Some` where it does.
 fn repeated(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let image = container.get("image");
-    let path = image.text().filter(|image| !may_be_rebuilt(image)).map(repository)?;
+    let path =
+        image.text().filter(|image| !may_be_rebuilt(image)).map(|image| ImageRef::parse(image).repository)?;
     let (_, programs) = ENTRYPOINTS.iter().find(|(name, _)| *name == path)?;
     if container.get("command").is_set() {
         return None;
@@ -115,7 +116,7 @@ fn launch<'a>(container: &Node<'a>) -> Option<Launch<'a>> {
 
 /// vLLM: `validate_parsed_serve_args` in `cli_args.py`.
 fn tools(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    let launch = launch(container).filter(|_| is_server(container, "vLLM"))?;
+    let launch = launch(container).filter(|_| is_server(container, ServerId::Vllm))?;
     if launch.has(&["tool-call-parser"]) {
         return None;
     }
@@ -137,7 +138,7 @@ fn tools(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
 
 /// TGI: `main` of its launcher.
 fn limits(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    let launch = launch(container).filter(|_| is_server(container, "TGI"))?;
+    let launch = launch(container).filter(|_| is_server(container, ServerId::Tgi))?;
     let (total, _) = number(&launch, container, &TOTAL)?;
     let (input, node) = INPUT.iter().find_map(|name| number(&launch, container, &[name]))?;
     if input < total {
@@ -159,8 +160,8 @@ fn number<'a>(launch: &Launch<'a>, container: &Node<'a>, names: &[&str]) -> Opti
 
 /// vLLM: `verify_with_parallel_config`; SGLang divides the heads without a remainder as well.
 fn heads(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    let launch =
-        launch(container).filter(|_| ["vLLM", "SGLang"].iter().any(|name| is_server(container, name)))?;
+    let launch = launch(container)
+        .filter(|_| [ServerId::Vllm, ServerId::Sglang].iter().any(|id| is_server(container, *id)))?;
     let server = launch.program.server()?;
     let tensor = launch.option(server.parallelism.as_ref()?.tensor);
     let (size, node) = (u64::try_from(tensor.int_or(1)?).ok()?, tensor.node()?);

@@ -44,13 +44,14 @@ use crate::workload::checkpoint::volume;
 pub(crate) static RULE: Rule = Rule {
     id: "shared-memory-over-limit",
     kinds: WORKLOAD_KINDS,
+    reads: &[Kind::NAMESPACE],
     docs: docs(include_str!("shared_memory_over_limit.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Gpu)
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    for template in gpu_templates(object) {
+    for template in gpu_templates(object, ctx) {
         for container in template.containers() {
             inspect(&template, &container, ctx);
         }

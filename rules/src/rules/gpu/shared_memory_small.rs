@@ -46,15 +46,14 @@ use super::gpu_sharing_mismatch::{SHARING_SOURCES, counts_shares};
 use crate::cluster::runtimes::RUNTIMES;
 use crate::rules::gpu::is_left_alone;
 use crate::rules::prelude::*;
-use crate::workload::class::classify;
 use crate::workload::devices::gpus_of;
 use crate::workload::launcher::Launch;
 use crate::workload::server::is_one_process;
 use crate::workload::template::is_model_of_runtime;
 
-static READS: [Kind; SHARING_SOURCES.len() + 2 + RUNTIMES.len()] = joined(
+static READS: [Kind; SHARING_SOURCES.len() + 3 + RUNTIMES.len()] = joined(
     &SHARING_SOURCES,
-    &joined::<{ 2 + RUNTIMES.len() }>(&[Kind::NODE_POOL, Kind::EC2_NODE_CLASS], &RUNTIMES),
+    &joined::<{ 3 + RUNTIMES.len() }>(&[Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::NAMESPACE], &RUNTIMES),
 );
 
 pub(crate) static RULE: Rule = Rule {
@@ -71,8 +70,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // KubeRay, and KServe's configuration of an LLMInferenceService, mount shared memory.
     let other = matches!(object.kind(), "RayCluster" | "RayJob" | "RayService" | "LLMInferenceService");
     if other
-        || !uses_accelerators(object)
-        || is_left_alone(object)
+        || !requests_device_plugin(object)
+        || is_left_alone(object, ctx)
         || object.may_lack_fields()
         || is_test(object)
     {
@@ -120,7 +119,7 @@ fn inspect(
     let launch = Launch::of(container);
     let known =
         launch.is_some_and(|launch| launch.program.server().is_none_or(|server| server.shares_memory));
-    let trains = classify(object).is(WorkloadClass::Training);
+    let trains = ctx.class_of(object).is(WorkloadClass::Training);
     let severity = if known || trains { Severity::Warning } else { Severity::Info };
     // Two shares may be one GPU. Where only some nodes share theirs, a server over several GPUs is on the others.
     match counts_shares(template, "nvidia.com/gpu", ctx) {

@@ -32,12 +32,13 @@
 //! - <https://github.com/NVIDIA/k8s-device-plugin#shared-access-to-gpus>
 //! - <https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-sharing.html>
 
+use crate::rules::class_evidence::CLASSED_WORKLOADS;
 use crate::rules::gpu::sharing;
 use crate::rules::prelude::*;
 use crate::workload::launcher::{Launch, MemoryShare};
 
-const READS: [Kind; WORKLOAD_KINDS.len() + sharing::PLUGIN_KINDS.len()] =
-    with_workloads(&sharing::PLUGIN_KINDS);
+const READS: [Kind; CLASSED_WORKLOADS.len() + sharing::PLUGIN_KINDS.len()] =
+    joined(&CLASSED_WORKLOADS, &sharing::PLUGIN_KINDS);
 
 pub(crate) static RULE: Rule = Rule {
     id: "time-slicing-for-serving",
@@ -85,7 +86,7 @@ fn report(
     let users = ctx.cluster().views().requesting(&renamed);
     let server = users.iter().find(|user| {
         ctx.cluster().likely_pairs(object, user)
-            && crate::workload::class::classify(user).serves_requests()
+            && ctx.class_of(user).serves_requests()
             && !fits(user, replicas)
     });
     let pods = replicas.map_or("several".to_owned(), |n| n.to_string());

@@ -43,7 +43,7 @@ use crate::workload::devices::devices_of;
 pub(crate) static RULE: Rule = Rule {
     id: "visible-devices-all",
     kinds: WORKLOAD_KINDS,
-    reads: &[Kind::NODE_POOL],
+    reads: &[Kind::NAMESPACE, Kind::NODE_POOL],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("visible_devices_all.rs")),
     check: Check::Object(check),
@@ -55,7 +55,7 @@ const GPU: &str = "nvidia.com/gpu";
 const WHOLE_NODE: i64 = 8;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if !uses_accelerators(object) || is_left_alone(object) || is_test(object) {
+    if !requests_device_plugin(object) || is_left_alone(object, ctx) || is_test(object) {
         return None;
     }
     for template in templates(object) {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::facts::image::ImageRef;
 use crate::object::Object;
 use crate::tree::node::Node;
 use crate::workload::template::{Template, templates};
@@ -11,12 +12,8 @@ pub(super) const COUNTERS_FILES: [&str; 3] =
 pub(super) const COUNTERS_FOLDER: &str = "/etc/dcgm-exporter/";
 pub(super) fn exporter<'a>(template: &Template<'a>) -> Option<Node<'a>> {
     let mut containers = template.containers();
-    containers.find(|container| {
-        container.get("image").text().is_some_and(|image| {
-            let name = image.split('@').next().unwrap_or(image).rsplit('/').next().unwrap_or(image);
-            name.split(':').next() == Some("dcgm-exporter")
-        })
-    })
+    let is_exporter = |image: &str| ImageRef::parse(image).last() == "dcgm-exporter";
+    containers.find(|container| container.get("image").text().is_some_and(is_exporter))
 }
 
 pub(super) type Environment<'a> = BTreeMap<&'a str, Node<'a>>;

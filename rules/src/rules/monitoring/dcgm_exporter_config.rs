@@ -3,9 +3,9 @@
 //! # Why
 //! The exporter learns which pod uses which GPU from the kubelet's socket, if `DCGM_EXPORTER_KUBERNETES` is
 //! true: without the variable, or without `/var/lib/kubelet/pod-resources`, its metrics have no pod labels. On
-//! nodes of eight GPUs it needs more than 512 MiB of memory. A counters file that is not in the
-//! image and not mounted stops it. It collects every 30 seconds by default, so a scrape every 15
-//! seconds reads each value twice. Releases 3 and earlier have a DCGM that does not know Blackwell GPUs.
+//! nodes of eight GPUs it needs more than 512 MiB of memory, and release 4 up to 490 MiB on any other. A
+//! counters file that is not in the image and not mounted stops it. It collects every 30 seconds by default,
+//! so a scrape every 15 seconds reads each value twice. Releases 3 and earlier have a DCGM that does not know Blackwell GPUs.
 //! And a node selector on a label of GPU feature discovery holds for nodes that exist: Karpenter plans a
 //! new node without the exporter, whose requests may then not fit.
 //!
@@ -47,6 +47,7 @@ use crate::catalog::Label;
 use crate::cluster::query::ObjectKey;
 use crate::cluster::values::{ChartValues, for_each_values};
 use crate::facts::duration::GoDuration;
+use crate::facts::image::ImageRef;
 use crate::promql::sources::{Query, queries};
 use crate::rules::gpu::{report_value, selected_types};
 use crate::rules::monitoring::dcgm_exporter::{
@@ -224,18 +225,31 @@ fn check_memory_of_chart(values: &ChartValues<'_, '_>, ctx: &mut Context<'_>) ->
     None
 }
 
-/// Reports a memory limit that is too low for nodes of eight GPUs.
+/// Reports a memory limit that is too low: of release 4 for any node, as it uses up to 490 MiB at rest beside one GPU
+/// (<https://github.com/NVIDIA/dcgm-exporter/issues/609>, <https://github.com/pytorch/ci-infra/issues/1011>), otherwise for
+/// nodes of eight GPUs.
 fn check_memory(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let limit = container.path(&["resources", "limits", "memory"]);
     let bytes = Quantity::at(&limit)?.value();
-    if bytes > MEMORY {
+    // The engine of another process has the memory then.
+    let is_remote = has_argument(container, &["-r", "--remote-hostengine-info"])
+        || environment(container).is_some_and(|env| env.contains_key("DCGM_REMOTE_HOSTENGINE_INFO"));
+    if bytes > MEMORY || is_remote {
         return None;
     }
-    let (types, pool) = selected_types(template, ctx)?;
-    let large = types.iter().filter(|instance| instance.nvidia_gpu >= 8).count();
-    if large == 0 {
+    let selected = selected_types(template, ctx);
+    let large = selected
+        .as_ref()
+        .map_or(0, |(types, _)| types.iter().filter(|instance| instance.nvidia_gpu >= 8).count());
+    let Some((types, pool)) = selected.filter(|_| large > 0) else {
+        let tag = container.get("image").text().and_then(|image| ImageRef::parse(image).tag);
+        if bytes < MEMORY && tag.is_some_and(|tag| tag.starts_with("4.")) {
+            let message =
+                "dcgm-exporter 4 uses up to 490 MiB of memory beside one GPU, and is killed beyond its limit";
+            ctx.report(&limit, message).severity(Severity::Warning).help("write a limit of `1Gi` or more");
+        }
         return None;
-    }
+    };
     let all = large == types.iter().count();
     let severity = if all && bytes < LITTLE_MEMORY { Severity::Warning } else { Severity::Info };
     let finding = ctx.report(&limit, MEMORY_MESSAGE);
@@ -322,7 +336,7 @@ fn check_labels(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
 /// Reports a release that does not support the GPUs of a pool.
 fn check_release(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let image = container.get("image");
-    let (_, tag) = image.text()?.split('@').next()?.rsplit_once(':')?;
+    let tag = ImageRef::parse(image.text()?).tag?;
     let release = tag.split('-').next().unwrap_or(tag);
     if !["2.", "3."].iter().any(|old| release.starts_with(old)) {
         return None;

@@ -63,7 +63,7 @@ use crate::promql::expr::Binary;
 use crate::promql::{Expr, QueryPlace};
 use crate::rules::prelude::*;
 use crate::workload::class::command_line;
-use crate::workload::server::{flag, is_server, uses_device};
+use crate::workload::server::{ServerId, flag, is_server};
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-memory-alert-always-fires",
@@ -152,7 +152,7 @@ impl Query for MemoryShares {
 /// The share of its GPUs' memory that a workload of vLLM allocates.
 fn share(object: &Object) -> Option<f64> {
     templates(object).iter().filter(|template| uses_device(template)).find_map(|template| {
-        let container = template.containers().find(|container| is_server(container, "vLLM"))?;
+        let container = template.containers().find(|container| is_server(container, ServerId::Vllm))?;
         let line = command_line(&container);
         match flag(&line, "--gpu-memory-utilization") {
             Some(text) => text.parse().ok(),

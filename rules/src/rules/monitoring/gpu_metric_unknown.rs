@@ -4,7 +4,9 @@
 //! A query on a name that nobody exports returns nothing: KEDA reads 0 and scales in, an alert never
 //! fires, a panel says "no data". Frequent causes are a typo, an underscore for vLLM's colon
 //! (`vllm:num_requests_running`), and metrics of DCGM that dcgm-exporter has only where its counters
-//! file asks for them.
+//! file asks for them. vLLM hides deprecated metrics and removes them a release later:
+//! `vllm:gpu_cache_usage_perc` is gone from 0.11 on. That is a warning where all vLLM images of the input are
+//! that new, and information where the input has none.
 //!
 //! # Fix
 //! Write the name as the exporter does. Metrics that dcgm-exporter leaves out by default need a line in
@@ -34,22 +36,26 @@
 //! - <https://karpenter.sh/docs/reference/metrics/>
 //! - <https://github.com/NVIDIA/dcgm-exporter/blob/main/etc/default-counters.csv>
 
+use std::sync::Arc;
+
 use crate::cluster::Cluster;
 use crate::cluster::query::{ObjectKey, Query, QuerySlot};
 use crate::cluster::views::{PROMETHEUS_RULE_KINDS, recording_rule_names};
+use crate::facts::image::ImageRef;
 use crate::facts::suggest::is_within;
 use crate::migration::metrics::obsolete_metrics;
 use crate::promql::identifiers::replace_word;
 use crate::promql::metrics::{Exporter, metric, names_of, with_colon};
+use crate::promql::removed::{Removed, removed_metric};
 use crate::promql::{QUERY_KINDS, QueryPlace};
 use crate::rules::monitoring::dcgm_exporter::uses_default_counters;
 use crate::rules::monitoring::severity_in;
 use crate::rules::prelude::*;
+use crate::workload::command::{OptionValue, option, words};
+use crate::workload::server::{ServerId, is_server};
 
-pub(crate) static RULE: Rule = Rule {
-    id: "gpu-metric-unknown",
-    kinds: &QUERY_KINDS,
-    reads: &[
+const READS: [Kind; REPLICATED_KINDS.len() + 6] = joined(
+    &[
         PROMETHEUS_RULE_KINDS[0],
         PROMETHEUS_RULE_KINDS[1],
         Kind::DAEMON_SET,
@@ -57,6 +63,13 @@ pub(crate) static RULE: Rule = Rule {
         COLLECTORS[1],
         COLLECTORS[2],
     ],
+    REPLICATED_KINDS,
+);
+
+pub(crate) static RULE: Rule = Rule {
+    id: "gpu-metric-unknown",
+    kinds: &QUERY_KINDS,
+    reads: &READS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("gpu_metric_unknown.rs")),
     check: Check::Object(check),
@@ -99,18 +112,19 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let index = ctx.cluster();
     let mut reported: Vec<&str> = Vec::new();
     for query in queries(object) {
-        for name in query.parsed.expr().map(|expr| expr.metric_names()).unwrap_or_default() {
+        let names = query.parsed.expr().map(|expr| expr.metric_names()).unwrap_or_default();
+        for &name in &names {
+            let is_done = query.is_embedded && reported.contains(&name);
+            if let Some(gone) = removed_metric(name) {
+                let has_new = gone.new_name(name).is_some_and(|new| names.contains(&new.as_str()));
+                if !is_done && !has_new && !is_recorded(name, object, ctx) {
+                    reported.push(name);
+                    of_removed(gone, name, query, object, ctx);
+                }
+                continue;
+            }
             let Some(fault) = Fault::of(name) else { continue };
-            // An object under review is not in the cluster yet.
-            let is_recorded = || {
-                index.views().is_recorded(name)
-                    || PROMETHEUS_RULE_KINDS.iter().any(|kind| object.is(*kind))
-                        && recording_rule_names(object).iter().any(|own| own == name)
-                    || queries(object)
-                        .iter()
-                        .any(|own| own.place == QueryPlace::Record && own.title.as_deref() == Some(name))
-            };
-            if (query.is_embedded && reported.contains(&name)) || is_recorded() {
+            if is_done || is_recorded(name, object, ctx) {
                 continue;
             }
             if matches!(fault, Fault::Underscore { .. }) && COLLECTORS.iter().any(|kind| index.has_any(*kind))
@@ -160,6 +174,89 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
     }
     None
+}
+
+/// Whether rules of the cluster, or of the object itself, record series of a name.
+fn is_recorded(name: &str, object: &Object, ctx: &Context<'_>) -> bool {
+    // An object under review is not in the cluster yet.
+    ctx.cluster().views().is_recorded(name)
+        || PROMETHEUS_RULE_KINDS.iter().any(|kind| object.is(*kind))
+            && recording_rule_names(object).iter().any(|own| own == name)
+        || queries(object)
+            .iter()
+            .any(|own| own.place == QueryPlace::Record && own.title.as_deref() == Some(name))
+}
+
+/// Reports a metric that vLLM removed or hides, unless a server of the cluster exports it, or may.
+fn of_removed(
+    gone: &Removed,
+    name: &str,
+    query: &crate::promql::Query,
+    object: &Object,
+    ctx: &mut Context<'_>,
+) -> Option<()> {
+    let servers = ctx.cluster().query::<VllmServers>(&());
+    let near: Vec<&VllmServer> = servers.iter().filter(|server| ctx.pairs_with(&server.object.0)).collect();
+    let lacks = |server: &VllmServer| {
+        let since = if server.shows_hidden { gone.removed } else { gone.hidden };
+        server.version.is_some_and(|version| version >= since)
+    };
+    if !near.iter().copied().all(lacks) {
+        return None;
+    }
+    let node = query.node(object);
+    let message = format!("vLLM {} and later do not export `{name}`", gone.hidden);
+    let usual = if near.is_empty() { Severity::Info } else { Severity::Warning };
+    let finding = ctx.report(&node, message);
+    finding.help(gone.help(name)).severity(severity_in(query.place, usual)).identified_by(name);
+    finding.at_query(object, query);
+    if let Some(VllmServer { object: ObjectKey(server), version: Some(version), .. }) = near.first() {
+        finding.related(server, &server.path(&["metadata", "name"]), format!("runs vLLM {version}"));
+    }
+    if let (Some(new), Some(text), false) = (gone.new_name(name), node.text(), query.is_embedded) {
+        let fix = Fix::unsafe_(format!("write `{new}`"));
+        finding.fix(fix.set(&node, json!(replace_word(text, name, &new))));
+    }
+    None
+}
+
+/// A workload of vLLM, with the version that its image names.
+#[derive(Clone, PartialEq)]
+struct VllmServer {
+    object: ObjectKey,
+    /// `None` if the image is not vLLM's own, or its tag is no version.
+    version: Option<Version>,
+    /// Whether an option brings hidden metrics back, or may.
+    shows_hidden: bool,
+}
+
+impl VllmServer {
+    fn of(object: &Object) -> Option<VllmServer> {
+        let templates = templates(object);
+        let container =
+            templates.iter().flat_map(Template::containers).find(|one| is_server(one, ServerId::Vllm))?;
+        let image = container.get("image").text().map(ImageRef::parse);
+        let tag = image.filter(|image| image.is("vllm/vllm-openai")).and_then(|image| image.tag);
+        let version = tag.and_then(|tag| Version::parse(tag.split('-').next().unwrap_or(tag)));
+        let shows_hidden =
+            !matches!(option(&words(&container), &["show-hidden-metrics-for-version"]), OptionValue::Absent);
+        Some(VllmServer { object: ObjectKey(object.clone()), version, shows_hidden })
+    }
+}
+
+/// The workloads of vLLM in the cluster.
+struct VllmServers;
+
+impl Query for VllmServers {
+    const SLOT: QuerySlot = QuerySlot::VllmServers;
+    const KINDS: &'static [Kind] = REPLICATED_KINDS;
+    type Key = ();
+    type Value = Arc<[VllmServer]>;
+
+    fn compute(cluster: &Cluster, (): &()) -> Arc<[VllmServer]> {
+        let workloads = REPLICATED_KINDS.iter().flat_map(|kind| cluster.of(*kind));
+        workloads.filter_map(VllmServer::of).collect()
+    }
 }
 
 enum Fault {

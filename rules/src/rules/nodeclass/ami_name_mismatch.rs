@@ -8,7 +8,8 @@
 //! standard image joins, but never registers its GPUs, and its pods stay Pending on nodes that are paid for.
 //! Nodes without accelerators get larger images with drivers by chance, and other images at the next release.
 //! A kubelet may be three minor versions older than the API server, and no newer. The same holds for a public
-//! SSM parameter.
+//! SSM parameter. The GPU Operator installs no driver on such nodes: NVIDIA publishes its driver containers for
+//! Ubuntu, Red Hat and SUSE, so that only images of your own in `driver.repository` would.
 //!
 //! # Fix
 //! Write the whole name: family, architecture, variant, Kubernetes version and date; or select by an alias,
@@ -35,10 +36,12 @@
 //! - <https://docs.aws.amazon.com/eks/latest/userguide/retrieve-ami-id.html>
 //! - <https://kubernetes.io/releases/version-skew-policy/#kubelet>
 //! - <https://github.com/aws/karpenter-provider-aws/issues/5091>
+//! - <https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/amazon-eks.html>
 
 use std::collections::BTreeSet;
 
 use super::public_name;
+use crate::cluster::values::{chart_installers, for_each_values};
 use crate::cluster::views::PoolsOfClass;
 use crate::karpenter::ami_name::{Image, ImageFamily, Variant, image_of_parameter, images_named};
 use crate::rules::prelude::*;
@@ -47,7 +50,13 @@ use crate::workload::gpu::{INSTANCE_RESOURCES, is_accelerator};
 pub(crate) static RULE: Rule = Rule {
     id: "ami-name-mismatch",
     depends_on: &[Product::Kubernetes],
-    reads: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::CLUSTER_POLICY],
+    reads: &[
+        Kind::NODE_POOL,
+        Kind::EC2_NODE_CLASS,
+        Kind::CLUSTER_POLICY,
+        Kind::HELM_RELEASE,
+        Kind::ARGO_APPLICATION,
+    ],
     docs: docs(include_str!("ami_name_mismatch.rs")),
     check: Check::NodeClass(check),
     ..Rule::warning(Group::NodeClass)
@@ -75,7 +84,7 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
 }
 
 /// The public images for EKS that a term selects, with the node that does.
-fn selection<'a>(term: &Node<'a>) -> Option<(Node<'a>, Vec<Image>)> {
+pub(in crate::rules) fn selection<'a>(term: &Node<'a>) -> Option<(Node<'a>, Vec<Image>)> {
     let parameter = term.get("ssmParameter");
     let (node, images) = match parameter.text() {
         Some(name) => (parameter, Vec::from_iter(image_of_parameter(name))),
@@ -154,6 +163,32 @@ fn version(node: &Node<'_>, images: &[Image], ctx: &mut Context<'_>) -> bool {
     true
 }
 
+/// Whether the GPU Operator may install a driver from images of the user's own: NVIDIA has none for Amazon Linux and
+/// Bottlerocket (<https://github.com/NVIDIA/gpu-operator/issues/686>), and Canonical's images are not reported.
+fn installs_own_driver(ctx: &Context<'_>) -> bool {
+    let is_own = |root: &Node<'_>, may_differ: bool| {
+        let driver = root.get("driver");
+        let repository = driver.get("repository");
+        let by_nvidia = repository.text().is_some_and(|path| path.starts_with("nvcr.io/nvidia"));
+        // Objects of the kind NVIDIADriver have repositories of their own.
+        let by_object = driver.path(&["nvidiaDriverCRD", "enabled"]).bool() == Some(true)
+            || driver.get("useNvidiaDriverCRD").bool() == Some(true);
+        let is_off = driver.get("enabled").bool() == Some(false);
+        may_differ
+            || root.has_unknown_key()
+            || driver.is_unknown()
+            || !is_off && (by_object || repository.is_set() && !by_nvidia)
+    };
+    let cluster = ctx.cluster();
+    let mut policies = cluster.of(Kind::CLUSTER_POLICY);
+    policies.any(|policy| is_own(&policy.get("spec"), policy.is_partial()))
+        || chart_installers(cluster).any(|object| {
+            let mut found = false;
+            for_each_values(object, "gpu-operator", |values| found |= is_own(values.root, values.may_differ));
+            found
+        })
+}
+
 /// Reports images that lack the driver of a pool's accelerators, unless user data or the GPU Operator may install it.
 fn driver(
     class: &Ec2NodeClass<'_>,
@@ -164,7 +199,7 @@ fn driver(
 ) -> bool {
     let data = class.user_data().map(str::to_ascii_lowercase).unwrap_or_default();
     let installs = |maker: &str| data.contains(&maker.to_ascii_lowercase());
-    if class.get("userData").is_unknown() || ctx.cluster().has_any(Kind::CLUSTER_POLICY) {
+    if class.get("userData").is_unknown() || installs_own_driver(ctx) {
         return false;
     }
     for (pool, types) in users.with_types() {

@@ -33,11 +33,12 @@
 //! - <https://karpenter.sh/docs/concepts/disruption/#interruption>
 
 use crate::karpenter::nodepool::CAPACITY_TYPE;
+use crate::rules::class_evidence::CLASSED_WORKLOADS;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "capacity-type-unspecified",
-    reads: WORKLOAD_KINDS,
+    reads: &CLASSED_WORKLOADS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("capacity_type_unspecified.rs")),
     check: Check::NodePool(check),

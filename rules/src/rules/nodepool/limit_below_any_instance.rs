@@ -38,6 +38,7 @@
 //! - <https://github.com/aws/karpenter-provider-aws/issues/8068>
 
 use crate::catalog;
+use crate::facts::quantity::amount;
 use crate::karpenter::requirement::normalise;
 use crate::rules::prelude::*;
 
@@ -160,9 +161,4 @@ fn named(object: &Object, types: &TypeSet, limits: &[(Node<'_>, &str, i128)], ct
                 .related(object, node, "the limit");
         }
     }
-}
-
-/// A capacity in its usual notation.
-fn amount(name: &str, milli: i128) -> String {
-    if name == "memory" { format!("{}Gi", milli / 1000 / (1 << 30)) } else { format!("{}", milli / 1000) }
 }

@@ -37,6 +37,7 @@
 //! - <https://github.com/aws/karpenter-provider-aws/issues/6328>
 
 use crate::catalog::InstanceType;
+use crate::facts::quantity::amount_rounded_up;
 use crate::rules::prelude::*;
 use crate::workload::gpu::KARPENTER_ACCELERATORS;
 
@@ -106,7 +107,7 @@ fn report(object: &Object, wanted: &Limit<'_>, other: &Limit<'_>, reach: &Reach,
     finding.help(match reach.need {
         Some(need) => format!(
             "{goal} of them take about {} {}: raise it, or lower the limit on `{resource}`",
-            shown(other.name, need),
+            amount_rounded_up(other.name, need),
             other.name
         ),
         None => format!("raise it, or lower the limit on `{resource}`"),
@@ -165,14 +166,5 @@ fn amount(instance: &InstanceType, resource: &str) -> i128 {
     match resource {
         "nodes" => 1000,
         _ => instance.capacity(resource),
-    }
-}
-
-/// An amount in its usual notation, rounded up.
-fn shown(resource: &str, milli: i128) -> String {
-    let whole = (milli + 999) / 1000;
-    match resource {
-        "memory" => format!("{}Gi", (whole + (1 << 30) - 1) >> 30),
-        _ => whole.to_string(),
     }
 }

@@ -54,8 +54,8 @@ use crate::rules::partners::pools_of_class;
 use crate::rules::prelude::*;
 
 /// The classes of pools, and the workloads that determine the purpose of a pool.
-const READS: [Kind; WORKLOAD_KINDS.len() + 3] =
-    with_workloads(&[Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::AUTO_MODE_NODE_CLASS]);
+const READS: [Kind; WORKLOAD_KINDS.len() + 4] =
+    with_workloads(&[Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::AUTO_MODE_NODE_CLASS, Kind::NAMESPACE]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "reserved-capacity-mismatch",

@@ -39,11 +39,18 @@
 
 use crate::catalog::OS;
 use crate::cluster::values::{chart_installers, chart_version, for_each_values};
+use crate::facts::image::ImageRef;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "startup-taint-kept",
-    reads: &[Kind::HELM_RELEASE, Kind::ARGO_APPLICATION],
+    reads: &[
+        Kind::HELM_RELEASE,
+        Kind::ARGO_APPLICATION,
+        Kind::CONFIG_MAP,
+        Kind::DEPLOYMENT,
+        Kind::DAEMON_SET,
+    ],
     docs: docs(include_str!("startup_taint_kept.rs")),
     check: Check::NodePool(check),
     ..Rule::warning(Group::NodePool)
@@ -88,7 +95,8 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         let is_of_chart = [(OF_CILIUM, "cilium"), (OF_ISTIO, "istiod")]
             .iter()
             .any(|(key, name)| of_agent == Some(*key) && chart(ctx, name, |_| true).is_some());
-        let of_agent = of_agent.filter(|_| !is_of_chart);
+        let is_configured = rendered(ctx).is_some_and(|(_, own)| own == name);
+        let of_agent = of_agent.filter(|_| !is_of_chart && !is_configured);
         if let Some(known) = of_agent.filter(|known| *known != name && name.contains('/')) {
             let message = format!("its agent does not remove `{}`, but `{known}` alone", ellipsize(name));
             ctx.report(&key, message)
@@ -106,17 +114,42 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
             .related(istiod, &istiod.path(&["metadata", "name"]), "istiod");
         }
     }
-    let keys = || lasting.items().chain(startup.items());
-    let is_declared = keys().any(|taint| taint.get("key").text().is_none_or(|key| key.contains("cilium")));
+    undeclared(pool, ctx)
+}
+
+/// Reports a pool that does not declare the taint that Cilium's operator adds to its nodes.
+fn undeclared(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let spec = pool.template_spec();
+    let (lasting, startup) = (spec.get("taints"), spec.get("startupTaints"));
     // Cilium has no agents on nodes of Windows.
     let is_windows = spec.get("requirements").items().any(|requirement| {
         let mut values = requirement.get("values").items();
         requirement.get("key").text() == Some(OS) && values.any(|value| value.text() == Some("windows"))
     });
     let is_unknown = spec.has_unknown_key() || startup.is_unknown() || lasting.is_unknown();
-    if is_declared || is_windows || is_unknown {
+    if is_windows || is_unknown {
         return None;
     }
+    let (cilium, key) = installed(ctx).map(|one| (one, OF_CILIUM)).or_else(|| configured(ctx))?;
+    let mut keys = lasting.items().chain(startup.items()).map(|taint| taint.get("key"));
+    if keys.any(|own| own.text().is_none_or(|own| own == key || own.contains("cilium"))) {
+        return None;
+    }
+    let message = format!(
+        "Cilium taints new nodes of NodePool `{}`, which does not declare it",
+        pool.object().display_name()
+    );
+    let key = ellipsize(key);
+    ctx.report(&startup, message)
+        .help(format!(
+            "add `{{key: {key}, effect: NoExecute}}`, or Karpenter starts more nodes than it needs"
+        ))
+        .related(cilium, &cilium.path(&["metadata", "name"]), "Cilium, whose operator adds the taint");
+    None
+}
+
+/// What installs Cilium by its chart, with values by which its operator taints nodes under the default key.
+fn installed<'i>(ctx: &Context<'i>) -> Option<&'i Object> {
     let cilium = chart(ctx, "cilium", |values| {
         let is_on = |field: &[&str]| !values.path(field).is_set() || values.path(field).bool() == Some(true);
         // The operator taints nodes on which the agent is scheduled.
@@ -130,19 +163,40 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
             && !changed
     })?;
     let sets_taints = |text: &str| Version::parse(text).is_some_and(|version| version >= SETS_TAINTS);
-    if chart_version(cilium, "cilium").is_some_and(|text| !sets_taints(text)) {
-        return None;
-    }
-    let message = format!(
-        "Cilium taints new nodes of NodePool `{}`, which does not declare it",
-        pool.object().display_name()
-    );
-    ctx.report(&startup, message)
-        .help(format!(
-            "add `{{key: {OF_CILIUM}, effect: NoExecute}}`, or Karpenter starts more nodes than it needs"
-        ))
-        .related(cilium, &cilium.path(&["metadata", "name"]), "Cilium, whose operator adds the taint");
-    None
+    chart_version(cilium, "cilium").is_none_or(sets_taints).then_some(cilium)
+}
+
+/// The ConfigMap of Cilium as its chart renders it, if there is one, and the key of the taint.
+fn rendered<'i>(ctx: &Context<'i>) -> Option<(&'i Object, &'i str)> {
+    let mut all = ctx.cluster().written_as(Kind::CONFIG_MAP, "cilium-config");
+    let config = all.next().filter(|config| all.next().is_none() && ctx.pairs_with(config))?;
+    let key = config.path(&["data", "agent-not-ready-taint-key"]);
+    let key = if key.is_set() { key.text()? } else { OF_CILIUM };
+    (!config.may_lack_fields()).then_some((config, key))
+}
+
+/// The ConfigMap and the key with which the operator in the input taints nodes. It taints those on which the agent is scheduled.
+fn configured<'i>(ctx: &Context<'i>) -> Option<(&'i Object, &'i str)> {
+    let (config, key) = rendered(ctx)?;
+    let setting = |name: &str| config.path(&["data", name]).text();
+    let is_on = setting("set-cilium-node-taints") == Some("true")
+        && matches!(setting("remove-cilium-node-taints"), Some("true") | None);
+    let of_image = |kind: Kind, is: fn(&str) -> bool| {
+        let runs = |template: &Template<'i>| {
+            let mut images = template.containers().filter_map(|container| container.get("image").text());
+            images.any(|image| is(ImageRef::parse(image).repository))
+        };
+        let all = ctx.cluster().of(kind).filter(|object| ctx.pairs_with(object));
+        all.flat_map(templates).find(runs)
+    };
+    let selects = |agent: &Template<'_>| {
+        let mut labels = agent.spec.get("nodeSelector").entries().into_iter();
+        labels.any(|(label, _)| label != OS) || agent.spec.path(&["affinity", "nodeAffinity"]).is_set()
+    };
+    // Envoy has a DaemonSet of its own, `cilium/cilium-envoy`.
+    let agent = of_image(Kind::DAEMON_SET, |image| image.ends_with("cilium/cilium"));
+    let operator = of_image(Kind::DEPLOYMENT, |image| image.contains("cilium/operator"));
+    (is_on && operator.is_some() && agent.is_none_or(|agent| !selects(&agent))).then_some((config, key))
 }
 
 /// Whether istiod leaves its taint on nodes, by its values. `pilot` has them in older charts.

@@ -43,11 +43,12 @@
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
 
 use crate::karpenter::nodepool::CAPACITY_TYPE;
+use crate::rules::class_evidence::CLASSED_WORKLOADS;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "training-pool-on-spot",
-    reads: WORKLOAD_KINDS,
+    reads: &CLASSED_WORKLOADS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("training_pool_on_spot.rs")),
     check: Check::NodePool(check),
@@ -82,7 +83,10 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     };
     let by_itself = pool.purpose().is_some();
-    let trainer = views.selecting(pool).into_iter().find(|w| w.classified.is(WorkloadClass::Training));
+    let selecting = views.selecting(pool).into_iter();
+    let trainer = selecting
+        .map(|workload| (&workload.object, ctx.class_of(&workload.object)))
+        .find(|(_, classified)| classified.is(WorkloadClass::Training));
     let (node, fix) = spot_node_and_fix(pool, &requirements, &label);
     let message = if pool.capacity_types().is_some() {
         format!("training pool `{name}` may buy Spot nodes, which go with two minutes' notice")
@@ -91,12 +95,11 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     };
     let finding = ctx.report(&node, message);
     finding.help("allow only `on-demand` or `reserved`, or say in a suppression that runs resume");
-    if let (false, Some(workload)) = (by_itself, trainer) {
-        let object = &workload.object;
+    if let (false, Some((object, classified))) = (by_itself, trainer) {
         finding.related(
             object,
             &object.path(&["metadata", "name"]),
-            format!("trains on this pool: {}", workload.classified.reason),
+            format!("trains on this pool: {}", classified.evidence),
         );
     }
     if let Some(fix) = fix {

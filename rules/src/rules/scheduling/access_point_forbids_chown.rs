@@ -58,9 +58,10 @@ use std::borrow::Cow;
 
 use super::access_modes::{class_of, own_claim};
 use crate::cluster::storage::EFS_DRIVER;
+use crate::facts::image::ImageRef;
 use crate::rules::prelude::*;
-use crate::workload::class::repository;
 use crate::workload::command::{base_name, command_at, words};
+use crate::workload::security::effective_user;
 use crate::workload::server::variable;
 
 pub(crate) static RULE: Rule = Rule {
@@ -173,7 +174,7 @@ fn changes_owner<'a>(
         }
     }
     let image = container.get("image");
-    let name = repository(image.text()?);
+    let name = ImageRef::parse(image.text()?).repository;
     let name = name.strip_prefix("library/").unwrap_or(name);
     // Other commands start something else, and so do arguments that are no options.
     let first = container.get("args").items().next();
@@ -193,8 +194,7 @@ fn changes_owner<'a>(
     if POSTGRES.contains(&name) && DATA_OF_POSTGRES.iter().any(|data| holds(data)) {
         return Some((image, format!("`{name}` has to own the folder of its data")));
     }
-    let security = [container.get("securityContext"), template.spec.get("securityContext")];
-    let has_user = security.iter().any(|one| one.get("runAsUser").is_set() || one.is_unknown());
-    let of_root = CHANGES_OWNER.iter().any(|(image, data)| *image == name && holds(data)) && !has_user;
+    let of_root = CHANGES_OWNER.iter().any(|(image, data)| *image == name && holds(data))
+        && effective_user(template, container).may_be_root();
     of_root.then(|| (image, format!("`{name}` starts as root and changes the owner of its data")))
 }

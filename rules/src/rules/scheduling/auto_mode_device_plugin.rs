@@ -53,11 +53,11 @@
 //! # References
 //! - <https://docs.aws.amazon.com/eks/latest/userguide/auto-accelerated.html>
 
+use crate::facts::image::ImageRef;
 use crate::karpenter::pod::to_scheduling_pod;
 use crate::karpenter::requirement::{Requirement, Requirements};
 use crate::karpenter::scheduling::{Pod, Taint, tolerates};
 use crate::rules::prelude::*;
-use crate::workload::class::repository;
 
 pub(crate) static RULE: Rule = Rule {
     id: "auto-mode-device-plugin",
@@ -99,7 +99,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 
 /// The resource that the plugin of an image registers.
 fn plugin(image: &str) -> Option<&'static str> {
-    let last = repository(image).rsplit('/').next()?;
+    let last = ImageRef::parse(image).last();
     PLUGINS.into_iter().find(|(name, _)| *name == last).map(|(_, resource)| resource)
 }
 

@@ -40,13 +40,13 @@
 //! - <https://github.com/kubernetes-sigs/karpenter/issues/742>
 
 use super::kueue_flavor_unmatched::gives;
-use super::node_helpers::may_install;
 use crate::cluster::queues::admission_checks;
 use crate::cluster::values::CHART_KINDS;
 use crate::facts::duration::GoDuration;
 use crate::karpenter::budget::DisruptionReason;
 use crate::karpenter::do_not_disrupt::DO_NOT_DISRUPT;
 use crate::karpenter::nodepool::NODEPOOL_LABEL;
+use crate::rules::karpenter_in_use::may_have_cluster_autoscaler;
 use crate::rules::prelude::*;
 
 /// How long an empty node has to stay, in seconds, so that workloads meet it: a day.
@@ -104,8 +104,7 @@ fn of_queue(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     };
     let node = admission_checks(object).find(asks)?;
     // The Cluster Autoscaler answers ProvisioningRequests.
-    let is_autoscaler = |one: &Object| one.name().contains("autoscaler");
-    if may_install(&["autoscaler"], ctx) || ctx.cluster().of(Kind::DEPLOYMENT).any(is_autoscaler) {
+    if may_have_cluster_autoscaler(ctx) {
         return None;
     }
     let groups = object.path(&["spec", "resourceGroups"]);

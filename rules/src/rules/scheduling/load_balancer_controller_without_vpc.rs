@@ -57,8 +57,8 @@
 
 use super::PLACEMENT_READS;
 use super::karpenter_on_own_nodes::pool_that_takes;
+use crate::facts::image::ImageRef;
 use crate::rules::prelude::*;
-use crate::workload::class::repository;
 use crate::workload::command::{OptionValue, may_have_more_options, option, words};
 
 pub(crate) static RULE: Rule = Rule {
@@ -80,7 +80,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let template = templates(object).into_iter().next()?;
     let is_controller = |container: &Node<'_>| {
         let image = container.get("image");
-        image.text().is_some_and(|image| repository(image).ends_with("aws-load-balancer-controller"))
+        image.text().is_some_and(|image| ImageRef::parse(image).is("aws-load-balancer-controller"))
     };
     let container = template.containers().find(is_controller)?;
     if template.spec.get("hostNetwork").bool() == Some(true) || template.spec.has_unknown_key() {

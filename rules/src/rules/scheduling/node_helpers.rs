@@ -5,12 +5,13 @@
 //! plugin that selects the label registers the devices, and only then the pods that ask for them fit.
 
 use crate::cluster::values::chart_installers;
+use crate::facts::image::ImageRef;
 use crate::facts::text::mentions;
 use crate::karpenter::pod::toleration;
 use crate::karpenter::requirement::{Requirement, Requirements, is_well_known};
 use crate::karpenter::scheduling::{Taint, Toleration, tolerates};
 use crate::rules::prelude::*;
-use crate::workload::class::{command_line, repository};
+use crate::workload::class::command_line;
 use crate::workload::gpu::EFA;
 
 /// What a program does for its node.
@@ -110,16 +111,13 @@ pub(super) fn helpers<'t>(template: &'t Template<'_>) -> impl Iterator<Item = He
 
 fn helper(container: &Node<'_>) -> Option<Helper> {
     let image = container.get("image").text()?;
-    let path = repository(image);
-    let is_end =
-        |end: &str| path.strip_suffix(end).is_some_and(|before| before.is_empty() || before.ends_with('/'));
-    let found = HELPERS.into_iter().find(|helper| is_end(helper.image))?;
+    let image = ImageRef::parse(image);
+    let found = HELPERS.into_iter().find(|helper| image.is(helper.image))?;
     if found.role != Role::DevicePlugin {
         return Some(found);
     }
     // One image has several programs: AMD's labeller has a tag of its own, NVIDIA's programs have commands.
-    let tag = image.rsplit('/').next().and_then(|name| name.split_once(':')).map_or("", |(_, tag)| tag);
-    if found.device == AMD && tag.starts_with("labeller") {
+    if found.device == AMD && image.tag.is_some_and(|tag| tag.starts_with("labeller")) {
         return HELPERS.into_iter().find(|helper| helper.role == AMD_LABELS);
     }
     let command = command_line(container);

@@ -7,8 +7,13 @@
 //! as `requests.nvidia.com/gpu`. Where a quota is about CPU or memory, pods that request none of it are
 //! rejected as well, unless a LimitRange has a default.
 //!
+//! A quota for just the pods that run stops rollouts: up to three replicas, 25 % of which round down to none
+//! that may be unavailable, a Deployment starts a pod before it ends another one. For that, the fewest
+//! replicas of all Deployments, StatefulSets and Rollouts in the input are added up.
+//!
 //! # Fix
-//! Raise the quota, or lower the replicas or the requests.
+//! Raise the quota, or lower the replicas or the requests. A rollout with `maxSurge: 0` and
+//! `maxUnavailable: 1` needs no room.
 //!
 //! # Example
 //! ```yaml,diff
@@ -43,6 +48,8 @@
 
 use crate::cluster::placement::has_controller;
 use crate::cluster::queues::{QUEUE_KINDS, may_run_elsewhere};
+use crate::facts::quantity::amount;
+use crate::rules::availability::rollout::rollout;
 use crate::rules::availability::serving::tell_autoscaler;
 use crate::rules::prelude::*;
 use crate::workload::devices::pod_devices;
@@ -51,12 +58,22 @@ use crate::workload::template::runs_forever;
 
 const QUOTA: Kind = Kind::new("", "ResourceQuota");
 
-const READS: [Kind; 4 + QUEUE_KINDS.len()] =
-    joined(&[QUOTA, Kind::LIMIT_RANGE, Kind::HPA, Kind::SCALED_OBJECT], &QUEUE_KINDS);
+/// The kinds whose pods count for a quota all the time: pods of a Job end, and those of a DaemonSet depend on the nodes.
+const STEADY: [Kind; 3] = [Kind::DEPLOYMENT, Kind::STATEFUL_SET, Kind::ROLLOUT];
+
+const KINDS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[QUOTA]);
+
+const READS: [Kind; STEADY.len() + 5 + QUEUE_KINDS.len()] = joined(
+    &joined::<{ STEADY.len() + 5 }>(
+        &STEADY,
+        &[QUOTA, Kind::LIMIT_RANGE, Kind::HPA, Kind::SCALED_OBJECT, Kind::VPA],
+    ),
+    &QUEUE_KINDS,
+);
 
 pub(crate) static RULE: Rule = Rule {
     id: "quota-below-replicas",
-    kinds: WORKLOAD_KINDS,
+    kinds: &KINDS,
     reads: &READS,
     docs: docs(include_str!("quota_below_replicas.rs")),
     check: Check::Object(check),
@@ -87,6 +104,9 @@ impl<'q> Counted<'q> {
 }
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if object.is(QUOTA) {
+        return without_room(object, ctx);
+    }
     let namespace = object.namespace_or_default();
     if object.may_lack_fields() || has_controller(object) {
         return None;
@@ -99,14 +119,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let members = most_members(object, ctx)?;
     for quota in ctx.cluster().in_namespace(QUOTA, namespace) {
-        // A quota with scopes counts some pods only.
-        let spec = quota.get("spec");
-        let scoped = spec.get("scopes").is_set() || spec.get("scopeSelector").is_set();
-        if scoped || quota.may_lack_fields() || !ctx.pairs_with(quota) {
+        if !counts_all_pods(quota) || !ctx.pairs_with(quota) {
             continue;
         }
         let mut exceeded = Vec::new();
-        for (name, hard) in spec.get("hard").entries() {
+        for (name, hard) in quota.path(&["spec", "hard"]).entries() {
             let Some((counted, limit)) = Counted::parse(name).zip(Quantity::at(&hard)) else {
                 continue;
             };
@@ -124,6 +141,87 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             report(object, &members, quota, &exceeded, ctx);
             return None;
         }
+    }
+    None
+}
+
+/// Whether a quota counts the pods of its namespace: one with scopes counts some of them.
+fn counts_all_pods(quota: &Object) -> bool {
+    let spec = quota.get("spec");
+    !spec.get("scopes").is_set() && !spec.get("scopeSelector").is_set() && !quota.may_lack_fields()
+}
+
+/// A workload whose pods run all the time.
+struct Steady<'a> {
+    object: &'a Object,
+    /// Its pods at least.
+    members: Vec<Members<'a>>,
+    /// The pod that a rollout starts before another one ends. Empty if it starts none.
+    surge: Vec<Members<'a>>,
+}
+
+/// A workload that certainly counts for a quota. `None` if it may not, or its replicas are unknown.
+fn steady<'i>(quota: &Object, object: &'i Object, ctx: &Context<'i>) -> Option<Steady<'i>> {
+    let cluster = ctx.cluster();
+    let kind = STEADY.into_iter().find(|kind| object.is(*kind))?;
+    let is_open = object.may_lack_fields() || object.is_namespace_unknown() || has_controller(object);
+    cluster.unique(kind, object.namespace_or_default(), object.name())?;
+    if is_open || !cluster.likely_pairs(quota, object) {
+        return None;
+    }
+    let floor = cluster.views().replicas(object)?.floor;
+    let with = |pods: i64| -> Option<Vec<Members<'i>>> {
+        Some(members(object)?.into_iter().map(|member| Members { pods, ..member }).collect())
+    };
+    let surges = rollout(object, floor).is_some_and(|update| update.surge > 0 && update.unavailable == 0);
+    let surge = if floor > 0 && surges && !object.is(Kind::STATEFUL_SET) { with(1)? } else { Vec::new() };
+    Some(Steady { object, members: with(floor)?, surge })
+}
+
+/// Reports a quota without room for the fewest pods of all workloads, and one more pod of a rollout.
+fn without_room(quota: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let (cluster, namespace) = (ctx.cluster(), quota.namespace_or_default());
+    // The requests of running pods are those that a VerticalPodAutoscaler sets.
+    let is_sized = cluster.in_namespace(Kind::VPA, namespace).next().is_some();
+    if is_sized || !counts_all_pods(quota) || quota.is_namespace_unknown() {
+        return None;
+    }
+    let objects = STEADY.into_iter().flat_map(|kind| cluster.in_namespace(kind, namespace));
+    let all: Vec<Steady<'_>> = objects.filter_map(|object| steady(quota, object, ctx)).collect();
+    for (name, hard) in quota.path(&["spec", "hard"]).entries() {
+        let Some((counted, limit)) = Counted::parse(name).zip(Quantity::at(&hard)) else {
+            continue;
+        };
+        let need = |members: &[Members<'_>]| needed(members, counted).map_or(0, |(need, _)| need);
+        let each: Vec<i128> = all.iter().map(|one| need(&one.members)).collect();
+        let sum = each.iter().try_fold(0i128, |sum, one| sum.checked_add(*one))?;
+        let more = all.iter().map(|one| (need(&one.surge), one)).max_by_key(|(more, _)| *more);
+        let (more, largest) = more?;
+        let total = sum.checked_add(more)?;
+        // One workload that is larger than the quota is reported by itself.
+        if total <= limit.milli() || each.iter().any(|one| *one > limit.milli()) {
+            continue;
+        }
+        let allowed = hard.string_or_number()?;
+        if sum > limit.milli() {
+            let need = amount(name, sum);
+            let message = format!(
+                "the workloads of this namespace need {need} of `{name}` together, and the quota allows {allowed}"
+            );
+            ctx.report(&hard, message).help("raise the quota, or lower the replicas or the requests");
+            return None;
+        }
+        let (need, whose) = (amount(name, total), largest.object.display_name());
+        let message = format!(
+            "a rollout of `{whose}` needs {need} of `{name}` with all that runs, and the quota allows {allowed}"
+        );
+        let place = largest.object.path(&["metadata", "name"]);
+        ctx.report(&hard, message)
+            .help(
+                "leave room for one more of the largest pods, or write `maxSurge: 0` and `maxUnavailable: 1`",
+            )
+            .related(largest.object, &place, "it starts a pod before it ends another one");
+        return None;
     }
     None
 }
@@ -184,9 +282,9 @@ fn report(
     let pods: i64 = members.iter().map(|member| member.pods).sum();
     let name = object.display_name();
     let limit = hard.string_or_number()?;
-    let amount_text = amount(*needed, counted);
+    let amount = amount_of(*needed, counted);
     let message = format!(
-        "{pods} pods of `{name}` need {amount_text} of `{counted}`, and quota `{}` allows {limit}",
+        "{pods} pods of `{name}` need {amount} of `{counted}`, and quota `{}` allows {limit}",
         quota.display_name()
     );
     let field = members
@@ -199,20 +297,16 @@ fn report(
     finding.help("raise the quota, or lower the replicas or the requests");
     finding.related(quota, hard, "the quota of the namespace");
     for (counted, hard, (needed, _)) in others {
-        finding.related(quota, hard, format!("they need {} of `{counted}`", amount(*needed, counted)));
+        finding.related(quota, hard, format!("they need {} of `{counted}`", amount_of(*needed, counted)));
     }
     tell_autoscaler(finding, autoscaler);
     None
 }
 
-/// An amount in the unit that quotas of a resource usually have.
-fn amount(milli: i128, counted: &str) -> String {
-    const GIB: i128 = 1 << 30;
-    let whole = (milli + 999) / 1000;
-    if counted.ends_with("memory") || counted.ends_with("storage") {
-        return format!("{}Gi", (whole + GIB - 1) / GIB);
-    }
-    if milli % 1000 == 0 { whole.to_string() } else { format!("{milli}m") }
+/// An amount of what a quota counts, in its usual unit.
+fn amount_of(milli: i128, counted: &str) -> String {
+    let resource = ["requests.", "limits."].iter().find_map(|side| counted.strip_prefix(side));
+    amount(resource.unwrap_or(counted), milli)
 }
 
 /// Reports a container without a request that a quota demands, where no LimitRange can add it.

@@ -104,7 +104,7 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
 
 /// Whether the pods of a template run on nodes of NodePools alone, and a scheduler looks at them.
 pub(super) fn is_on_pools(object: &Object, template: &Template<'_>) -> bool {
-    let accelerated = || uses_accelerators(object) && requests_accelerator(template);
+    let accelerated = || requests_device_plugin(object) && requests_accelerator(template);
     let names_pool = || template.spec.get("nodeSelector").get(NODEPOOL_LABEL).is_set();
     is_scheduled(template) && (accelerated() || names_pool())
 }

@@ -28,7 +28,7 @@
 //! - <https://github.com/kubernetes-sigs/aws-ebs-csi-driver/blob/master/docs/parameters.md>
 //! - <https://docs.aws.amazon.com/fsx/latest/APIReference/API_CreateFileSystemLustreConfiguration.html>
 
-use crate::cluster::storage::{EBS_DRIVER, FSX_DRIVER};
+use crate::cluster::storage::{EBS_DRIVER, FSX_DRIVER, S3_DRIVER};
 use crate::facts::text::is_digits;
 use crate::rules::prelude::*;
 
@@ -41,7 +41,6 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Scheduling)
 };
 
-const S3_DRIVER: &str = "s3.csi.aws.com";
 /// Maximum number of claims that are compared.
 const MAX_COMPARED: usize = 256;
 

@@ -125,10 +125,10 @@ fn inspect<'a>(object: &'a Object, template: &Template<'a>, ctx: &mut Context<'_
             }
             continue;
         }
-        let Some(volume) = volume_of(object, name, ctx) else { continue };
+        let Some(volume) = volume_of_claim(object, name, ctx) else { continue };
         let handle = handle(volume);
         let same = before.iter().find_map(|(claim, _)| {
-            let other = volume_of(object, claim, ctx)?;
+            let other = volume_of_claim(object, claim, ctx)?;
             (handle.is_some() && self::handle(other) == handle).then_some((claim, other))
         });
         if let Some(((claim, other), (_, handle))) = same.zip(handle) {
@@ -147,7 +147,11 @@ fn inspect<'a>(object: &'a Object, template: &Template<'a>, ctx: &mut Context<'_
 }
 
 /// The PersistentVolume that a claim names, or that is reserved for it.
-fn volume_of<'i>(object: &Object, claim: &str, ctx: &Context<'i>) -> Option<&'i Object> {
+pub(in crate::rules) fn volume_of_claim<'i>(
+    object: &Object,
+    claim: &str,
+    ctx: &Context<'i>,
+) -> Option<&'i Object> {
     let claim = ctx.partner(Kind::PERSISTENT_VOLUME_CLAIM, object.namespace_or_default(), claim)?;
     let name = claim.path(&["spec", "volumeName"]);
     let volume = ctx.partner(Kind::PERSISTENT_VOLUME, "default", name.text()?)?;

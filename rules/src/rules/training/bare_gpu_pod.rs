@@ -45,11 +45,11 @@
 use crate::lint::finding::Merge;
 use crate::rules::prelude::*;
 use crate::rules::training::{is_owned, trains};
-use crate::workload::class::classify;
 
 pub(crate) static RULE: Rule = Rule {
     id: "bare-gpu-pod",
     kinds: &[Kind::POD],
+    reads: &[Kind::NAMESPACE],
     docs: docs(include_str!("bare_gpu_pod.rs")),
     check: Check::Object(check),
     ..Rule::info(Group::Training)
@@ -59,11 +59,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if !uses_accelerators(object) || is_owned(object) || object.is_partial() || is_test(object) {
         return None;
     }
-    let class = classify(object).class;
+    let class = ctx.class_of(object).class;
     if matches!(class, WorkloadClass::Infra | WorkloadClass::Notebook) {
         return None;
     }
-    let trains = trains(object);
+    let trains = trains(object, ctx);
     let name = object.display_name();
     let (what, severity) = if trains { ("training", Severity::Warning) } else { ("GPU", Severity::Info) };
     let message = format!("{what} Pod `{name}` has no controller: nothing starts it again");

@@ -57,6 +57,7 @@
 //! - <https://github.com/awslabs/mountpoint-s3/blob/main/doc/CONFIGURATION.md#file-modifications-and-deletions>
 //! - <https://github.com/awslabs/mountpoint-s3-csi-driver/blob/main/docs/CONFIGURATION.md>
 
+use crate::cluster::storage::S3_DRIVER;
 use crate::rules::prelude::*;
 use crate::rules::training::trains;
 use crate::workload::checkpoint::{checkpoint_mounts, destination, mount_of, read_only};
@@ -70,15 +71,13 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Training)
 };
 
-static READS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::PERSISTENT_VOLUME_CLAIM]);
-
-/// The driver of Mountpoint for Amazon S3.
-const DRIVER: &str = "s3.csi.aws.com";
+static READS: [Kind; WORKLOAD_KINDS.len() + 2] =
+    with_workloads(&[Kind::PERSISTENT_VOLUME_CLAIM, Kind::NAMESPACE]);
 
 fn check(volume: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = volume.get("spec");
     let options = spec.get("mountOptions");
-    let is_of_bucket = spec.path(&["csi", "driver"]).text() == Some(DRIVER);
+    let is_of_bucket = spec.path(&["csi", "driver"]).text() == Some(S3_DRIVER);
     if !is_of_bucket || volume.may_lack_fields() || options.has_unknown() || spec.has_unknown_key() {
         return None;
     }
@@ -100,7 +99,7 @@ fn check(volume: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let users = ctx.cluster().views().users_of_claim(claim.namespace_or_default(), claim.name());
         users.iter().find_map(|user| {
             let mount = mount_of_checkpoints(user, claim.name())?;
-            (ctx.pairs_with(user) && trains(user)).then_some((user, mount))
+            (ctx.pairs_with(user) && trains(user, ctx)).then_some((user, mount))
         })
     })?;
     let message = format!(

@@ -50,20 +50,20 @@ use crate::workload::checkpoint::{
     holder, names_checkpoints, names_remote_storage, uploads, volume,
 };
 use crate::workload::command::{OptionValue, Word, option, words};
-use crate::workload::devices::extended_resources_of;
-use crate::workload::gpu::is_accelerator;
+use crate::workload::gpu::has_device;
 use crate::workload::template::ends_within_hours;
 
 pub(crate) static RULE: Rule = Rule {
     id: "checkpoint-storage",
     kinds: WORKLOAD_KINDS,
+    reads: &[Kind::NAMESPACE],
     docs: docs(include_str!("checkpoint_storage.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Training)
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if !trains(object) || object.is_partial() || is_short_attempt(object) {
+    if !trains(object, ctx) || object.is_partial() || is_short_attempt(object) {
         return None;
     }
     let templates = templates(object);
@@ -73,7 +73,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // The launcher of an MPI job, or the driver of another, passes the command on to the pods with accelerators.
     let destination = templates.iter().flat_map(Template::containers).find_map(|one| destination(&one));
     let destination = destination.or_else(|| destination_of_entrypoint(object));
-    for template in templates.iter().filter(|t| requests_accelerator(t)) {
+    for template in templates.iter().filter(|t| uses_device(t)) {
         if template.spec.has_unknown_key() {
             continue;
         }
@@ -103,8 +103,7 @@ fn of_folder(
     to: &Destination<'_>,
     ctx: &mut Context<'_>,
 ) -> Option<()> {
-    let mut containers = template.containers();
-    let container = containers.find(|c| extended_resources_of(c).iter().any(|name| is_accelerator(name)))?;
+    let container = template.containers().find(has_device)?;
     let (name, path) = (object.display_name(), ellipsize(&to.path));
     let help = "mount a PersistentVolumeClaim there, or give the run the URI of object storage";
     match holder(template, &container, &to.path)? {
@@ -169,6 +168,7 @@ fn resume(object: &Object, container: &Node<'_>, ctx: &mut Context<'_>) -> Optio
 }
 
 fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let classified = ctx.class_of(object);
     let name = object.display_name();
     let help = "mount a PersistentVolumeClaim for checkpoints, or give the run the URI of object storage";
     for mount in checkpoint_mounts(template) {
@@ -177,7 +177,7 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
             let message = format!("checkpoints of `{name}` are in an emptyDir, which ends with the pod");
             let finding = ctx.report(&empty, message);
             finding.help(help);
-            add_class_evidence(finding, object, object.classified());
+            add_class_evidence(finding, object, &classified);
             return None;
         }
     }
@@ -197,6 +197,6 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
         ),
     );
     finding.severity(severity).help(help);
-    add_class_evidence(finding, object, object.classified());
+    add_class_evidence(finding, object, &classified);
     None
 }

@@ -65,7 +65,7 @@ use crate::workload::devices::{first_accelerator, pods_of};
 pub(crate) static RULE: Rule = Rule {
     id: "checkpoint-volume-not-shared",
     kinds: WORKLOAD_KINDS,
-    reads: &[Kind::PERSISTENT_VOLUME_CLAIM],
+    reads: &[Kind::NAMESPACE, Kind::PERSISTENT_VOLUME_CLAIM],
     docs: docs(include_str!("checkpoint_volume_not_shared.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Training)
@@ -75,7 +75,7 @@ pub(crate) static RULE: Rule = Rule {
 const MOST_PER_NODE: i64 = 16;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if !trains(object) {
+    if !trains(object, ctx) {
         return None;
     }
     for template in templates(object) {

@@ -4,8 +4,9 @@
 //! An EFA interface is attached to a node only if a pod asks for `vpc.amazonaws.com/efa`, and only a
 //! pod that asks for it can use it. Without it NCCL falls back to TCP, and the interconnect that the
 //! large instance types are paid for stays unused. It is a warning where the environment shows that EFA is
-//! meant (`FI_PROVIDER: efa`, an image with the libraries), also for a server over several nodes, and where a
-//! pod has all GPUs of its node and a part of its interfaces.
+//! meant (`FI_PROVIDER: efa`, an image with the libraries), also for a server over several nodes, where a pod
+//! has all GPUs of its node and a part of its interfaces, and where `resourcesPerNode` of a TrainJob replaces
+//! those of its runtime.
 //!
 //! # Fix
 //! Request `vpc.amazonaws.com/efa` in the limits of the workers, as many as the instance type has, with
@@ -49,18 +50,29 @@
 //! - <https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html>
 //! - <https://karpenter.sh/docs/concepts/scheduling/#acceleratorsgpu-resources>
 
+use crate::cluster::runtimes::{RUNTIMES, runtime_of_train_job, trainer_of_runtime};
+use crate::facts::image::ImageRef;
 use crate::fit::label_of_other_nodes;
-use crate::rules::gpu::{is_surely_on_karpenter, selected_types};
+use crate::rules::gpu::selected_types;
+use crate::rules::karpenter_in_use::is_surely_on_karpenter;
 use crate::rules::prelude::*;
 use crate::rules::training::{is_distributed, is_serving_group, trains};
 use crate::workload::command::words;
-use crate::workload::devices::{Devices, pod_devices};
+use crate::workload::devices::{Devices, devices_of, pod_devices};
 use crate::workload::gpu::{EFA, is_accelerator};
 
 pub(crate) static RULE: Rule = Rule {
     id: "efa-not-requested",
     kinds: WORKLOAD_KINDS,
-    reads: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS],
+    reads: &[
+        Kind::NAMESPACE,
+        Kind::NODE_POOL,
+        Kind::EC2_NODE_CLASS,
+        RUNTIMES[0],
+        RUNTIMES[1],
+        RUNTIMES[2],
+        RUNTIMES[3],
+    ],
     docs: docs(include_str!("efa_not_requested.rs")),
     check: Check::Object(check),
     ..Rule::info(Group::Training)
@@ -70,9 +82,12 @@ pub(crate) static RULE: Rule = Rule {
 const MANY: u32 = 4;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let serves = is_serving_group(object);
-    let runs = serves || trains(object) && is_distributed(object);
+    let serves = is_serving_group(object, ctx);
+    let runs = serves || trains(object, ctx) && is_distributed(object);
     if !runs || object.is_partial() {
+        return None;
+    }
+    if of_replaced(object, ctx).is_some() {
         return None;
     }
     let templates = templates(object);
@@ -96,6 +111,28 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
+/// Reports `resourcesPerNode` of a TrainJob without the interfaces of its runtime, all of whose resources it replaces.
+fn of_replaced(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let own = object.path(&["spec", "trainer", "resourcesPerNode"]);
+    // A number of 0 is a choice.
+    let is_named = ["limits", "requests"].iter().any(|side| own.path(&[*side, EFA]).is_set());
+    if object.kind() != "TrainJob" || !own.is_mapping() || own.has_unknown() || is_named {
+        return None;
+    }
+    let runtime = runtime_of_train_job(object, ctx.cluster())?;
+    let efa = devices_of(&trainer_of_runtime(&runtime)?, EFA)?;
+    let message = format!(
+        "`resourcesPerNode` of `{}` replaces the runtime's {} EFA interfaces with none",
+        object.display_name(),
+        efa.count
+    );
+    ctx.report(&own, message)
+        .severity(Severity::Warning)
+        .help(format!("repeat `{EFA}: {}`: the resources of the runtime are replaced as a whole", efa.count))
+        .related(&runtime, &efa.node, "what it replaces");
+    Some(())
+}
+
 /// Whether the environment or the image of a template is made for EFA.
 fn shows_efa(template: &Template<'_>) -> bool {
     let says = |name: &str, value: &str| match name {
@@ -111,7 +148,7 @@ fn shows_efa(template: &Template<'_>) -> bool {
     is_mounted
         || template.containers().any(|container| {
             let image = container.get("image").text().is_some_and(|image| {
-                let name = image.split(['@', ':']).next().unwrap_or(image);
+                let name = ImageRef::parse(image).name;
                 name.split(['/', '-', '_', '.']).any(|part| part == "efa") || image.contains("aws-ofi-nccl")
             });
             let mut variables = container.get("env").items();
@@ -148,7 +185,7 @@ fn of_none(object: &Object, template: &Template<'_>, is_meant: bool, ctx: &mut C
     let name = object.display_name();
     let example = selected.as_ref().and_then(|(types, _)| types.iter().next());
     let message = match example {
-        Some(example) if is_made_for_it && !is_serving_group(object) => {
+        Some(example) if is_made_for_it && !is_serving_group(object, ctx) => {
             format!("`{name}` trains on several `{}` nodes without their EFA", example.name)
         }
         _ => format!("the environment of `{name}` is made for EFA, and its pods request none"),

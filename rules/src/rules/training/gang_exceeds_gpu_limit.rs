@@ -74,6 +74,7 @@ use crate::rules::training::{is_distributed, is_owned};
 use crate::workload::devices::first_accelerator;
 use crate::workload::gang::{Demand, Members, demands, is_gang_scheduled, members};
 use crate::workload::gpu::KARPENTER_ACCELERATORS;
+use crate::workload::suspended::is_suspended;
 
 /// The pools, and the runtimes with the pod templates of TrainJobs.
 static READS: [Kind; SHARING_SOURCES.len() + 4 + QUEUE_KINDS.len()] = joined(
@@ -163,8 +164,7 @@ fn report(object: &Object, demand: &Demand<'_>, room: &Room, ctx: &mut Context<'
 /// A TrainJob has the number of nodes and the devices of each, and its runtime the pod template. Which pools admit the pods is
 /// not known before the controller has put both together: all pools with such devices count.
 fn train_job(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let suspend = object.path(&["spec", "suspend"]);
-    if suspend.is_unknown() || suspend.bool() == Some(true) || !ctx.cluster().has_any(Kind::NODE_POOL) {
+    if is_suspended(object) != Some(false) || !ctx.cluster().has_any(Kind::NODE_POOL) {
         return None;
     }
     let trainer = object.path(&["spec", "trainer"]);

@@ -35,6 +35,7 @@
 //! - <https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/#concurrency-policy>
 
 use crate::rules::prelude::*;
+use crate::workload::suspended::is_suspended;
 use crate::workload::template::is_short_lived;
 
 pub(crate) static RULE: Rule = Rule {
@@ -53,7 +54,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if !overlaps || !uses_accelerators(object) || spec.has_unknown_key() || is_short_lived(object) {
         return None;
     }
-    if spec.get("suspend").bool() == Some(true) {
+    if is_suspended(object) != Some(false) {
         return None;
     }
     let name = object.display_name();

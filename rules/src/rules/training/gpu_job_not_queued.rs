@@ -60,6 +60,7 @@ use super::is_owned;
 use super::kueue::{QUEUE_LABEL, queue_name};
 use crate::rules::prelude::*;
 use crate::workload::devices::first_accelerator;
+use crate::workload::suspended::is_suspended;
 
 const JOBS: &[Kind] =
     &[Kind::JOB, Kind::JOB_SET, Kind::PYTORCH_JOB, Kind::MPI_JOB, Kind::TF_JOB, Kind::JAX_JOB, Kind::RAY_JOB];
@@ -101,11 +102,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let (resource, _) = templates.iter().find_map(first_accelerator)?;
     let mut pods = templates.iter().map(|template| template.metadata.get("labels").get(QUEUE_LABEL));
     if let Some(label) = pods.find(Node::is_set) {
-        let is_suspended = object.path(&["spec", "suspend"]).bool() == Some(true);
         let name = object.display_name();
-        let (what, severity) = match is_suspended {
-            true => ("Kueue does not see the job, which stays suspended", Severity::Warning),
-            false => ("Kueue admits each by itself, and does not queue the job", Severity::Info),
+        let (what, severity) = match is_suspended(object) {
+            Some(true) => ("Kueue does not see the job, which stays suspended", Severity::Warning),
+            _ => ("Kueue admits each by itself, and does not queue the job", Severity::Info),
         };
         ctx.report(&label, format!("the queue is on the pods of `{name}`: {what}"))
             .at_key()

@@ -41,12 +41,12 @@
 use crate::cluster::placement::requested_capacity_types;
 use crate::rules::prelude::*;
 use crate::rules::training::{JOBS, is_owned, job_spec};
-use crate::workload::class::classify;
 use crate::workload::template::is_short_lived;
 
 pub(crate) static RULE: Rule = Rule {
     id: "job-failure-policy",
     kinds: JOBS,
+    reads: &[Kind::NAMESPACE],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("job_failure_policy.rs")),
     check: Check::Object(check),
@@ -76,7 +76,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     // A single attempt has no retries to count, and a queue retries by its own rules.
     let once = spec.get("backoffLimit").int() == Some(0);
-    let classified = classify(object);
+    let classified = ctx.class_of(object);
     let counts = matches!(classified.class, WorkloadClass::Training | WorkloadClass::Batch);
     if once || !counts || spec.has_unknown_key() || is_short_lived(object) || is_test(object) {
         return None;

@@ -40,7 +40,7 @@ use crate::kind::Kind;
 use crate::lint::context::Context;
 use crate::object::Object;
 use crate::tree::node::Node;
-use crate::workload::class::{WorkloadClass, classify};
+use crate::workload::class::{Evidence, WorkloadClass};
 use crate::workload::command::{base_name, words};
 use crate::workload::devices::{pods_with_accelerators, uses_accelerators};
 use crate::workload::gpu::requests_accelerator;
@@ -70,14 +70,14 @@ fn is_owned(object: &Object) -> bool {
 }
 
 /// Whether an object is a training run on accelerators, with at least medium confidence, and not a short one.
-fn trains(object: &Object) -> bool {
-    uses_accelerators(object) && !is_owned(object) && !is_short_lived(object) && is_training(object)
+fn trains(object: &Object, ctx: &Context<'_>) -> bool {
+    uses_accelerators(object) && !is_owned(object) && !is_short_lived(object) && is_training(object, ctx)
 }
 
 /// Whether the class is training, by more than the name of the namespace: that is also the home of what only looks on.
-fn is_training(object: &Object) -> bool {
-    let classified = classify(object);
-    classified.is(WorkloadClass::Training) && !classified.reason.starts_with("its namespace")
+fn is_training(object: &Object, ctx: &Context<'_>) -> bool {
+    let classified = ctx.class_of(object);
+    classified.is(WorkloadClass::Training) && !matches!(classified.evidence, Evidence::NamespaceName { .. })
 }
 
 /// A NodePool that starts nodes for the pods with accelerators of an object. `None` if that is not certain, or if nodes of a
@@ -120,11 +120,11 @@ fn is_distributed(object: &Object) -> bool {
 
 /// Whether an object is a server with accelerators whose processes are on several pods: a LeaderWorkerSet with groups of
 /// more than one.
-fn is_serving_group(object: &Object) -> bool {
+fn is_serving_group(object: &Object, ctx: &Context<'_>) -> bool {
     let size = object.path(&["spec", "leaderWorkerTemplate", "size"]);
     object.kind() == "LeaderWorkerSet"
         && size.int().is_some_and(|size| size > 1)
         && uses_accelerators(object)
         && !is_owned(object)
-        && !classify(object).is(WorkloadClass::Training)
+        && !ctx.class_of(object).is(WorkloadClass::Training)
 }

@@ -60,6 +60,7 @@
 use crate::rules::prelude::*;
 use crate::rules::training::starting_pool;
 use crate::workload::command::{base_name, words};
+use crate::workload::suspended::is_suspended;
 
 pub(crate) static RULE: Rule = Rule {
     id: "mpi-launcher-too-early",
@@ -88,7 +89,7 @@ fn check(job: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let attempts = backoff.int().filter(|attempts| *attempts <= FEW)?;
     // Kueue and gangs start all pods when there are nodes.
     let is_held = spec.path(&["runPolicy", "schedulingPolicy"]).is_set()
-        || spec.path(&["runPolicy", "suspend"]).bool() == Some(true)
+        || is_suspended(job) != Some(false)
         || job.path(&["metadata", "labels", "kueue.x-k8s.io/queue-name"]).is_set()
         || templates(job).iter().any(|template| {
             let nodes = template.spec.get("nodeSelector");

@@ -4,8 +4,8 @@
 //! A pod has two network interfaces, `lo` and `eth0`, unless it is in the network of its node or Multus adds
 //! more. `NCCL_SOCKET_IFNAME` lists beginnings of names; a leading `^` excludes them, a leading `=` makes them
 //! exact. A value that was right on the host, such as `ens5` or `^lo,eth`, excludes the only interface, and
-//! NCCL ends with `no socket interface found` at the start of the run. Gloo reads `GLOO_SOCKET_IFNAME` in the
-//! same way, without `^` and `=`.
+//! NCCL ends with `no socket interface found` at the start of the run. Gloo reads `GLOO_SOCKET_IFNAME` as whole
+//! names: with a `^` or `=` in it, PyTorch finds no address for any of them, also in the network of the node.
 //!
 //! # Fix
 //! Write `eth0`, or remove the variable: NCCL finds the interface by itself.
@@ -61,12 +61,13 @@ const GLOO: &str = "GLOO_SOCKET_IFNAME";
 const POD_INTERFACE: &str = "eth0";
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if object.is_partial() || !has_one_interface(object) {
+    if object.is_partial() {
         return None;
     }
+    let is_known = has_one_interface(object);
     for template in templates(object) {
         for container in template.all_containers() {
-            inspect(&container, ctx);
+            inspect(&container, is_known, ctx);
         }
     }
     None
@@ -90,27 +91,45 @@ fn has_one_interface(object: &Object) -> bool {
         })
 }
 
-fn inspect(container: &Node<'_>, ctx: &mut Context<'_>) {
+/// `is_known` says whether the interfaces of the pod are.
+fn inspect(container: &Node<'_>, is_known: bool, ctx: &mut Context<'_>) {
+    let fault = |name: &str, text: &str| match syntax_problem(name, text) {
+        Some(problem) => Some((problem, Severity::Error)),
+        None => problem(name, text).filter(|_| is_known).map(|problem| (problem, Severity::Warning)),
+    };
+    let instead = if is_known { format!("write `{POD_INTERFACE}`") } else { "name one interface".to_owned() };
+    let help = format!("{instead}, or remove the variable");
     for entry in container.get("env").items() {
         let value = entry.get("value");
         if let Some(name) = entry.get("name").text()
             && let Some(text) = value.text()
-            && let Some(problem) = problem(name, text)
+            && let Some((problem, severity)) = fault(name, text)
         {
-            ctx.report(&value, problem)
-                .help(format!("write `{POD_INTERFACE}`, or remove the variable"))
-                .fix(Fix::unsafe_(format!("write `{POD_INTERFACE}`")).set(&value, json!(POD_INTERFACE)));
+            let finding = ctx.report(&value, problem);
+            finding.severity(severity).help(help.as_str());
+            if is_known {
+                finding.fix(Fix::unsafe_(instead.as_str()).set(&value, json!(POD_INTERFACE)));
+            }
         }
     }
     // `mpirun -x NAME=VALUE`, and `export NAME=VALUE` in a script.
     for word in words(container).iter().filter(|word| word.known) {
         if let Some((name, text)) = word.text.split_once('=')
-            && let Some(problem) = problem(name, text)
+            && let Some((problem, severity)) = fault(name, text)
         {
-            ctx.report(&word.node, problem).help(format!("write `{POD_INTERFACE}`, or remove the variable"));
+            ctx.report(&word.node, problem).severity(severity).help(help.as_str());
             return;
         }
     }
+}
+
+/// A list for Gloo in the syntax of NCCL. PyTorch splits the value at commas and looks each part up as the name of an interface
+/// (`ProcessGroupGloo`, 1.13 to 2.9): `Unable to find address for: ^lo`.
+fn syntax_problem(name: &str, value: &str) -> Option<String> {
+    let value = value.trim_matches(['"', '\'']);
+    let is_of_nccl = name == GLOO && value.starts_with(['^', '=']) && !value.contains('$');
+    is_of_nccl
+        .then(|| format!("`{name}` takes names of interfaces, and `{}` is syntax of NCCL", ellipsize(value)))
 }
 
 /// What is wrong with the value of a variable; `None` if it is another variable, or leaves the interface of a pod.
@@ -144,7 +163,15 @@ fn problem(name: &str, value: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{GLOO, NCCL, problem};
+    use super::{GLOO, NCCL, problem, syntax_problem};
+
+    #[test]
+    fn gloo_has_no_excluded_names() {
+        assert!(syntax_problem(GLOO, "^lo,docker0").is_some());
+        assert!(syntax_problem(GLOO, "=eth0").is_some());
+        assert!(syntax_problem(GLOO, "eth0").is_none());
+        assert!(syntax_problem(NCCL, "^lo").is_none());
+    }
 
     #[test]
     fn lists_are_beginnings_of_names() {

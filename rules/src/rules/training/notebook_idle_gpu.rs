@@ -40,7 +40,6 @@
 use crate::facts::text::mentions;
 use crate::rules::prelude::*;
 use crate::rules::training::is_owned;
-use crate::workload::class::classify;
 use crate::workload::devices::first_accelerator;
 use crate::workload::diagnostic::waits_for_hours;
 use crate::workload::server::server_of;
@@ -49,6 +48,7 @@ use crate::workload::template::{run_limit, workload_kind};
 pub(crate) static RULE: Rule = Rule {
     id: "notebook-idle-gpu",
     kinds: WORKLOAD_KINDS,
+    reads: &[Kind::NAMESPACE],
     docs: docs(include_str!("notebook_idle_gpu.rs")),
     check: Check::Object(check),
     ..Rule::info(Group::Training)
@@ -59,10 +59,14 @@ const CULLS: [&str; 5] = ["cull", "no_activity_timeout", "idle", "tmout", "timeo
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // Whether Kubeflow's controller culls is set elsewhere.
-    if object.kind() == "Notebook" || !uses_accelerators(object) || is_owned(object) || object.is_partial() {
+    if object.kind() == "Notebook"
+        || !requests_device_plugin(object)
+        || is_owned(object)
+        || object.is_partial()
+    {
         return None;
     }
-    let classified = classify(object);
+    let classified = ctx.class_of(object);
     let ends_by_itself = workload_kind(object).is_some_and(|row| row.runs_to_completion);
     let sleeps = ends_by_itself && waits_for_hours(object);
     if !(classified.is(WorkloadClass::Notebook) || sleeps) || is_test(object) {
@@ -88,7 +92,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             .help("write `activeDeadlineSeconds`, or request no accelerator while nothing runs");
         return None;
     }
-    let reason = &classified.reason;
+    let reason = &classified.evidence;
     ctx.report(&devices.node, format!("`{name}` holds `{resource}` also while nobody uses it: {reason}"))
         .help("end idle sessions, or start Jobs for what needs a GPU");
     None

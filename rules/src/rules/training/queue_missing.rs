@@ -5,7 +5,8 @@
 //! namespace has no LocalQueue of that name, or the LocalQueue names no ClusterQueue that exists, the
 //! workload stays suspended, and only its events say why. It is reported where other queues of that kind are
 //! in the input. Pods of KAI name a Queue by the label `kai.scheduler/queue`: without it, or without the parent
-//! that it names, they stay Pending.
+//! that it names, they stay Pending. The default scheduler does not read that label: pods that do not name
+//! `kai-scheduler` start outside of the quota of their queue.
 //!
 //! # Fix
 //! Write the name of a LocalQueue of the same namespace, or of a Queue of KAI, or create it.
@@ -47,14 +48,13 @@ use super::is_owned;
 use super::kueue::{propose, queue_name};
 use crate::cluster::versions::Fact;
 use crate::rules::prelude::*;
+use crate::workload::gpu_share::{
+    KAI_QUEUE, KAI_SCHEDULER, gpu_share, is_left_to_default_scheduler, kai_queue,
+};
 
 /// Maximum number of queues that are compared.
 const MAX_COMPARED: usize = 64;
 
-const KAI_QUEUE: Kind = Kind::new("scheduling.run.ai", "Queue");
-/// The label of pods, or of the object that makes them, with their queue, and the scheduler that reads it.
-const KAI_LABEL: &str = "kai.scheduler/queue";
-const KAI_SCHEDULER: &str = "kai-scheduler";
 /// The name of the ClusterQueue that platforms with Kueue bring.
 const DEFAULT_QUEUE: &str = "default";
 /// The queues that the chart of KAI creates.
@@ -132,10 +132,10 @@ fn of_kai(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let templates = templates(object);
         let of_kai =
             |template: &&Template<'_>| template.spec.get("schedulerName").text() == Some(KAI_SCHEDULER);
-        let template = templates.iter().find(of_kai)?;
-        // KAI reads the label of the owner first.
-        let of_owner = object.path(&["metadata", "labels"]).get(KAI_LABEL);
-        if of_owner.is_set() { of_owner } else { template.metadata.get("labels").get(KAI_LABEL) }
+        let Some(template) = templates.iter().find(of_kai) else {
+            return without_kai(object, &templates, ctx);
+        };
+        kai_queue(object, template)
     };
     let name = node
         .text()
@@ -153,6 +153,23 @@ fn of_kai(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let finding = ctx.report(&node, message);
     propose(finding, &node, name, &queues);
     finding.related(first, &first.path(&["metadata", "name"]), "a Queue of the input");
+    None
+}
+
+/// Reports pods with a queue of KAI that the default scheduler places, which does not read it.
+fn without_kai(object: &Object, templates: &[Template<'_>], ctx: &mut Context<'_>) -> Option<()> {
+    // A part of a GPU without KAI is reported by `gpu-not-requested`.
+    let outside = |template: &&Template<'_>| {
+        is_left_to_default_scheduler(template)
+            && (gpu_share(template).is_none() || requests_accelerator(template))
+    };
+    let template = templates.iter().find(outside).filter(|_| !object.may_lack_fields())?;
+    let node = kai_queue(object, template);
+    let name = node.text().filter(|name| !name.is_empty())?;
+    let message = format!("the default scheduler does not read queue `{}` of KAI", ellipsize(name));
+    ctx.report(&node, message)
+        .reports_absence(false)
+        .help(format!("write `schedulerName: {KAI_SCHEDULER}` in the pods, or remove the label"));
     None
 }
 

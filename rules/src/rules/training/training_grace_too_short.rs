@@ -45,6 +45,7 @@ use crate::workload::checkpoint::{names_checkpoints, resumes};
 pub(crate) static RULE: Rule = Rule {
     id: "training-grace-too-short",
     kinds: WORKLOAD_KINDS,
+    reads: &[Kind::NAMESPACE],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("training_grace_too_short.rs")),
     check: Check::Object(check),
@@ -55,21 +56,16 @@ pub(crate) static RULE: Rule = Rule {
 const ENOUGH: i64 = 60;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if !trains(object) || object.kind() == "MPIJob" {
+    if !trains(object, ctx) || object.kind() == "MPIJob" {
         return None;
     }
     for template in templates(object) {
         let grace = template.spec.get("terminationGracePeriodSeconds");
-        let short = if grace.is_set() { grace.int().is_some_and(|s| s < ENOUGH) } else { true };
-        if !short
-            || template.spec.has_unknown_key()
-            || !requests_accelerator(&template)
-            || !names_checkpoints(&template)
-        {
+        let Some(seconds) = template.grace_seconds().filter(|seconds| *seconds < ENOUGH) else { continue };
+        if template.spec.has_unknown_key() || !uses_device(&template) || !names_checkpoints(&template) {
             continue;
         }
         let name = object.display_name();
-        let seconds = grace.int().unwrap_or(30);
         let spot = || requested_capacity_types(&template).is_some_and(|types| types.contains("spot"));
         let warns =
             grace.is_set() || !resumes(&template) && (template.annotation(DO_NOT_DISRUPT).is_set() || spot());

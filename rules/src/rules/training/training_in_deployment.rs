@@ -55,12 +55,13 @@
 
 use crate::rules::prelude::*;
 use crate::rules::training::trains;
-use crate::workload::class::{Confidence, classify, command_line};
+use crate::workload::class::{Confidence, command_line};
 use crate::workload::template::replicas;
 
 pub(crate) static RULE: Rule = Rule {
     id: "training-in-deployment",
     kinds: &[Kind::DEPLOYMENT, Kind::STATEFUL_SET, Kind::REPLICA_SET],
+    reads: &[Kind::NAMESPACE],
     docs: docs(include_str!("training_in_deployment.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Training)
@@ -85,10 +86,10 @@ const STAYS: [&str; 14] = [
 ];
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if object.is_partial() || !trains(object) || replicas(object) == Some(0) {
+    if object.is_partial() || !trains(object, ctx) || replicas(object) == Some(0) {
         return None;
     }
-    let classified = classify(object);
+    let classified = ctx.class_of(object);
     // Its name and labels do not say what its command does.
     if classified.is_declared() || classified.confidence < Confidence::Medium {
         return None;
@@ -108,7 +109,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let field = ["command", "args"].map(|field| container.get(field)).into_iter().find(Node::is_set)?;
-    let (kind, name, reason) = (object.kind(), object.display_name(), &classified.reason);
+    let (kind, name, reason) = (object.kind(), object.display_name(), &classified.evidence);
     ctx.report(&field, format!("{kind} `{name}` trains, and starts again whenever the run ends: {reason}"))
         .help("run it as a Job, which ends with the run and says whether it has succeeded");
     None

@@ -68,12 +68,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     {
         return None;
     }
-    let classified = ctx.cluster().views().class_of(object);
+    let classified = ctx.class_of(object);
     if !classified.is(WorkloadClass::Training) {
         return None;
     }
     for template in templates(object) {
-        if requests_accelerator(&template)
+        if uses_device(&template)
             && to_scheduling_pod(&template).is_some()
             && !is_short_deadline(&template.spec.get("activeDeadlineSeconds"))
         {

@@ -50,6 +50,7 @@ use crate::rules::training::trains;
 pub(crate) static RULE: Rule = Rule {
     id: "training-restart-policy",
     kinds: &[Kind::POD],
+    reads: &[Kind::NAMESPACE],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("training_restart_policy.rs")),
     check: Check::Object(check),
@@ -60,7 +61,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = object.get("spec");
     let policy = spec.get("restartPolicy");
     let always = !policy.is_set() || policy.text() == Some("Always");
-    if !always || !trains(object) || spec.has_unknown_key() || spec.get("activeDeadlineSeconds").is_set() {
+    if !always || !trains(object, ctx) || spec.has_unknown_key() || spec.get("activeDeadlineSeconds").is_set()
+    {
         return None;
     }
     let name = object.display_name();

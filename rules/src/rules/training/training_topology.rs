@@ -50,7 +50,7 @@ use crate::workload::node_labels::{LabelUse, referenced_labels};
 pub(crate) static RULE: Rule = Rule {
     id: "training-topology",
     kinds: WORKLOAD_KINDS,
-    reads: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::AUTO_MODE_NODE_CLASS],
+    reads: &[Kind::NAMESPACE, Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::AUTO_MODE_NODE_CLASS],
     docs: docs(include_str!("training_topology.rs")),
     check: Check::Object(check),
     ..Rule::info(Group::Training)
@@ -61,8 +61,8 @@ const GANGS: [&str; 5] =
     ["kueue.x-k8s.io/", "exclusive-topology", "subgroup-", "scheduling.x-k8s.io/", "volcano.sh/"];
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let serves = is_serving_group(object);
-    let runs = serves || trains(object) && is_distributed(object);
+    let serves = is_serving_group(object, ctx);
+    let runs = serves || trains(object, ctx) && is_distributed(object);
     if !runs || object.is_partial() {
         return None;
     }

@@ -7,6 +7,7 @@ mod heuristics;
 #[cfg(test)]
 mod tests;
 
+use crate::facts::image::ImageRef;
 use crate::kind::Kind;
 use crate::object::{Memo, Object};
 use crate::tree::node::Node;
@@ -16,6 +17,8 @@ use heuristics::{
     BATCH, DIAGNOSTIC_IMAGES, DIAGNOSTIC_WORDS, DIAGNOSTICS, INFERENCE_FRAMEWORKS, INFRA_IMAGES, NOTEBOOK,
     PURPOSE_KEYS, SERVING, SERVING_IMAGES, SERVING_KINDS, TRAINING, TRAINING_KINDS,
 };
+use std::borrow::Cow;
+use std::fmt;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WorkloadClass {
@@ -71,24 +74,64 @@ pub(crate) enum Confidence {
     High,
 }
 
+/// What a class is inferred from. Its text says why: "its command is `torchrun`".
+#[derive(Clone, Debug)]
+pub(crate) enum Evidence {
+    /// A label or an annotation of the workload or its pods declares the class.
+    Declared,
+    /// Its Namespace declares the class.
+    DeclaredByNamespace(Object),
+    /// The name of its namespace, and its own name if that says so as well.
+    NamespaceName { namespace: String, workload: Option<String> },
+    /// What it is, runs or is labelled with.
+    Content(String),
+}
+
+impl From<String> for Evidence {
+    fn from(text: String) -> Evidence {
+        Evidence::Content(text)
+    }
+}
+
+impl From<&str> for Evidence {
+    fn from(text: &str) -> Evidence {
+        Evidence::Content(text.to_owned())
+    }
+}
+
+impl fmt::Display for Evidence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Evidence::Declared => write!(f, "`{WORKLOAD_CLASS_KEY}` says so"),
+            Evidence::DeclaredByNamespace(namespace) => {
+                write!(f, "`{WORKLOAD_CLASS_KEY}` of Namespace `{}` says so", namespace.name())
+            }
+            Evidence::NamespaceName { namespace, workload: None } => {
+                write!(f, "its namespace is `{namespace}`")
+            }
+            Evidence::NamespaceName { namespace, workload: Some(name) } => {
+                write!(f, "its namespace is `{namespace}`, its name `{name}`")
+            }
+            Evidence::Content(text) => f.write_str(text),
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub struct Classified {
     pub(crate) class: WorkloadClass,
     pub(crate) confidence: Confidence,
-    /// The evidence: "its command is `torchrun`".
-    pub(crate) reason: String,
-    /// The Namespace that declares the class, if one does.
-    pub(crate) declared_by: Option<Object>,
+    pub(crate) evidence: Evidence,
 }
 
 impl Classified {
-    fn new(class: WorkloadClass, confidence: Confidence, reason: impl Into<String>) -> Classified {
-        Classified { class, confidence, reason: reason.into(), declared_by: None }
+    fn new(class: WorkloadClass, confidence: Confidence, evidence: impl Into<Evidence>) -> Classified {
+        Classified { class, confidence, evidence: evidence.into() }
     }
 
     /// Whether a label or an annotation declares the class.
     pub(crate) fn is_declared(&self) -> bool {
-        self.reason.starts_with('`') && self.reason.contains(WORKLOAD_CLASS_KEY)
+        matches!(self.evidence, Evidence::Declared | Evidence::DeclaredByNamespace(_))
     }
 
     /// Whether the class is `class`, with at least medium confidence.
@@ -105,18 +148,21 @@ impl Classified {
 /// The label or annotation that declares the class.
 pub(crate) const WORKLOAD_CLASS_KEY: &str = "gpulint.dev/workload-class";
 
-/// The class of a workload; `Unknown` for other kinds.
-pub fn classify(object: &Object) -> Classified {
-    object.classified().clone()
+/// The class of a workload, as it or its Namespace declares it, otherwise from its content; `Unknown` for other kinds. Rules ask
+/// `Context::class_of`. Node infrastructure stays what it is among the workloads of a Namespace.
+pub(crate) fn class_in<'o>(object: &'o Object, namespace: Option<&Object>) -> Cow<'o, Classified> {
+    let own = own_class(object);
+    if own.is_declared() || own.class == WorkloadClass::Infra {
+        return Cow::Borrowed(own);
+    }
+    namespace.and_then(declared_by_namespace).map_or(Cow::Borrowed(own), Cow::Owned)
 }
 
 static CLASSIFIED: Memo<Classified> = Memo::by_namespace();
 
-impl Object {
-    /// The class of a workload, by reference.
-    pub(crate) fn classified(&self) -> &Classified {
-        self.memo(&CLASSIFIED, || compute(self))
-    }
+/// The class of a workload without what its Namespace declares.
+pub(in crate::workload) fn own_class(object: &Object) -> &Classified {
+    object.memo(&CLASSIFIED, || compute(object))
 }
 
 fn compute(object: &Object) -> Classified {
@@ -140,7 +186,7 @@ fn explicit(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
     std::iter::once(&metadata)
         .chain(templates.iter().map(|t| &t.metadata))
         .find_map(declared)
-        .map(|class| Classified::new(class, Confidence::High, format!("`{WORKLOAD_CLASS_KEY}` says so")))
+        .map(|class| Classified::new(class, Confidence::High, Evidence::Declared))
 }
 
 /// The class that a label or an annotation declares.
@@ -150,11 +196,9 @@ fn declared(metadata: &Node<'_>) -> Option<WorkloadClass> {
 }
 
 /// The class that a Namespace declares for its workloads.
-pub(crate) fn declared_by_namespace(namespace: &Object) -> Option<Classified> {
+fn declared_by_namespace(namespace: &Object) -> Option<Classified> {
     let class = declared(&namespace.get("metadata"))?;
-    let reason = format!("`{WORKLOAD_CLASS_KEY}` of Namespace `{}` says so", namespace.name());
-    let classified = Classified::new(class, Confidence::High, reason);
-    Some(Classified { declared_by: Some(namespace.clone()), ..classified })
+    Some(Classified::new(class, Confidence::High, Evidence::DeclaredByNamespace(namespace.clone())))
 }
 
 fn infra(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
@@ -165,12 +209,12 @@ fn infra(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
     if matches!(namespace, "gpu-operator" | "kube-system" | "gpu-monitoring")
         || namespace.starts_with("nvidia-")
     {
-        let reason = format!("its namespace is `{namespace}`");
-        return Some(Classified::new(WorkloadClass::Infra, Confidence::High, reason));
+        let evidence = Evidence::NamespaceName { namespace: namespace.to_owned(), workload: None };
+        return Some(Classified::new(WorkloadClass::Infra, Confidence::High, evidence));
     }
     images(templates)
         .find(|image| {
-            let repository = repository(image);
+            let repository = ImageRef::parse(image).repository;
             let intel = repository.starts_with("intel/") && repository.ends_with("-plugin");
             intel || INFRA_IMAGES.iter().any(|sign| repository.contains(sign))
         })
@@ -200,7 +244,8 @@ fn diagnostics(object: &Object, templates: &[Template<'_>]) -> Option<Classified
     if let Some(sign) = DIAGNOSTICS.iter().find(|sign| lines.iter().any(|line| has_word(line, sign))) {
         return batch(format!("its command is `{sign}`"));
     }
-    let is_sign = |image: &&str| DIAGNOSTIC_IMAGES.iter().any(|sign| repository(image).contains(sign));
+    let is_sign =
+        |image: &&str| DIAGNOSTIC_IMAGES.iter().any(|sign| ImageRef::parse(image).repository.contains(sign));
     if let Some(image) = images(templates).find(is_sign) {
         return batch(format!("its image is `{image}`"));
     }
@@ -373,22 +418,9 @@ fn images<'a>(templates: &'a [Template<'a>]) -> impl Iterator<Item = &'a str> {
     templates.iter().flat_map(Template::containers).filter_map(|c| c.get("image").text())
 }
 
-/// The repository path of an image, without registry host, tag and digest.
-pub(crate) fn repository(image: &str) -> &str {
-    let image = image.split('@').next().unwrap_or(image);
-    let path = match image.split_once('/') {
-        Some((host, rest)) if host.contains(['.', ':']) || host == "localhost" => rest,
-        _ => image,
-    };
-    match path.rfind(':') {
-        Some(colon) if !path[colon..].contains('/') => &path[..colon],
-        _ => path,
-    }
-}
-
 fn by_image(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
     for image in images(templates) {
-        let repository = repository(image).to_ascii_lowercase();
+        let repository = ImageRef::parse(image).repository.to_ascii_lowercase();
         let reason = || format!("its image is `{image}`");
         let matches = |sign: &&str| repository.contains(*sign);
         if SERVING_IMAGES.iter().any(&matches) || repository.starts_with("nim/") {
@@ -517,13 +549,12 @@ fn by_namespace(object: &Object, templates: &[Template<'_>]) -> Option<Classifie
     let namespace = object.namespace()?;
     let class = purpose(namespace)?;
     let named = purpose_of_name(object) == Some(class) && templates.iter().any(requests_accelerator);
-    let (confidence, name) = match named {
-        true if class != WorkloadClass::Interactive => {
-            (Confidence::Medium, format!(", its name `{}`", object.name()))
-        }
-        _ => (Confidence::Low, String::new()),
+    let (confidence, workload) = match named {
+        true if class != WorkloadClass::Interactive => (Confidence::Medium, Some(object.name().to_owned())),
+        _ => (Confidence::Low, None),
     };
-    Some(Classified::new(class, confidence, format!("its namespace is `{namespace}`{name}")))
+    let evidence = Evidence::NamespaceName { namespace: namespace.to_owned(), workload };
+    Some(Classified::new(class, confidence, evidence))
 }
 
 fn fallback(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {

@@ -4,16 +4,17 @@ mod table;
 
 use std::borrow::Cow;
 
+use crate::facts::image::ImageRef;
+use crate::object::Object;
 use crate::tree::node::Node;
 use crate::tree::placeholder::is_placeholder;
-use crate::workload::class::{command_line, has_word, repository};
+use crate::workload::class::{command_line, has_word};
 use crate::workload::command::{
     OptionValue, Word, base_name, command_at, may_have_more_options, option, words,
 };
-use crate::workload::gpu::requests_accelerator;
-use crate::workload::template::Template;
+use crate::workload::template::{Template, templates};
 use table::SERVERS;
-pub(crate) use table::{Cache, Gpus, Server};
+pub(crate) use table::{Cache, Gpus, Server, ServerId};
 
 /// The server that a container runs, from its command, or from its image without one.
 pub(crate) fn server_of(container: &Node<'_>) -> Option<&'static Server> {
@@ -26,7 +27,8 @@ pub(crate) fn server_of(container: &Node<'_>) -> Option<&'static Server> {
 }
 
 /// Servers that use several GPUs from one process, which needs no shared memory.
-const OF_ONE_PROCESS: [&str; 4] = ["Ollama", "llama.cpp", "TEI", "TensorFlow Serving"];
+const OF_ONE_PROCESS: [ServerId; 4] =
+    [ServerId::Ollama, ServerId::LlamaCpp, ServerId::Tei, ServerId::TensorFlow];
 /// Repositories of images with such servers, whatever their command is.
 const IMAGES_OF_ONE_PROCESS: [&str; 5] =
     ["ollama", "llama.cpp", "koboldcpp", "tensorflow/serving", "text-embeddings-inference"];
@@ -34,17 +36,57 @@ const IMAGES_OF_ONE_PROCESS: [&str; 5] =
 /// Whether a container runs a server that uses all its GPUs from one process.
 pub(crate) fn is_one_process(container: &Node<'_>) -> bool {
     match server_of(container) {
-        Some(server) => OF_ONE_PROCESS.contains(&server.name),
+        Some(server) => OF_ONE_PROCESS.contains(&server.id),
         None => container.get("image").text().is_some_and(|image| {
-            let repository = repository(image).to_ascii_lowercase();
+            let repository = ImageRef::parse(image).repository.to_ascii_lowercase();
             IMAGES_OF_ONE_PROCESS.iter().any(|sign| repository.contains(sign))
         }),
     }
 }
 
-/// Whether a container runs the server with this name in messages.
-pub(crate) fn is_server(container: &Node<'_>, name: &str) -> bool {
-    server_of(container).is_some_and(|server| server.name == name)
+pub(crate) fn is_server(container: &Node<'_>, id: ServerId) -> bool {
+    server_of(container).is_some_and(|server| server.id == id)
+}
+
+/// Words in the names of images of programs beside a server, which are called after it.
+const BESIDE: [&str; 13] = [
+    "router",
+    "gateway",
+    "proxy",
+    "operator",
+    "controller",
+    "exporter",
+    "client",
+    "ui",
+    "bench",
+    "benchmark",
+    "notebook",
+    "test",
+    "stack",
+];
+
+/// The server that a container runs, as far as the name of an image of one's own shows as well: `team/vllm-openai-lora`. An own
+/// command may start anything.
+pub(crate) fn likely_server_of(container: &Node<'_>) -> Option<&'static Server> {
+    let known = server_of(container);
+    if known.is_some() || container.get("command").is_set() {
+        return known;
+    }
+    let image = ImageRef::parse(container.get("image").text()?).last().to_ascii_lowercase();
+    let is_own = |name: String| {
+        image.strip_prefix(name.as_str()).is_some_and(|rest| {
+            let mut words = rest.split(['-', '_', '.']);
+            words.next() == Some("") && !words.any(|word| BESIDE.contains(&word))
+        })
+    };
+    SERVERS.iter().find(|server| server.image_names().any(is_own))
+}
+
+/// Whether a container of a workload runs a server.
+pub(crate) fn runs(workload: &Object, server: &Server) -> bool {
+    let templates = templates(workload);
+    let mut containers = templates.iter().flat_map(Template::containers);
+    containers.any(|container| likely_server_of(&container).is_some_and(|found| found.id == server.id))
 }
 
 /// The server that starts at a word of a command line, and the number of words of its command.
@@ -80,10 +122,11 @@ impl Server {
         let Some(image) = image.text() else {
             return false;
         };
-        let path = repository(image).to_ascii_lowercase();
+        let image = ImageRef::parse(image);
+        let path = image.repository.to_ascii_lowercase();
         self.images.iter().any(|sign| match sign.split_once(':') {
             None => is_part(&path, sign),
-            Some((name, tag)) => is_part(&path, name) && tag_of(image).is_some_and(|t| t.starts_with(tag)),
+            Some((name, tag)) => is_part(&path, name) && image.tag.is_some_and(|t| t.starts_with(tag)),
         })
     }
 
@@ -129,13 +172,28 @@ impl Server {
     /// `vllm`.
     pub(crate) fn variable_of_service(&self) -> Option<(&'static str, String)> {
         // vLLM and SGLang read such a variable for ports between their processes.
-        let variable = match self.name {
-            "vLLM" => "VLLM_PORT",
-            "SGLang" => "SGLANG_PORT",
+        let variable = match self.id {
+            ServerId::Vllm => "VLLM_PORT",
+            ServerId::Sglang => "SGLANG_PORT",
             _ => self.port.variables.iter().find(|name| name.ends_with("_PORT"))?,
         };
         let service = variable.strip_suffix("_PORT")?.to_ascii_lowercase().replace('_', "-");
         Some((variable, service))
+    }
+
+    /// Names of its images, in lower case and without a path: its own name, and those that its authors publish.
+    pub(crate) fn image_names(&self) -> impl Iterator<Item = String> + use<> {
+        let published = self.images.iter().filter(|image| !image.contains(':'));
+        let published =
+            published.filter_map(|image| image.rsplit('/').next().filter(|name| !name.is_empty()));
+        std::iter::once(self.name.to_ascii_lowercase()).chain(published.map(str::to_owned))
+    }
+
+    /// The server that exports a metric. `None` for metrics that a router or gateway in front of it exports.
+    pub(crate) fn of_metric(metric: &str) -> Option<&'static Server> {
+        const ROUTERS: [&str; 6] = ["router", "incoming", "current_qps", "healthy_pods", "gateway", "_epp_"];
+        let exports = |server: &&Server| server.metrics.iter().any(|prefix| metric.starts_with(prefix));
+        SERVERS.iter().find(exports).filter(|_| !ROUTERS.iter().any(|router| metric.contains(router)))
     }
 
     /// Every server of the table.
@@ -157,13 +215,8 @@ const PUBLIC_REGISTRIES: [&str; 5] = ["docker.io", "ghcr.io", "quay.io", "nvcr.i
 pub(crate) fn may_be_rebuilt(image: &str) -> bool {
     let host = image.split_once('/').map_or("", |(host, _)| host);
     let is_private = host.contains(['.', ':']) && !PUBLIC_REGISTRIES.contains(&host);
-    let release = tag_of(image).unwrap_or_default().trim_start_matches('v');
+    let release = ImageRef::parse(image).tag.unwrap_or_default().trim_start_matches('v');
     is_private && release.starts_with(|c: char| c.is_ascii_digit()) && release.contains(['-', '_'])
-}
-
-pub(crate) fn tag_of(image: &str) -> Option<&str> {
-    let name = image.split('@').next()?.rsplit('/').next()?;
-    name.split_once(':').map(|(_, tag)| tag)
 }
 
 /// The port in one of the variables of a container, or the `Some(None)` without one. `None` if it is unknown.
@@ -231,15 +284,9 @@ pub(crate) fn serving_container<'a>(template: &Template<'a>) -> Option<Node<'a>>
     listening.next().is_none().then(|| first.clone())
 }
 
-/// Whether a template requests an accelerator, as a resource or through a claim.
-pub(crate) fn uses_device(template: &Template<'_>) -> bool {
-    requests_accelerator(template)
-        || template.all_containers().any(|c| c.path(&["resources", "claims"]).items().next().is_some())
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{flag, server_of};
+    use super::{Server, ServerId, flag, likely_server_of, server_of};
     use crate::object::Object;
     use crate::tree::node::Node;
     use serde_json::{Value, json};
@@ -278,6 +325,37 @@ mod tests {
             (json!({"image": "x:1", "command": ["lmdeploy", "serve", "api_server", "m"]}), Some("LMDeploy")),
         ] {
             assert_eq!(on_container(container.clone(), server_of).map(|s| s.name), expected, "{container}");
+        }
+    }
+
+    #[test]
+    fn an_image_of_ones_own_is_called_after_its_server() {
+        for (container, expected) in [
+            (json!({"image": "example.com/team/vllm-openai-lora:2"}), Some(ServerId::Vllm)),
+            (json!({"image": "example.com:5000/vllm@sha256:0"}), Some(ServerId::Vllm)),
+            (json!({"image": "example.com/SGLang-patched:1"}), Some(ServerId::Sglang)),
+            (json!({"image": "example.com/tensorrt-llm:1"}), Some(ServerId::TensorRtLlm)),
+            (json!({"image": "example.com/tritonserver_onnx:1"}), Some(ServerId::Triton)),
+            (json!({"image": "example.com/tools/dcgm-vllm-bench-notebook:1"}), None),
+            (json!({"image": "example.com/vllm-router:1"}), None),
+            (json!({"image": "example.com/vllms:1"}), None),
+            (json!({"image": "example.com/vllm/web:1"}), None),
+            (json!({"image": "example.com/vllm:1", "command": ["python3", "warm.py"]}), None),
+        ] {
+            let found =
+                on_container(container.clone(), |container| likely_server_of(container).map(|one| one.id));
+            assert_eq!(found, expected, "{container}");
+        }
+    }
+
+    #[test]
+    fn metrics_of_servers_and_of_routers_are_told_apart() {
+        let of = |metric: &str| Server::of_metric(metric).map(|server| server.id);
+        assert_eq!(of("vllm:num_requests_running"), Some(ServerId::Vllm));
+        assert_eq!(of("vllm_num_requests_running"), Some(ServerId::Vllm));
+        assert_eq!(of("tgi_queue_size"), Some(ServerId::Tgi));
+        for other in ["vllm:num_incoming_requests_total", "http_requests_total", "vllm:healthy_pods_total"] {
+            assert_eq!(of(other), None, "{other}");
         }
     }
 

@@ -8,15 +8,36 @@
 //! variables, cache) and on Triton's options; `lmdeploy serve api_server --help`; KServe's `huggingfaceserver`; the
 //! Dockerfile of TensorFlow Serving. Where no version is named, the fact holds for every release of the image.
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ServerId {
+    Vllm,
+    Sglang,
+    Tgi,
+    Tei,
+    Infinity,
+    Triton,
+    TensorRtLlm,
+    LlamaCpp,
+    Ollama,
+    Nim,
+    LmDeploy,
+    /// KServe's server of models from Hugging Face, which runs vLLM.
+    HuggingFace,
+    TensorFlow,
+}
+
 /// A program that serves a model.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Server {
+    pub(crate) id: ServerId,
     /// The name in messages.
     pub(crate) name: &'static str,
     /// Beginnings of its command line: one or several words, the last of them cut after a dot.
     pub(super) commands: &'static [&'static str],
     /// Parts of the repositories of images that start it by default, or repositories with the beginning of a tag.
     pub(super) images: &'static [&'static str],
+    /// Beginnings of the names of its own metrics.
+    pub(crate) metrics: &'static [&'static str],
     /// The path that responds once the model is loaded.
     pub(crate) health: &'static str,
     pub(super) port: Port,
@@ -103,11 +124,13 @@ const fn port(default: i64, options: &'static [&'static str], variables: &'stati
     Port { default, of_image: default, options, variables }
 }
 
-const fn server(name: &'static str, health: &'static str, port: Port) -> Server {
+const fn server(id: ServerId, name: &'static str, health: &'static str, port: Port) -> Server {
     Server {
+        id,
         name,
         commands: &[],
         images: &[],
+        metrics: &[],
         health,
         port,
         cache: None,
@@ -150,6 +173,7 @@ pub(super) static SERVERS: [Server; 13] = [
     Server {
         commands: &["vllm serve", "vllm.entrypoints."],
         images: &["vllm/vllm-openai", "lmcache/vllm-openai"],
+        metrics: &["vllm:", "vllm_"],
         cache: Some(HUGGING_FACE),
         model: &["model"],
         model_is_positional: true,
@@ -173,11 +197,12 @@ pub(super) static SERVERS: [Server; 13] = [
         }),
         shares_memory: true,
         drain_flags: &["--shutdown-timeout"],
-        ..server("vLLM", "/health", port(8000, &["port"], &[]))
+        ..server(ServerId::Vllm, "vLLM", "/health", port(8000, &["port"], &[]))
     },
     Server {
         commands: &["sglang.launch_server", "sglang serve"],
         images: &["lmsysorg/sglang"],
+        metrics: &["sglang:", "sglang_"],
         cache: Some(HUGGING_FACE),
         model: &["model-path", "model"],
         parallelism: Some(Parallelism {
@@ -189,17 +214,23 @@ pub(super) static SERVERS: [Server; 13] = [
             ..NO_PARALLELISM
         }),
         shares_memory: true,
-        ..server("SGLang", "/health", port(30000, &["port"], &[]))
+        ..server(ServerId::Sglang, "SGLang", "/health", port(30000, &["port"], &[]))
     },
     Server {
         commands: &["text-generation-launcher"],
         images: &["huggingface/text-generation-inference"],
+        metrics: &["tgi_"],
         cache: Some(DATA),
         variables: Some(""),
         model: &["model-id"],
         parallelism: Some(Parallelism { tensor: &["num-shard"], default: Gpus::All, ..NO_PARALLELISM }),
         shares_memory: true,
-        ..server("TGI", "/health", Port { of_image: 80, ..port(3000, &["port", "p"], &["PORT"]) })
+        ..server(
+            ServerId::Tgi,
+            "TGI",
+            "/health",
+            Port { of_image: 80, ..port(3000, &["port", "p"], &["PORT"]) },
+        )
     },
     Server {
         commands: &["text-embeddings-router"],
@@ -208,21 +239,27 @@ pub(super) static SERVERS: [Server; 13] = [
         variables: Some(""),
         model: &["model-id"],
         loads_fast: true,
-        ..server("TEI", "/health", Port { of_image: 80, ..port(3000, &["port", "p"], &["PORT"]) })
+        ..server(
+            ServerId::Tei,
+            "TEI",
+            "/health",
+            Port { of_image: 80, ..port(3000, &["port", "p"], &["PORT"]) },
+        )
     },
     Server {
         commands: &["infinity_emb"],
         images: &["michaelf34/infinity"],
         cache: Some(Cache { folders: &["/app/.cache"], ..HUGGING_FACE }),
         loads_fast: true,
-        ..server("Infinity", "/health", port(7997, &["port"], &["INFINITY_PORT"]))
+        ..server(ServerId::Infinity, "Infinity", "/health", port(7997, &["port"], &["INFINITY_PORT"]))
     },
     Server {
         commands: &["tritonserver"],
         images: &["nvidia/tritonserver"],
+        metrics: &["nv_inference_", "nv_gpu_"],
         model_paths: &["model-repository", "model-store"],
         drain_flags: &["--exit-timeout-secs"],
-        ..server("Triton", "/v2/health/ready", port(8000, &["http-port"], &[]))
+        ..server(ServerId::Triton, "Triton", "/v2/health/ready", port(8000, &["http-port"], &[]))
     },
     Server {
         commands: &["trtllm-serve"],
@@ -233,7 +270,7 @@ pub(super) static SERVERS: [Server; 13] = [
             pipeline: &["pp-size", "pipeline-parallel-size"],
             ..NO_PARALLELISM
         }),
-        ..server("TensorRT-LLM", "/health", port(8000, &["port"], &[]))
+        ..server(ServerId::TensorRtLlm, "TensorRT-LLM", "/health", port(8000, &["port"], &[]))
     },
     Server {
         commands: &["llama-server"],
@@ -246,7 +283,7 @@ pub(super) static SERVERS: [Server; 13] = [
         }),
         variables: Some("LLAMA_ARG_"),
         model_paths: &["model", "m"],
-        ..server("llama.cpp", "/health", port(8080, &["port"], &["LLAMA_ARG_PORT"]))
+        ..server(ServerId::LlamaCpp, "llama.cpp", "/health", port(8080, &["port"], &["LLAMA_ARG_PORT"]))
     },
     Server {
         commands: &["ollama serve"],
@@ -257,7 +294,7 @@ pub(super) static SERVERS: [Server; 13] = [
             options: &[],
         }),
         loads_fast: true,
-        ..server("Ollama", "/", port(11434, &[], &["OLLAMA_HOST"]))
+        ..server(ServerId::Ollama, "Ollama", "/", port(11434, &[], &["OLLAMA_HOST"]))
     },
     Server {
         images: &["nim/"],
@@ -267,7 +304,12 @@ pub(super) static SERVERS: [Server; 13] = [
             options: &[],
         }),
         shares_memory: true,
-        ..server("NIM", "/v1/health/ready", port(8000, &[], &["NIM_SERVER_PORT", "NIM_HTTP_API_PORT"]))
+        ..server(
+            ServerId::Nim,
+            "NIM",
+            "/v1/health/ready",
+            port(8000, &[], &["NIM_SERVER_PORT", "NIM_HTTP_API_PORT"]),
+        )
     },
     Server {
         commands: &["lmdeploy serve api_server"],
@@ -280,9 +322,8 @@ pub(super) static SERVERS: [Server; 13] = [
             ..NO_PARALLELISM
         }),
         shares_memory: true,
-        ..server("LMDeploy", "/health", port(23333, &["server-port"], &[]))
+        ..server(ServerId::LmDeploy, "LMDeploy", "/health", port(23333, &["server-port"], &[]))
     },
-    // KServe's server of models from Hugging Face, which runs vLLM.
     Server {
         commands: &["huggingfaceserver"],
         images: &["kserve/huggingfaceserver"],
@@ -293,12 +334,22 @@ pub(super) static SERVERS: [Server; 13] = [
             ..NO_PARALLELISM
         }),
         shares_memory: true,
-        ..server("KServe's Hugging Face server", "/v2/health/ready", port(8080, &["http-port"], &[]))
+        ..server(
+            ServerId::HuggingFace,
+            "KServe's Hugging Face server",
+            "/v2/health/ready",
+            port(8080, &["http-port"], &[]),
+        )
     },
     // The script of its image opens the port for REST, which is closed by default.
     Server {
         images: &["tensorflow/serving"],
         loads_fast: true,
-        ..server("TensorFlow Serving", "/v1/models/model", port(8501, &["rest-api-port"], &[]))
+        ..server(
+            ServerId::TensorFlow,
+            "TensorFlow Serving",
+            "/v1/models/model",
+            port(8501, &["rest-api-port"], &[]),
+        )
     },
 ];

@@ -1,7 +1,7 @@
 //! The cost of an object does not grow with the number of other objects in the cluster, because a rule looks
 //! up the objects that it needs and does not iterate over all objects. The test copies the objects of a
 //! fixture to a cluster. Each copy has a namespace, names and references of its own. The average number of
-//! steps per copy must be equal for 80 and for 160 copies.
+//! steps per copy must be equal for 40 and for 80 copies.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -100,9 +100,9 @@ impl Scenario {
         (0..count).flat_map::<Vec<Object>, _>(copy_all).collect()
     }
 
-    /// The clusters of 80 and of 160 copies.
+    /// The clusters of 40 and of 80 copies.
     fn clusters(&self, engine: &Engine) -> [CopiesInCluster; 2] {
-        [80, 160].map(|count| {
+        [40, 80].map(|count| {
             let objects = self.copies(count);
             let mut cluster = Cluster::new(true);
             for object in &objects {

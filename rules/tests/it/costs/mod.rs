@@ -124,7 +124,7 @@ fn no_object_costs_more_than_a_bounded_number_of_steps() {
     let worst = match seconds {
         Some(seconds) => search::worst(&judge, &places, Duration::from_secs(seconds)),
         None => {
-            let some = places.iter().step_by(37);
+            let some = places.iter().step_by(74);
             let cost =
                 |place: &heavy::Place| Some((place.to_string(), judge.cost(&place.grow(LARGEST / 10))?));
             let mut worst: Vec<(String, Cost)> = some.filter_map(cost).collect();

@@ -1,0 +1,188 @@
+//! A Gateway ends answers while a model server still generates.
+//!
+//! # Why
+//! Envoy counts the time of a request until the last byte of its answer, so that a stream that still sends
+//! tokens ends as well. Envoy Gateway writes no timeout into a route without `timeouts`, for which Envoy
+//! has 15 seconds; Envoy AI Gateway writes 60 seconds (since 0.3). The client sees 504 or a stream that
+//! breaks off, often tries again, and the server generates the answer once more.
+//!
+//! A Gateway is looked at with its GatewayClass, which names the controller. Where the input has a
+//! BackendTrafficPolicy with timeouts for the route or its Gateway, or an EnvoyPatchPolicy, nothing is said.
+//!
+//! # Fix
+//! Write `timeouts.request` as long as the longest answer, such as `600s`, or `0s` for no limit.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: gateway.networking.k8s.io/v1
+//!  kind: GatewayClass
+//!  metadata: {name: envoy}
+//!  spec: {controllerName: gateway.envoyproxy.io/gatewayclass-controller}
+//!  ---
+//!  apiVersion: gateway.networking.k8s.io/v1
+//!  kind: Gateway
+//!  metadata: {name: models, namespace: models}
+//!  spec:
+//!    gatewayClassName: envoy
+//!    listeners: [{name: http, port: 80, protocol: HTTP}]
+//!  ---
+//!  apiVersion: gateway.networking.k8s.io/v1
+//!  kind: HTTPRoute
+//!  metadata: {name: chat, namespace: models}
+//!  spec:
+//!    parentRefs: [{name: models}]
+//!    rules:
+//!      - backendRefs: [{name: chat, port: 80}]
+//! -      timeouts: {request: 20s} # <-
+//! +      timeouts: {request: 600s}
+//!  ---
+//!  apiVersion: v1
+//!  kind: Service
+//!  metadata: {name: chat, namespace: models}
+//!  spec:
+//!    selector: {app: chat}
+//!    ports: [{port: 80, targetPort: 8000}]
+//!  ---
+//!  apiVersion: v1
+//!  kind: Pod
+//!  metadata: {name: chat, namespace: models, labels: {app: chat}}
+//!  spec:
+//!    containers:
+//!      - name: vllm
+//!        image: vllm/vllm-openai:v0.11.0
+//!        args: [--model, Qwen/Qwen3-8B]
+//!        readinessProbe: {httpGet: {path: /health, port: 8000}}
+//! ```
+//!
+//! # References
+//! - <https://gateway.envoyproxy.io/docs/tasks/traffic/http-timeouts/>
+//! - <https://github.com/envoyproxy/ai-gateway/blob/main/api/v1alpha1/ai_gateway_route.go>
+//! - <https://github.com/envoyproxy/ai-gateway/issues/795>
+
+use super::gateway_route::{BACKEND_KINDS, backends_of, containers_of};
+use super::ingress::is_watched;
+use super::ingress_timeout_short::generator;
+use crate::facts::duration::GoDuration;
+use crate::rules::prelude::*;
+
+const READS: [Kind; BACKEND_KINDS.len() + 4 + WORKLOAD_KINDS.len()] = joined(
+    &BACKEND_KINDS,
+    &with_workloads::<{ 4 + WORKLOAD_KINDS.len() }>(&[
+        Kind::GATEWAY,
+        Kind::GATEWAY_CLASS,
+        Kind::BACKEND_TRAFFIC_POLICY,
+        Kind::ENVOY_PATCH_POLICY,
+    ]),
+);
+
+pub(crate) static RULE: Rule = Rule {
+    id: "gateway-timeout-short",
+    kinds: &[Kind::HTTP_ROUTE, Kind::AI_GATEWAY_ROUTE],
+    reads: &READS,
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("gateway_timeout_short.rs")),
+    check: Check::Object(check),
+    ..Rule::warning(Group::Availability)
+};
+
+/// A written time in seconds that is enough for most answers.
+const LONG: i64 = 60;
+/// What the fix writes: the time that clients of OpenAI's library wait.
+const ENOUGH: &str = "600s";
+
+/// What is known of an implementation of the Gateway API whose timeouts are for whole answers.
+#[derive(Clone, Copy)]
+struct Proxy {
+    name: &'static str,
+    /// The seconds of a route without a timeout.
+    default: Option<i64>,
+}
+
+/// The implementations of the Gateway API, by `controllerName` of their GatewayClass.
+const CONTROLLERS: [(&str, Proxy); 3] = [
+    ("gateway.envoyproxy.io/gatewayclass-controller", Proxy { name: "Envoy Gateway", default: Some(15) }),
+    ("istio.io/gateway-controller", Proxy { name: "Istio", default: None }),
+    ("kgateway.dev/kgateway", Proxy { name: "kgateway", default: None }),
+];
+/// It writes its own default into the HTTPRoute that it makes of an AIGatewayRoute.
+const AI_GATEWAY: Proxy = Proxy { name: "Envoy AI Gateway", default: Some(60) };
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if object.may_lack_fields() || object.is_namespace_unknown() || is_set_elsewhere(object, ctx) {
+        return None;
+    }
+    let proxy = match object.is(Kind::AI_GATEWAY_ROUTE) {
+        true => AI_GATEWAY,
+        false => proxy_of(object, ctx)?,
+    };
+    for rule in object.path(&["spec", "rules"]).items() {
+        inspect(object, &rule, proxy, ctx);
+    }
+    None
+}
+
+fn inspect(object: &Object, rule: &Node<'_>, proxy: Proxy, ctx: &mut Context<'_>) -> Option<()> {
+    let timeouts = rule.get("timeouts");
+    let request = timeouts.get("request");
+    let paths: Vec<Node<'_>> = rule.get("matches").items().map(|one| one.path(&["path", "value"])).collect();
+    let is_watching = |path: &Node<'_>| path.text().is_some_and(is_watched);
+    if rule.has_unknown() || !paths.is_empty() && paths.iter().all(is_watching) {
+        return None;
+    }
+    let seconds = match request.is_set() {
+        // Zero is no limit.
+        true => Some(GoDuration::parse(request.text()?).ok()?.seconds()).filter(|n| (1..LONG).contains(n))?,
+        // Envoy Gateway takes this one for the request then.
+        false if timeouts.get("backendRequest").is_set() => return None,
+        false => proxy.default?,
+    };
+    let backends = backends_of(object, rule);
+    let containers = backends.iter().filter_map(|backend| containers_of(backend, ctx)).flatten().collect();
+    let (workload, server, _) = generator(containers)?;
+    let by_default = if request.is_set() { "" } else { " by default" };
+    let name = proxy.name;
+    let message = format!(
+        "{name} ends answers after {seconds} s{by_default}, streams too: longer ones of {server} break off"
+    );
+    ctx.report(&request, message)
+        .help(format!("write `timeouts: {{request: {ENOUGH}}}`"))
+        .related(workload, &workload.path(&["metadata", "name"]), "the server")
+        .fix(Fix::unsafe_(format!("let answers take {ENOUGH}")).set(&request, json!(ENOUGH)));
+    None
+}
+
+/// The implementation of the first Gateway of a route of which the input has the class.
+fn proxy_of(object: &Object, ctx: &Context<'_>) -> Option<Proxy> {
+    object.path(&["spec", "parentRefs"]).items().find_map(|parent| {
+        let namespace = parent.get("namespace");
+        let namespace = if namespace.is_set() { namespace.text()? } else { object.namespace_or_default() };
+        let gateway = ctx.partner(Kind::GATEWAY, namespace, parent.get("name").text()?)?;
+        let class = gateway.path(&["spec", "gatewayClassName"]);
+        let class = ctx.partner(Kind::GATEWAY_CLASS, "default", class.text()?)?;
+        let controller = class.path(&["spec", "controllerName"]);
+        let known = CONTROLLERS.iter().find(|(name, _)| controller.text() == Some(*name));
+        known.map(|(_, proxy)| *proxy)
+    })
+}
+
+/// Whether a policy may set the timeout of a route.
+fn is_set_elsewhere(object: &Object, ctx: &Context<'_>) -> bool {
+    let cluster = ctx.cluster();
+    let parents = object.path(&["spec", "parentRefs"]);
+    let is_target = |target: Node<'_>| {
+        let name = target.get("name").text();
+        name.is_none()
+            || name == Some(object.name())
+            || parents.items().any(|parent| parent.get("name").text() == name)
+    };
+    let may_set = |policy: &Object| {
+        let spec = policy.get("spec");
+        let single = spec.get("targetRef");
+        let selects = spec.get("targetSelectors").is_set() || spec.has_unknown_key();
+        spec.path(&["timeout", "http"]).is_set()
+            && (selects
+                || single.is_set() && is_target(single)
+                || spec.get("targetRefs").items().any(is_target))
+    };
+    cluster.has_any(Kind::ENVOY_PATCH_POLICY) || cluster.of(Kind::BACKEND_TRAFFIC_POLICY).any(may_set)
+}

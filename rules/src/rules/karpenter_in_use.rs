@@ -1,0 +1,65 @@
+//! Whether Karpenter or the Cluster Autoscaler starts the nodes that pods of the input run on.
+
+use crate::cluster::views::{KARPENTERS, KarpenterObject};
+use crate::facts::image::ImageRef;
+use crate::rules::gpu::pools_by_label;
+use crate::rules::prelude::*;
+use crate::rules::scheduling::node_helpers::may_install;
+use crate::workload::node_labels::{is_off_karpenter, names_karpenter};
+
+/// The kinds that [`uses_karpenter`] reads, and Namespaces, which declare classes of workloads.
+pub(super) const READS: [Kind; WORKLOAD_KINDS.len() + KARPENTERS.len() + 1] =
+    with_workloads(&[Kind::NODE_POOL, Kind::NODE_CLAIM, Kind::EC2_NODE_CLASS, Kind::NAMESPACE]);
+
+const CLUSTER_AUTOSCALER: &str = "cluster-autoscaler";
+
+/// Whether the input or the configuration shows that Karpenter starts nodes.
+pub(super) fn uses_karpenter(ctx: &Context<'_>) -> bool {
+    ctx.platform().is_stated(Product::Karpenter)
+        || karpenter_object(ctx).is_some()
+        || ctx.cluster().views().referenced_labels().name_karpenter()
+}
+
+/// Whether the input or the configuration shows that Karpenter starts nodes for the pods of a template.
+pub(super) fn is_on_karpenter(template: &Template<'_>, ctx: &Context<'_>) -> bool {
+    let shown = names_karpenter(template)
+        || ctx.platform().is_stated(Product::Karpenter)
+        || karpenter_object(ctx).is_some();
+    shown && !is_off_karpenter(template)
+}
+
+/// Whether Karpenter certainly starts the nodes of a template: the configuration or the pods show it, or the pods select a
+/// NodePool of the input.
+pub(super) fn is_surely_on_karpenter(template: &Template<'_>, ctx: &Context<'_>) -> bool {
+    let shown = names_karpenter(template)
+        || ctx.platform().is_stated(Product::Karpenter)
+        || !pools_by_label(template, ctx).is_empty();
+    shown && !is_off_karpenter(template)
+}
+
+/// An object of the input that shows that Karpenter runs in the cluster.
+pub(super) fn karpenter_object(ctx: &Context<'_>) -> Option<Object> {
+    let around = ctx.cluster().around(ctx.object());
+    ctx.cluster().query::<KarpenterObject>(&around).map(|object| object.0)
+}
+
+/// Names the object that shows that Karpenter runs in the cluster.
+pub(super) fn shown_by(finding: &mut Finding, shown: Option<Object>) {
+    if let Some(object) = shown {
+        finding.related(&object, &object.path(&["metadata", "name"]), "shows that Karpenter starts nodes");
+    }
+}
+
+/// Whether the Cluster Autoscaler runs in the cluster, or may: a Deployment is called after it or has its image, or a chart may
+/// install it. A rule that calls this reads Deployments and the kinds of charts.
+pub(super) fn may_have_cluster_autoscaler(ctx: &Context<'_>) -> bool {
+    let is_autoscaler = |one: &Object| {
+        let has_image = |container: Node<'_>| {
+            let image = container.get("image");
+            image.text().is_some_and(|image| ImageRef::parse(image).last().contains(CLUSTER_AUTOSCALER))
+        };
+        one.name().contains(CLUSTER_AUTOSCALER)
+            || templates(one).iter().flat_map(Template::containers).any(has_image)
+    };
+    ctx.cluster().of(Kind::DEPLOYMENT).any(is_autoscaler) || may_install(&[CLUSTER_AUTOSCALER], ctx)
+}

@@ -1,0 +1,176 @@
+//! Pods of higher priority may fill the nodes of a DaemonSet.
+//!
+//! # Why
+//! Karpenter makes a new node large enough for the pending pods and its DaemonSets. But the scheduler places
+//! pods by priority: where others wait as well, they take the room before the pod of the DaemonSet, which
+//! stays Pending on that node, because Karpenter starts none for it. The node then lacks its agent for logs,
+//! volumes or devices. Pods without a class have the priority 0, or that of the class with `globalDefault`.
+//!
+//! Only classes in the input are compared, and only with workloads of several replicas that surely run on
+//! nodes of a NodePool which admits the DaemonSet. A priority below 0 is left alone.
+//!
+//! # Fix
+//! Write `priorityClassName: system-node-critical`, or a class with a value above those of the workloads.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: scheduling.k8s.io/v1
+//!  kind: PriorityClass
+//!  metadata: {name: customer-facing}
+//!  value: 50000
+//!  description: Services that customers wait for.
+//!  ---
+//!  apiVersion: apps/v1
+//!  kind: DaemonSet
+//!  metadata: {name: log-agent, namespace: logging}
+//!  spec:
+//!    selector: {matchLabels: {app: log-agent}}
+//!    template:
+//!      metadata: {labels: {app: log-agent}}
+//! -    spec: # <-
+//! +    spec:
+//! +      priorityClassName: system-node-critical
+//!        containers:
+//!          - name: main
+//!            image: example.com/log-agent:2.34.0
+//!            resources: {requests: {cpu: 200m, memory: 256Mi}, limits: {memory: 256Mi}}
+//!  ---
+//!  apiVersion: apps/v1
+//!  kind: Deployment
+//!  metadata: {name: orders, namespace: shop}
+//!  spec:
+//!    replicas: 12
+//!    selector: {matchLabels: {app: orders}}
+//!    template:
+//!      metadata: {labels: {app: orders}}
+//!      spec:
+//!        priorityClassName: customer-facing
+//!        containers:
+//!          - name: main
+//!            image: example.com/orders:3.9.0
+//!            resources: {requests: {cpu: 1, memory: 2Gi}, limits: {memory: 2Gi}}
+//!  ---
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: general}
+//!  spec:
+//!    template:
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: general}
+//!        requirements:
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+//!          - {key: kubernetes.io/arch, operator: In, values: [amd64]}
+//!          - {key: karpenter.k8s.aws/instance-category, operator: In, values: [c, m, r]}
+//!    limits: {cpu: 400}
+//!    disruption: {consolidationPolicy: WhenEmptyOrUnderutilized, consolidateAfter: 5m}
+//!  ---
+//!  apiVersion: karpenter.k8s.aws/v1
+//!  kind: EC2NodeClass
+//!  metadata: {name: general}
+//!  spec:
+//!    role: KarpenterNodeRole-prod
+//!    amiSelectorTerms: [{alias: al2023@v20260810}]
+//!    subnetSelectorTerms: [{tags: {karpenter.sh/discovery: prod}}]
+//!    securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: prod}}]
+//! ```
+//!
+//! # References
+//! - <https://kubernetes.io/docs/concepts/scheduling-eviction/pod-priority-preemption/>
+//! - <https://github.com/aws/karpenter-provider-aws/issues/1649>
+
+use super::PLACING;
+use super::karpenter_on_own_nodes::pool_that_takes;
+use crate::rules::prelude::*;
+use crate::workload::gang::request_of;
+
+static READS: [Kind; PLACING.len() + 3 + WORKLOAD_KINDS.len()] =
+    with_workloads(&joined::<{ PLACING.len() + 3 }>(
+        &PLACING,
+        &[Kind::SCALED_OBJECT, Kind::HPA, Kind::PRIORITY_CLASS],
+    ));
+
+pub(crate) static RULE: Rule = Rule {
+    id: "daemonset-may-not-fit",
+    kinds: &[Kind::DAEMON_SET],
+    reads: &READS,
+    docs: docs(include_str!("daemonset_may_not_fit.rs")),
+    check: Check::Object(check),
+    ..Rule::warning(Group::Scheduling)
+};
+
+/// The classes that Kubernetes has by itself.
+const SYSTEM_CLASSES: [(&str, i64); 2] =
+    [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
+/// Maximum number of workloads that are tried.
+const MAX_TRIED: usize = 4;
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let template = templates(object).into_iter().next()?;
+    let own = priority(&template, ctx).filter(|own| *own >= 0)?;
+    if object.may_lack_fields() || !has_requests(&template) {
+        return None;
+    }
+    let (workload, theirs, pool) = above(&template, own, ctx)?;
+    let message = format!(
+        "`{}` (priority {theirs}) may fill nodes of `{}`, on which the pod of this DaemonSet ({own}) then stays Pending",
+        workload.display_name(),
+        pool.display_name()
+    );
+    let class = template.spec.get("priorityClassName");
+    ctx.report(&class, message)
+        .help("write `priorityClassName: system-node-critical`, or a class with a value above theirs")
+        .related(workload, &workload.path(&["metadata", "name"]), "its pods come first")
+        .related(&pool, &pool.path(&["metadata", "name"]), "both run on nodes of this pool");
+    None
+}
+
+/// A workload of a higher priority, that priority, and a NodePool which surely takes its pods and admits those of a DaemonSet.
+fn above<'i>(daemonset: &Template<'_>, own: i64, ctx: &Context<'i>) -> Option<(&'i Object, i64, Object)> {
+    let cluster = ctx.cluster();
+    let most = SYSTEM_CLASSES.iter().map(|(_, value)| *value).min()?;
+    // Parts of Kubernetes have few pods.
+    let rest = REPLICATED_KINDS.iter().flat_map(|kind| cluster.of(*kind)).filter_map(|workload| {
+        let template = templates(workload).into_iter().next()?;
+        let theirs = priority(&template, ctx).filter(|theirs| *theirs > own && *theirs < most)?;
+        let is_known = !workload.may_lack_fields() && ctx.pairs_with(workload) && has_requests(&template);
+        let has_several = is_known && cluster.views().replicas(workload)?.max > 1;
+        has_several.then_some((workload, template, theirs))
+    });
+    let mut rest = rest.peekable();
+    rest.peek()?;
+    let pools = cluster.views().feasibility(ctx.platform()).feasible_pools_of(daemonset)?;
+    rest.take(MAX_TRIED).find_map(|(workload, template, theirs)| {
+        let pool = pool_that_takes(workload, &template, ctx)?;
+        let is_shared = pools.iter().any(|one| one.object().is_same_resource(&pool));
+        is_shared.then_some((workload, theirs, pool))
+    })
+}
+
+/// The priority of pods. `None` if their class is not in the input.
+fn priority(template: &Template<'_>, ctx: &Context<'_>) -> Option<i64> {
+    let (number, class) = (template.spec.get("priority"), template.spec.get("priorityClassName"));
+    if number.is_set() {
+        return number.int();
+    }
+    if let Some(name) = class.text() {
+        let known = SYSTEM_CLASSES.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
+        return known.or_else(|| ctx.partner(Kind::PRIORITY_CLASS, "default", name)?.get("value").int());
+    }
+    if !class.is_absent() || template.spec.has_unknown_key() {
+        return None;
+    }
+    let is_default =
+        |class: &&Object| class.get("globalDefault").bool() == Some(true) && ctx.pairs_with(class);
+    let mut defaults = ctx.cluster().of(Kind::PRIORITY_CLASS).filter(is_default);
+    match (defaults.next(), defaults.next()) {
+        (None, _) => Some(0),
+        (Some(class), None) => class.get("value").int(),
+        (Some(_), Some(_)) => None,
+    }
+}
+
+/// Whether pods need room for CPU or memory.
+fn has_requests(template: &Template<'_>) -> bool {
+    let needs = |resource| request_of(template, "requests", resource).is_some_and(|(need, _)| need > 0);
+    needs("cpu") || needs("memory")
+}

@@ -1,0 +1,87 @@
+//! The pods of a Ray cluster: the head, and the workers of each group.
+
+use crate::tree::node::Node;
+use crate::workload::template::Template;
+
+/// Which number of pods is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// The fewest: the minimum of a group that Ray's autoscaler scales.
+    Least,
+    /// Those with which the cluster starts.
+    First,
+    /// The most, also of a group that is suspended for now.
+    Most,
+}
+
+/// The pods of a template of a RayCluster, RayJob or RayService: of a worker group, otherwise one, which is the head or
+/// submits the job. `None` if it is unknown, or without limit.
+pub(crate) fn pods_of_template(template: &Template<'_>, extent: Extent) -> Option<i64> {
+    let pointer = template.spec.pointer();
+    let above = |levels: usize| template.place.0.root().at(&pointer.above(levels));
+    match pointer.steps() {
+        [.., groups, _, _, _] if groups == "workerGroupSpecs" => group_pods(&above(4), &above(2), extent),
+        _ => Some(1),
+    }
+}
+
+/// The pods of a worker group: `numOfHosts` (1) for each of `replicas` (0) within `minReplicas` (0) and `maxReplicas`, whose
+/// default means no limit. These are the defaults of the CRD `ray.io/v1`; `GetWorkerGroupDesiredReplicas` of KubeRay puts
+/// the replicas within the bounds since 1.0, and knows suspended groups since 1.3.
+pub(crate) fn group_pods(cluster: &Node<'_>, group: &Node<'_>, extent: Extent) -> Option<i64> {
+    let suspend = group.get("suspend");
+    if extent != Extent::Most && (suspend.is_unknown() || suspend.bool() == Some(true)) {
+        return suspend.bool().map(|_| 0);
+    }
+    let scaling = cluster.get("enableInTreeAutoscaling");
+    if scaling.is_unknown() && extent != Extent::First {
+        return None;
+    }
+    let scales = scaling.bool() == Some(true);
+    let (least, most) = (group.get("minReplicas").int_or(0)?, group.get("maxReplicas"));
+    let replicas = match extent {
+        Extent::Least if scales => least,
+        Extent::Most if scales => most.int()?,
+        _ => group.get("replicas").int_or(0)?.max(least).min(most.int_or(i64::MAX)?),
+    };
+    Some(replicas.max(0).saturating_mul(group.get("numOfHosts").int_or(1)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::object::Object;
+    use crate::workload::template::templates;
+
+    #[test]
+    fn groups_are_within_their_bounds() {
+        let cases = [
+            (json!({}), json!({}), [Some(0), Some(0), Some(0)]),
+            (json!({}), json!({"replicas": 2, "numOfHosts": 4}), [Some(8), Some(8), Some(8)]),
+            (json!({}), json!({"replicas": 9, "maxReplicas": 3}), [Some(3), Some(3), Some(3)]),
+            (json!({}), json!({"replicas": 2, "suspend": true}), [Some(0), Some(0), Some(2)]),
+            (json!(true), json!({"replicas": 2, "minReplicas": 1}), [Some(1), Some(2), None]),
+            (json!(true), json!({"minReplicas": 1, "maxReplicas": 5}), [Some(1), Some(1), Some(5)]),
+        ];
+        for (scales, mut group, expected) in cases {
+            let pod = json!({"spec": {"containers": [{"name": "c"}]}});
+            group["template"] = pod.clone();
+            let object = Object::from_json(&json!({
+                "apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": {"name": "a"},
+                "spec": {
+                    "enableInTreeAutoscaling": scales == json!(true),
+                    "headGroupSpec": {"template": pod},
+                    "workerGroupSpecs": [group],
+                },
+            }))
+            .expect("an object");
+            let templates = templates(&object);
+            let numbers = [Extent::Least, Extent::First, Extent::Most]
+                .map(|extent| pods_of_template(&templates[1], extent));
+            assert_eq!(numbers, expected, "{group}");
+            assert_eq!(pods_of_template(&templates[0], Extent::Most), Some(1));
+        }
+    }
+}
