@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 
 use super::{Directories, SkipReason};
 
-/// Folders of test data. `testdata` is the convention of the Go toolchain, which ignores it as well.
-const TEST_DATA: &[&str] = &["testdata", "test-data", "test_data", "__tests__"];
+/// Folders of test data. `testdata` is the convention of the Go toolchain, which ignores it as well. Exploits are objects that
+/// a controller has to reject.
+const TEST_DATA: &[&str] = &["testdata", "test-data", "test_data", "__tests__", "exploits"];
 
 /// Folders of tests beside the sources of a program. Elsewhere `test` is an environment.
 const TESTS: &[&str] = &["test", "tests", "e2e"];
@@ -134,7 +135,12 @@ mod tests {
         {
             assert_eq!(reason(path), Some(SkipReason::Archived), "{path}");
         }
-        for path in ["testdata/pool.yaml", "pkg/a/testdata/b/pool.yaml", "src/test/resources/a.yaml"] {
+        for path in [
+            "testdata/pool.yaml",
+            "pkg/a/testdata/b/pool.yaml",
+            "src/test/resources/a.yaml",
+            "redteam/exploits/a/b.yaml",
+        ] {
             assert_eq!(reason(path), Some(SkipReason::TestData), "{path}");
         }
     }

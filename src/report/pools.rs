@@ -144,7 +144,8 @@ fn pool_json(pool: &PoolSummary, region: Option<&str>) -> Value {
 
 /// The lowest and the highest list price of the types of a pool.
 pub(crate) fn list_prices(pool: &PoolSummary, region: Option<&str>) -> Option<(f64, f64)> {
-    let mut known = pool.types.iter().filter_map(|t| t.list_price(region));
+    let started = pool.types.iter().filter(|t| t.is_within(&pool.limits));
+    let mut known = started.filter_map(|t| t.list_price(region));
     let first = known.next()?;
     let last = known.next_back().unwrap_or(first);
     Some((first.dollars(), last.dollars()))

@@ -69,6 +69,25 @@ fn gates_and_adapters_of_other_programs_count() {
 }
 
 #[test]
+fn served_versions_and_gates_of_other_programs_count() {
+    let policy = "apiVersion: admissionregistration.k8s.io/v1beta1\nkind: MutatingAdmissionPolicyBinding\nmetadata: {name: a}\nspec: {policyName: a}\n";
+    let check = ["check", "-f", "concise", "--quiet", "--select", "api-version-not-served"];
+    let folder =
+        Folder::new().with("a.yaml", format!("{policy}---\n{policy}").replacen("name: a}", "name: b}", 1));
+    let run = folder.run(&check).exits(1);
+    assert_eq!(run.out.matches("is off by default").count(), 1, "{run:#?}");
+    let talhelper = "clusterName: a\ntalosVersion: v1.12.0\nkubernetesVersion: v1.36.1\ncontrolPlane:\n  patches:\n    - |-\n      cluster:\n        \
+                     apiServer:\n          extraArgs:\n            runtime-config: admissionregistration.k8s.io/v1beta1=true\n";
+    let terraform = "locals {\n  args = {\n    \"runtime-config\" = \"api/beta=true\"\n  }\n}\n";
+    for (file, text) in [("talos/talconfig.yaml", talhelper), ("terraform/main.tf", terraform)] {
+        let run = Folder::new().with("a.yaml", policy).with(file, text).run(&check).exits(0);
+        assert_eq!(run.out, "", "{file}");
+    }
+    let folder = Folder::new().with("a.yaml", policy).with("talos/talconfig.yaml", talhelper);
+    assert_eq!(versions(&folder), [json!(["Kubernetes", "1.36", "talos/talconfig.yaml", 3])]);
+}
+
+#[test]
 fn names_are_whole_for_programs() {
     let name = "a-service-of-the-team-that-looks-after-recommendations-and-search";
     let text = format!(

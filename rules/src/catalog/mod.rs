@@ -202,6 +202,11 @@ impl InstanceType {
         whole * 1000
     }
 
+    /// Whether one node of this type stays within the limits of a pool, in thousandths. A limit on nodes excludes no type.
+    pub fn is_within(&self, limits: &[(String, i128)]) -> bool {
+        limits.iter().all(|(resource, limit)| self.capacity(resource) <= *limit)
+    }
+
     /// Number of devices of a resource; 0 for other resources.
     pub fn devices(&self, resource: &str) -> u32 {
         match resource {

@@ -15,7 +15,10 @@ use crate::workload::template::Template;
 /// The label of an object that names its LocalQueue.
 pub(crate) const QUEUE_LABEL: &str = "kueue.x-k8s.io/queue-name";
 /// The kinds that are read for queued pods.
-pub(crate) const QUEUE_KINDS: [Kind; 3] = [Kind::LOCAL_QUEUE, Kind::CLUSTER_QUEUE, Kind::RESOURCE_FLAVOR];
+pub(crate) const QUEUE_KINDS: [Kind; 4] =
+    [Kind::LOCAL_QUEUE, Kind::CLUSTER_QUEUE, Kind::RESOURCE_FLAVOR, Kind::ADMISSION_CHECK];
+/// The controller of MultiKueue, which starts the pods of a workload in another cluster.
+const MULTI_KUEUE: &str = "kueue.x-k8s.io/multikueue";
 
 /// What a queue adds to pods.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -35,15 +38,57 @@ pub(crate) enum Queued {
     OneOf(Additions),
 }
 
+/// The name of the LocalQueue of a workload: in the labels of the object that Kueue suspends. For a CronJob these are
+/// those of its Jobs.
+pub(crate) fn queue_name(object: &Object) -> Node<'_> {
+    let metadata = if object.is(Kind::CRON_JOB) {
+        object.path(&["spec", "jobTemplate", "metadata"])
+    } else {
+        object.get("metadata")
+    };
+    metadata.get("labels").get(QUEUE_LABEL)
+}
+
+/// The names of the AdmissionChecks of a ClusterQueue, for all flavors or for some.
+pub(crate) fn admission_checks<'a>(queue: &'a Object) -> impl Iterator<Item = Node<'a>> {
+    let spec = queue.get("spec");
+    let of_strategy: Vec<Node<'a>> =
+        spec.path(&["admissionChecksStrategy", "admissionChecks"]).items().collect();
+    let all: Vec<Node<'a>> = spec.get("admissionChecks").items().collect();
+    all.into_iter().chain(of_strategy.into_iter().map(|check| check.get("name")))
+}
+
+/// Whether MultiKueue starts the pods of a workload in another cluster, where other quotas and nodes count. Also if an
+/// AdmissionCheck of its queue is not in the input.
+pub(crate) fn may_run_elsewhere(object: &Object, cluster: &Cluster) -> bool {
+    if object.path(&["spec", "managedBy"]).text() == Some(MULTI_KUEUE) {
+        return true;
+    }
+    let Some(name) = queue_name(object).text().filter(|name| !name.is_empty()) else { return false };
+    let find = |kind: Kind, namespace: &str, name: &str| match cluster.find(kind, namespace, name) {
+        Lookup::Found(found) if cluster.pairs(object, found) => Some(found),
+        _ => None,
+    };
+    let local = find(Kind::LOCAL_QUEUE, object.namespace_or_default(), name);
+    let queue = local.and_then(|local| {
+        find(Kind::CLUSTER_QUEUE, "default", local.path(&["spec", "clusterQueue"]).text()?)
+    });
+    let is_elsewhere = |check: Node<'_>| {
+        let check = check.text().and_then(|name| find(Kind::ADMISSION_CHECK, "default", name));
+        check.is_none_or(|check| check.path(&["spec", "controllerName"]).text() == Some(MULTI_KUEUE))
+    };
+    queue.is_some_and(|queue| admission_checks(queue).any(is_elsewhere))
+}
+
 /// The queue of a workload, or of its pods.
-fn queue_name<'a>(template: &Template<'a>) -> Node<'a> {
+fn queue_of<'a>(template: &Template<'a>) -> Node<'a> {
     let (object, _) = template.place;
     let own = object.path(&["metadata", "labels", QUEUE_LABEL]);
     if own.is_set() { own } else { template.metadata.get("labels").get(QUEUE_LABEL) }
 }
 
 pub(crate) fn is_queued(template: &Template<'_>) -> bool {
-    let name = queue_name(template);
+    let name = queue_of(template);
     name.is_set() && name.text() != Some("")
 }
 
@@ -61,7 +106,7 @@ fn additions(template: &Template<'_>, cluster: &Cluster) -> Option<Queued> {
         Lookup::Found(found) if cluster.pairs(object, found) && !found.is_partial() => Some(found),
         _ => None,
     };
-    let local = find(Kind::LOCAL_QUEUE, object.namespace_or_default(), queue_name(template).text()?)?;
+    let local = find(Kind::LOCAL_QUEUE, object.namespace_or_default(), queue_of(template).text()?)?;
     let queue = find(Kind::CLUSTER_QUEUE, "default", local.path(&["spec", "clusterQueue"]).text()?)?;
     let spec = queue.get("spec");
     // A ProvisioningRequest, or another cluster, decides where the pods run.

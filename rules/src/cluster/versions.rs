@@ -5,11 +5,13 @@
 //! none.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::cluster::Cluster;
 use crate::facts::image::ImageRef;
 use crate::facts::text::is_digits;
+use crate::kind::Kind;
 use crate::object::Object;
 use crate::platform::{Platform, Product, Version};
 use crate::tree::node::Node;
@@ -22,6 +24,12 @@ pub enum Fact {
     Version(Product, Version),
     /// A feature gate of Kubernetes is on.
     FeatureGate(String),
+    /// The API server serves an API version, as `group/version`, or the versions of a stage, as `api/beta`.
+    ServedApi(String),
+    /// The cluster runs on Amazon EKS.
+    Eks,
+    /// The cluster is one of OpenShift, whose operators make objects of their own.
+    OpenShift,
     /// A metrics adapter serves metrics to HorizontalPodAutoscalers.
     MetricsAdapter,
     /// A metrics adapter reads the labels `exported_pod` and the like.
@@ -248,17 +256,38 @@ pub fn pins_of_terraform(text: &str) -> Vec<(Product, &str, u32)> {
     found
 }
 
-/// What a file of other programs shows: the gates of Talos, kubeadm, k0s and k3s, the rules of prometheus-adapter. Each with its line,
-/// counted from 1.
+/// Settings of the API server, as a flag, in the configuration of Talos, kubeadm, k0s, k3s or kind, and in Terraform. The gate is
+/// named in other ways as well, as in an environment variable.
+const SERVER_SETTINGS: [&str; 7] = [
+    "feature-gates",
+    "featureGates",
+    "feature_gates",
+    "runtime-config",
+    "runtimeConfig",
+    "runtime_config",
+    "HPAScaleToZero",
+];
+/// What only files about Amazon EKS have.
+const EKS_WORDS: [&str; 5] =
+    ["eks.amazonaws.com", "karpenter.k8s.aws", "eksctl.io/", "aws_eks_", "terraform-aws-modules/eks"];
+/// The groups of OpenShift, as in `apiVersion: route.openshift.io/v1`.
+const OPENSHIFT_WORD: &str = ".openshift.io/v";
+/// What only files have that configure a cluster and its version: those of talhelper, Talos and kubeadm.
+const VERSION_WORDS: [&str; 3] = ["talosVersion", "apiServer:", "kubeadm.k8s.io"];
+/// The rules of prometheus-adapter.
+const ADAPTER_RULES: &str = "seriesQuery";
+
+/// What a file of other programs shows: the gates, served APIs and versions of Talos, kubeadm, k0s, k3s and kind, the rules of
+/// prometheus-adapter, that the cluster is one of EKS. Each with its line, counted from 1.
 pub fn facts_of_text(text: &str) -> Vec<(Fact, u32)> {
-    const GATES: [&str; 1] = ["HPAScaleToZero"];
-    const RULES: &str = "seriesQuery";
+    let has = |words: &[&str]| {
+        words.iter().any(|word| memchr::memmem::find(text.as_bytes(), word.as_bytes()).is_some())
+    };
+    let has_settings = has(&SERVER_SETTINGS);
+    let (has_version, is_eks) = (has(&VERSION_WORDS), has(&EKS_WORDS));
+    let is_openshift = has(&[OPENSHIFT_WORD]);
     let mut found = Vec::new();
-    if !GATES
-        .iter()
-        .chain([&RULES])
-        .any(|word| memchr::memmem::find(text.as_bytes(), word.as_bytes()).is_some())
-    {
+    if !(has_settings || has_version || is_eks || is_openshift || has(&[ADAPTER_RULES])) {
         return found;
     }
     let mut has_rules = false;
@@ -267,18 +296,19 @@ pub fn facts_of_text(text: &str) -> Vec<(Fact, u32)> {
         if code.starts_with('#') {
             continue;
         }
-        for gate in GATES {
-            let is_on = |rest: &str| {
-                let rest = rest.trim_start_matches(['"', '\'', ' ']);
-                let value =
-                    rest.strip_prefix(['=', ':']).map(|value| value.trim_start_matches(['"', '\'', ' ']));
-                value.is_some_and(|value| value.starts_with("true"))
-            };
-            if code.split(gate).skip(1).any(is_on) {
-                found.push((Fact::FeatureGate(gate.to_owned()), number));
-            }
+        if has_settings {
+            found.extend(turned_on(code).map(|fact| (fact, number)));
         }
-        if code.contains(RULES) {
+        if has_version {
+            found.extend(version_of_server(code).map(|fact| (fact, number)));
+        }
+        if is_eks && EKS_WORDS.iter().any(|word| code.contains(*word)) {
+            found.push((Fact::Eks, number));
+        }
+        if is_openshift && code.contains(OPENSHIFT_WORD) {
+            found.push((Fact::OpenShift, number));
+        }
+        if code.contains(ADAPTER_RULES) {
             has_rules = true;
             found.push((Fact::MetricsAdapter, number));
         }
@@ -286,8 +316,42 @@ pub fn facts_of_text(text: &str) -> Vec<(Fact, u32)> {
             found.push((Fact::ExportedLabels, number));
         }
     }
-    found.dedup_by(|a, b| a.0 == b.0);
+    let mut seen = BTreeSet::new();
+    found.retain(|(fact, _)| seen.insert(fact.clone()));
     found
+}
+
+/// The feature gates and the API versions that a line sets to true, as in `A=true,B=true` and `"api/beta": "true"`.
+fn turned_on(code: &str) -> impl Iterator<Item = Fact> {
+    const BETWEEN: [char; 3] = ['"', '\'', ' '];
+    code.match_indices("true").filter_map(|(at, _)| {
+        let before = code[..at].trim_end_matches(BETWEEN).strip_suffix(['=', ':'])?;
+        let before = before.trim_end_matches(BETWEEN);
+        let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '/');
+        let name = &before[before.trim_end_matches(is_part).len()..];
+        match name.split_once('/') {
+            Some((group, version)) => {
+                // A resource of a version stands for the version.
+                let version = version.split('/').next()?;
+                let is_version =
+                    version.starts_with('v') && version[1..].starts_with(|c: char| c.is_ascii_digit());
+                let is_stage = group == "api" && matches!(version, "all" | "alpha" | "beta");
+                (is_version || is_stage).then(|| Fact::ServedApi(format!("{group}/{version}")))
+            }
+            None => {
+                name.starts_with(|c: char| c.is_ascii_uppercase()).then(|| Fact::FeatureGate(name.to_owned()))
+            }
+        }
+    })
+}
+
+/// The version of Kubernetes that a line of the configuration of a cluster states: `kubernetesVersion`, or the image of the API
+/// server.
+fn version_of_server(code: &str) -> Option<Fact> {
+    let of_image = || Some(code.strip_prefix("image:")?.split_once("kube-apiserver:")?.1);
+    let value = code.strip_prefix("kubernetesVersion:").or_else(of_image)?;
+    let value = value.trim().trim_matches(['"', '\'']);
+    Some(Fact::Version(Product::Kubernetes, minor_of(value)?))
 }
 
 /// The versions that a set shows, one for a product.
@@ -380,6 +444,24 @@ impl Cluster {
         self.outside_facts().iter().any(|one| one.fact == *fact)
     }
 
+    /// Whether a file that is no manifest turns on a feature gate of Kubernetes.
+    pub(crate) fn is_gate_shown(&self, name: &str) -> bool {
+        let is_on = |gate: &str| self.is_shown(&Fact::FeatureGate(gate.to_owned()));
+        [name, "AllAlpha", "AllBeta"].into_iter().any(is_on)
+    }
+
+    /// Whether a file that is no manifest turns on an API version, such as `resource.k8s.io/v1beta1`.
+    pub(crate) fn is_api_shown(&self, api_version: &str) -> bool {
+        let stage = if api_version.contains("alpha") { "api/alpha" } else { "api/beta" };
+        let is_on = |api: &str| self.is_shown(&Fact::ServedApi(api.to_owned()));
+        [api_version, stage, "api/all"].into_iter().any(is_on)
+    }
+
+    /// Whether the input shows that the cluster runs on Amazon EKS, or has Karpenter.
+    pub(crate) fn shows_eks(&self) -> bool {
+        self.is_shown(&Fact::Eks) || self.of(Kind::NODE_POOL).next().is_some()
+    }
+
     /// A platform with the versions that the set shows in the place of those that the configuration does not state.
     pub fn platform<'p>(&self, configured: &'p Platform) -> Cow<'p, Platform> {
         let shown = self.shown_versions().iter();
@@ -423,7 +505,28 @@ mod tests {
     fn files_of_other_programs_show_gates_and_adapters() {
         let talos =
             "cluster:\n  apiServer:\n    extraArgs:\n      feature-gates: A=true,HPAScaleToZero=true\n";
-        assert_eq!(facts_of_text(talos), [(Fact::FeatureGate("HPAScaleToZero".to_owned()), 4)]);
+        let gate = |name: &str| Fact::FeatureGate(name.to_owned());
+        assert_eq!(facts_of_text(talos), [(gate("A"), 4), (gate("HPAScaleToZero"), 4)]);
+        let api = |name: &str| Fact::ServedApi(name.to_owned());
+        for (text, fact, line) in [
+            ("extraArgs:\n  runtime-config: a.example.com/v1beta1=true\n", api("a.example.com/v1beta1"), 2),
+            ("args = {\n  \"runtime-config\" = \"a/v1alpha1/things=true\"\n}\n", api("a/v1alpha1"), 2),
+            ("- name: runtime-config\n  value: api/all=true\n", api("api/all"), 2),
+            ("runtimeConfig:\n  \"api/beta\": \"true\"\n", api("api/beta"), 2),
+            ("kube-apiserver-arg:\n  - \"runtime-config=b/v1=true\"\n", api("b/v1"), 2),
+        ] {
+            assert_eq!(facts_of_text(text), [(fact, line)], "{text}");
+        }
+        let version = Fact::Version(Product::Kubernetes, Version::new(1, 35));
+        for text in [
+            "talosVersion: v1.12.1\nkubernetesVersion: v1.35.2\n",
+            "apiServer:\n  image: registry.k8s.io/kube-apiserver:v1.35.2\n",
+        ] {
+            assert_eq!(facts_of_text(text), [(version.clone(), 2)], "{text}");
+        }
+        assert!(facts_of_text("kubernetesVersion: v1.35.2\n").is_empty());
+        assert_eq!(facts_of_text("a: 1\nb: eks.amazonaws.com/x\nc: aws_eks_d\n"), [(Fact::Eks, 2)]);
+        assert_eq!(facts_of_text("apiVersion: route.openshift.io/v1\n"), [(Fact::OpenShift, 1)]);
         assert!(
             facts_of_text("featureGates:\n  HPAScaleToZero: false\n  # HPAScaleToZero: true\n").is_empty()
         );

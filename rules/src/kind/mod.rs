@@ -123,6 +123,7 @@ impl Kind {
     pub const PYTORCH_JOB: Kind = Kind::new("kubeflow.org", "PyTorchJob");
     pub const TF_JOB: Kind = Kind::new("kubeflow.org", "TFJob");
     pub const XGBOOST_JOB: Kind = Kind::new("kubeflow.org", "XGBoostJob");
+    pub(crate) const ADMISSION_CHECK: Kind = Kind::new("kueue.x-k8s.io", "AdmissionCheck");
     pub(crate) const CLUSTER_QUEUE: Kind = Kind::new("kueue.x-k8s.io", "ClusterQueue");
     pub(crate) const LOCAL_QUEUE: Kind = Kind::new("kueue.x-k8s.io", "LocalQueue");
     pub(crate) const RESOURCE_FLAVOR: Kind = Kind::new("kueue.x-k8s.io", "ResourceFlavor");

@@ -28,7 +28,9 @@ use crate::platform::Platform;
 use crate::source::{Document, ParseDiagnosticKind, Source};
 use crate::steps;
 use crate::tree::Span;
-use crate::tree::placeholder::{find_braces_in_value, whole_line_placeholder};
+use crate::tree::placeholder::{
+    find_braces_in_value, find_joined_name, find_variable_in_flow, whole_line_placeholder,
+};
 
 /// Maximum number of steps ([`crate::steps`]) of all rules for one object: about 200 ms, as measured with the objects
 /// that cost most. Typical manifests need some ten thousand.
@@ -345,7 +347,8 @@ impl Engine {
     }
 
     /// The finding for a document that does not parse because of a placeholder such as `{registry}/app`, which YAML
-    /// reads as a map, or one on a line by itself. `None` if the line has no placeholder, or the rule is disabled.
+    /// reads as a map, one on a line by itself, or one for entries. `None` if the line has no placeholder, or the rule
+    /// is disabled.
     fn placeholder_in_braces(
         &self,
         source: &std::sync::Arc<Source>,
@@ -356,8 +359,9 @@ impl Engine {
         let at = span.start as usize;
         let start = text.get(..at)?.rfind('\n').map_or(0, |end| end + 1);
         let line = text.get(start..)?.lines().next()?;
-        let whole = whole_line_placeholder(line);
-        let placeholder = whole.or_else(|| find_braces_in_value(line))?;
+        let whole = whole_line_placeholder(line).or_else(|| find_joined_name(line));
+        let in_braces = || find_braces_in_value(line).or_else(|| find_variable_in_flow(line));
+        let placeholder = whole.or_else(in_braces)?;
         let from = start + line.find(placeholder)?;
         let span = Span::new(u32::try_from(from).ok()?, u32::try_from(from + placeholder.len()).ok()?);
         let location = Location::Text {

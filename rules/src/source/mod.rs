@@ -87,7 +87,7 @@ pub enum FilledPlaceholder {
 }
 
 /// Names of folders with manifests that are examples.
-const EXAMPLES: [&str; 19] = [
+const EXAMPLES: [&str; 20] = [
     "benchmark",
     "benchmarks",
     "demo",
@@ -97,6 +97,7 @@ const EXAMPLES: [&str; 19] = [
     "e2e",
     "example",
     "examples",
+    "experiments",
     "quickstart",
     "regression",
     "sample",

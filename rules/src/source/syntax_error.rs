@@ -10,6 +10,12 @@ const MAX_LINES: usize = 400;
 /// A message and a help for an error of this kind at an offset. `None` if the parser's message is as good.
 pub(super) fn explain(kind: &ErrorKind, text: &str, at: usize) -> Option<(String, &'static str)> {
     let place = Place::new(text, at);
+    if place.is_long_separator() {
+        return Some((
+            format!("`{}` does not separate documents", place.line.trim_end()),
+            "write `---`: it is three dashes that separate documents",
+        ));
+    }
     match kind {
         ErrorKind::TabNotAllowed | ErrorKind::TabInBlockIndentation | ErrorKind::TabInIndentation => {
             Some(("a tab indents this line".to_owned(), "indent with spaces: YAML does not allow tabs there"))
@@ -161,6 +167,13 @@ impl<'t> Place<'t> {
             before: text.get(start..at).unwrap_or_default(),
             above: above.filter(|(_, line)| written(line)).collect(),
         }
+    }
+
+    /// Whether the line consists of more than the three dashes that separate documents.
+    fn is_long_separator(&self) -> bool {
+        const LONGEST: usize = 20;
+        let line = self.line.trim_end();
+        (4..=LONGEST).contains(&line.len()) && line.bytes().all(|byte| byte == b'-')
     }
 
     /// Explains a line that is not part of a block scalar, because it is indented less.

@@ -123,10 +123,45 @@ pub(crate) fn find_braces_in_value(line: &str) -> Option<&str> {
     None
 }
 
-/// The placeholder on a line of YAML by itself, in place of an entry: `<ISSUER_ANNOTATION>`.
+/// The first `${NAME}` without quotes within a map or a list in brackets, on a line of YAML that does not parse because
+/// of its brace: `[${ZONE}a]`.
+pub(crate) fn find_variable_in_flow(line: &str) -> Option<&str> {
+    let is_value_start = |before: &str| {
+        let before = before.trim_end_matches(['-', ' ']);
+        before.is_empty() || before.ends_with([':', ',', '[', '{'])
+    };
+    let opened = line.match_indices(['[', '{']).find(|(at, _)| is_value_start(&line[..*at]))?.0;
+    let start = opened + line[opened..].find("${")?;
+    let end = start + line[start..].find('}')? + 1;
+    let name = &line[start + 2..end - 1];
+    let part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let is_quoted = ['"', '\''].iter().any(|quote| line[..start].matches(*quote).count() % 2 == 1);
+    let is_name = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && name.chars().all(part);
+    (is_name && !is_quoted).then(|| &line[start..end])
+}
+
+/// The name in capitals at the end of a line of YAML that does not parse because a program puts entries there:
+/// `env:ENV_ENTRIES`, `policy: "All"MORE_FIELDS`.
+pub(crate) fn find_joined_name(line: &str) -> Option<&str> {
+    let line = line.trim_end();
+    let part = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    let name = &line[line.trim_end_matches(part).len()..];
+    let before = line.strip_suffix(name)?;
+    let is_name = name.starts_with(|c: char| c.is_ascii_uppercase()) && name.contains('_');
+    let key = before.trim_start().trim_start_matches("- ").strip_suffix(':');
+    let is_key =
+        |key: &str| !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || "_-./".contains(c));
+    let is_after_quote = [('"', ": \""), ('\'', ": '")]
+        .iter()
+        .any(|(end, start)| before.ends_with(*end) && before.contains(*start));
+    (is_name && (key.is_some_and(is_key) || is_after_quote)).then_some(name)
+}
+
+/// The placeholder on a line of YAML by itself, in place of an entry: `<ISSUER_ANNOTATION>`, `${ANNOTATIONS}`.
 pub(crate) fn whole_line_placeholder(line: &str) -> Option<&str> {
     let text = line.trim();
-    let name = text.strip_prefix('<')?.strip_suffix('>')?;
+    let between = |open: &str, close: char| text.strip_prefix(open)?.strip_suffix(close);
+    let name = between("<", '>').or_else(|| between("${", '}'))?;
     let part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | ' ');
     (name.len() >= 3 && name.chars().all(part)).then_some(text)
 }
@@ -239,8 +274,8 @@ fn has_angle_bracketed(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{
-        find_braces_in_value, find_placeholder, is_placeholder, is_stand_in, is_word_in_capitals,
-        may_contain_placeholder, whole_line_placeholder,
+        find_braces_in_value, find_joined_name, find_placeholder, find_variable_in_flow, is_placeholder,
+        is_stand_in, is_word_in_capitals, may_contain_placeholder, whole_line_placeholder,
     };
 
     #[test]
@@ -267,8 +302,54 @@ mod tests {
     }
 
     #[test]
+    fn variables_break_maps_and_lists_in_brackets() {
+        for (line, found) in [
+            ("  labels: { team: ${TEAM}, tier: ml }", "${TEAM}"),
+            ("metadata: { name: quota, namespace: team-${TEAM} }", "${TEAM}"),
+            ("  values: [${azs}a] # zones", "${azs}"),
+            ("- {key: a, values: [\"x\", ${B}]}", "${B}"),
+        ] {
+            assert_eq!(find_variable_in_flow(line), Some(found), "{line}");
+        }
+        for line in [
+            "a: ${B}",
+            "  if [ -z ${B} ]; then",
+            "a: {b: \"${C}\", d",
+            "a: [b, c",
+            "a: {b: ${c-d}}",
+            "a: {${}}",
+        ] {
+            assert_eq!(find_variable_in_flow(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn names_that_are_joined_to_a_key_or_a_quote() {
+        for (line, found) in [
+            ("          env:HF_TOKEN_ENV", "HF_TOKEN_ENV"),
+            ("  - annotations:LB_ANNOTATIONS ", "LB_ANNOTATIONS"),
+            ("    cleanPodPolicy: \"All\"LOG_CONFIG", "LOG_CONFIG"),
+        ] {
+            assert_eq!(find_joined_name(line), Some(found), "{line}");
+        }
+        for line in [
+            "",
+            "env: HF_TOKEN",
+            "env:TOKEN",
+            "echo a:MY_VAR",
+            "A_B",
+            "say \"All\"A_B",
+            "import os",
+            "Übung:X_Y",
+        ] {
+            assert_eq!(find_joined_name(line), None, "{line}");
+        }
+    }
+
+    #[test]
     fn lines_that_are_placeholders() {
         assert_eq!(whole_line_placeholder("    <ISSUER_ANNOTATION_1>"), Some("<ISSUER_ANNOTATION_1>"));
+        assert_eq!(whole_line_placeholder("  ${ANNOTATIONS}"), Some("${ANNOTATIONS}"));
         for line in ["<", "<<: *a", "a: <B>", "<a: b>", "<<<<<<< HEAD", "<b>x</b>"] {
             assert_eq!(whole_line_placeholder(line), None, "{line}");
         }

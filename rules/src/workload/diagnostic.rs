@@ -1,5 +1,6 @@
 //! Workloads that only test a GPU: samples, benchmarks, `nvidia-smi`.
 
+use crate::facts::image::ImageRef;
 use crate::object::Object;
 use crate::tree::node::Node;
 use crate::workload::class::{WorkloadClass, own_class};
@@ -76,6 +77,11 @@ pub(crate) fn waits_for_hours(object: &Object) -> bool {
 /// Whether the command of a container only waits: `sleep infinity`, or a shell script that prints a text and sleeps.
 fn only_sleeps(container: &Node<'_>) -> bool {
     let words = words(container);
+    // The pause image of Kubernetes does nothing else.
+    if words.is_empty() {
+        let image = container.get("image");
+        return image.text().is_some_and(|image| ImageRef::parse(image).last() == "pause");
+    }
     let is_shell = |word: &Word<'_>| matches!(base_name(&word.text), "sh" | "bash" | "ash");
     let script = match words.as_slice() {
         [shell, rest @ ..] if is_shell(shell) => {

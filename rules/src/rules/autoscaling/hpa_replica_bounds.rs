@@ -26,7 +26,6 @@
 //! - <https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/horizontal-pod-autoscaler-v2/>
 //! - <https://kubernetes.io/docs/reference/command-line-tools-reference/feature-gates/>
 
-use crate::cluster::versions::Fact;
 use crate::rules::autoscaling::report_below;
 use crate::rules::prelude::*;
 use crate::schema::feature_gate;
@@ -50,9 +49,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if external && min.int() == Some(0) {
         // The author has enabled the feature gate, or expects it to be on.
         let version = ctx.platform().kubernetes;
-        let opened = Fact::FeatureGate("HPAScaleToZero".to_owned());
         if ctx.platform().eks
-            && !ctx.cluster().is_shown(&opened)
+            && !ctx.cluster().is_gate_shown("HPAScaleToZero")
             && feature_gate("HPAScaleToZero")?.is_off(version, ctx.platform())
         {
             let message = format!(

@@ -52,6 +52,11 @@ const NULL_MAY_BE_ZERO: &[&str] = &["azure-app-insights", "elasticsearch", "open
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let fallback = Fallback::of(object).filter(|f| !f.modifiers)?;
+    // What an empty answer asks for is no less than what the fallback does.
+    let min = object.path(&["spec", "minReplicaCount"]).int().unwrap_or(0);
+    if fallback.node.get("replicas").int().is_some_and(|replicas| replicas <= min) {
+        return None;
+    }
     let mut triggers = fallback.triggers.iter().flatten().filter(|t| !t.is_resource()).peekable();
     let kind = triggers.peek()?.kind()?;
     // A fallback takes effect as soon as one trigger can fail.

@@ -50,6 +50,7 @@ use crate::cluster::together::{Company, company, routes};
 use crate::cluster::views::{AUTOSCALER_MAKERS, ScaleTarget, scale_target};
 use crate::keda::{ellipsize, hpa_name};
 use crate::rules::autoscaling::crashes_keda_operator::panics_on_transfer;
+use crate::rules::manifest_purpose::is_example;
 use crate::rules::partners::rivals;
 use crate::rules::prelude::*;
 
@@ -210,6 +211,9 @@ fn severity(object: &Object, other: &Object, ctx: &Context<'_>) -> Severity {
     } else if company(object, other) == Company::Folder
         && routes(object).is_empty() != routes(other).is_empty()
     {
+        Severity::Info
+    } else if is_example(object) {
+        // One of several ways that a reader chooses from.
         Severity::Info
     } else {
         Severity::Warning

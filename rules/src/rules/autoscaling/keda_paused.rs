@@ -66,7 +66,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             finding.fix(Fix::unsafe_("remove the annotation").remove(whole));
         }
     };
+    let off = "nothing to do if it is switched off on purpose; to start it again, remove the annotation";
     let remove = "remove the annotation, or suppress this until it goes";
+    let advice = |node: &Node<'_>| match has_comment_on_pause(object, node) {
+        true => (Severity::Info, off),
+        false => (Severity::Warning, remove),
+    };
     let paused = get("paused");
     let at = get("paused-replicas");
     if on("paused") {
@@ -80,7 +85,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             }
             _ => format!("`{subject}` is paused: KEDA creates no Jobs"),
         };
-        report(&paused, Severity::Warning, message, remove);
+        let (severity, help) = advice(&paused);
+        report(&paused, severity, message, help);
     }
     if !scaled {
         return None;
@@ -101,10 +107,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 format!("`{subject}` is paused at {text} replicas: KEDA deletes its HPA")
             };
             if text.parse() == Ok(0) {
-                let off = "nothing to do if it is switched off on purpose; to start it again, remove the annotation";
                 report(&at, Severity::Info, message, off);
             } else {
-                report(&at, Severity::Warning, message, remove);
+                let (severity, help) = advice(&at);
+                report(&at, severity, message, help);
             }
         }
     }
@@ -126,4 +132,19 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         report(&forced, Severity::Warning, format!("`{subject}` never scales to zero"), remove);
     }
     None
+}
+
+/// Whether a comment above an annotation, or beside it, says that scaling is paused.
+fn has_comment_on_pause(object: &Object, node: &Node<'_>) -> bool {
+    const NEAR: usize = 30;
+    let Some((origin, span)) = object.origin().zip(node.span()) else { return false };
+    let (text, start) = (origin.source.text(), span.start as usize);
+    let end = text.get(start..).and_then(|rest| rest.find('\n')).map_or(text.len(), |end| start + end);
+    let lines = text.get(..end).unwrap_or_default().lines().rev();
+    let lines = lines.take_while(|line| !line.starts_with("---")).take(NEAR);
+    let mut comments = lines.filter_map(|line| Some(line.split_once('#')?.1.to_ascii_lowercase()));
+    // A name of a field, or an annotation that is commented out, says nothing about this one.
+    comments.any(|comment| {
+        comment.contains("paus") && !["`paus", "keda.sh/"].iter().any(|name| comment.contains(name))
+    })
 }

@@ -129,7 +129,11 @@ fn meant_window(object: &Object, node: &Node<'_>, ctx: &mut Context<'_>) -> Opti
 }
 
 fn inert(node: &Node<'_>, name: &str, min: i64, ctx: &mut Context<'_>) {
-    let finding = ctx.report(node, format!("`{name}` has no effect with a minimum of {min}"));
+    let message = match name {
+        "cooldownPeriod" => format!("`{name}` counts only on the way to zero, and the minimum is {min}"),
+        _ => format!("`{name}` has no effect with a minimum of {min}"),
+    };
+    let finding = ctx.report(node, message);
     finding
         .help(match name {
             "cooldownPeriod" => "remove it; `behavior.scaleDown.stabilizationWindowSeconds` slows scaling in",

@@ -38,6 +38,7 @@
 
 use super::serving::is_owned;
 use crate::facts::image::ImageRef;
+use crate::lint::finding::Merge;
 use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
@@ -82,8 +83,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             if container.get("imagePullPolicy").text() == Some("Never") {
                 continue;
             }
+            // One finding for an image of a file, with its other places.
+            let merge = Merge::new(message.clone(), "", |merge| merge.key().to_owned());
             let finding = ctx.report(&node, message);
-            finding.help("write the version that was tested, or its digest");
+            finding.help("write the version that was tested, or its digest").merges(merge);
             // A container beside the one with the accelerator.
             let helper = template.containers().count() > 1 && !is_main(&container);
             if (!device && !trains) || helper || is_example(object) || has_version(&node) {

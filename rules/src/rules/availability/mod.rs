@@ -10,6 +10,7 @@ pub(crate) mod graceful_shutdown_missing;
 pub(crate) mod health_path_unknown;
 pub(crate) mod image_tag_latest;
 pub(in crate::rules) mod ingress;
+pub(crate) mod ingress_annotation_unknown;
 pub(crate) mod ingress_body_small;
 pub(crate) mod ingress_timeout_short;
 mod intended_workload;

@@ -8,7 +8,8 @@
 //! and without `shutdownAfterJobFinishes` is refused by newer controllers, and a Knative Service by its
 //! webhook where autoscaling annotations are on the Service: these are warnings, the others information. A
 //! request of a Knative Service may take 600 seconds at most, unless the ConfigMap `config-defaults` allows
-//! more.
+//! more. Of the keys in `serveConfigV2`, `max_concurrent_queries` and
+//! `target_num_ongoing_requests_per_replica` have other names since Ray 2.10, and are gone after 2.32.
 //!
 //! # Fix
 //! Remove the setting, or write what it needs.
@@ -27,10 +28,13 @@
 //! # References
 //! - <https://github.com/ray-project/kuberay/issues/1685>
 //! - <https://docs.ray.io/en/latest/cluster/kubernetes/getting-started/rayjob-quick-start.html>
+//! - <https://github.com/ray-project/ray/pull/46427>
+//! - <https://github.com/ray-project/ray/pull/46392>
 //! - <https://knative.dev/docs/serving/autoscaling/scale-bounds/>
 //! - <https://knative.dev/docs/serving/configuration/config-defaults/>
 
 use crate::rules::prelude::*;
+use crate::source::with_embedded;
 use crate::workload::ray::{Extent, group_pods};
 use crate::workload::suspended::is_suspended;
 
@@ -53,10 +57,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let spec = object.get("spec");
     if object.is(Kind::RAY_SERVICE) {
-        // Not read since KubeRay 1.1.
-        for field in ["serviceUnhealthySecondThreshold", "deploymentUnhealthySecondThreshold"] {
-            remove(&spec.get(field), &format!("KubeRay no longer reads `{field}`"), ctx);
-        }
+        unread_thresholds(&spec, ctx);
+        renamed_serve_keys(object, ctx);
     }
     if object.is(Kind::RAY_JOB) {
         of_ray_job(&spec, ctx);
@@ -88,6 +90,69 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
     }
     None
+}
+
+/// Keys of deployments in Ray Serve, or of their autoscaling, and their names since Ray 2.10.
+const RENAMED: [(&str, &str); 2] = [
+    ("max_concurrent_queries", "max_ongoing_requests"),
+    ("target_num_ongoing_requests_per_replica", "target_ongoing_requests"),
+];
+/// The last version of Ray with the old keys (ray-project/ray, pull requests 46392 and 46427).
+const LAST_WITH_OLD_KEYS: Version = Version::new(2, 32);
+
+/// Reports keys of Ray Serve that the version of the cluster does not have.
+fn renamed_serve_keys(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let config = object.path(&["spec", "serveConfigV2"]);
+    let version = object.path(&["spec", "rayClusterConfig", "rayVersion"]);
+    let version = version.string_or_number().and_then(|text| Version::parse(&text));
+    if version.is_some_and(|version| version <= LAST_WITH_OLD_KEYS) {
+        return None;
+    }
+    let found = with_embedded(config.text()?, |root| {
+        let applications = root.get("applications");
+        let deployments: Vec<Node<'_>> =
+            applications.items().flat_map(|app| app.get("deployments").items().collect::<Vec<_>>()).collect();
+        let is_set = |old: &str| {
+            let has =
+                |one: &Node<'_>| one.get(old).is_set() || one.path(&["autoscaling_config", old]).is_set();
+            deployments.iter().any(has)
+        };
+        Some(RENAMED.into_iter().filter(|(old, _)| is_set(old)).collect::<Vec<_>>())
+    })?;
+    let severity = if version.is_some() { Severity::Warning } else { Severity::Info };
+    for (old, new) in found {
+        ctx.report(&config, format!("Ray Serve has no `{old}` after Ray {LAST_WITH_OLD_KEYS}"))
+            .at_key()
+            .severity(severity)
+            .identified_by(old)
+            .help(format!("write `{new}`"));
+    }
+    None
+}
+
+/// Reports what KubeRay does not read since 1.1, in one finding.
+fn unread_thresholds(spec: &Node<'_>, ctx: &mut Context<'_>) {
+    const FIELDS: [&str; 2] = ["serviceUnhealthySecondThreshold", "deploymentUnhealthySecondThreshold"];
+    let found: Vec<Node<'_>> =
+        FIELDS.into_iter().map(|field| spec.get(field)).filter(|node| node.is_set()).collect();
+    match found.as_slice() {
+        [] => {}
+        [one] => {
+            let field = one.pointer().steps().last().cloned().unwrap_or_default();
+            remove(one, &format!("KubeRay no longer reads `{field}`"), ctx);
+        }
+        [first, others @ ..] => {
+            let object = ctx.object().clone();
+            let fix = others
+                .iter()
+                .fold(Fix::unsafe_("remove the settings").remove(first), |fix, node| fix.remove(node));
+            let finding = ctx.report(first, format!("KubeRay no longer reads `{}`", FIELDS.join("` and `")));
+            finding.at_key().help("remove both").fix(fix);
+            for node in others {
+                finding.related(&object, node, "this one too");
+            }
+        }
+    }
 }
 
 /// Whether a person or a program suspends the object and starts it later, with other numbers.

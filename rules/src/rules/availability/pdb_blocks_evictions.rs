@@ -33,6 +33,7 @@
 use crate::cluster::views::Workload;
 use crate::cluster::views::disruptions::{IntOrPercent, runs_as_job, selected_pods, selects_by_job_label};
 use crate::karpenter::do_not_disrupt::DO_NOT_DISRUPT;
+use crate::rules::manifest_purpose::is_release_manifest;
 use crate::rules::partners::{around_budget, budgets};
 use crate::rules::prelude::*;
 
@@ -140,7 +141,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let sure = blocked && (pods.written || ctx.cluster().is_complete());
     let finding = ctx.report(&least, message);
     finish(finding, advice, fix);
-    if !sure {
+    // Nobody edits a copy of what was released.
+    if is_release_manifest(object) {
+        finding.severity(Severity::Info);
+    } else if !sure {
         finding.severity(Severity::Warning);
     }
     for workload in workloads.iter().take(3) {

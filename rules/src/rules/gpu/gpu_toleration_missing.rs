@@ -7,7 +7,8 @@
 //! Pending. A pod that asks for `nvidia.com/gpu` itself gets what it needs on EKS, so nothing is
 //! reported there. With `platform: {eks: false}` it is: a warning where a NodePool of the input has
 //! the taint, otherwise information. Pods that select pools by name (`karpenter.sh/nodepool`), or by a label
-//! of your own, are judged by the taints of those pools alone.
+//! of your own, are judged by the taints of those pools alone. Where the input shows neither EKS nor Karpenter,
+//! this is information: nodes elsewhere are seldom tainted.
 //!
 //! # Fix
 //! Tolerate the taint by its key with the operator `Exists`.
@@ -94,7 +95,9 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {
         if !is_seen && pod.tolerations.iter().any(by_resource) {
             continue;
         }
-        let severity = if is_eks || is_seen { Severity::Warning } else { Severity::Info };
+        let is_usual = is_seen || is_eks && ctx.cluster().shows_eks();
+        let severity = if is_usual { Severity::Warning } else { Severity::Info };
+        let condition = if is_usual { "" } else { ", if such nodes are tainted" };
         let message =
             format!("`{name}` asks for `{resource}` and does not tolerate the taint `{key}` of such nodes");
         let tolerations = template.spec.get("tolerations");
@@ -102,7 +105,7 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {
         ctx.report(&tolerations, message)
             .severity(severity)
             .identified_by(key)
-            .help(format!("tolerate `{key}` with the operator `Exists`"))
+            .help(format!("tolerate `{key}` with the operator `Exists`{condition}"))
             .fix(Fix::new(format!("tolerate `{key}`"), Safety::Unsafe).append(&tolerations, toleration));
     }
 }

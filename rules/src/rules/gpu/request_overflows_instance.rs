@@ -34,6 +34,7 @@
 //! - <https://kubernetes.io/docs/tasks/administer-cluster/reserve-compute-resources/>
 
 use crate::catalog::InstanceType;
+use crate::cluster::queues::may_run_elsewhere;
 use crate::fit::Situation;
 use crate::karpenter::pod::to_scheduling_pod;
 use crate::karpenter::scheduling::{Scheduler, SchedulerOptions, allocatable, pod_requests};
@@ -63,6 +64,9 @@ const MOST_SHOWN: usize = 4;
 const EXPENSIVE: u64 = 3;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if may_run_elsewhere(object, ctx.cluster()) {
+        return None;
+    }
     for template in gpu_templates(object, ctx) {
         inspect(object, &template, ctx);
     }

@@ -5,7 +5,8 @@
 //! have it answers `no matches for kind` and stores nothing: a DeviceTaintRule of `resource.k8s.io/v1`
 //! reaches no cluster before 1.37, a ServiceCIDR of `networking.k8s.io/v1beta1` none from 1.37 on. Alpha
 //! and beta versions are served only where `--runtime-config` of the API server turns them on, which Amazon
-//! EKS does for none that is alpha.
+//! EKS does for none that is alpha. What a configuration of Talos, kubeadm or k3s beside the manifests turns on
+//! is not reported.
 //!
 //! Versions that were removed long ago are reported by `removed-api-version`, those of ResourceClaims and
 //! DeviceClasses by `dra-api-version`.
@@ -31,6 +32,7 @@
 //! - <https://kubernetes.io/docs/reference/using-api/#api-groups>
 
 use crate::kind::api_versions::{ApiMinors, minors_of, versions_of_kind};
+use crate::lint::finding::Merge;
 use crate::object::ObjectId;
 use crate::platform::Platform;
 use crate::rules::manifest_purpose::{is_named_after_version, is_release_manifest};
@@ -38,6 +40,7 @@ use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "api-version-not-served",
+    reads: &[Kind::NODE_POOL],
     rejected_by: &[Authority::ApiServer],
     fix: Some(Safety::Unsafe),
     depends_on: &[Product::Kubernetes],
@@ -67,7 +70,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         (None, Some(until)) => {
             format!("Kubernetes {cluster} no longer serves {kind} of `{api_version}`; {until} was the last")
         }
-        (None, None) if !minors.is_on && !is_turned_on_in_eks(id, ctx.platform()) => {
+        (None, None) if !minors.is_on && !is_turned_on(id, ctx) => {
             format!("{kind} of `{api_version}` is off by default in Kubernetes {cluster}")
         }
         (None, None) => return None,
@@ -88,7 +91,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         (Some(stable), _) => format!("write `{stable}`"),
         (None, Some(since)) => format!("update Kubernetes to {since} first, or leave the object out"),
         (None, None) if is_off => {
-            let on_eks = if ctx.platform().eks { ", which Amazon EKS does not set" } else { "" };
+            let is_eks = ctx.platform().eks && ctx.cluster().shows_eks();
+            let on_eks = if is_eks { ", which Amazon EKS does not set" } else { "" };
             format!("the API server needs `--runtime-config={api_version}=true`{on_eks}")
         }
         (None, None) => match served_if_turned_on(id, cluster) {
@@ -106,10 +110,22 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if is_release_manifest(object) || is_named_after_version(object) {
         finding.severity(Severity::Info);
     }
+    if is_off && (stable.is_none() || later.is_some()) {
+        // The objects of a file usually belong together, such as a policy and its binding.
+        let subject = format!("`{api_version}` is off by default in Kubernetes {cluster}");
+        finding.merges(Merge::new(subject, kind.as_str(), |merge| {
+            format!("{} of {}", merge.subject(), merge.key())
+        }));
+    }
     if let Some(stable) = stable.filter(|_| later.is_none()) {
         finding.fix(Fix::unsafe_(format!("write `{stable}`")).set(&node, json!(stable)));
     }
     None
+}
+
+/// Whether an API version that is off by default is on: a file beside the manifests turns it on, or Amazon EKS does.
+fn is_turned_on(id: &ObjectId, ctx: &Context<'_>) -> bool {
+    ctx.cluster().is_api_shown(&id.api_version()) || is_turned_on_in_eks(id, ctx.platform())
 }
 
 /// Amazon EKS turns on what its own add-ons use: VolumeAttributesClasses for the EBS CSI driver, from 1.31 on

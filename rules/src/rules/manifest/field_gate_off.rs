@@ -69,7 +69,10 @@ fn gate_off(history: &FieldHistory, ctx: &Context<'_>) -> Option<&'static Featur
     let later =
         Product::Kubernetes.supported().filter(|version| !is_stated && *version > platform.kubernetes);
     let versions: Vec<Version> = std::iter::once(platform.kubernetes).chain(later).collect();
-    let is_off = |gate: &&&FeatureGate| versions.iter().all(|version| gate.is_off(*version, platform));
+    let is_off = |gate: &&&FeatureGate| {
+        versions.iter().all(|version| gate.is_off(*version, platform))
+            && !ctx.cluster().is_gate_shown(gate.name)
+    };
     history.gates.iter().filter(|_| history.range.contains(platform.kubernetes)).find(is_off).copied()
 }
 

@@ -54,8 +54,15 @@ pub(super) fn meant(
         let to = Pointer::from_steps(["status", name].map(str::to_owned));
         return Some(Misplaced { from: from.clone(), to });
     }
+    if has_annotations_of_kserve(object, from) {
+        let to = Pointer::from_steps(["metadata", "annotations"].map(str::to_owned));
+        return Some(Misplaced { from: from.clone(), to });
+    }
     let known = fields_at(object, &here, definitions);
-    let near = suggest::nearest(name, known.iter().map(String::as_str)).or_else(|| {
+    // A path of a file is no reference to a Secret: `bearerTokenFile`, `bearerTokenSecret`.
+    let is_other_source = |near: &&str| name.ends_with("File") && near.ends_with("Secret");
+    let near = suggest::nearest(name, known.iter().map(String::as_str));
+    let near = near.filter(|near| !is_other_source(near)).or_else(|| {
         // The field of the API is `secretName`; people write `name`.
         let end = |field: &&String| field.to_ascii_lowercase().ends_with(&name.to_ascii_lowercase());
         let mut ends =
@@ -67,6 +74,16 @@ pub(super) fn meant(
         None => home(object, name, above, definitions)?,
     };
     Some(Misplaced { from: from.clone(), to })
+}
+
+/// Whether a field holds annotations of KServe, which reads them from the InferenceService and not from its components:
+/// KServe 0.15, `pkg/controller/v1beta1/inferenceservice`.
+fn has_annotations_of_kserve(object: &Object, at: &Pointer) -> bool {
+    const DOMAIN: &str = "serving.kserve.io";
+    let is_own = |key: &str| key.strip_prefix(DOMAIN).is_some_and(|rest| rest.starts_with('/'));
+    object.group() == DOMAIN
+        && at.steps().last().is_some_and(|name| name == "annotations")
+        && object.root().at(at).entries().iter().any(|(key, _)| is_own(key))
 }
 
 pub(super) fn misplaced(object: &Object, definitions: &CustomResourceDefinitions) -> Vec<Misplaced> {

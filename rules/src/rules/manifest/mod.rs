@@ -8,6 +8,7 @@ pub(crate) mod crd_validation_rule;
 pub(crate) mod duplicate_object;
 mod duplicate_relation;
 pub(crate) mod environment_not_expanded;
+pub(crate) mod exported_object;
 pub(super) mod field_errors;
 pub(crate) mod field_gate_off;
 pub(crate) mod field_needs_newer_version;

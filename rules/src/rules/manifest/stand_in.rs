@@ -1,5 +1,6 @@
 //! Values that a field does not accept because they stand for a value that a person or a tool fills in later.
 
+use crate::schema;
 use crate::schema::{Violation, ViolationKind};
 use crate::tree::node::{Node, Shape};
 use crate::tree::placeholder::{is_stand_in, is_word_in_capitals};
@@ -15,8 +16,14 @@ pub(super) fn stand_in(violation: &Violation, node: &Node<'_>) -> Option<String>
             // A port is a name or a number, and a name in capitals may be a typo.
             let port = matches!(field.as_str(), "port" | "targetPort")
                 && node.text().is_some_and(|text| text.contains("PORT"));
-            let other = number || port || field == "caBundle";
-            let stands_in = |text: &&str| is_stand_in(text, field) || other && is_word_in_capitals(text);
+            let quantity = matches!(kind, ViolationKind::Format { format } if is_quantity(format));
+            let other = number || port || quantity || field == "caBundle";
+            // A program puts entries in the place of a name; a single word in capitals may be a value: `ALL`.
+            let entries = matches!(kind, ViolationKind::Type { expected } if is_of_entries(expected));
+            let stands_in = |text: &&str| {
+                is_stand_in(text, field)
+                    || is_word_in_capitals(text) && (other || entries && text.contains('_'))
+            };
             Some(node.text().filter(stands_in)?.to_owned())
         }
         (ViolationKind::Type { expected }, Shape::Mapping) if node.is_flow() => {
@@ -29,6 +36,15 @@ pub(super) fn stand_in(violation: &Violation, node: &Node<'_>) -> Option<String>
         }
         _ => None,
     }
+}
+
+fn is_quantity(format: &str) -> bool {
+    matches!(format, "quantity" | schema::GO_QUANTITY)
+}
+
+/// Whether a field requires a map or a list.
+fn is_of_entries(expected: &[&'static str]) -> bool {
+    expected.iter().all(|kind| matches!(*kind, "map" | "list"))
 }
 
 /// Whether a field requires a number or a boolean.

@@ -78,14 +78,19 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     };
     // Next to a folder for the current version, it is meant for older clusters.
     let kept = is_named_after_version(object) && !ctx.platform().is_stated(Product::Kubernetes);
-    let severity = if cluster < STABLE || (kept && cluster < gone) {
+    let is_shown = ctx.cluster().is_api_shown(&object.id().api_version());
+    let severity = if cluster < STABLE || ((kept || is_shown) && cluster < gone) {
         Severity::Info
     } else if cluster < gone {
         Severity::Warning
     } else {
         Severity::Error
     };
-    let message = if cluster < gone && is_on_in_eks(version, ctx.platform()) {
+    let message = if cluster < gone && is_shown {
+        format!(
+            "`resource.k8s.io/{version}` is turned on in this cluster and is removed in Kubernetes {gone}"
+        )
+    } else if cluster < gone && is_on_in_eks(version, ctx.platform()) {
         format!("EKS {cluster} serves `resource.k8s.io/{version}`, which is removed in Kubernetes {gone}")
     } else if cluster < gone {
         format!("`resource.k8s.io/{version}` is off by default and is removed in Kubernetes {gone}")

@@ -83,7 +83,14 @@ pub(crate) static RULE: Rule = Rule {
         Kind::new("provisioner.karpenter.sh", "Provisioner"),
     ],
     // Old kinds are looked up in files only: no cluster that could be watched serves them.
-    reads: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::PROVISIONER, Kind::AWS_NODE_TEMPLATE],
+    reads: &[
+        Kind::NODE_POOL,
+        Kind::EC2_NODE_CLASS,
+        Kind::PROVISIONER,
+        Kind::AWS_NODE_TEMPLATE,
+        // Rules that judge the successor read it.
+        Kind::NODE_OVERLAY,
+    ],
     rejected_by: &[Authority::ApiServer],
     fix: Some(Safety::Unsafe),
     depends_on: &[Product::Karpenter],
@@ -172,7 +179,22 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if !kept {
         report_kept_meaning(object, ctx);
     }
+    empty_without_delay(object, ctx);
     None
+}
+
+/// Reports a pool of `v1beta1` that consolidates empty nodes and does not say when, which the old API rejects: Karpenter 0.32 to
+/// 0.37, `pkg/apis/v1beta1/nodepool.go`. In `v1` it is `0s`.
+fn empty_without_delay(object: &Object, ctx: &mut Context<'_>) {
+    let disruption = object.path(&["spec", "disruption"]);
+    let after = disruption.get("consolidateAfter");
+    let is_old = object.is(Kind::NODE_POOL) && object.version() == "v1beta1" && !object.may_lack_fields();
+    let is_empty = disruption.get("consolidationPolicy").text() == Some("WhenEmpty");
+    if is_old && is_empty && after.is_absent() && !disruption.has_unknown_key() {
+        ctx.report(&after, "`consolidateAfter` is missing, which `WhenEmpty` needs in `v1beta1`")
+            .severity(Severity::Warning)
+            .help("write how long an empty node may stay, such as `consolidateAfter: 5m`");
+    }
 }
 
 /// The last version of Karpenter that serves `v1alpha5`.

@@ -60,12 +60,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         };
         let Some(expr) = query.parsed.expr().filter(|_| scales) else { continue };
         let found = level(expr).and_then(|selector| Some((selector, is_counter(selector.name.as_deref()?)?)));
-        let (message, certain) = if let Some((selector, certain)) = found {
+        let (message, help, certain) = if let Some((selector, certain)) = found {
             let name = ellipsize(selector.name.as_deref().unwrap_or_default());
             (
                 format!(
                     "`{name}` is a counter, which only rises: replicas grow to the maximum and stay there"
                 ),
+                "write `rate(…[2m])` of it, and a target in units of a second",
                 certain,
             )
         } else if let Some((function, name)) = difference(expr) {
@@ -74,13 +75,14 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 format!(
                     "`{function}` of `{name}`, which is a counter: it falls below zero when a server restarts"
                 ),
+                "write `rate(…[2m])` of it: a ratio of two rates keeps its target",
                 false,
             )
         } else {
             continue;
         };
         ctx.report(&query.node(object), message)
-            .help("write `rate(…[2m])` of it, and a target in units of a second")
+            .help(help)
             .severity(if certain { Severity::Error } else { Severity::Warning })
             .at_query(object, query);
     }

@@ -38,6 +38,7 @@ use crate::cluster::values::may_bring_objects;
 use crate::keda::ellipsize;
 use crate::rules::autoscaling::is_in_written_namespace;
 use crate::rules::prelude::*;
+use crate::workload::class::is_controller;
 use crate::workload::selector::matches;
 
 static READS: [Kind; WORKLOAD_KINDS.len() + 3] =
@@ -93,6 +94,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             templates.any(|template| matches(&selector, &template.labels()) == Some(true))
         });
         if let Some(workload) = selected {
+            // An operator makes the Services of its metrics itself, with labels of its own.
+            if is_controller(workload.name()) && has_labels_of_a_product(&selector) {
+                return None;
+            }
             let name = workload.display_name().to_string();
             ctx.report(
                 &selector,
@@ -116,6 +121,17 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
     }
     None
+}
+
+/// Whether all labels of a selector are of the domain of a product, such as `prometheus.kubevirt.io`.
+fn has_labels_of_a_product(selector: &Node<'_>) -> bool {
+    const COMMON: [&str; 3] = ["kubernetes.io", "k8s.io", "helm.sh"];
+    let of_a_product = |key: &str| {
+        let domain = key.split('/').next().unwrap_or(key);
+        domain.contains('.') && !COMMON.iter().any(|common| domain.ends_with(*common))
+    };
+    !selector.get("matchExpressions").is_set()
+        && selector.get("matchLabels").entries().iter().all(|(key, _)| of_a_product(key))
 }
 
 /// A Service with the labels in a namespace in which the monitor does not look: one of its name, or with the name that a

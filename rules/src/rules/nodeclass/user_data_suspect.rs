@@ -8,7 +8,8 @@
 //! variable of `--kubelet-extra-args`. AL2023 has neither: nodeadm writes the kubelet's configuration
 //! elsewhere, after the script, and the settings are lost without a word. Karpenter itself reads MIME
 //! archives and Bottlerocket's TOML, and starts no node with one that it cannot read; of the TOML it keeps
-//! `settings` alone.
+//! `settings` alone. A script that formats `/dev/nvme1n1` formats what Linux found second: the numbers do not
+//! follow the devices of the launch, and another instance type has its own disks before an EBS volume.
 //!
 //! # Fix
 //! Load large scripts from S3 or build them into the AMI, and write the form that the family reads.
@@ -35,6 +36,7 @@
 //! # References
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/#specuserdata>
 //! - <https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/user-data.html>
+//! - <https://docs.aws.amazon.com/ebs/latest/userguide/nvme-ebs-volumes.html>
 
 use super::significant_lines;
 use super::user_data_text::{fault_of_archive, fault_of_toml, line_outside_settings};
@@ -119,8 +121,27 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
                 .help("EC2 allows 16 KiB in all: load large files from S3 or put them into an image");
         }
     }
+    // Karpenter formats the disks of the machine itself, which local-disks-set-up-twice reports.
+    let is_set_up = class.get("instanceStorePolicy").is_set();
+    if let Some(line) = formats_by_number(text).filter(|_| !is_set_up) {
+        let message = "the numbers of NVMe devices differ between machines: this may format another disk";
+        report_line(&node, text, line, message.to_owned(), ctx)
+            .help("find the disk below `/dev/disk/by-id`, and format it only if `blkid` shows nothing on it");
+    }
     check_form(&node, text, class.family()?, ctx);
     None
+}
+
+/// The first line that formats an NVMe device by its number, in a script that does not look at the disks before.
+fn formats_by_number(text: &str) -> Option<&str> {
+    const LOOKS: [&str; 6] = ["blkid", "lsblk", "by-id", "nvme list", "ebsnvme-id", "file -s"];
+    if significant_lines(text).any(|line| LOOKS.iter().any(|word| line.contains(word))) {
+        return None;
+    }
+    significant_lines(text).find(|line| {
+        let command = line.split_whitespace().find(|word| *word != "sudo").unwrap_or_default();
+        command.starts_with("mkfs") && line.contains("/dev/nvme")
+    })
 }
 
 fn check_form(node: &Node<'_>, text: &str, family: AmiFamily, ctx: &mut Context<'_>) {

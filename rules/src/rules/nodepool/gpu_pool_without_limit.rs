@@ -103,7 +103,9 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
 fn help(pool: &NodePool<'_>, resource: &str, why: &str, platform: &Platform) -> String {
     let region = platform.region.as_deref();
     let types = pool.types().unwrap_or(TypeSet::EMPTY);
-    let priced = types.iter().filter(|instance| instance.devices(resource) > 0 && !instance.is_retired());
+    let limits = pool.to_pool().limits;
+    let started = types.iter().filter(|instance| instance.is_within(&limits) && !instance.is_retired());
+    let priced = started.filter(|instance| instance.devices(resource) > 0);
     let priced = priced.filter_map(|instance| Some((instance.list_price(region)?, instance.name)));
     match priced.max_by_key(|(price, name)| (price.micro_dollars, *name)) {
         Some((price, name)) => {

@@ -48,10 +48,12 @@
 //! # References
 //! - <https://karpenter.sh/docs/concepts/nodepools/#spectemplatespecrequirements>
 
+use crate::cluster::queues::{QUEUE_KINDS, may_run_elsewhere};
 use crate::karpenter::requirement::normalise;
 use crate::rules::prelude::*;
 
-const READS: [Kind; WORKLOAD_KINDS.len() + 2] = with_workloads(&[Kind::NODE_POOL, Kind::NAMESPACE]);
+const READS: [Kind; WORKLOAD_KINDS.len() + 2 + QUEUE_KINDS.len()] =
+    with_workloads(&joined::<{ 2 + QUEUE_KINDS.len() }>(&[Kind::NODE_POOL, Kind::NAMESPACE], &QUEUE_KINDS));
 
 pub(crate) static RULE: Rule = Rule {
     id: "general-pool-admits-gpu",
@@ -102,7 +104,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         templates(workload).iter().any(|template| feasibility.pinned_pools_of(template).is_some())
     };
     let mut near = used.admitted.iter().filter(|workload| ctx.pairs_with(workload));
-    let workload = near.find(|workload| !chosen(workload))?;
+    let workload = near.find(|workload| !chosen(workload) && !may_run_elsewhere(workload, ctx.cluster()))?;
     let (name, asks) = (object.display_name(), workload.display_name());
     let domain = if pool.is_auto_mode() { "eks.amazonaws.com" } else { "karpenter.k8s.aws" };
     let key = format!("{domain}/instance-category");

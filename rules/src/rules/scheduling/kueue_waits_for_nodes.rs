@@ -40,6 +40,7 @@
 //! - <https://github.com/kubernetes-sigs/karpenter/issues/742>
 
 use super::kueue_flavor_unmatched::gives;
+use crate::cluster::queues::admission_checks;
 use crate::cluster::values::CHART_KINDS;
 use crate::facts::duration::GoDuration;
 use crate::karpenter::budget::DisruptionReason;
@@ -51,7 +52,6 @@ use crate::rules::prelude::*;
 /// How long an empty node has to stay, in seconds, so that workloads meet it: a day.
 const LONG_SECONDS: i64 = 24 * 3600;
 const CAPACITY_BUFFER: Kind = Kind::new("autoscaling.x-k8s.io", "CapacityBuffer");
-const ADMISSION_CHECK: Kind = Kind::new("kueue.x-k8s.io", "AdmissionCheck");
 /// The controller of checks that create ProvisioningRequests.
 const PROVISIONING: &str = "kueue.x-k8s.io/provisioning-request";
 
@@ -61,7 +61,7 @@ pub(crate) static RULE: Rule = Rule {
     reads: &[
         Kind::NODE_POOL,
         Kind::RESOURCE_FLAVOR,
-        ADMISSION_CHECK,
+        Kind::ADMISSION_CHECK,
         CAPACITY_BUFFER,
         Kind::DEPLOYMENT,
         CHART_KINDS[0],
@@ -84,7 +84,7 @@ fn of_flavor(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let topology = object.path(&["spec", "topologyName"]);
     topology.text().filter(|name| !name.is_empty())?;
     // An admission check may ask for nodes, or send the workload to another cluster. A buffer keeps nodes running.
-    if ctx.cluster().has_any(ADMISSION_CHECK) || ctx.cluster().has_any(CAPACITY_BUFFER) {
+    if ctx.cluster().has_any(Kind::ADMISSION_CHECK) || ctx.cluster().has_any(CAPACITY_BUFFER) {
         return None;
     }
     let pool = pool_of(object, ctx)?;
@@ -99,10 +99,10 @@ fn of_flavor(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 
 fn of_queue(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let asks = |check: &Node<'_>| {
-        let found = check.text().and_then(|name| ctx.partner(ADMISSION_CHECK, "default", name));
+        let found = check.text().and_then(|name| ctx.partner(Kind::ADMISSION_CHECK, "default", name));
         found.is_some_and(|found| found.path(&["spec", "controllerName"]).text() == Some(PROVISIONING))
     };
-    let node = object.path(&["spec", "admissionChecks"]).items().find(asks)?;
+    let node = admission_checks(object).find(asks)?;
     // The Cluster Autoscaler answers ProvisioningRequests.
     if may_have_cluster_autoscaler(ctx) {
         return None;

@@ -46,7 +46,7 @@ use crate::karpenter::installation::INSTALLERS;
 use crate::rules::prelude::*;
 
 /// What decides where pods run, apart from the workloads.
-const PLACING: [Kind; 13] = [
+const PLACING: [Kind; 14] = [
     Kind::NODE_POOL,
     Kind::EC2_NODE_CLASS,
     Kind::AUTO_MODE_NODE_CLASS,
@@ -58,6 +58,7 @@ const PLACING: [Kind; 13] = [
     QUEUE_KINDS[0],
     QUEUE_KINDS[1],
     QUEUE_KINDS[2],
+    QUEUE_KINDS[3],
     INSTALLERS[1],
     INSTALLERS[2],
 ];

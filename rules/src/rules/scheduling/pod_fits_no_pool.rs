@@ -55,7 +55,7 @@
 //! # References
 //! - <https://karpenter.sh/docs/concepts/scheduling/>
 
-use crate::cluster::queues::is_queued;
+use crate::cluster::queues::{is_queued, may_run_elsewhere};
 use crate::fit::{
     Change, NearestMiss, Obstacle, Proposes, Side, Situation, label_of_other_nodes, required_labels,
 };
@@ -87,7 +87,8 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if !states_its_pods(object) || !ctx.cluster().has_any(Kind::NODE_POOL) {
+    let has_pools = ctx.cluster().has_any(Kind::NODE_POOL);
+    if !states_its_pods(object) || !has_pools || may_run_elsewhere(object, ctx.cluster()) {
         return None;
     }
     for template in templates(object) {

@@ -55,9 +55,11 @@
 use crate::fit::{BeyondLimits, Situation};
 use crate::rules::availability::serving::tell_autoscaler;
 use crate::rules::gpu::gpu_sharing_mismatch::{SHARING_SOURCES, counts_shares};
+use crate::rules::gpu_room::Room;
 use crate::rules::prelude::*;
 use crate::rules::scheduling::static_pool_exceeded::is_on_pools;
 use crate::rules::scheduling::{AROUND_PODS, is_scheduled, states_its_pods};
+use crate::workload::devices::first_accelerator;
 use crate::workload::gpu::{KARPENTER_ACCELERATORS, requested_extended_resources};
 
 static READS: [Kind; AROUND_PODS.len() + SHARING_SOURCES.len()] = joined(&AROUND_PODS, &SHARING_SOURCES);
@@ -114,6 +116,9 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
     let around = (pools, daemonsets.cloned().collect());
     let situation = Situation::around(cluster, ctx.platform(), Some(object), around);
     let BeyondLimits { pods, at_most, room, pools } = situation.beyond_limits(cluster, object, template)?;
+    if !at_most && is_told_of_devices(object, template, room, ctx) {
+        return None;
+    }
     let limits = match pools.as_slice() {
         [(pool, limit)] => {
             let written = pool.path(&["spec", "limits", limit]).string_or_number()?.into_owned();
@@ -137,4 +142,15 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
         finding.related(pool, &pool.path(&["spec", "limits", limit]), "this limit");
     }
     None
+}
+
+/// Whether max-replicas-exceed-gpu-limit reports the replicas for a limit on their devices that is as tight.
+fn is_told_of_devices(object: &Object, template: &Template<'_>, room: u64, ctx: &Context<'_>) -> bool {
+    let replicated = object.is(Kind::DEPLOYMENT) || object.is(Kind::STATEFUL_SET);
+    if !replicated || !ctx.is_rule_enabled("max-replicas-exceed-gpu-limit") {
+        return false;
+    }
+    let most = first_accelerator(template)
+        .and_then(|(resource, devices)| Some(Room::of(template, resource, ctx)?.pods(devices.count)));
+    most.is_some_and(|most| most <= i128::from(room))
 }

@@ -47,6 +47,7 @@
 //! - <https://kubernetes.io/docs/concepts/policy/resource-quotas/>
 
 use crate::cluster::placement::has_controller;
+use crate::cluster::queues::{QUEUE_KINDS, may_run_elsewhere};
 use crate::facts::quantity::amount;
 use crate::rules::availability::rollout::rollout;
 use crate::rules::availability::serving::tell_autoscaler;
@@ -62,8 +63,13 @@ const STEADY: [Kind; 3] = [Kind::DEPLOYMENT, Kind::STATEFUL_SET, Kind::ROLLOUT];
 
 const KINDS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[QUOTA]);
 
-const READS: [Kind; STEADY.len() + 5] =
-    joined(&STEADY, &[QUOTA, Kind::LIMIT_RANGE, Kind::HPA, Kind::SCALED_OBJECT, Kind::VPA]);
+const READS: [Kind; STEADY.len() + 5 + QUEUE_KINDS.len()] = joined(
+    &joined::<{ STEADY.len() + 5 }>(
+        &STEADY,
+        &[QUOTA, Kind::LIMIT_RANGE, Kind::HPA, Kind::SCALED_OBJECT, Kind::VPA],
+    ),
+    &QUEUE_KINDS,
+);
 
 pub(crate) static RULE: Rule = Rule {
     id: "quota-below-replicas",
@@ -108,24 +114,32 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is(Kind::DAEMON_SET) || ctx.cluster().in_namespace(QUOTA, namespace).next().is_none() {
         return None;
     }
+    if may_run_elsewhere(object, ctx.cluster()) {
+        return None;
+    }
     let members = most_members(object, ctx)?;
     for quota in ctx.cluster().in_namespace(QUOTA, namespace) {
         if !counts_all_pods(quota) || !ctx.pairs_with(quota) {
             continue;
         }
+        let mut exceeded = Vec::new();
         for (name, hard) in quota.path(&["spec", "hard"]).entries() {
             let Some((counted, limit)) = Counted::parse(name).zip(Quantity::at(&hard)) else {
                 continue;
             };
             let needed = needed(&members, counted)?;
             if needed.0 > limit.milli() {
-                report(object, &members, (quota, name, &hard), needed, ctx);
-                return None;
+                exceeded.push((name, hard, needed));
+                continue;
             }
             // The runtime of a model has requests of its own.
             if !is_inference_service(object) {
                 without_request(object, &members, counted, (quota, &hard), ctx);
             }
+        }
+        if !exceeded.is_empty() {
+            report(object, &members, quota, &exceeded, ctx);
+            return None;
         }
     }
     None
@@ -253,19 +267,22 @@ fn needed<'a>(members: &[Members<'a>], counted: Counted<'_>) -> Option<(i128, Op
     Some((sum, first))
 }
 
+/// A resource of a quota that the pods exceed: its name, its limit, and what they need, with the first request.
+type Exceeded<'q, 'a> = (&'q str, Node<'q>, (i128, Option<Node<'a>>));
+
 fn report(
     object: &Object,
     members: &[Members<'_>],
-    (quota, counted, hard): (&Object, &str, &Node<'_>),
-    (needed, node): (i128, Option<Node<'_>>),
+    quota: &Object,
+    exceeded: &[Exceeded<'_, '_>],
     ctx: &mut Context<'_>,
 ) -> Option<()> {
+    let ((counted, hard, (needed, node)), others) = exceeded.split_first()?;
     let autoscaler = ctx.cluster().views().autoscaler_of(object);
     let pods: i64 = members.iter().map(|member| member.pods).sum();
     let name = object.display_name();
     let limit = hard.string_or_number()?;
-    let resource = ["requests.", "limits."].iter().find_map(|side| counted.strip_prefix(side));
-    let amount = amount(resource.unwrap_or(counted), needed);
+    let amount = amount_of(*needed, counted);
     let message = format!(
         "{pods} pods of `{name}` need {amount} of `{counted}`, and quota `{}` allows {limit}",
         quota.display_name()
@@ -275,11 +292,21 @@ fn report(
         .map(|member| member.field.clone())
         .filter(|field| field.is_set() && autoscaler.is_none());
     let name_node = object.path(&["metadata", "name"]);
-    let finding = ctx.report(field.or(node).as_ref().unwrap_or(&name_node), message);
+    let place = field.as_ref().or(node.as_ref()).unwrap_or(&name_node);
+    let finding = ctx.report(place, message);
     finding.help("raise the quota, or lower the replicas or the requests");
     finding.related(quota, hard, "the quota of the namespace");
+    for (counted, hard, (needed, _)) in others {
+        finding.related(quota, hard, format!("they need {} of `{counted}`", amount_of(*needed, counted)));
+    }
     tell_autoscaler(finding, autoscaler);
     None
+}
+
+/// An amount of what a quota counts, in its usual unit.
+fn amount_of(milli: i128, counted: &str) -> String {
+    let resource = ["requests.", "limits."].iter().find_map(|side| counted.strip_prefix(side));
+    amount(resource.unwrap_or(counted), milli)
 }
 
 /// Reports a container without a request that a quota demands, where no LimitRange can add it.

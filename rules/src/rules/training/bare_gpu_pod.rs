@@ -42,6 +42,7 @@
 //! - <https://kubernetes.io/docs/concepts/workloads/pods/#using-pods>
 //! - <https://karpenter.sh/docs/concepts/disruption/>
 
+use crate::lint::finding::Merge;
 use crate::rules::prelude::*;
 use crate::rules::training::{is_owned, trains};
 
@@ -66,8 +67,26 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let name = object.display_name();
     let (what, severity) = if trains { ("training", Severity::Warning) } else { ("GPU", Severity::Info) };
     let message = format!("{what} Pod `{name}` has no controller: nothing starts it again");
-    ctx.report(&object.get("kind"), message)
-        .severity(severity)
-        .help("write a Job, or a Deployment for work that does not end");
+    let finding = ctx.report(&object.get("kind"), message.clone());
+    finding.severity(severity).help("write a Job, or a Deployment for work that does not end");
+    if let Some(group) = pod_group(object) {
+        finding.merges(Merge::new(group, message, |merge| merge.subject().to_owned()));
+    }
     None
+}
+
+/// The labels and annotations that name a group of pods: of Volcano and Kubernetes' coscheduling, KAI and Kueue.
+const GROUPS: [&str; 5] = [
+    "scheduling.k8s.io/group-name",
+    "scheduling.volcano.sh/group-name",
+    "scheduling.x-k8s.io/pod-group",
+    "pod-group-name",
+    "kueue.x-k8s.io/pod-group-name",
+];
+
+/// The group of pods that are scheduled together, for which one finding is enough.
+fn pod_group(object: &Object) -> Option<&str> {
+    let metadata = object.get("metadata");
+    let maps = [metadata.get("labels"), metadata.get("annotations")];
+    maps.iter().find_map(|map| GROUPS.iter().find_map(|key| map.get(key).text()))
 }

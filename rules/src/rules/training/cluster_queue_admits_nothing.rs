@@ -7,7 +7,8 @@
 //! and memory as well. The same holds for one that requests more than each flavor has as its quota, where the
 //! queue is in no cohort to borrow from, for a LocalQueue in a namespace that the selector does not match, and
 //! for a flavor that does not exist, or whose Topology does not. Requests that a LimitRange adds count as well.
-//! Pods that name a topology level have to find it in the Topology of a flavor.
+//! Pods that name a topology level have to find it in the Topology of a flavor. Kueue rejects a queue with a
+//! flavor whose resources are not those of `coveredResources`, in their order.
 //! Nothing fails: the Jobs wait with a condition that few people read.
 //!
 //! # Fix
@@ -85,6 +86,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             .help("write `namespaceSelector: {}` for all namespaces, or a selector")
             .fix(Fix::unsafe_("select all namespaces").set(&selector, json!({})));
     }
+    other_resources(object, ctx);
     missing_flavor(object, ctx);
     missing_topology(object, ctx);
     let queues = ctx.cluster().of(Kind::LOCAL_QUEUE);
@@ -101,6 +103,37 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         beyond_quota(object, &queued, ctx);
     }
     None
+}
+
+/// Reports a flavor whose resources are not those that its group covers, in their order. Kueue's webhook rejects the queue:
+/// kueue 0.13 `pkg/webhooks/clusterqueue_webhook.go` (`validateFlavorQuotas`).
+fn other_resources(object: &Object, ctx: &mut Context<'_>) {
+    for group in object.path(&["spec", "resourceGroups"]).items() {
+        let covered = group.get("coveredResources");
+        if covered.has_unknown() {
+            continue;
+        }
+        let covered: Vec<&str> = covered.items().filter_map(|name| name.text()).collect();
+        for flavor in group.get("flavors").items() {
+            let resources = flavor.get("resources");
+            let names: Vec<&str> = resources.items().filter_map(|one| one.get("name").text()).collect();
+            if flavor.has_unknown() || covered.is_empty() || names == covered {
+                continue;
+            }
+            let is_reordered =
+                names.len() == covered.len() && names.iter().all(|name| covered.contains(name));
+            let name = flavor.get("name");
+            let name = ellipsize(name.text().unwrap_or_default());
+            let message = match is_reordered {
+                true => format!("flavor `{name}` has the resources of `coveredResources` in another order"),
+                false => format!("flavor `{name}` has other resources than `coveredResources`"),
+            };
+            ctx.report(&resources, message)
+                .severity(Severity::Error)
+                .reports_absence(false)
+                .help(format!("Kueue rejects the queue: write `{}`, in this order", covered.join("`, `")));
+        }
+    }
 }
 
 /// Reports a flavor that is not among those of the input.

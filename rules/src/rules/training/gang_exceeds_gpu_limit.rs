@@ -66,6 +66,7 @@
 //! # References
 //! - <https://karpenter.sh/docs/concepts/nodepools/#speclimits>
 
+use crate::cluster::queues::{QUEUE_KINDS, may_run_elsewhere};
 use crate::rules::gpu::gpu_sharing_mismatch::SHARING_SOURCES;
 use crate::rules::gpu_room::{Room, amount, room_for, unit};
 use crate::rules::prelude::*;
@@ -76,9 +77,12 @@ use crate::workload::gpu::KARPENTER_ACCELERATORS;
 use crate::workload::suspended::is_suspended;
 
 /// The pools, and the runtimes with the pod templates of TrainJobs.
-static READS: [Kind; SHARING_SOURCES.len() + 4] = joined(
-    &SHARING_SOURCES,
-    &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::TRAINING_RUNTIME, Kind::CLUSTER_TRAINING_RUNTIME],
+static READS: [Kind; SHARING_SOURCES.len() + 4 + QUEUE_KINDS.len()] = joined(
+    &joined::<{ SHARING_SOURCES.len() + 4 }>(
+        &SHARING_SOURCES,
+        &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::TRAINING_RUNTIME, Kind::CLUSTER_TRAINING_RUNTIME],
+    ),
+    &QUEUE_KINDS,
 );
 
 pub(crate) static RULE: Rule = Rule {
@@ -95,7 +99,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         matches!(object.group(), "batch" | "keda.sh" | "kubeflow.org" | "ray.io" | "batch.volcano.sh")
             || object.is(Kind::LEADER_WORKER_SET)
             || object.is(Kind::JOB_SET);
-    if object.may_lack_fields() || is_owned(object) {
+    if object.may_lack_fields() || is_owned(object) || may_run_elsewhere(object, ctx.cluster()) {
         return None;
     }
     if object.is(Kind::TRAIN_JOB) {

@@ -2,18 +2,7 @@
 
 use crate::rules::prelude::*;
 
-pub(super) use crate::cluster::queues::QUEUE_LABEL;
-
-/// The name of the LocalQueue of a workload: in the labels of the object that Kueue suspends. For a CronJob these are
-/// those of its Jobs.
-pub(super) fn queue_name(object: &Object) -> Node<'_> {
-    let metadata = if object.is(Kind::CRON_JOB) {
-        object.path(&["spec", "jobTemplate", "metadata"])
-    } else {
-        object.get("metadata")
-    };
-    metadata.get("labels").get(QUEUE_LABEL)
-}
+pub(super) use crate::cluster::queues::{QUEUE_LABEL, queue_name};
 
 /// Says which of the objects to name at `node`, with a fix if `name` is close to one of them.
 pub(super) fn propose(finding: &mut Finding, node: &Node<'_>, name: &str, objects: &[&Object]) {

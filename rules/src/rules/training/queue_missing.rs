@@ -46,6 +46,7 @@
 
 use super::is_owned;
 use super::kueue::{propose, queue_name};
+use crate::cluster::versions::Fact;
 use crate::rules::prelude::*;
 use crate::workload::gpu_share::{
     KAI_QUEUE, KAI_SCHEDULER, gpu_share, is_left_to_default_scheduler, kai_queue,
@@ -54,6 +55,8 @@ use crate::workload::gpu_share::{
 /// Maximum number of queues that are compared.
 const MAX_COMPARED: usize = 64;
 
+/// The name of the ClusterQueue that platforms with Kueue bring.
+const DEFAULT_QUEUE: &str = "default";
 /// The queues that the chart of KAI creates.
 const KAI_DEFAULTS: [&str; 2] = ["default-queue", "default-parent-queue"];
 
@@ -189,7 +192,12 @@ fn of_local_queue(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let message = format!("no ClusterQueue is called `{}`: the queue admits nothing", ellipsize(name));
+    // OpenShift AI makes the queue of `kueue.defaultClusterQueueName` of its DataScienceCluster.
+    let may_be_brought = name == DEFAULT_QUEUE || ctx.cluster().is_shown(&Fact::OpenShift);
     let finding = ctx.report(&node, message);
+    if may_be_brought {
+        finding.severity(Severity::Info);
+    }
     propose(finding, &node, name, &queues);
     finding.related(first, &first.path(&["metadata", "name"]), "a ClusterQueue of the input");
     None

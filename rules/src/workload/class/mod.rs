@@ -438,7 +438,8 @@ fn by_image(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
         }
         let last = repository.rsplit('/').next().unwrap_or(&repository);
         let words: Vec<&str> = last.split(['-', '_', '.']).collect();
-        if words.iter().any(|w| matches!(*w, "train" | "trainer" | "training")) {
+        let trains = words.iter().any(|w| matches!(*w, "train" | "trainer" | "training"));
+        if trains && !is_controller(last) && !templates.iter().any(elects_leader) {
             return Some(Classified::new(WorkloadClass::Training, Confidence::Medium, reason()));
         }
         let framework = |name: &&str| last.contains(*name);
@@ -447,6 +448,25 @@ fn by_image(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
         }
     }
     None
+}
+
+/// Whether the last word of a name is that of a program that manages objects, as in `training-operator`.
+pub(crate) fn is_controller(name: &str) -> bool {
+    matches!(words_of(name).last(), Some("operator" | "controller" | "manager"))
+}
+
+/// Whether a container takes part in the election of a leader, as a program that manages objects does.
+fn elects_leader(template: &Template<'_>) -> bool {
+    let has_flag = |container: Node<'_>| {
+        let args = ["command", "args"]
+            .into_iter()
+            .flat_map(|field| container.get(field).items().collect::<Vec<_>>());
+        args.filter_map(|arg| arg.text()).any(|arg| {
+            let flag = arg.trim_start_matches('-');
+            flag.starts_with("leader-elect") || flag.starts_with("enable-leader-election")
+        })
+    };
+    template.containers().any(has_flag)
 }
 
 fn is_job(object: &Object) -> bool {
@@ -467,6 +487,9 @@ fn by_batch_shape(object: &Object) -> Option<Classified> {
 /// The class that a label value, a namespace or a name denotes.
 pub fn purpose(text: &str) -> Option<WorkloadClass> {
     let lower = text.to_ascii_lowercase();
+    if is_controller(&lower) {
+        return None;
+    }
     let mut found = None;
     for word in lower.split(|c: char| !c.is_ascii_alphanumeric()) {
         let class = match word {

@@ -45,6 +45,13 @@ fn images_are_read_without_host_and_tag() {
         WorkloadClass::Realtime
     );
     assert_eq!(class(deployment(json!({"image": "training.example.com/web:1"}))).0, WorkloadClass::Unknown);
+    for (image, args, found) in [
+        ("example.com/kubeflow/trainer:2.1", json!(["--epochs=3"]), WorkloadClass::Training),
+        ("example.com/kubeflow/training-operator:1.9", json!([]), WorkloadClass::Unknown),
+        ("example.com/kubeflow/trainer:2.1", json!(["--leader-elect=true"]), WorkloadClass::Unknown),
+    ] {
+        assert_eq!(class(deployment(json!({"image": image, "args": args}))).0, found, "{image} {args}");
+    }
 }
 
 #[test]
