@@ -289,9 +289,7 @@ impl Object {
         let incomplete = lacks_body(&id, &node);
         let template =
             origin.as_ref().is_some_and(|origin| is_pod_template(&id, &node, origin.source.path()));
-        let patch = tree.has_patch_directive_in(root)
-            || is_applied_over_another(&node)
-            || has_shape_of_patch(&id, &node);
+        let patch = tree.has_patch_directive_in(root) || is_applied_over_another(&node);
         let traits = Traits {
             partial: partial || patch || template,
             incomplete,
@@ -565,20 +563,6 @@ fn lacks_body(id: &ObjectId, root: &Node<'_>) -> bool {
 fn is_applied_over_another(root: &Node<'_>) -> bool {
     let policy = root.path(&["metadata", "annotations", "kustomize.toolkit.fluxcd.io/ssa"]);
     matches!(policy.text(), Some("Merge" | "Override"))
-}
-
-/// Whether a workload lacks its selector and the images of all its containers: a patch of one that is installed
-/// otherwise, which changes arguments or resources.
-fn has_shape_of_patch(id: &ObjectId, root: &Node<'_>) -> bool {
-    let spec = root.get("spec");
-    if ![Kind::DEPLOYMENT, Kind::STATEFUL_SET, Kind::DAEMON_SET].iter().any(|kind| id.is(*kind))
-        || !spec.get("selector").is_absent()
-    {
-        return false;
-    }
-    let containers = spec.path(&["template", "spec", "containers"]);
-    let mut items = containers.items().peekable();
-    items.peek().is_some() && items.all(|container| container.get("image").is_absent())
 }
 
 /// Whether it is a Pod in a file that Spark completes with image, command and name.

@@ -75,9 +75,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if let Some((holder, all)) = known.as_ref().filter(|_| layout.is_none()) {
         let names = || all.iter().map(|layout| layout.name.as_str());
         let near =
-            nearest(wanted, names()).map_or_else(|| names().collect::<Vec<_>>().join(", "), str::to_owned);
+            nearest(wanted, names()).map_or_else(|| names().collect::<Vec<_>>().join("`, `"), str::to_owned);
         let message = format!("`{}` has no MIG layout `{shown}`: the GPUs stay whole", holder.display_name());
-        ctx.report(&place, message).help(format!("name one that it has: {}", ellipsize(&near))).related(
+        ctx.report(&place, message).help(format!("name one that it has: `{}`", ellipsize(&near))).related(
             holder,
             &holder.path(&["metadata", "name"]),
             "the layouts",

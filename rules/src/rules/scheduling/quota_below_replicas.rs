@@ -204,14 +204,14 @@ fn without_room(quota: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
         let allowed = hard.string_or_number()?;
         if sum > limit.milli() {
-            let need = amount(name, sum);
+            let need = amount_of(sum, name);
             let message = format!(
                 "the workloads of this namespace need {need} of `{name}` together, and the quota allows {allowed}"
             );
             ctx.report(&hard, message).help("raise the quota, or lower the replicas or the requests");
             return None;
         }
-        let (need, whose) = (amount(name, total), largest.object.display_name());
+        let (need, whose) = (amount_of(total, name), largest.object.display_name());
         let message = format!(
             "a rollout of `{whose}` needs {need} of `{name}` with all that runs, and the quota allows {allowed}"
         );

@@ -72,7 +72,9 @@ pub(crate) fn likely_server_of(container: &Node<'_>) -> Option<&'static Server> 
     if known.is_some() || container.get("command").is_set() {
         return known;
     }
-    let image = ImageRef::parse(container.get("image").text()?).last().to_ascii_lowercase();
+    // A part of a manifest without the image has the name of the container.
+    let field = if container.get("image").is_set() { "image" } else { "name" };
+    let image = ImageRef::parse(container.get(field).text()?).last().to_ascii_lowercase();
     let is_own = |name: String| {
         image.strip_prefix(name.as_str()).is_some_and(|rest| {
             let mut words = rest.split(['-', '_', '.']);
