@@ -20,8 +20,9 @@ use crate::webhook::server::{Folder, Server};
 use gpulint_testing::yaml_below;
 
 /// Rules about the text of a file, which a review does not have, or with one finding per file.
-const OF_TEXT: [&str; 6] = [
+const OF_TEXT: [&str; 7] = [
     "duplicate-object",
+    "exported-object",
     "placeholder-unexpanded",
     "yaml-duplicate-key",
     "yaml-limit-exceeded",

@@ -44,7 +44,7 @@ use crate::workload::devices::devices_of;
 pub(crate) static RULE: Rule = Rule {
     id: "neuron-devices-scattered",
     kinds: WORKLOAD_KINDS,
-    reads: &[Kind::NODE_POOL],
+    reads: &[Kind::NAMESPACE, Kind::NODE_POOL],
     docs: docs(include_str!("neuron_devices_scattered.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Gpu)

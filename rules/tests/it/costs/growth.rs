@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 /// kind needs more.
 const MOST_STEPS_PER_COPY: f64 = 0.5;
 /// Rules that may iterate over other objects.
-const EXEMPT: [&str; 41] = [
+const EXEMPT: [&str; 42] = [
     // Rules on pools and node classes, of which a cluster has few. They iterate over the workloads that one
     // of them admits.
     "consolidation-disrupts-training",
@@ -31,6 +31,8 @@ const EXEMPT: [&str; 41] = [
     // Rules on node classes that iterate over the DaemonSets, of which a cluster has few as well.
     "instance-store-unused",
     "max-pods-above-interfaces",
+    // Rules on DaemonSets that iterate over the workloads.
+    "daemonset-may-not-fit",
     // Rules that iterate over the pools that admit a workload or, if none does, search for the nearest miss.
     "gang-exceeds-gpu-limit",
     "gpu-rollout-needs-surge",
