@@ -86,6 +86,10 @@ pub(super) enum Controller {
     Nginx,
 }
 
+/// Words in the classes of controllers whose annotations have the prefix of ingress-nginx, but other names and defaults.
+const OTHER_CONTROLLERS: [&str; 10] =
+    ["apig", "apisix", "cilium", "haproxy", "higress", "istio", "kong", "mse", "tengine", "traefik"];
+
 /// The controller of an Ingress, by its class and its annotations. `None` for another one, one that is not known, or nginx where
 /// it passes TLS on to the pods without reading requests.
 pub(super) fn controller(object: &Object, ctx: &Context<'_>) -> Option<Controller> {
@@ -111,6 +115,9 @@ pub(super) fn controller(object: &Object, ctx: &Context<'_>) -> Option<Controlle
         };
     }
     let is_of = |word: &str| class.split('-').any(|part| part == word);
+    if OTHER_CONTROLLERS.into_iter().any(is_of) {
+        return None;
+    }
     match () {
         () if has("alb.ingress.kubernetes.io/") => Some(Controller::Alb),
         () if has("nginx.ingress.kubernetes.io/") => Some(Controller::Nginx),
