@@ -281,6 +281,32 @@ fn instances_of_one_base_are_together_unless_they_are_called_like_environments()
 }
 
 #[test]
+fn kustomizations_of_environments_beside_each_other_are_apart() {
+    let kustomization = "resources: [a.yaml]\n";
+    let files = [
+        ("clusters/prod/apps/a.yaml", object("A", "a")),
+        ("clusters/prod/infra/a.yaml", object("B", "b")),
+        ("clusters/edge/apps/a.yaml", object("C", "c")),
+        ("shared/a.yaml", object("D", "d")),
+    ];
+    let mut all: Vec<(String, String)> = Vec::new();
+    for (path, text) in files {
+        all.push((path.replace("a.yaml", "kustomization.yaml"), kustomization.to_owned()));
+        all.push((path.to_owned(), text));
+    }
+    let all: Vec<(&str, &str)> = all.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+    assert_eq!(
+        sets(&with(&all), &[]),
+        [
+            "edge (kustomizations): clusters/edge/apps/a.yaml, shared/a.yaml",
+            "prod (kustomizations): clusters/prod/apps/a.yaml, clusters/prod/infra/a.yaml, shared/a.yaml",
+        ]
+    );
+    // One environment alone is no reason.
+    assert_eq!(sets(&with(&all[..4]), &[]).len(), 1);
+}
+
+#[test]
 fn kustomizations_may_include_each_other() {
     let folder = with(&[
         ("a/kustomization.yaml", "resources: [../b, a.yaml]\n"),

@@ -138,21 +138,13 @@ pub(super) fn add(draft: &mut Draft<'_, '_>) {
     let mut by_name: BTreeMap<Vec<String>, Vec<usize>> = BTreeMap::new();
     for file in files {
         let Some(folder) = draft.files.folder(file) else { continue };
-        let mut name: Vec<String> = folder
-            .ancestors()
-            .filter(|above| folders.contains(*above))
-            .map(|above| above.file_name().unwrap_or_default().to_string_lossy().into_owned())
-            .collect();
-        name.reverse();
+        let name = name_of(folder, &folders);
         if !name.is_empty() {
             by_name.entry(name).or_default().push(file);
         }
     }
     // Files that belong to an environment with several regions are in all of its regions.
-    let is_above =
-        |name: &[String]| by_name.keys().any(|other| other.len() > name.len() && other.starts_with(name));
-    let ends: Vec<&Vec<String>> = by_name.keys().filter(|name| !is_above(name)).collect();
-    for name in &ends {
+    for name in ends(by_name.keys()) {
         let last = name.last().map_or("", String::as_str);
         let places = folders.iter().filter(|folder| folder.file_name().is_some_and(|of| of == last));
         let places: Vec<PathBuf> = places.map(|folder| folder.to_path_buf()).collect();
@@ -161,6 +153,39 @@ pub(super) fn add(draft: &mut Draft<'_, '_>) {
             files.iter().for_each(|file| draft.add_member(*file, set, &Transform::default()));
         }
     }
+}
+
+/// The environment of a folder: the names of those of `folders` that it is or lies below, the outermost first.
+pub(super) fn name_of(folder: &Path, folders: &BTreeSet<&Path>) -> Vec<String> {
+    let above = folder.ancestors().filter(|above| folders.contains(*above));
+    let mut name: Vec<String> =
+        above.map(|above| above.file_name().unwrap_or_default().to_string_lossy().into_owned()).collect();
+    name.reverse();
+    name
+}
+
+/// The names of environments that have no regions or the like.
+pub(super) fn ends<'n>(names: impl Iterator<Item = &'n Vec<String>> + Clone) -> Vec<&'n Vec<String>> {
+    let is_above =
+        |name: &Vec<String>| names.clone().any(|other| other.len() > name.len() && other.starts_with(name));
+    names.clone().filter(|name| !is_above(name)).collect()
+}
+
+/// Names below a folder of environments that are no environment.
+const COMMON: &[&str] = &["all", "base", "bases", "common", "default", "global", "shared"];
+
+/// The folders above some others, or they themselves, that are named like environments beside each other: `clusters/prod` and
+/// `clusters/staging`.
+pub(super) fn beside_each_other<'p>(folders: impl Iterator<Item = &'p Path>) -> BTreeSet<&'p Path> {
+    let mut groups: HashMap<(&Path, String), BTreeSet<&Path>> = HashMap::new();
+    for folder in folders.flat_map(Path::ancestors) {
+        let name = folder.file_name().unwrap_or_default().to_string_lossy();
+        let Some(above) = folder.parent().filter(|_| !COMMON.contains(&&*name)) else { continue };
+        if let Some(rest) = rest(above, folder) {
+            groups.entry((above, rest)).or_default().insert(folder);
+        }
+    }
+    groups.into_values().filter(|group| group.len() > 1).flatten().collect()
 }
 
 /// The folders that are named like environments and contain objects that such a folder beside them contains

@@ -8,7 +8,7 @@ use gpulint_rules::Bond;
 use rayon::prelude::*;
 
 use super::draft::{Draft, Sign};
-use super::environments::is_environment;
+use super::environments::{beside_each_other, ends, is_environment, name_of};
 use super::identity;
 use super::index::Files;
 use super::names::SetName;
@@ -152,21 +152,37 @@ pub(super) fn add<'a>(draft: &mut Draft<'_, 'a>, tops: Vec<Top<'a>>) {
         let set = draft.add_set(name, Bond::Certain, Sign::Kustomization, vec![top.folder.to_owned()]);
         top.reach.iter().for_each(|(file, how)| draft.add_member(*file, set, how));
     }
-    let places: Vec<PathBuf> = others.iter().map(|(_, top)| top.folder.to_owned()).collect();
-    let set = match places.as_slice() {
-        [] => return,
-        [only] => {
-            let name = SetName::Folder(only.clone());
-            draft.add_set(name, Bond::Certain, Sign::Kustomization, places)
+    let others: Vec<Top<'_>> = others.into_iter().map(|(_, top)| top).collect();
+    for (name, tops) in by_environment(&others) {
+        let places: Vec<PathBuf> = tops.iter().map(|top| top.folder.to_owned()).collect();
+        let set = match places.as_slice() {
+            [] => return,
+            [only] => {
+                let name = SetName::Folder(only.clone());
+                draft.add_set(name, Bond::Certain, Sign::Kustomization, places)
+            }
+            _ => draft.add_set(SetName::Fixed(name), Bond::Likely, Sign::Kustomizations, places),
+        };
+        for top in tops {
+            top.reach.iter().for_each(|(file, how)| draft.add_member(*file, set, how));
         }
-        _ => {
-            let name = SetName::Fixed("kustomizations".to_owned());
-            draft.add_set(name, Bond::Likely, Sign::Kustomizations, places)
-        }
-    };
-    for (_, top) in others {
-        top.reach.iter().for_each(|(file, how)| draft.add_member(*file, set, how));
     }
+}
+
+/// The kustomizations that may be of one cluster, with a name for all of them: those of each environment, and with them those
+/// that belong to no environment.
+fn by_environment<'t, 'a>(tops: &'t [Top<'a>]) -> Vec<(String, Vec<&'t Top<'a>>)> {
+    let folders = beside_each_other(tops.iter().map(|top| top.folder));
+    let names: Vec<Vec<String>> = tops.iter().map(|top| name_of(top.folder, &folders)).collect();
+    let ends: BTreeSet<&Vec<String>> = ends(names.iter()).into_iter().collect();
+    if ends.len() < 2 {
+        return vec![("kustomizations".to_owned(), tops.iter().collect())];
+    }
+    let of = |end: &Vec<String>| {
+        let members = tops.iter().zip(&names).filter(|(_, name)| end.starts_with(name));
+        (end.join("/"), members.map(|(top, _)| top).collect())
+    };
+    ends.into_iter().map(of).collect()
 }
 
 /// Whether each of some groups of files contains objects that another group contains as well.

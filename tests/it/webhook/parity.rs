@@ -305,7 +305,7 @@ async fn the_wire_says_what_the_command_line_says() {
         }
     }
     println!("compared {compared} objects, {denials} of them denied: {kinds:?}");
-    assert!(denials >= 50, "{denials}");
+    assert!(denials >= 30, "{denials}");
     assert!(wrong.is_empty(), "{} differ\n{}", wrong.len(), wrong.join("\n"));
     for kind in ["NodePool", "EC2NodeClass", "ScaledObject", "Deployment"] {
         assert!(kinds.get(&format!("\"{kind}\"")).is_some_and(|n| *n >= 10), "{kind}: {kinds:?}");

@@ -18,8 +18,10 @@ pub(super) fn stand_in(violation: &Violation, node: &Node<'_>) -> Option<String>
                 && node.text().is_some_and(|text| text.contains("PORT"));
             let quantity = matches!(kind, ViolationKind::Format { format } if is_quantity(format));
             let other = number || port || quantity || field == "caBundle";
-            // A program puts entries in the place of a name; a single word in capitals may be a value: `ALL`.
-            let entries = matches!(kind, ViolationKind::Type { expected } if is_of_entries(expected));
+            // A program puts entries in the place of a name; a single word in capitals may be a value: `ALL`, and so may
+            // the name of a capability: `IPC_LOCK`.
+            let entries = matches!(kind, ViolationKind::Type { expected } if is_of_entries(expected))
+                && !matches!(field.as_str(), "add" | "drop");
             let stands_in = |text: &&str| {
                 is_stand_in(text, field)
                     || is_word_in_capitals(text) && (other || entries && text.contains('_'))
