@@ -73,19 +73,16 @@ impl Room {
     /// The room for the pods of a template. `None` unless all pools are known, and all that admit the pods limit the resource
     /// and are certainly those of its cluster, and nodes may not share the devices. A caller reads NodePools, their classes and ConfigMaps.
     pub(super) fn of(template: &Template<'_>, resource: &str, ctx: &Context<'_>) -> Option<Room> {
-        let feasibility = ctx.cluster().views().feasibility(ctx.platform());
-        if feasibility.has_other_pools() || template.spec.get("nodeName").is_set() {
+        if template.spec.get("nodeName").is_set() {
             return None;
         }
         // Karpenter counts a GPU for each share of a pending pod, and the limit counts the shares of nodes that are ready.
         if counts_shares(template, resource, ctx) != Some(false) {
             return None;
         }
-        let pools = feasibility.feasible_pools_of(template)?;
-        if pools.is_empty() || !pools.iter().all(|pool| ctx.pairs_with(pool.object())) {
-            return None;
-        }
-        let limited = pools.into_iter().map(|pool| LimitedPool::new(pool, resource));
+        let found = ctx.pools_for(template)?;
+        let pools = found.all_nodes().filter(|pools| !pools.is_empty())?;
+        let limited = pools.iter().map(|pool| LimitedPool::new(Arc::clone(pool), resource));
         let required =
             node_spreads(template).into_iter().filter(|spread| spread.is_required && spread.is_anti_affinity);
         let per_node = required.map(|spread| i128::from(spread.most.max(1))).min();

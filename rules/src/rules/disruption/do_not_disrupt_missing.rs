@@ -101,9 +101,8 @@ fn for_other_autoscaler(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     {
         return None;
     }
-    let pools = ctx.cluster().views().feasibility(ctx.platform()).feasible_pools_of(first)?;
-    let is_open = |pool: &Object| ctx.pairs_with(pool) && !protects_nodes(pool);
-    let pool = pools.iter().find(|pool| is_open(pool.object()))?;
+    let pools = ctx.pools_for(first)?.pools;
+    let pool = pools.iter().find(|pool| !protects_nodes(pool.object()))?;
     let node = first.annotation(SAFE_TO_EVICT);
     let mut fix = Fix::new(format!("add `{DO_NOT_DISRUPT}`"), Safety::Unsafe);
     for template in &stated {

@@ -103,17 +103,10 @@ fn admitted_types(template: &Template<'_>, ctx: &Context<'_>) -> Option<(TypeSet
 
 /// The instance types of the NodePools that admit the pods of a template, with the first of these pools.
 fn types_of_pools(template: &Template<'_>, ctx: &Context<'_>) -> Option<(TypeSet, Object)> {
-    let feasibility = ctx.cluster().views().feasibility(ctx.platform());
-    if feasibility.has_unreadable_pools() {
-        return None;
-    }
-    let pools = feasibility.feasible_pools_of(template)?;
-    // Pools of unrelated folders may belong to this cluster or to another one.
-    if !pools.iter().all(|pool| ctx.pairs_with(pool.object())) {
-        return None;
-    }
+    let found = ctx.pools_for(template)?;
+    let pools = found.all_known()?;
     let mut all = TypeSet::EMPTY;
-    for pool in &pools {
+    for pool in pools {
         all = all.or(&NodePool::new(pool.object())?.types()?);
     }
     let first = pools.first()?.object().clone();
@@ -145,15 +138,11 @@ fn label_of_nodes(template: &Template<'_>, key: &str, ctx: &Context<'_>) -> Opti
     if selected.is_set() {
         return selected.text().map(str::to_owned);
     }
-    let feasibility = ctx.cluster().views().feasibility(ctx.platform());
-    if feasibility.has_unreadable_pools() {
-        return None;
-    }
-    let pools = feasibility.feasible_pools_of(template)?;
+    let pools = ctx.pools_for(template)?;
     let mut found = None;
-    for pool in pools.iter().map(|pool| pool.object()) {
-        let value = NodePool::new(pool)?.labels().get(key).text()?.to_owned();
-        if !ctx.pairs_with(pool) || found.as_ref().is_some_and(|known| *known != value) {
+    for pool in pools.all_known()? {
+        let value = NodePool::new(pool.object())?.labels().get(key).text()?.to_owned();
+        if found.as_ref().is_some_and(|known| *known != value) {
             return None;
         }
         found = Some(value);

@@ -144,17 +144,15 @@ fn mounts_volumes(template: &Template<'_>, helper: Helper, ctx: &Context<'_>) ->
     let Some((_, driver)) = DRIVERS.into_iter().find(|(image, _)| *image == helper.image) else {
         return false;
     };
-    let feasibility = ctx.cluster().views().feasibility(ctx.platform());
-    if feasibility.has_unreadable_pools() {
-        return false;
-    }
     let is_unreached =
         |pool: &Object| NodePool::new(pool).is_some_and(|pool| reaches(template, &pool).is_err());
     let is_stuck = |pods: &Template<'_>| {
         requests_accelerator(pods)
             && drivers(pods, ctx).contains(&driver)
-            && feasibility.feasible_pools_of(pods).is_some_and(|pools| {
-                !pools.is_empty() && pools.iter().all(|pool| is_unreached(pool.object()))
+            && ctx.pools_for(pods).is_some_and(|found| {
+                found.all_known().is_some_and(|pools| {
+                    !pools.is_empty() && pools.iter().all(|pool| is_unreached(pool.object()))
+                })
             })
     };
     let mut all = WORKLOAD_KINDS.iter().flat_map(|kind| ctx.cluster().of(*kind));

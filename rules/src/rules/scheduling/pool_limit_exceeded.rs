@@ -93,9 +93,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 
 fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let cluster = ctx.cluster();
-    let feasibility = cluster.views().feasibility(ctx.platform());
     // Pools that bound nothing need no further look.
-    let feasible = feasibility.feasible_pools_of(template)?;
+    let feasible = ctx.pools_for(template)?.pools;
     let is_bounded =
         |limit: &str| feasible.iter().any(|pool| pool.limit(limit).is_some_and(|amount| amount > 0));
     if !["cpu", "memory"].into_iter().any(is_bounded) {
