@@ -38,6 +38,7 @@
 use std::collections::BTreeMap;
 
 use crate::cluster::placement::has_controller;
+use crate::cluster::queues::is_queued;
 use crate::karpenter::pod::{to_scheduling_pod, toleration};
 use crate::karpenter::scheduling::Toleration;
 use crate::rules::prelude::*;
@@ -56,12 +57,13 @@ pub(crate) static RULE: Rule = Rule {
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // DaemonSet pods run on every node; pods with a controller are checked in its template. The runtime of an
     // InferenceService and the flavors of a queue may add tolerations.
-    let brings = object.kind() == "InferenceService" || is_queued(object);
-    if object.may_lack_fields() || object.is(Kind::DAEMON_SET) || has_controller(object) || brings {
+    let is_elsewhere =
+        object.kind() == "InferenceService" || object.is(Kind::DAEMON_SET) || has_controller(object);
+    if object.may_lack_fields() || is_elsewhere {
         return None;
     }
-    for template in templates(object) {
-        inspect(object, &template, ctx);
+    for template in templates(object).iter().filter(|template| !is_queued(template)) {
+        inspect(object, template, ctx);
     }
     None
 }
@@ -164,10 +166,4 @@ fn is_tainted(pool: &Object, key: &str) -> bool {
     let taints = pool.path(&["spec", "template", "spec", "taints"]);
     let mut taints = taints.items();
     taints.any(|taint| taint.get("key").text() == Some(key))
-}
-
-/// Whether a queue determines the nodes that the pods run on.
-fn is_queued(object: &Object) -> bool {
-    let labels = object.path(&["metadata", "labels"]);
-    labels.get("kueue.x-k8s.io/queue-name").is_set()
 }
