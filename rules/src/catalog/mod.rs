@@ -4,6 +4,7 @@
 //! [`crate::karpenter::scheduling`] decides what a NodePool admits; this module has the properties of types, the types
 //! with a value ([`Index`]), and the known values.
 
+mod accelerator;
 mod index;
 mod parse;
 mod price;
@@ -14,6 +15,7 @@ mod tests;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{LazyLock, OnceLock};
 
+pub(crate) use accelerator::Accelerator;
 pub use index::{LabelValueIndex, index, keys};
 pub use price::{ListPrice, PRICE_REGION, cheapest_first, price_list};
 pub use set::TypeSet;

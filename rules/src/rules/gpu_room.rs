@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::catalog::TypeSet;
+use crate::catalog::{Accelerator, TypeSet};
 use crate::facts::quantity::Quantity;
 use crate::karpenter::nodepool::NodePool;
 use crate::kind::Kind;
@@ -200,7 +200,7 @@ pub(super) fn amount(each: i64, resource: &str) -> String {
 
 /// Devices in words: "24 GPUs", "24 `aws.amazon.com/neuron`".
 pub(super) fn unit(resource: &str) -> String {
-    if matches!(resource, "nvidia.com/gpu" | "amd.com/gpu") {
+    if Accelerator::of(resource).is_some_and(Accelerator::is_gpu) {
         "GPUs".to_owned()
     } else {
         format!("`{resource}`")

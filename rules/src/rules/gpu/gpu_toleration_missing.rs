@@ -37,6 +37,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::catalog::Accelerator;
 use crate::cluster::placement::has_controller;
 use crate::cluster::queues::is_queued;
 use crate::karpenter::pod::{to_scheduling_pod, toleration};
@@ -128,24 +129,13 @@ fn taints<'a>(template: &Template<'a>) -> BTreeMap<&'static str, &'a str> {
         for side in ["limits", "requests"] {
             for (resource, amount) in container.path(&["resources", side]).entries() {
                 let wanted = is_accelerator(resource) && Quantity::at(&amount).is_some_and(|q| !q.is_zero());
-                if let Some(key) = taint(resource).filter(|_| wanted) {
-                    out.entry(key).or_insert(resource);
+                if let Some(kind) = Accelerator::of_part(resource).filter(|_| wanted) {
+                    out.entry(kind.resource()).or_insert(resource);
                 }
             }
         }
     }
     out
-}
-
-/// The key of the usual taint on nodes that have a resource.
-fn taint(resource: &str) -> Option<&'static str> {
-    match resource.split_once('/')? {
-        ("nvidia.com", _) => Some("nvidia.com/gpu"),
-        ("aws.amazon.com", _) => Some("aws.amazon.com/neuron"),
-        ("amd.com", "gpu") => Some("amd.com/gpu"),
-        ("habana.ai", "gaudi") => Some("habana.ai/gaudi"),
-        _ => None,
-    }
 }
 
 /// Whether all pools that admit the pods are known, and none has such a taint. If the pods select pools by name or label, only
