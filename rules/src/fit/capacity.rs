@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use crate::catalog::InstanceType;
+use crate::catalog::{HOSTNAME, InstanceType};
 use crate::cluster::Cluster;
 use crate::fit::domains::{Bound, DomainLimit, Spread};
 use crate::fit::pools::{GPUS, starts_nodes};
@@ -22,8 +22,6 @@ use crate::workload::ray::{Extent, pods_of_template};
 use crate::workload::selector::matches;
 use crate::workload::suspended::is_suspended;
 use crate::workload::template::{Template, templates, workload_kind};
-
-pub(super) const HOSTNAME: &str = "kubernetes.io/hostname";
 
 /// The capacity that all pods of a cluster need.
 #[derive(Clone, Debug)]

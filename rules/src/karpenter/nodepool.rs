@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::catalog;
-use crate::catalog::{Accelerator, TypeSet};
+use crate::catalog::{Accelerator, CAPACITY_TYPE, TypeSet};
 use crate::facts::cron::Schedule;
 use crate::facts::date::REFERENCE_MONDAY;
 use crate::facts::duration;
@@ -26,7 +26,6 @@ use crate::workload::gpu::KARPENTER_ACCELERATORS;
 /// Steps for copying a label.
 const STEPS_PER_LABEL: usize = 30;
 
-pub const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
 /// The label of nodes that names their pool.
 pub(crate) const NODEPOOL_LABEL: &str = "karpenter.sh/nodepool";
 

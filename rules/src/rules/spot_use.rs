@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::catalog::CAPACITY_TYPE;
 use crate::cluster::placement::{CandidatePool, requested_capacity_types};
-use crate::karpenter::nodepool::CAPACITY_TYPE;
 use crate::lint::context::Context;
 use crate::tree::node::Node;
 use crate::workload::template::Template;
