@@ -62,12 +62,41 @@ use crate::object::Object;
 use crate::tree::node::Node;
 use crate::workload::architecture;
 use crate::workload::class::WorkloadClass;
-use crate::workload::devices::requests_device_plugin;
+use crate::workload::devices::{Devices, requests_device_plugin};
 use crate::workload::template::{Template, is_model_of_runtime, templates};
 
 /// The memory of each GPU of an instance type in MB, as weights are counted.
 pub(super) fn memory_of(one: &InstanceType) -> u64 {
     u64::from(one.gpu_memory_mib) * 1_048_576 / 1_000_000
+}
+
+/// The largest GPUs of the nodes on which pods can run.
+struct LargestGpu {
+    instance: &'static InstanceType,
+    /// The memory of each in MB.
+    each: u64,
+    /// The first of the pools that leave only such nodes.
+    pool: Option<Object>,
+}
+
+impl LargestGpu {
+    /// Those for containers with `count` GPUs. A rule that calls this reads NodePools.
+    fn of(template: &Template<'_>, count: i64, ctx: &Context<'_>) -> Option<LargestGpu> {
+        let (types, pool) = selected_types(template, ctx)?;
+        let fits = |one: &InstanceType| i64::from(one.nvidia_gpu.max(one.amd_gpu)) >= count;
+        let instance = types.iter().filter(|one| fits(one)).max_by_key(|one| one.gpu_memory_mib)?;
+        Some(LargestGpu { instance, each: memory_of(instance), pool })
+    }
+
+    /// Adds the GPUs of the container and the pool to a finding.
+    fn show(&self, object: &Object, devices: &Devices<'_>, finding: &mut Finding) {
+        finding.related(object, &devices.node, "the GPUs of the container");
+        if let Some(pool) = &self.pool {
+            let text =
+                format!("its GPUs have at most {} GB (`{}`)", gigabytes(self.each), self.instance.name);
+            finding.related(pool, &pool.path(&["metadata", "name"]), text);
+        }
+    }
 }
 
 /// MB as whole GB, for messages.
