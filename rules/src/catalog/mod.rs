@@ -4,6 +4,7 @@
 //! [`crate::karpenter::scheduling`] decides what a NodePool admits; this module has the properties of types, the types
 //! with a value ([`Index`]), and the known values.
 
+mod accelerator;
 mod index;
 mod parse;
 mod price;
@@ -14,6 +15,7 @@ mod tests;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{LazyLock, OnceLock};
 
+pub(crate) use accelerator::Accelerator;
 pub use index::{LabelValueIndex, index, keys};
 pub use price::{ListPrice, PRICE_REGION, cheapest_first, price_list};
 pub use set::TypeSet;
@@ -27,13 +29,19 @@ pub(crate) const ARCH: &str = "kubernetes.io/arch";
 /// Label key of the operating system.
 pub(crate) const OS: &str = "kubernetes.io/os";
 /// Label key of on-demand, spot or reserved.
-pub(crate) const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
+pub const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
 /// Label key of the availability zone.
 pub const ZONE: &str = "topology.kubernetes.io/zone";
 /// Label key of the availability zone's id.
 pub(crate) const ZONE_ID: &str = "topology.k8s.aws/zone-id";
 pub(crate) const REGION: &str = "topology.kubernetes.io/region";
+/// Label key of the name of the node.
+pub(crate) const HOSTNAME: &str = "kubernetes.io/hostname";
+/// Label key of the tenancy. It is the only label of which Karpenter rejects some values.
 pub const TENANCY: &str = "karpenter.k8s.aws/instance-tenancy";
+
+/// The GPUs of the largest nodes. Pods with all of them have no other pod with GPUs beside them.
+pub(crate) const GPUS_OF_WHOLE_NODE: u32 = 8;
 
 static CATALOGUE: LazyLock<parse::Catalogue> =
     LazyLock::new(|| parse::catalogue(include_str!("instances.csv")));

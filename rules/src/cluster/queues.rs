@@ -83,7 +83,7 @@ pub(crate) fn may_run_elsewhere(object: &Object, cluster: &Cluster) -> bool {
 /// The queue of a workload, or of its pods.
 fn queue_of<'a>(template: &Template<'a>) -> Node<'a> {
     let (object, _) = template.place;
-    let own = object.path(&["metadata", "labels", QUEUE_LABEL]);
+    let own = queue_name(object);
     if own.is_set() { own } else { template.metadata.get("labels").get(QUEUE_LABEL) }
 }
 

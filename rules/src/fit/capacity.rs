@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use crate::catalog::InstanceType;
+use crate::catalog::{HOSTNAME, InstanceType};
 use crate::cluster::Cluster;
 use crate::fit::domains::{Bound, DomainLimit, Spread};
 use crate::fit::pools::{GPUS, starts_nodes};
@@ -22,8 +22,6 @@ use crate::workload::ray::{Extent, pods_of_template};
 use crate::workload::selector::matches;
 use crate::workload::suspended::is_suspended;
 use crate::workload::template::{Template, templates, workload_kind};
-
-pub(super) const HOSTNAME: &str = "kubernetes.io/hostname";
 
 /// The capacity that all pods of a cluster need.
 #[derive(Clone, Debug)]
@@ -133,6 +131,70 @@ impl Demand<'_> {
     }
 }
 
+impl Load {
+    /// Adds a number of pods as far as the verdict about one tells. Whether they are to be packed.
+    fn add(&mut self, demand: &Demand<'_>, count: Option<u64>) -> bool {
+        if count == Some(0) {
+            return false;
+        }
+        let workload = demand.workload.clone();
+        match (&demand.verdict, count) {
+            (Verdict::DoesNotFit(why), count) if !why.within_memory_estimate => {
+                // If the number of pods is not known, any pods that exist do not fit either.
+                let Some(pods) = count else {
+                    self.unknown.push((workload, None, vec![Uncertainty::Replicas]));
+                    return false;
+                };
+                self.pods += pods;
+                let reason = "no NodePool admits such a pod".to_owned();
+                self.misfits.push(Misfit { workload, pods, of: pods, reason, places: Vec::new() });
+                false
+            }
+            (Verdict::Fits { uncertainties, .. }, Some(count)) => {
+                self.add_fitting(demand, count, uncertainties)
+            }
+            (verdict, count) => {
+                let mut why = match verdict {
+                    Verdict::Unknown { uncertainties } => uncertainties.clone(),
+                    Verdict::DoesNotFit(_) => vec![Uncertainty::MemoryEstimate],
+                    Verdict::Fits { .. } => Vec::new(),
+                };
+                if count.is_none() {
+                    why.push(Uncertainty::Replicas);
+                }
+                self.unknown.push((workload, count, why));
+                false
+            }
+        }
+    }
+
+    fn add_fitting(&mut self, demand: &Demand<'_>, count: u64, uncertainties: &[Uncertainty]) -> bool {
+        let workload = demand.workload.clone();
+        let (mut unknown, notes) = neighbours(demand, count);
+        if count > 1 && demand.is_reserved {
+            unknown.push(Uncertainty::Reservations);
+        }
+        if !unknown.is_empty() {
+            self.unknown.push((workload, Some(count), unknown));
+            return false;
+        }
+        let notes: Vec<Uncertainty> = uncertainties.iter().cloned().chain(notes).collect();
+        if !notes.is_empty() {
+            self.notes.push((workload.clone(), notes));
+        }
+        self.pods += count;
+        if let Some(Bound::Most(DomainLimit { most, key, rule, .. })) = &demand.bound
+            && *most < count
+        {
+            let reason = format!("its pods keep apart by `{key}`, which allows {most} of them");
+            let (object, pointer) = (workload.clone(), rule.clone());
+            let places = vec![Place { object, pointer, text: "this rule".to_owned() }];
+            self.misfits.push(Misfit { workload, pods: count - most, of: count, reason, places });
+        }
+        true
+    }
+}
+
 /// Pods of a demand that are packed together.
 struct Part<'d> {
     demand: &'d Demand<'d>,
@@ -238,61 +300,8 @@ impl Situation<'_> {
             unknown: Vec::new(),
             notes: Vec::new(),
         };
-        let mut packed: Vec<&'d Demand<'d>> = Vec::new();
-        for demand in demands {
-            let count = demand.counts.map(of);
-            if count == Some(0) {
-                continue;
-            }
-            let workload = demand.workload.clone();
-            match (&demand.verdict, count) {
-                (Verdict::DoesNotFit(why), count) if !why.within_memory_estimate => {
-                    // If the number of pods is not known, any pods that exist do not fit either.
-                    let Some(pods) = count else {
-                        load.unknown.push((workload, None, vec![Uncertainty::Replicas]));
-                        continue;
-                    };
-                    load.pods += pods;
-                    let reason = "no NodePool admits such a pod".to_owned();
-                    load.misfits.push(Misfit { workload, pods, of: pods, reason, places: Vec::new() });
-                }
-                (Verdict::Fits { uncertainties, .. }, Some(count)) => {
-                    let (mut unknown, notes) = neighbours(demand, count);
-                    if count > 1 && demand.is_reserved {
-                        unknown.push(Uncertainty::Reservations);
-                    }
-                    if !unknown.is_empty() {
-                        load.unknown.push((workload, Some(count), unknown));
-                        continue;
-                    }
-                    let notes: Vec<Uncertainty> = uncertainties.iter().cloned().chain(notes).collect();
-                    if !notes.is_empty() {
-                        load.notes.push((workload.clone(), notes));
-                    }
-                    load.pods += count;
-                    if let Some(Bound::Most(DomainLimit { most, key, rule, .. })) = &demand.bound
-                        && *most < count
-                    {
-                        let reason = format!("its pods keep apart by `{key}`, which allows {most} of them");
-                        let (object, pointer) = (workload.clone(), rule.clone());
-                        let places = vec![Place { object, pointer, text: "this rule".to_owned() }];
-                        load.misfits.push(Misfit { workload, pods: count - most, of: count, reason, places });
-                    }
-                    packed.push(demand);
-                }
-                (verdict, count) => {
-                    let mut why = match verdict {
-                        Verdict::Unknown { uncertainties } => uncertainties.clone(),
-                        Verdict::DoesNotFit(_) => vec![Uncertainty::MemoryEstimate],
-                        Verdict::Fits { .. } => Vec::new(),
-                    };
-                    if count.is_none() {
-                        why.push(Uncertainty::Replicas);
-                    }
-                    load.unknown.push((workload, count, why));
-                }
-            }
-        }
+        let packed: Vec<&'d Demand<'d>> =
+            demands.iter().filter(|demand| load.add(demand, demand.counts.map(of))).collect();
         let allowed = |demand: &Demand<'_>| demand.allowed(demand.counts.map_or(0, of));
         let pack = |keeps_preferences: bool| {
             let in_parts = |demand: &&'d Demand<'d>| demand.parts(allowed(demand), keeps_preferences);

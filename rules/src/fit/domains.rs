@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::catalog::{CAPACITY_TYPE, TypeSet, ZONE, index};
+use crate::catalog::{CAPACITY_TYPE, HOSTNAME, TypeSet, ZONE, index};
 use crate::cluster::Cluster;
 use crate::fit::Situation;
-use crate::fit::capacity::{HOSTNAME, counts};
+use crate::fit::capacity::counts;
 use crate::karpenter::pod::rules_of;
 use crate::karpenter::requirement::{Operator, Requirement, Requirements, is_well_known, normalise};
 use crate::karpenter::scheduling::{

@@ -1,10 +1,11 @@
 //! The obstacles that are labels of nodes: those that the pod asks for, those that its volumes need, and those that its rules about other
 //! pods name.
 
+use crate::catalog::CAPACITY_TYPE;
 use crate::fit::obstacles::{Attempt, Draft, Remedy, allow, drop_key, edit};
 use crate::fit::words::unsatisfied;
 use crate::fit::{Obstacle, Place, surroundings};
-use crate::karpenter::nodepool::{CAPACITY_TYPE, NODEPOOL_LABEL};
+use crate::karpenter::nodepool::NODEPOOL_LABEL;
 use crate::karpenter::pod::rules_of;
 use crate::karpenter::provider::{Provider, is_documented_in_auto_mode};
 use crate::karpenter::requirement::{Clash, Operator, normalise};

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::catalog::{InstanceType, Label, cheapest_first, retired};
+use crate::catalog::{Accelerator, InstanceType, Label, cheapest_first, retired};
 use crate::cluster::Cluster;
 use crate::cluster::placement::{EvictionBlocker, PdbBlock};
 use crate::fit::words::conflict;
@@ -18,8 +18,7 @@ use crate::platform::Platform;
 use crate::workload::template::templates;
 
 /// The resources that count as GPUs.
-pub(super) const GPUS: [&str; 4] =
-    ["nvidia.com/gpu", "amd.com/gpu", "aws.amazon.com/neuron", "habana.ai/gaudi"];
+pub(super) const GPUS: [&str; 4] = Accelerator::RESOURCES;
 
 /// One model of GPU or accelerator among the types of a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]

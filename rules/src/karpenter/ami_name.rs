@@ -6,6 +6,8 @@
 //! <https://docs.aws.amazon.com/eks/latest/userguide/eks-ami-versions-bottlerocket.html>,
 //! <https://docs.aws.amazon.com/eks/latest/userguide/eks-ami-versions-windows.html>, <https://cloud-images.ubuntu.com/docs/aws/eks/>.
 
+use crate::catalog::Accelerator;
+
 /// The operating system of an image, by the `amiFamily` that boots it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum ImageFamily {
@@ -59,11 +61,13 @@ impl Image {
     /// Whether the image has the driver of a device, or may get it from an operator, as Canonical's. Bottlerocket's standard
     /// image has that of Neuron, whose kernel module is part of it.
     pub(crate) fn has_driver(&self, device: &str) -> bool {
-        match (device, self.variant) {
+        match (Accelerator::of(device), self.variant) {
             _ if self.family == ImageFamily::Ubuntu => true,
-            ("nvidia.com/gpu", variant) => matches!(variant, Variant::Nvidia | Variant::NvidiaAndNeuron),
-            ("aws.amazon.com/neuron", Variant::Neuron | Variant::NvidiaAndNeuron) => true,
-            ("aws.amazon.com/neuron", variant) => {
+            (Some(Accelerator::Nvidia), variant) => {
+                matches!(variant, Variant::Nvidia | Variant::NvidiaAndNeuron)
+            }
+            (Some(Accelerator::Neuron), Variant::Neuron | Variant::NvidiaAndNeuron) => true,
+            (Some(Accelerator::Neuron), variant) => {
                 self.family == ImageFamily::Bottlerocket && variant == Variant::Standard
             }
             _ => true,

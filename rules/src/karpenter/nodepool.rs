@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::catalog;
-use crate::catalog::TypeSet;
+use crate::catalog::{Accelerator, CAPACITY_TYPE, TypeSet};
 use crate::facts::cron::Schedule;
 use crate::facts::date::REFERENCE_MONDAY;
 use crate::facts::duration;
@@ -26,7 +26,6 @@ use crate::workload::gpu::KARPENTER_ACCELERATORS;
 /// Steps for copying a label.
 const STEPS_PER_LABEL: usize = 30;
 
-pub const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
 /// The label of nodes that names their pool.
 pub(crate) const NODEPOOL_LABEL: &str = "karpenter.sh/nodepool";
 
@@ -233,7 +232,8 @@ impl<'a> NodePool<'a> {
 
     /// What the pool is called in messages about its accelerators.
     pub(crate) fn noun(&self) -> &'static str {
-        accelerator_noun(self.types().and_then(|types| accelerator_resource(&types)))
+        let most = self.types().and_then(|types| main_accelerator(&types));
+        most.map_or("GPU pool", Accelerator::pool_noun)
     }
 
     /// Whether the admitted types have accelerators.
@@ -436,27 +436,23 @@ pub fn budget(node: &Node<'_>) -> Option<Budget> {
     Some(Budget { nodes, schedule, duration: length, reasons })
 }
 
-/// What a pool with accelerators is called in messages, by the resource of its nodes.
-fn accelerator_noun(resource: Option<&str>) -> &'static str {
-    match resource {
-        Some("aws.amazon.com/neuron" | "aws.amazon.com/neuroncore") => "Neuron pool",
-        Some("habana.ai/gaudi") => "Gaudi pool",
-        _ => "GPU pool",
-    }
-}
-
 /// The accelerator resource that most of the types have: `nvidia.com/gpu`, `aws.amazon.com/neuron` or
 /// another. `None` if no type has one.
 pub fn accelerator_resource(types: &TypeSet) -> Option<&'static str> {
-    ["nvidia.com/gpu", "aws.amazon.com/neuron", "amd.com/gpu", "habana.ai/gaudi"]
+    main_accelerator(types).map(Accelerator::resource)
+}
+
+/// The accelerator that most of the types have.
+fn main_accelerator(types: &TypeSet) -> Option<Accelerator> {
+    Accelerator::ALL
         .into_iter()
-        .map(|resource| {
-            let count = types.iter().filter(|t| t.devices(resource) > 0).count();
-            (count, resource)
+        .map(|kind| {
+            let count = types.iter().filter(|t| t.devices(kind.resource()) > 0).count();
+            (count, kind)
         })
         .filter(|(count, _)| *count > 0)
         // Among equal counts the first one is chosen; `max_by_key` alone would choose the last.
         .rev()
         .max_by_key(|(count, _)| *count)
-        .map(|(_, resource)| resource)
+        .map(|(_, kind)| kind)
 }

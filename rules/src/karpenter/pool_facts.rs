@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::catalog;
-use crate::catalog::TypeSet;
-use crate::karpenter::nodepool::{CAPACITY_TYPE, CAPACITY_TYPES, NodePool, requirement_spec};
+use crate::catalog::{CAPACITY_TYPE, TypeSet};
+use crate::karpenter::nodepool::{CAPACITY_TYPES, NodePool, requirement_spec};
 use crate::karpenter::provider::Provider;
 use crate::karpenter::requirement::{Requirement, Requirements, is_well_known, normalise};
 use crate::karpenter::scheduling;

@@ -31,6 +31,11 @@ pub fn triggers(object: &Object) -> impl Iterator<Item = Trigger<'_>> {
     object.path(&["spec", "triggers"]).items().map(|node| Trigger { node })
 }
 
+/// The annotation of a ScaledObject that takes over an HPA of another maker.
+pub(crate) const TRANSFER: &str = "scaledobject.keda.sh/transfer-hpa-ownership";
+/// The annotation of an HPA with which, if it is `false`, KEDA's admission webhook takes no notice of it.
+pub(crate) const OWNERSHIP: &str = "validations.keda.sh/hpa-ownership";
+
 /// The defaults of `minReplicaCount` and `maxReplicaCount`, of a ScaledObject and of a ScaledJob.
 pub(crate) const MIN_REPLICAS: i64 = 0;
 pub(crate) const MAX_REPLICAS: i64 = 100;

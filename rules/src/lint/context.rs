@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::cell::Cell;
 
 use crate::cluster::Cluster;
+use crate::cluster::placement::PoolsFor;
 use crate::kind::Kind;
 use crate::kind::definitions::CustomResourceDefinitions;
 use crate::lint::authority::Authority;
@@ -18,6 +19,7 @@ use crate::steps;
 use crate::tree::node::Node;
 use crate::tree::pointer::Pointer;
 use crate::workload::class::Classified;
+use crate::workload::template::Template;
 
 pub struct Context<'a> {
     rule: &'static Rule,
@@ -162,6 +164,13 @@ impl<'a> Context<'a> {
     /// Whether a finding about the object may depend on `other`: whether both are in one cluster as far as is known.
     pub(crate) fn pairs_with(&self, other: &Object) -> bool {
         self.cluster.pairs(self.object, other)
+    }
+
+    /// The NodePools that may start nodes for the pods of a template, of those that a finding about the object may depend on, with
+    /// what is known of other nodes. `None` if this is not known. A rule that calls this reads NodePools.
+    pub(crate) fn pools_for(&self, template: &Template<'_>) -> Option<PoolsFor> {
+        let feasibility = self.cluster.views().feasibility(self.platform);
+        feasibility.pools_for(template, |pool| self.pairs_with(pool))
     }
 
     /// The only object with this identity that a finding about the object may depend on; `None` if there are several.

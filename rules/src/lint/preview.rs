@@ -1,6 +1,6 @@
 //! Changes between versions of Karpenter that affect an object without a finding.
 
-use crate::karpenter::nodepool::CAPACITY_TYPE;
+use crate::catalog::CAPACITY_TYPE;
 use crate::karpenter::requirement_list::RequirementList;
 use crate::kind::Kind;
 use crate::object::Object;

@@ -1,11 +1,11 @@
 //! How many accelerators the NodePools that admit the pods of a workload may start at a time, by their limits.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
-use crate::catalog::TypeSet;
-use crate::cluster::placement::CandidatePool;
+use crate::catalog::{Accelerator, TypeSet};
+use crate::facts::quantity::Quantity;
 use crate::karpenter::nodepool::NodePool;
+use crate::kind::Kind;
 use crate::lint::context::Context;
 use crate::lint::finding::Finding;
 use crate::object::Object;
@@ -22,19 +22,20 @@ const MAX_COUNTED: i128 = 4096;
 
 /// A NodePool that admits pods.
 struct LimitedPool {
-    pool: Arc<CandidatePool>,
+    pool: Object,
     limit: i128,
     /// The numbers of devices that its nodes may have. Empty if they are not known.
     sizes: BTreeSet<usize>,
 }
 
 impl LimitedPool {
-    fn new(pool: Arc<CandidatePool>, resource: &str) -> Option<LimitedPool> {
-        let limit = (pool.limit(resource)? / 1000).max(0);
-        let types = NodePool::new(pool.object()).and_then(|pool| pool.types());
+    fn new(object: &Object, resource: &str) -> Option<LimitedPool> {
+        let pool = NodePool::new(object)?;
+        let limit = (Quantity::at(&pool.limits().get(resource))?.milli() / 1000).max(0);
+        let types = pool.types();
         let counts = types.iter().flat_map(TypeSet::iter).map(|one| one.devices(resource) as usize);
         let sizes = counts.filter(|count| *count > 0).collect();
-        Some(LimitedPool { pool, limit, sizes })
+        Some(LimitedPool { pool: object.clone(), limit, sizes })
     }
 
     /// The devices of the smallest node, if whole nodes leave a rest of the limit.
@@ -73,33 +74,45 @@ impl Room {
     /// The room for the pods of a template. `None` unless all pools are known, and all that admit the pods limit the resource
     /// and are certainly those of its cluster, and nodes may not share the devices. A caller reads NodePools, their classes and ConfigMaps.
     pub(super) fn of(template: &Template<'_>, resource: &str, ctx: &Context<'_>) -> Option<Room> {
-        let feasibility = ctx.cluster().views().feasibility(ctx.platform());
-        if feasibility.has_other_pools() || template.spec.get("nodeName").is_set() {
+        if template.spec.get("nodeName").is_set() {
             return None;
         }
         // Karpenter counts a GPU for each share of a pending pod, and the limit counts the shares of nodes that are ready.
         if counts_shares(template, resource, ctx) != Some(false) {
             return None;
         }
-        let pools = feasibility.feasible_pools_of(template)?;
-        if pools.is_empty() || !pools.iter().all(|pool| ctx.pairs_with(pool.object())) {
-            return None;
-        }
-        let limited = pools.into_iter().map(|pool| LimitedPool::new(pool, resource));
+        let found = ctx.pools_for(template)?;
+        let pools = found.all_nodes().filter(|pools| !pools.is_empty())?;
+        let limited = pools.iter().map(|pool| LimitedPool::new(pool.object(), resource));
         let required =
             node_spreads(template).into_iter().filter(|spread| spread.is_required && spread.is_anti_affinity);
         let per_node = required.map(|spread| i128::from(spread.most.max(1))).min();
         Some(Room { pools: limited.collect::<Option<_>>()?, per_node })
     }
 
+    /// The room on all NodePools that may have devices of a resource, for pods of which the template is not known. `None` unless
+    /// all pools are known, and all these limit the resource and may be those of the object's cluster.
+    pub(super) fn of_any(resource: &str, ctx: &Context<'_>) -> Option<Room> {
+        if ctx.cluster().views().feasibility(ctx.platform()).has_other_pools() {
+            return None;
+        }
+        let mut pools = Vec::new();
+        for object in ctx.cluster().of(Kind::NODE_POOL) {
+            if NodePool::new(object)?.types()?.iter().any(|one| one.devices(resource) > 0) {
+                pools.push(LimitedPool::new(object, resource).filter(|_| ctx.pairs_with(object))?);
+            }
+        }
+        (!pools.is_empty()).then_some(Room { pools, per_node: None })
+    }
+
     /// Whether a pool is the only one.
     pub(super) fn is_of(&self, pool: &Object) -> bool {
-        matches!(self.pools.as_slice(), [one] if one.pool.object().is_same_resource(pool))
+        matches!(self.pools.as_slice(), [one] if one.pool.is_same_resource(pool))
     }
 
     /// The pools of both.
     pub(super) fn and(mut self, other: Room) -> Room {
-        let is_new = |one: &LimitedPool| !self.pools.iter().any(|known| known.pool == one.pool);
+        let is_new = |one: &LimitedPool| !self.pools.iter().any(|known| known.pool.ptr_eq(&one.pool));
         let new: Vec<_> = other.pools.into_iter().filter(is_new).collect();
         self.pools.extend(new);
         // Pods of several templates may share a node.
@@ -131,10 +144,10 @@ impl Room {
             [one] if self.per_node == Some(1) => format!(
                 "the limit of {} of NodePool `{}`, with one pod on a node,",
                 one.limit,
-                one.pool.object().display_name()
+                one.pool.display_name()
             ),
             [one] => {
-                let name = one.pool.object().display_name();
+                let name = one.pool.display_name();
                 let smallest = one.smallest_node();
                 let nodes = smallest.map_or(String::new(), |size| format!(" (a node has {size} or more)"));
                 format!("the limit of {} of NodePool `{name}`{nodes}", one.limit)
@@ -167,8 +180,8 @@ impl Room {
     /// Adds the limits to a finding.
     pub(super) fn show(&self, resource: &str, finding: &mut Finding) {
         for one in self.pools.iter().take(MOST_SHOWN) {
-            let limit = one.pool.object().path(&["spec", "limits", resource]);
-            finding.related(one.pool.object(), &limit, "this limit");
+            let limit = one.pool.path(&["spec", "limits", resource]);
+            finding.related(&one.pool, &limit, "this limit");
         }
     }
 }
@@ -187,7 +200,7 @@ pub(super) fn amount(each: i64, resource: &str) -> String {
 
 /// Devices in words: "24 GPUs", "24 `aws.amazon.com/neuron`".
 pub(super) fn unit(resource: &str) -> String {
-    if matches!(resource, "nvidia.com/gpu" | "amd.com/gpu") {
+    if Accelerator::of(resource).is_some_and(Accelerator::is_gpu) {
         "GPUs".to_owned()
     } else {
         format!("`{resource}`")

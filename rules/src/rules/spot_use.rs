@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::catalog::CAPACITY_TYPE;
 use crate::cluster::placement::{CandidatePool, requested_capacity_types};
-use crate::karpenter::nodepool::CAPACITY_TYPE;
 use crate::lint::context::Context;
 use crate::tree::node::Node;
 use crate::workload::template::Template;
@@ -30,16 +30,13 @@ pub(super) fn spot_use(template: &Template<'_>, ctx: &Context<'_>) -> Option<Spo
             return Some(SpotUse::Required);
         }
     }
-    let feasibility = ctx.cluster().views().feasibility(ctx.platform());
-    let pools = feasibility.feasible_pools_of(template)?;
-    let has_spot =
-        |pool: &&Arc<CandidatePool>| ctx.pairs_with(pool.object()) && pool.allows_capacity_type("spot");
-    let first = pools.iter().find(has_spot).cloned()?;
+    let found = ctx.pools_for(template)?;
+    let first = found.pools.iter().find(|pool| pool.allows_capacity_type("spot")).cloned()?;
     let accepts_on_demand = capacity_types.is_none_or(|types| types.contains("on-demand"));
     let has_only_spot = |pool: &Arc<CandidatePool>| {
         pool.allows_capacity_type("spot") && !(accepts_on_demand && pool.allows_capacity_type("on-demand"))
     };
-    Some(if pools.iter().all(has_only_spot) && !feasibility.has_unreadable_pools() {
+    Some(if found.all_known().is_some_and(|pools| pools.iter().all(has_only_spot)) {
         SpotUse::Only(first)
     } else if template.spec.get("tolerations").items().any(|t| is_for_spot(&t)) {
         SpotUse::Tolerated(first)

@@ -2,9 +2,8 @@
 
 use super::selector::matches;
 use super::template::Template;
+use crate::catalog::HOSTNAME;
 use crate::tree::node::Node;
-
-const HOSTNAME: &str = "kubernetes.io/hostname";
 
 /// How many pods of a template may be on a node.
 pub(crate) struct NodeSpread<'a> {

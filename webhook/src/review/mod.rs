@@ -260,25 +260,10 @@ fn decide(evaluator: Evaluator<'_>, context: ReviewContext, request: &Request<'_
         return Decided::allowed(Decision::Exempt, None);
     }
     let evaluation = evaluator.evaluate(request.object, request);
-    let findings = match &evaluation.verdict {
-        Verdict::NoObject => {
-            let warning = "gpulint: this is no Kubernetes object with apiVersion and kind; not checked";
-            return Decided::allowed(Decision::Unparsable, Some(warning.to_owned()));
-        }
-        Verdict::Exempt => return Decided::allowed(Decision::Exempt, None),
-        Verdict::UnknownKind => {
-            let name = if evaluation.group.is_empty() {
-                evaluation.kind.clone()
-            } else {
-                format!("{}.{}", evaluation.kind, evaluation.group)
-            };
-            let warning =
-                cut(&format!("gpulint: no rule knows the kind {name}; not checked"), MAX_WARNING_CHARS)
-                    .into_owned();
-            return Decided::allowed(Decision::UnknownKind, Some(warning));
-        }
-        Verdict::Findings(findings) => findings,
-    };
+    if let Some(unchecked) = unchecked(&evaluation) {
+        return unchecked;
+    }
+    let findings = evaluation.findings();
     // The old object is evaluated only if it can change the decision.
     let thresholds = thresholds(evaluator, request);
     let may_deny = thresholds.deny.is_some_and(|least| findings.iter().any(|f| f.severity >= least));
@@ -289,9 +274,67 @@ fn decide(evaluator: Evaluator<'_>, context: ReviewContext, request: &Request<'_
         "UPDATE" if compares && !stands_alone => evaluator.evaluate(request.old_object, request),
         _ => Arc::default(),
     };
-    let mut old = count_by_identity(before.findings());
-    let (mut denied, mut unconfirmed, mut warned) = (Vec::new(), Vec::new(), Vec::new());
-    let mut accepted_by_api_server = Vec::new();
+    let mut sorted = sort(evaluator, context, request, (findings, before.findings()), thresholds);
+    // Owners are added without user action, and finalizers have to be removable.
+    let rejects = !sorted.denied.is_empty() || !sorted.unconfirmed.is_empty();
+    let is_forced =
+        rejects && request.operation == "UPDATE" && !stands_alone && differ_in_bookkeeping_only(request);
+    if is_forced {
+        sorted.warned.append(&mut sorted.denied);
+    }
+    let mut to_confirm = Vec::new();
+    for object in sorted.unconfirmed.iter().flat_map(|finding| &finding.rests_on).filter(|_| !is_forced) {
+        if !to_confirm.contains(object) {
+            to_confirm.push(object.clone());
+        }
+    }
+    sorted.warned.append(&mut sorted.unconfirmed);
+    let decided = respond(evaluator, context, request, &evaluation, (&sorted, thresholds.deny.is_some()));
+    Decided { to_confirm, ..decided }
+}
+
+/// The decision about an object that was not checked.
+fn unchecked(evaluation: &Evaluation) -> Option<Decided> {
+    match &evaluation.verdict {
+        Verdict::NoObject => {
+            let warning = "gpulint: this is no Kubernetes object with apiVersion and kind; not checked";
+            Some(Decided::allowed(Decision::Unparsable, Some(warning.to_owned())))
+        }
+        Verdict::Exempt => Some(Decided::allowed(Decision::Exempt, None)),
+        Verdict::UnknownKind => {
+            let name = if evaluation.group.is_empty() {
+                evaluation.kind.clone()
+            } else {
+                format!("{}.{}", evaluation.kind, evaluation.group)
+            };
+            let warning =
+                cut(&format!("gpulint: no rule knows the kind {name}; not checked"), MAX_WARNING_CHARS)
+                    .into_owned();
+            Some(Decided::allowed(Decision::UnknownKind, Some(warning)))
+        }
+        Verdict::Findings(_) => None,
+    }
+}
+
+/// Findings by their effect on a request.
+#[derive(Default)]
+struct Sorted<'f> {
+    denied: Vec<&'f FindingSummary>,
+    /// Those that deny once the objects that they rest on are confirmed.
+    unconfirmed: Vec<&'f FindingSummary>,
+    warned: Vec<&'f FindingSummary>,
+    accepted_by_api_server: Vec<&'f FindingSummary>,
+}
+
+fn sort<'f>(
+    evaluator: Evaluator<'_>,
+    context: ReviewContext,
+    request: &Request<'_>,
+    (findings, before): (&'f [FindingSummary], &[FindingSummary]),
+    thresholds: Thresholds,
+) -> Sorted<'f> {
+    let mut old = count_by_identity(before);
+    let mut sorted = Sorted::default();
     let is_settled = is_settled(context, request);
     for finding in findings {
         // An absent object may be applied next, in any order.
@@ -312,44 +355,39 @@ fn decide(evaluator: Evaluator<'_>, context: ReviewContext, request: &Request<'_
         let denies = !had && thresholds.deny.is_some_and(|least| finding.severity >= least);
         let accepted_by_server = context.from_api_server && finding.is_for_api_server;
         if denies && accepted_by_server {
-            accepted_by_api_server.push(finding);
+            sorted.accepted_by_api_server.push(finding);
         }
         if denies && !accepted_by_server && !finding.reports_absence {
             if evaluator.confirmed.is_none_or(|confirmed| confirmed.holds(&finding.rests_on)) {
-                denied.push(finding);
+                sorted.denied.push(finding);
             } else {
-                unconfirmed.push(finding);
+                sorted.unconfirmed.push(finding);
             }
         } else if thresholds.warn.is_some_and(|least| finding.severity >= least) {
-            warned.push(finding);
+            sorted.warned.push(finding);
         }
     }
-    // Owners are added without user action, and finalizers have to be removable.
-    let rejects = !denied.is_empty() || !unconfirmed.is_empty();
-    let is_forced =
-        rejects && request.operation == "UPDATE" && !stands_alone && differ_in_bookkeeping_only(request);
-    if is_forced {
-        warned.append(&mut denied);
-    }
-    let mut to_confirm = Vec::new();
-    for object in unconfirmed.iter().flat_map(|finding| &finding.rests_on).filter(|_| !is_forced) {
-        if !to_confirm.contains(object) {
-            to_confirm.push(object.clone());
-        }
-    }
-    warned.append(&mut unconfirmed);
+    sorted
+}
+
+/// The response that tells of findings that deny or warn.
+fn respond(
+    evaluator: Evaluator<'_>,
+    context: ReviewContext,
+    request: &Request<'_>,
+    evaluation: &Evaluation,
+    (sorted, may_deny): (&Sorted<'_>, bool),
+) -> Decided {
+    let Sorted { denied, warned, accepted_by_api_server, .. } = sorted;
     let (group, kind) = (&evaluation.group, &evaluation.kind);
     let unsynced =
         context.cluster_is_fed && !kinds::is_synced_for(evaluator.engine, evaluator.cluster, group, kind);
     let suppression = refused_suppression(evaluator.engine, request);
-    let (refusal, ignored) = match thresholds.deny {
-        Some(_) => (suppression, None),
-        None => (None, suppression),
-    };
+    let (refusal, ignored) = if may_deny { (suppression, None) } else { (None, suppression) };
     let allowed = denied.is_empty() && refusal.is_none();
     let notes = ignored.into_iter().chain((unsynced && context.is_syncing).then(|| UNSYNCED.to_owned()));
-    let mut response = Response { allowed, warnings: warnings(&warned, notes), ..Response::default() };
-    let lists = [("denied", &denied), ("warned", &warned), ("taken-by-api-server", &accepted_by_api_server)];
+    let mut response = Response { allowed, warnings: warnings(warned, notes), ..Response::default() };
+    let lists = [("denied", denied), ("warned", warned), ("taken-by-api-server", accepted_by_api_server)];
     for (key, findings) in lists {
         if !findings.is_empty() {
             response.audit_annotations.insert(key, rule_ids(findings).join(","));
@@ -364,10 +402,10 @@ fn decide(evaluator: Evaluator<'_>, context: ReviewContext, request: &Request<'_
         (true, true) => Decision::Allowed,
     };
     if decision == Decision::Denied {
-        response.status = Some(denial_status(evaluator.engine, &evaluation, request, &denied, refusal));
+        response.status = Some(denial_status(evaluator.engine, evaluation, request, denied, refusal));
     }
-    let rules = denied.iter().chain(&warned).map(|f| f.rule).collect();
-    Decided { response, decision, rules, unsynced, to_confirm }
+    let rules = denied.iter().chain(warned).map(|f| f.rule).collect();
+    Decided { response, decision, rules, unsynced, to_confirm: Vec::new() }
 }
 
 /// The thresholds for the namespace of a request.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
+use crate::catalog::Accelerator;
 use crate::cluster::Cluster;
 use crate::cluster::placement::eviction::starts_nodes;
 use crate::cluster::placement::feasibility::{Evaluation, Feasible, FeasibleKey, shape_of};
@@ -15,7 +16,6 @@ use crate::cluster::placement::pools::PoolKey;
 use crate::cluster::placement::{CandidatePool, CandidatePools, Fingerprint};
 use crate::cluster::query::{Query, QuerySlot};
 use crate::cluster::views::ExtendedResources;
-use crate::cluster::views::fallback::COUNTED_ACCELERATORS;
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::steps;
@@ -133,7 +133,7 @@ impl Query for AcceleratorPlacements {
 /// The workloads with accelerators that run long enough for their pools to matter, in the order of the index.
 fn workloads(cluster: &Cluster) -> Vec<&Object> {
     let mut workloads: Vec<&Object> = Vec::new();
-    for resource in COUNTED_ACCELERATORS {
+    for resource in Accelerator::RESOURCES {
         workloads.extend(cluster.table::<ExtendedResources>().get(&resource.to_owned()));
     }
     workloads.retain(|object| matters(object));
@@ -150,7 +150,7 @@ fn matters(object: &Object) -> bool {
 /// Decides on all threads which pools admit the pods with accelerators, so that later queries find the
 /// results.
 pub(crate) fn evaluate_accelerators(cluster: &Cluster, eks: bool) {
-    for resource in COUNTED_ACCELERATORS {
+    for resource in Accelerator::RESOURCES {
         let requesting = cluster.table::<ExtendedResources>().get(&resource.to_owned());
         requesting.par_iter().filter(|object| matters(object)).for_each(|object| {
             for key in shapes(object, eks) {

@@ -18,7 +18,7 @@ use crate::karpenter::scheduling::{
     Pod, SchedulerOptions, SuitedTypes, Taint, Toleration, pod_requests, tolerates, types_with_room,
 };
 use crate::kind::Kind;
-use crate::object::Memo;
+use crate::object::{Memo, Object};
 use crate::steps;
 use crate::workload::template::{Template, templates};
 
@@ -312,6 +312,47 @@ impl<'a> Evaluation<'a> {
     }
 }
 
+/// What is known of the nodes of pods beside those of the pools that are found for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Certainty {
+    /// There are no others.
+    Exact,
+    /// Nodes of static pools, and of pools whose instance types are not known, may take the pods as well.
+    OtherNodes,
+    /// A pool that cannot be read may start nodes for the pods as well.
+    LowerBound,
+}
+
+/// The pools that may start nodes for the pods of a template, without those that may be of another cluster.
+pub(crate) struct PoolsFor {
+    pub(crate) pools: Vec<Arc<CandidatePool>>,
+    certainty: Certainty,
+    /// Whether pools were left out that may be of another cluster.
+    has_apart: bool,
+}
+
+impl PoolsFor {
+    /// The pools, if no other pool of the input may start nodes for the pods.
+    pub(crate) fn all_known(&self) -> Option<&[Arc<CandidatePool>]> {
+        (!self.has_unreadable() && !self.has_apart).then_some(self.pools.as_slice())
+    }
+
+    /// The pools, if no node of another pool of the input may take the pods.
+    pub(crate) fn all_nodes(&self) -> Option<&[Arc<CandidatePool>]> {
+        (self.certainty == Certainty::Exact && !self.has_apart).then_some(self.pools.as_slice())
+    }
+
+    /// The first pool, if no nodes of static pools and of pools that are not fully known may take the pods before.
+    pub(crate) fn first_sure(&self) -> Option<&Arc<CandidatePool>> {
+        self.pools.first().filter(|_| self.certainty == Certainty::Exact)
+    }
+
+    /// Whether there is a pool that cannot be read, which may start nodes for the pods as well.
+    pub(crate) fn has_unreadable(&self) -> bool {
+        self.certainty == Certainty::LowerBound
+    }
+}
+
 /// Which pools may start nodes for which pods, on one platform.
 #[derive(Clone, Copy)]
 pub(crate) struct Feasibility<'i> {
@@ -349,6 +390,28 @@ impl Feasibility<'_> {
             shape.alternatives.iter().any(|wanted| pool.requirements.compatible(wanted).is_ok())
         };
         Some(pools.filter(selected).cloned().collect())
+    }
+
+    fn certainty(&self) -> Certainty {
+        if self.has_unreadable_pools() {
+            Certainty::LowerBound
+        } else if self.has_other_pools() {
+            Certainty::OtherNodes
+        } else {
+            Certainty::Exact
+        }
+    }
+
+    /// The pools that may start nodes for the pods of a template and that are near, with what is known of others. `None` if
+    /// this is not known. If it exceeds the step limit, the calling rule is cancelled.
+    pub(crate) fn pools_for(
+        &self,
+        template: &Template<'_>,
+        is_near: impl Fn(&Object) -> bool,
+    ) -> Option<PoolsFor> {
+        let all = self.feasible_pools_of(template)?;
+        let (pools, apart): (Vec<_>, Vec<_>) = all.into_iter().partition(|pool| is_near(pool.object()));
+        Some(PoolsFor { pools, certainty: self.certainty(), has_apart: !apart.is_empty() })
     }
 
     /// The pools that may start nodes for the pods of a template. `None` if this is not known. If it exceeds

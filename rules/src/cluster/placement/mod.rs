@@ -39,7 +39,7 @@ pub(crate) use eviction::{
     Blockers, EvictionBlocker, NodeStarters, PdbBlock, PoolsByDrainTime, READS, ShortestGrace, starts_nodes,
 };
 use feasibility::{Evaluation, FeasibleKey, FeasiblePools};
-pub(crate) use feasibility::{Feasibility, Feasible};
+pub(crate) use feasibility::{Feasibility, Feasible, PoolsFor};
 use pools::PoolKey;
 pub(crate) use pools::{CandidatePool, CandidatePools, requested_capacity_types};
 

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
+use crate::catalog::CAPACITY_TYPE;
 use crate::cluster::placement::admission::Fingerprint;
 use crate::cluster::table::{Row, View, ViewSlot};
-use crate::karpenter::nodepool::{CAPACITY_TYPE, NodePool};
+use crate::karpenter::nodepool::NodePool;
 use crate::karpenter::pod::to_scheduling_pod;
 use crate::karpenter::provider::is_custom;
 use crate::karpenter::requirement::{Requirement, Requirements};

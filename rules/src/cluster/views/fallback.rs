@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::catalog::Accelerator;
 use crate::cluster::Cluster;
 use crate::cluster::query::{Query, QuerySlot};
 use crate::cluster::table::{View, ViewSlot};
@@ -16,10 +17,6 @@ use crate::karpenter::provider::is_custom;
 use crate::karpenter::requirement::normalise;
 use crate::kind::Kind;
 use crate::object::Object;
-
-/// Accelerators whose devices Karpenter counts.
-pub(crate) const COUNTED_ACCELERATORS: [&str; 4] =
-    ["nvidia.com/gpu", "aws.amazon.com/neuron", "amd.com/gpu", "habana.ai/gaudi"];
 
 /// NodePools by `spec.weight`.
 pub(crate) struct PoolsByWeight;
@@ -147,7 +144,7 @@ impl PoolProfile {
 /// The profile of a pool; `None` if it has no types, or they are unknown.
 fn pool_profile(pool: &NodePool<'_>) -> Option<PoolProfile> {
     let types = pool.types().filter(|types| !types.is_empty())?;
-    let devices = types.iter().flat_map(|t| COUNTED_ACCELERATORS.iter().map(|r| t.devices(r))).max()?;
+    let devices = types.iter().flat_map(|t| Accelerator::RESOURCES.iter().map(|r| t.devices(r))).max()?;
     let mut taints: Vec<TaintKey> = pool.taints().into_iter().map(|t| (t.key, t.value, t.effect)).collect();
     taints.sort();
     taints.shrink_to_fit();

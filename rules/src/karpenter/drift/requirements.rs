@@ -4,8 +4,7 @@ use serde_json::Value;
 
 use super::{Drift, value_at};
 use crate::catalog;
-use crate::catalog::TypeSet;
-use crate::karpenter::nodepool::CAPACITY_TYPE;
+use crate::catalog::{CAPACITY_TYPE, TypeSet};
 use crate::karpenter::provider::Provider;
 use crate::karpenter::requirement::{Operator, Requirement, Requirements};
 use crate::karpenter::scheduling;

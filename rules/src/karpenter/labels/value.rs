@@ -3,10 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use crate::catalog::TENANCY;
 use crate::facts::suggest::{is_within, nearest};
-
-/// Label of the tenancy. It is the only label of which Karpenter rejects some values.
-pub(crate) const TENANCY: &str = "karpenter.k8s.aws/instance-tenancy";
 
 /// Labels that get new values every year.
 const OPEN_VALUE_KEYS: [&str; 4] = [

@@ -5,12 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::requirement::{Operator, Requirement, Requirements, is_well_known};
 use super::candidate::NotAdmitted;
 use super::verdict::{RejectionStage, Uncertainty};
-use crate::catalog::index;
+use crate::catalog::{HOSTNAME, index};
 use crate::karpenter::scheduling::input::{Pod, RequirementSpec, Selected, TopologyKind};
 use crate::karpenter::scheduling::pod_requirements::Relaxation;
 use crate::steps;
-
-const HOSTNAME: &str = "kubernetes.io/hostname";
 
 /// The values that all pools list for labels, by key.
 pub(super) type Domains = BTreeMap<String, BTreeSet<String>>;

@@ -40,8 +40,8 @@
 use std::cmp::Ordering;
 
 use crate::cluster::views::scale_target;
-use crate::keda::ellipsize;
 use crate::keda::value::GoFloat;
+use crate::keda::{TRANSFER, ellipsize};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -94,7 +94,6 @@ fn quantity(trigger: &Trigger<'_>, ctx: &mut Context<'_>) {
         .help(format!("write a quantity such as `500m`, or use `metricType: Utilization`: {effect}"));
 }
 
-const TRANSFER: &str = "scaledobject.keda.sh/transfer-hpa-ownership";
 /// The last minor version whose admission reads `horizontalPodAutoscalerConfig` without a look whether it is there; patch 2
 /// of it looks (`scaledobject_webhook.go` of 2.18.2 against 2.18.1).
 const TRANSFERS_UNCHECKED_UNTIL: Version = Version::new(2, 18);

@@ -48,7 +48,7 @@ use std::sync::Arc;
 
 use crate::cluster::together::{Company, company, routes};
 use crate::cluster::views::{AUTOSCALER_MAKERS, ScaleTarget, scale_target};
-use crate::keda::{ellipsize, hpa_name};
+use crate::keda::{OWNERSHIP, TRANSFER, ellipsize, hpa_name};
 use crate::rules::autoscaling::crashes_keda_operator::panics_on_transfer;
 use crate::rules::manifest_purpose::is_example;
 use crate::rules::partners::rivals;
@@ -65,9 +65,6 @@ pub(crate) static RULE: Rule = Rule {
     check: Check::Object(check),
     ..Rule::error(Group::Autoscaling)
 };
-
-const TRANSFER: &str = "scaledobject.keda.sh/transfer-hpa-ownership";
-const SKIP: &str = "validations.keda.sh/hpa-ownership";
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let key = Arc::new(scale_target(object)?);
@@ -118,7 +115,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let severity = severity(object, hpa, ctx);
         let hpa_name = hpa.display_name();
         // KEDA rejects the ScaledObject if the HPA exists first; in the other order both are accepted.
-        let skipped = hpa.annotation(SKIP).text() == Some("false");
+        let skipped = hpa.annotation(OWNERSHIP).text() == Some("false");
         let refused = spelled_alike(object, hpa).then_some(Authority::KedaAdmission);
         let outcome =
             if refused.is_some() && !skipped { "KEDA rejects this one" } else { "neither scales it" };

@@ -30,6 +30,7 @@
 //! - <https://keda.sh/docs/latest/concepts/admission-webhooks/>
 //! - <https://keda.sh/docs/latest/concepts/scaling-deployments/#transfer-ownership-of-an-existing-hpa>
 
+use crate::keda::{OWNERSHIP, TRANSFER};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -40,9 +41,6 @@ pub(crate) static RULE: Rule = Rule {
     check: Check::Object(check),
     ..Rule::warning(Group::Autoscaling)
 };
-
-const OWNERSHIP: &str = "validations.keda.sh/hpa-ownership";
-const TRANSFER: &str = "scaledobject.keda.sh/transfer-hpa-ownership";
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let annotations = object.path(&["metadata", "annotations"]);

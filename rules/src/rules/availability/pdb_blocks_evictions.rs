@@ -61,65 +61,101 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if both || spec.is_unknown() || (!spec.get("selector").is_set() && !object.is_partial()) {
         return None;
     }
-    let (workloads, unknown) =
-        if object.is_partial() { (Vec::new(), true) } else { ctx.cluster().views().selected_by(object) };
-    let training = !workloads.is_empty()
-        && workloads.iter().all(|w| ctx.class_of(&w.object).is(WorkloadClass::Training));
-    let jobs = if workloads.is_empty() {
-        selects_by_job_label(object)
-    } else {
-        workloads.iter().all(|workload| runs_as_job(&workload.object))
-    };
-    let advice = if training {
-        Advice::Training
-    } else if jobs {
-        Advice::Jobs
-    } else {
-        Advice::Replicas
-    };
-    if !most.is_set() && !least.is_set() {
-        let finding =
-            ctx.report(&most, "without `maxUnavailable` or `minAvailable` the PDB allows no eviction at all");
-        finish(finding, advice, Fix::new("write `maxUnavailable: 1`", Safety::Unsafe).set(&most, json!(1)));
-        return None;
-    }
+    let selected = Selected::by(object, ctx);
     if most.is_set() {
-        if let Some(IntOrPercent::Count(0) | IntOrPercent::Percent(0)) = IntOrPercent::read(&most) {
-            // Pods that are protected from Karpenter as well are protected on purpose.
-            let protected = |workload: &Workload| {
-                templates(&workload.object)
-                    .iter()
-                    .all(|template| template.annotation(DO_NOT_DISRUPT).text() == Some("true"))
-            };
-            if training && workloads.iter().all(|workload| protected(workload)) {
-                return None;
-            }
-            let shown = most.string_or_number().unwrap_or_default();
-            let none_runs =
-                !unknown && selected_pods(&workloads, ctx.cluster()).is_some_and(|pods| pods.ceiling == 0);
-            let finding = ctx.report(&most, format!("`maxUnavailable: {shown}` allows no eviction, ever"));
-            let fix = Fix::new("write `maxUnavailable: 1`", Safety::Unsafe).set(&most, json!(1));
-            finish(finding, advice, fix);
-            // Without pods nothing is blocked.
-            if none_runs {
-                finding.severity(Severity::Warning);
-            }
-        }
+        return at_most(&most, &selected, ctx);
+    }
+    if least.is_set() {
+        return at_least(object, (&least, &most), &selected, ctx);
+    }
+    let finding =
+        ctx.report(&most, "without `maxUnavailable` or `minAvailable` the PDB allows no eviction at all");
+    let fix = Fix::new("write `maxUnavailable: 1`", Safety::Unsafe).set(&most, json!(1));
+    finish(finding, selected.advice, fix);
+    None
+}
+
+/// The workloads that a PDB selects.
+struct Selected<'i> {
+    workloads: Vec<&'i Workload>,
+    /// Whether there may be others.
+    has_unknown: bool,
+    advice: Advice,
+}
+
+impl<'i> Selected<'i> {
+    fn by(pdb: &Object, ctx: &Context<'i>) -> Selected<'i> {
+        let (workloads, has_unknown) =
+            if pdb.is_partial() { (Vec::new(), true) } else { ctx.cluster().views().selected_by(pdb) };
+        let all_train = !workloads.is_empty()
+            && workloads.iter().all(|w| ctx.class_of(&w.object).is(WorkloadClass::Training));
+        let are_jobs = if workloads.is_empty() {
+            selects_by_job_label(pdb)
+        } else {
+            workloads.iter().all(|workload| runs_as_job(&workload.object))
+        };
+        let advice = if all_train {
+            Advice::Training
+        } else if are_jobs {
+            Advice::Jobs
+        } else {
+            Advice::Replicas
+        };
+        Selected { workloads, has_unknown, advice }
+    }
+
+    /// Whether the pods are protected from Karpenter as well.
+    fn are_protected(&self) -> bool {
+        self.workloads.iter().all(|workload| {
+            templates(&workload.object)
+                .iter()
+                .all(|template| template.annotation(DO_NOT_DISRUPT).text() == Some("true"))
+        })
+    }
+}
+
+/// Reports a `maxUnavailable` of zero.
+fn at_most(most: &Node<'_>, selected: &Selected<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let (IntOrPercent::Count(0) | IntOrPercent::Percent(0)) = IntOrPercent::read(most)? else {
+        return None;
+    };
+    // Such training pods are protected on purpose.
+    if matches!(selected.advice, Advice::Training) && selected.are_protected() {
         return None;
     }
-    let keep = IntOrPercent::read(&least)?;
+    let shown = most.string_or_number().unwrap_or_default();
+    let none_runs = !selected.has_unknown
+        && selected_pods(&selected.workloads, ctx.cluster()).is_some_and(|pods| pods.ceiling == 0);
+    let finding = ctx.report(most, format!("`maxUnavailable: {shown}` allows no eviction, ever"));
+    let fix = Fix::new("write `maxUnavailable: 1`", Safety::Unsafe).set(most, json!(1));
+    finish(finding, selected.advice, fix);
+    // Without pods nothing is blocked.
+    if none_runs {
+        finding.severity(Severity::Warning);
+    }
+    None
+}
+
+/// Reports a `minAvailable` of as many pods as there are.
+fn at_least(
+    object: &Object,
+    (least, most): (&Node<'_>, &Node<'_>),
+    selected: &Selected<'_>,
+    ctx: &mut Context<'_>,
+) -> Option<()> {
+    let Selected { workloads, has_unknown, advice } = selected;
+    let keep = IntOrPercent::read(least)?;
     let shown = least.string_or_number().unwrap_or_default();
-    let fix =
-        Fix::new("write `maxUnavailable: 1` instead", Safety::Unsafe).remove(&least).set(&most, json!(1));
+    let fix = Fix::new("write `maxUnavailable: 1` instead", Safety::Unsafe).remove(least).set(most, json!(1));
     if let IntOrPercent::Percent(100) = keep {
-        let finding = ctx.report(&least, "`minAvailable: 100%` allows no eviction, ever");
-        finish(finding, advice, fix);
+        let finding = ctx.report(least, "`minAvailable: 100%` allows no eviction, ever");
+        finish(finding, *advice, fix);
         return None;
     }
-    if unknown {
+    if *has_unknown {
         return None;
     }
-    let pods = selected_pods(&workloads, ctx.cluster())?;
+    let pods = selected_pods(workloads, ctx.cluster())?;
     if pods.floor <= 0 || keep.disruptions_allowed(pods.floor) > 0 {
         return None;
     }
@@ -139,8 +175,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         format!("`minAvailable: {shown}` allows no eviction: {whose} runs {}", pods.floor)
     };
     let sure = blocked && (pods.written || ctx.cluster().is_complete());
-    let finding = ctx.report(&least, message);
-    finish(finding, advice, fix);
+    let finding = ctx.report(least, message);
+    finish(finding, *advice, fix);
     // Nobody edits a copy of what was released.
     if is_release_manifest(object) {
         finding.severity(Severity::Info);

@@ -93,29 +93,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if replicas.floor <= 0 {
         return None;
     }
-    let namespace = object.namespace_or_default();
-    let selects_set = |pdb: &Object| {
-        let label = pdb.path(&["spec", "selector", "matchLabels", LWS_NAME]);
-        label.is_unknown() || label.text() == Some(object.name())
-    };
-    let is_set = object.kind() == "LeaderWorkerSet";
-    if is_set && index.in_namespace(Kind::PDB, namespace).any(selects_set) {
+    if may_be_covered(object, &templates, ctx) {
         return None;
     }
-    for template in &templates {
-        let (found, unknown) = views.pdbs_of(namespace, template);
-        let (others, _) = views.pdbs_of("default", template);
-        // A PDB without namespace may be applied to this one.
-        let elsewhere = others.iter().any(|p| p.namespace().is_none());
-        if unknown || elsewhere || !found.is_empty() {
-            return None;
-        }
-        let labels = template.metadata.get("labels");
-        let unnamed = !labels.is_set() || labels.is_unknown();
-        if unnamed && index.in_namespace(Kind::PDB, namespace).next().is_some() {
-            return None;
-        }
-    }
+    let is_set = object.is(Kind::LEADER_WORKER_SET);
     let id = object.id();
     let (kind, name) = (id.kind.as_str(), id.name.as_str());
     let node = object.path(&["metadata", "name"]);
@@ -170,6 +151,31 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
     }
     None
+}
+
+/// Whether a PDB may select the pods of a workload.
+fn may_be_covered(object: &Object, templates: &[Template<'_>], ctx: &Context<'_>) -> bool {
+    let index = ctx.cluster();
+    let namespace = object.namespace_or_default();
+    let selects_set = |pdb: &Object| {
+        let label = pdb.path(&["spec", "selector", "matchLabels", LWS_NAME]);
+        label.is_unknown() || label.text() == Some(object.name())
+    };
+    if object.is(Kind::LEADER_WORKER_SET) && index.in_namespace(Kind::PDB, namespace).any(selects_set) {
+        return true;
+    }
+    templates.iter().any(|template| {
+        let (found, unknown) = index.views().pdbs_of(namespace, template);
+        let (others, _) = index.views().pdbs_of("default", template);
+        // A PDB without namespace may be applied to this one.
+        let elsewhere = others.iter().any(|p| p.namespace().is_none());
+        let labels = template.metadata.get("labels");
+        let unnamed = !labels.is_set() || labels.is_unknown();
+        unknown
+            || elsewhere
+            || !found.is_empty()
+            || unnamed && index.in_namespace(Kind::PDB, namespace).next().is_some()
+    })
 }
 
 /// The pods of one server of a workload: of a group of a LeaderWorkerSet, or as the command states.

@@ -52,6 +52,7 @@
 //! - <https://karpenter.sh/docs/concepts/scheduling/#topology-spread>
 
 use super::serving::{model_server, tell_autoscaler};
+use crate::catalog::{HOSTNAME, ZONE, ZONE_ID};
 use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::prelude::*;
 use crate::workload::launcher::ServerSize;
@@ -66,8 +67,6 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::info(Group::Availability)
 };
 
-const ZONE: &str = "topology.kubernetes.io/zone";
-
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let classified = model_server(object, ctx)?;
     let replicas = ctx.cluster().views().replicas(object)?;
@@ -81,9 +80,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let constraints = spec.get("topologySpreadConstraints");
         let affinity = spec.get("affinity");
         let claims = spec.get("volumes").items().any(|v| v.get("persistentVolumeClaim").is_set());
-        let pinned = [ZONE, "topology.k8s.aws/zone-id", "kubernetes.io/hostname"]
-            .iter()
-            .any(|key| spec.path(&["nodeSelector", key]).is_set());
+        let pinned = [ZONE, ZONE_ID, HOSTNAME].iter().any(|key| spec.path(&["nodeSelector", key]).is_set());
         let settled = constraints.is_set()
             || affinity.get("podAntiAffinity").is_set()
             || affinity.get("podAffinity").is_set()

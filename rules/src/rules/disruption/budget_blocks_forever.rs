@@ -123,62 +123,11 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
             b.nodes.is_zero() && b.applies_to(reason) && (b.schedule.is_none() || calendar.always_active(i))
         })
     };
-    let mut told = None;
-    if let Some(main) = shut.last().copied() {
-        let name = object.display_name();
-        let at = always_zero(main);
-        told = at;
-        let endless = at.is_some_and(|i| budgets[i].schedule.is_some());
-        let node = match at {
-            Some(i) if endless => nodes[i].get("duration"),
-            Some(i) => nodes[i].get("nodes"),
-            None => list.clone(),
-        };
-        let training =
-            ctx.cluster().views().purpose(pool).is_some_and(|(class, _)| class == WorkloadClass::Training);
-        let expires = pool.expire_after().is_some_and(|span| span.seconds().is_some());
-        let what = if shut.contains(&DisruptionReason::Drifted) {
-            "replaces a drifted node"
-        } else if shut == [DisruptionReason::Underutilized] {
-            "consolidates a node in use"
-        } else {
-            "removes an empty node"
-        };
-        let why = if endless { "the window of zero never closes" } else { "the budget is always zero" };
-        let week = Week::of(calendar, main, ctx.platform().zone());
-        let finding = ctx.report(&node, format!("`{name}` never {what}: {why}"));
-        finding.schedule_grid(week);
-        if shut == [DisruptionReason::Underutilized] {
-            finding
-                .severity(Severity::Info)
-                .help("if that is meant, `consolidationPolicy: WhenEmpty` says it better");
-        } else if training && expires {
-            finding
-                .severity(Severity::Info)
-                .help("leave a window for patches; expiry ignores budgets and still ends runs");
-        } else if let Some(duration) = at.filter(|_| endless).and_then(|i| nodes[i].get("duration").text()) {
-            finding.help(format!("shorten `duration: {duration}`: the windows leave no gap"));
-        } else if at.is_none() {
-            finding.help("leave a window for patches: the windows of these budgets leave no gap");
-        } else {
-            finding.help("leave a window for patches: add a `schedule` and a `duration` to it");
-        }
+    let told = shut.last().and_then(|main| always_zero(*main));
+    if shut.is_empty() {
+        report_narrow(&list, calendar, object, ctx);
     } else {
-        let open = open_minutes(calendar);
-        let wanted = ctx.int("min-open-minutes");
-        if open < wanted {
-            let name = object.display_name();
-            let week = Week::of(calendar, DisruptionReason::Drifted, ctx.platform().zone());
-            let time = match open {
-                0 => "less than a minute".to_owned(),
-                1 => "one minute".to_owned(),
-                more => format!("{more} minutes"),
-            };
-            let message = format!("drifted nodes of `{name}` can be replaced during {time} of a week");
-            ctx.report(&list, message)
-                .schedule_grid(week)
-                .help(format!("leave {wanted} minutes of a week without a zero budget"));
-        }
+        report_shut(pool, (&list, told.map(|at| (&nodes[at], &budgets[at]))), (calendar, &shut), ctx);
     }
     for (i, budget) in budgets.iter().enumerate() {
         if Some(i) == told || budget.nodes.is_zero() || !calendar.always_active(i) {
@@ -188,6 +137,73 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
             .severity(Severity::Info)
             .help("shorten `duration`, or remove it with `schedule`");
     }
+    None
+}
+
+/// Reports reasons for which nodes never go, at the budget that is always zero if there is one.
+fn report_shut(
+    pool: &NodePool<'_>,
+    (list, at): (&Node<'_>, Option<(&Node<'_>, &Budget)>),
+    (calendar, shut): (&Calendar, &[DisruptionReason]),
+    ctx: &mut Context<'_>,
+) -> Option<()> {
+    let name = pool.object().display_name();
+    let endless = at.is_some_and(|(_, budget)| budget.schedule.is_some());
+    let node = match at {
+        Some((node, _)) if endless => node.get("duration"),
+        Some((node, _)) => node.get("nodes"),
+        None => list.clone(),
+    };
+    let training =
+        ctx.cluster().views().purpose(pool).is_some_and(|(class, _)| class == WorkloadClass::Training);
+    let expires = pool.expire_after().is_some_and(|span| span.seconds().is_some());
+    let what = if shut.contains(&DisruptionReason::Drifted) {
+        "replaces a drifted node"
+    } else if shut == [DisruptionReason::Underutilized] {
+        "consolidates a node in use"
+    } else {
+        "removes an empty node"
+    };
+    let why = if endless { "the window of zero never closes" } else { "the budget is always zero" };
+    let week = Week::of(calendar, *shut.last()?, ctx.platform().zone());
+    let finding = ctx.report(&node, format!("`{name}` never {what}: {why}"));
+    finding.schedule_grid(week);
+    if shut == [DisruptionReason::Underutilized] {
+        finding
+            .severity(Severity::Info)
+            .help("if that is meant, `consolidationPolicy: WhenEmpty` says it better");
+    } else if training && expires {
+        finding
+            .severity(Severity::Info)
+            .help("leave a window for patches; expiry ignores budgets and still ends runs");
+    } else if let Some(duration) = node.text().filter(|_| endless) {
+        finding.help(format!("shorten `duration: {duration}`: the windows leave no gap"));
+    } else if at.is_none() {
+        finding.help("leave a window for patches: the windows of these budgets leave no gap");
+    } else {
+        finding.help("leave a window for patches: add a `schedule` and a `duration` to it");
+    }
+    None
+}
+
+/// Reports that drifted nodes can be replaced during few minutes of a week.
+fn report_narrow(list: &Node<'_>, calendar: &Calendar, object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let open = open_minutes(calendar);
+    let wanted = ctx.int("min-open-minutes");
+    if open >= wanted {
+        return None;
+    }
+    let name = object.display_name();
+    let week = Week::of(calendar, DisruptionReason::Drifted, ctx.platform().zone());
+    let time = match open {
+        0 => "less than a minute".to_owned(),
+        1 => "one minute".to_owned(),
+        more => format!("{more} minutes"),
+    };
+    let message = format!("drifted nodes of `{name}` can be replaced during {time} of a week");
+    ctx.report(list, message)
+        .schedule_grid(week)
+        .help(format!("leave {wanted} minutes of a week without a zero budget"));
     None
 }
 

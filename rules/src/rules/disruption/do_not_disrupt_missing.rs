@@ -46,9 +46,9 @@
 //! - <https://karpenter.sh/docs/concepts/disruption/#pod-level-controls>
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
 
+use crate::catalog::CAPACITY_TYPE;
 use crate::cluster::values::CHART_KINDS;
 use crate::karpenter::do_not_disrupt::{DO_NOT_DISRUPT, protects_nodes};
-use crate::karpenter::nodepool::CAPACITY_TYPE;
 use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::karpenter_in_use::{READS, may_have_cluster_autoscaler, uses_karpenter};
 use crate::rules::manifest_purpose::is_example;
@@ -101,9 +101,8 @@ fn for_other_autoscaler(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     {
         return None;
     }
-    let pools = ctx.cluster().views().feasibility(ctx.platform()).feasible_pools_of(first)?;
-    let is_open = |pool: &Object| ctx.pairs_with(pool) && !protects_nodes(pool);
-    let pool = pools.iter().find(|pool| is_open(pool.object()))?;
+    let pools = ctx.pools_for(first)?.pools;
+    let pool = pools.iter().find(|pool| !protects_nodes(pool.object()))?;
     let node = first.annotation(SAFE_TO_EVICT);
     let mut fix = Fix::new(format!("add `{DO_NOT_DISRUPT}`"), Safety::Unsafe);
     for template in &stated {

@@ -46,7 +46,7 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 /// Protection for up to this long after the start is not reported.
-const SHORT_SECONDS: i64 = 3600;
+const START_SECONDS: i64 = 3600;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for template in templates(object) {
@@ -55,7 +55,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let Some(text) = node.text().filter(|t| is_active(t, ctx.platform())) else {
             continue;
         };
-        if GoDuration::parse(text).is_ok_and(|d| d.seconds() <= SHORT_SECONDS) {
+        if GoDuration::parse(text).is_ok_and(|d| d.seconds() <= START_SECONDS) {
             continue;
         }
         let whole = if annotations.entries().len() == 1 { &annotations } else { &node };

@@ -35,9 +35,8 @@
 //! - <https://docs.vllm.ai/en/latest/configuration/conserving_memory.html#context-length-and-batch-size>
 //! - <https://github.com/vllm-project/vllm/issues/2418>
 
-use crate::catalog::InstanceType;
 use crate::cluster::runtimes::RUNTIMES;
-use crate::rules::gpu::{gigabytes, memory_of, selected_types, whole_gpu_containers};
+use crate::rules::gpu::{LargestGpu, gigabytes, whole_gpu_containers};
 use crate::rules::prelude::*;
 use crate::workload::attention::attention_of;
 use crate::workload::command::OptionValue;
@@ -108,10 +107,8 @@ fn inspect(
         _ => return None,
     };
     let token = attention.bytes_of_token() / if is_small { 2 } else { 1 };
-    let (types, pool) = selected_types(template, ctx)?;
-    let fits = |one: &InstanceType| i64::from(one.nvidia_gpu) >= devices.count;
-    let largest = types.iter().filter(|one| fits(one)).max_by_key(|one| one.gpu_memory_mib)?;
-    let each = memory_of(largest);
+    let largest = LargestGpu::of(template, devices.count, ctx).filter(|gpu| gpu.instance.nvidia_gpu > 0)?;
+    let each = largest.each;
     let left = (each * gpus * share / 100).checked_sub(weights.megabytes() * (100 - ROUNDED) / 100)?;
     let need = length.checked_mul(token)? / 1_000_000;
     if need <= left {
@@ -130,11 +127,7 @@ fn inspect(
         Some(power) => finding.help(format!("write `--max-model-len {}`, or use more GPUs", 1u64 << power)),
         None => finding.help("use more GPUs, larger ones or weights of fewer bits"),
     };
-    finding.related(object, &devices.node, "the GPUs of the container");
-    if let Some(pool) = pool {
-        let text = format!("its GPUs have at most {} GB (`{}`)", gigabytes(each), largest.name);
-        finding.related(&pool, &pool.path(&["metadata", "name"]), text);
-    }
+    largest.show(object, &devices, finding);
     None
 }
 

@@ -37,7 +37,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::catalog::{InstanceType, all};
+use crate::catalog::{GPUS_OF_WHOLE_NODE, InstanceType, all};
 use crate::rules::gpu::{KARPENTERS, is_left_alone, pools_by_label, selected_types};
 use crate::rules::karpenter_in_use::is_on_karpenter;
 use crate::rules::prelude::*;
@@ -53,9 +53,6 @@ pub(crate) static RULE: Rule = Rule {
     check: Check::Object(check),
     ..Rule::warning(Group::Gpu)
 };
-
-/// Number of GPUs of the largest nodes.
-const WHOLE_NODE: i64 = 8;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // The runtime of an InferenceService has requests of its own.
@@ -109,7 +106,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 /// only one size has as many devices.
 fn sizes_differ(template: &Template<'_>, ctx: &Context<'_>) -> bool {
     let devices = pod_devices(template);
-    if devices.get("nvidia.com/gpu").is_some_and(|devices| devices.count >= WHOLE_NODE) {
+    if devices.get("nvidia.com/gpu").is_some_and(|devices| devices.count >= i64::from(GPUS_OF_WHOLE_NODE)) {
         return false;
     }
     let named = pools_by_label(template, ctx);

@@ -265,12 +265,12 @@ fn of_bottlerocket<'a>(
     resource: &str,
     ctx: &Context<'a>,
 ) -> Option<(Sharing, Object, Node<'a>)> {
-    let feasibility = ctx.cluster().views().feasibility(ctx.platform());
-    if feasibility.has_unreadable_pools() || resource != "nvidia.com/gpu" {
+    if resource != "nvidia.com/gpu" {
         return None;
     }
+    let pools = ctx.pools_for(template)?;
     let mut found: Option<(Sharing, Object, Node<'a>)> = None;
-    for pool in feasibility.feasible_pools_of(template)? {
+    for pool in pools.all_known()? {
         let name =
             NodePool::new(pool.object())?.template_spec().path(&["nodeClassRef", "name"]).text()?.to_owned();
         let class = ctx.partner(Kind::EC2_NODE_CLASS, "default", &name)?;

@@ -37,7 +37,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::catalog::Accelerator;
 use crate::cluster::placement::has_controller;
+use crate::cluster::queues::is_queued;
 use crate::karpenter::pod::{to_scheduling_pod, toleration};
 use crate::karpenter::scheduling::Toleration;
 use crate::rules::prelude::*;
@@ -56,12 +58,13 @@ pub(crate) static RULE: Rule = Rule {
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // DaemonSet pods run on every node; pods with a controller are checked in its template. The runtime of an
     // InferenceService and the flavors of a queue may add tolerations.
-    let brings = object.kind() == "InferenceService" || is_queued(object);
-    if object.may_lack_fields() || object.is(Kind::DAEMON_SET) || has_controller(object) || brings {
+    let is_elsewhere =
+        object.kind() == "InferenceService" || object.is(Kind::DAEMON_SET) || has_controller(object);
+    if object.may_lack_fields() || is_elsewhere {
         return None;
     }
-    for template in templates(object) {
-        inspect(object, &template, ctx);
+    for template in templates(object).iter().filter(|template| !is_queued(template)) {
+        inspect(object, template, ctx);
     }
     None
 }
@@ -126,24 +129,13 @@ fn taints<'a>(template: &Template<'a>) -> BTreeMap<&'static str, &'a str> {
         for side in ["limits", "requests"] {
             for (resource, amount) in container.path(&["resources", side]).entries() {
                 let wanted = is_accelerator(resource) && Quantity::at(&amount).is_some_and(|q| !q.is_zero());
-                if let Some(key) = taint(resource).filter(|_| wanted) {
-                    out.entry(key).or_insert(resource);
+                if let Some(kind) = Accelerator::of_part(resource).filter(|_| wanted) {
+                    out.entry(kind.resource()).or_insert(resource);
                 }
             }
         }
     }
     out
-}
-
-/// The key of the usual taint on nodes that have a resource.
-fn taint(resource: &str) -> Option<&'static str> {
-    match resource.split_once('/')? {
-        ("nvidia.com", _) => Some("nvidia.com/gpu"),
-        ("aws.amazon.com", _) => Some("aws.amazon.com/neuron"),
-        ("amd.com", "gpu") => Some("amd.com/gpu"),
-        ("habana.ai", "gaudi") => Some("habana.ai/gaudi"),
-        _ => None,
-    }
 }
 
 /// Whether all pools that admit the pods are known, and none has such a taint. If the pods select pools by name or label, only
@@ -164,10 +156,4 @@ fn is_tainted(pool: &Object, key: &str) -> bool {
     let taints = pool.path(&["spec", "template", "spec", "taints"]);
     let mut taints = taints.items();
     taints.any(|taint| taint.get("key").text() == Some(key))
-}
-
-/// Whether a queue determines the nodes that the pods run on.
-fn is_queued(object: &Object) -> bool {
-    let labels = object.path(&["metadata", "labels"]);
-    labels.get("kueue.x-k8s.io/queue-name").is_set()
 }

@@ -62,12 +62,41 @@ use crate::object::Object;
 use crate::tree::node::Node;
 use crate::workload::architecture;
 use crate::workload::class::WorkloadClass;
-use crate::workload::devices::requests_device_plugin;
+use crate::workload::devices::{Devices, requests_device_plugin};
 use crate::workload::template::{Template, is_model_of_runtime, templates};
 
 /// The memory of each GPU of an instance type in MB, as weights are counted.
 pub(super) fn memory_of(one: &InstanceType) -> u64 {
     u64::from(one.gpu_memory_mib) * 1_048_576 / 1_000_000
+}
+
+/// The largest GPUs of the nodes on which pods can run.
+struct LargestGpu {
+    instance: &'static InstanceType,
+    /// The memory of each in MB.
+    each: u64,
+    /// The first of the pools that leave only such nodes.
+    pool: Option<Object>,
+}
+
+impl LargestGpu {
+    /// Those for containers with `count` GPUs. A rule that calls this reads NodePools.
+    fn of(template: &Template<'_>, count: i64, ctx: &Context<'_>) -> Option<LargestGpu> {
+        let (types, pool) = selected_types(template, ctx)?;
+        let fits = |one: &InstanceType| i64::from(one.nvidia_gpu.max(one.amd_gpu)) >= count;
+        let instance = types.iter().filter(|one| fits(one)).max_by_key(|one| one.gpu_memory_mib)?;
+        Some(LargestGpu { instance, each: memory_of(instance), pool })
+    }
+
+    /// Adds the GPUs of the container and the pool to a finding.
+    fn show(&self, object: &Object, devices: &Devices<'_>, finding: &mut Finding) {
+        finding.related(object, &devices.node, "the GPUs of the container");
+        if let Some(pool) = &self.pool {
+            let text =
+                format!("its GPUs have at most {} GB (`{}`)", gigabytes(self.each), self.instance.name);
+            finding.related(pool, &pool.path(&["metadata", "name"]), text);
+        }
+    }
 }
 
 /// MB as whole GB, for messages.
@@ -103,17 +132,10 @@ fn admitted_types(template: &Template<'_>, ctx: &Context<'_>) -> Option<(TypeSet
 
 /// The instance types of the NodePools that admit the pods of a template, with the first of these pools.
 fn types_of_pools(template: &Template<'_>, ctx: &Context<'_>) -> Option<(TypeSet, Object)> {
-    let feasibility = ctx.cluster().views().feasibility(ctx.platform());
-    if feasibility.has_unreadable_pools() {
-        return None;
-    }
-    let pools = feasibility.feasible_pools_of(template)?;
-    // Pools of unrelated folders may belong to this cluster or to another one.
-    if !pools.iter().all(|pool| ctx.pairs_with(pool.object())) {
-        return None;
-    }
+    let found = ctx.pools_for(template)?;
+    let pools = found.all_known()?;
     let mut all = TypeSet::EMPTY;
-    for pool in &pools {
+    for pool in pools {
         all = all.or(&NodePool::new(pool.object())?.types()?);
     }
     let first = pools.first()?.object().clone();
@@ -145,15 +167,11 @@ fn label_of_nodes(template: &Template<'_>, key: &str, ctx: &Context<'_>) -> Opti
     if selected.is_set() {
         return selected.text().map(str::to_owned);
     }
-    let feasibility = ctx.cluster().views().feasibility(ctx.platform());
-    if feasibility.has_unreadable_pools() {
-        return None;
-    }
-    let pools = feasibility.feasible_pools_of(template)?;
+    let pools = ctx.pools_for(template)?;
     let mut found = None;
-    for pool in pools.iter().map(|pool| pool.object()) {
-        let value = NodePool::new(pool)?.labels().get(key).text()?.to_owned();
-        if !ctx.pairs_with(pool) || found.as_ref().is_some_and(|known| *known != value) {
+    for pool in pools.all_known()? {
+        let value = NodePool::new(pool.object())?.labels().get(key).text()?.to_owned();
+        if found.as_ref().is_some_and(|known| *known != value) {
             return None;
         }
         found = Some(value);

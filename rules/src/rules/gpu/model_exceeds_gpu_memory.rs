@@ -44,9 +44,8 @@
 //! - <https://docs.vllm.ai/en/latest/configuration/conserving_memory.html>
 //! - <https://docs.vllm.ai/en/latest/serving/parallelism_scaling.html>
 
-use crate::catalog::InstanceType;
 use crate::cluster::runtimes::RUNTIMES;
-use crate::rules::gpu::{gigabytes, memory_of, selected_types, whole_gpu_containers};
+use crate::rules::gpu::{LargestGpu, gigabytes, whole_gpu_containers};
 use crate::rules::prelude::*;
 use crate::workload::devices::{Devices, gpus_of};
 use crate::workload::launcher::Launch;
@@ -89,11 +88,8 @@ fn inspect(
     if gpus < 1 || gpus > devices.count && !is_group(object, template, &launch) {
         return None;
     }
-    let (types, pool) = selected_types(template, ctx)?;
-    let fits =
-        |instance: &InstanceType| i64::from(instance.nvidia_gpu.max(instance.amd_gpu)) >= devices.count;
-    let largest = types.iter().filter(|instance| fits(instance)).max_by_key(|i| i.gpu_memory_mib)?;
-    let each = memory_of(largest);
+    let largest = LargestGpu::of(template, devices.count, ctx)?;
+    let each = largest.each;
     let all = each * u64::try_from(gpus).ok()?;
     let needed = weights.megabytes();
     let parameters = weights.parameters_text();
@@ -122,11 +118,7 @@ fn inspect(
     } else {
         return None;
     };
-    finding.related(object, &devices.node, "the GPUs of the container");
-    if let Some(pool) = pool {
-        let text = format!("its GPUs have at most {each_gb} GB (`{}`)", largest.name);
-        finding.related(&pool, &pool.path(&["metadata", "name"]), text);
-    }
+    largest.show(object, &devices, finding);
     None
 }
 

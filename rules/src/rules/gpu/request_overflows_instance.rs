@@ -220,9 +220,10 @@ impl Nodes<'_> {
 
 /// The only pool that admits a pod.
 fn only_pool(template: &Template<'_>, ctx: &Context<'_>) -> Option<Object> {
-    let pools = ctx.cluster().views().feasibility(ctx.platform()).feasible_pools_of(template)?;
-    let [pool] = pools.as_slice() else { return None };
-    ctx.pairs_with(pool.object()).then(|| pool.object().clone())
+    match ctx.pools_for(template)?.all_known()? {
+        [pool] => Some(pool.object().clone()),
+        _ => None,
+    }
 }
 
 /// A pool with DaemonSets on its nodes.

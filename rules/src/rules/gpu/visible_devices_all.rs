@@ -36,6 +36,7 @@
 //! - <https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/docker-specialized.html>
 //! - <https://github.com/NVIDIA/k8s-device-plugin>
 
+use crate::catalog::GPUS_OF_WHOLE_NODE;
 use crate::rules::gpu::{is_left_alone, selected_types};
 use crate::rules::prelude::*;
 use crate::workload::devices::devices_of;
@@ -51,8 +52,6 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 const GPU: &str = "nvidia.com/gpu";
-/// Number of GPUs of the largest nodes. A container with all of them sees no GPU of another.
-const WHOLE_NODE: i64 = 8;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if !requests_device_plugin(object) || is_left_alone(object, ctx) || is_test(object) {
@@ -76,7 +75,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 fn inspect(template: &Template<'_>, variable: &Node<'_>, gpus: i64, ctx: &mut Context<'_>) -> Option<()> {
     let value = variable.get("value");
     let text = value.string_or_number()?;
-    if matches!(&*text, "" | "void" | "none") || gpus >= WHOLE_NODE {
+    if matches!(&*text, "" | "void" | "none") || gpus >= i64::from(GPUS_OF_WHOLE_NODE) {
         return None;
     }
     let nodes = selected_types(template, ctx);

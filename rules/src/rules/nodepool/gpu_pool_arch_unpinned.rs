@@ -33,6 +33,7 @@
 //! - <https://docs.aws.amazon.com/dlami/latest/devguide/gpu.html>
 
 use crate::catalog;
+use crate::catalog::ARCH;
 use crate::karpenter::nodepool::hardware;
 use crate::rules::prelude::*;
 
@@ -43,8 +44,6 @@ pub(crate) static RULE: Rule = Rule {
     check: Check::NodePool(check),
     ..Rule::warning(Group::NodePool)
 };
-
-const ARCH: &str = "kubernetes.io/arch";
 
 fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let types = pool.types()?;

@@ -37,7 +37,7 @@
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
 
 use crate::catalog;
-use crate::catalog::{INSTANCE_TYPE, InstanceType};
+use crate::catalog::{GPUS_OF_WHOLE_NODE, INSTANCE_TYPE, InstanceType};
 use crate::karpenter::nodepool::hardware;
 use crate::karpenter::pod::to_scheduling_pod;
 use crate::karpenter::scheduling::pod_requests;
@@ -56,9 +56,6 @@ pub(crate) static RULE: Rule = Rule {
 
 /// With at most this number of other types of the size, the pool is not narrow by mistake.
 const MAX_PEERS: usize = 3;
-
-/// The GPUs of the largest nodes. Who wants such a node has chosen its GPU, and there are no other sizes.
-const WHOLE_NODE: u32 = 8;
 
 fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let object = pool.object();
@@ -86,7 +83,8 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     finding.help("add sizes or families, or a pool of lower weight that admits the same pods");
     // There are few alternatives to the largest types.
     let peers = catalog::find(only).map(|only| peers(only, efa)).unwrap_or_default();
-    let is_whole = catalog::find(only).is_some_and(|only| only.nvidia_gpu >= WHOLE_NODE);
+    // Who wants such a node has chosen its GPU, and there are no other sizes.
+    let is_whole = catalog::find(only).is_some_and(|only| only.nvidia_gpu >= GPUS_OF_WHOLE_NODE);
     if is_whole {
         finding
             .severity(Severity::Info)

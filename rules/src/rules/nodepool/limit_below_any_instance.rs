@@ -41,6 +41,7 @@ use crate::catalog;
 use crate::facts::quantity::amount;
 use crate::karpenter::requirement::normalise;
 use crate::rules::prelude::*;
+use crate::workload::gpu::KARPENTER_ACCELERATORS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "limit-below-any-instance",
@@ -50,16 +51,10 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::error(Group::NodePool)
 };
 
-/// The resources whose capacity depends only on the type, not on the class.
-const COUNTED: [&str; 7] = [
-    "cpu",
-    "memory",
-    "nvidia.com/gpu",
-    "amd.com/gpu",
-    "aws.amazon.com/neuron",
-    "aws.amazon.com/neuroncore",
-    "habana.ai/gaudi",
-];
+/// Whether the capacity of a resource depends only on the type, not on the class.
+fn is_of_type(resource: &str) -> bool {
+    matches!(resource, "cpu" | "memory") || KARPENTER_ACCELERATORS.contains(&resource)
+}
 
 /// The keys that name types or groups of types.
 const NAMING: [&str; 3] = [
@@ -78,7 +73,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         .limits()
         .entries()
         .into_iter()
-        .filter(|(name, _)| COUNTED.contains(name))
+        .filter(|(name, _)| is_of_type(name))
         .filter_map(|(name, node)| {
             let limit = Quantity::parse(&node.string_or_number()?).ok()?;
             Some((node, name, limit.milli()))

@@ -45,14 +45,13 @@
 //! - <https://aws.github.io/deep-learning-containers/reference/available_images/>
 //! - <https://learn.microsoft.com/en-us/sql/linux/sql-server-linux-setup#system>
 
+use crate::catalog::{ARCH, index};
 use crate::cluster::query::{ObjectKey, QuerySlot};
 use crate::cluster::views::Predicate;
 use crate::rules::prelude::*;
 use crate::workload::architecture;
 use crate::workload::devices::pod_devices;
 use crate::workload::node_labels::referenced_labels;
-
-const ARCH: &str = "kubernetes.io/arch";
 
 pub(crate) static RULE: Rule = Rule {
     id: "pool-admits-other-architecture",
@@ -79,7 +78,7 @@ impl Predicate for OneArchitecture {
 
 fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let types = pool.types()?;
-    let index = crate::catalog::index(ARCH)?;
+    let index = index(ARCH)?;
     let admits = |arch: &str| index.with(arch).is_some_and(|with| !with.is_disjoint(&types));
     // A GPU pool that says nothing of architectures has a rule of its own.
     if pool.hardware() != Hardware::NoAccelerator && pool.requirement(ARCH).is_none() {

@@ -1,8 +1,8 @@
 //! The values that requirements, labels and pods give for labels of instance types.
 
 use crate::catalog;
+use crate::catalog::TENANCY;
 use crate::karpenter::labels::key::KeyLocation;
-use crate::karpenter::labels::value::TENANCY;
 use crate::karpenter::provider::Provider;
 use crate::rules::prelude::*;
 

@@ -32,6 +32,7 @@
 //! - <https://github.com/aws/karpenter-provider-aws/issues/9553>
 
 use super::is_too_long;
+use crate::catalog::HOSTNAME;
 use crate::fit::label_of_other_nodes;
 use crate::karpenter::labels::key::{
     KeyLocation, KeyRejection, KeyRejectionReason, RejectedBy, rejection, suggest_key,
@@ -171,7 +172,7 @@ fn help(key: &str, reason: KeyRejectionReason) -> String {
 
 fn of_pod(node: &Node<'_>, key: &str, selector: bool, ctx: &mut Context<'_>) {
     // A pod that selects a host expects an existing node; the deprecated key has another rule.
-    if matches!(key, "kubernetes.io/hostname" | "karpenter.sh/provisioner-name") {
+    if matches!(key, HOSTNAME | "karpenter.sh/provisioner-name") {
         return;
     }
     let Some(refusal) = rejection(key, KeyLocation::Pod, ctx.platform().karpenter, true) else {
@@ -199,7 +200,6 @@ fn is_absent(expression: &Node<'_>) -> bool {
 /// Reports a required affinity that leaves out hosts, such as those that are drained. Karpenter ignores the pod whatever the
 /// operator is. One that names a host to be on expects an existing node.
 fn excluded_hosts(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    const HOSTNAME: &str = "kubernetes.io/hostname";
     let affinity = template.spec.path(&["affinity", "nodeAffinity"]);
     let terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution").get("nodeSelectorTerms");
     let by_host: Vec<Node<'_>> = terms

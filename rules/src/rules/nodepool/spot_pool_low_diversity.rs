@@ -39,7 +39,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::catalog::CAPACITY_TYPE;
+use crate::catalog::{Accelerator, CAPACITY_TYPE};
 use crate::karpenter::nodepool::hardware;
 use crate::rules::prelude::*;
 
@@ -69,10 +69,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     }
     let usable: Vec<_> = types
         .iter()
-        .filter(|t| {
-            !accelerated
-                || crate::cluster::views::fallback::COUNTED_ACCELERATORS.iter().any(|r| t.devices(r) > 0)
-        })
+        .filter(|t| !accelerated || Accelerator::RESOURCES.iter().any(|r| t.devices(r) > 0))
         .collect();
     let families: BTreeSet<&str> = usable.iter().map(|t| t.family()).collect();
     let few = usable.len() < FEW;

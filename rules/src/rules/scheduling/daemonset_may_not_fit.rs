@@ -138,7 +138,7 @@ fn above<'i>(daemonset: &Template<'_>, own: i64, ctx: &Context<'i>) -> Option<(&
     });
     let mut rest = rest.peekable();
     rest.peek()?;
-    let pools = cluster.views().feasibility(ctx.platform()).feasible_pools_of(daemonset)?;
+    let pools = ctx.pools_for(daemonset)?.pools;
     rest.take(MAX_TRIED).find_map(|(workload, template, theirs)| {
         let pool = pool_that_takes(workload, &template, ctx)?;
         let is_shared = pools.iter().any(|one| one.object().is_same_resource(&pool));

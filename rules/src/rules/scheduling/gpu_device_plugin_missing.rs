@@ -64,10 +64,11 @@
 //! - <https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/amazon-eks.html>
 //! - <https://awsdocs-neuron.readthedocs-hosted.com/en/latest/containers/kubernetes-getting-started.html>
 
+use crate::catalog::Accelerator;
 use crate::facts::text::mentions;
 use crate::karpenter::scheduling::AmiFamily;
 use crate::rules::prelude::*;
-use crate::rules::scheduling::node_helpers::{DEVICES, device_name, has_devices, may_install};
+use crate::rules::scheduling::node_helpers::{has_devices, may_install, pool_noun};
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-device-plugin-missing",
@@ -87,7 +88,7 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if ctx.cluster().is_complete() && !pool.object().is_patched_by_kustomize() {
-        for device in DEVICES {
+        for device in Accelerator::RESOURCES {
             inspect(pool, device, ctx);
         }
     }
@@ -104,11 +105,11 @@ fn inspect(pool: &NodePool<'_>, device: &str, ctx: &mut Context<'_>) -> Option<(
     if first.is_some_and(|first| first.name() != object.name()) || may_have_plugin(device, ctx) {
         return None;
     }
-    let (name, of) = (object.display_name(), device_name(device));
+    let (name, of) = (object.display_name(), pool_noun(device));
     let reference = pool.template_spec().path(&["nodeClassRef", "name"]);
     ctx.report(
         &reference,
-        format!("no device plugin is in the input: nodes of {of} pool `{name}` never have `{device}`"),
+        format!("no device plugin is in the input: nodes of {of} `{name}` never have `{device}`"),
     )
     .identified_by(device)
     .help(match device {

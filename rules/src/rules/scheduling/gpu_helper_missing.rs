@@ -49,13 +49,14 @@
 //! - <https://kubernetes.io/docs/concepts/workloads/controllers/daemonset/#taints-and-tolerations>
 //! - <https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-k8s-device-plugin.html>
 
+use crate::catalog::Accelerator;
 use crate::cluster::storage::{EBS_DRIVER, EFS_DRIVER, FSX_DRIVER};
 use crate::karpenter::scheduling::Taint;
 use crate::rules::prelude::*;
 use crate::rules::scheduling::access_modes::drivers;
 use crate::rules::scheduling::helper_charts;
 use crate::rules::scheduling::node_helpers::{
-    Helper, Obstacle, Role, device_name, has_devices, helpers, may_install, reaches,
+    Helper, Obstacle, Role, has_devices, helpers, may_install, pool_noun, reaches,
 };
 use crate::workload::gpu::EFA;
 use crate::workload::node_labels::is_off_karpenter;
@@ -144,17 +145,15 @@ fn mounts_volumes(template: &Template<'_>, helper: Helper, ctx: &Context<'_>) ->
     let Some((_, driver)) = DRIVERS.into_iter().find(|(image, _)| *image == helper.image) else {
         return false;
     };
-    let feasibility = ctx.cluster().views().feasibility(ctx.platform());
-    if feasibility.has_unreadable_pools() {
-        return false;
-    }
     let is_unreached =
         |pool: &Object| NodePool::new(pool).is_some_and(|pool| reaches(template, &pool).is_err());
     let is_stuck = |pods: &Template<'_>| {
         requests_accelerator(pods)
             && drivers(pods, ctx).contains(&driver)
-            && feasibility.feasible_pools_of(pods).is_some_and(|pools| {
-                !pools.is_empty() && pools.iter().all(|pool| is_unreached(pool.object()))
+            && ctx.pools_for(pods).is_some_and(|found| {
+                found.all_known().is_some_and(|pools| {
+                    !pools.is_empty() && pools.iter().all(|pool| is_unreached(pool.object()))
+                })
             })
     };
     let mut all = WORKLOAD_KINDS.iter().flat_map(|kind| ctx.cluster().of(*kind));
@@ -289,12 +288,11 @@ fn report<'c>(
     ctx: &'c mut Context<'_>,
 ) -> &'c mut Finding {
     let (name, pool_name) = (object.display_name(), pool.object().display_name());
-    let device = helper
-        .device
-        .or_else(|| super::node_helpers::DEVICES.into_iter().find(|device| has_devices(pool, device)));
-    let device = device_name(device.unwrap_or_default());
+    let device =
+        helper.device.or_else(|| Accelerator::RESOURCES.into_iter().find(|device| has_devices(pool, device)));
+    let noun = pool_noun(device.unwrap_or_default());
     let lacking = helper.lacking;
-    let rest = format!("nodes of {device} pool `{pool_name}` have {lacking}");
+    let rest = format!("nodes of {noun} `{pool_name}` have {lacking}");
     match obstacle {
         Obstacle::Taints(place, taints) => {
             let list = template.spec.get("tolerations");
@@ -317,7 +315,9 @@ fn report<'c>(
                 true => ctx.report(place, format!("`{name}` selects other instance types: {rest}")),
                 false => ctx.report(
                     place,
-                    format!("`{name}` selects `{key}`: nodes of {device} pool `{pool_name}` lack it and have {lacking}"),
+                    format!(
+                        "`{name}` selects `{key}`: nodes of {noun} `{pool_name}` lack it and have {lacking}"
+                    ),
                 ),
             };
             finding
@@ -333,7 +333,7 @@ fn report<'c>(
         }
         Obstacle::LateLabel(place, key) => {
             let message = format!(
-                "nothing here writes `{key}`, which `{name}` selects: {lacking} on {device} pool `{pool_name}`"
+                "nothing here writes `{key}`, which `{name}` selects: {lacking} on {noun} `{pool_name}`"
             );
             ctx.report(place, message)
                 .help("install node feature discovery, or add the label to the pool's template")

@@ -111,8 +111,8 @@ pub(super) fn pool_that_takes(object: &Object, template: &Template<'_>, ctx: &Co
         let group = pool.path(&["spec", "template", "spec", "nodeClassRef", "group"]);
         !pool.is_partial() && group.text().is_some() && Provider::of_group(&group) == Provider::Aws
     };
-    let likely = ctx.cluster().views().feasibility(ctx.platform()).feasible_pools_of(template)?;
-    let pools = likely.iter().map(|pool| pool.object()).filter(|pool| is_own(pool) && ctx.pairs_with(pool));
+    let likely = ctx.pools_for(template)?;
+    let pools = likely.pools.iter().map(|pool| pool.object()).filter(|pool| is_own(pool));
     pools
         .take(MAX_TRIED)
         .find(|pool| {

@@ -81,6 +81,16 @@ pub(super) fn states_its_pods(object: &Object) -> bool {
         && !has_controller(object)
 }
 
+/// Maximum number of pools that a rule compares pods with. An input with more has those of several clusters.
+pub(super) const MAX_POOLS: usize = 256;
+
+/// All pools of the input. `None` if there are too many, or if some may be those of another cluster than the object's: pools of
+/// unrelated folders.
+pub(super) fn all_pools(most: usize, ctx: &Context<'_>) -> Option<Vec<Object>> {
+    let pools: Vec<Object> = ctx.cluster().of(Kind::NODE_POOL).cloned().collect();
+    (pools.len() <= most && pools.iter().all(|pool| ctx.pairs_with(pool))).then_some(pools)
+}
+
 /// Whether a scheduler looks at the pods of a template: no node is named, and no gate holds them back.
 pub(super) fn is_scheduled(template: &Template<'_>) -> bool {
     let spec = &template.spec;

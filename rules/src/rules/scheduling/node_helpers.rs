@@ -4,6 +4,7 @@
 //! An accelerator becomes a resource of its node through a chain: a labeller writes a label, a device
 //! plugin that selects the label registers the devices, and only then the pods that ask for them fit.
 
+use crate::catalog::Accelerator;
 use crate::cluster::values::chart_installers;
 use crate::facts::image::ImageRef;
 use crate::facts::text::mentions;
@@ -354,19 +355,13 @@ pub(in crate::rules) fn may_install(words: &[&str], ctx: &Context<'_>) -> bool {
     chart_installers(ctx.cluster()).any(by_chart)
 }
 
-/// The name of the devices of a resource, for "GPU pool".
-pub(super) fn device_name(resource: &str) -> &'static str {
-    match resource {
-        "aws.amazon.com/neuron" => "Neuron",
-        "habana.ai/gaudi" => "Gaudi",
-        EFA => "EFA",
-        _ => "GPU",
+/// What a pool with devices of a resource is called.
+pub(super) fn pool_noun(resource: &str) -> &'static str {
+    if resource == EFA {
+        return "EFA pool";
     }
+    Accelerator::of(resource).map_or("GPU pool", Accelerator::pool_noun)
 }
-
-/// The accelerators that a pool may have on all its nodes, as resources that device plugins register.
-pub(super) const DEVICES: [&str; 4] =
-    ["nvidia.com/gpu", "aws.amazon.com/neuron", "amd.com/gpu", "habana.ai/gaudi"];
 
 /// Whether the nodes of a pool have devices of a resource: all of them have accelerators, and some these; EFA on all of them.
 pub(super) fn has_devices(pool: &NodePool<'_>, resource: &str) -> bool {

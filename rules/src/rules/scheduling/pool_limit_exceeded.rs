@@ -58,7 +58,7 @@ use crate::rules::gpu::gpu_sharing_mismatch::{SHARING_SOURCES, counts_shares};
 use crate::rules::gpu_room::Room;
 use crate::rules::prelude::*;
 use crate::rules::scheduling::static_pool_exceeded::is_on_pools;
-use crate::rules::scheduling::{AROUND_PODS, is_scheduled, states_its_pods};
+use crate::rules::scheduling::{AROUND_PODS, all_pools, is_scheduled, states_its_pods};
 use crate::workload::devices::first_accelerator;
 use crate::workload::gpu::{KARPENTER_ACCELERATORS, requested_extended_resources};
 
@@ -74,8 +74,8 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Scheduling)
 };
 
-/// Maximum number of pools to look at.
-const MAX_POOLS: usize = 64;
+/// Maximum number of pools to look at: pods are tried on all of them until the limits are reached.
+const MAX_LIMITED: usize = 64;
 /// Maximum number of limits to show with a finding.
 const MOST_SHOWN: usize = 4;
 
@@ -93,19 +93,14 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 
 fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let cluster = ctx.cluster();
-    let feasibility = cluster.views().feasibility(ctx.platform());
     // Pools that bound nothing need no further look.
-    let feasible = feasibility.feasible_pools_of(template)?;
+    let feasible = ctx.pools_for(template)?.pools;
     let is_bounded =
         |limit: &str| feasible.iter().any(|pool| pool.limit(limit).is_some_and(|amount| amount > 0));
     if !["cpu", "memory"].into_iter().any(is_bounded) {
         return None;
     }
-    let pools: Vec<Object> = cluster.of(Kind::NODE_POOL).cloned().collect();
-    // Pools of unrelated folders may be those of another cluster.
-    if pools.len() > MAX_POOLS || !pools.iter().all(|pool| ctx.pairs_with(pool)) {
-        return None;
-    }
+    let pools = all_pools(MAX_LIMITED, ctx)?;
     // Nodes that share their devices take more pods.
     let requested = requested_extended_resources(template);
     let device = KARPENTER_ACCELERATORS.iter().find(|device| requested.contains(*device));

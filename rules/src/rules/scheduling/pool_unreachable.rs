@@ -201,14 +201,11 @@ fn near_miss<'i>(
 
 /// Whether no pool admits the pods of a workload, as far as the pools are known.
 fn fits_nowhere(workload: &Object, ctx: &Context<'_>) -> bool {
-    let feasibility = ctx.cluster().views().feasibility(ctx.platform());
     let templates = templates(workload);
-    !workload.is(Kind::DAEMON_SET)
-        && !templates.is_empty()
-        && !feasibility.has_other_pools()
-        && templates
-            .iter()
-            .all(|template| feasibility.feasible_pools_of(template).is_some_and(|pools| pools.is_empty()))
+    let fits_none = |template: &Template<'_>| {
+        ctx.pools_for(template).is_some_and(|found| found.all_nodes().is_some_and(<[_]>::is_empty))
+    };
+    !workload.is(Kind::DAEMON_SET) && !templates.is_empty() && templates.iter().all(fits_none)
 }
 
 /// Whether pod-fits-no-pool reports the workload, which then fits no pool.

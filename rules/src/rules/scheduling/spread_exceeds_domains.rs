@@ -75,11 +75,12 @@
 //! - <https://karpenter.sh/docs/concepts/scheduling/#topology-spread>
 //! - <https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/>
 
+use crate::catalog::HOSTNAME;
 use crate::fit::Situation;
 use crate::karpenter::pod::rules_of;
 use crate::karpenter::scheduling::TopologyKind;
 use crate::rules::prelude::*;
-use crate::rules::scheduling::{AROUND_PODS, is_scheduled, states_its_pods};
+use crate::rules::scheduling::{AROUND_PODS, MAX_POOLS, all_pools, is_scheduled, states_its_pods};
 
 pub(crate) static RULE: Rule = Rule {
     id: "spread-exceeds-domains",
@@ -91,9 +92,6 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Scheduling)
 };
 
-const HOSTNAME: &str = "kubernetes.io/hostname";
-/// Maximum number of pools to look at.
-const MAX_POOLS: usize = 256;
 /// Maximum number of values to name.
 const MAX_NAMED: usize = 3;
 
@@ -119,11 +117,7 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
     if !is_scheduled(template) {
         return None;
     }
-    let pools: Vec<Object> = ctx.cluster().of(Kind::NODE_POOL).cloned().collect();
-    // Pools of unrelated folders may be those of another cluster.
-    if pools.len() > MAX_POOLS || !pools.iter().all(|pool| ctx.pairs_with(pool)) {
-        return None;
-    }
+    let pools = all_pools(MAX_POOLS, ctx)?;
     let situation = Situation::around(ctx.cluster(), ctx.platform(), Some(object), (pools, Vec::new()));
     let (pods, limit) = situation.beyond_domains(ctx.cluster(), object, template)?;
     let (name, most) = (object.display_name(), limit.most);

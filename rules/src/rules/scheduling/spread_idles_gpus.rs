@@ -93,12 +93,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if replicas <= spread.most || counts_shares(template, resource, ctx) != Some(false) {
         return None;
     }
-    let feasibility = ctx.cluster().views().feasibility(ctx.platform());
-    let pools = feasibility.feasible_pools_of(template)?;
+    let found = ctx.pools_for(template)?;
+    let pools = found.all_nodes()?;
     let pool = pools.first()?;
-    if feasibility.has_other_pools() || !pools.iter().all(|pool| ctx.pairs_with(pool.object())) {
-        return None;
-    }
     let (types, _) = selected_types(template, ctx)?;
     let devices_of = |one: &InstanceType| i64::from(one.devices(resource));
     let smallest = types.iter().map(devices_of).filter(|devices| *devices >= each).min()?;

@@ -53,7 +53,7 @@
 use crate::fit::{BeyondStandingNodes, Situation};
 use crate::karpenter::nodepool::NODEPOOL_LABEL;
 use crate::rules::prelude::*;
-use crate::rules::scheduling::{AROUND_PODS, is_scheduled, states_its_pods};
+use crate::rules::scheduling::{AROUND_PODS, MAX_POOLS, all_pools, is_scheduled, states_its_pods};
 
 pub(crate) static RULE: Rule = Rule {
     id: "static-pool-exceeded",
@@ -64,9 +64,6 @@ pub(crate) static RULE: Rule = Rule {
     check: Check::Object(check),
     ..Rule::warning(Group::Scheduling)
 };
-
-/// Maximum number of pools to look at.
-const MAX_POOLS: usize = 256;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if !states_its_pods(object) || !ctx.cluster().views().has_static_pool() {
@@ -79,11 +76,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 }
 
 fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    let pools: Vec<Object> = ctx.cluster().of(Kind::NODE_POOL).cloned().collect();
-    // Pools of unrelated folders may be those of another cluster.
-    if pools.len() > MAX_POOLS || !pools.iter().all(|pool| ctx.pairs_with(pool)) {
-        return None;
-    }
+    let pools = all_pools(MAX_POOLS, ctx)?;
     let situation = Situation::around(ctx.cluster(), ctx.platform(), Some(object), (pools, Vec::new()));
     let BeyondStandingNodes { pods, at_most, room, pools } =
         situation.beyond_standing_nodes(ctx.cluster(), object, template)?;

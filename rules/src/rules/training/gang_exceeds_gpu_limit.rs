@@ -173,24 +173,28 @@ fn train_job(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let resources = trainer.get("resourcesPerNode");
     for resource in KARPENTER_ACCELERATORS {
         let own = [resources.path(&["limits", resource]), resources.path(&["requests", resource])];
-        let Some(amount) = own.into_iter().find(Node::is_set) else {
+        let Some(field) = own.into_iter().find(Node::is_set) else {
             continue;
         };
-        let each = i128::from(i64::try_from(Quantity::at(&amount)?.value()).ok()?);
-        let (limit, pools) = limit_of_devices(resource, ctx)?;
-        let total = each.saturating_mul(i128::from(pods));
-        if total <= limit {
+        let each = i64::try_from(Quantity::at(&field)?.value()).ok()?;
+        let room = Room::of_any(resource, ctx)?;
+        let most = room.pods(each);
+        if each < 1 || i128::from(pods) <= most {
             continue;
         }
         let (name, unit) = (object.display_name(), unit(resource));
-        let message = format!(
-            "the {pods} nodes of `{name}` need {total} {unit} at once, and all NodePools allow {limit}"
-        );
-        let finding = ctx.report(if nodes.is_set() { &nodes } else { &amount }, message);
+        let (total, limit) = (i128::from(each).saturating_mul(i128::from(pods)), room.total());
+        let message = if total > limit {
+            format!(
+                "the {pods} nodes of `{name}` need {total} {unit} at once, and all NodePools allow {limit}"
+            )
+        } else {
+            let (amount, bound, verb) = (amount(each, resource), room.words(), room.verb());
+            format!("the {pods} nodes of `{name}` need {amount} each; {bound} {verb} room for {most}")
+        };
+        let finding = ctx.report(if nodes.is_set() { &nodes } else { &field }, message);
         finding.help("raise the limit, or lower the number of nodes").identified_by(*resource);
-        for pool in pools.iter().take(4) {
-            finding.related(pool, &pool.path(&["spec", "limits", resource]), "this limit");
-        }
+        room.show(resource, finding);
     }
     None
 }
@@ -204,25 +208,4 @@ fn nodes_of_runtime(object: &Object, ctx: &Context<'_>) -> Option<i64> {
     };
     let runtime = ctx.partner(kind, namespace, reference.get("name").text()?)?;
     runtime.path(&["spec", "mlPolicy", "numNodes"]).int_or(1)
-}
-
-/// The sum of the limits of all pools that may have devices of a resource, and these pools. `None` if one has no limit or may
-/// have others.
-fn limit_of_devices<'i>(resource: &str, ctx: &Context<'i>) -> Option<(i128, Vec<&'i Object>)> {
-    let feasibility = ctx.cluster().views().feasibility(ctx.platform());
-    if feasibility.has_other_pools() {
-        return None;
-    }
-    let (mut sum, mut pools) = (0i128, Vec::new());
-    for object in ctx.cluster().of(Kind::NODE_POOL) {
-        let pool = NodePool::new(object)?;
-        if pool.types()?.iter().any(|one| one.devices(resource) > 0) {
-            if !ctx.pairs_with(object) {
-                return None;
-            }
-            sum = sum.saturating_add(Quantity::at(&pool.limits().get(resource))?.value());
-            pools.push(object);
-        }
-    }
-    (!pools.is_empty()).then_some((sum, pools))
 }

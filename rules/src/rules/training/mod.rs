@@ -83,14 +83,9 @@ fn is_training(object: &Object, ctx: &Context<'_>) -> bool {
 /// A NodePool that starts nodes for the pods with accelerators of an object. `None` if that is not certain, or if nodes of a
 /// static pool may be there before.
 fn starting_pool(object: &Object, ctx: &Context<'_>) -> Option<Object> {
-    let feasibility = ctx.cluster().views().feasibility(ctx.platform());
-    if feasibility.has_other_pools() {
-        return None;
-    }
     let templates = templates(object);
     let template = templates.iter().find(|template| requests_accelerator(template))?;
-    let pools = feasibility.feasible_pools_of(template)?;
-    pools.into_iter().map(|pool| pool.object().clone()).find(|pool| ctx.pairs_with(pool))
+    ctx.pools_for(template)?.first_sure().map(|pool| pool.object().clone())
 }
 
 /// Launchers of processes that communicate with each other.

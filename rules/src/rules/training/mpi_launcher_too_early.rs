@@ -57,6 +57,7 @@
 //! - <https://www.kubeflow.org/docs/components/trainer/legacy-v1/user-guides/mpi/>
 //! - <https://github.com/kubeflow/mpi-operator/blob/master/pkg/apis/kubeflow/v2beta1/types.go>
 
+use crate::cluster::queues::queue_name;
 use crate::rules::prelude::*;
 use crate::rules::training::starting_pool;
 use crate::workload::command::{base_name, words};
@@ -90,7 +91,7 @@ fn check(job: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // Kueue and gangs start all pods when there are nodes.
     let is_held = spec.path(&["runPolicy", "schedulingPolicy"]).is_set()
         || is_suspended(job) != Some(false)
-        || job.path(&["metadata", "labels", "kueue.x-k8s.io/queue-name"]).is_set()
+        || queue_name(job).is_set()
         || templates(job).iter().any(|template| {
             let nodes = template.spec.get("nodeSelector");
             template.spec.get("schedulerName").is_set() || nodes.get("eks.amazonaws.com/nodegroup").is_set()

@@ -37,9 +37,9 @@
 //! - <https://karpenter.sh/docs/concepts/nodepools/#capacity-type>
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
 
+use crate::catalog::CAPACITY_TYPE;
 use crate::cluster::placement::{has_controller, requested_capacity_types};
 use crate::facts::text::mentions;
-use crate::karpenter::nodepool::CAPACITY_TYPE;
 use crate::karpenter::pod::to_scheduling_pod;
 use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::prelude::*;
@@ -106,25 +106,23 @@ fn inspect(object: &Object, template: &Template<'_>, classified: &Classified, ct
         add_class_evidence(finding, object, classified);
         return;
     }
-    let views = ctx.cluster().views();
-    let feasibility = views.feasibility(ctx.platform());
-    let Some(mut pools) = feasibility.feasible_pools_of(template) else {
+    let Some(found) = ctx.pools_for(template) else {
         return;
     };
-    pools.retain(|pool| ctx.pairs_with(pool.object()));
+    let pools = &found.pools;
     let heaviest = pools.iter().map(|pool| pool.weight()).max();
     let spot = |first: bool| {
         let mut found = pools.iter().filter(|pool| pool.allows_capacity_type("spot"));
         found.find(|pool| !first || Some(pool.weight()) == heaviest)
     };
     let (pool, surely) = match (spot(true), spot(false)) {
-        (Some(pool), _) => (pool, !feasibility.has_unreadable_pools()),
+        (Some(pool), _) => (pool, !found.has_unreadable()),
         (None, Some(pool)) => (pool, false),
         (None, None) => return,
     };
     let pool = pool.object();
     let says_so = NodePool::new(pool)
-        .and_then(|spec| views.purpose(&spec))
+        .and_then(|spec| ctx.cluster().views().purpose(&spec))
         .is_some_and(|(class, _)| class == WorkloadClass::Training);
     let elsewhere = pools.iter().any(|pool| pool.allows_capacity_type("on-demand"));
     let host = pool.display_name();

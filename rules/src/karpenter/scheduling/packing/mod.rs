@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::catalog::{InstanceType, TypeSet, retired};
+use crate::catalog::{Accelerator, InstanceType, TypeSet, retired};
 use crate::karpenter::requirement::Requirements;
 use crate::karpenter::scheduling::candidate::Candidate;
 use crate::karpenter::scheduling::input::Pod;
@@ -483,8 +483,7 @@ fn launched(
     region: Option<&str>,
 ) -> Option<&'static InstanceType> {
     let exotic = |instance: &InstanceType| {
-        let devices = ["nvidia.com/gpu", "amd.com/gpu", "aws.amazon.com/neuron", "habana.ai/gaudi"];
-        instance.is_metal() || devices.iter().any(|device| instance.devices(device) > 0)
+        instance.is_metal() || Accelerator::RESOURCES.iter().any(|device| instance.devices(device) > 0)
     };
     let plain: TypeSet = types.iter().filter(|instance| !exotic(instance)).collect();
     let all =
