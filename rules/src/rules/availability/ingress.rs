@@ -15,10 +15,37 @@ pub(super) const CONTROLLER_KINDS: [Kind; 5] = [
     Kind::OCI_REPOSITORY,
 ];
 
-/// Paths that programs ask for, which watch a server. Their requests and the answers are small.
-const WATCHED: [&str; 7] = ["/metrics", "/health", "/healthz", "/ready", "/readyz", "/livez", "/ping"];
+/// Paths that programs ask for, which watch a server, and those of model servers that generate no text. Their answers are there at
+/// once.
+const WATCHED: [&str; 25] = [
+    "/metrics",
+    "/health",
+    "/healthz",
+    "/ready",
+    "/readyz",
+    "/livez",
+    "/ping",
+    "/version",
+    "/v1/models",
+    "/models",
+    "/tokenize",
+    "/detokenize",
+    "/v1/embeddings",
+    "/embeddings",
+    "/embed",
+    "/api/embed",
+    "/v1/rerank",
+    "/v2/rerank",
+    "/rerank",
+    "/v1/score",
+    "/score",
+    "/classify",
+    "/pooling",
+    "/api/tags",
+    "/api/version",
+];
 
-/// Whether requests of a path only watch a server.
+/// Whether requests of a path only watch a server, or ask for something else that takes no time.
 pub(super) fn is_watched(path: &str) -> bool {
     WATCHED.contains(&path.trim_end_matches('/'))
 }
@@ -43,7 +70,7 @@ impl<'a> Backend<'a> {
         self.service.text().filter(|_| self.port.text() != Some("use-annotation"))
     }
 
-    /// Whether requests for metrics or health alone take the route.
+    /// Whether only requests that take no time come this way.
     fn is_watched_only(&self) -> bool {
         self.path.is_some_and(is_watched)
     }
