@@ -54,6 +54,8 @@ pub(super) fn is_watched(path: &str) -> bool {
 pub(super) struct Backend<'a> {
     pub(super) service: Node<'a>,
     pub(super) port: Node<'a>,
+    /// Whether no requests go there: with weight 0.
+    pub(super) is_idle: bool,
     /// The path of the requests. `None` for all.
     path: Option<&'a str>,
 }
@@ -61,7 +63,8 @@ pub(super) struct Backend<'a> {
 impl<'a> Backend<'a> {
     /// The Service and the number of its port that a reference of a route names.
     pub(super) fn of_reference(reference: &Node<'a>) -> Backend<'a> {
-        Backend { service: reference.get("name"), port: reference.get("port"), path: None }
+        let is_idle = reference.get("weight").int() == Some(0);
+        Backend { service: reference.get("name"), port: reference.get("port"), is_idle, path: None }
     }
 
     /// The name of the Service. `None` where it is that of an action in an annotation, which the controller of load balancers
@@ -101,7 +104,7 @@ pub(super) fn backends(object: &Object) -> Vec<Backend<'_>> {
 fn of<'a>(service: &Node<'a>, port: &Node<'a>, number: &str, name: &str) -> Backend<'a> {
     let named = port.get(name);
     let port = if named.is_set() { named } else { port.get(number) };
-    Backend { service: service.clone(), port, path: None }
+    Backend { service: service.clone(), port, is_idle: false, path: None }
 }
 
 /// Controllers whose annotations and defaults are known.
