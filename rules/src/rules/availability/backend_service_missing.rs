@@ -14,9 +14,9 @@
 //! the pools before v1, and `inference.networking.k8s.io` has them since. These are errors.
 //!
 //! A Service that is not in the input is reported only if the one that is meant is: a Service of that name in
-//! another namespace, or one whose name differs by an ending such as `-svc`, and no operator may make it of an
-//! object with such a name, such as an InferenceService; an InferencePool only beside one of the other group,
-//! or one whose name has a letter more or less. The add-on's interceptor,
+//! another namespace, or one whose name differs by an ending such as `-svc`, where no operator may make it of
+//! an object with such a name, such as an InferenceService; an InferencePool only beside one of the other
+//! group, or one whose name has a letter more or less. The add-on's interceptor,
 //! `keda-add-ons-http-interceptor-proxy`, is where the add-on is installed, if the input shows that.
 //!
 //! # Fix

@@ -9,8 +9,8 @@
 //! elsewhere, after the script, and the settings are lost without a word. Karpenter itself reads MIME
 //! archives and Bottlerocket's TOML, and starts no node with one that it cannot read; of the TOML it keeps
 //! `settings` alone. A script that formats `/dev/nvme1n1` formats what Linux found second: the numbers do not
-//! follow the devices of the launch, and another instance type has its own disks before an EBS volume. XFS and
-//! Btrfs without `-f` stop where a file system is already, and this is information then.
+//! follow the devices of the launch, and another instance type has its own disks before an EBS volume. XFS
+//! and Btrfs without `-f` stop where a file system is already, and this is information then.
 //!
 //! # Fix
 //! Load large scripts from S3 or build them into the AMI, and write the form that the family reads.
