@@ -15,6 +15,12 @@ pub(crate) const S3_DRIVER: &str = "s3.csi.aws.com";
 
 pub(crate) const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
 
+/// Whether pods can only read a PersistentVolume, or through a claim: `ReadOnlyMany` is its only access mode.
+pub(crate) fn is_for_reading(object: &Object) -> bool {
+    let modes = object.path(&["spec", "accessModes"]);
+    modes.is_set() && modes.items().all(|mode| mode.text() == Some("ReadOnlyMany"))
+}
+
 /// Whether a StorageClass is the default one of its cluster.
 pub(crate) fn is_default(class: &Object) -> bool {
     class.path(&["metadata", "annotations", DEFAULT_CLASS]).text() == Some("true")

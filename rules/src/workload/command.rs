@@ -76,11 +76,14 @@ pub(crate) fn words<'a>(container: &Node<'a>) -> Vec<Word<'a>> {
 
 /// The words of a command line that is one text, such as the entrypoint of a RayJob.
 pub(crate) fn words_of_line<'a>(node: &Node<'a>) -> Vec<Word<'a>> {
+    node.raw_text().map(|text| words_of_text(text, node)).unwrap_or_default()
+}
+
+/// The words of a text that is a part of a node, such as a line of a script.
+pub(crate) fn words_of_text<'a>(text: &str, node: &Node<'a>) -> Vec<Word<'a>> {
     let mut out = Vec::new();
-    if let Some(text) = node.raw_text() {
-        steps::take(1 + text.len() / 8);
-        split(text, node, &mut out);
-    }
+    steps::take(1 + text.len() / 8);
+    split(text, node, &mut out);
     out
 }
 

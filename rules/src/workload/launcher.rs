@@ -93,6 +93,12 @@ impl<'a> Launch<'a> {
         Some(Launch { program, words, is_first, own_words, processes })
     }
 
+    /// The command of the program alone, without comments and other commands of a script.
+    pub(crate) fn line(&self) -> String {
+        let words: Vec<&str> = self.words.iter().map(|word| word.text.as_str()).collect();
+        words.join(" ")
+    }
+
     /// The last value of an option.
     pub(crate) fn option(&self, names: &[&str]) -> OptionValue<'a> {
         option(&self.words, names)

@@ -5,8 +5,8 @@ use crate::facts::text::is_digits;
 pub(crate) const CONFIG_LABEL: &str = "nvidia.com/mig.config";
 
 /// The MIG profiles of a GPU model, by the values of `karpenter.k8s.aws/instance-gpu-name` and `instance-gpu-memory`, which is
-/// empty where all have the model's one size. Those of the A100 are in NVIDIA's MIG user guide, "Supported MIG Profiles".
-const PROFILES: [(&str, &str, &[&str]); 7] = [
+/// empty where all have the model's one size. Those of the A100 and of the RTX PRO 4500 (g7) are in NVIDIA's MIG user guide.
+const PROFILES: [(&str, &str, &[&str]); 9] = [
     ("a100", "40960", &["1g.5gb", "1g.10gb", "2g.10gb", "3g.20gb", "4g.20gb", "7g.40gb"]),
     ("a100", "81920", &["1g.10gb", "1g.20gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb"]),
     ("h100", "", &["1g.10gb", "1g.20gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb"]),
@@ -14,6 +14,8 @@ const PROFILES: [(&str, &str, &[&str]); 7] = [
     ("b200", "", &["1g.23gb", "1g.45gb", "2g.45gb", "3g.90gb", "4g.90gb", "7g.180gb"]),
     ("b300", "", &["1g.34gb", "1g.67gb", "2g.67gb", "3g.135gb", "4g.135gb", "7g.269gb"]),
     ("rtx-pro-server-6000", "", &["1g.24gb", "2g.48gb", "4g.96gb"]),
+    ("rtx-pro-4500", "", &["1g.16gb", "2g.32gb"]),
+    ("rtx-pro-server-4500", "", &["1g.16gb", "2g.32gb"]),
 ];
 
 /// Profiles of GPUs that EC2 does not have, and variants of memory.
@@ -25,8 +27,7 @@ const OTHERS: [&str; 31] = [
 ];
 
 /// GPU models on EC2 without MIG, by the value of `karpenter.k8s.aws/instance-gpu-name`.
-const INCAPABLE: [&str; 10] =
-    ["t4", "t4g", "a10g", "l4", "l40s", "v100", "k80", "m60", "rtx-pro-4500", "rtx-pro-server-4500"];
+const INCAPABLE: [&str; 8] = ["t4", "t4g", "a10g", "l4", "l40s", "v100", "k80", "m60"];
 
 /// The start of the names of the device plugin's resources for MIG devices, where each profile has its own.
 const RESOURCES: &str = "nvidia.com/mig-";

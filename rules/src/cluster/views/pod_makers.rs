@@ -55,6 +55,8 @@ fn makes_no_pods(group: &str, kind: &str) -> bool {
                 | "security.istio.io"
                 | "traefik.io"
                 | "gateway.envoyproxy.io"
+                | "aigateway.envoyproxy.io"
+                | "inference.networking.x-k8s.io"
                 | "elbv2.k8s.aws"
                 | "secrets-store.csi.x-k8s.io"
                 | "kyverno.io"

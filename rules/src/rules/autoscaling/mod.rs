@@ -74,6 +74,8 @@ pub(crate) mod utilization_unreachable;
 pub(crate) mod vpa_hpa_conflict;
 pub(crate) mod vpa_never_acts;
 
+pub(in crate::rules) use target_missing::{is_made_by_operator, is_named_after};
+
 use crate::cluster::together::routes;
 use crate::rules::prelude::*;
 

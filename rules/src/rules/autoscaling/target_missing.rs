@@ -128,17 +128,21 @@ fn in_other_namespace<'i>(object: &Object, kind: Kind, name: &str, ctx: &Context
         .then_some(found)
 }
 
-/// Whether an operator may make the target: of a custom resource whose name the target has, or begins with, such as
+/// Whether an operator may make the object of a name: of a custom resource whose name it has, or begins with, such as
 /// `NAME-predictor` of an InferenceService.
-fn is_made_by_operator(object: &Object, name: &str, ctx: &Context<'_>) -> bool {
+pub(in crate::rules) fn is_made_by_operator(object: &Object, name: &str, ctx: &Context<'_>) -> bool {
     let makers = ctx.cluster().views().pod_makers();
     makers.0.iter().any(|maker| {
-        let rest = name.strip_prefix(maker.name());
         let is_here =
             is_namespace_open(maker) || maker.namespace_or_default() == object.namespace_or_default();
-        is_here
-            && (is_name_unknown(maker) || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-')))
+        is_here && is_named_after(name, maker)
     })
+}
+
+/// Whether a name is that of an object, or begins with it.
+pub(in crate::rules) fn is_named_after(name: &str, maker: &Object) -> bool {
+    let rest = name.strip_prefix(maker.name());
+    is_name_unknown(maker) || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 
 /// Whether a patch of the input is for the target, whose manifest is then in a base outside of the input.

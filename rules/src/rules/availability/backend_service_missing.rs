@@ -14,8 +14,9 @@
 //! the pools before v1, and `inference.networking.k8s.io` has them since. These are errors.
 //!
 //! A Service that is not in the input is reported only if the one that is meant is: a Service of that name in
-//! another namespace, or one whose name differs by an ending such as `-svc`; an InferencePool only beside one
-//! of the other group, or one whose name has a letter more or less. The add-on's interceptor,
+//! another namespace, or one whose name differs by an ending such as `-svc`, where no operator may make it of
+//! an object with such a name, such as an InferenceService; an InferencePool only beside one of the other
+//! group, or one whose name has a letter more or less. The add-on's interceptor,
 //! `keda-add-ons-http-interceptor-proxy`, is where the add-on is installed, if the input shows that.
 //!
 //! # Fix
@@ -57,8 +58,18 @@ use super::ingress::{Backend, Controller, backends, controller};
 use crate::cluster::values::{
     chart_installers, installs, is_for_other_cluster, may_bring_objects, target_namespace,
 };
-use crate::rules::autoscaling::is_in_written_namespace;
+use crate::rules::autoscaling::{is_in_written_namespace, is_made_by_operator, is_named_after};
 use crate::rules::prelude::*;
+
+/// Workloads are read for the Services that their operators make.
+static READS: [Kind; WORKLOAD_KINDS.len() + 6] = with_workloads(&[
+    Kind::SERVICE,
+    Kind::INGRESS_CLASS,
+    Kind::INFERENCE_POOL,
+    Kind::INFERENCE_POOL_ALPHA,
+    Kind::HELM_RELEASE,
+    Kind::ARGO_APPLICATION,
+]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "backend-service-missing",
@@ -70,14 +81,7 @@ pub(crate) static RULE: Rule = Rule {
         Kind::GRPC_ROUTE,
         Kind::AI_GATEWAY_ROUTE,
     ],
-    reads: &[
-        Kind::SERVICE,
-        Kind::INGRESS_CLASS,
-        Kind::INFERENCE_POOL,
-        Kind::INFERENCE_POOL_ALPHA,
-        Kind::HELM_RELEASE,
-        Kind::ARGO_APPLICATION,
-    ],
+    reads: &READS,
     reports_absence: true,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("backend_service_missing.rs")),
@@ -87,6 +91,8 @@ pub(crate) static RULE: Rule = Rule {
 
 /// The Service of KEDA's HTTP add-on that takes requests, as its chart names it.
 const INTERCEPTOR: &str = "keda-add-ons-http-interceptor-proxy";
+/// Kinds with pod templates of which a controller also makes Services: `NAME-head-svc` and `NAME-serve-svc` (KubeRay), or `NAME`.
+const MAKERS: [Kind; 4] = [Kind::RAY_CLUSTER, Kind::RAY_SERVICE, Kind::LEADER_WORKER_SET, Kind::JOB_SET];
 /// Endings of the names of Services that people add and leave out.
 const ENDINGS: [&str; 4] = ["-svc", "-service", "-server", ""];
 
@@ -162,7 +168,7 @@ fn check_pool(object: &Object, backend: &RouteBackend<'_>, ctx: &mut Context<'_>
         let finding = ctx.report(&field, message);
         finding.severity(Severity::Error).related(pool, &pool.path(&["apiVersion"]), "the pool");
         // An AIGatewayRoute accepts the group of v1 alone.
-        if object.is(Kind::AI_GATEWAY_ROUTE) {
+        if object.is(Kind::AI_GATEWAY_ROUTE) && pool.is(Kind::INFERENCE_POOL_ALPHA) {
             finding.help(format!("make the pool one of `{}/v1`", Kind::INFERENCE_POOL.group));
         } else {
             finding
@@ -171,9 +177,14 @@ fn check_pool(object: &Object, backend: &RouteBackend<'_>, ctx: &mut Context<'_>
         }
         return None;
     }
+    let rules: Vec<Node<'_>> = object.path(&["spec", "rules"]).items().collect();
     let mut alike = cluster.in_namespace(of_group?, namespace).filter(likely).filter(|pool| {
         let other = pool.name();
-        has_one_letter_more(name, other) || has_one_letter_more(other, name)
+        let is_other = |one: RouteBackend<'_>| {
+            one.group == backend.group && one.kind == backend.kind && one.name == other
+        };
+        (has_one_letter_more(name, other) || has_one_letter_more(other, name))
+            && !rules.iter().any(|rule| backends_of(object, rule).into_iter().any(is_other))
     });
     let pool = alike.next()?;
     let meant = pool.name();
@@ -186,8 +197,12 @@ fn check_pool(object: &Object, backend: &RouteBackend<'_>, ctx: &mut Context<'_>
     None
 }
 
-/// Whether a name is another one with one letter more. Digits tell pools of several models apart.
+/// Whether a name is another one with one letter more. Digits tell pools of several models apart, and so do single letters: `qwen-v`
+/// and `qwen-vl`.
 fn has_one_letter_more(longer: &str, shorter: &str) -> bool {
+    if shorter.rsplit('-').next().is_none_or(|word| word.len() < 2) {
+        return false;
+    }
     let mut letters = longer.char_indices().filter(|(_, letter)| letter.is_ascii_alphabetic());
     longer.len() == shorter.len() + 1
         && letters.any(|(at, _)| shorter.starts_with(&longer[..at]) && shorter.ends_with(&longer[at + 1..]))
@@ -225,7 +240,7 @@ fn check_port(object: &Object, backend: &Backend<'_>, service: &Object, ctx: &mu
     let meant =
         listed.iter().find(|port| has(port, "targetPort")).or(listed.first().filter(|_| listed.len() == 1));
     let field = if backend.port.int().is_some() { "port" } else { "name" };
-    let is_sure = is_of_gateway(object) && ctx.cluster().likely_pairs(object, service);
+    let is_sure = is_of_gateway(object) && !backend.is_idle && ctx.cluster().likely_pairs(object, service);
     let finding = ctx.report(&backend.port, message);
     finding.severity(if is_sure { Severity::Error } else { Severity::Warning });
     finding.related(service, &ports, "its ports");
@@ -259,7 +274,11 @@ fn report_missing(object: &Object, backend: &Backend<'_>, name: &str, ctx: &mut 
     if name == INTERCEPTOR {
         return report_interceptor(object, backend, ctx);
     }
-    if may_bring_objects(cluster) {
+    let mut makers = MAKERS.iter().flat_map(|kind| cluster.in_namespace(*kind, namespace));
+    if may_bring_objects(cluster)
+        || is_made_by_operator(object, name, ctx)
+        || makers.any(|maker| is_named_after(name, maker))
+    {
         return None;
     }
     let kind = object.kind();

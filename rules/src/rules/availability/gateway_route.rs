@@ -28,6 +28,11 @@ impl RouteBackend<'_> {
     pub(super) fn is(&self, kind: Kind) -> bool {
         self.group == kind.group && self.kind == kind.kind
     }
+
+    /// Whether requests go there: with weight 0 they do not.
+    pub(super) fn gets_requests(&self) -> bool {
+        self.node.get("weight").int() != Some(0)
+    }
 }
 
 /// The backends of one rule of a route.

@@ -7,7 +7,8 @@
 //! breaks off, often tries again, and the server generates the answer once more.
 //!
 //! A Gateway is looked at with its GatewayClass, which names the controller. Where the input has a
-//! BackendTrafficPolicy with timeouts for the route or its Gateway, or an EnvoyPatchPolicy, nothing is said.
+//! BackendTrafficPolicy with a request timeout for the route or its Gateway, or an EnvoyPatchPolicy, nothing
+//! is said; nor about rules for paths whose answers are short, such as `/v1/models`, and for `GET` alone.
 //!
 //! # Fix
 //! Write `timeouts.request` as long as the longest answer, such as `600s`, or `0s` for no limit.
@@ -124,9 +125,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 fn inspect(object: &Object, rule: &Node<'_>, proxy: Proxy, ctx: &mut Context<'_>) -> Option<()> {
     let timeouts = rule.get("timeouts");
     let request = timeouts.get("request");
-    let paths: Vec<Node<'_>> = rule.get("matches").items().map(|one| one.path(&["path", "value"])).collect();
-    let is_watching = |path: &Node<'_>| path.text().is_some_and(is_watched);
-    if rule.has_unknown() || !paths.is_empty() && paths.iter().all(is_watching) {
+    let matches: Vec<Node<'_>> = rule.get("matches").items().collect();
+    if rule.has_unknown() || !matches.is_empty() && matches.iter().all(is_answered_at_once) {
         return None;
     }
     let seconds = match request.is_set() {
@@ -137,7 +137,8 @@ fn inspect(object: &Object, rule: &Node<'_>, proxy: Proxy, ctx: &mut Context<'_>
         false => proxy.default?,
     };
     let backends = backends_of(object, rule);
-    let containers = backends.iter().filter_map(|backend| containers_of(backend, ctx)).flatten().collect();
+    let backends = backends.iter().filter(|backend| backend.gets_requests());
+    let containers = backends.filter_map(|backend| containers_of(backend, ctx)).flatten().collect();
     let (workload, server, _) = generator(containers)?;
     let by_default = if request.is_set() { "" } else { " by default" };
     let name = proxy.name;
@@ -151,9 +152,19 @@ fn inspect(object: &Object, rule: &Node<'_>, proxy: Proxy, ctx: &mut Context<'_>
     None
 }
 
+/// Whether the requests of one `matches` take no time, by their path, or by a method that has no prompt.
+fn is_answered_at_once(one: &Node<'_>) -> bool {
+    one.path(&["path", "value"]).text().is_some_and(is_watched)
+        || matches!(one.get("method").text(), Some("GET" | "HEAD" | "OPTIONS"))
+}
+
 /// The implementation of the first Gateway of a route of which the input has the class.
 fn proxy_of(object: &Object, ctx: &Context<'_>) -> Option<Proxy> {
     object.path(&["spec", "parentRefs"]).items().find_map(|parent| {
+        let is = |field: Node<'_>, default: &str| !field.is_set() || field.text() == Some(default);
+        if !is(parent.get("kind"), Kind::GATEWAY.kind) || !is(parent.get("group"), Kind::GATEWAY.group) {
+            return None;
+        }
         let namespace = parent.get("namespace");
         let namespace = if namespace.is_set() { namespace.text()? } else { object.namespace_or_default() };
         let gateway = ctx.partner(Kind::GATEWAY, namespace, parent.get("name").text()?)?;
@@ -168,21 +179,42 @@ fn proxy_of(object: &Object, ctx: &Context<'_>) -> Option<Proxy> {
 /// Whether a policy may set the timeout of a route.
 fn is_set_elsewhere(object: &Object, ctx: &Context<'_>) -> bool {
     let cluster = ctx.cluster();
-    let parents = object.path(&["spec", "parentRefs"]);
-    let is_target = |target: Node<'_>| {
-        let name = target.get("name").text();
-        name.is_none()
-            || name == Some(object.name())
-            || parents.items().any(|parent| parent.get("name").text() == name)
-    };
     let may_set = |policy: &Object| {
         let spec = policy.get("spec");
+        let http = spec.path(&["timeout", "http"]);
+        let sets = ["requestTimeout", "maxStreamDuration"].iter().any(|field| http.get(field).is_set());
         let single = spec.get("targetRef");
         let selects = spec.get("targetSelectors").is_set() || spec.has_unknown_key();
-        spec.path(&["timeout", "http"]).is_set()
+        (sets || http.is_unknown() || policy.may_lack_fields())
             && (selects
-                || single.is_set() && is_target(single)
-                || spec.get("targetRefs").items().any(is_target))
+                || single.is_set() && may_target(policy, &single, object)
+                || spec.get("targetRefs").items().any(|target| may_target(policy, &target, object)))
     };
     cluster.has_any(Kind::ENVOY_PATCH_POLICY) || cluster.of(Kind::BACKEND_TRAFFIC_POLICY).any(may_set)
+}
+
+/// Whether a target of a policy may be a route, or one of its Gateways. Targets are in the namespace of the policy, which may be
+/// given where it is applied.
+fn may_target(policy: &Object, target: &Node<'_>, route: &Object) -> bool {
+    let is_there = |namespace: Option<&str>| {
+        let own = policy.namespace().filter(|_| !policy.is_namespace_unknown());
+        own.zip(namespace).is_none_or(|(own, namespace)| own == namespace)
+    };
+    let name = target.get("name").text();
+    match target.get("kind").text() {
+        Some(kind) if kind == Kind::GATEWAY.kind => {
+            let mut parents = route.path(&["spec", "parentRefs"]).items();
+            parents.any(|parent| {
+                let namespace = parent.get("namespace");
+                let namespace = if namespace.is_set() { namespace.text() } else { route.namespace() };
+                (name.is_none() || parent.get("name").text() == name) && is_there(namespace)
+            })
+        }
+        // An AIGatewayRoute becomes an HTTPRoute with its name.
+        Some(kind) if kind == Kind::HTTP_ROUTE.kind => {
+            name.is_none_or(|name| name == route.name()) && is_there(route.namespace())
+        }
+        Some(_) => false,
+        None => true,
+    }
 }

@@ -15,10 +15,37 @@ pub(super) const CONTROLLER_KINDS: [Kind; 5] = [
     Kind::OCI_REPOSITORY,
 ];
 
-/// Paths that programs ask for, which watch a server. Their requests and the answers are small.
-const WATCHED: [&str; 7] = ["/metrics", "/health", "/healthz", "/ready", "/readyz", "/livez", "/ping"];
+/// Paths that programs ask for, which watch a server, and those of model servers that generate no text. Their answers are there at
+/// once.
+const WATCHED: [&str; 25] = [
+    "/metrics",
+    "/health",
+    "/healthz",
+    "/ready",
+    "/readyz",
+    "/livez",
+    "/ping",
+    "/version",
+    "/v1/models",
+    "/models",
+    "/tokenize",
+    "/detokenize",
+    "/v1/embeddings",
+    "/embeddings",
+    "/embed",
+    "/api/embed",
+    "/v1/rerank",
+    "/v2/rerank",
+    "/rerank",
+    "/v1/score",
+    "/score",
+    "/classify",
+    "/pooling",
+    "/api/tags",
+    "/api/version",
+];
 
-/// Whether requests of a path only watch a server.
+/// Whether requests of a path only watch a server, or ask for something else that takes no time.
 pub(super) fn is_watched(path: &str) -> bool {
     WATCHED.contains(&path.trim_end_matches('/'))
 }
@@ -27,6 +54,8 @@ pub(super) fn is_watched(path: &str) -> bool {
 pub(super) struct Backend<'a> {
     pub(super) service: Node<'a>,
     pub(super) port: Node<'a>,
+    /// Whether no requests go there: with weight 0.
+    pub(super) is_idle: bool,
     /// The path of the requests. `None` for all.
     path: Option<&'a str>,
 }
@@ -34,7 +63,8 @@ pub(super) struct Backend<'a> {
 impl<'a> Backend<'a> {
     /// The Service and the number of its port that a reference of a route names.
     pub(super) fn of_reference(reference: &Node<'a>) -> Backend<'a> {
-        Backend { service: reference.get("name"), port: reference.get("port"), path: None }
+        let is_idle = reference.get("weight").int() == Some(0);
+        Backend { service: reference.get("name"), port: reference.get("port"), is_idle, path: None }
     }
 
     /// The name of the Service. `None` where it is that of an action in an annotation, which the controller of load balancers
@@ -43,7 +73,7 @@ impl<'a> Backend<'a> {
         self.service.text().filter(|_| self.port.text() != Some("use-annotation"))
     }
 
-    /// Whether requests for metrics or health alone take the route.
+    /// Whether only requests that take no time come this way.
     fn is_watched_only(&self) -> bool {
         self.path.is_some_and(is_watched)
     }
@@ -74,7 +104,7 @@ pub(super) fn backends(object: &Object) -> Vec<Backend<'_>> {
 fn of<'a>(service: &Node<'a>, port: &Node<'a>, number: &str, name: &str) -> Backend<'a> {
     let named = port.get(name);
     let port = if named.is_set() { named } else { port.get(number) };
-    Backend { service: service.clone(), port, path: None }
+    Backend { service: service.clone(), port, is_idle: false, path: None }
 }
 
 /// Controllers whose annotations and defaults are known.

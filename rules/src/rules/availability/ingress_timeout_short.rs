@@ -60,6 +60,7 @@ use super::ingress::{
 };
 use crate::rules::prelude::*;
 use crate::workload::class::command_line;
+use crate::workload::launcher::Launch;
 use crate::workload::server::{ServerId, server_of};
 
 /// Services and their workloads, and the configuration of `ingress-nginx`.
@@ -109,9 +110,17 @@ const POOLING: [&str; 9] =
     ["embed", "pooling", "--task", "rerank", "classify", "bge-", "gte-", "/e5-", "colbert"];
 /// Options for models that reason before they answer.
 const REASONING: [&str; 2] = ["--reasoning-parser", "--enable-reasoning"];
-/// Options with the most tokens of an answer, and the settings of a model's generation, as text in lower case.
-const LENGTHS: [&str; 5] =
-    ["--max-tokens", "--max-new-tokens", "--default-max-tokens", "\"max_new_tokens\"", "\"max_tokens\""];
+/// What names the most tokens of an answer: options, and settings of a model's generation in JSON or behind a dot
+/// (`--override-generation-config.max_new_tokens`).
+const LENGTHS: [&str; 7] = [
+    "--max-new-tokens",
+    "--default-max-tokens",
+    "--n-predict",
+    "--predict",
+    " -n",
+    "max_new_tokens",
+    "\"max_tokens\"",
+];
 /// Tokens for which a server needs more than a minute, at 60 a second.
 const LONG_ANSWER: i64 = 4096;
 
@@ -209,15 +218,24 @@ pub(super) fn generator<'i>(
     containers.into_iter().find_map(|(owner, container)| {
         let server = server_of(&container).filter(|server| GENERATORS.contains(&server.id))?;
         let line = command_line(&container).to_lowercase();
-        let has = |words: &[&str]| words.iter().any(|word| line.contains(word));
-        (!has(&POOLING)).then(|| (owner, server.name, has(&REASONING) || writes_long_answers(&line)))
+        if POOLING.iter().any(|word| line.contains(word)) {
+            return None;
+        }
+        let own = Launch::of(&container).map(|launch| launch.line().to_lowercase()).unwrap_or_default();
+        Some((owner, server.name, reasons(&own) || writes_long_answers(&own)))
     })
+}
+
+/// Whether options make a model reason before it answers, unless they also turn that off (`{"enable_thinking": false}`).
+fn reasons(line: &str) -> bool {
+    let is_off = |rest: &str| rest.trim_start_matches(['"', ':', ' ', '=']).starts_with("false");
+    REASONING.iter().any(|option| line.contains(option)) && !line.split("thinking").skip(1).any(is_off)
 }
 
 /// Whether options allow answers that take longer than a minute.
 fn writes_long_answers(line: &str) -> bool {
     let is_long = |rest: &str| {
-        let rest = rest.trim_start_matches([' ', '=', ':']);
+        let rest = rest.trim_start_matches(['"', ':', ' ', '=']);
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
         rest[..digits].parse::<i64>().is_ok_and(|tokens| tokens >= LONG_ANSWER)
     };

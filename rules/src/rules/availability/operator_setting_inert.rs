@@ -33,6 +33,7 @@
 //! - <https://knative.dev/docs/serving/autoscaling/scale-bounds/>
 //! - <https://knative.dev/docs/serving/configuration/config-defaults/>
 
+use crate::facts::image::ImageRef;
 use crate::rules::prelude::*;
 use crate::source::with_embedded;
 use crate::workload::ray::{Extent, group_pods};
@@ -99,12 +100,13 @@ const RENAMED: [(&str, &str); 2] = [
 ];
 /// The last version of Ray with the old keys (ray-project/ray, pull requests 46392 and 46427).
 const LAST_WITH_OLD_KEYS: Version = Version::new(2, 32);
+/// The first one with the new keys.
+const FIRST_WITH_NEW_KEYS: Version = Version::new(2, 10);
 
 /// Reports keys of Ray Serve that the version of the cluster does not have.
 fn renamed_serve_keys(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let config = object.path(&["spec", "serveConfigV2"]);
-    let version = object.path(&["spec", "rayClusterConfig", "rayVersion"]);
-    let version = version.string_or_number().and_then(|text| Version::parse(&text));
+    let version = ray_version(&object.path(&["spec", "rayClusterConfig"]));
     if version.is_some_and(|version| version <= LAST_WITH_OLD_KEYS) {
         return None;
     }
@@ -125,9 +127,24 @@ fn renamed_serve_keys(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             .at_key()
             .severity(severity)
             .identified_by(old)
-            .help(format!("write `{new}`"));
+            .help(match version {
+                Some(_) => format!("write `{new}`"),
+                None => format!("write `{new}` if Ray is {FIRST_WITH_NEW_KEYS} or later"),
+            });
     }
     None
+}
+
+/// The version of Ray in a cluster: that of the head's image, where it is one of Ray's own, before `rayVersion`, which only describes it.
+fn ray_version(cluster: &Node<'_>) -> Option<Version> {
+    const IMAGES: [&str; 4] = ["rayproject/ray", "rayproject/ray-ml", "rayproject/ray-llm", "anyscale/ray"];
+    let head = cluster.path(&["headGroupSpec", "template", "spec", "containers"]).items().next();
+    let of_image = head.and_then(|head| {
+        let image = ImageRef::parse(head.get("image").text()?);
+        let tag = image.tag.filter(|_| IMAGES.iter().any(|known| image.is(known)))?;
+        Version::parse(tag.split('-').next().unwrap_or(tag))
+    });
+    of_image.or_else(|| Version::parse(&cluster.get("rayVersion").string_or_number()?))
 }
 
 /// Reports what KubeRay does not read since 1.1, in one finding.

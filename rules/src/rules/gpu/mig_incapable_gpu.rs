@@ -1,7 +1,7 @@
 //! Pods ask for a MIG slice on nodes whose GPUs have none.
 //!
 //! # Why
-//! Only some GPUs can be divided: on EC2 those of p4d, p4de, p5, p5e, p5en, p6 and g7e. T4, A10G, L4
+//! Only some GPUs can be divided: on EC2 those of p4d, p4de, p5, p5e, p5en, p6, g7 and g7e. T4, A10G, L4
 //! and L40S have no MIG, and each GPU that has it offers its own profiles: `1g.5gb` is one of an A100
 //! with 40 GB (p4d), not of one with 80 GB (p4de) or an H100. Pods that ask for another one on such nodes
 //! stay Pending.

@@ -64,7 +64,7 @@ use std::path::Path;
 use super::model_cache_misplaced::downloads;
 use super::model_path_not_mounted::KSERVE_MODELS;
 use crate::cluster::runtimes::RUNTIMES;
-use crate::cluster::storage::S3_DRIVER;
+use crate::cluster::storage::{S3_DRIVER, is_for_reading};
 use crate::facts::image::ImageRef;
 use crate::rules::prelude::*;
 use crate::rules::scheduling::volume_mounted_twice::volume_of_claim;
@@ -180,7 +180,8 @@ fn cannot_write(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context
     let (folder, named) = folder(server, template, container)?;
     let shown = ellipsize(&folder);
     let object = ctx.object();
-    let Some(mount) = mount_of(template, container, &folder)? else {
+    // `HF_HOME` keeps models in its folder `hub`, which may be a volume of its own.
+    let Some(mount) = mount_of(template, container, &format!("{}/hub", folder.trim_end_matches('/')))? else {
         let root = container.path(&["securityContext", "readOnlyRootFilesystem"]);
         if root.bool() != Some(true) {
             return None;
@@ -234,12 +235,16 @@ fn into_bucket(
     mount: &Node<'_>,
     ctx: &mut Context<'_>,
 ) -> Option<()> {
+    let namespace = ctx.object().namespace_or_default();
+    let written = ctx.partner(Kind::PERSISTENT_VOLUME_CLAIM, namespace, claim.text()?)?;
     let volume = volume_of_claim(ctx.object(), claim.text()?, ctx)?;
     let (csi, options) = (volume.path(&["spec", "csi"]), volume.path(&["spec", "mountOptions"]));
     let bucket = csi.path(&["volumeAttributes", "bucketName"]).text()?;
-    let is_for_reading =
-        options.items().any(|one| one.text().is_none_or(|text| text.trim_start_matches('-') == "read-only"));
-    if csi.get("driver").text() != Some(S3_DRIVER) || bucket.ends_with("--x-s3") || is_for_reading {
+    let is_read_only =
+        options.items().any(|one| one.text().is_none_or(|text| text.trim_start_matches('-') == "read-only"))
+            || is_for_reading(volume)
+            || is_for_reading(written);
+    if csi.get("driver").text() != Some(S3_DRIVER) || bucket.ends_with("--x-s3") || is_read_only {
         return None;
     }
     let message =
@@ -258,7 +263,10 @@ fn in_claim_of_kserve(template: &Template<'_>, container: &Node<'_>, ctx: &mut C
     let object = ctx.object();
     let is_served =
         container.get("name").text() == Some("kserve-container") || template.containers().count() == 1;
-    if !object.is(Kind::INFERENCE_SERVICE) || !is_served || container.get("envFrom").is_set() {
+    // A transformer has no volume of its own: the `storageUri` is that of the predictor.
+    let is_beside =
+        template.spec.pointer().steps().iter().any(|step| step == "transformer" || step == "explainer");
+    if !object.is(Kind::INFERENCE_SERVICE) || is_beside || !is_served || container.get("envFrom").is_set() {
         return None;
     }
     // Completed with a runtime, the object has no `storageUri`.

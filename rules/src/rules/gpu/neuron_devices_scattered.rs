@@ -65,12 +65,14 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // Volcano schedules its own Jobs.
     if object.is(Kind::VOLCANO_JOB)
         || object.path(&["spec", "schedulerName"]).is_set() && !object.is(Kind::POD)
+        || is_for_scheduler(&object.get("metadata"))
     {
         return None;
     }
     for template in gpu_templates(object, ctx) {
         let scheduler = template.spec.get("schedulerName");
-        if scheduler.is_set() && scheduler.text() != Some("default-scheduler") {
+        let is_named = scheduler.is_set() && scheduler.text() != Some("default-scheduler");
+        if is_named || is_for_scheduler(&template.metadata) {
             continue;
         }
         for container in template.all_containers() {
@@ -78,6 +80,17 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
     }
     None
+}
+
+/// Whether labels or annotations are those of another scheduler. KubeRay and the webhooks of Volcano and YuniKorn then write its name
+/// into the pods.
+fn is_for_scheduler(metadata: &Node<'_>) -> bool {
+    const SIGNS: [&str; 4] =
+        ["ray.io/scheduler-name", "volcano.sh/", "yunikorn.apache.org/", "kai.scheduler/"];
+    ["labels", "annotations"].into_iter().any(|field| {
+        let entries = metadata.get(field).entries();
+        entries.iter().any(|(key, _)| SIGNS.iter().any(|sign| key.starts_with(sign)))
+    })
 }
 
 fn inspect(
@@ -101,7 +114,10 @@ fn inspect(
     let first = large.first().filter(|_| is_part)?;
     let is_trn1 = large.iter().all(|one| one.family().starts_with("trn1"));
     let help = if is_trn1 && what == "devices" && !OF_TRN1.contains(&count) {
-        format!("ask for 1, 4, 8 or 16: Neuron's scheduler gives no other number on `{}`", first.name)
+        format!(
+            "name a scheduler with Neuron's extension and ask for 1, 4, 8 or 16: it gives no other number on `{}`",
+            first.name
+        )
     } else {
         format!(
             "name a scheduler with Neuron's extension, or ask for 1 or all of the {what} of the instance type"

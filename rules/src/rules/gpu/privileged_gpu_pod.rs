@@ -40,7 +40,7 @@
 
 use crate::rules::gpu::is_left_alone;
 use crate::rules::prelude::*;
-use crate::workload::devices::extended_resources_of;
+use crate::workload::devices::{devices_of, extended_resources_of};
 use crate::workload::diagnostic::only_waits;
 use crate::workload::gpu::{EFA, requested_extended_resources};
 
@@ -61,19 +61,24 @@ fn is_gpu(resource: &&str) -> bool {
 /// Reports the network devices of the node in a container that has its own from the device plugin of EFA.
 fn fabric_of_host(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let is_fabric = |path: &str| matches!(path.trim_end_matches('/'), "/dev/infiniband" | "/dev");
-    let volume = template
-        .spec
-        .get("volumes")
-        .items()
-        .find(|volume| volume.path(&["hostPath", "path"]).text().is_some_and(is_fabric))?;
-    let name = volume.get("name").text()?;
-    let is_its = |mount: &Node<'_>| {
-        mount.get("name").text() == Some(name) && mount.get("mountPath").text().is_some_and(is_fabric)
+    // A privileged container has all devices of the node anyway.
+    let gets_efa = |container: &Node<'_>| {
+        devices_of(container, EFA).is_some()
+            && container.path(&["securityContext", "privileged"]).bool() != Some(true)
     };
-    let mount = template
+    let mounts: Vec<Node<'_>> = template
         .containers()
-        .filter(|container| extended_resources_of(container).contains(&EFA))
-        .find_map(|container| container.get("volumeMounts").items().find(is_its))?;
+        .filter(gets_efa)
+        .flat_map(|container| container.get("volumeMounts").items().collect::<Vec<_>>())
+        .filter(|mount| mount.get("mountPath").text().is_some_and(is_fabric))
+        .collect();
+    let mut volumes = template.spec.get("volumes").items();
+    let (volume, mount) = volumes.find_map(|volume| {
+        let name = volume.get("name").text()?;
+        let is_of_host = volume.path(&["hostPath", "path"]).text().is_some_and(is_fabric);
+        let mount = mounts.iter().find(|mount| is_of_host && mount.get("name").text() == Some(name))?;
+        Some((volume, mount))
+    })?;
     let object = ctx.object();
     ctx.report(
         &volume.path(&["hostPath", "path"]),
@@ -84,7 +89,7 @@ fn fabric_of_host(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> 
     )
     .severity(Severity::Info)
     .help("remove the volume: the device plugin of EFA gives a container its devices")
-    .related(object, &mount, "mounted there");
+    .related(object, mount, "mounted there");
     None
 }
 

@@ -31,6 +31,7 @@ pub(crate) mod node_class_selector_term;
 pub(crate) mod pod_volume_unmapped;
 pub(crate) mod root_volume_unencrypted;
 pub(crate) mod unregistered_taint_missing;
+mod user_data_disks;
 pub(crate) mod user_data_suspect;
 mod user_data_text;
 pub(crate) mod volume_outlives_node;

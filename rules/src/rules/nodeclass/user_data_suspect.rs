@@ -9,7 +9,8 @@
 //! elsewhere, after the script, and the settings are lost without a word. Karpenter itself reads MIME
 //! archives and Bottlerocket's TOML, and starts no node with one that it cannot read; of the TOML it keeps
 //! `settings` alone. A script that formats `/dev/nvme1n1` formats what Linux found second: the numbers do not
-//! follow the devices of the launch, and another instance type has its own disks before an EBS volume.
+//! follow the devices of the launch, and another instance type has its own disks before an EBS volume. XFS
+//! and Btrfs without `-f` stop where a file system is already, and this is information then.
 //!
 //! # Fix
 //! Load large scripts from S3 or build them into the AMI, and write the form that the family reads.
@@ -39,6 +40,7 @@
 //! - <https://docs.aws.amazon.com/ebs/latest/userguide/nvme-ebs-volumes.html>
 
 use super::significant_lines;
+use super::user_data_disks::formats_by_number;
 use super::user_data_text::{fault_of_archive, fault_of_toml, line_outside_settings};
 use crate::karpenter::scheduling::AmiFamily;
 use crate::rules::prelude::*;
@@ -123,25 +125,14 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     }
     // Karpenter formats the disks of the machine itself, which local-disks-set-up-twice reports.
     let is_set_up = class.get("instanceStorePolicy").is_set();
-    if let Some(line) = formats_by_number(text).filter(|_| !is_set_up) {
+    if let Some((line, is_forced)) = formats_by_number(&node, text).filter(|_| !is_set_up) {
         let message = "the numbers of NVMe devices differ between machines: this may format another disk";
         report_line(&node, text, line, message.to_owned(), ctx)
+            .severity(if is_forced { Severity::Warning } else { Severity::Info })
             .help("find the disk below `/dev/disk/by-id`, and format it only if `blkid` shows nothing on it");
     }
     check_form(&node, text, class.family()?, ctx);
     None
-}
-
-/// The first line that formats an NVMe device by its number, in a script that does not look at the disks before.
-fn formats_by_number(text: &str) -> Option<&str> {
-    const LOOKS: [&str; 6] = ["blkid", "lsblk", "by-id", "nvme list", "ebsnvme-id", "file -s"];
-    if significant_lines(text).any(|line| LOOKS.iter().any(|word| line.contains(word))) {
-        return None;
-    }
-    significant_lines(text).find(|line| {
-        let command = line.split_whitespace().find(|word| *word != "sudo").unwrap_or_default();
-        command.starts_with("mkfs") && line.contains("/dev/nvme")
-    })
 }
 
 fn check_form(node: &Node<'_>, text: &str, family: AmiFamily, ctx: &mut Context<'_>) {

@@ -57,7 +57,7 @@
 //! - <https://github.com/awslabs/mountpoint-s3/blob/main/doc/CONFIGURATION.md#file-modifications-and-deletions>
 //! - <https://github.com/awslabs/mountpoint-s3-csi-driver/blob/main/docs/CONFIGURATION.md>
 
-use crate::cluster::storage::S3_DRIVER;
+use crate::cluster::storage::{S3_DRIVER, is_for_reading};
 use crate::rules::prelude::*;
 use crate::rules::training::trains;
 use crate::workload::checkpoint::{checkpoint_mounts, destination, mount_of, read_only};
@@ -84,9 +84,7 @@ fn check(volume: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let has = |name: &str| {
         options.items().any(|one| one.text().is_some_and(|text| text.trim_start_matches('-') == name))
     };
-    let modes = spec.get("accessModes");
-    let is_for_reading = modes.items().all(|mode| mode.text() == Some("ReadOnlyMany")) && modes.is_set();
-    if has("allow-overwrite") || has("allow-delete") || has("read-only") || is_for_reading {
+    if has("allow-overwrite") || has("allow-delete") || has("read-only") || is_for_reading(volume) {
         return None;
     }
     let reference = spec.get("claimRef");
