@@ -5,6 +5,7 @@ use crate::kind::Kind;
 use crate::object::Object;
 use crate::source::with_embedded;
 use crate::tree::node::Node;
+use crate::workload::command::base_name;
 
 /// The kinds that install charts, whose objects are only in the input if they are rendered.
 pub(crate) const CHART_KINDS: [Kind; 2] = [Kind::HELM_RELEASE, Kind::ARGO_APPLICATION];
@@ -71,15 +72,16 @@ pub fn is_own_cluster(destination: &str) -> bool {
 }
 
 /// Whether an object installs a chart, with values or without: a HelmRelease, an Application, or an ApplicationSet with the
-/// Applications that it makes. A HelmRelease may refer to its chart by a name that is often that of the chart.
+/// Applications that it makes. The chart may be a folder of a repository, which is often named after it, and a HelmRelease may refer
+/// to its chart by such a name.
 pub(crate) fn installs(object: &Object, chart: &str) -> bool {
     let spec = object.get("spec");
     let spec = if object.is(Kind::ARGO_APPLICATION_SET) { spec.path(&["template", "spec"]) } else { spec };
     let reference = spec.path(&["chartRef", "name"]);
-    let is_named = |name: &str| name == chart;
+    let is_named = |name: &str| base_name(name.trim_end_matches('/')) == chart;
     let sources = [spec.path(&["chart", "spec"]), spec.get("source")];
     let mut sources = sources.into_iter().chain(spec.get("sources").items());
-    sources.any(|source| source.get("chart").text().is_some_and(is_named))
+    sources.any(|source| ["chart", "path"].iter().any(|field| source.get(field).text().is_some_and(is_named)))
         || reference.text().is_some_and(|name| is_named(name) || is_named(object.name()))
 }
 

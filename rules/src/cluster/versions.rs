@@ -34,6 +34,8 @@ pub enum Fact {
     MetricsAdapter,
     /// A metrics adapter reads the labels `exported_pod` and the like.
     ExportedLabels,
+    /// The updater of the VerticalPodAutoscaler has an option with which it acts on a single pod, or may.
+    UpdaterOption,
     /// Flux applies other files, and does not reach these.
     Unreached,
 }
@@ -276,9 +278,18 @@ const OPENSHIFT_WORD: &str = ".openshift.io/v";
 const VERSION_WORDS: [&str; 3] = ["talosVersion", "apiServer:", "kubeadm.k8s.io"];
 /// The rules of prometheus-adapter.
 const ADAPTER_RULES: &str = "seriesQuery";
+/// Options of the updater of the VerticalPodAutoscaler.
+const UPDATER_OPTIONS: [&str; 2] = ["min-replicas", "in-place-skip-disruption-budget"];
+
+/// Whether a line sets an option of the VPA's updater, as a flag or in the values of a chart, with which it may act on a single pod
+/// (`--min-replicas` is 2 by default; VPA 1.7).
+fn is_updater_option(code: &str) -> bool {
+    let is_other_number = |(_, rest): (&str, &str)| rest.trim_matches(|c: char| !c.is_ascii_digit()) != "2";
+    code.contains(UPDATER_OPTIONS[1]) || code.split_once(UPDATER_OPTIONS[0]).is_some_and(is_other_number)
+}
 
 /// What a file of other programs shows: the gates, served APIs and versions of Talos, kubeadm, k0s, k3s and kind, the rules of
-/// prometheus-adapter, that the cluster is one of EKS. Each with its line, counted from 1.
+/// prometheus-adapter, options of the VPA's updater, that the cluster is one of EKS. Each with its line, counted from 1.
 pub fn facts_of_text(text: &str) -> Vec<(Fact, u32)> {
     let has = |words: &[&str]| {
         words.iter().any(|word| memchr::memmem::find(text.as_bytes(), word.as_bytes()).is_some())
@@ -286,8 +297,9 @@ pub fn facts_of_text(text: &str) -> Vec<(Fact, u32)> {
     let has_settings = has(&SERVER_SETTINGS);
     let (has_version, is_eks) = (has(&VERSION_WORDS), has(&EKS_WORDS));
     let is_openshift = has(&[OPENSHIFT_WORD]);
+    let has_updater = has(&UPDATER_OPTIONS);
     let mut found = Vec::new();
-    if !(has_settings || has_version || is_eks || is_openshift || has(&[ADAPTER_RULES])) {
+    if !(has_settings || has_version || is_eks || is_openshift || has_updater || has(&[ADAPTER_RULES])) {
         return found;
     }
     let mut has_rules = false;
@@ -307,6 +319,9 @@ pub fn facts_of_text(text: &str) -> Vec<(Fact, u32)> {
         }
         if is_openshift && code.contains(OPENSHIFT_WORD) {
             found.push((Fact::OpenShift, number));
+        }
+        if has_updater && is_updater_option(code) {
+            found.push((Fact::UpdaterOption, number));
         }
         if code.contains(ADAPTER_RULES) {
             has_rules = true;
@@ -530,6 +545,9 @@ mod tests {
         assert!(
             facts_of_text("featureGates:\n  HPAScaleToZero: false\n  # HPAScaleToZero: true\n").is_empty()
         );
+        let updater = "updater:\n  extraArgs: {min-replicas: 2}\n  # min-replicas: 1\n";
+        assert!(facts_of_text(updater).is_empty());
+        assert_eq!(facts_of_text("  extraArgs:\n    min-replicas: \"1\"\n"), [(Fact::UpdaterOption, 2)]);
         let values = "rules:\n  custom:\n    - seriesQuery: 'a'\n      resources: {overrides: {exported_pod: {resource: pod}}}\n";
         assert_eq!(facts_of_text(values), [(Fact::MetricsAdapter, 3), (Fact::ExportedLabels, 4)]);
     }

@@ -50,6 +50,13 @@ pub(super) fn may_be_ignored(object: &Object, field: &[&str], ctx: &Context<'_>)
     })
 }
 
+/// Whether an Application or an ApplicationSet of the input leaves a field of an object to others, should it apply the object.
+pub(super) fn may_leave(object: &Object, field: &[&str], ctx: &Context<'_>) -> bool {
+    let cluster = ctx.cluster();
+    let mut all = cluster.of(Kind::ARGO_APPLICATION).chain(cluster.of(Kind::ARGO_APPLICATION_SET));
+    all.any(|one| ignores(&spec_of(one), object, field))
+}
+
 /// The specification of an Application, or of those that an ApplicationSet makes.
 fn spec_of(object: &Object) -> Node<'_> {
     let spec = object.get("spec");

@@ -128,6 +128,7 @@ pub struct Source {
     lines: OnceLock<LineIndex>,
     chunks: OnceLock<Vec<Range<usize>>>,
     written_lines: OnceLock<Vec<u32>>,
+    shows_status: OnceLock<bool>,
 }
 
 impl Source {
@@ -156,6 +157,7 @@ impl Source {
             lines: OnceLock::new(),
             chunks: OnceLock::new(),
             written_lines: OnceLock::new(),
+            shows_status: OnceLock::new(),
         }
     }
 
@@ -282,6 +284,16 @@ impl Source {
     /// [`Source::path`].
     pub(crate) fn scope(&self) -> &str {
         &self.scope
+    }
+
+    /// Whether a line of the text begins the `status` of an object or of an item of a List, as `kubectl get` prints it: the file shows
+    /// what a cluster had.
+    pub(crate) fn shows_status(&self) -> bool {
+        let begins = |line: &str| {
+            let key = line.trim_start_matches(' ');
+            line.len() - key.len() <= 4 && key.starts_with("status:") || key.starts_with("\"status\": {")
+        };
+        *self.shows_status.get_or_init(|| self.text.lines().any(begins))
     }
 
     /// The text. A UTF-8 byte order mark is kept, so that offsets equal those on disk.

@@ -4,7 +4,8 @@
 //! `SUM`, `AVG`, `MIN` and `MAX` over no rows are NULL, unlike `COUNT`. The scalers of PostgreSQL, MySQL, SQL
 //! Server and Spanner read the answer as a number, and NULL is none: they fail whenever the queue is empty.
 //! KEDA then uses the fallback, or neither scales the workload in nor to zero. Where the query has no
-//! condition only an empty table gives NULL, which is an info.
+//! condition only an empty table gives NULL, which is an info. Views of the database about itself, such as
+//! `pg_stat_activity`, have rows for the query alone, and nothing is said of them.
 //!
 //! # Fix
 //! Give a value for no rows: `COALESCE(SUM(pages), 0)`. It belongs around the aggregate:
@@ -57,6 +58,9 @@ const KEEP_NULL: [&str; 6] = ["cast", "ceil", "ceiling", "floor", "round", "abs"
 const OPEN_WORDS: [&str; 4] = ["case", "is", "over", "select"];
 /// Words with which a query returns other rows than the one of an aggregate over all.
 const OTHER_ROWS: [&str; 6] = ["group", "having", "union", "intersect", "except", "over"];
+/// How the names of tables and views begin that PostgreSQL, MySQL, SQL Server and Spanner have about themselves.
+const CATALOGS: [&str; 6] =
+    ["pg_", "information_schema", "performance_schema", "mysql.", "sys.", "spanner_sys."];
 
 fn check(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
     trigger.kind().filter(|kind| SCANS.contains(kind))?;
@@ -142,13 +146,21 @@ fn null_over_no_rows<'q>(tokens: &[Token<'q>]) -> Option<(&'q str, bool)> {
     let from = words.iter().find(|(_, word)| is(word, &["from"]))?.0;
     let is_table = match &rest[from + 1..] {
         [Token::Word(_), Token::Open, ..] => false,
-        [Token::Word(table), ..] => !is(table, &["dual", "values", "lateral"]),
+        [Token::Word(table), ..] => {
+            !is(table, &["dual", "values", "lateral", "sys"]) && !is_of_catalog(table)
+        }
         _ => false,
     };
     if !is(first, &["select"]) || !is_table || has(&OTHER_ROWS) {
         return None;
     }
     Some((sole_aggregate(&rest[..from])?, has(&["where", "filter"])))
+}
+
+/// Whether a table or view is one that the database has about itself, with rows that do not depend on those of others.
+fn is_of_catalog(table: &str) -> bool {
+    let table = table.to_ascii_lowercase();
+    table.contains(".sys.") || CATALOGS.iter().any(|start| table.starts_with(start))
 }
 
 /// The first aggregate of a selected value that is NULL where all aggregates are. `None` for several values.
@@ -210,6 +222,9 @@ mod tests {
             ("SELECT SUM(c) FROM (SELECT COUNT(*) AS c FROM q) t", None),
             ("SELECT SUM(x) FROM generate_series(1, 5) AS x", None),
             ("SELECT SUM(n), 1 FROM q WHERE x = 1", None),
+            ("SELECT MAX(calls) FROM pg_catalog.pg_stat_statements WHERE calls > 1", None),
+            ("SELECT SUM(wait) FROM [sys].[dm_os_wait_stats] WHERE wait > 1", None),
+            ("SELECT SUM(n) FROM system_jobs WHERE x = 1", Some(("SUM", true))),
             ("SELECT SUM(n) FROM q WHERE x = 1 UNION ALL SELECT 0", None),
             ("WITH w AS (SELECT 1) SELECT SUM(n) FROM w", None),
             ("SELECT backlog()", None),

@@ -6,7 +6,8 @@
 //! AMQP it is not, and new messages wait until as many Jobs have ended as there are messages. `accurate` starts a
 //! Job for each message and leaves out only Jobs that have not begun: where messages in progress count, it
 //! starts further Jobs for them at each poll, unless the worker deletes a message as soon as it has it. That
-//! is an info, and a warning where a run surely takes many polls: with an accelerator or a long deadline.
+//! is an info, and a warning where a run takes many polls: with an accelerator. With `maxReplicaCount: 1` a
+//! second Job never starts, and nothing is said.
 //!
 //! # Fix
 //! Use `accurate` with a trigger that counts waiting messages, and `default` with one that counts all.
@@ -56,17 +57,16 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Autoscaling)
 };
 
-/// The seconds between two polls by default (`pollingInterval` of a ScaledJob).
-const DEFAULT_POLL: i64 = 30;
-/// A deadline of this many polls is meant for runs that take several.
-const MANY_POLLS: i64 = 60;
-
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let strategy = object.path(&["spec", "scalingStrategy", "strategy"]);
     // Several triggers are combined in other ways.
     let mut all = triggers(object);
     let only = all.next().filter(|_| all.next().is_none())?;
     if object.is_partial() || object.path(&["spec", "scalingStrategy"]).has_unknown() {
+        return None;
+    }
+    // One Job at a time is what every strategy comes to.
+    if object.path(&["spec", "maxReplicaCount"]).int().is_some_and(|most| most <= 1) {
         return None;
     }
     match (strategy.text().unwrap_or("default"), left_out(&only)) {
@@ -80,7 +80,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
         ("accurate", None) => {
             let by = counts_in_progress(&only)?;
-            let severity = if outlives_polls(object) { Severity::Warning } else { Severity::Info };
+            // It loads a model or data, so that a run takes several polls. A deadline is an upper bound alone.
+            let severity = if uses_accelerators(object) { Severity::Warning } else { Severity::Info };
             ctx.report(&strategy, "messages in progress count: more Jobs start for them at each poll")
                 .help(format!("{by}, or `strategy: default`, unless workers delete a message at once"))
                 .severity(severity);
@@ -88,15 +89,6 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         _ => {}
     }
     None
-}
-
-/// Whether a run takes several polls: it loads a model or data onto an accelerator, or its deadline is far away.
-fn outlives_polls(object: &Object) -> bool {
-    let spec = object.get("spec");
-    let poll = spec.get("pollingInterval").int_or(DEFAULT_POLL);
-    let deadline = spec.path(&["jobTargetRef", "activeDeadlineSeconds"]).int();
-    let is_far = |(poll, deadline): (i64, i64)| deadline >= poll.saturating_mul(MANY_POLLS);
-    uses_accelerators(object) || poll.zip(deadline).is_some_and(is_far)
 }
 
 /// What to write so that the messages that a consumer holds do not count. `None` if they do not, or it is not known.

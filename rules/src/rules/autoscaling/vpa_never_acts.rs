@@ -5,11 +5,13 @@
 //! one it logs "Too few replicas" and goes on. Its recommendation is then used only when something else
 //! starts the pod anew. The number comes from `--min-replicas` of the updater, which is 2 by default, and
 //! `updatePolicy.minReplicas` sets another one for a single VPA. Nothing is said where the input installs
-//! the VPA by a chart, whose values may set that option.
+//! the VPA by a chart, whose values may set that option, nor on OpenShift, whose operator has a setting.
 //!
 //! # Fix
 //! Write `updatePolicy.minReplicas: 1`, with which the pod is evicted, so that the workload is away for a
-//! while. Write `updateMode: Initial` if new pods alone shall have the recommendation.
+//! while. `InPlaceOrRecreate` resizes it in place first; with `--in-place-skip-disruption-budget=true` its
+//! updater needs no second pod for that. Write `updateMode: Initial` if new pods alone shall have the
+//! recommendation.
 //!
 //! # Example
 //! ```yaml,diff
@@ -42,6 +44,7 @@
 //! - <https://github.com/kubernetes/autoscaler/issues/2388>
 
 use super::vpa_hpa_conflict::target;
+use crate::cluster::versions::Fact;
 use crate::facts::image::ImageRef;
 use crate::rules::availability::ingress::installs_any;
 use crate::rules::prelude::*;
@@ -105,7 +108,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let scales = !views.hpas_of(&key).is_empty()
         || !views.scaled_objects_of(&key).is_empty()
         || !views.made_autoscalers_of(&key).is_empty();
-    if scales || workload.may_lack_fields() || replicas(workload) != Some(1) || is_off(&spec) {
+    if scales || workload.may_lack_fields() || replicas(workload) != Some(1) || is_off(&spec, workload) {
         return None;
     }
     let needed = if least.is_set() { least.int()? } else { LEAST_PODS };
@@ -113,26 +116,39 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let message = format!(
-        "the VPA never changes the pod of `{}`: its updater acts on {needed} pods or more",
-        workload.display_name()
+        "the VPA never changes the pod of `{}`: its updater acts on {needed} pods or more{}",
+        workload.display_name(),
+        if least.is_set() { "" } else { " by default" }
     );
+    let help = match mode.text() {
+        Some("InPlaceOrRecreate") => {
+            "write `minReplicas: 1`, or start the updater with `--in-place-skip-disruption-budget=true` (VPA 1.6)"
+        }
+        _ => "write `minReplicas: 1`, with which the one pod is evicted, or `updateMode: Initial`",
+    };
     ctx.report(&least, message)
-        .help("write `minReplicas: 1`, with which the one pod is evicted, or `updateMode: Initial`")
+        .help(help)
         .fix(Fix::unsafe_("act on a single pod").set(&least, json!(1)))
         .related(workload, &workload.path(&["spec", "replicas"]), "one replica");
     None
 }
 
-/// Whether the policy for all containers without one of their own leaves them alone.
-fn is_off(spec: &Node<'_>) -> bool {
-    let mut policies = spec.path(&["resourcePolicy", "containerPolicies"]).items();
-    policies.any(|policy| {
-        matches!(policy.get("containerName").text(), Some("*") | None)
-            && policy.get("mode").text() == Some("Off")
-    })
+/// Whether the policies leave each container alone: its own, or else the one for all.
+fn is_off(spec: &Node<'_>, workload: &Object) -> bool {
+    let list = spec.path(&["resourcePolicy", "containerPolicies"]);
+    let policies: Vec<Node<'_>> = list.items().collect();
+    let is_for = |policy: &Node<'_>, name: &str| policy.get("containerName").text().unwrap_or("*") == name;
+    let is_off = |container: Node<'_>| {
+        let name = container.get("name").text().unwrap_or("*");
+        let own = policies.iter().find(|policy| is_for(policy, name));
+        let policy = own.or_else(|| policies.iter().find(|policy| is_for(policy, "*")));
+        policy.is_some_and(|policy| policy.get("mode").text() == Some("Off"))
+    };
+    list.has_unknown() || templates(workload).iter().flat_map(Template::containers).all(is_off)
 }
 
-/// Whether the updater may act on one pod, by its options: a least number of pods, or the budget that it need not keep in place.
+/// Whether the updater may act on one pod, by its options: a least number of pods, or the budget that it need not keep in place. The
+/// operator of OpenShift sets them from a VerticalPodAutoscalerController.
 fn may_act_on_one_pod(ctx: &Context<'_>) -> bool {
     let may = |container: &Node<'_>| {
         let words = words(container);
@@ -146,6 +162,7 @@ fn may_act_on_one_pod(ctx: &Context<'_>) -> bool {
                 || !matches!(option(&words, &["in-place-skip-disruption-budget"]), OptionValue::Absent))
     };
     let mut deployments = ctx.cluster().of(Kind::DEPLOYMENT);
-    CHARTS.iter().any(|chart| installs_any(ctx, chart))
+    [Fact::UpdaterOption, Fact::OpenShift].iter().any(|fact| ctx.cluster().is_shown(fact))
+        || CHARTS.iter().any(|chart| installs_any(ctx, chart))
         || deployments.any(|one| templates(one).iter().flat_map(Template::containers).any(|one| may(&one)))
 }

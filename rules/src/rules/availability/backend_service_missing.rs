@@ -93,6 +93,8 @@ pub(crate) static RULE: Rule = Rule {
 const INTERCEPTOR: &str = "keda-add-ons-http-interceptor-proxy";
 /// Kinds with pod templates of which a controller also makes Services: `NAME-head-svc` and `NAME-serve-svc` (KubeRay), or `NAME`.
 const MAKERS: [Kind; 4] = [Kind::RAY_CLUSTER, Kind::RAY_SERVICE, Kind::LEADER_WORKER_SET, Kind::JOB_SET];
+/// The chart of the add-on.
+const ADD_ON: &str = "keda-add-ons-http";
 /// Endings of the names of Services that people add and leave out.
 const ENDINGS: [&str; 4] = ["-svc", "-service", "-server", ""];
 
@@ -328,8 +330,15 @@ fn report_missing(object: &Object, backend: &Backend<'_>, name: &str, ctx: &mut 
 
 /// Reports a route to the interceptor of KEDA's HTTP add-on that is not in its namespace.
 fn report_interceptor(object: &Object, backend: &Backend<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    let (source, there) =
-        addon_namespace(ctx).filter(|(_, there)| *there != object.namespace_or_default())?;
+    let namespace = object.namespace_or_default();
+    let (source, there) = addon_namespace(object, ctx).filter(|(_, there)| *there != namespace)?;
+    // Another chart may bring a Service of that name, which leads there.
+    let may_bring = |one: &Object| {
+        !installs(one, ADD_ON) && target_namespace(one).is_none_or(|target| target == namespace)
+    };
+    if chart_installers(ctx.cluster()).any(may_bring) {
+        return None;
+    }
     let (kind, there) = (object.kind(), ellipsize(there));
     let message =
         format!("Service `{INTERCEPTOR}` is in namespace `{there}`, and this {kind} in another one");
@@ -352,10 +361,10 @@ fn report_interceptor(object: &Object, backend: &Backend<'_>, ctx: &mut Context<
 
 /// The namespace of KEDA's HTTP add-on, with what shows it: the object that installs it, the Service of its interceptor, or another
 /// one that leads to it. `None` if there is none, or not all agree.
-fn addon_namespace<'i>(ctx: &Context<'i>) -> Option<(&'i Object, &'i str)> {
+fn addon_namespace<'i>(object: &Object, ctx: &Context<'i>) -> Option<(&'i Object, &'i str)> {
     let cluster = ctx.cluster();
     let installers = chart_installers(cluster)
-        .filter(|one| installs(one, "keda-add-ons-http") && !is_for_other_cluster(one))
+        .filter(|one| installs(one, ADD_ON) && !is_for_other_cluster(one))
         .map(|one| (one, target_namespace(one)));
     let services = cluster.of(Kind::SERVICE).filter_map(|service| {
         let host = service.path(&["spec", "externalName"]);
@@ -368,7 +377,7 @@ fn addon_namespace<'i>(ctx: &Context<'i>) -> Option<(&'i Object, &'i str)> {
     });
     let all = installers.chain(services).filter(|(one, _)| ctx.pairs_with(one));
     let all: Vec<(&'i Object, Option<&'i str>)> = all.collect();
-    let (source, namespace) = *all.first()?;
+    let (source, namespace) = *all.iter().find(|(one, _)| cluster.surely_pairs(object, one))?;
     let namespace = namespace?;
     all.iter().all(|(_, other)| *other == Some(namespace)).then_some((source, namespace))
 }

@@ -4,8 +4,9 @@
 //! A Rollout of Argo with `workloadRef` reads the pod template of a Deployment and starts pods of its own. It
 //! leaves those of the Deployment alone unless `scaleDown` says otherwise, so that twice as many pods run,
 //! Services send requests to both, and each change of the template starts a rollout of both. `onsuccess`
-//! scales the Deployment to 0 in the first revision only: if its manifest has replicas, a later `apply`
-//! starts them again, which is an info. An autoscaler of the Deployment does not scale the Rollout.
+//! and `progressively` scale the Deployment to 0 in the first revision only: if its manifest has replicas, a
+//! later `apply` starts them again, which is an info, unless an Application of Argo CD leaves that number to
+//! others. An autoscaler of the Deployment does not scale the Rollout.
 //!
 //! # Fix
 //! Write `replicas: 0` in the Deployment. While a workload is being moved, leave its replicas out and write
@@ -42,6 +43,7 @@
 //! # References
 //! - <https://argo-rollouts.readthedocs.io/en/stable/migrating/#reference-deployment-from-rollout>
 
+use crate::rules::gitops::may_leave;
 use crate::rules::partners::autoscalers;
 use crate::rules::prelude::*;
 use crate::workload::template::replicas;
@@ -49,7 +51,13 @@ use crate::workload::template::replicas;
 pub(crate) static RULE: Rule = Rule {
     id: "rollout-runs-twice",
     kinds: &[Kind::ROLLOUT],
-    reads: &[Kind::DEPLOYMENT, Kind::HPA, Kind::SCALED_OBJECT],
+    reads: &[
+        Kind::DEPLOYMENT,
+        Kind::HPA,
+        Kind::SCALED_OBJECT,
+        Kind::ARGO_APPLICATION,
+        Kind::ARGO_APPLICATION_SET,
+    ],
     docs: docs(include_str!("rollout_runs_twice.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Availability)
@@ -79,13 +87,18 @@ fn both_run(mode: &Node<'_>, deployment: &Object, ctx: &mut Context<'_>) -> Opti
     let pods = replicas(deployment).filter(|pods| *pods > 0)?;
     let name = deployment.display_name();
     let (severity, message, help) = match mode.text() {
-        Some("onsuccess") if written.is_set() => (
-            Severity::Info,
-            format!(
-                "a later `apply` sets Deployment `{name}` to {pods} again, which `onsuccess` scales down once"
-            ),
-            "leave `replicas` out of the Deployment, or write `replicas: 0` when the Rollout serves",
-        ),
+        // Both act while the revision of the Rollout is 1 (Argo Rollouts 1.8, `rollout/replicaset.go`).
+        Some(once @ ("onsuccess" | "progressively"))
+            if written.is_set() && !may_leave(deployment, &["spec", "replicas"], ctx) =>
+        {
+            (
+                Severity::Info,
+                format!(
+                    "a later `apply` sets Deployment `{name}` to {pods} again, which `{once}` scales down once"
+                ),
+                "leave `replicas` out of the Deployment, or write `replicas: 0` when the Rollout serves",
+            )
+        }
         Some("never") => (Severity::Warning, twice(&name, pods), HELP),
         None if mode.is_absent() => (Severity::Warning, twice(&name, pods), HELP),
         _ => return None,
@@ -96,7 +109,7 @@ fn both_run(mode: &Node<'_>, deployment: &Object, ctx: &mut Context<'_>) -> Opti
 }
 
 const HELP: &str =
-    "write `replicas: 0` in the Deployment, or leave it out there and write `scaleDown: onsuccess`";
+    "write `replicas: 0` in the Deployment; `scaleDown: onsuccess` acts in a Rollout's first revision alone";
 
 fn twice(name: &str, pods: i64) -> String {
     format!(

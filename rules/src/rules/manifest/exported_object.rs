@@ -5,8 +5,9 @@
 //! `resourceVersion` creates nothing: `resourceVersion should not be set on objects to be created`. Where the
 //! object exists, it applies until somebody changes the object, and conflicts from then on.
 //!
-//! Nothing is said of an object with its `status`, which is a picture of a cluster and no manifest, nor of
-//! standard input and objects of a cluster. A ConfigMap and other kinds without a `spec` are information.
+//! Nothing is said of files with the `status` of an object, which are pictures of a cluster and no manifests,
+//! of objects that controllers write, such as a Lease, nor of standard input and objects of a cluster. A
+//! ConfigMap and other kinds without a `spec` are information.
 //!
 //! # Fix
 //! Remove the fields under `metadata` that the API server writes: `resourceVersion`, `uid`,
@@ -28,6 +29,7 @@
 //! # References
 //! - <https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions>
 
+use crate::cluster::placement::has_controller;
 use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
 
@@ -42,12 +44,32 @@ pub(crate) static RULE: Rule = Rule {
 /// What the API server writes under `metadata`, besides the version.
 const WRITTEN: [&str; 5] = ["creationTimestamp", "generation", "managedFields", "selfLink", "uid"];
 
+/// Kinds whose objects components of Kubernetes and Karpenter write: a file has them only as a picture of a cluster.
+const WRITTEN_BY_CONTROLLERS: [&str; 9] = [
+    "CSINode",
+    "ControllerRevision",
+    "EndpointSlice",
+    "Endpoints",
+    "Event",
+    "Lease",
+    "Node",
+    "NodeClaim",
+    "VolumeAttachment",
+];
+
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let metadata = object.get("metadata");
     let version = metadata.get("resourceVersion");
     let is_version = version.string_or_number().is_some_and(|text| !text.is_empty() && text != "0");
-    let is_file = object.source().is_some_and(|source| source.path() != "<stdin>");
-    if !is_version || !is_file || object.is_patch() || object.get("status").is_set() {
+    if !is_version || object.is_patch() || object.is_patched_by_kustomize() {
+        return None;
+    }
+    let source = object.source().filter(|source| source.path() != "<stdin>")?;
+    let is_picture = object.get("status").is_set()
+        || has_controller(object)
+        || WRITTEN_BY_CONTROLLERS.contains(&object.kind())
+        || source.shows_status();
+    if is_picture {
         return None;
     }
     let written = WRITTEN.into_iter().map(|name| metadata.get(name)).filter(Node::is_set);

@@ -5,8 +5,9 @@
 //! it. The drivers of EBS, EFS, FSx and S3, Cilium and Istio remove their own key alone. Under another key
 //! no pod lands on the node, which is never initialized, and Karpenter does not disrupt it. In `taints` the
 //! key keeps pods away for good: no node is started for them. Istio removes its taint only if
-//! `taint.enabled` is set for istiod. Cilium's operator taints nodes by itself: where the pool does not
-//! declare that, pods cannot be bound for a while, and Karpenter starts more nodes for them.
+//! `taint.enabled` is set for istiod, and Cilium only the key of its configuration. Cilium's operator taints
+//! nodes by itself: where the pool does not declare that, pods cannot be bound for a while, and Karpenter
+//! starts more nodes for them.
 //!
 //! # Fix
 //! Write the key that the agent removes, in `startupTaints`. A taint for certain pods belongs to `taints`.
@@ -41,6 +42,8 @@ use crate::catalog::OS;
 use crate::cluster::values::{chart_installers, chart_version, for_each_values};
 use crate::facts::image::ImageRef;
 use crate::rules::prelude::*;
+use crate::workload::command::words;
+use crate::workload::template::replicas;
 
 pub(crate) static RULE: Rule = Rule {
     id: "startup-taint-kept",
@@ -88,33 +91,59 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         }
     }
     for key in startup.items().map(|taint| taint.get("key")) {
-        let Some(name) = key.text() else { continue };
-        let domain = name.split('/').next().unwrap_or(name);
-        let of_agent = REMOVED.into_iter().find(|known| known.split('/').next() == Some(domain));
-        // The values of these charts may name another key.
-        let is_of_chart = [(OF_CILIUM, "cilium"), (OF_ISTIO, "istiod")]
-            .iter()
-            .any(|(key, name)| of_agent == Some(*key) && chart(ctx, name, |_| true).is_some());
-        let is_configured = rendered(ctx).is_some_and(|(_, own)| own == name);
-        let of_agent = of_agent.filter(|_| !is_of_chart && !is_configured);
-        if let Some(known) = of_agent.filter(|known| *known != name && name.contains('/')) {
-            let message = format!("its agent does not remove `{}`, but `{known}` alone", ellipsize(name));
-            ctx.report(&key, message)
-                .help(format!("write `{known}`, unless you changed the key of the agent"));
-        }
-        if name == OF_ISTIO
-            && let Some(istiod) = chart(ctx, "istiod", leaves_taint)
-            && chart(ctx, "istiod", |values| !leaves_taint(values)).is_none()
-        {
-            ctx.report(
-                &key,
-                "istiod does not remove the taint: its chart has `taint.enabled` off".to_owned(),
-            )
-            .help("set `taint.enabled: true` in the values of istiod")
-            .related(istiod, &istiod.path(&["metadata", "name"]), "istiod");
+        if let Some(name) = key.text() {
+            startup_key(&key, name, ctx);
         }
     }
     undeclared(pool, ctx)
+}
+
+/// Reports the key of a startup taint that nothing removes.
+fn startup_key(key: &Node<'_>, name: &str, ctx: &mut Context<'_>) {
+    let domain = name.split('/').next().unwrap_or(name);
+    let of_agent = REMOVED.into_iter().find(|known| known.split('/').next() == Some(domain));
+    // The values of these charts may name another key.
+    let is_of_chart = [(OF_CILIUM, "cilium"), (OF_ISTIO, "istiod")]
+        .iter()
+        .any(|(key, name)| of_agent == Some(*key) && chart(ctx, name, |_| true).is_some());
+    let is_configured = rendered(ctx).is_some_and(|(_, own)| own == name);
+    let of_agent = of_agent.filter(|_| !is_of_chart && !is_configured);
+    if let Some(known) = of_agent.filter(|known| *known != name && name.contains('/')) {
+        let message = format!("its agent does not remove `{}`, but `{known}` alone", ellipsize(name));
+        ctx.report(key, message).help(format!("write `{known}`, unless you changed the key of the agent"));
+    }
+    if name == OF_CILIUM
+        && let Some(cilium) = with_other_key(ctx)
+    {
+        ctx.report(key, "Cilium does not remove this taint: its configuration has another key")
+            .help("write that of `agent-not-ready-taint-key` (`agentNotReadyTaintKey` of its chart)")
+            .related(cilium, &cilium.path(&["metadata", "name"]), "Cilium, with another key");
+    }
+    if name == OF_ISTIO
+        && let Some(istiod) = chart(ctx, "istiod", leaves_taint).filter(|one| is_near(one, ctx))
+        && chart(ctx, "istiod", |values| !leaves_taint(values)).is_none()
+    {
+        ctx.report(key, "istiod does not remove the taint: its chart has `taint.enabled` off")
+            .help("set `taint.enabled: true` in the values of istiod")
+            .related(istiod, &istiod.path(&["metadata", "name"]), "istiod");
+    }
+}
+
+/// Whether what installs an agent surely serves the nodes of the pool: in another folder it may be that of another cluster.
+fn is_near(agent: &Object, ctx: &Context<'_>) -> bool {
+    ctx.cluster().likely_pairs(ctx.object(), agent)
+}
+
+/// What installs or configures Cilium with another key than the default, if nothing has the default.
+fn with_other_key<'i>(ctx: &Context<'i>) -> Option<&'i Object> {
+    let is_other =
+        |values: &Node<'_>| values.get("agentNotReadyTaintKey").text().is_some_and(|key| key != OF_CILIUM);
+    let by_chart = chart(ctx, "cilium", is_other);
+    if chart(ctx, "cilium", |values| !is_other(values)).is_some() {
+        return None;
+    }
+    let configured = || configured(ctx).filter(|(_, key)| *key != OF_CILIUM).map(|(config, _)| config);
+    by_chart.or_else(configured).filter(|one| is_near(one, ctx))
 }
 
 /// Reports a pool that does not declare the taint that Cilium's operator adds to its nodes.
@@ -130,7 +159,8 @@ fn undeclared(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if is_windows || is_unknown {
         return None;
     }
-    let (cilium, key) = installed(ctx).map(|one| (one, OF_CILIUM)).or_else(|| configured(ctx))?;
+    let cilium = installed(ctx).map(|one| (one, OF_CILIUM)).or_else(|| configured(ctx));
+    let (cilium, key) = cilium.filter(|(one, _)| is_near(one, ctx))?;
     let mut keys = lasting.items().chain(startup.items()).map(|taint| taint.get("key"));
     if keys.any(|own| own.text().is_none_or(|own| own == key || own.contains("cilium"))) {
         return None;
@@ -196,7 +226,24 @@ fn configured<'i>(ctx: &Context<'i>) -> Option<(&'i Object, &'i str)> {
     // Envoy has a DaemonSet of its own, `cilium/cilium-envoy`.
     let agent = of_image(Kind::DAEMON_SET, |image| image.ends_with("cilium/cilium"));
     let operator = of_image(Kind::DEPLOYMENT, |image| image.contains("cilium/operator"));
-    (is_on && operator.is_some() && agent.is_none_or(|agent| !selects(&agent))).then_some((config, key))
+    let runs = operator.is_some_and(|operator| {
+        let is_started = replicas(operator.place.0).is_none_or(|pods| pods > 0);
+        is_started && !operator.containers().any(|container| sets_taints(&container))
+    });
+    (is_on && runs && agent.is_none_or(|agent| !selects(&agent))).then_some((config, key))
+}
+
+/// Whether the operator has options of its taints besides the ConfigMap, which they precede: arguments, or variables whose names
+/// are `CILIUM_` and the option in capitals.
+fn sets_taints(operator: &Node<'_>) -> bool {
+    let is_about = |text: &str| {
+        let text = text.to_ascii_lowercase().replace('_', "-");
+        text.contains("cilium-node-taints") || text.contains("agent-not-ready")
+    };
+    let mut variables = operator.get("env").items().map(|variable| variable.get("name"));
+    words(operator).iter().any(|word| is_about(&word.text))
+        || variables.any(|name| name.text().is_none_or(is_about))
+        || operator.get("envFrom").is_set()
 }
 
 /// Whether istiod leaves its taint on nodes, by its values. `pilot` has them in older charts.

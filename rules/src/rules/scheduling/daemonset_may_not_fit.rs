@@ -3,11 +3,13 @@
 //! # Why
 //! Karpenter makes a new node large enough for the pending pods and its DaemonSets. But the scheduler places
 //! pods by priority: where others wait as well, they take the room before the pod of the DaemonSet, which
-//! stays Pending on that node, because Karpenter starts none for it. The node then lacks its agent for logs,
-//! volumes or devices. Pods without a class have the priority 0, or that of the class with `globalDefault`.
+//! stays Pending on that node, because Karpenter starts none for it. Later the scheduler also evicts a running
+//! pod of the DaemonSet for one of higher priority. The node then lacks its agent for logs, volumes or
+//! devices. Pods without a class have the priority 0, or that of the class with `globalDefault`.
 //!
 //! Only classes in the input are compared, and only with workloads of several replicas that surely run on
-//! nodes of a NodePool which admits the DaemonSet. A priority below 0 is left alone.
+//! nodes of a NodePool which admits the DaemonSet, where two of their pods fit on one node. A priority below 0
+//! is left alone.
 //!
 //! # Fix
 //! Write `priorityClassName: system-node-critical`, or a class with a value above those of the workloads.
@@ -80,8 +82,12 @@
 
 use super::PLACING;
 use super::karpenter_on_own_nodes::pool_that_takes;
+use crate::karpenter::pod::to_scheduling_pod;
+use crate::karpenter::scheduling::{pod_requests, types_with_room};
+use crate::rules::gpu::selected_types;
 use crate::rules::prelude::*;
 use crate::workload::gang::request_of;
+use crate::workload::node_spread::node_spreads;
 
 static READS: [Kind; PLACING.len() + 3 + WORKLOAD_KINDS.len()] =
     with_workloads(&joined::<{ PLACING.len() + 3 }>(
@@ -142,8 +148,23 @@ fn above<'i>(daemonset: &Template<'_>, own: i64, ctx: &Context<'i>) -> Option<(&
     rest.take(MAX_TRIED).find_map(|(workload, template, theirs)| {
         let pool = pool_that_takes(workload, &template, ctx)?;
         let is_shared = pools.iter().any(|one| one.object().is_same_resource(&pool));
-        is_shared.then_some((workload, theirs, pool))
+        let fills = is_shared && share_a_node(&template, &pool, ctx)?;
+        fills.then_some((workload, theirs, pool))
     })
+}
+
+/// Whether two of the pods fit on one node of a pool. For a single pod Karpenter makes the node large enough for the DaemonSet as
+/// well, and no other pod takes that room.
+fn share_a_node(template: &Template<'_>, pool: &Object, ctx: &Context<'_>) -> Option<bool> {
+    let pod = to_scheduling_pod(template)?;
+    let are_apart = node_spreads(template).iter().any(|one| one.is_required && one.is_anti_affinity)
+        || pod.containers.iter().any(|container| !container.host_ports.is_empty());
+    let requests = pod_requests(&pod);
+    let needs = requests.iter().filter(|(name, _)| name.as_str() != "ephemeral-storage");
+    let room = types_with_room(&needs.map(|(name, amount)| (name.clone(), amount * 2)).collect())?;
+    let types = NodePool::new(pool)?.types()?;
+    let types = selected_types(template, ctx).map_or(types, |(selected, _)| types.and(&selected));
+    Some(!are_apart && !types.is_disjoint(&room))
 }
 
 /// The priority of pods. `None` if their class is not in the input.

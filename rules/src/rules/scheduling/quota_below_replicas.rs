@@ -166,7 +166,7 @@ fn steady<'i>(quota: &Object, object: &'i Object, ctx: &Context<'i>) -> Option<S
     let kind = STEADY.into_iter().find(|kind| object.is(*kind))?;
     let is_open = object.may_lack_fields() || object.is_namespace_unknown() || has_controller(object);
     cluster.unique(kind, object.namespace_or_default(), object.name())?;
-    if is_open || !cluster.likely_pairs(quota, object) {
+    if is_open || may_run_elsewhere(object, cluster) || !cluster.likely_pairs(quota, object) {
         return None;
     }
     let floor = cluster.views().replicas(object)?.floor;

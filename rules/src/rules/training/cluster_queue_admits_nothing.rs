@@ -74,7 +74,7 @@ const MOST_COMPARED: usize = 256;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = object.get("spec");
-    if object.is_partial() || spec.has_unknown_key() {
+    if object.may_lack_fields() || spec.has_unknown_key() {
         return None;
     }
     let selector = spec.get("namespaceSelector");
@@ -120,8 +120,9 @@ fn other_resources(object: &Object, ctx: &mut Context<'_>) {
             if flavor.has_unknown() || covered.is_empty() || names == covered {
                 continue;
             }
-            let is_reordered =
-                names.len() == covered.len() && names.iter().all(|name| covered.contains(name));
+            let is_reordered = names.len() == covered.len()
+                && names.iter().all(|name| covered.contains(name))
+                && covered.iter().all(|name| names.contains(name));
             let name = flavor.get("name");
             let name = ellipsize(name.text().unwrap_or_default());
             let message = match is_reordered {
