@@ -380,6 +380,7 @@ pub static RULES: &[&Rule] = &[
     &scheduling::node_class_missing::RULE,
     &scheduling::node_overlay_conflict::RULE,
     &scheduling::operator_watches_elsewhere::RULE,
+    &scheduling::placeholder_pods_expendable::RULE,
     &scheduling::pod_fits_no_pool::RULE,
     &scheduling::pool_limit_exceeded::RULE,
     &scheduling::pool_overlap::RULE,
