@@ -182,6 +182,7 @@ pub static RULES: &[&Rule] = &[
     &autoscaling::hpa_selector_overlaps::RULE,
     &autoscaling::hpa_target_missing::RULE,
     &autoscaling::hpa_target_type_mismatch::RULE,
+    &autoscaling::http_scaled_object_without_hosts::RULE,
     &autoscaling::keda_activation_above_threshold::RULE,
     &autoscaling::keda_auth_deprecated::RULE,
     &autoscaling::keda_auth_invalid::RULE,
