@@ -320,6 +320,7 @@ pub static RULES: &[&Rule] = &[
     &gpu::model_token_missing::RULE,
     &gpu::neuron_devices_scattered::RULE,
     &gpu::privileged_gpu_pod::RULE,
+    &gpu::ray_packages_at_start::RULE,
     &gpu::ray_serve_exceeds_cluster::RULE,
     &gpu::request_overflows_instance::RULE,
     &gpu::server_on_loopback::RULE,
