@@ -390,6 +390,7 @@ pub static RULES: &[&Rule] = &[
     &scheduling::pool_unreachable::RULE,
     &scheduling::quota_below_replicas::RULE,
     &scheduling::reference_missing::RULE,
+    &scheduling::scheduler_unknown::RULE,
     &scheduling::spread_exceeds_domains::RULE,
     &scheduling::spread_idles_gpus::RULE,
     &scheduling::static_pool_exceeded::RULE,

@@ -30,6 +30,7 @@ pub(crate) mod pool_purpose_mixed;
 pub(crate) mod pool_unreachable;
 pub(crate) mod quota_below_replicas;
 pub(crate) mod reference_missing;
+pub(crate) mod scheduler_unknown;
 pub(crate) mod spread_exceeds_domains;
 pub(crate) mod spread_idles_gpus;
 pub(crate) mod static_pool_exceeded;
