@@ -106,21 +106,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let is_here = |other: &Object| other.namespace_or_default() == namespace;
     let makers = ctx.cluster().views().pod_makers();
     let makes_pods = makers.0.iter().any(is_here) || namespace == "kube-system";
-    if let Some(workload) = elsewhere(object, &node, ctx)
-        && !makes_pods
-        && !may_bring_objects(ctx.cluster())
+    let is_open = makes_pods || may_bring_objects(ctx.cluster());
+    if !is_open
+        && (report_elsewhere(object, &node, ctx).is_some() || report_near(object, &node, ctx).is_some())
     {
-        let there = ellipsize(workload.namespace_or_default());
-        let name = workload.display_name();
-        let message =
-            format!("selects no pod: those of {} `{name}` are in namespace `{there}`", workload.kind());
-        ctx.report(&object.path(&["metadata", "namespace"]), message)
-            .help(format!("write `namespace: {there}`: a PDB protects pods of its own namespace"))
-            .severity(Severity::Warning)
-            .related(workload, &workload.path(&["metadata", "namespace"]), "the pods");
-        return None;
-    }
-    if !makes_pods && !may_bring_objects(ctx.cluster()) && report_near(object, &node, ctx).is_some() {
         return None;
     }
     if !ctx.cluster().is_complete() {
@@ -179,6 +168,19 @@ fn behind_canary(
         .severity(Severity::Warning)
         .related(canary, &canary.path(&["spec", "targetRef"]), "its pods are a copy of these");
     None
+}
+
+/// Reports a PDB in another namespace than its pods.
+fn report_elsewhere(object: &Object, selector: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let workload = elsewhere(object, selector, ctx)?;
+    let there = ellipsize(workload.namespace_or_default());
+    let name = workload.display_name();
+    let message = format!("selects no pod: those of {} `{name}` are in namespace `{there}`", workload.kind());
+    ctx.report(&object.path(&["metadata", "namespace"]), message)
+        .help(format!("write `namespace: {there}`: a PDB protects pods of its own namespace"))
+        .severity(Severity::Warning)
+        .related(workload, &workload.path(&["metadata", "namespace"]), "the pods");
+    Some(())
 }
 
 /// A workload of another namespace that has the name of the PDB, or one that a label of its selector gives.
