@@ -1,4 +1,4 @@
-//! An HTTPScaledObject without hosts receives no request, or those that are not for it.
+//! An HTTPScaledObject without hosts gets no request, or those that are not for it.
 //!
 //! # Why
 //! `hosts` is optional, and means every host. Up to KEDA's HTTP add-on 0.11 the interceptor looks for the name
