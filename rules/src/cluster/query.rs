@@ -283,6 +283,7 @@ pub(crate) enum QuerySlot {
     AcceleratorPlacements,
     BlockersOn,
     BusyGpuAlerts,
+    ClusterAutoscalers,
     DcgmMonitors,
     DefaultExporter,
     DevicePluginConfigs,

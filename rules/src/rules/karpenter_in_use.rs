@@ -1,6 +1,7 @@
 //! Whether Karpenter or the Cluster Autoscaler starts the nodes that pods of the input run on.
 
-use crate::cluster::views::{KARPENTERS, KarpenterObject};
+use crate::cluster::query::QuerySlot;
+use crate::cluster::views::{KARPENTERS, KarpenterObject, Predicate};
 use crate::facts::image::ImageRef;
 use crate::rules::gpu::pools_by_label;
 use crate::rules::prelude::*;
@@ -11,7 +12,8 @@ use crate::workload::node_labels::{is_off_karpenter, names_karpenter};
 pub(super) const READS: [Kind; WORKLOAD_KINDS.len() + KARPENTERS.len() + 1] =
     with_workloads(&[Kind::NODE_POOL, Kind::NODE_CLAIM, Kind::EC2_NODE_CLASS, Kind::NAMESPACE]);
 
-const CLUSTER_AUTOSCALER: &str = "cluster-autoscaler";
+/// The name of the Cluster Autoscaler, of its chart and of its image.
+pub(super) const CLUSTER_AUTOSCALER: &str = "cluster-autoscaler";
 
 /// Whether the input or the configuration shows that Karpenter starts nodes.
 pub(super) fn uses_karpenter(ctx: &Context<'_>) -> bool {
@@ -50,16 +52,27 @@ pub(super) fn shown_by(finding: &mut Finding, shown: Option<Object>) {
     }
 }
 
-/// Whether the Cluster Autoscaler runs in the cluster, or may: a Deployment is called after it or has its image, or a chart may
-/// install it. A rule that calls this reads Deployments and the kinds of charts.
-pub(super) fn may_have_cluster_autoscaler(ctx: &Context<'_>) -> bool {
-    let is_autoscaler = |one: &Object| {
-        let has_image = |container: Node<'_>| {
-            let image = container.get("image");
-            image.text().is_some_and(|image| ImageRef::parse(image).last().contains(CLUSTER_AUTOSCALER))
-        };
+/// The Deployments of the Cluster Autoscaler: they are called after it or have its image.
+pub(super) struct ClusterAutoscalers;
+
+impl Predicate for ClusterAutoscalers {
+    const SLOT: QuerySlot = QuerySlot::ClusterAutoscalers;
+    const KINDS: &'static [Kind] = &[Kind::DEPLOYMENT];
+
+    fn is_satisfied(one: &Object) -> bool {
         one.name().contains(CLUSTER_AUTOSCALER)
-            || templates(one).iter().flat_map(Template::containers).any(has_image)
-    };
-    ctx.cluster().of(Kind::DEPLOYMENT).any(is_autoscaler) || may_install(&[CLUSTER_AUTOSCALER], ctx)
+            || templates(one).iter().flat_map(Template::containers).any(|c| is_cluster_autoscaler(&c))
+    }
+}
+
+/// Whether a container has the image of the Cluster Autoscaler.
+pub(super) fn is_cluster_autoscaler(container: &Node<'_>) -> bool {
+    let image = container.get("image");
+    image.text().is_some_and(|image| ImageRef::parse(image).last().contains(CLUSTER_AUTOSCALER))
+}
+
+/// Whether the Cluster Autoscaler runs in the cluster, or may: by a Deployment, or a chart may install it. A rule that calls this
+/// reads Deployments and the kinds of charts.
+pub(super) fn may_have_cluster_autoscaler(ctx: &Context<'_>) -> bool {
+    !ctx.cluster().satisfying::<ClusterAutoscalers>().is_empty() || may_install(&[CLUSTER_AUTOSCALER], ctx)
 }

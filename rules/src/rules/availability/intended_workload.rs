@@ -8,7 +8,8 @@ use crate::rules::availability::serving::is_owned;
 use crate::tree::node::Node;
 use crate::workload::template::{WORKLOAD_KINDS, templates, workload_kind};
 
-const NAME_LABELS: [&str; 6] =
+/// Labels that name a workload.
+pub(super) const NAME_LABELS: [&str; 6] =
     ["app", "name", "k8s-app", "app.kubernetes.io/name", "app.kubernetes.io/component", "component"];
 
 /// Suffixes of the names of workloads and Services of one application.

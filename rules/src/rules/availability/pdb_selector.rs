@@ -5,7 +5,9 @@
 //! training and helpers alike, and two budgets over one pod make its eviction fail forever. Without a
 //! selector, or with one that matches no pod, the budget protects nothing. Labels of the Deployment itself
 //! are not those of its pods, pods of another namespace are out of reach, and Flagger changes a label of the
-//! pods that serve. Without `--complete` a selector without pods is reported only for these mistakes.
+//! pods that serve. Without `--complete` a selector without pods is reported only for these mistakes, and if
+//! just one workload of the namespace, without a PDB of its own, has a label that is much like that of the
+//! selector.
 //!
 //! # Fix
 //! Select the labels of one workload's pods.
@@ -25,15 +27,15 @@
 //! - <https://kubernetes.io/docs/tasks/run-application/configure-pdb/>
 
 use crate::cluster::values::may_bring_objects;
-use crate::rules::availability::intended_workload::{has_added_labels, in_other_namespace};
+use crate::rules::availability::intended_workload::{NAME_LABELS, has_added_labels, in_other_namespace};
 use crate::rules::prelude::*;
 use crate::schema::validation::may_hold_more_fields;
 use crate::schema::validation::pdb::has_valid_selector;
 use crate::workload::selector;
 use crate::workload::template::runs_forever;
 
-static READS: [Kind; WORKLOAD_KINDS.len() + 3] =
-    with_workloads(&[Kind::CANARY, Kind::HELM_RELEASE, Kind::ARGO_APPLICATION]);
+static READS: [Kind; WORKLOAD_KINDS.len() + 4] =
+    with_workloads(&[Kind::CANARY, Kind::HELM_RELEASE, Kind::ARGO_APPLICATION, Kind::PDB]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "pdb-selector",
@@ -104,18 +106,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let is_here = |other: &Object| other.namespace_or_default() == namespace;
     let makers = ctx.cluster().views().pod_makers();
     let makes_pods = makers.0.iter().any(is_here) || namespace == "kube-system";
-    if let Some(workload) = elsewhere(object, &node, ctx)
-        && !makes_pods
-        && !may_bring_objects(ctx.cluster())
+    let is_open = makes_pods || may_bring_objects(ctx.cluster());
+    if !is_open
+        && (report_elsewhere(object, &node, ctx).is_some() || report_near(object, &node, ctx).is_some())
     {
-        let there = ellipsize(workload.namespace_or_default());
-        let name = workload.display_name();
-        let message =
-            format!("selects no pod: those of {} `{name}` are in namespace `{there}`", workload.kind());
-        ctx.report(&object.path(&["metadata", "namespace"]), message)
-            .help(format!("write `namespace: {there}`: a PDB protects pods of its own namespace"))
-            .severity(Severity::Warning)
-            .related(workload, &workload.path(&["metadata", "namespace"]), "the pods");
         return None;
     }
     if !ctx.cluster().is_complete() {
@@ -176,6 +170,19 @@ fn behind_canary(
     None
 }
 
+/// Reports a PDB in another namespace than its pods.
+fn report_elsewhere(object: &Object, selector: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let workload = elsewhere(object, selector, ctx)?;
+    let there = ellipsize(workload.namespace_or_default());
+    let name = workload.display_name();
+    let message = format!("selects no pod: those of {} `{name}` are in namespace `{there}`", workload.kind());
+    ctx.report(&object.path(&["metadata", "namespace"]), message)
+        .help(format!("write `namespace: {there}`: a PDB protects pods of its own namespace"))
+        .severity(Severity::Warning)
+        .related(workload, &workload.path(&["metadata", "namespace"]), "the pods");
+    Some(())
+}
+
 /// A workload of another namespace that has the name of the PDB, or one that a label of its selector gives.
 fn elsewhere<'i>(object: &Object, selector: &Node<'_>, ctx: &Context<'i>) -> Option<&'i Object> {
     let own = object.name();
@@ -184,6 +191,55 @@ fn elsewhere<'i>(object: &Object, selector: &Node<'_>, ctx: &Context<'i>) -> Opt
     names.extend(labels.iter().filter_map(|(_, value)| value.text()));
     names.dedup();
     in_other_namespace(object, &names, |labels| selector::matches(selector, labels), ctx)
+}
+
+/// Reports a workload that the PDB may be meant for, because of a label that is much like that of the selector.
+fn report_near(object: &Object, selector: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let labels = selector.get("matchLabels").entries();
+    let ([(key, node)], None) = (labels.as_slice(), selector.get("matchExpressions").items().next()) else {
+        return None;
+    };
+    let wanted = node.text().filter(|_| NAME_LABELS.contains(key))?;
+    let workload = near(object, key, wanted, ctx)?;
+    let templates = templates(workload);
+    let own = templates.first()?.labels().into_iter().find(|(label, _)| label == key)?.1;
+    let (has, whose) = (ellipsize(own.text()?), format!("{} `{}`", workload.kind(), workload.display_name()));
+    let wanted = ellipsize(wanted);
+    let is_applied_together = ctx.cluster().is_complete() || ctx.cluster().likely_pairs(object, workload);
+    ctx.report(node, format!("no pod has `{key}: {wanted}`, and those of {whose} have `{key}: {has}`"))
+        .help("write the label of the pods into the selector, if the PDB is meant for them")
+        .severity(if is_applied_together { Severity::Warning } else { Severity::Info })
+        .related(workload, &own, "the label of its pods");
+    Some(())
+}
+
+/// The only workload of the namespace, among those without a PDB, that has a value much like this one in a label.
+fn near<'i>(object: &Object, key: &str, wanted: &str, ctx: &Context<'i>) -> Option<&'i Object> {
+    let (namespace, views) = (object.namespace_or_default(), ctx.cluster().views());
+    let is_like = |template: &Template<'_>| {
+        let labels = template.labels();
+        let mut own = labels.iter().filter(|(label, _)| *label == key).filter_map(|(_, value)| value.text());
+        own.any(|own| shares_first_word(own, wanted) || nearest(wanted, [own]).is_some())
+    };
+    let without_pdb = |template: &Template<'_>| {
+        let (pdbs, unknown) = views.pdbs_of(namespace, template);
+        pdbs.is_empty() && !unknown
+    };
+    let mut found = views.workloads_in(namespace).map(|workload| &workload.object).filter(|workload| {
+        runs_forever(workload)
+            && !workload.may_lack_fields()
+            && !has_added_labels(workload)
+            && ctx.pairs_with(workload)
+            && matches!(templates(workload).as_slice(), [one] if is_like(one) && without_pdb(one))
+    });
+    found.next().filter(|_| found.next().is_none())
+}
+
+/// Whether two names begin with one word of at least four letters.
+fn shares_first_word(a: &str, b: &str) -> bool {
+    let first =
+        |name: &str| name.find(['-', '_', '.']).filter(|end| *end > 3).map(|end| name[..end].to_owned());
+    first(a).is_some_and(|word| first(b) == Some(word))
 }
 
 /// A workload, applied with the PDB, whose own labels the selector matches, while it does not match those of its pods.

@@ -1,14 +1,19 @@
-//! A postStart hook calls the server of its container, which may not listen yet.
+//! A postStart hook calls the server of its container too early, or waits forever.
 //!
 //! # Why
 //! A `postStart` hook runs at the same time as the command of the container, and nothing says which is first.
 //! A hook that loads a model, such as `ollama pull`, mostly asks before the server listens, and fails. The
-//! kubelet then kills the container, and it begins again: the pod restarts in a loop. A hook that waits in a
-//! loop, or in the background, is left out.
+//! kubelet then kills the container, and it begins again: the pod restarts in a loop. A hook that waits, or
+//! runs in the background, is left out.
+//!
+//! The container is not running for the kubelet before the hook ends: no probe asks it. A hook that waits in
+//! a loop until a model is loaded waits forever if the load hangs, and nothing restarts the server. Ollama
+//! listens before it loads a model, so that a loop for it is short.
 //!
 //! # Fix
 //! Wait for the server in the hook: `until ollama list; do sleep 1; done; ollama pull …`. Or load the model
-//! from an init container or a sidecar.
+//! from an init container or a sidecar. Leave it to a startup probe to wait for a model, or end the loop:
+//! `timeout 900 sh -c 'until curl -sf …; do sleep 5; done'`.
 //!
 //! # Example
 //! ```yaml,diff
@@ -71,7 +76,15 @@ fn inspect(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     } else {
         let command = hook.path(&["exec", "command"]);
         let words: Option<Vec<&str>> = command.items().map(|word| word.text()).collect();
-        calls(server, container, &words?.join(" ")).then_some(command)?
+        let script = words?.join(" ");
+        if waits_without_end(server, container, &script) {
+            let message = format!("the hook waits for {} without end, and no probe runs before", server.name);
+            ctx.report(&command, message).help(
+                "leave the waiting to a startup probe, which restarts a load that hangs, or add `timeout`",
+            );
+            return Some(());
+        }
+        calls(server, container, &script).then_some(command)?
     };
     let message =
         format!("the hook calls {} while it starts: if it fails, the container is restarted", server.name);
@@ -79,25 +92,38 @@ fn inspect(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     Some(())
 }
 
+/// Whether a script asks a server that loads its model before it listens, again and again without a limit.
+fn waits_without_end(server: &Server, container: &Node<'_>, script: &str) -> bool {
+    /// Signs of a limit: a program that ends the loop, a counter, a clock, an end in failure.
+    const LIMITS: [&str; 13] = [
+        "timeout ", "seq ", "$((", "((", "+=", "expr ", "let ", " -lt ", " -gt ", " -le ", " -ge ",
+        "SECONDS", "exit 1",
+    ];
+    // The options of one request do not limit the loop.
+    let script = script.replace("-timeout ", " ");
+    let has_list = script.split("for ").skip(1).any(|rest| rest.split_whitespace().nth(1) == Some("in"));
+    let has_loop = ["while ", "until "].iter().any(|word| script.contains(word)) && script.contains("sleep");
+    has_loop
+        && !has_list
+        && server.id != ServerId::Ollama
+        && !is_in_background(&script)
+        && !LIMITS.iter().any(|sign| script.contains(sign))
+        && asks(server, container, &script)
+}
+
+/// Whether a script leaves commands running when it ends.
+fn is_in_background(script: &str) -> bool {
+    script.contains("nohup") || script.replace("&&", "").replace(">&", "").replace("&>", "").contains('&')
+}
+
 /// Whether a script calls the server once, and fails if that does not answer.
 fn calls(server: &Server, container: &Node<'_>, script: &str) -> bool {
     /// Words of scripts that wait, try again, or do not fail.
-    const PATIENT: [&str; 11] = [
-        "until",
-        "while",
-        "for ",
-        "sleep",
-        "retry",
-        "wait-for",
-        "nohup",
-        "nc -z",
-        "|| true",
-        "|| exit 0",
-        "|| :",
-    ];
-    let in_background = script.replace("&&", "").replace(">&", "").replace("&>", "").contains('&');
+    const PATIENT: [&str; 10] =
+        ["until", "while", "for ", "sleep", "retry", "wait-for", "nc -z", "|| true", "|| exit 0", "|| :"];
     // A file may hold the loop.
-    if in_background || PATIENT.iter().any(|sign| script.contains(sign)) || script.contains(".sh") {
+    if is_in_background(script) || PATIENT.iter().any(|sign| script.contains(sign)) || script.contains(".sh")
+    {
         return false;
     }
     if server.id == ServerId::Ollama {
@@ -106,6 +132,11 @@ fn calls(server: &Server, container: &Node<'_>, script: &str) -> bool {
             return true;
         }
     }
+    asks(server, container, script)
+}
+
+/// Whether a script sends a request to the port of the server.
+fn asks(server: &Server, container: &Node<'_>, script: &str) -> bool {
     let Some((port, _)) = server.listens_on(container) else {
         return false;
     };

@@ -8,6 +8,9 @@
 //! nodes on purpose, by a node selector or a required affinity, nor of templates that another object
 //! completes, such as a TrainingRuntime, whose GPUs a TrainJob requests.
 //!
+//! The head of a Ray cluster is reported there too: it only coordinates the workers, and outlives them. If
+//! their groups scale to zero, it keeps a GPU node alone.
+//!
 //! # Fix
 //! Remove the toleration, or request the GPU that the pods use.
 //!
@@ -42,6 +45,8 @@ use crate::rules::prelude::*;
 use crate::workload::gpu::KARPENTER_ACCELERATORS;
 use crate::workload::gpu_nodes::requires_gpu_nodes;
 use crate::workload::gpu_share::gpu_share;
+use crate::workload::node_labels::{LabelReference, referenced_labels};
+use crate::workload::ray::{Extent, pods_of_template};
 use crate::workload::template::workload_kind;
 
 pub(crate) static RULE: Rule = Rule {
@@ -129,8 +134,11 @@ fn inspect(
     {
         return None;
     }
-    if COMPLETED_ELSEWHERE.contains(&object.kind()) || requires_gpu_nodes(template) {
+    if COMPLETED_ELSEWHERE.contains(&object.kind()) {
         return None;
+    }
+    if requires_gpu_nodes(template) {
+        return pinned_head(object, template, toleration, ctx);
     }
     let part = uses_accelerators(object);
     // A workflow tolerates the taint for all its templates.
@@ -150,6 +158,40 @@ fn inspect(
         .help("remove the toleration: the pods may keep a GPU node that they do not use")
         .fix(Fix::new("remove the toleration", Safety::Unsafe).remove(&whole));
     None
+}
+
+/// Reports the head of a Ray cluster on the GPU nodes of its workers. Where a worker always runs, both may share a node.
+fn pinned_head(
+    object: &Object,
+    template: &Template<'_>,
+    toleration: &Node<'_>,
+    ctx: &mut Context<'_>,
+) -> Option<()> {
+    let group = is_head(template).then(|| object.root().at(&template.spec.pointer().above(2)))?;
+    let announced = group.path(&["rayStartParams", "num-gpus"]);
+    let is_idle = !announced.is_set() || announced.string_or_number().as_deref() == Some("0");
+    // The pool may be one of the heads, without accelerators.
+    let own_nodes = |label: &LabelReference<'_>| {
+        label.values.iter().any(|value| value.raw_text().is_some_and(|text| mentions(text, &["head", "cpu"])))
+    };
+    if !is_idle || referenced_labels(template).iter().any(own_nodes) {
+        return None;
+    }
+    let templates = templates(object);
+    let mut workers = templates.iter().filter(|worker| !is_head(worker) && uses_device(worker)).peekable();
+    workers.peek()?;
+    let may_be_alone = workers.all(|worker| pods_of_template(worker, Extent::Least) == Some(0));
+    let name = object.display_name();
+    ctx.report(toleration, format!("the head of `{name}` runs on GPU nodes and requests no accelerator"))
+        .severity(if may_be_alone { Severity::Warning } else { Severity::Info })
+        .help(
+            "run the head on CPU nodes, without this toleration: it needs no GPU, and outlives the workers",
+        );
+    None
+}
+
+fn is_head(template: &Template<'_>) -> bool {
+    matches!(template.spec.pointer().steps(), [.., group, _, _] if group == "headGroupSpec")
 }
 
 /// Whether the pods use accelerators, or may: by a resource, a claim, a runtime or a variable.

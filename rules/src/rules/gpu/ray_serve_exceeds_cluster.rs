@@ -4,7 +4,8 @@
 //! Ray places a replica where the GPUs are that its deployment asks for: `num_gpus` of an actor on one node, and
 //! a bundle for each rank of an LLM (`tensor_parallel_size` times `pipeline_parallel_size`). If the worker
 //! groups never have as many, the replica stays pending, the application never becomes healthy, and the
-//! GPUs that were started wait for it.
+//! GPUs that were started wait for it. If it is only the `max_replicas` of an autoscaled deployment for which
+//! there are too few GPUs, the replicas above are never placed, and load meets fewer than intended.
 //!
 //! # Fix
 //! Raise the replicas of the worker group or the GPUs of its pods, or ask for fewer.
@@ -79,6 +80,8 @@ struct Demand {
     actor: i64,
     replica: i64,
     replicas: i64,
+    /// The replicas to which it scales, at least those that always run.
+    most: i64,
 }
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
@@ -130,7 +133,28 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             .at_key()
             .severity(Severity::Warning)
             .help("raise the replicas of the worker group, or run fewer replicas");
+        return None;
     }
+    scales_beyond(&demands, &capacity, &config, ctx)
+}
+
+/// Reports a deployment that scales to more replicas than there are GPUs for. Several deployments may share GPUs at different
+/// times, so that each is looked at alone.
+fn scales_beyond(
+    demands: &[Demand],
+    capacity: &Capacity,
+    config: &Node<'_>,
+    ctx: &mut Context<'_>,
+) -> Option<()> {
+    let demand = demands.iter().find(|demand| demand.replica.saturating_mul(demand.most) > capacity.all)?;
+    let deployment = ellipsize(&demand.name);
+    let placed = capacity.all / demand.replica.max(1);
+    let message =
+        format!("`{deployment}` scales to {} replicas, and the cluster has GPUs for {placed}", demand.most);
+    ctx.report(config, message)
+        .at_key()
+        .severity(Severity::Info)
+        .help("raise `maxReplicas` of the worker group, or lower `max_replicas`");
     None
 }
 
@@ -172,7 +196,8 @@ fn demands(root: &Node<'_>) -> Vec<Demand> {
             if let Some(actor) = thousandths(&deployment.path(&["ray_actor_options", "num_gpus"]))
                 && !deployment.get("placement_group_bundles").is_set()
             {
-                out.push(Demand { name: own, actor, replica: actor, replicas: replicas(&deployment) });
+                let (replicas, most) = replicas(&deployment);
+                out.push(Demand { name: own, actor, replica: actor, replicas, most });
             }
         }
         for model in application.path(&["args", "llm_configs"]).items() {
@@ -186,18 +211,22 @@ fn demands(root: &Node<'_>) -> Vec<Demand> {
             }
             let own = model.path(&["model_loading_config", "model_id"]).text().unwrap_or(&name).to_owned();
             let replica = tensor.saturating_mul(pipeline).saturating_mul(1000);
-            let replicas = replicas(&model.get("deployment_config"));
-            out.push(Demand { name: own, actor: 1000, replica, replicas });
+            let (replicas, most) = replicas(&model.get("deployment_config"));
+            out.push(Demand { name: own, actor: 1000, replica, replicas, most });
         }
     }
     out
 }
 
-/// The number of replicas that always run.
-fn replicas(deployment: &Node<'_>) -> i64 {
+/// The number of replicas that always run, and the one to which the deployment scales, if that is written.
+fn replicas(deployment: &Node<'_>) -> (i64, i64) {
     let scaling = deployment.get("autoscaling_config");
+    if !scaling.is_set() {
+        let fixed = deployment.get("num_replicas").int_or(1).unwrap_or(1);
+        return (fixed, fixed);
+    }
     let least = scaling.get("min_replicas").int_or(1).unwrap_or(0);
-    if scaling.is_set() { least } else { deployment.get("num_replicas").int_or(1).unwrap_or(1) }
+    (least, scaling.get("max_replicas").int().unwrap_or(least).max(least))
 }
 
 /// A number of GPUs, in thousandths.

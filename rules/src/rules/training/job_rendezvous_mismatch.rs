@@ -10,6 +10,9 @@
 //! Service is headless. A server on several nodes, such as SGLang, vLLM or Ray, hangs otherwise until it
 //! times out: its workers cannot resolve the address of the first pod.
 //!
+//! The name of a Pod is not in DNS: it has one if it has a `hostname`, and a `subdomain` that is the name of a
+//! headless Service which selects it, and that is `<hostname>.<subdomain>`.
+//!
 //! # Fix
 //! Write the number of pods as `--nnodes`. For the address make the Job Indexed, create a headless Service
 //! that selects its pods, and write the Service's name as `subdomain`, of a StatefulSet as `serviceName`.
@@ -67,6 +70,7 @@ use crate::rules::training::is_owned;
 use crate::workload::command::{OptionValue, command_at, option, words};
 use crate::workload::devices::pods_of;
 use crate::workload::launcher::Launch;
+use crate::workload::server::variable;
 use crate::workload::template::replicas;
 
 pub(crate) static RULE: Rule = Rule {
@@ -79,8 +83,9 @@ pub(crate) static RULE: Rule = Rule {
         Kind::JOB_SET,
         Kind::PYTORCH_JOB,
         Kind::VOLCANO_JOB,
+        Kind::POD,
     ],
-    reads: &[Kind::SERVICE, Kind::JOB_SET],
+    reads: &[Kind::SERVICE, Kind::JOB_SET, Kind::POD],
     pairs: &[Pair { with: &[Kind::SERVICE], partners: governed, beside: nothing }],
     reports_absence: true,
     docs: docs(include_str!("job_rendezvous_mismatch.rs")),
@@ -100,6 +105,9 @@ fn governed(service: &Object, cluster: &Cluster) -> Vec<Object> {
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if !uses_accelerators(object) || is_owned(object) || object.is_partial() {
         return None;
+    }
+    if object.is(Kind::POD) {
+        return name_of_bare_pod(object, ctx);
     }
     if object.is(Kind::STATEFUL_SET) {
         names_of_pods(object, ctx);
@@ -269,11 +277,7 @@ fn names_of_pods(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     for template in templates(object) {
-        let spec = &template.spec;
-        let has_own_names = ["hostNetwork", "hostAliases", "dnsConfig", "dnsPolicy"]
-            .iter()
-            .any(|field| !spec.get(field).is_absent() && spec.get(field).bool() != Some(false));
-        if has_own_names || spec.has_unknown_key() {
+        if may_resolve_other_names(&template.spec) {
             continue;
         }
         for container in template.containers() {
@@ -282,6 +286,53 @@ fn names_of_pods(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             }
         }
     }
+    None
+}
+
+/// Whether the pods may know names that are not those of the cluster's DNS.
+fn may_resolve_other_names(spec: &Node<'_>) -> bool {
+    let has = |field: &&str| !spec.get(field).is_absent() && spec.get(field).bool() != Some(false);
+    spec.has_unknown_key() || ["hostNetwork", "hostAliases", "dnsConfig", "dnsPolicy"].iter().any(has)
+}
+
+/// Reports the name of another Pod that cannot be resolved. Source: the documentation of Kubernetes (DNS for Services and
+/// Pods): only a pod with a hostname, and with the name of a headless Service as its subdomain, has a name.
+fn name_of_bare_pod(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let templates = templates(object);
+    let template = templates.first()?;
+    if may_resolve_other_names(&template.spec) || object.may_lack_fields() || is_renamed(object) {
+        return None;
+    }
+    let (host, node) = template.containers().find_map(|container| {
+        meeting_point(&container).or_else(|| {
+            let (host, node) = variable(&container, "MASTER_ADDR")??;
+            let writes_names = words(&container).iter().any(|word| word.text.contains("/etc/hosts"));
+            (!writes_names).then(|| (host.into_owned(), node))
+        })
+    })?;
+    let labels: Vec<&str> = host.split('.').collect();
+    let namespace = object.namespace_or_default();
+    let (pod, service) = match labels.as_slice() {
+        [pod] => (*pod, None),
+        // It may be a Service in a namespace of that name.
+        [pod, service] if !ctx.cluster().has(Kind::SERVICE, service, pod) => (*pod, Some(*service)),
+        [pod, service, of] | [pod, service, of, "svc", ..] if *of == namespace => (*pod, Some(*service)),
+        _ => return None,
+    };
+    // Each pod knows its own name.
+    let other = ctx.partner(Kind::POD, namespace, pod).filter(|other| other.name() != object.name())?;
+    let spec = other.get("spec");
+    let names = ["hostname", "subdomain"].map(|field| spec.get(field));
+    let is_unclear = other.may_lack_fields() || spec.has_unknown_key() || names.iter().any(Node::is_unknown);
+    let has_name = service.is_some() && names[0].text() == Some(pod) && names[1].text() == service;
+    if is_unclear || has_name || ctx.cluster().has(Kind::SERVICE, namespace, pod) {
+        return None;
+    }
+    let name = object.display_name();
+    let message = format!("`{name}` meets the others at `{}`, which is not in DNS", ellipsize(&host));
+    ctx.report(&node, message).severity(Severity::Warning).help(format!(
+        "give Pod `{pod}` a `hostname`, and a headless Service as `subdomain`: its name is `<hostname>.<subdomain>`"
+    ));
     None
 }
 

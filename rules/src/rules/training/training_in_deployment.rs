@@ -85,6 +85,10 @@ const STAYS: [&str; 14] = [
     "schedule",
 ];
 
+/// Options of training scripts whose names have such a word.
+const OPTIONS: [&str; 6] =
+    ["num_workers", "num-workers", "--workers", "lr_scheduler", "lr-scheduler", "--scheduler"];
+
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is_partial() || !trains(object, ctx) || replicas(object) == Some(0) {
         return None;
@@ -103,6 +107,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     };
     let line = command_line(&container).to_ascii_lowercase();
+    let line = OPTIONS.iter().fold(line, |line, option| line.replace(option, ""));
     let answers =
         ["ports", "readinessProbe", "livenessProbe"].iter().any(|field| container.get(field).is_set());
     if line.is_empty() || answers || STAYS.iter().any(|word| line.contains(word)) {

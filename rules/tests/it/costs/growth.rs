@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 /// kind needs more.
 const MOST_STEPS_PER_COPY: f64 = 0.5;
 /// Rules that may iterate over other objects.
-const EXEMPT: [&str; 42] = [
+const EXEMPT: [&str; 45] = [
     // Rules on pools and node classes, of which a cluster has few. They iterate over the workloads that one
     // of them admits.
     "consolidation-disrupts-training",
@@ -62,6 +62,9 @@ const EXEMPT: [&str; 42] = [
     "feature-gate-off",
     "karpenter-setting-missing",
     "startup-taint-kept",
+    // What installs the Cluster Autoscaler or the HTTP add-on of KEDA.
+    "http-scaled-object-without-hosts",
+    "placeholder-pods-expendable",
     // Prometheus servers, and the servers whose metrics a query may select.
     "keda-query-counts-others",
     "monitor-unselected",
@@ -71,6 +74,8 @@ const EXEMPT: [&str; 42] = [
     "hpa-target-missing",
     "keda-target-missing",
     "node-class-missing",
+    // Looks for what brings a scheduler if its name is not a known one.
+    "scheduler-unknown",
 ];
 
 /// The objects of a fixture.
