@@ -89,7 +89,7 @@ fn clashes() -> impl Iterator<Item = Clash> {
 }
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if object.is_partial() || object.path(&["metadata", "ownerReferences"]).is_set() {
+    if object.is_partial() || object.is_owned() {
         return None;
     }
     let namespace = object.namespace_or_default();

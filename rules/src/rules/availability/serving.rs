@@ -30,8 +30,7 @@ fn serves_until_stopped(object: &Object) -> bool {
 /// Whether a controller creates the object, and will create it again.
 pub(super) fn is_owned(object: &Object) -> bool {
     let labels = object.path(&["metadata", "labels"]);
-    object.path(&["metadata", "ownerReferences"]).is_set()
-        || labels.entries().iter().any(|(key, _)| key.starts_with("serving.kserve.io/"))
+    object.is_owned() || labels.entries().iter().any(|(key, _)| key.starts_with("serving.kserve.io/"))
 }
 
 /// The templates of the pods that answer requests. For a LeaderWorkerSet these are the leaders, by their own template or

@@ -37,7 +37,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::cluster::placement::has_controller;
 use crate::karpenter::pod::{to_scheduling_pod, toleration};
 use crate::karpenter::scheduling::Toleration;
 use crate::rules::prelude::*;
@@ -57,7 +56,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // DaemonSet pods run on every node; pods with a controller are checked in its template. The runtime of an
     // InferenceService and the flavors of a queue may add tolerations.
     let brings = object.kind() == "InferenceService" || is_queued(object);
-    if object.may_lack_fields() || object.is(Kind::DAEMON_SET) || has_controller(object) || brings {
+    if object.may_lack_fields() || object.is(Kind::DAEMON_SET) || object.controller().is_some() || brings {
         return None;
     }
     for template in templates(object) {

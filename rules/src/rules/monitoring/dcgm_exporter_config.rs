@@ -114,7 +114,7 @@ fn check_mounts(container: &Node<'_>, env: &Environment<'_>, mounts: &Node<'_>, 
     let variable = env.get("DCGM_EXPORTER_KUBERNETES");
     let is_off = variable.is_none_or(|node| node.text() == Some("false"));
     // The GPU Operator creates its own exporter.
-    let is_owned = ctx.object().path(&["metadata", "ownerReferences"]).is_set();
+    let is_owned = ctx.object().is_owned();
     if is_off && !is_owned && !has_argument(container, &["-k", "--kubernetes"]) {
         let node = variable.cloned().unwrap_or_else(|| container.get("image"));
         // Who mounts the socket wants the labels, and so does a query of them.
@@ -302,7 +302,7 @@ fn check_labels(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
         label.usage == LabelUse::Required && LATE.iter().any(|prefix| label.key.starts_with(prefix))
     })?;
     // The GPU Operator creates its own exporter.
-    if ctx.object().path(&["metadata", "ownerReferences"]).is_set() {
+    if ctx.object().is_owned() {
         return None;
     }
     let index = ctx.cluster();

@@ -39,7 +39,6 @@ pub(crate) mod volume_attribute_missing;
 pub(crate) mod volume_claim_unbindable;
 pub(crate) mod volume_mounted_twice;
 
-use crate::cluster::placement::has_controller;
 use crate::cluster::queues::QUEUE_KINDS;
 use crate::fit::VOLUME_KINDS;
 use crate::karpenter::installation::INSTALLERS;
@@ -78,7 +77,7 @@ pub(super) fn states_its_pods(object: &Object) -> bool {
         && !object.is_incomplete()
         && !object.is(Kind::DAEMON_SET)
         && object.kind() != "InferenceService"
-        && !has_controller(object)
+        && object.controller().is_none()
 }
 
 /// Whether a scheduler looks at the pods of a template: no node is named, and no gate holds them back.

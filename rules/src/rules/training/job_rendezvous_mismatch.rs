@@ -63,7 +63,6 @@ use crate::cluster::objects::Lookup;
 use crate::cluster::together::is_renamed;
 use crate::facts::text::is_digits;
 use crate::rules::prelude::*;
-use crate::rules::training::is_owned;
 use crate::workload::command::{OptionValue, command_at, option, words};
 use crate::workload::devices::pods_of;
 use crate::workload::launcher::Launch;
@@ -98,7 +97,7 @@ fn governed(service: &Object, cluster: &Cluster) -> Vec<Object> {
 }
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if !uses_accelerators(object) || is_owned(object) || object.is_partial() {
+    if !uses_accelerators(object) || object.is_owned() || object.is_partial() {
         return None;
     }
     if object.is(Kind::STATEFUL_SET) {
