@@ -6,7 +6,7 @@ use crate::facts::text;
 use crate::object::Object;
 use crate::tree::node::Node;
 use crate::workload::command::{OptionValue, Word, option, words, words_of_line};
-use crate::workload::server::variable;
+use crate::workload::environment::variable;
 use crate::workload::template::Template;
 
 /// Words of checkpoints in options, paths and names of variables.

@@ -6,7 +6,8 @@ use crate::workload::command::{
     OptionValue, Word, base_name, command_at, may_have_more_options, option, words,
 };
 use crate::workload::devices::gpus_of;
-use crate::workload::server::{Gpus, Server, ServerId, server_at, server_of_image, variable};
+use crate::workload::environment::variable;
+use crate::workload::server::{Gpus, Server, ServerId, server_at, server_of_image};
 use crate::workload::template::Template;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

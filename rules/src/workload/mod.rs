@@ -9,6 +9,7 @@ pub(crate) mod command;
 pub(crate) mod devices;
 pub(crate) mod diagnostic;
 pub mod dra;
+pub mod environment;
 pub(crate) mod gang;
 pub mod gpu;
 pub(crate) mod gpu_nodes;

@@ -10,9 +10,9 @@ use crate::tree::node::Node;
 use crate::tree::pointer::Pointer;
 use crate::workload::command::{OptionValue, Word, base_name, may_have_more_options, words};
 use crate::workload::devices::{Devices, gpus_in, gpus_of, pods_of};
+use crate::workload::environment::variable;
 use crate::workload::launcher::{Launch, Program};
 use crate::workload::mpi;
-use crate::workload::server::variable;
 use crate::workload::template::{Template, templates};
 
 /// The GPUs that a program uses, and those that it has.

@@ -56,8 +56,9 @@ use crate::rules::monitoring::pod_monitor_selects_nothing::{
 use crate::rules::prelude::*;
 use crate::workload::class::command_line;
 use crate::workload::command::{OptionValue, option, words};
+use crate::workload::environment::{may_define, variable};
 use crate::workload::selector;
-use crate::workload::server::{Server, ServerId, server_of, variable};
+use crate::workload::server::{Server, ServerId, server_of};
 
 const KINDS: [Kind; ALL_SERVER_KINDS.len() + 3] =
     joined(ALL_SERVER_KINDS, &[Kind::DAEMON_SET, Kind::POD, Kind::SERVICE]);
@@ -203,16 +204,10 @@ fn further_ports(server: &Server, container: &Node<'_>) -> Option<Vec<i64>> {
     let known = FURTHER_PORTS.iter().find(|(id, _)| *id == server.id);
     let ports = known.map(|(_, ports)| *ports).unwrap_or_default();
     let is_closed = |name: &str| {
-        let env = container.get("env");
-        let may_have = |variable: &str| {
-            container.get("envFrom").is_set()
-                || env.is_unknown()
-                || env.items().any(|entry| entry.get("name").text().is_none_or(|name| name == variable))
-        };
         OPENED_BY.iter().any(|(port, opens, variable)| {
             *port == name
                 && [*opens, name].iter().all(|one| matches!(option(&words, &[one]), OptionValue::Absent))
-                && !may_have(variable)
+                && !may_define(container, |name| name == *variable)
         })
     };
     let open = ports.iter().filter(|(name, _)| !is_closed(name));

@@ -48,13 +48,14 @@ use crate::rules::gpu::{is_left_alone, pools_by_label};
 use crate::rules::prelude::*;
 use crate::workload::class::{command_line, has_word};
 use crate::workload::devices::{Devices, devices_of, extended_resources_of};
+use crate::workload::environment::variable;
 use crate::workload::gpu::is_accelerator;
 use crate::workload::gpu_nodes::requires_gpu_nodes;
 use crate::workload::gpu_share::{
     KAI_QUEUE, KAI_SCHEDULER, gpu_share, is_left_to_default_scheduler, kai_queue,
 };
 use crate::workload::launcher::Launch;
-use crate::workload::server::{ServerId, server_of, variable};
+use crate::workload::server::{ServerId, server_of};
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-not-requested",
