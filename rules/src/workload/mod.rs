@@ -20,6 +20,7 @@ pub(crate) mod model;
 mod mpi;
 pub(crate) mod node_labels;
 pub(crate) mod node_spread;
+pub(crate) mod ports;
 pub(crate) mod processes;
 pub(crate) mod ray;
 pub(crate) mod security;
