@@ -39,12 +39,12 @@
 //! - <https://docs.datadoghq.com/containers/guide/cluster_agent_autoscaling_metrics/>
 
 use crate::cluster::query::{ObjectKey, QuerySlot};
+use crate::cluster::together::is_in_written_namespace;
 use crate::cluster::versions::Fact;
 use crate::cluster::views::Predicate;
 use crate::facts::text::is_digits;
 use crate::keda::ellipsize;
 use crate::promql::adapter::{AdapterRules, adapter_rules};
-use crate::rules::autoscaling::is_in_written_namespace;
 use crate::rules::autoscaling::scale_target::target;
 use crate::rules::prelude::*;
 

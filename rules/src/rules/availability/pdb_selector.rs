@@ -25,7 +25,7 @@
 //! - <https://kubernetes.io/docs/tasks/run-application/configure-pdb/>
 
 use crate::cluster::values::may_bring_objects;
-use crate::rules::availability::intended_workload::{has_added_labels, in_other_namespace};
+use crate::rules::availability::intended_workload::{has_added_labels, workload_elsewhere};
 use crate::rules::prelude::*;
 use crate::schema::validation::may_hold_more_fields;
 use crate::schema::validation::pdb::has_valid_selector;
@@ -183,7 +183,7 @@ fn elsewhere<'i>(object: &Object, selector: &Node<'_>, ctx: &Context<'i>) -> Opt
     let mut names = vec![own, own.strip_suffix("-pdb").unwrap_or(own)];
     names.extend(labels.iter().filter_map(|(_, value)| value.text()));
     names.dedup();
-    in_other_namespace(object, &names, |labels| selector::matches(selector, labels), ctx)
+    workload_elsewhere(object, &names, |labels| selector::matches(selector, labels), ctx)
 }
 
 /// A workload, applied with the PDB, whose own labels the selector matches, while it does not match those of its pods.
