@@ -11,3 +11,4 @@ pub mod region;
 pub mod suggest;
 pub mod text;
 pub mod timezone;
+pub(crate) mod url;

@@ -62,6 +62,7 @@ use crate::cluster::Cluster;
 use crate::cluster::objects::Lookup;
 use crate::cluster::together::is_renamed;
 use crate::facts::text::is_digits;
+use crate::facts::url;
 use crate::rules::prelude::*;
 use crate::workload::command::{OptionValue, command_at, option, words};
 use crate::workload::devices::pods_of;
@@ -299,8 +300,7 @@ fn meeting_point<'a>(container: &Node<'a>) -> Option<(String, Node<'a>)> {
     let OptionValue::Text(text, node) = value else {
         return None;
     };
-    let host = text.rsplit_once("//").map_or(text.as_str(), |(_, rest)| rest);
-    let host = host.split_once(':').map_or(host, |(host, _)| host);
+    let host = url::host(&text);
     host.bytes().all(is_host_byte).then(|| (host.to_owned(), node))
 }
 
