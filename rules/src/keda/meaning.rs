@@ -28,7 +28,7 @@ pub(crate) fn target_of_queue(name: &str) -> Option<&'static str> {
 
 /// The row of a type: its name, its kind, the key of its target, its description.
 fn row(name: &str) -> Option<[&'static str; 4]> {
-    rows(TYPES).find(|[known, ..]| *known == name)
+    rows::<4>(TYPES).find(|[known, ..]| *known == name)
 }
 
 /// The description of a metadata key: whether it is required, its type, default, values and sources.
