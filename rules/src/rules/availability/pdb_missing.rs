@@ -99,7 +99,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let label = pdb.path(&["spec", "selector", "matchLabels", LWS_NAME]);
         label.is_unknown() || label.text() == Some(object.name())
     };
-    let is_set = object.kind() == "LeaderWorkerSet";
+    let is_set = object.is(Kind::LEADER_WORKER_SET);
     if is_set && index.in_namespace(Kind::PDB, namespace).any(selects_set) {
         return None;
     }
@@ -175,7 +175,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 
 /// The pods of one server of a workload: of a group of a LeaderWorkerSet, or as the command states.
 fn pods_of_server(object: &Object, templates: &[Template<'_>]) -> ServerSize {
-    if object.kind() != "LeaderWorkerSet" {
+    if !object.is(Kind::LEADER_WORKER_SET) {
         return ServerSize::first_beyond_one(templates.iter().map(ServerSize::of_template));
     }
     match object.path(&["spec", "leaderWorkerTemplate", "size"]).int_or(1) {

@@ -114,7 +114,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 /// Whether a container may be another rank of its server than the first, the only one that answers requests. The leader of
 /// a group is the first.
 fn may_be_later_rank(object: &Object, container: &Node<'_>) -> bool {
-    if object.kind() == "LeaderWorkerSet" || ServerSize::of(container) == ServerSize::OnePod {
+    if object.is(Kind::LEADER_WORKER_SET) || ServerSize::of(container) == ServerSize::OnePod {
         return false;
     }
     let words = words(container);

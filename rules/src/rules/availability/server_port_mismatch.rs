@@ -91,7 +91,7 @@ struct Serving<'a> {
 impl<'a> Serving<'a> {
     fn of(template: &Template<'a>) -> Option<Serving<'a>> {
         let (owner, _) = template.place;
-        let is_leader = owner.kind() == "LeaderWorkerSet"
+        let is_leader = owner.is(Kind::LEADER_WORKER_SET)
             && template.spec.pointer().steps().iter().any(|step| step == "leaderTemplate");
         if template.spec.has_unknown_key() {
             return None;

@@ -37,7 +37,7 @@ pub(super) fn is_owned(object: &Object) -> bool {
 /// by that of the workers.
 pub(super) fn serving_templates(object: &Object) -> Vec<Template<'_>> {
     let mut all = templates(object);
-    if object.kind() == "LeaderWorkerSet" {
+    if object.is(Kind::LEADER_WORKER_SET) {
         let leader = object.path(&["spec", "leaderWorkerTemplate", "leaderTemplate"]);
         all.truncate(if leader.is_set() { 1 } else { all.len() });
     }
@@ -47,7 +47,7 @@ pub(super) fn serving_templates(object: &Object) -> Vec<Template<'_>> {
 /// Whether the pods of a template are those of a group in which only the first one answers requests.
 pub(super) fn has_silent_pods(object: &Object) -> bool {
     let group = object.path(&["spec", "leaderWorkerTemplate"]);
-    object.kind() == "LeaderWorkerSet"
+    object.is(Kind::LEADER_WORKER_SET)
         && !group.get("leaderTemplate").is_set()
         && group.get("size").int_or(1) != Some(1)
 }

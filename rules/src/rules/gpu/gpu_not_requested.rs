@@ -73,14 +73,15 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.may_lack_fields() {
         return None;
     }
-    if object.kind() == "TrainJob" {
+    if object.is(Kind::TRAIN_JOB) {
         return of_train_job(object, ctx);
     }
     for template in templates(object) {
         of_share(object, &template, ctx);
     }
     // What operators add to the pods of these kinds is not known.
-    let merged = matches!(object.kind(), "InferenceService" | "LLMInferenceService")
+    let merged = object.is(Kind::INFERENCE_SERVICE)
+        || object.is(Kind::LLM_INFERENCE_SERVICE)
         || object.group() == "trainer.kubeflow.org";
     if is_left_alone(object, ctx) || merged || uses_accelerators(object) {
         return None;

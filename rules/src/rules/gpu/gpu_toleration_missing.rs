@@ -55,7 +55,7 @@ pub(crate) static RULE: Rule = Rule {
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // DaemonSet pods run on every node; pods with a controller are checked in its template. The runtime of an
     // InferenceService and the flavors of a queue may add tolerations.
-    let brings = object.kind() == "InferenceService" || is_queued(object);
+    let brings = object.is(Kind::INFERENCE_SERVICE) || is_queued(object);
     if object.may_lack_fields() || object.is(Kind::DAEMON_SET) || object.controller().is_some() || brings {
         return None;
     }

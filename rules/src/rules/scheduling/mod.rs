@@ -76,7 +76,7 @@ pub(super) fn states_its_pods(object: &Object) -> bool {
     !object.is_partial()
         && !object.is_incomplete()
         && !object.is(Kind::DAEMON_SET)
-        && object.kind() != "InferenceService"
+        && !object.is(Kind::INFERENCE_SERVICE)
         && object.controller().is_none()
 }
 

@@ -117,7 +117,7 @@ fn is_distributed(object: &Object) -> bool {
 /// more than one.
 fn is_serving_group(object: &Object, ctx: &Context<'_>) -> bool {
     let size = object.path(&["spec", "leaderWorkerTemplate", "size"]);
-    object.kind() == "LeaderWorkerSet"
+    object.is(Kind::LEADER_WORKER_SET)
         && size.int().is_some_and(|size| size > 1)
         && uses_accelerators(object)
         && !object.is_owned()

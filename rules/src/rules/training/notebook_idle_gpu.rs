@@ -58,7 +58,7 @@ const CULLS: [&str; 5] = ["cull", "no_activity_timeout", "idle", "tmout", "timeo
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // Whether Kubeflow's controller culls is set elsewhere.
-    if object.kind() == "Notebook"
+    if object.is(Kind::NOTEBOOK)
         || !requests_device_plugin(object)
         || object.is_owned()
         || object.is_partial()
