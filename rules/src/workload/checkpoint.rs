@@ -12,7 +12,7 @@ use crate::workload::template::Template;
 
 /// Words of checkpoints in options, paths and names of variables.
 static CHECKPOINTS: Words = Words::new(&["checkpoint", "ckpt", "resume", "--save", "save_dir", "output_dir"]);
-/// Words of runs that go on from a checkpoint, or write one every so many steps: an eviction costs them the steps since.
+/// Words of runs that go on from a checkpoint, or write one after a number of steps: an eviction costs them the steps since.
 static RESUMES: Words = Words::new(&[
     "resume",
     "save_steps",

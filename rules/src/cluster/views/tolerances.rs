@@ -18,7 +18,7 @@ pub(crate) struct Tolerances;
 pub(crate) enum Tolerance {
     /// A placeholder, a patch or a controller may add tolerations.
     Unknown,
-    /// As in the template.
+    /// What the template says.
     Written {
         /// Key, operator, value and effect of each toleration.
         tolerations: Vec<[String; 4]>,
