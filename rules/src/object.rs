@@ -430,6 +430,21 @@ impl Object {
         self.path(&["metadata", "annotations", key])
     }
 
+    /// What `metadata.ownerReferences` names.
+    pub(crate) fn owners(&self) -> impl Iterator<Item = Node<'_>> {
+        self.path(&["metadata", "ownerReferences"]).items()
+    }
+
+    /// Whether another object owns it, or may: its maker is checked instead, and would write it again.
+    pub fn is_owned(&self) -> bool {
+        self.path(&["metadata", "ownerReferences"]).is_set()
+    }
+
+    /// The owner that keeps it as it is: of a Pod its ReplicaSet. Kubernetes admits one.
+    pub(crate) fn controller(&self) -> Option<Node<'_>> {
+        self.owners().find(|owner| owner.get("controller").bool() == Some(true))
+    }
+
     /// The origin; `None` for objects of a cluster.
     pub fn origin(&self) -> Option<&Origin> {
         self.0.origin.as_ref()

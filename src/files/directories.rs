@@ -130,13 +130,17 @@ pub(super) enum EntryType {
 }
 
 impl Directory {
-    /// Reads a folder. Entries that cannot be read are left out.
+    /// Reads a folder. An entry that is gone before its type is read is left out.
     ///
-    /// Returns the error of [`std::fs::read_dir`].
+    /// Returns the errors of [`std::fs::read_dir`].
     pub(super) fn read(folder: &Path) -> io::Result<Directory> {
-        let entries = fs::read_dir(folder)?.flatten();
-        let typed = |entry: fs::DirEntry| Some((entry.file_name(), entry.file_type().ok()?.into()));
-        let mut entries: Vec<(OsString, EntryType)> = entries.filter_map(typed).collect();
+        let mut entries: Vec<(OsString, EntryType)> = Vec::new();
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            if let Ok(of) = entry.file_type() {
+                entries.push((entry.file_name(), of.into()));
+            }
+        }
         entries.sort_unstable();
         Ok(Directory { entries })
     }

@@ -66,6 +66,7 @@ pub(super) fn render(job: &Job<'_>) -> Rendering {
         }
         out.runs.extend(one.runs);
         out.failures.extend(one.failures);
+        out.notes.extend(one.notes);
     }
     out
 }
@@ -169,17 +170,26 @@ fn render_chart(chart: &Chart, job: &Job<'_>) -> Rendering {
         remove_dependencies(&target, &chart.missing)?;
         Ok(folder)
     });
-    let copy = copy.and_then(Result::ok);
-    let folder = copy.as_ref().map_or_else(|| chart.folder.clone(), |copy| copy.path().join("chart"));
+    let mut errors: Vec<&io::Error> = marked.copy.as_ref().err().into_iter().collect();
+    let copy = copy.transpose();
+    errors.extend(copy.as_ref().err());
+    let copy = copy.as_ref().ok().and_then(Option::as_ref);
+    let folder = copy.map_or_else(|| chart.folder.clone(), |copy| copy.path().join("chart"));
     let is_known = |install: &&Install| !matches!(install, Install::Release(one) if one.unknown.is_some());
     let known: Vec<&Install> = chart.installs.iter().filter(is_known).collect();
     let results: Vec<_> =
         known.par_iter().map(|install| render_with(chart, &folder, install, job, &marked)).collect();
     // A chart that needs values is not installed with its own values only.
     let others = results.iter().skip(1).any(Result::is_ok);
+    errors.extend(results.iter().flatten().filter_map(|(_, error)| error.as_ref()));
+    // What is too large is not copied on purpose.
+    if let Some(error) = errors.into_iter().find(|error| error.kind() != io::ErrorKind::Other) {
+        out.notes
+            .push(format!("{} could not be copied to find the lines of its output: {error}", chart.shown));
+    }
     for (install, result) in known.into_iter().zip(results) {
         match result {
-            Ok(run) => out.runs.push(run),
+            Ok((run, _)) => out.runs.push(run),
             Err(_) if matches!(install, Install::Own) && others => {}
             Err(failure) => out.failures.push(failure),
         }
@@ -189,7 +199,7 @@ fn render_chart(chart: &Chart, job: &Job<'_>) -> Rendering {
 
 /// The copy of a chart with marks, which is made once for all its sets of values.
 struct OnceMarked {
-    copy: Option<MarkedCopy>,
+    copy: io::Result<MarkedCopy>,
 }
 
 struct MarkedCopy {
@@ -200,15 +210,15 @@ struct MarkedCopy {
 
 impl OnceMarked {
     fn new(chart: &Chart) -> OnceMarked {
-        let copy = TempFolder::new().ok().and_then(|folder| {
+        let copy = TempFolder::new().and_then(|folder| {
             let mut files = Vec::new();
             let mut left = MAX_COPIED_BYTES;
             let target = folder.path().join("chart");
-            copy_marked(&chart.folder, &target, &mut files, &mut left, 0).ok()?;
+            copy_marked(&chart.folder, &target, &mut files, &mut left, 0)?;
             if !chart.missing.is_empty() {
-                remove_dependencies(&target, &chart.missing).ok()?;
+                remove_dependencies(&target, &chart.missing)?;
             }
-            Some(MarkedCopy { folder, files })
+            Ok(MarkedCopy { folder, files })
         });
         OnceMarked { copy }
     }
@@ -306,7 +316,7 @@ fn render_with(
     install: &Install,
     job: &Job<'_>,
     marked: &OnceMarked,
-) -> Result<Run, RenderFailure> {
+) -> Result<(Run, Option<io::Error>), RenderFailure> {
     let Job { scopes, sources, .. } = job;
     let command = install.command(chart);
     let failed = |failure: &Failure| {
@@ -319,9 +329,12 @@ fn render_with(
         arguments(chart, install, job).map_err(|words| failed(&Failure::Failed(words)))?;
     let output = template(folder, &arguments, chart.scope, job).map_err(|failure| failed(&failure))?;
     let documents = split(&output);
-    let numbered = (marked.copy.as_ref())
-        .map(|copy| lines_of_copy(copy, &arguments, chart.scope, job))
-        .unwrap_or_default();
+    let (numbered, error) =
+        match marked.copy.as_ref().map(|copy| lines_of_copy(copy, &arguments, chart.scope, job)) {
+            Ok(Err(error)) => (NumberedLines::new(), Some(error)),
+            Ok(Ok(numbered)) => (numbered, None),
+            Err(_) => (NumberedLines::new(), None),
+        };
     let mut files: Vec<RenderedFile> = Vec::new();
     let mut origins: Vec<FileOrigin> = Vec::new();
     for (from, texts) in by_source(&documents) {
@@ -354,7 +367,7 @@ fn render_with(
     let templates = marked.copy.as_ref().map_or(&[][..], |copy| copy.files.as_slice());
     let templates = templates.iter().map(|path| sources.get(path)).collect();
     let origin = HelmOrigin { files: origins, templates, chart: (Arc::clone(&chart.source), chart.span) };
-    Ok(Run { command: Arc::from(command), set: None, files, origin: Box::new(origin) })
+    Ok((Run { command: Arc::from(command), set: None, files, origin: Box::new(origin) }, error))
 }
 
 /// A rendered document, preceded by the path in its `# Source:` line.
@@ -396,7 +409,13 @@ fn by_source<'t>(documents: &[Rendered<'t>]) -> Vec<(&'t str, Vec<&'t str>)> {
 /// The lines of each template as rendered from the marked copy, with their origins.
 type NumberedLines = Vec<(String, Vec<(String, Option<LineOrigin>)>)>;
 
-fn lines_of_copy(copy: &MarkedCopy, arguments: &Arguments, scope: usize, job: &Job<'_>) -> NumberedLines {
+/// Empty if the copy does not render. Returns the errors of files.
+fn lines_of_copy(
+    copy: &MarkedCopy,
+    arguments: &Arguments,
+    scope: usize,
+    job: &Job<'_>,
+) -> io::Result<NumberedLines> {
     let mut folder = copy.folder.path().join("chart");
     // A copy of the copy, without marks in the templates that fail with them.
     let mut repaired: Option<TempFolder> = None;
@@ -408,7 +427,7 @@ fn lines_of_copy(copy: &MarkedCopy, arguments: &Arguments, scope: usize, job: &J
                     let lines = texts.iter().flat_map(|text| take_marks(text)).collect();
                     out.push((from.to_owned(), lines));
                 }
-                return out;
+                return Ok(out);
             }
             Err(Failure::Failed(words)) => {
                 let base = copy.folder.path().join("chart");
@@ -420,32 +439,30 @@ fn lines_of_copy(copy: &MarkedCopy, arguments: &Arguments, scope: usize, job: &J
                     let tail: Vec<String> = tail.into_iter().rev().collect();
                     words.contains(&format!("templates/{}", tail.join("/")))
                 };
-                let Some(path) = copy.files.iter().find(named) else { return Vec::new() };
+                let Some(path) = copy.files.iter().find(named) else { break };
                 let again = match repaired.take() {
                     Some(again) => again,
                     None => {
-                        let Ok(again) = TempFolder::new() else { return Vec::new() };
+                        let again = TempFolder::new()?;
                         let mut left = MAX_COPIED_BYTES;
-                        if copy_plain(&base, &again.path().join("chart"), &mut left).is_err() {
-                            return Vec::new();
-                        }
+                        copy_plain(&base, &again.path().join("chart"), &mut left)?;
                         again
                     }
                 };
                 folder = again.path().join("chart");
-                let Some(below) = relative_in_copy(copy, path) else { return Vec::new() };
-                let Ok(original) = fs::read(path) else { return Vec::new() };
+                let Some(below) = relative_in_copy(copy, path) else { break };
+                let original = fs::read(path)?;
                 let target = folder.join(below);
-                if fs::read(&target).is_ok_and(|now| now == original) || fs::write(&target, original).is_err()
-                {
-                    return Vec::new();
+                if fs::read(&target)? == original {
+                    break;
                 }
+                fs::write(&target, original)?;
                 repaired = Some(again);
             }
-            Err(_) => return Vec::new(),
+            Err(_) => break,
         }
     }
-    Vec::new()
+    Ok(NumberedLines::new())
 }
 
 /// The path of a template, relative to the chart.

@@ -69,7 +69,7 @@ pub(crate) struct Rivals {
 }
 
 impl Rivals {
-    /// Those of a new object of this kind; `None` if it has none.
+    /// The rivals of a new object of this kind; `None` if it has none.
     pub(crate) fn of(kind: Kind, namespace: Option<&str>) -> Option<Rivals> {
         let kinds = kinds::rivals(kind);
         (!kinds.is_empty()).then(|| Rivals { kinds, namespace: namespace.map(str::to_owned) })

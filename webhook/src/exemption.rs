@@ -76,7 +76,7 @@ const MADE_BY_KUBE_CONTROLLERS: &[(Kind, &[Kind])] = &[
     (Kind::POD, &[Kind::RESOURCE_CLAIM]),
 ];
 
-/// The same of operators.
+/// The kinds of objects that operators create from others, as `MADE_BY_KUBE_CONTROLLERS` has them.
 const MADE_BY_OPERATORS: &[(Kind, &[Kind])] = &[
     // The workers of a LeaderWorkerSet, which their leader owns.
     (Kind::POD, &[Kind::STATEFUL_SET]),

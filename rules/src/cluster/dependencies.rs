@@ -234,7 +234,7 @@ enum Tracking {
     Each,
     /// Only whether there is a read; there was none so far.
     None,
-    /// As `None`, after the first read.
+    /// Only whether there is a read; there was one.
     Any,
 }
 
@@ -305,7 +305,7 @@ impl Drop for TrackingGuard {
 #[derive(Debug)]
 pub(crate) struct Dependents<T>(HashMap<ReadId, OneOrMany<T>, BuildHasherDefault<AsIs>>);
 
-/// The dependents of a read. Most reads have one; some have so many that adding and removing one must not be linear.
+/// The dependents of a read. Most reads have one; adding one to many, and removing it, must not be linear.
 #[derive(Debug)]
 enum OneOrMany<T> {
     One(T),

@@ -154,7 +154,7 @@ impl Cluster {
         Cluster { objects: self.objects.excerpt(), ..Cluster::default() }.with_bond(self.bond)
     }
 
-    /// The same cluster with these objects instead of its own.
+    /// This cluster with these objects instead of its own.
     #[must_use]
     pub fn with_objects(&self, objects: impl IntoIterator<Item = Object>) -> Cluster {
         let mut other = Cluster { outside: self.outside.clone(), ..self.excerpt() };

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use crate::cluster::Cluster;
 use crate::cluster::query::ObjectKey;
 use crate::cluster::sets::Bond;
+use crate::kind::Kind;
 use crate::object::Object;
 use crate::source::KustomizeRoute;
 
@@ -31,6 +32,17 @@ pub(crate) enum Company {
 /// Whether a kustomization of the input adds a prefix or a suffix to the name of an object.
 pub(crate) fn is_renamed(object: &Object) -> bool {
     routes(object).iter().any(|route| route.renames)
+}
+
+/// Whether an object runs in the namespace that its manifest writes, as far as the input shows.
+pub(crate) fn is_in_written_namespace(object: &Object) -> bool {
+    let is_set_later = routes(object).iter().any(|route| route.namespace.is_some());
+    object.namespace().is_some() && !object.is_namespace_unknown() && !is_set_later
+}
+
+/// Whether two objects surely run in different namespaces.
+fn are_misplaced(a: &Object, b: &Object) -> bool {
+    is_in_written_namespace(a) && is_in_written_namespace(b) && a.namespace() != b.namespace()
 }
 
 pub(crate) fn routes(object: &Object) -> &[KustomizeRoute] {
@@ -174,6 +186,27 @@ impl Cluster {
     pub(crate) fn likely_pairs(&self, a: &Object, b: &Object) -> bool {
         let is_plain = |o: &Object| routes(o).is_empty() && !is_left_out(o) && self.is_only_version(o);
         self.surely_pairs(a, b) || company(a, b) == Company::Folder && is_plain(a) && is_plain(b)
+    }
+
+    /// The only object of a name, if it is in another namespace than an object that means it, and surely applied with it.
+    pub(crate) fn only_elsewhere(&self, object: &Object, kind: Kind, name: &str) -> Option<&Object> {
+        let mut all = self.written_as(kind, name);
+        let found = all.next().filter(|_| all.next().is_none())?;
+        (are_misplaced(object, found) && self.surely_pairs(object, found)).then_some(found)
+    }
+
+    /// An object with one of the names that meets a condition, if it is in another namespace than an object that means it, and
+    /// likely applied with it.
+    pub(crate) fn likely_elsewhere(
+        &self,
+        object: &Object,
+        kinds: &[Kind],
+        names: &[&str],
+        is_meant: impl Fn(&Object) -> bool,
+    ) -> Option<&Object> {
+        let named = names.iter().flat_map(|name| kinds.iter().map(move |kind| (*kind, *name)));
+        let mut all = named.flat_map(|(kind, name)| self.written_as(kind, name));
+        all.find(|other| are_misplaced(object, other) && self.likely_pairs(object, other) && is_meant(other))
     }
 
     /// Whether no other object of the folder has the identity of this one.

@@ -9,5 +9,7 @@ pub mod names;
 pub mod quantity;
 pub mod region;
 pub mod suggest;
+pub(crate) mod table;
 pub mod text;
 pub mod timezone;
+pub(crate) mod url;

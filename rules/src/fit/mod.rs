@@ -646,8 +646,8 @@ fn ignored(workload: &Object, template: &Template<'_>) -> Option<Ignored> {
             "Karpenter starts no node for the pods of a DaemonSet: they run on the nodes that are there";
         return because("daemonset", text, &workload.get("kind"), "this kind");
     }
-    let owners = workload.path(&["metadata", "ownerReferences"]);
-    if let Some(owner) = owners.items().find(|o| matches!(o.get("kind").text(), Some("DaemonSet" | "Node"))) {
+    let is_left = |owner: &Node<'_>| matches!(owner.get("kind").text(), Some("DaemonSet" | "Node"));
+    if let Some(owner) = workload.owners().find(is_left) {
         let text = "Karpenter starts no node for a pod of a DaemonSet or of a Node";
         return because("daemonset", text, &owner, "this owner");
     }

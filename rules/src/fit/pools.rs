@@ -347,9 +347,7 @@ impl PoolSummary {
 
 /// Whether the pods of a workload cause nodes to be started.
 pub(crate) fn starts_nodes(workload: &Object) -> bool {
-    !workload.is(Kind::DAEMON_SET)
-        && !workload.is_partial()
-        && !crate::cluster::placement::has_controller(workload)
+    !workload.is(Kind::DAEMON_SET) && !workload.is_partial() && workload.controller().is_none()
 }
 
 fn object_class(pool: &Object) -> Option<&str> {

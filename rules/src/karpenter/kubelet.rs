@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 
 use crate::facts::duration::GoDuration;
 use crate::facts::quantity::Quantity;
+use crate::facts::table;
 use crate::karpenter::node_class::{EVICTION_SIGNALS, Ec2NodeClass, RESERVABLE_RESOURCES};
 use crate::karpenter::scheduling::AmiFamily;
 use crate::tree::node::Node;
@@ -16,8 +17,7 @@ use crate::tree::placeholder::is_placeholder;
 
 /// The JSON type of each field of the kubelet's configuration, by path; `*` is each item or value.
 static FIELDS: LazyLock<HashMap<&'static str, &'static str>> = LazyLock::new(|| {
-    let lines = include_str!("kubelet.tsv").lines().filter(|line| !line.starts_with('#'));
-    lines.filter_map(|line| line.split_once('\t')).collect()
+    table::rows::<2>(include_str!("kubelet.tsv")).map(|[path, kind]| (path, kind)).collect()
 });
 
 /// A value that the controller rejects.

@@ -7,10 +7,11 @@
 use std::cell::Cell;
 
 use super::scalers::{KeySource, Scaler, ScalerKey};
-use super::sources::{Authentication, Environment, Variable};
+use super::sources::Authentication;
 use super::value::{KeyType, number, plain_number};
 use super::{Trigger, ellipsize, with_article};
 use crate::tree::node::Node;
+use crate::workload::environment::{Environment, Variable};
 
 #[derive(Debug)]
 pub struct TriggerProblem<'a> {

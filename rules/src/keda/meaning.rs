@@ -1,13 +1,34 @@
-//! Descriptions of trigger types and their metadata keys, for editors.
+//! What trigger types scale on, and descriptions of them and of their metadata keys for editors.
 
 use super::scalers::{KeySource, ScalerKey};
 use super::value::KeyType;
+use crate::facts::table::rows;
 
 static TYPES: &str = include_str!("types.tsv");
 
 /// What a trigger type scales on.
 pub fn of_type(name: &str) -> Option<&'static str> {
-    TYPES.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('\t'))
+    row(name).map(|[.., meaning]| meaning)
+}
+
+/// Whether triggers of a type count work that waits in a queue, for which no client waits.
+pub(crate) fn reads_queue(name: &str) -> bool {
+    row(name).is_some_and(|[_, kind, ..]| kind == "queue")
+}
+
+/// Whether triggers of a type ask a system of metrics.
+pub(crate) fn reads_metrics(name: &str) -> bool {
+    row(name).is_some_and(|[_, kind, ..]| kind == "metrics")
+}
+
+/// The key of the target of a type that counts what waits for all replicas.
+pub(crate) fn target_of_queue(name: &str) -> Option<&'static str> {
+    row(name).map(|[_, _, target, _]| target).filter(|target| *target != "-")
+}
+
+/// The row of a type: its name, its kind, the key of its target, its description.
+fn row(name: &str) -> Option<[&'static str; 4]> {
+    rows::<4>(TYPES).find(|[known, ..]| *known == name)
 }
 
 /// The description of a metadata key: whether it is required, its type, default, values and sources.
@@ -60,7 +81,8 @@ fn source_name(source: KeySource) -> Option<&'static str> {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::{TYPES, of_key, of_type};
+    use super::{TYPES, of_key, of_type, target_of_queue};
+    use crate::facts::table::rows;
     use crate::keda::scalers::{names, scaler};
     use crate::platform::Product;
 
@@ -70,7 +92,16 @@ mod tests {
         for name in &types {
             assert!(of_type(name).is_some_and(|meaning| !meaning.is_empty()), "{name}");
         }
-        assert_eq!(TYPES.lines().count(), types.len());
+        assert_eq!(rows::<4>(TYPES).count(), types.len());
+        assert!(rows::<4>(TYPES).all(|[_, kind, ..]| matches!(kind, "queue" | "metrics" | "-")));
+    }
+
+    #[test]
+    fn targets_are_keys() {
+        for name in names(Product::Keda.newest()) {
+            let scaler = scaler(name, Product::Keda.newest()).expect("a type");
+            assert!(target_of_queue(name).is_none_or(|target| scaler.key(target).is_some()), "{name}");
+        }
     }
 
     #[test]

@@ -1,5 +1,4 @@
-//! The sources of a trigger's values besides its metadata: a TriggerAuthentication, and the environment of a
-//! container of the target.
+//! The source of a trigger's values besides its metadata and the environment of a container: a TriggerAuthentication.
 
 use crate::tree::node::Node;
 
@@ -81,67 +80,5 @@ impl<'a> Authentication<'a> {
         }
         let identity = provider.text().filter(|text| !text.is_empty()).unwrap_or("none");
         Some(Authentication::Known(Parameters { names, identity }))
-    }
-}
-
-/// The container whose environment `<key>FromEnv` names.
-#[derive(Clone, Debug)]
-pub enum Environment<'a> {
-    /// The target is not in the input.
-    Unknown,
-    Container(Node<'a>),
-}
-
-#[derive(Clone, Debug)]
-pub enum Variable<'a> {
-    /// The container does not define it.
-    Absent,
-    /// The container may define it, with any value.
-    Unknown,
-    /// The container defines it, with a value from another object.
-    Hidden,
-    /// The value.
-    Text(&'a str),
-}
-
-impl<'a> Environment<'a> {
-    /// The environment that KEDA reads: that of the container called `name`, or else of the first container.
-    pub fn of(pod: &Node<'a>, name: &Node<'_>) -> Environment<'a> {
-        let mut containers = pod.get("containers").items();
-        let found = match name.text() {
-            _ if name.is_unknown() => None,
-            Some(name) if !name.is_empty() => containers.find(|c| c.get("name").text() == Some(name)),
-            _ => containers.next(),
-        };
-        found.map_or(Environment::Unknown, Environment::Container)
-    }
-
-    /// The name of the container; `None` if it is not known.
-    pub(super) fn container_name(&self) -> Option<&'a str> {
-        let Environment::Container(container) = self else { return None };
-        container.get("name").text()
-    }
-
-    /// A variable of the container.
-    pub fn variable(&self, name: &str) -> Variable<'a> {
-        let Environment::Container(container) = self else {
-            return Variable::Unknown;
-        };
-        let (list, from) = (container.get("env"), container.get("envFrom"));
-        let mut unknown = list.is_unknown() || from.is_set() || from.is_unknown();
-        for item in list.items() {
-            let key = item.get("name");
-            if key.is_unknown() {
-                unknown = true;
-            } else if key.text() == Some(name) {
-                let value = item.get("value");
-                return match value.text() {
-                    Some(text) => Variable::Text(text),
-                    None if value.is_unknown() => Variable::Unknown,
-                    None => Variable::Hidden,
-                };
-            }
-        }
-        if unknown { Variable::Unknown } else { Variable::Absent }
     }
 }

@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::check::{self, Surroundings};
 use super::formula::{FormulaError, formula_error};
 use super::scalers::{KeySource, KeyStatus};
-use super::sources::{Authentication, Environment, Variable};
+use super::sources::Authentication;
 use super::value::{KeyType, boolean, number, plain_number, whole};
 use super::{ellipsize, scalers, triggers};
 use crate::object::Object;
 use crate::platform::{Product, Version};
+use crate::workload::environment::{Environment, Variable};
 
 #[test]
 fn numbers_follow_json() {

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use crate::facts::table;
 use crate::platform::VersionRange;
 
 static TEXT: &str = include_str!("api_versions.tsv");
@@ -18,14 +19,9 @@ static MINORS: &str = include_str!("api_minors.tsv");
 static GROUPS: LazyLock<BTreeMap<&'static str, BTreeMap<&'static str, Vec<&'static str>>>> =
     LazyLock::new(|| {
         let mut groups: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
-        for line in TEXT.lines().filter(|line| !line.starts_with('#')) {
-            let mut columns = line.split('\t');
-            if let (Some(group), Some(kind), Some(versions)) =
-                (columns.next(), columns.next(), columns.next())
-            {
-                let group = if group == "-" { "" } else { group };
-                groups.entry(group).or_default().insert(kind, versions.split(' ').collect());
-            }
+        for [group, kind, versions] in table::rows::<3>(TEXT) {
+            let group = if group == "-" { "" } else { group };
+            groups.entry(group).or_default().insert(kind, versions.split(' ').collect());
         }
         groups
     });
@@ -41,13 +37,12 @@ pub(crate) struct ApiMinors {
 /// API versions by kind.
 static API_MINORS: LazyLock<BTreeMap<&'static str, Vec<(&'static str, ApiMinors)>>> = LazyLock::new(|| {
     let mut by_kind: BTreeMap<_, Vec<_>> = BTreeMap::new();
-    for line in MINORS.lines().filter(|line| !line.starts_with('#')) {
-        let cells: Vec<&str> = line.split('\t').collect();
-        let [api_version, kind, since, until, default] = cells[..] else { continue };
-        if let Some(range) = VersionRange::parse(since, until) {
-            let minors = ApiMinors { range, is_on: default == "on" };
-            by_kind.entry(kind).or_default().push((api_version, minors));
-        }
+    let rows = table::read(MINORS, |[api_version, kind, since, until, default]: [&'static str; 5]| {
+        let range = VersionRange::parse(since, until)?;
+        Some((kind, (api_version, ApiMinors { range, is_on: default == "on" })))
+    });
+    for (kind, minors) in rows {
+        by_kind.entry(kind).or_default().push(minors);
     }
     by_kind
 });

@@ -119,6 +119,7 @@ impl Kind {
     pub const JOB_SET: Kind = Kind::new("jobset.x-k8s.io", "JobSet");
     pub const JAX_JOB: Kind = Kind::new("kubeflow.org", "JAXJob");
     pub const MPI_JOB: Kind = Kind::new("kubeflow.org", "MPIJob");
+    pub(crate) const NOTEBOOK: Kind = Kind::new("kubeflow.org", "Notebook");
     pub const PADDLE_JOB: Kind = Kind::new("kubeflow.org", "PaddleJob");
     pub const PYTORCH_JOB: Kind = Kind::new("kubeflow.org", "PyTorchJob");
     pub const TF_JOB: Kind = Kind::new("kubeflow.org", "TFJob");
@@ -147,6 +148,7 @@ impl Kind {
     pub const KNATIVE_SERVICE: Kind = Kind::new("serving.knative.dev", "Service");
     pub(crate) const CLUSTER_SERVING_RUNTIME: Kind = Kind::new("serving.kserve.io", "ClusterServingRuntime");
     pub const INFERENCE_SERVICE: Kind = Kind::new("serving.kserve.io", "InferenceService");
+    pub(crate) const LLM_INFERENCE_SERVICE: Kind = Kind::new("serving.kserve.io", "LLMInferenceService");
     pub(crate) const SERVING_RUNTIME: Kind = Kind::new("serving.kserve.io", "ServingRuntime");
     pub(crate) const CLUSTER_TRAINING_RUNTIME: Kind =
         Kind::new("trainer.kubeflow.org", "ClusterTrainingRuntime");

@@ -1,6 +1,7 @@
 //! Changes between versions of Karpenter that affect an object without a finding.
 
 use crate::catalog::CAPACITY_TYPE;
+use crate::facts::table;
 use crate::karpenter::requirement_list::RequirementList;
 use crate::kind::Kind;
 use crate::object::Object;
@@ -32,14 +33,10 @@ pub struct UpgradeNote {
 
 /// The notes on the versions of Karpenter after `from`, up to `to`, in order. Empty if `to` is not newer than `from`.
 pub fn karpenter_upgrade(from: Version, to: Version) -> Vec<UpgradeNote> {
-    let lines = include_str!("upgrades.tsv").lines().filter(|line| !line.starts_with('#'));
-    lines.filter_map(note).filter(|note| from < note.version && note.version <= to).collect()
-}
-
-fn note(line: &'static str) -> Option<UpgradeNote> {
-    let mut columns = line.split('\t');
-    let version = Version::parse(columns.next()?)?;
-    Some(UpgradeNote { version, topic: columns.next()?, text: columns.next()? })
+    let notes = table::read(include_str!("upgrades.tsv"), |[version, topic, text]: [&'static str; 3]| {
+        Some(UpgradeNote { version: Version::parse(version)?, topic, text })
+    });
+    notes.filter(|note| from < note.version && note.version <= to).collect()
 }
 
 /// The changes for an object between two versions of Karpenter. Empty if `to` is not newer than `from`.

@@ -14,7 +14,6 @@ use crate::lint::finding::Severity;
 use crate::lint::fix::Safety;
 use crate::object::Object;
 use crate::platform::Product;
-use crate::tree::node::Node;
 use crate::workload::template::{Template, WORKLOAD_KINDS, templates};
 
 /// The subject of a rule, in the order of the manual.
@@ -187,12 +186,8 @@ impl Check {
 
 /// Whether a workload with a pod template controls the object: a ReplicaSet of a Deployment, a Pod of a Job.
 fn is_made_by_workload(object: &Object) -> bool {
-    let owners = object.path(&["metadata", "ownerReferences"]);
-    let is_workload = |owner: Node<'_>| {
-        let kind = owner.get("kind").text().unwrap_or_default();
-        owner.get("controller").bool() == Some(true) && WORKLOAD_KINDS.iter().any(|known| known.kind == kind)
-    };
-    owners.items().any(is_workload)
+    let kind = object.controller().and_then(|owner| owner.get("kind").text());
+    kind.is_some_and(|kind| WORKLOAD_KINDS.iter().any(|known| known.kind == kind))
 }
 
 /// A field that a rule checks more precisely than the schema. The rules over the schema (manifest-incomplete,

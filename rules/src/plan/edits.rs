@@ -251,7 +251,7 @@ fn texts(before: &Node<'_>, after: &Node<'_>) -> (Option<String>, Option<String>
     (short_text(before), short_text(after))
 }
 
-/// Of two long texts the first lines that differ, or of two long lines the parts from shortly before the difference; `None` if
+/// The first lines that differ in two long texts, or the parts of two long lines from shortly before the difference; `None` if
 /// the texts are short.
 fn first_difference(before: &str, after: &str) -> Option<(String, String)> {
     /// What is shown of a line before its first difference.

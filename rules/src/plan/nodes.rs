@@ -19,7 +19,7 @@ pub enum Fate {
     Removed,
     /// All are replaced.
     All,
-    /// Those are replaced that no longer meet the requirements.
+    /// The nodes that no longer meet the requirements are replaced.
     Some,
     /// That depends on something that is not in the files.
     Unknown,
@@ -56,7 +56,7 @@ impl Fate {
 /// The number of running nodes of a NodePool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeCount {
-    /// As the user says.
+    /// What the user says.
     Stated(u64),
     /// With the fewest and the most replicas of all workloads, as `gpulint pools --capacity` packs them.
     Packed(u64, u64),

@@ -5,6 +5,7 @@
 
 use crate::cluster::Cluster;
 use crate::cluster::views::{as_target, scale_target};
+use crate::facts::url::{host, service_of};
 use crate::karpenter::nodepool::NodePool;
 use crate::keda::{hpa_name, triggers};
 use crate::kind::{Kind, SCALABLE_KINDS};
@@ -61,14 +62,19 @@ pub(super) fn asking(service: &Object, cluster: &Cluster) -> Vec<Object> {
     scaled.filter(|scaled| services_asked(scaled).iter().any(|asked| asked == name)).cloned().collect()
 }
 
-/// The first label of the host of each URL of a scaler's triggers.
+/// The Services of its own namespace that the triggers of a scaler ask.
 fn services_asked(scaler: &Object) -> Vec<String> {
-    let url = |trigger: crate::keda::Trigger<'_>| Some(trigger.metadata().get("url").text()?.to_owned());
-    let host = |url: String| {
-        let (_, rest) = url.split_once("://")?;
-        Some(rest.split(['.', '/', ':', '?']).next()?.to_owned())
+    let namespace = scaler.namespace_or_default();
+    let asked = |trigger: crate::keda::Trigger<'_>| {
+        Some(service_asked(trigger.metadata().get("url").text()?, namespace)?.to_owned())
     };
-    triggers(scaler).filter_map(url).filter_map(host).collect()
+    triggers(scaler).filter_map(asked).collect()
+}
+
+/// The Service of a namespace that a URL names. KEDA's operator resolves a name without a namespace in its own.
+pub(super) fn service_asked<'t>(url: &'t str, namespace: &str) -> Option<&'t str> {
+    let (name, there) = service_of(host(url)).filter(|_| url.contains("://"))?;
+    (there == Some(namespace)).then_some(name)
 }
 
 /// What rules about a scaler read: its target, its authentications, the Services that it asks, and the LimitRanges.

@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 
+use crate::facts::table;
 use crate::kind::definitions::CustomResourceDefinitions;
 use crate::kind::{self, KINDS};
 
@@ -48,13 +49,7 @@ static FIELDS_TSV: &str = include_str!("../../schemas/fields.tsv");
 
 /// The descriptions that [`field_meaning`] returns, by kind and path.
 static FIELDS: LazyLock<HashMap<(&str, &str), &str>> = LazyLock::new(|| {
-    let lines = FIELDS_TSV.lines().filter(|line| !line.starts_with('#'));
-    lines
-        .filter_map(|line| {
-            let mut cells = line.splitn(3, '\t');
-            Some(((cells.next()?, cells.next()?), cells.next()?))
-        })
-        .collect()
+    table::rows::<3>(FIELDS_TSV).map(|[kind, path, meaning]| ((kind, path), meaning)).collect()
 });
 
 /// The description of a field in a few words of Markdown. List indexes in `steps` are ignored.

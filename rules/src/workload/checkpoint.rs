@@ -3,15 +3,16 @@
 use std::path::Path;
 
 use crate::facts::text;
+use crate::kind::Kind;
 use crate::object::Object;
 use crate::tree::node::Node;
 use crate::workload::command::{OptionValue, Word, option, words, words_of_line};
-use crate::workload::server::variable;
+use crate::workload::environment::variable;
 use crate::workload::template::Template;
 
 /// Words of checkpoints in options, paths and names of variables.
 static CHECKPOINTS: Words = Words::new(&["checkpoint", "ckpt", "resume", "--save", "save_dir", "output_dir"]);
-/// Words of runs that go on from a checkpoint, or write one every so many steps: an eviction costs them the steps since.
+/// Words of runs that go on from a checkpoint, or write one after a number of steps: an eviction costs them the steps since.
 static RESUMES: Words = Words::new(&[
     "resume",
     "save_steps",
@@ -138,7 +139,7 @@ fn mentions(template: &Template<'_>, signs: &Words) -> bool {
     let mentions = |node: &Node<'_>| node.raw_text().is_some_and(|text| signs.are_in(text));
     // What a RayJob submits to its cluster, with the environment of all processes.
     let (object, _) = template.place;
-    if object.kind() == "RayJob"
+    if object.is(Kind::RAY_JOB)
         && ["entrypoint", "runtimeEnvYAML"].iter().any(|field| mentions(&object.path(&["spec", field])))
     {
         return true;
@@ -199,7 +200,7 @@ pub(crate) fn destination<'a>(container: &Node<'a>) -> Option<Destination<'a>> {
 
 /// The folder of checkpoints in what a RayJob submits to its cluster.
 pub(crate) fn destination_of_entrypoint(object: &Object) -> Option<Destination<'_>> {
-    if object.kind() != "RayJob" {
+    if !object.is(Kind::RAY_JOB) {
         return None;
     }
     match stated_destination(&words_of_line(&object.path(&["spec", "entrypoint"]))) {

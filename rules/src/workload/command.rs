@@ -123,7 +123,7 @@ fn substitute<'t>(text: &'t str, environment: &[(&str, Cow<'_, str>)]) -> Cow<'t
             }
         };
         steps::take(1 + environment.len());
-        match environment.iter().find(|(known, _)| *known == name) {
+        match environment.iter().rev().find(|(known, _)| *known == name) {
             Some((_, value)) if length > 0 => out.push_str(value),
             _ => out.push_str(&rest[at..=at + length]),
         }

@@ -1,6 +1,7 @@
 //! The pods of a workload that have to run at the same time, and what they request together.
 
 use crate::facts::quantity::Quantity;
+use crate::kind::Kind;
 use crate::object::Object;
 use crate::tree::node::Node;
 use crate::workload::devices::{pod_devices, pods_of};
@@ -29,7 +30,7 @@ pub(crate) fn members(object: &Object) -> Option<Vec<Members<'_>>> {
 
 /// Whether an object is an InferenceService, whose components have bounds of replicas of their own.
 pub(crate) fn is_inference_service(object: &Object) -> bool {
-    object.group() == "serving.kserve.io" && object.kind() == "InferenceService"
+    object.is(Kind::INFERENCE_SERVICE)
 }
 
 /// The least and the largest number of pods of a component of an InferenceService. KServe scales it if the maximum is larger.

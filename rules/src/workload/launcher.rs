@@ -1,12 +1,14 @@
 //! Programs that start several processes or distribute a model over GPUs, and the number of GPUs in their options.
 
 use crate::facts::image::ImageRef;
+use crate::facts::url;
 use crate::tree::node::Node;
 use crate::workload::command::{
     OptionValue, Word, base_name, command_at, may_have_more_options, option, words,
 };
 use crate::workload::devices::gpus_of;
-use crate::workload::server::{Gpus, Server, ServerId, server_at, server_of_image, variable};
+use crate::workload::environment::variable;
+use crate::workload::server::{Gpus, Server, ServerId, server_at, server_of_image};
 use crate::workload::template::Template;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -268,11 +270,7 @@ impl<'a> Launch<'a> {
             _ => return None,
         };
         match value {
-            OptionValue::Text(text, node) => {
-                let host = text.rsplit_once("//").map_or(text.as_str(), |(_, rest)| rest);
-                let host = host.split_once(':').map_or(host, |(host, _)| host);
-                Some((host.to_owned(), node))
-            }
+            OptionValue::Text(text, node) => Some((url::host(&text).to_owned(), node)),
             _ => None,
         }
     }

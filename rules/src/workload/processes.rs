@@ -5,14 +5,15 @@
 //! `PyTorchJob.spec.nprocPerNode` (the operator sets `PET_NPROC_PER_NODE`), the MPI Operator's `slotsPerWorker`, KServe's
 //! `LLMInferenceService.spec.parallelism`, KubeRay's `rayStartParams`.
 
+use crate::kind::Kind;
 use crate::object::Object;
 use crate::tree::node::Node;
 use crate::tree::pointer::Pointer;
 use crate::workload::command::{OptionValue, Word, base_name, may_have_more_options, words};
 use crate::workload::devices::{Devices, gpus_in, gpus_of, pods_of};
+use crate::workload::environment::variable;
 use crate::workload::launcher::{Launch, Program};
 use crate::workload::mpi;
-use crate::workload::server::variable;
 use crate::workload::template::{Template, templates};
 
 /// The GPUs that a program uses, and those that it has.
@@ -74,7 +75,7 @@ fn of_launch<'a>(
     };
     let engine = launch.program.server().is_some();
     let is_group = is_group(object, template, &launch);
-    if engine && object.kind() == "LeaderWorkerSet" && is_group {
+    if engine && object.is(Kind::LEADER_WORKER_SET) && is_group {
         return of_group(object, template, container, &launch);
     }
     let (used, node) = match launch.gpus() {
@@ -83,7 +84,7 @@ fn of_launch<'a>(
         None if launch.program == Program::Torchrun && !launch.has(&["nproc-per-node"]) => {
             let fields = [&["spec", "nprocPerNode"][..], &["spec", "elasticPolicy", "nProcPerNode"]];
             let field = fields.into_iter().map(|path| object.path(path)).find(Node::is_set)?;
-            let is_own = object.kind() == "PyTorchJob";
+            let is_own = object.is(Kind::PYTORCH_JOB);
             let number = field.string_or_number().filter(|_| is_own)?.parse().ok()?;
             (number, Some(field))
         }
@@ -93,7 +94,7 @@ fn of_launch<'a>(
     let is_stated = node.is_some();
     // Without an option only vLLM's default is certain, in its own image. Kubeflow's operator sets the number of
     // processes for torchrun.
-    let of_operator = !engine && object.group() == "kubeflow.org" && object.kind() != "PyTorchJob";
+    let of_operator = !engine && object.group() == "kubeflow.org" && !object.is(Kind::PYTORCH_JOB);
     let idles = !more_options && !is_group && !of_operator && (is_stated || launch.is_plain_vllm(container));
     // More GPUs than those of the pod are those of the others.
     if engine && is_group && used > has.count || used > has.count && !is_stated {
@@ -198,13 +199,13 @@ const RAY_WORDS: [&str; 7] = [
 
 /// Whether several pods may run one engine together, so that the GPUs of one pod are not all of its GPUs.
 pub(crate) fn is_group(object: &Object, template: &Template<'_>, launch: &Launch<'_>) -> bool {
-    let id = object.id();
-    let kind = id.kind.as_str();
-    let by_kind = matches!(kind, "RayCluster" | "RayService" | "RayJob" | "LLMInferenceService")
-        || kind == "LeaderWorkerSet"
+    const GROUPS: [Kind; 4] =
+        [Kind::RAY_CLUSTER, Kind::RAY_SERVICE, Kind::RAY_JOB, Kind::LLM_INFERENCE_SERVICE];
+    let by_kind = GROUPS.iter().any(|kind| object.is(*kind))
+        || object.is(Kind::LEADER_WORKER_SET)
             && object.path(&["spec", "leaderWorkerTemplate", "size"]).int_or(1) != Some(1)
-        || kind == "InferenceService" && object.path(&["spec", "predictor", "workerSpec"]).is_set()
-        || id.group == "jobset.x-k8s.io" && pods_of(object, template) != Some(1);
+        || object.is(Kind::INFERENCE_SERVICE) && object.path(&["spec", "predictor", "workerSpec"]).is_set()
+        || object.is(Kind::JOB_SET) && pods_of(object, template) != Some(1);
     let says_ray = |text: &str| text == "ray" || RAY_WORDS.iter().any(|word| text.contains(word));
     let mut words = template
         .all_containers()

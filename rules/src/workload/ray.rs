@@ -8,7 +8,7 @@ use crate::workload::template::Template;
 pub(crate) enum Extent {
     /// The fewest: the minimum of a group that Ray's autoscaler scales.
     Least,
-    /// Those with which the cluster starts.
+    /// The pods with which the cluster starts.
     First,
     /// The most, also of a group that is suspended for now.
     Most,

@@ -88,6 +88,12 @@ impl<'a> Template<'a> {
         init.filter(|container| container.get("restartPolicy").text() == Some("Always"))
     }
 
+    /// The containers that listen as long as the pod runs, in the order in which Kubernetes looks for a port by its name
+    /// (`FindPort`).
+    pub(crate) fn lasting_containers(&self) -> impl Iterator<Item = Node<'a>> + use<'a> {
+        self.containers().chain(self.sidecars())
+    }
+
     /// Init containers and ordinary ones.
     pub(crate) fn all_containers(&self) -> impl Iterator<Item = Node<'a>> + use<'a> {
         let init = self.spec.get("initContainers").items();

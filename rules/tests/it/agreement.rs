@@ -21,7 +21,7 @@ fn differences(engine: &Engine, objects: Vec<Object>) -> (Vec<String>, usize, us
         return (wrong, told, all);
     }
     for workload in workloads(&cluster) {
-        let is_own = workload.path(&["metadata", "ownerReferences"]).is_set()
+        let is_own = workload.is_owned()
             || workload.is(Kind::DAEMON_SET)
             || workload.is_partial()
             || workload.is_incomplete();

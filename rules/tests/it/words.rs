@@ -82,15 +82,7 @@ fn summaries_are_plain_english() {
 }
 
 /// The folders whose comments are checked, with all files below them, from the root of the repository.
-const FOLDERS_WITH_PLAIN_COMMENTS: [&str; 7] = [
-    "rules/src/cluster/placement",
-    "rules/src/fit",
-    "rules/src/karpenter",
-    "rules/src/keda",
-    "rules/src/rules",
-    "rules/src/schema",
-    "src",
-];
+const FOLDERS_WITH_PLAIN_COMMENTS: [&str; 3] = ["rules/src", "src", "webhook/src"];
 
 /// In this folder, doc comments are the help texts of the command line, which have a style of their own.
 const HELP_TEXTS: &str = "src/args";

@@ -329,7 +329,7 @@ mod tests {
         let event = events.1.try_recv().unwrap().event(OffsetDateTime::UNIX_EPOCH);
         assert_eq!((&event["reason"], &event["metadata"]["namespace"]), (&json!("NotChecked"), &json!("ml")));
         assert_eq!(event["note"], "UPDATE by jane was not checked (deadline): the failure policy decided");
-        // Nothing is known of a body that did not arrive, and what is no AdmissionReview is none of the API server.
+        // Nothing is known of a body that did not arrive, and what is not an AdmissionReview does not come from the API server.
         denials.record_failure(None, Failure::TooLarge);
         denials.record_failure(Some(b"{}"), Failure::Malformed);
         assert!(events.1.try_recv().is_err());

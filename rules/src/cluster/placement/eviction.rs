@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::cluster::Cluster;
 use crate::cluster::placement::feasibility::{PodShape, shape_of};
-use crate::cluster::placement::{has_controller, termination_grace_period};
+use crate::cluster::placement::termination_grace_period;
 use crate::cluster::query::{ObjectKey, Query, QuerySlot};
 use crate::cluster::table::{View, ViewSlot};
 use crate::cluster::views::disruptions::never_allows_eviction;
@@ -186,7 +186,7 @@ pub(crate) fn starts_nodes(object: &Object) -> bool {
     object.workload().is_some()
         && !object.is_partial()
         && !object.is(Kind::DAEMON_SET)
-        && !has_controller(object)
+        && object.controller().is_none()
 }
 
 fn blocker(

@@ -262,8 +262,3 @@ pub(crate) fn termination_grace_period(pool: &Object) -> Option<i64> {
 
 /// The grace period of EKS Auto Mode, in seconds.
 pub(crate) const AUTO_MODE_GRACE: i64 = 24 * 3600;
-
-pub(crate) fn has_controller(object: &Object) -> bool {
-    let owners = object.path(&["metadata", "ownerReferences"]);
-    owners.items().any(|owner| owner.get("controller").bool() == Some(true))
-}

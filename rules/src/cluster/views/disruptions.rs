@@ -61,7 +61,7 @@ pub(crate) fn selected_pods(workloads: &[&Workload], cluster: &Cluster) -> Optio
         let object = &workload.object;
         let row = workload_kind(object)?;
         // The replicas of a LeaderWorkerSet are groups.
-        if row.replicas.is_empty() || object.kind() == "LeaderWorkerSet" {
+        if row.replicas.is_empty() || object.is(Kind::LEADER_WORKER_SET) {
             return None;
         }
         let replicas = cluster.views().replicas(object)?;

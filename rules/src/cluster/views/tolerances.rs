@@ -18,7 +18,7 @@ pub(crate) struct Tolerances;
 pub(crate) enum Tolerance {
     /// A placeholder, a patch or a controller may add tolerations.
     Unknown,
-    /// As in the template.
+    /// What the template says.
     Written {
         /// Key, operator, value and effect of each toleration.
         tolerations: Vec<[String; 4]>,
@@ -51,7 +51,9 @@ impl View for Tolerances {
             return Vec::new();
         }
         // The runtime of an InferenceService or a TrainJob adds tolerations.
-        if object.is_patched_by_kustomize() || matches!(object.kind(), "InferenceService" | "TrainJob") {
+        if object.is_patched_by_kustomize()
+            || [Kind::INFERENCE_SERVICE, Kind::TRAIN_JOB].iter().any(|kind| object.is(*kind))
+        {
             return vec![Tolerance::Unknown];
         }
         let bound = |template: &&Template<'_>| template.spec.get("nodeName").is_set();

@@ -298,15 +298,9 @@ impl Calendar {
         scheduled && !self.never_allows && self.segments.iter().all(|s| s.1 >> index & 1 == 1)
     }
 
-    /// Whether removing only this budget would change no allowance at any minute, for any reason and any pool
-    /// of 1 to 1000 nodes. `false` for the only budget, and in a pool where a schedule cannot be parsed.
-    pub fn is_removable(&self, index: usize) -> bool {
-        let usable = !self.never_allows && self.budgets.len() > 1 && index < self.budgets.len();
-        usable && self.is_redundant(index, u128::MAX, &self.distinct())
-    }
-
-    /// The budgets that can be removed **together** without any change (see [`Calendar::is_removable`]). If
-    /// several make each other redundant, the earlier one is kept.
+    /// The budgets that can be removed **together** without a change of any allowance at any minute, for any reason and any
+    /// pool of 1 to 1000 nodes. If several make each other redundant, the earlier one is kept. Empty for the only budget, and
+    /// in a pool where a schedule cannot be parsed.
     pub fn shadowed(&self) -> Vec<(usize, ShadowKind)> {
         let mut out = Vec::new();
         if self.never_allows || self.budgets.len() < 2 {

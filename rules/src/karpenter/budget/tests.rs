@@ -106,7 +106,6 @@ fn document_002_gpu_training_protected() {
     ];
     let calendar = Calendar::new(&budgets);
     assert_eq!(calendar.shadowed(), [(2, ShadowKind::Shadowed)]);
-    assert!(calendar.is_removable(2) && !calendar.is_removable(1) && !calendar.is_removable(0));
     for reason in DisruptionReason::ALL {
         let c = calendar.coverage(reason);
         assert_eq!((c.zero_minutes, c.longest_open, c.unlimited_minutes), (7 * 23 * 60, 60, 0));
@@ -146,7 +145,7 @@ fn only_scheduled_means_unlimited_outside() {
 fn unparsable_freezes_every_reason() {
     let budgets = [plain("10%"), budget("1", Some("0 9 * * 7"), 1.0, Some(&[Empty]))];
     let calendar = Calendar::new(&budgets);
-    assert!(calendar.never_allows() && calendar.shadowed().is_empty() && !calendar.is_removable(0));
+    assert!(calendar.never_allows() && calendar.shadowed().is_empty());
     assert!(DisruptionReason::ALL.iter().all(|r| calendar.coverage(*r).permanently_zero));
     assert_eq!(calendar.allowance_at(Drifted, 0, 100), Allowance::Nodes(0));
     assert_eq!(calendar.grid(Drifted), [[Cell::Closed; 24]; 7]);
@@ -220,7 +219,6 @@ fn shadowing() {
     assert!(kinds(&[timed("5", "@daily", 1.0)]).is_empty());
     let parts = [timed("0", "0 9 * * *", 8.0), timed("0", "0 9 * * *", 4.0), timed("0", "0 13 * * *", 4.0)];
     assert_eq!(kinds(&parts), [(1, ShadowKind::Shadowed), (2, ShadowKind::Shadowed)]);
-    assert!(Calendar::new(&parts).is_removable(0));
 }
 
 #[test]

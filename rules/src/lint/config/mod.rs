@@ -50,7 +50,7 @@ pub struct Extends {
     pub path: String,
     /// Where it is written, as `FILE:LINE:COLUMN`.
     pub place: String,
-    /// The same place as a range of bytes.
+    /// This place as a range of bytes.
     pub span: Span,
 }
 

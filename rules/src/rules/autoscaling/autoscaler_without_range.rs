@@ -49,7 +49,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     };
     let count = max.int()?;
-    if count == min.int_or(least)? && count >= 1 && !object.path(&["metadata", "ownerReferences"]).is_set() {
+    if count == min.int_or(least)? && count >= 1 && !object.is_owned() {
         let message = format!("minimum and maximum are both {count}: the number of replicas never changes");
         ctx.report(&max, message).help("widen the bounds, or remove the autoscaler");
     }

@@ -106,9 +106,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 /// The first metric, if all metrics are CPU or memory.
 fn of_hpa(object: &Object) -> Option<(Node<'_>, &'static str)> {
     // KEDA's own HPA is reported on its ScaledObject.
-    if object.path(&["metadata", "ownerReferences"]).is_set()
-        || object.path(&["metadata", "name"]).is_unknown()
-    {
+    if object.is_owned() || object.path(&["metadata", "name"]).is_unknown() {
         return None;
     }
     let metrics = object.path(&["spec", "metrics"]);

@@ -39,12 +39,12 @@
 //! - <https://docs.datadoghq.com/containers/guide/cluster_agent_autoscaling_metrics/>
 
 use crate::cluster::query::{ObjectKey, QuerySlot};
+use crate::cluster::together::is_in_written_namespace;
 use crate::cluster::versions::Fact;
 use crate::cluster::views::Predicate;
 use crate::facts::text::is_digits;
 use crate::keda::ellipsize;
 use crate::promql::adapter::{AdapterRules, adapter_rules};
-use crate::rules::autoscaling::is_in_written_namespace;
 use crate::rules::autoscaling::scale_target::target;
 use crate::rules::prelude::*;
 
@@ -109,10 +109,9 @@ fn keda(object: &Object, metric: &Node<'_>, ctx: &mut Context<'_>) -> Option<()>
     }
     let name = metric.get("name");
     let text = name.text()?;
-    let owned = object.path(&["metadata", "ownerReferences"]);
     let index = text.strip_prefix('s').and_then(|rest| rest.split_once('-')).map(|(digits, _)| digits);
     let own = text == "composite-metric" || index.is_some_and(is_digits);
-    if !own && !owned.is_set() {
+    if !own && !object.is_owned() {
         let message =
             format!("KEDA serves no metric `{}`: its names are such as `s0-prometheus`", ellipsize(text));
         ctx.report(&name, message).help("remove this HPA: KEDA makes one of its own for the ScaledObject");
@@ -247,7 +246,7 @@ fn by_rules(name: &Node<'_>, is_external: bool, ctx: &mut Context<'_>) -> Option
 fn custom(object: &Object, name: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let text = name.text()?;
     let target = target(object, ctx)?;
-    if object.path(&["metadata", "ownerReferences"]).is_set() || !uses_accelerators(target) {
+    if object.is_owned() || !uses_accelerators(target) {
         return None;
     }
     let cluster = ctx.cluster();

@@ -107,7 +107,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             && !other.is_partial()
             && !is_stopped(other)
             // The pods of a dump have an owner.
-            && !other.path(&["metadata", "ownerReferences"]).is_set()
+            && !other.is_owned()
             && run_together(workload, other, ctx.cluster())
             && (runs_as_job(other) || !are_versions(workload, other))
             && templates(other).iter().any(|t| selector::matches(&wanted, &t.labels()) == Some(true))

@@ -39,7 +39,6 @@
 //! - <https://keda.sh/docs/latest/concepts/authentication/#re-use-credentials-and-delegate-auth-with-triggerauthentication>
 
 use crate::keda::ellipsize;
-use crate::rules::autoscaling::is_in_written_namespace;
 use crate::rules::partners::authenticated;
 use crate::rules::prelude::*;
 
@@ -136,11 +135,8 @@ fn find<'a>(ctx: &Context<'a>, kind: Kind, namespace: &str, name: &str) -> Optio
 /// The only TriggerAuthentication of a name, in another namespace, where no scaler uses it.
 fn in_other_namespace<'a>(object: &Object, name: &str, ctx: &Context<'a>) -> Option<&'a Object> {
     let cluster = ctx.cluster();
-    let mut all = cluster.written_as(ONE, name);
-    let found = all.next().filter(|_| all.next().is_none())?;
-    let are_written = is_in_written_namespace(object) && is_in_written_namespace(found);
-    (are_written && cluster.surely_pairs(object, found) && authenticated(found, cluster).is_empty())
-        .then_some(found)
+    let found = cluster.only_elsewhere(object, ONE, name)?;
+    authenticated(found, cluster).is_empty().then_some(found)
 }
 
 /// The only authentication that is applied with a scaler and has a similar name to one that is missing, while no scaler

@@ -37,10 +37,10 @@
 use crate::cluster::values::target_namespace;
 use crate::cluster::versions::product_of_chart;
 use crate::keda::ellipsize;
-use crate::keda::sources::{Environment, Variable};
 use crate::rules::autoscaling::scale_target::target;
 use crate::rules::partners::authenticated;
 use crate::rules::prelude::*;
+use crate::workload::environment::{Environment, Variable};
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-auth-source-missing",

@@ -41,7 +41,7 @@ use crate::keda::query::reads;
 use crate::keda::value::boolean;
 use crate::keda::{Trigger, ellipsize, uses_modifiers};
 use crate::rules::autoscaling::scale_target::{target, target_name};
-use crate::rules::partners::{around_scaler, asking, autoscalers};
+use crate::rules::partners::{around_scaler, asking, autoscalers, service_asked};
 use crate::rules::prelude::*;
 use crate::workload::server::{Server, runs};
 
@@ -203,14 +203,8 @@ fn own_metrics<'a>(object: &Object, query: &str, ctx: &Context<'a>) -> Option<De
 }
 
 fn own_service<'a>(object: &Object, url: &str, ctx: &Context<'a>) -> Option<DeadSignal<'a>> {
-    let (_, rest) = url.split_once("://")?;
-    let host = rest.split(['/', ':', '?']).next()?;
-    let mut labels = host.split('.');
-    let service = labels.next().filter(|label| !label.is_empty())?;
     let namespace = object.namespace_or_default();
-    if labels.next()? != namespace || labels.next().is_some_and(|label| label != "svc") {
-        return None;
-    }
+    let service = service_asked(url, namespace)?;
     let what = || format!("`{}` answers", ellipsize(service));
     let name = object.path(&["spec", "scaleTargetRef", "name"]).text()?;
     match (ctx.partner(Kind::SERVICE, namespace, service), target(object, ctx)) {

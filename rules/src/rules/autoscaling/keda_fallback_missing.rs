@@ -33,6 +33,7 @@
 //! # References
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/#fallback>
 
+use crate::keda::meaning::reads_metrics;
 use crate::keda::{max_replicas, min_replicas};
 use crate::rules::autoscaling::keda_empty_result_hides_failure::takes_null_for_zero;
 use crate::rules::autoscaling::scale_target::{model_server, rests_at_zero, target_name};
@@ -50,26 +51,6 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::info(Group::Autoscaling)
 };
 
-/// Triggers that query a metrics system, which can fail while requests still arrive. A queue that fails delivers no work
-/// either.
-const METRICS: [&str; 15] = [
-    "aws-cloudwatch",
-    "azure-app-insights",
-    "azure-log-analytics",
-    "azure-monitor",
-    "datadog",
-    "dynatrace",
-    "gcp-stackdriver",
-    "graphite",
-    "influxdb",
-    "loki",
-    "new-relic",
-    "prometheus",
-    "solarwinds",
-    "splunk-observability",
-    "sumologic",
-];
-
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = object.get("spec");
     let fallback = spec.get("fallback");
@@ -78,8 +59,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let kinds: Option<Vec<&str>> = triggers(object).map(|trigger: Trigger<'_>| trigger.kind()).collect();
     let kinds = kinds?;
-    // Another trigger continues to scale the target.
-    if kinds.iter().any(|kind| !METRICS.contains(kind)) {
+    // Another trigger continues to scale the target, and a queue that fails delivers no work either.
+    if kinds.iter().any(|kind| !reads_metrics(kind)) {
         return None;
     }
     let first = kinds.first()?;

@@ -143,10 +143,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 fn made_by_operator(object: &Object, key: &Arc<ScaleTarget>, ctx: &mut Context<'_>) -> Option<()> {
     let made = ctx.cluster().views().made_autoscalers_of(key);
     // In a dump of a cluster it may be the one that the operator made.
-    if made.is_empty()
-        || object.path(&["metadata", "ownerReferences"]).is_set()
-        || object.annotation(TRANSFER).text() == Some("true")
-    {
+    if made.is_empty() || object.is_owned() || object.annotation(TRANSFER).text() == Some("true") {
         return None;
     }
     let is_maker = object.is(Kind::HTTP_SCALED_OBJECT);
@@ -265,10 +262,7 @@ fn owned_by_keda(hpa: &Object) -> bool {
 }
 
 fn owners(hpa: &Object) -> impl Iterator<Item = &str> {
-    hpa.path(&["metadata", "ownerReferences"])
-        .items()
-        .filter(|o| o.get("kind").text() == Some("ScaledObject"))
-        .filter_map(|o| o.get("name").text())
+    hpa.owners().filter(|o| o.get("kind").text() == Some("ScaledObject")).filter_map(|o| o.get("name").text())
 }
 
 fn transfers(scaled: &Object, hpa: &Object) -> bool {

@@ -23,6 +23,7 @@
 //! # References
 //! - <https://keda.sh/docs/latest/concepts/authentication/>
 
+use crate::facts::url::authority;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -56,10 +57,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 /// Whether Go parses the text as a URL with the scheme `http` or `https` and a host. If only Go's parser
 /// could decide, the result is true.
 fn is_http_url(text: &str) -> bool {
-    let Some((scheme, rest)) = text.split_once("://") else {
+    let Some((scheme, _)) = text.split_once("://") else {
         return false;
     };
-    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = authority(text);
     (scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https"))
         && !host.is_empty()
         && !host.contains(' ')

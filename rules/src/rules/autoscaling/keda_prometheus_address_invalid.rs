@@ -34,6 +34,7 @@
 //! - <https://keda.sh/docs/latest/scalers/prometheus/#example-amazon-managed-service-for-prometheus>
 //! - <https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/>
 
+use crate::facts::url::host;
 use crate::keda::ellipsize;
 use crate::keda::sources::Authentication;
 use crate::rules::autoscaling::keda_trigger_invalid::authentication;
@@ -58,11 +59,11 @@ fn check(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let node = trigger.metadata().get("serverAddress");
     let text = node.text().map(str::trim).filter(|t| !t.is_empty())?;
     let lower = text.to_ascii_lowercase();
-    let Some(rest) = lower.strip_prefix("http://").or_else(|| lower.strip_prefix("https://")) else {
+    if !["http://", "https://"].iter().any(|scheme| lower.starts_with(scheme)) {
         ctx.report(&node, format!("`serverAddress` `{}` has no `http://` or `https://`", ellipsize(text)))
             .help("write the scheme before it");
         return None;
-    };
+    }
     let path = text.trim_end_matches('/');
     if let Some((base, end)) = PATHS.iter().find_map(|end| Some((path.strip_suffix(end)?, end))) {
         ctx.report(&node, format!("`serverAddress` ends in `{end}`, and KEDA adds its own path"))
@@ -70,8 +71,7 @@ fn check(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
             .fix(Fix::safe(format!("remove `{end}`")).set(&node, json!(base)));
         return None;
     }
-    let host = rest.split(['/', '?', '#']).next()?.rsplit('@').next()?;
-    let name = host.split(':').next()?;
+    let name = host(&lower);
     if name.starts_with("aps-workspaces") && name.ends_with(".amazonaws.com") {
         return unsigned(trigger, ctx);
     }

@@ -54,6 +54,7 @@
 //! - <https://keda.sh/docs/latest/concepts/scaling-deployments/>
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/#minreplicacount>
 
+use crate::keda::meaning::reads_queue;
 use crate::keda::{Trigger, max_replicas};
 use crate::rules::autoscaling::scale_target::{model_server, rests_at_zero, target_name};
 use crate::rules::class_evidence::CLASSED_TARGETS;
@@ -70,32 +71,6 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Autoscaling)
 };
 
-/// Triggers that read the length of a queue.
-pub(super) const QUEUES: [&str; 22] = [
-    "activemq",
-    "apache-kafka",
-    "artemis-queue",
-    "aws-kinesis-stream",
-    "aws-sqs-queue",
-    "azure-eventhub",
-    "azure-queue",
-    "azure-servicebus",
-    "beanstalkd",
-    "gcp-cloudtasks",
-    "gcp-pubsub",
-    "ibmmq",
-    "kafka",
-    "nats-jetstream",
-    "pulsar",
-    "rabbitmq",
-    "redis",
-    "redis-cluster",
-    "redis-cluster-streams",
-    "redis-sentinel",
-    "redis-streams",
-    "solace-event-queue",
-];
-
 const ALLOW: &str = "gpulint.dev/allow-scale-to-zero";
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
@@ -111,7 +86,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let kinds: Option<Vec<&str>> = triggers(object).map(|trigger: Trigger<'_>| trigger.kind()).collect();
     let kinds = kinds?;
     // Requests wait in the queue, and no client waits for a response.
-    let queued = kinds.iter().all(|kind| QUEUES.contains(kind));
+    let queued = kinds.iter().all(|kind| reads_queue(kind));
     if kinds.iter().any(|kind| matches!(*kind, "external" | "external-push")) {
         return None;
     }

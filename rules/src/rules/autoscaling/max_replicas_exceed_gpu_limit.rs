@@ -79,7 +79,6 @@
 //! - <https://karpenter.sh/docs/concepts/nodepools/#speclimits>
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/#maxreplicacount>
 
-use crate::cluster::placement::has_controller;
 use crate::rules::autoscaling::scale_target::{accelerators_of_replica, target};
 use crate::rules::gpu::gpu_sharing_mismatch::SHARING_SOURCES;
 use crate::rules::gpu_room::{Room, amount, unit};
@@ -123,7 +122,7 @@ const MAX_ADDED: usize = 256;
 const MAX_RELATED: usize = 4;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if object.is_partial() || has_controller(object) || !ctx.cluster().has_any(Kind::NODE_POOL) {
+    if object.is_partial() || object.controller().is_some() || !ctx.cluster().has_any(Kind::NODE_POOL) {
         return None;
     }
     if object.is(Kind::NODE_POOL) {
@@ -181,7 +180,7 @@ fn together(pool: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let mut found: Vec<(&Object, &'static str, i128)> = Vec::new();
     let mut most = None;
-    for workload in workloads().filter(|one| cluster.surely_pairs(pool, one) && !has_controller(one)) {
+    for workload in workloads().filter(|one| cluster.surely_pairs(pool, one) && one.controller().is_none()) {
         let Some((resource, each)) = accelerators_of_replica(workload) else { continue };
         let Some(room) = templates(workload).first().and_then(|pod| Room::of(pod, resource, ctx)) else {
             continue;

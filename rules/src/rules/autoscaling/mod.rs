@@ -77,14 +77,7 @@ pub(crate) mod vpa_never_acts;
 
 pub(in crate::rules) use target_missing::{is_made_by_operator, is_named_after};
 
-use crate::cluster::together::routes;
 use crate::rules::prelude::*;
-
-/// Whether an object runs in the namespace that its manifest writes, as far as the input shows.
-pub(in crate::rules) fn is_in_written_namespace(object: &Object) -> bool {
-    let is_set_later = routes(object).iter().any(|route| route.namespace.is_some());
-    object.namespace().is_some() && !object.is_namespace_unknown() && !is_set_later
-}
 
 fn report_below(node: &Node<'_>, least: i64, authority: Option<Authority>, ctx: &mut Context<'_>) {
     if let Some(value) = node.int().filter(|value| *value < least) {

@@ -54,8 +54,8 @@
 //! - <https://keda.sh/docs/latest/concepts/scaling-deployments/#long-running-executions>
 //! - <https://github.com/kedacore/keda/issues/6719>
 
-use super::keda_scale_to_zero_serving::QUEUES;
 use super::scale_target::target;
+use crate::keda::meaning::reads_queue;
 use crate::keda::paused::never_scales_in;
 use crate::keda::{max_replicas, min_replicas};
 use crate::rules::prelude::*;
@@ -109,7 +109,7 @@ const AFTER: i64 = 60;
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = object.get("spec");
     let (min, most) = (min_replicas(object)?, max_replicas(object)?);
-    let is_queue = |trigger: Trigger<'_>| trigger.kind().is_some_and(|kind| QUEUES.contains(&kind));
+    let is_queue = |trigger: Trigger<'_>| trigger.kind().is_some_and(reads_queue);
     let scale_down = spec.path(&["advanced", "horizontalPodAutoscalerConfig", "behavior", "scaleDown"]);
     let goes_down = scale_down.get("selectPolicy").text() != Some("Disabled");
     // The step to zero is left to KEDA, which takes it when the queue is empty.

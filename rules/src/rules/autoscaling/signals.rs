@@ -1,5 +1,6 @@
 //! What the triggers of a ScaledObject and the metrics of an HPA measure, and how it becomes a number of replicas.
 
+use crate::keda::meaning::target_of_queue;
 use crate::keda::value::number;
 use crate::keda::{max_replicas, min_replicas, uses_modifiers};
 use crate::promql::bound::upper_bound;
@@ -100,28 +101,11 @@ fn of_trigger<'a>(
     Some(Signal { measured, holder: trigger.clone(), comparison, target, load, bound, is_by_name })
 }
 
-/// Types of triggers on queues: what waits for all replicas, and the key of the target.
-const QUEUES: [(&str, &str); 13] = [
-    ("activemq", "targetQueueSize"),
-    ("apache-kafka", "lagThreshold"),
-    ("artemis-queue", "queueLength"),
-    ("aws-sqs-queue", "queueLength"),
-    ("azure-queue", "queueLength"),
-    ("azure-servicebus", "messageCount"),
-    ("ibmmq", "queueDepth"),
-    ("kafka", "lagThreshold"),
-    ("nats-jetstream", "lagThreshold"),
-    ("pulsar", "msgBacklogThreshold"),
-    ("rabbitmq", "value"),
-    ("redis", "listLength"),
-    ("temporal", "targetQueueSize"),
-];
-
 /// The signal of a trigger that names a metric, or reads a queue.
 fn of_named_metric<'a>(trigger: &Trigger<'a>) -> Option<Signal<'a>> {
     let metadata = trigger.metadata();
     let kind = trigger.kind()?;
-    if let Some((_, key)) = QUEUES.iter().find(|(queue, _)| *queue == kind) {
+    if let Some(key) = target_of_queue(kind) {
         let mode = metadata.get("mode");
         let load = match mode.text() {
             Some("MessageRate") => Load::Total(Amount::Arrivals),

@@ -4,7 +4,6 @@ use crate::cluster::query::{ObjectKey, QuerySlot};
 use crate::cluster::values::{CHART_KINDS, may_bring_objects};
 use crate::cluster::views::{Predicate, scale_target};
 use crate::keda::ellipsize;
-use crate::rules::autoscaling::is_in_written_namespace;
 use crate::rules::prelude::*;
 
 /// The kinds that [`check`] reads: those of targets, and those that bring a target.
@@ -121,11 +120,8 @@ fn is_made_by_flagger(object: &Object, name: &str, ctx: &Context<'_>) -> bool {
 /// The only workload of the name, in another namespace, where nothing scales it.
 fn in_other_namespace<'i>(object: &Object, kind: Kind, name: &str, ctx: &Context<'i>) -> Option<&'i Object> {
     let cluster = ctx.cluster();
-    let mut all = cluster.written_as(kind, name);
-    let found = all.next().filter(|_| all.next().is_none())?;
-    let are_written = is_in_written_namespace(object) && is_in_written_namespace(found);
-    (are_written && cluster.surely_pairs(object, found) && cluster.views().autoscaler_of(found).is_none())
-        .then_some(found)
+    let found = cluster.only_elsewhere(object, kind, name)?;
+    cluster.views().autoscaler_of(found).is_none().then_some(found)
 }
 
 /// Whether an operator may make the object of a name: of a custom resource whose name it has, or begins with, such as

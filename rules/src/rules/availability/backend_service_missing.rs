@@ -55,10 +55,11 @@
 
 use super::gateway_route::{POOLS, RouteBackend, backends_of};
 use super::ingress::{Backend, Controller, backends, controller};
+use crate::cluster::together::is_in_written_namespace;
 use crate::cluster::values::{
     chart_installers, installs, is_for_other_cluster, may_bring_objects, target_namespace,
 };
-use crate::rules::autoscaling::{is_in_written_namespace, is_made_by_operator, is_named_after};
+use crate::rules::autoscaling::{is_made_by_operator, is_named_after};
 use crate::rules::prelude::*;
 
 /// Workloads are read for the Services that their operators make.
@@ -284,11 +285,8 @@ fn report_missing(object: &Object, backend: &Backend<'_>, name: &str, ctx: &mut 
         return None;
     }
     let kind = object.kind();
-    let mut elsewhere = cluster.written_as(Kind::SERVICE, name);
-    if let Some(service) = elsewhere.next().filter(|_| elsewhere.next().is_none())
-        && is_in_written_namespace(service)
+    if let Some(service) = cluster.only_elsewhere(object, Kind::SERVICE, name)
         && service.path(&["spec", "type"]).text() != Some("ExternalName")
-        && cluster.surely_pairs(object, service)
     {
         let there = ellipsize(service.namespace_or_default());
         let message = format!(

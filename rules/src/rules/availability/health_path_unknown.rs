@@ -43,13 +43,14 @@
 //! - <https://kubernetes.io/docs/tasks/configure-pod-container/configure-liveness-readiness-startup-probes/>
 
 use super::ingress::{Backend, Controller, backends, controller};
-use super::server_port_mismatch::{number, starts_others, target_of};
+use super::server_port_mismatch::starts_others;
 use super::serving::{ALL_SERVER_KINDS, is_owned, serving_templates};
 use crate::facts::image::ImageRef;
 use crate::facts::text::is_digits;
 use crate::rules::prelude::*;
 use crate::workload::class::command_line;
 use crate::workload::command::{OptionValue, base_name, option, words};
+use crate::workload::ports::{number, target_of};
 use crate::workload::server::{Server, ServerId, may_be_rebuilt, server_of};
 
 const KINDS: [Kind; ALL_SERVER_KINDS.len() + 3] =
@@ -163,7 +164,7 @@ fn check_probes(
     let mut found: Vec<(&str, Node<'_>, String)> = Vec::new();
     for name in ["readinessProbe", "startupProbe", "livenessProbe"] {
         let get = container.path(&[name, "httpGet"]);
-        let asked = number(&get.get("port"), [container].into_iter()).map(|(_, number)| number);
+        let asked = number(container, &get.get("port")).map(|(number, _)| number);
         if !get.is_mapping() || get.get("host").is_set() || asked != Some(port) {
             continue;
         }
@@ -296,8 +297,7 @@ fn behind(object: &Object, backend: &Backend<'_>, ctx: &mut Context<'_>) -> Opti
     let all = serving_templates(owner);
     let [template] = all.as_slice() else { return None };
     let (container, server, port) = lone_server(template)?;
-    let listed =
-        |port: &Node<'_>| number(&target_of(port), [&container].into_iter()).map(|(_, number)| number);
+    let listed = |port: &Node<'_>| number(&container, &target_of(port)).map(|(number, _)| number);
     let mut ports = service.path(&["spec", "ports"]).items();
     let first = ports.next().filter(|_| ports.next().is_none())?;
     if unknown || listed(&first) != Some(port) || !is_wrong(server, path) || !ctx.pairs_with(owner) {

@@ -1,10 +1,10 @@
 //! Where an Ingress, or a route of KEDA's HTTP add-on, sends requests, and which controller reads an Ingress.
 
-use super::server_port_mismatch::target_of;
 use crate::cluster::values::{chart_installers, installs};
 use crate::cluster::views::Workload;
 use crate::rules::prelude::*;
 use crate::workload::command::base_name;
+use crate::workload::ports::{self, is_port, target_of};
 
 /// What [`controller`] and [`installs_any`] look at.
 pub(super) const CONTROLLER_KINDS: [Kind; 5] = [
@@ -215,26 +215,15 @@ pub(super) fn containers_of_workloads<'i>(
     for workload in workloads.iter().filter(|workload| ctx.pairs_with(&workload.object)) {
         let owner: &Object = &workload.object;
         for template in templates(owner) {
-            let containers: Vec<Node<'i>> = template.containers().collect();
-            let is_target = |container: &Node<'i>| {
-                let lists = |target: &Node<'_>| {
-                    container.get("ports").items().any(|port| is_port(&port, "containerPort", target))
-                };
-                target.is_some_and(lists)
-            };
+            let is_target =
+                |container: &Node<'i>| target.is_some_and(|target| ports::find(container, target).is_some());
+            let mut found: Vec<Node<'i>> = template.lasting_containers().filter(is_target).collect();
             // A container may listen on a port that it does not list.
-            let is_listed = containers.iter().any(is_target);
-            let containers = containers.into_iter().filter(|one| !is_listed || is_target(one));
-            all.extend(containers.map(|container| (owner, container)));
+            if found.is_empty() {
+                found.extend(template.containers());
+            }
+            all.extend(found.into_iter().map(|container| (owner, container)));
         }
     }
     all
-}
-
-/// Whether an entry of a list of ports is the one that a reference means: by its number, a field with this name, or by its name.
-fn is_port(entry: &Node<'_>, number: &str, wanted: &Node<'_>) -> bool {
-    match wanted.int() {
-        Some(wanted) => entry.get(number).int() == Some(wanted),
-        None => wanted.text().is_some() && entry.get("name").text() == wanted.text(),
-    }
 }

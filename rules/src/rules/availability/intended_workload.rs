@@ -1,6 +1,5 @@
 //! The workload that a Service is meant for, although its selector does not match the pods.
 
-use crate::cluster::together::routes;
 use crate::kind::Kind;
 use crate::lint::context::Context;
 use crate::object::Object;
@@ -78,30 +77,18 @@ fn is_intended(
 }
 
 /// A workload with one of the names in another namespace, if it is applied with the object and the labels of its pods match
-/// there. Both write their namespaces, and no kustomization sets another one.
-pub(super) fn in_other_namespace<'i>(
+/// there.
+pub(in crate::rules) fn workload_elsewhere<'i>(
     object: &Object,
     names: &[&str],
     matches: impl Fn(&[(&str, Node<'_>)]) -> Option<bool>,
     ctx: &Context<'i>,
 ) -> Option<&'i Object> {
-    let sets_namespace = |object: &Object| routes(object).iter().any(|route| route.namespace.is_some());
-    let own = object.namespace()?;
     let kinds = [Kind::DEPLOYMENT, Kind::STATEFUL_SET, Kind::DAEMON_SET];
-    let mut named = names.iter().flat_map(|name| {
-        kinds.iter().flat_map(|kind| {
-            ctx.cluster().named(kind.group, kind.kind, name).flatten().collect::<Vec<&'i Object>>()
-        })
-    });
-    let found = named.find(|workload| {
-        let explicit = workload.namespace().is_some_and(|namespace| namespace != own);
-        let known = !workload.is_namespace_unknown() && !workload.is_partial();
-        explicit
-            && known
-            && ctx.cluster().likely_pairs(object, workload)
-            && templates(workload).iter().any(|template| matches(&template.labels()) == Some(true))
-    });
-    found.filter(|workload| !sets_namespace(object) && !sets_namespace(workload))
+    ctx.cluster().likely_elsewhere(object, &kinds, names, |workload| {
+        let mut templates = templates(workload).into_iter();
+        !workload.is_partial() && templates.any(|template| matches(&template.labels()) == Some(true))
+    })
 }
 
 pub(super) fn has_added_labels(object: &Object) -> bool {

@@ -147,7 +147,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 /// The TCP ports of the pods, with their names. `None` if a container may listen on others.
 fn listening<'a>(template: &Template<'a>) -> Option<Vec<(i64, Option<&'a str>)>> {
     let mut found = Vec::new();
-    for container in template.containers().chain(template.sidecars()) {
+    for container in template.lasting_containers() {
         let ports = container.get("ports");
         let served = server_of(&container).and_then(|server| server.listens_on(&container));
         if ports.has_unknown() || (ports.items().next().is_none() && served.is_none()) {

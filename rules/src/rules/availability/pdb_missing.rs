@@ -54,6 +54,7 @@
 //! - <https://kubernetes.io/docs/tasks/run-application/configure-pdb/>
 //! - <https://karpenter.sh/docs/concepts/disruption/#termination-controller>
 
+use super::serving::is_owned;
 use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
@@ -180,7 +181,7 @@ fn may_be_covered(object: &Object, templates: &[Template<'_>], ctx: &Context<'_>
 
 /// The pods of one server of a workload: of a group of a LeaderWorkerSet, or as the command states.
 fn pods_of_server(object: &Object, templates: &[Template<'_>]) -> ServerSize {
-    if object.kind() != "LeaderWorkerSet" {
+    if !object.is(Kind::LEADER_WORKER_SET) {
         return ServerSize::first_beyond_one(templates.iter().map(ServerSize::of_template));
     }
     match object.path(&["spec", "leaderWorkerTemplate", "size"]).int_or(1) {
@@ -188,14 +189,4 @@ fn pods_of_server(object: &Object, templates: &[Template<'_>]) -> ServerSize {
         Some(size) => ServerSize::Pods(size),
         None => ServerSize::Unknown,
     }
-}
-
-/// Whether an operator created the object and manages its PDB.
-fn is_owned(object: &Object) -> bool {
-    object.path(&["metadata", "ownerReferences"]).is_set()
-        || object
-            .path(&["metadata", "labels"])
-            .entries()
-            .iter()
-            .any(|(k, _)| k.starts_with("serving.kserve.io/"))
 }

@@ -27,7 +27,7 @@
 //! - <https://kubernetes.io/docs/tasks/run-application/configure-pdb/>
 
 use crate::cluster::values::may_bring_objects;
-use crate::rules::availability::intended_workload::{NAME_LABELS, has_added_labels, in_other_namespace};
+use crate::rules::availability::intended_workload::{NAME_LABELS, has_added_labels, workload_elsewhere};
 use crate::rules::prelude::*;
 use crate::schema::validation::may_hold_more_fields;
 use crate::schema::validation::pdb::has_valid_selector;
@@ -190,7 +190,7 @@ fn elsewhere<'i>(object: &Object, selector: &Node<'_>, ctx: &Context<'i>) -> Opt
     let mut names = vec![own, own.strip_suffix("-pdb").unwrap_or(own)];
     names.extend(labels.iter().filter_map(|(_, value)| value.text()));
     names.dedup();
-    in_other_namespace(object, &names, |labels| selector::matches(selector, labels), ctx)
+    workload_elsewhere(object, &names, |labels| selector::matches(selector, labels), ctx)
 }
 
 /// Reports a workload that the PDB may be meant for, because of a label that is much like that of the selector.
@@ -204,11 +204,13 @@ fn report_near(object: &Object, selector: &Node<'_>, ctx: &mut Context<'_>) -> O
     let templates = templates(workload);
     let own = templates.first()?.labels().into_iter().find(|(label, _)| label == key)?.1;
     let (has, whose) = (ellipsize(own.text()?), format!("{} `{}`", workload.kind(), workload.display_name()));
+    // Of one first word are also several programs of a team.
+    let is_slip = nearest(wanted, [own.text()?]).is_some();
     let wanted = ellipsize(wanted);
     let is_applied_together = ctx.cluster().is_complete() || ctx.cluster().likely_pairs(object, workload);
     ctx.report(node, format!("no pod has `{key}: {wanted}`, and those of {whose} have `{key}: {has}`"))
         .help("write the label of the pods into the selector, if the PDB is meant for them")
-        .severity(if is_applied_together { Severity::Warning } else { Severity::Info })
+        .severity(if is_slip && is_applied_together { Severity::Warning } else { Severity::Info })
         .related(workload, &own, "the label of its pods");
     Some(())
 }

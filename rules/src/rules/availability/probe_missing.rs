@@ -49,6 +49,7 @@ use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
 use crate::workload::command::{OptionValue, option, words};
 use crate::workload::launcher::ServerSize;
+use crate::workload::ports::{self, target_of};
 use crate::workload::server::{server_of, serving_container};
 use crate::workload::template::replicas;
 
@@ -113,7 +114,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 /// Whether a container may be another rank of its server than the first, the only one that answers requests. The leader of
 /// a group is the first.
 fn may_be_later_rank(object: &Object, container: &Node<'_>) -> bool {
-    if object.kind() == "LeaderWorkerSet" || ServerSize::of(container) == ServerSize::OnePod {
+    if object.is(Kind::LEADER_WORKER_SET) || ServerSize::of(container) == ServerSize::OnePod {
         return false;
     }
     let words = words(container);
@@ -216,7 +217,7 @@ fn behind_service(object: &Object, template: &Template<'_>, ctx: &mut Context<'_
     {
         return None;
     }
-    let container = target_of(service, template)?;
+    let container = container_behind(service, template)?;
     let probe = container.get("readinessProbe");
     let name = container.get("name").text().unwrap_or_default();
     let message = format!(
@@ -236,17 +237,12 @@ fn behind_service(object: &Object, template: &Template<'_>, ctx: &mut Context<'_
     None
 }
 
-/// The container that has the first port of a Service, or the only one.
-fn target_of<'a>(service: &Object, template: &Template<'a>) -> Option<Node<'a>> {
+/// The container that has the first port of a Service, or the only one, which is also the one behind a sidecar.
+fn container_behind<'a>(service: &Object, template: &Template<'a>) -> Option<Node<'a>> {
     let containers: Vec<Node<'a>> = template.containers().collect();
     if let [only] = containers.as_slice() {
         return Some(only.clone());
     }
-    let port = service.path(&["spec", "ports"]).items().next()?;
-    let target = if port.get("targetPort").is_set() { port.get("targetPort") } else { port.get("port") };
-    let fits = |entry: Node<'_>| match target.int() {
-        Some(number) => entry.get("containerPort").int() == Some(number),
-        None => target.text().is_some() && entry.get("name").text() == target.text(),
-    };
-    containers.into_iter().find(|container| container.get("ports").items().any(fits))
+    let target = target_of(&service.path(&["spec", "ports"]).items().next()?);
+    containers.into_iter().find(|container| ports::find(container, &target).is_some())
 }

@@ -8,6 +8,7 @@ use crate::tree::node::Node;
 use crate::workload::command::{Word, base_name, words};
 use crate::workload::gpu::uses_device;
 use crate::workload::launcher::Launch;
+use crate::workload::ports::{self, target_of};
 use crate::workload::suspended::is_suspended;
 use crate::workload::template::{Template, replicas, templates};
 
@@ -113,24 +114,14 @@ pub(super) enum PortMatch {
 /// A port by name needs a container port of that name; one by number is compared with the numbers that are listed.
 pub(super) fn port_of(spec: &Node<'_>, workload: &Object) -> PortMatch {
     let templates = templates(workload);
-    let containers: Vec<Node<'_>> = templates.iter().flat_map(Template::containers).collect();
-    let listed: Vec<Node<'_>> =
-        containers.iter().flat_map(|container| container.get("ports").items()).collect();
-    let targets = || {
-        spec.get("ports").items().map(|port| {
-            let target = port.get("targetPort");
-            if target.is_set() { target } else { port.get("port") }
-        })
-    };
-    let is_listed = |target: Node<'_>| match target.int() {
-        Some(number) => listed.iter().any(|entry| entry.get("containerPort").int() == Some(number)),
-        None => listed
-            .iter()
-            .any(|entry| entry.get("name").text().is_some_and(|name| Some(name) == target.text())),
-    };
-    match targets().any(is_listed) {
+    let containers: Vec<Node<'_>> = templates.iter().flat_map(Template::lasting_containers).collect();
+    let targets: Vec<Node<'_>> = spec.get("ports").items().map(|port| target_of(&port)).collect();
+    let is_listed = |target: &Node<'_>| containers.iter().any(|one| ports::find(one, target).is_some());
+    let mut ordinary = templates.iter().flat_map(Template::containers);
+    let mut lists_none = || ordinary.all(|one| one.get("ports").items().next().is_none());
+    match targets.iter().any(is_listed) {
         true => PortMatch::Listed,
-        false if listed.is_empty() && targets().any(|target| target.int().is_some()) => PortMatch::NoneListed,
+        false if lists_none() && targets.iter().any(|target| target.int().is_some()) => PortMatch::NoneListed,
         false => PortMatch::OthersListed,
     }
 }

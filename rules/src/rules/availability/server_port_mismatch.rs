@@ -56,8 +56,10 @@ use crate::rules::monitoring::pod_monitor_selects_nothing::{
 use crate::rules::prelude::*;
 use crate::workload::class::command_line;
 use crate::workload::command::{OptionValue, option, words};
+use crate::workload::environment::{may_define, variable};
+use crate::workload::ports::{number, target_of};
 use crate::workload::selector;
-use crate::workload::server::{Server, ServerId, server_of, variable};
+use crate::workload::server::{Server, ServerId, server_of};
 
 const KINDS: [Kind; ALL_SERVER_KINDS.len() + 3] =
     joined(ALL_SERVER_KINDS, &[Kind::DAEMON_SET, Kind::POD, Kind::SERVICE]);
@@ -89,7 +91,7 @@ struct Serving<'a> {
 impl<'a> Serving<'a> {
     fn of(template: &Template<'a>) -> Option<Serving<'a>> {
         let (owner, _) = template.place;
-        let is_leader = owner.kind() == "LeaderWorkerSet"
+        let is_leader = owner.is(Kind::LEADER_WORKER_SET)
             && template.spec.pointer().steps().iter().any(|step| step == "leaderTemplate");
         if template.spec.has_unknown_key() {
             return None;
@@ -203,16 +205,10 @@ fn further_ports(server: &Server, container: &Node<'_>) -> Option<Vec<i64>> {
     let known = FURTHER_PORTS.iter().find(|(id, _)| *id == server.id);
     let ports = known.map(|(_, ports)| *ports).unwrap_or_default();
     let is_closed = |name: &str| {
-        let env = container.get("env");
-        let may_have = |variable: &str| {
-            container.get("envFrom").is_set()
-                || env.is_unknown()
-                || env.items().any(|entry| entry.get("name").text().is_none_or(|name| name == variable))
-        };
         OPENED_BY.iter().any(|(port, opens, variable)| {
             *port == name
                 && [*opens, name].iter().all(|one| matches!(option(&words, &[one]), OptionValue::Absent))
-                && !may_have(variable)
+                && !may_define(container, |name| name == *variable)
         })
     };
     let open = ports.iter().filter(|(name, _)| !is_closed(name));
@@ -287,7 +283,7 @@ fn check_probes(object: &Object, serving: &Serving<'_>, ctx: &mut Context<'_>) -
         if handler.get("host").is_set() {
             continue;
         }
-        if let Some((node, port)) = number(&handler.get("port"), [&serving.container].into_iter())
+        if let Some((port, node)) = number(&serving.container, &handler.get("port"))
             && !serving.may_listen(port)
             && !wrong.iter().any(|(_, known, _)| known.pointer() == node.pointer())
         {
@@ -337,23 +333,6 @@ fn check_probes(object: &Object, serving: &Serving<'_>, ctx: &mut Context<'_>) -
     None
 }
 
-/// The number of a port that is written as a number or as the name of a container port, and the node that has it.
-pub(super) fn number<'n, 'a: 'n>(
-    port: &Node<'a>,
-    mut containers: impl Iterator<Item = &'n Node<'a>>,
-) -> Option<(Node<'a>, i64)> {
-    if let Some(number) = port.int() {
-        return Some((port.clone(), number));
-    }
-    let name = port.text()?;
-    let named = containers.find_map(|container| {
-        container.get("ports").items().find(|entry| entry.get("name").text() == Some(name))
-    })?;
-    let node = named.get("containerPort");
-    let number = node.int()?;
-    Some((node, number))
-}
-
 /// Reports a port by a name that no container of the selected pods has. A webhook may add a sidecar with one.
 fn no_such_name(
     service: &Object,
@@ -390,12 +369,6 @@ fn no_such_name(
     None
 }
 
-/// The target of a port of a Service: by default its own number.
-pub(super) fn target_of<'a>(port: &Node<'a>) -> Node<'a> {
-    let target = port.get("targetPort");
-    if target.is_set() { target } else { port.get("port") }
-}
-
 fn check_service(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = object.get("spec");
     let selector_node = spec.get("selector");
@@ -419,13 +392,13 @@ fn check_service(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // A variable that is meant to set the port is reported at the workload.
     let meant = serving.mistaken_variable().map(|(_, _, port)| port);
     let reaches = |port: Node<'_>| {
-        let number = number(&target_of(&port), [&serving.container].into_iter());
-        number.is_some_and(|(_, number)| number == serving.port)
+        let number = number(&serving.container, &target_of(&port));
+        number.is_some_and(|(number, _)| number == serving.port)
     };
     let is_spare = spec.get("ports").items().any(reaches);
     for port in spec.get("ports").items() {
         let target = target_of(&port);
-        let Some((node, number)) = number(&target, [&serving.container].into_iter()) else { continue };
+        let Some((number, node)) = number(&serving.container, &target) else { continue };
         if serving.may_listen(number) || meant == Some(number) {
             continue;
         }

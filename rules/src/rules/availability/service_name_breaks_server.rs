@@ -55,6 +55,7 @@ use crate::cluster::together::is_renamed;
 use crate::facts::image::ImageRef;
 use crate::rules::prelude::*;
 use crate::workload::class::{command_line, has_word};
+use crate::workload::environment::may_define;
 use crate::workload::server::{Server, ServerId, flag, server_of};
 
 pub(crate) static RULE: Rule = Rule {
@@ -89,7 +90,7 @@ fn clashes() -> impl Iterator<Item = Clash> {
 }
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if object.is_partial() || object.path(&["metadata", "ownerReferences"]).is_set() {
+    if object.is_partial() || object.is_owned() {
         return None;
     }
     let namespace = object.namespace_or_default();
@@ -137,9 +138,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 
 /// Whether a container runs the server and takes the variable from nowhere else.
 fn reads(container: &Node<'_>, clash: &Clash) -> bool {
-    let env = container.get("env");
-    let set = env.items().any(|entry| entry.get("name").text().is_none_or(|name| name == clash.variable));
-    if set || env.is_unknown() || container.get("envFrom").is_set() {
+    if may_define(container, |name| name == clash.variable) {
         return false;
     }
     let image = container.get("image");

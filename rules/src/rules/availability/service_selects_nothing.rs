@@ -42,7 +42,7 @@
 //! - <https://kubernetes.io/docs/tasks/debug/debug-application/debug-service/>
 
 use crate::rules::availability::intended_workload::{
-    has_added_labels, in_other_namespace, intended_workload,
+    has_added_labels, intended_workload, workload_elsewhere,
 };
 use crate::rules::availability::serving::is_owned;
 use crate::rules::prelude::*;
@@ -119,7 +119,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     if let Some(workload) =
-        in_other_namespace(object, &[object.name()], |labels| selector::includes(&selector, labels), ctx)
+        workload_elsewhere(object, &[object.name()], |labels| selector::includes(&selector, labels), ctx)
     {
         report_other_namespace(object, workload, ctx);
         return None;

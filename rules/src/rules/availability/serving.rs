@@ -30,15 +30,14 @@ fn serves_until_stopped(object: &Object) -> bool {
 /// Whether a controller creates the object, and will create it again.
 pub(super) fn is_owned(object: &Object) -> bool {
     let labels = object.path(&["metadata", "labels"]);
-    object.path(&["metadata", "ownerReferences"]).is_set()
-        || labels.entries().iter().any(|(key, _)| key.starts_with("serving.kserve.io/"))
+    object.is_owned() || labels.entries().iter().any(|(key, _)| key.starts_with("serving.kserve.io/"))
 }
 
 /// The templates of the pods that answer requests. For a LeaderWorkerSet these are the leaders, by their own template or
 /// by that of the workers.
 pub(super) fn serving_templates(object: &Object) -> Vec<Template<'_>> {
     let mut all = templates(object);
-    if object.kind() == "LeaderWorkerSet" {
+    if object.is(Kind::LEADER_WORKER_SET) {
         let leader = object.path(&["spec", "leaderWorkerTemplate", "leaderTemplate"]);
         all.truncate(if leader.is_set() { 1 } else { all.len() });
     }
@@ -48,7 +47,7 @@ pub(super) fn serving_templates(object: &Object) -> Vec<Template<'_>> {
 /// Whether the pods of a template are those of a group in which only the first one answers requests.
 pub(super) fn has_silent_pods(object: &Object) -> bool {
     let group = object.path(&["spec", "leaderWorkerTemplate"]);
-    object.kind() == "LeaderWorkerSet"
+    object.is(Kind::LEADER_WORKER_SET)
         && !group.get("leaderTemplate").is_set()
         && group.get("size").int_or(1) != Some(1)
 }

@@ -39,7 +39,6 @@
 //! - <https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html>
 //! - <https://karpenter.sh/docs/concepts/disruption/#interruption>
 
-use crate::cluster::placement::has_controller;
 use crate::rules::prelude::*;
 use crate::rules::spot_use::{SpotUse, spot_use};
 
@@ -56,7 +55,7 @@ pub(crate) static RULE: Rule = Rule {
 const NOTICE: i64 = 120;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if object.is_patch() || object.is(Kind::DAEMON_SET) || has_controller(object) {
+    if object.is_patch() || object.is(Kind::DAEMON_SET) || object.controller().is_some() {
         return None;
     }
     for template in templates(object) {

@@ -124,7 +124,7 @@ fn of_training(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // A group of pods that trains as one run ends as a Job does, also under a kind that starts it again.
     let is_group = object.is(Kind::LEADER_WORKER_SET);
     let ends = is_group || workload_kind(object).is_some_and(|k| k.runs_to_completion);
-    if !(ends || object.is(Kind::POD)) || object.path(&["metadata", "ownerReferences"]).is_set() {
+    if !(ends || object.is(Kind::POD)) || object.is_owned() {
         return None;
     }
     // On the object itself it is reported by do-not-disrupt-misplaced.

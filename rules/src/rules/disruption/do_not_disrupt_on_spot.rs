@@ -38,7 +38,6 @@
 //! - <https://karpenter.sh/docs/concepts/disruption/#interruption>
 //! - <https://karpenter.sh/docs/concepts/disruption/#pod-level-controls>
 
-use crate::cluster::placement::has_controller;
 use crate::karpenter::do_not_disrupt::{DO_NOT_DISRUPT, protects};
 use crate::rules::prelude::*;
 use crate::rules::spot_use::{SpotUse, spot_use};
@@ -54,7 +53,7 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // DaemonSet pods run on every node; pods with a controller are checked in its template.
-    if object.is(Kind::DAEMON_SET) || has_controller(object) {
+    if object.is(Kind::DAEMON_SET) || object.controller().is_some() {
         return None;
     }
     let name = object.display_name();

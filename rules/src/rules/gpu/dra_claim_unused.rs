@@ -127,10 +127,7 @@ impl Query for NamedClaimTemplates {
 }
 
 fn unreferenced(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if object.is_partial()
-        || object.path(&["metadata", "ownerReferences"]).is_set()
-        || object.name().is_empty()
-    {
+    if object.is_partial() || object.is_owned() || object.name().is_empty() {
         return None;
     }
     let namespace = object.namespace_or_default();

@@ -56,7 +56,7 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // The runtime of an InferenceService has requests of its own.
-    let merged = matches!(object.kind(), "InferenceService" | "LLMInferenceService");
+    let merged = object.is(Kind::INFERENCE_SERVICE) || object.is(Kind::LLM_INFERENCE_SERVICE);
     if !requests_device_plugin(object)
         || is_left_alone(object, ctx)
         || object.may_lack_fields()

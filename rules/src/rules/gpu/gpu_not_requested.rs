@@ -48,13 +48,14 @@ use crate::rules::gpu::{is_left_alone, pools_by_label};
 use crate::rules::prelude::*;
 use crate::workload::class::{command_line, has_word};
 use crate::workload::devices::{Devices, devices_of, extended_resources_of};
+use crate::workload::environment::variable;
 use crate::workload::gpu::is_accelerator;
 use crate::workload::gpu_nodes::requires_gpu_nodes;
 use crate::workload::gpu_share::{
     KAI_QUEUE, KAI_SCHEDULER, gpu_share, is_left_to_default_scheduler, kai_queue,
 };
 use crate::workload::launcher::Launch;
-use crate::workload::server::{ServerId, server_of, variable};
+use crate::workload::server::{ServerId, server_of};
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-not-requested",
@@ -72,14 +73,15 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.may_lack_fields() {
         return None;
     }
-    if object.kind() == "TrainJob" {
+    if object.is(Kind::TRAIN_JOB) {
         return of_train_job(object, ctx);
     }
     for template in templates(object) {
         of_share(object, &template, ctx);
     }
     // What operators add to the pods of these kinds is not known.
-    let merged = matches!(object.kind(), "InferenceService" | "LLMInferenceService")
+    let merged = object.is(Kind::INFERENCE_SERVICE)
+        || object.is(Kind::LLM_INFERENCE_SERVICE)
         || object.group() == "trainer.kubeflow.org";
     if is_left_alone(object, ctx) || merged || uses_accelerators(object) {
         return None;

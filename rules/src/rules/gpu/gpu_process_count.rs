@@ -82,7 +82,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             inspect_neuron(object, &template, &container, ctx);
         }
     }
-    if object.kind() == "TrainJob" && templates(object).is_empty() {
+    if object.is(Kind::TRAIN_JOB) && templates(object).is_empty() {
         found.extend(processes_of_train_job(object));
     }
     // A field of the object may state the number for the pods of several templates.

@@ -38,7 +38,6 @@
 use std::collections::BTreeMap;
 
 use crate::catalog::Accelerator;
-use crate::cluster::placement::has_controller;
 use crate::cluster::queues::is_queued;
 use crate::karpenter::pod::{to_scheduling_pod, toleration};
 use crate::karpenter::scheduling::Toleration;
@@ -59,7 +58,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // DaemonSet pods run on every node; pods with a controller are checked in its template. The runtime of an
     // InferenceService and the flavors of a queue may add tolerations.
     let is_elsewhere =
-        object.kind() == "InferenceService" || object.is(Kind::DAEMON_SET) || has_controller(object);
+        object.is(Kind::INFERENCE_SERVICE) || object.is(Kind::DAEMON_SET) || object.controller().is_some();
     if object.may_lack_fields() || is_elsewhere {
         return None;
     }

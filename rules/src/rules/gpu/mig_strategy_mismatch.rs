@@ -48,6 +48,7 @@ use crate::rules::gpu::{gpu_templates, label_of_nodes};
 use crate::rules::prelude::*;
 use crate::workload::command::{OptionValue, option, words};
 use crate::workload::devices::pod_devices;
+use crate::workload::environment::known;
 use crate::workload::mig::{CONFIG_LABEL, profile_of_resource};
 
 static READS: [Kind; PLUGIN_KINDS.len() + 2] = joined(&PLUGIN_KINDS, &[Kind::NODE_POOL, Kind::NAMESPACE]);
@@ -135,23 +136,22 @@ fn strategy(ctx: &Context<'_>) -> Option<(Object, Vec<&'static str>, String)> {
     } else if plugin.is(Kind::DAEMON_SET) {
         let containers: Vec<Node<'_>> = templates(plugin).iter().flat_map(Template::containers).collect();
         let container = containers.iter().find(|one| is_plugin(one))?;
-        let (env, words) = (container.get("env"), words(container));
-        let is_elsewhere =
-            container.get("envFrom").is_set() || env.has_unknown() || plugin.is_patched_by_kustomize();
-        let says = |name: &str| env.items().find(|entry| entry.get("name").text() == Some(name));
+        let (env, words) = (known(container)?, words(container));
         let option = option(&words, &["mig-strategy"]);
         let has_file =
-            says("CONFIG_FILE").is_some() || words.iter().any(|word| word.text.contains("config-file"));
+            env.contains_key("CONFIG_FILE") || words.iter().any(|word| word.text.contains("config-file"));
         let named = match option {
             OptionValue::Text(text, _) => Some(text),
             OptionValue::Unknown => None,
             OptionValue::Absent if words.iter().any(|word| !word.known) => None,
-            OptionValue::Absent => match says("MIG_STRATEGY") {
-                Some(entry) => entry.get("value").text().map(str::to_owned),
+            OptionValue::Absent => match env.get("MIG_STRATEGY") {
+                Some(value) => value.text().map(str::to_owned),
                 None => Some("none".to_owned()),
             },
         };
-        found = named.filter(|_| !has_file && !is_elsewhere).map(|named| (vec!["metadata", "name"], named));
+        found = named
+            .filter(|_| !has_file && !plugin.is_patched_by_kustomize())
+            .map(|named| (vec!["metadata", "name"], named));
     } else {
         for (chart, field, config, default) in OF_CHARTS {
             for_each_values(plugin, chart, |values| {

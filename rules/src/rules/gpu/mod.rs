@@ -317,6 +317,6 @@ fn dollars(micro: u64) -> String {
 fn is_left_alone(object: &Object, ctx: &Context<'_>) -> bool {
     object.is_partial()
         || object.is(Kind::DAEMON_SET)
-        || object.path(&["metadata", "ownerReferences"]).items().next().is_some()
+        || object.is_owned()
         || ctx.class_of(object).class == WorkloadClass::Infra
 }

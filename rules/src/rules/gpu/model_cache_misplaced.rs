@@ -52,6 +52,7 @@ use std::path::{Path, PathBuf};
 
 use crate::rules::prelude::*;
 use crate::workload::class::command_line;
+use crate::workload::environment::may_define;
 use crate::workload::launcher::Launch;
 use crate::workload::security::effective_user;
 use crate::workload::server::{Cache, Server, ServerId, server_of};
@@ -142,12 +143,8 @@ fn inspect(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>)
 
 /// Whether a variable, an option or a script moves the cache, or may.
 fn is_moved(cache: &Cache, container: &Node<'_>) -> bool {
-    let env = container.get("env");
     let line = command_line(container);
-    let names = |name: Node<'_>| name.text().is_none_or(|name| cache.variables.contains(&name));
-    container.get("envFrom").is_set()
-        || env.is_unknown()
-        || env.items().any(|entry| names(entry.get("name")))
+    may_define(container, |name| cache.variables.contains(&name))
         || cache.variables.iter().any(|name| line.contains(name))
         || Launch::of(container)
             .is_none_or(|launch| launch.has(cache.options) || launch.may_have_more_options())

@@ -70,9 +70,10 @@ use crate::rules::prelude::*;
 use crate::rules::scheduling::volume_mounted_twice::volume_of_claim;
 use crate::workload::checkpoint::{mount_of, read_only, volume};
 use crate::workload::command::OptionValue;
+use crate::workload::environment::{is_open, known, variable};
 use crate::workload::launcher::Launch;
 use crate::workload::security::{User, effective_user};
-use crate::workload::server::{Server, ServerId, is_server, server_of, variable};
+use crate::workload::server::{Server, ServerId, is_server, server_of};
 
 pub(crate) static RULE: Rule = Rule {
     id: "model-cache-unreachable",
@@ -334,11 +335,8 @@ fn folder<'a>(
     container: &Node<'a>,
 ) -> Option<(String, Option<Node<'a>>)> {
     let cache = server.cache.as_ref()?;
-    let env = container.get("env");
-    let launch = Launch::of(container)?;
-    if container.get("envFrom").is_set() || env.has_unknown() || launch.may_have_more_options() {
-        return None;
-    }
+    let env = known(container)?;
+    let launch = Launch::of(container).filter(|launch| !launch.may_have_more_options())?;
     let options: Vec<&str> = cache.options.iter().copied().filter(|name| *name != "load-format").collect();
     if launch.has(&["load-format"]) {
         return None;
@@ -348,14 +346,12 @@ fn folder<'a>(
         OptionValue::Unknown => return None,
         OptionValue::Absent => {}
     }
-    let mut set = env
-        .items()
-        .filter(|entry| entry.get("name").text().is_some_and(|name| cache.variables.contains(&name)));
+    let mut set = env.into_iter().filter(|(name, _)| cache.variables.contains(name));
     match (set.next(), set.next()) {
         // These name a folder above.
-        (Some(entry), None) if !matches!(entry.get("name").text(), Some("HOME" | "XDG_CACHE_HOME")) => {
-            let path = entry.get("value").text()?;
-            path.starts_with('/').then(|| (path.to_owned(), Some(entry.get("value"))))
+        (Some((name, value)), None) if !matches!(name, "HOME" | "XDG_CACHE_HOME") => {
+            let path = value.text()?;
+            path.starts_with('/').then(|| (path.to_owned(), Some(value)))
         }
         (None, _) if cache.folders.len() == 1 && server.is_in_image_of(container) => {
             let folder = cache.folders[0];
@@ -378,15 +374,8 @@ fn has_closed_home(image: &str) -> bool {
 
 /// Whether the cache or the home folder is elsewhere; `None` if that is unknown.
 fn is_moved(container: &Node<'_>) -> Option<bool> {
-    let env = container.get("env");
-    if container.get("envFrom").is_set() || env.is_unknown() {
-        return None;
-    }
-    if env.items().any(|entry| entry.get("name").text().is_none()) {
-        return None;
-    }
     let launch = Launch::of(container)?;
-    if launch.may_have_more_options() {
+    if is_open(container) || launch.may_have_more_options() {
         return None;
     }
     let is_below = |text: &str| Path::new(text).starts_with("/root");

@@ -50,10 +50,11 @@ use std::path::{Path, PathBuf};
 
 use crate::rules::prelude::*;
 use crate::workload::command::OptionValue;
+use crate::workload::environment::{may_define, variable};
 use crate::workload::launcher::Launch;
 use crate::workload::model::{Precision, ROUNDED, Weights, weights_of};
 use crate::workload::security::effective_user;
-use crate::workload::server::{Server, variable};
+use crate::workload::server::Server;
 
 pub(crate) static RULE: Rule = Rule {
     id: "model-larger-than-volume",
@@ -143,10 +144,7 @@ fn folder_of(
     container: &Node<'_>,
 ) -> Option<PathBuf> {
     let cache = server.cache.as_ref()?;
-    let env = container.get("env");
-    let is_plain = !container.get("envFrom").is_set() && !env.is_unknown();
-    let mut names = env.items().map(|entry| entry.get("name").text().map(str::to_owned));
-    if !is_plain || names.any(|name| name.is_none_or(|name| OTHER_VARIABLES.contains(&name.as_str()))) {
+    if may_define(container, |name| OTHER_VARIABLES.contains(&name)) {
         return None;
     }
     match launch.option(&["download-dir", "huggingface-hub-cache", "weights-cache-override"]) {

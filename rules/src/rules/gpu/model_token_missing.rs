@@ -37,6 +37,7 @@
 use crate::facts::image::ImageRef;
 use crate::rules::prelude::*;
 use crate::workload::class::command_line;
+use crate::workload::environment::may_define;
 use crate::workload::launcher::Launch;
 use crate::workload::server::{Server, ServerId, is_server, may_be_rebuilt, server_of};
 
@@ -155,15 +156,10 @@ fn injects(key: &str) -> bool {
 
 /// Whether a container has a token, or may.
 fn may_have_token(container: &Node<'_>) -> bool {
-    let env = container.get("env");
     let line = command_line(container).to_ascii_lowercase();
     let is_sign = |name: &str| SIGNS.iter().any(|sign| name.contains(sign)) && !NEUTRAL.contains(&name);
     container.has_unknown_key()
-        || container.get("envFrom").is_set()
-        || env.is_unknown()
-        || env
-            .items()
-            .any(|entry| entry.get("name").text().is_none_or(|name| is_sign(&name.to_ascii_uppercase())))
+        || may_define(container, |name| is_sign(&name.to_ascii_uppercase()))
         || ["token", "login", "secret", "source "].iter().any(|word| line.contains(word))
 }
 

@@ -43,8 +43,9 @@ use crate::rules::prelude::*;
 use crate::workload::class::command_line;
 use crate::workload::command::{OptionValue, option, words};
 use crate::workload::devices::pods_of;
+use crate::workload::environment::{known, variable};
 use crate::workload::launcher::Launch;
-use crate::workload::server::{Server, ServerId, is_server, server_of, variable};
+use crate::workload::server::{Server, ServerId, is_server, server_of};
 
 const READS: [Kind; REPLICATED_KINDS.len() + 1] = joined(&[Kind::SERVICE], REPLICATED_KINDS);
 
@@ -95,9 +96,7 @@ fn side_channel(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
         }
         return None;
     }
-    if container.get("envFrom").is_set() || container.get("env").has_unknown() {
-        return None;
-    }
+    known(container)?;
     if has_peers(object, template, ctx) {
         let message = format!("vLLM tells its peers `localhost` as its address: `{NIXL_HOST}` is not set");
         ctx.report(container, message).help(help);

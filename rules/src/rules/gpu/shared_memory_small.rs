@@ -68,7 +68,9 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // KubeRay, and KServe's configuration of an LLMInferenceService, mount shared memory.
-    let other = matches!(object.kind(), "RayCluster" | "RayJob" | "RayService" | "LLMInferenceService");
+    const MOUNTED: [Kind; 4] =
+        [Kind::RAY_CLUSTER, Kind::RAY_JOB, Kind::RAY_SERVICE, Kind::LLM_INFERENCE_SERVICE];
+    let other = MOUNTED.iter().any(|kind| object.is(*kind));
     if other
         || !requests_device_plugin(object)
         || is_left_alone(object, ctx)

@@ -48,11 +48,12 @@ impl Predicate for DevicePlugins {
     const KINDS: &'static [Kind] = &PLUGIN_KINDS;
 
     fn is_satisfied(object: &Object) -> bool {
-        match object.kind() {
-            "DaemonSet" => templates(object).iter().flat_map(Template::containers).any(|one| is_plugin(&one)),
-            "ClusterPolicy" => true,
-            _ => ["nvidia-device-plugin", "gpu-operator"].iter().any(|chart| installs(object, chart)),
+        if object.is(Kind::DAEMON_SET) {
+            return templates(object).iter().flat_map(Template::containers).any(|one| is_plugin(&one));
         }
+        let installs_one =
+            || ["nvidia-device-plugin", "gpu-operator"].iter().any(|chart| installs(object, chart));
+        object.is(Kind::CLUSTER_POLICY) || installs_one()
     }
 }
 
@@ -71,7 +72,7 @@ pub(super) fn is_plugin(container: &Node<'_>) -> bool {
 
 /// The device plugin in the namespace of a ConfigMap, if no plugin of the cluster reads a configuration.
 pub(super) fn plugin_without_config(map: &Object, ctx: &Context<'_>) -> Option<Object> {
-    if map.kind() != "ConfigMap" {
+    if !map.is(Kind::CONFIG_MAP) {
         return None;
     }
     let plugins = ctx.cluster().satisfying::<DevicePlugins>();
@@ -93,7 +94,7 @@ fn may_read_config(plugin: &Object) -> bool {
             || container.get("env").items().any(|variable| says(&variable.get("name")))
             || words.any(|word| says(&word))
     };
-    plugin.kind() != "DaemonSet"
+    !plugin.is(Kind::DAEMON_SET)
         || plugin.is_patched_by_kustomize()
         || templates(plugin).iter().any(|template| {
             let volumes = template.spec.get("volumes");

@@ -29,7 +29,6 @@
 //! # References
 //! - <https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions>
 
-use crate::cluster::placement::has_controller;
 use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
 
@@ -66,7 +65,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let source = object.source().filter(|source| source.path() != "<stdin>")?;
     let is_picture = object.get("status").is_set()
-        || has_controller(object)
+        || object.controller().is_some()
         || WRITTEN_BY_CONTROLLERS.contains(&object.kind())
         || source.shows_status();
     if is_picture {

@@ -60,7 +60,7 @@ const TO_SECRET: &str = "revoke it, and keep the new one in a Secret";
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // The objects of a controller have the values of the one that is written.
-    if object.path(&["metadata", "ownerReferences"]).is_set() {
+    if object.is_owned() {
         return None;
     }
     let is_map = object.is(Kind::CONFIG_MAP);

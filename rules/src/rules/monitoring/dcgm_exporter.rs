@@ -1,10 +1,9 @@
 //! The container of dcgm-exporter, and how it is configured.
 
-use std::collections::BTreeMap;
-
 use crate::facts::image::ImageRef;
 use crate::object::Object;
 use crate::tree::node::Node;
+use crate::workload::environment::known;
 use crate::workload::template::{Template, templates};
 
 pub(super) const COUNTERS_FILES: [&str; 3] =
@@ -14,17 +13,6 @@ pub(super) fn exporter<'a>(template: &Template<'a>) -> Option<Node<'a>> {
     let mut containers = template.containers();
     let is_exporter = |image: &str| ImageRef::parse(image).last() == "dcgm-exporter";
     containers.find(|container| container.get("image").text().is_some_and(is_exporter))
-}
-
-pub(super) type Environment<'a> = BTreeMap<&'a str, Node<'a>>;
-
-/// The environment of a container. `None` if a part of it is not known.
-pub(super) fn environment<'a>(container: &Node<'a>) -> Option<Environment<'a>> {
-    let list = container.get("env");
-    if list.has_unknown() || container.get("envFrom").is_set() {
-        return None;
-    }
-    Some(list.items().filter_map(|entry| Some((entry.get("name").text()?, entry.get("value")))).collect())
 }
 
 /// Whether a command line has one of these options, or may have it.
@@ -39,7 +27,7 @@ pub(super) fn has_argument(container: &Node<'_>, names: &[&str]) -> bool {
 pub(super) fn uses_default_counters(object: &Object) -> Option<bool> {
     let templates = templates(object);
     let container = templates.iter().find_map(exporter)?;
-    let Some(env) = environment(&container) else { return Some(false) };
+    let Some(env) = known(&container) else { return Some(false) };
     let file = match env.get("DCGM_EXPORTER_COLLECTORS") {
         Some(node) => match node.text() {
             Some(path) => path,

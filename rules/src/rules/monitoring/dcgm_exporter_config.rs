@@ -50,12 +50,11 @@ use crate::facts::duration::GoDuration;
 use crate::facts::image::ImageRef;
 use crate::promql::sources::{Query, queries};
 use crate::rules::gpu::{report_value, selected_types};
-use crate::rules::monitoring::dcgm_exporter::{
-    COUNTERS_FILES, COUNTERS_FOLDER, Environment, environment, exporter, has_argument,
-};
+use crate::rules::monitoring::dcgm_exporter::{COUNTERS_FILES, COUNTERS_FOLDER, exporter, has_argument};
 use crate::rules::monitoring::monitors::{DcgmMonitors, endpoints};
 use crate::rules::prelude::*;
 use crate::workload::checkpoint::volume;
+use crate::workload::environment::{Variables, known, may_define};
 use crate::workload::node_labels::{LabelUse, referenced_labels};
 
 pub(crate) static RULE: Rule = Rule {
@@ -92,7 +91,7 @@ fn inspect(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     check_labels(template, ctx);
     check_release(&container, ctx);
     check_memory(template, &container, ctx);
-    let env = environment(&container)?;
+    let env = known(&container)?;
     let mounts = container.get("volumeMounts");
     if mounts.has_unknown() {
         return None;
@@ -103,7 +102,7 @@ fn inspect(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
 }
 
 /// Reports the folder of the kubelet, or a counters file, that no volume provides.
-fn check_mounts(container: &Node<'_>, env: &Environment<'_>, mounts: &Node<'_>, ctx: &mut Context<'_>) {
+fn check_mounts(container: &Node<'_>, env: &Variables<'_>, mounts: &Node<'_>, ctx: &mut Context<'_>) {
     let is_mounted = |path: &str| {
         mounts.items().filter_map(|mount| mount.get("mountPath").text()).any(|mount| {
             let mount = mount.trim_end_matches('/');
@@ -114,7 +113,7 @@ fn check_mounts(container: &Node<'_>, env: &Environment<'_>, mounts: &Node<'_>, 
     let variable = env.get("DCGM_EXPORTER_KUBERNETES");
     let is_off = variable.is_none_or(|node| node.text() == Some("false"));
     // The GPU Operator creates its own exporter.
-    let is_owned = ctx.object().path(&["metadata", "ownerReferences"]).is_set();
+    let is_owned = ctx.object().is_owned();
     if is_off && !is_owned && !has_argument(container, &["-k", "--kubernetes"]) {
         let node = variable.cloned().unwrap_or_else(|| container.get("image"));
         // Who mounts the socket wants the labels, and so does a query of them.
@@ -166,7 +165,7 @@ const SOCKETS: &str = "/var/lib/kubelet/pod-resources";
 fn check_socket(
     template: &Template<'_>,
     container: &Node<'_>,
-    env: &Environment<'_>,
+    env: &Variables<'_>,
     ctx: &mut Context<'_>,
 ) -> Option<()> {
     let by_variable = env.get("DCGM_EXPORTER_KUBERNETES").is_some_and(|node| node.text() == Some("true"));
@@ -233,7 +232,7 @@ fn check_memory(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context
     let bytes = Quantity::at(&limit)?.value();
     // The engine of another process has the memory then.
     let is_remote = has_argument(container, &["-r", "--remote-hostengine-info"])
-        || environment(container).is_some_and(|env| env.contains_key("DCGM_REMOTE_HOSTENGINE_INFO"));
+        || may_define(container, |name| name == "DCGM_REMOTE_HOSTENGINE_INFO");
     if bytes > MEMORY || is_remote {
         return None;
     }
@@ -261,7 +260,7 @@ fn check_memory(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context
 }
 
 /// Reports a monitor that scrapes more often than the exporter collects.
-fn check_interval(container: &Node<'_>, env: &Environment<'_>, ctx: &mut Context<'_>) -> Option<()> {
+fn check_interval(container: &Node<'_>, env: &Variables<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let collects = match env.get("DCGM_EXPORTER_INTERVAL") {
         Some(node) => node.text()?.parse().ok()?,
         None if has_argument(container, &["-c", "--collect-interval"]) => return None,
@@ -302,7 +301,7 @@ fn check_labels(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
         label.usage == LabelUse::Required && LATE.iter().any(|prefix| label.key.starts_with(prefix))
     })?;
     // The GPU Operator creates its own exporter.
-    if ctx.object().path(&["metadata", "ownerReferences"]).is_set() {
+    if ctx.object().is_owned() {
         return None;
     }
     let index = ctx.cluster();

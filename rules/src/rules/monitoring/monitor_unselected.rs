@@ -113,7 +113,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.may_lack_fields()
         || object.is_namespace_unknown()
         || object.get("metadata").has_unknown()
-        || object.path(&["metadata", "ownerReferences"]).is_set()
+        || object.is_owned()
         || OTHERS.iter().any(|kind| cluster.has_any(*kind))
     {
         return None;

@@ -41,7 +41,7 @@
 use crate::cluster::values::{CHART_KINDS, may_bring_objects};
 use crate::cluster::views::Workload;
 use crate::keda::ellipsize;
-use crate::rules::autoscaling::is_in_written_namespace;
+use crate::rules::availability::intended_workload::workload_elsewhere;
 use crate::rules::monitoring::service_monitor_selects_nothing::{
     Scope, is_for_metrics, looks_in_own_namespace, report_namespace,
 };
@@ -327,17 +327,9 @@ fn no_name(
 /// name that a label gives.
 fn in_other_namespace<'i>(object: &Object, selector: &Node<'_>, ctx: &Context<'i>) -> Option<&'i Object> {
     let labels = selector.get("matchLabels").entries();
-    let names = labels.iter().filter_map(|(_, value)| value.text()).chain([object.name()]);
-    let kinds = [Kind::DEPLOYMENT, Kind::STATEFUL_SET, Kind::DAEMON_SET];
-    let named = names.flat_map(|name| kinds.map(|kind| (kind, name)));
-    let mut workloads = named.flat_map(|(kind, name)| ctx.cluster().written_as(kind, name));
-    workloads.find(|workload| {
-        let has_labels = |template: &Template<'_>| matches(selector, &template.labels()) == Some(true);
-        is_in_written_namespace(workload)
-            && is_in_written_namespace(object)
-            && ctx.cluster().likely_pairs(object, workload)
-            && templates(workload).iter().any(has_labels)
-    })
+    let names: Vec<&str> =
+        labels.iter().filter_map(|(_, value)| value.text()).chain([object.name()]).collect();
+    workload_elsewhere(object, &names, |labels| matches(selector, labels), ctx)
 }
 
 /// Reports a selector that matches no pod of the whole cluster.

@@ -46,6 +46,7 @@
 //! - <https://prometheus.io/docs/prometheus/latest/configuration/configuration/#static_config>
 //! - <https://prometheus-operator.dev/docs/developer/scrapeconfig/>
 
+use crate::facts::url;
 use crate::rules::prelude::*;
 use crate::source::with_embedded;
 
@@ -114,16 +115,10 @@ fn targets<'a>(list: &Node<'a>, visit: &mut impl FnMut(&Node<'a>, &str)) {
 
 /// Reports a target that is the address of a Service in front of a DaemonSet.
 fn report(object: &Object, place: &Node<'_>, target: &str, ctx: &mut Context<'_>) {
-    let host = target.rsplit_once("//").map_or(target, |(_, rest)| rest);
-    let host = host.split([':', '/']).next().unwrap_or(host);
-    let mut parts = host.split('.');
-    let (Some(name), namespace) = (parts.next(), parts.next()) else {
+    let host = url::host(target);
+    let Some((name, namespace)) = url::service_of(host) else {
         return;
     };
-    // A name with another domain is outside the cluster.
-    if parts.next().is_some_and(|part| part != "svc") {
-        return;
-    }
     let namespace = namespace.unwrap_or(object.namespace_or_default());
     let Some(service) = ctx.partner(Kind::SERVICE, namespace, name) else {
         return;

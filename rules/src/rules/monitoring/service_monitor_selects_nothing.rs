@@ -36,7 +36,6 @@
 
 use crate::cluster::values::may_bring_objects;
 use crate::keda::ellipsize;
-use crate::rules::autoscaling::is_in_written_namespace;
 use crate::rules::prelude::*;
 use crate::workload::class::is_controller;
 use crate::workload::selector::matches;
@@ -138,14 +137,10 @@ fn has_labels_of_a_product(selector: &Node<'_>) -> bool {
 /// label gives.
 fn in_other_namespace<'i>(object: &Object, selector: &Node<'_>, ctx: &Context<'i>) -> Option<&'i Object> {
     let labels = selector.get("matchLabels").entries();
-    let names = labels.iter().filter_map(|(_, value)| value.text()).chain([object.name()]);
-    let mut services = names.flat_map(|name| ctx.cluster().written_as(Kind::SERVICE, name));
-    services.find(|service| {
-        let labels = service.path(&["metadata", "labels"]).entries();
-        is_in_written_namespace(service)
-            && is_in_written_namespace(object)
-            && ctx.cluster().likely_pairs(object, service)
-            && matches(selector, &labels) == Some(true)
+    let names: Vec<&str> =
+        labels.iter().filter_map(|(_, value)| value.text()).chain([object.name()]).collect();
+    ctx.cluster().likely_elsewhere(object, &[Kind::SERVICE], &names, |service| {
+        matches(selector, &service.path(&["metadata", "labels"]).entries()) == Some(true)
     })
 }
 

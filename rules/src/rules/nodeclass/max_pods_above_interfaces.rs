@@ -58,6 +58,7 @@
 
 use crate::cluster::values::{chart_installers, for_each_values};
 use crate::rules::prelude::*;
+use crate::workload::environment::known;
 
 pub(crate) static RULE: Rule = Rule {
     id: "max-pods-above-interfaces",
@@ -131,13 +132,10 @@ fn is_off(set: &Object) -> bool {
     else {
         return false;
     };
-    let env = container.get("env");
     !set.may_lack_fields()
-        && !env.has_unknown()
-        && !container.get("envFrom").is_set()
-        && CHANGES_ADDRESSES.iter().all(|name| {
-            let entry = env.items().find(|entry| entry.get("name").text() == Some(name));
-            entry.is_none_or(|entry| entry.get("value").text() == Some("false"))
+        && known(&container).is_some_and(|env| {
+            let is_false = |name: &&str| env.get(*name).is_none_or(|value| value.text() == Some("false"));
+            CHANGES_ADDRESSES.iter().all(is_false)
         })
 }
 

@@ -28,7 +28,6 @@
 //! - <https://karpenter.sh/docs/concepts/nodeclaims/>
 
 use crate::catalog::InstanceType;
-use crate::cluster::placement::has_controller;
 use crate::karpenter::nodepool::types_meeting;
 use crate::karpenter::provider::Provider;
 use crate::karpenter::scheduling::{SchedulerOptions, allocatable};
@@ -46,9 +45,7 @@ pub(crate) static RULE: Rule = Rule {
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let list = RequirementList::of(object)?;
     // Karpenter's own claims, as in a dump of a cluster, request what fits.
-    let own =
-        has_controller(object) || object.path(&["metadata", "ownerReferences"]).items().next().is_some();
-    if own
+    if object.is_owned()
         || object.is_partial()
         || list.provider == Provider::Other
         || object.path(&["status", "nodeName"]).is_set()

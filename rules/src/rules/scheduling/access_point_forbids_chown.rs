@@ -61,8 +61,8 @@ use crate::cluster::storage::EFS_DRIVER;
 use crate::facts::image::ImageRef;
 use crate::rules::prelude::*;
 use crate::workload::command::{base_name, command_at, words};
+use crate::workload::environment::variable;
 use crate::workload::security::effective_user;
-use crate::workload::server::variable;
 
 pub(crate) static RULE: Rule = Rule {
     id: "access-point-forbids-chown",

@@ -44,7 +44,6 @@
 //! - <https://karpenter.sh/docs/concepts/scheduling/#acceleratorsgpu-resources>
 //! - <https://github.com/NVIDIA/k8s-device-plugin/tree/main/docs/gpu-feature-discovery>
 
-use crate::cluster::placement::has_controller;
 use crate::rules::prelude::*;
 use crate::workload::node_labels::{LabelReference, LabelUse, referenced_labels};
 
@@ -63,7 +62,7 @@ const MAX_COMPARED: usize = 256;
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // DaemonSet pods run on the nodes that exist; pods with a controller are checked in its template.
     if object.is(Kind::DAEMON_SET)
-        || has_controller(object)
+        || object.controller().is_some()
         || object.may_lack_fields()
         || !ctx.cluster().has_any(Kind::NODE_POOL)
     {

@@ -60,6 +60,7 @@ use super::karpenter_on_own_nodes::pool_that_takes;
 use crate::facts::image::ImageRef;
 use crate::rules::prelude::*;
 use crate::workload::command::{OptionValue, may_have_more_options, option, words};
+use crate::workload::environment::known;
 
 pub(crate) static RULE: Rule = Rule {
     id: "load-balancer-controller-without-vpc",
@@ -107,14 +108,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 /// The arguments that are missing, in words. `None` if there are none, or if that is not known.
 fn missing(container: &Node<'_>) -> Option<&'static str> {
     let words = words(container);
-    let env = container.get("env");
-    if may_have_more_options(&words) || container.get("envFrom").is_set() || env.has_unknown() {
-        return None;
-    }
+    let env = known(container).filter(|_| !may_have_more_options(&words))?;
     let is_set = |names: &[&str]| !matches!(option(&words, names), OptionValue::Absent);
-    let mut variables = env.items().filter_map(|entry| entry.get("name").text());
-    let region =
-        is_set(&["aws-region"]) || variables.any(|name| matches!(name, "AWS_REGION" | "AWS_DEFAULT_REGION"));
+    let by_variable = ["AWS_REGION", "AWS_DEFAULT_REGION"].iter().any(|name| env.contains_key(*name));
+    let region = is_set(&["aws-region"]) || by_variable;
     match (region, is_set(&["aws-vpc-id", "aws-vpc-tags"])) {
         (true, true) => None,
         (true, false) => Some("`--aws-vpc-id`"),

@@ -41,7 +41,6 @@ pub(crate) mod volume_attribute_missing;
 pub(crate) mod volume_claim_unbindable;
 pub(crate) mod volume_mounted_twice;
 
-use crate::cluster::placement::has_controller;
 use crate::cluster::queues::QUEUE_KINDS;
 use crate::fit::VOLUME_KINDS;
 use crate::karpenter::installation::INSTALLERS;
@@ -79,8 +78,8 @@ pub(super) fn states_its_pods(object: &Object) -> bool {
     !object.is_partial()
         && !object.is_incomplete()
         && !object.is(Kind::DAEMON_SET)
-        && object.kind() != "InferenceService"
-        && !has_controller(object)
+        && !object.is(Kind::INFERENCE_SERVICE)
+        && object.controller().is_none()
 }
 
 /// Maximum number of pools that a rule compares pods with. An input with more has those of several clusters.

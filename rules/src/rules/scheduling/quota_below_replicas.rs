@@ -46,7 +46,6 @@
 //! # References
 //! - <https://kubernetes.io/docs/concepts/policy/resource-quotas/>
 
-use crate::cluster::placement::has_controller;
 use crate::cluster::queues::{QUEUE_KINDS, may_run_elsewhere};
 use crate::facts::quantity::amount;
 use crate::rules::availability::rollout::rollout;
@@ -108,7 +107,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return without_room(object, ctx);
     }
     let namespace = object.namespace_or_default();
-    if object.may_lack_fields() || has_controller(object) {
+    if object.may_lack_fields() || object.controller().is_some() {
         return None;
     }
     if object.is(Kind::DAEMON_SET) || ctx.cluster().in_namespace(QUOTA, namespace).next().is_none() {
@@ -164,7 +163,7 @@ struct Steady<'a> {
 fn steady<'i>(quota: &Object, object: &'i Object, ctx: &Context<'i>) -> Option<Steady<'i>> {
     let cluster = ctx.cluster();
     let kind = STEADY.into_iter().find(|kind| object.is(*kind))?;
-    let is_open = object.may_lack_fields() || object.is_namespace_unknown() || has_controller(object);
+    let is_open = object.may_lack_fields() || object.is_namespace_unknown() || object.controller().is_some();
     cluster.unique(kind, object.namespace_or_default(), object.name())?;
     if is_open || may_run_elsewhere(object, cluster) || !cluster.likely_pairs(quota, object) {
         return None;

@@ -41,7 +41,6 @@
 //! - <https://kubernetes.io/docs/concepts/storage/persistent-volumes/#class-1>
 //! - <https://kubernetes.io/docs/concepts/configuration/secret/#using-a-secret>
 
-use crate::cluster::placement::has_controller;
 use crate::cluster::storage::DEFAULT_CLASS;
 use crate::cluster::together::routes;
 use crate::cluster::values::chart_installers;
@@ -95,7 +94,7 @@ const CHARTS_WITHOUT_CLASSES: [&str; 9] = [
 ];
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if object.may_lack_fields() || has_controller(object) {
+    if object.may_lack_fields() || object.controller().is_some() {
         return None;
     }
     let templates = templates(object);

@@ -44,7 +44,7 @@
 
 use crate::lint::finding::Merge;
 use crate::rules::prelude::*;
-use crate::rules::training::{is_owned, trains};
+use crate::rules::training::trains;
 
 pub(crate) static RULE: Rule = Rule {
     id: "bare-gpu-pod",
@@ -56,7 +56,7 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if !uses_accelerators(object) || is_owned(object) || object.is_partial() || is_test(object) {
+    if !uses_accelerators(object) || object.is_owned() || object.is_partial() || is_test(object) {
         return None;
     }
     let class = ctx.class_of(object).class;

@@ -116,7 +116,7 @@ fn of_replaced(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let own = object.path(&["spec", "trainer", "resourcesPerNode"]);
     // A number of 0 is a choice.
     let is_named = ["limits", "requests"].iter().any(|side| own.path(&[*side, EFA]).is_set());
-    if object.kind() != "TrainJob" || !own.is_mapping() || own.has_unknown() || is_named {
+    if !object.is(Kind::TRAIN_JOB) || !own.is_mapping() || own.has_unknown() || is_named {
         return None;
     }
     let runtime = runtime_of_train_job(object, ctx.cluster())?;

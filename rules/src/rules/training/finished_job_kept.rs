@@ -35,7 +35,6 @@
 //! - <https://kubernetes.io/docs/concepts/workloads/controllers/ttlafterfinished/>
 
 use crate::rules::prelude::*;
-use crate::rules::training::is_owned;
 
 pub(crate) static RULE: Rule = Rule {
     id: "finished-job-kept",
@@ -56,7 +55,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = object.get("spec");
     let ttl = spec.get("ttlSecondsAfterFinished");
     let hook = HOOKS.iter().any(|key| object.annotation(key).is_set());
-    if ttl.is_set() || hook || !uses_accelerators(object) || is_owned(object) || spec.has_unknown_key() {
+    if ttl.is_set() || hook || !uses_accelerators(object) || object.is_owned() || spec.has_unknown_key() {
         return None;
     }
     let name = object.display_name();

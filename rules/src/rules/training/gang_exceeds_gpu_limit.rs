@@ -70,7 +70,7 @@ use crate::cluster::queues::{QUEUE_KINDS, may_run_elsewhere};
 use crate::rules::gpu::gpu_sharing_mismatch::SHARING_SOURCES;
 use crate::rules::gpu_room::{Room, amount, room_for, unit};
 use crate::rules::prelude::*;
-use crate::rules::training::{is_distributed, is_owned};
+use crate::rules::training::is_distributed;
 use crate::workload::devices::first_accelerator;
 use crate::workload::gang::{Demand, Members, demands, is_gang_scheduled, members};
 use crate::workload::gpu::KARPENTER_ACCELERATORS;
@@ -99,7 +99,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         matches!(object.group(), "batch" | "keda.sh" | "kubeflow.org" | "ray.io" | "batch.volcano.sh")
             || object.is(Kind::LEADER_WORKER_SET)
             || object.is(Kind::JOB_SET);
-    if object.may_lack_fields() || is_owned(object) || may_run_elsewhere(object, ctx.cluster()) {
+    if object.may_lack_fields() || object.is_owned() || may_run_elsewhere(object, ctx.cluster()) {
         return None;
     }
     if object.is(Kind::TRAIN_JOB) {

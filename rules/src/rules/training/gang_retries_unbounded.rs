@@ -46,7 +46,7 @@
 
 use crate::cluster::placement::requested_capacity_types;
 use crate::rules::prelude::*;
-use crate::rules::training::{KUBEFLOW_JOBS, is_owned};
+use crate::rules::training::KUBEFLOW_JOBS;
 use crate::workload::devices::uses_accelerators;
 use crate::workload::template::run_limit;
 
@@ -67,7 +67,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = object.get("spec");
     let policy = spec.get("failurePolicy");
     if object.is_partial()
-        || is_owned(object)
+        || object.is_owned()
         || !uses_accelerators(object)
         || run_limit(object).is_some()
         || policy.get("rules").is_set()

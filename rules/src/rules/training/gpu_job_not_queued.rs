@@ -56,7 +56,6 @@
 //! - <https://kueue.sigs.k8s.io/docs/tasks/run/jobs/>
 //! - <https://kueue.sigs.k8s.io/docs/tasks/manage/enforce_job_management/>
 
-use super::is_owned;
 use super::kueue::{QUEUE_LABEL, queue_name};
 use crate::rules::prelude::*;
 use crate::workload::devices::first_accelerator;
@@ -85,7 +84,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let labels = object.path(&["metadata", "labels"]);
     let namespace = object.namespace()?;
     if object.is_partial()
-        || is_owned(object)
+        || object.is_owned()
         || name.is_set()
         || labels.has_unknown_key()
         || labels.is_unknown()

@@ -30,7 +30,7 @@
 //! - <https://kubernetes.io/docs/concepts/workloads/controllers/job/#job-termination-and-cleanup>
 
 use crate::rules::prelude::*;
-use crate::rules::training::{JOBS, is_owned, job_spec};
+use crate::rules::training::{JOBS, job_spec};
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-job-unbounded",
@@ -44,7 +44,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = job_spec(object);
     let deadline = spec.get("activeDeadlineSeconds");
     let in_pods = spec.path(&["template", "spec", "activeDeadlineSeconds"]);
-    if deadline.is_set() || in_pods.is_set() || !uses_accelerators(object) || is_owned(object) {
+    if deadline.is_set() || in_pods.is_set() || !uses_accelerators(object) || object.is_owned() {
         return None;
     }
     if spec.has_unknown_key() || is_test(object) {

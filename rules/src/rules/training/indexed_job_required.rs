@@ -38,7 +38,7 @@
 //! - <https://kubernetes.io/docs/tasks/job/indexed-parallel-processing-static/>
 
 use crate::rules::prelude::*;
-use crate::rules::training::{JOBS, is_owned, job_spec};
+use crate::rules::training::{JOBS, job_spec};
 
 pub(crate) static RULE: Rule = Rule {
     id: "indexed-job-required",
@@ -59,7 +59,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if indexed
         || !uses_accelerators(object)
         || object.is_patch()
-        || is_owned(object)
+        || object.is_owned()
         || spec.has_unknown_key()
     {
         return None;

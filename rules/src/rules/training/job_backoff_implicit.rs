@@ -30,7 +30,7 @@
 //! - <https://kubernetes.io/docs/concepts/workloads/controllers/job/#pod-backoff-failure-policy>
 
 use crate::rules::prelude::*;
-use crate::rules::training::{JOBS, is_owned, job_spec};
+use crate::rules::training::{JOBS, job_spec};
 
 pub(crate) static RULE: Rule = Rule {
     id: "job-backoff-implicit",
@@ -43,7 +43,7 @@ pub(crate) static RULE: Rule = Rule {
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = job_spec(object);
     let written = ["backoffLimit", "backoffLimitPerIndex"].iter().any(|field| spec.get(field).is_set());
-    if written || !uses_accelerators(object) || is_owned(object) || spec.has_unknown_key() || is_test(object)
+    if written || !uses_accelerators(object) || object.is_owned() || spec.has_unknown_key() || is_test(object)
     {
         return None;
     }

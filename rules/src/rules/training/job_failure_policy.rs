@@ -40,7 +40,7 @@
 
 use crate::cluster::placement::requested_capacity_types;
 use crate::rules::prelude::*;
-use crate::rules::training::{JOBS, is_owned, job_spec};
+use crate::rules::training::{JOBS, job_spec};
 use crate::workload::template::is_short_lived;
 
 pub(crate) static RULE: Rule = Rule {
@@ -54,7 +54,7 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if !uses_accelerators(object) || is_owned(object) {
+    if !uses_accelerators(object) || object.is_owned() {
         return None;
     }
     let spec = job_spec(object);

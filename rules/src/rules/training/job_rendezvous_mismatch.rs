@@ -65,12 +65,12 @@ use crate::cluster::Cluster;
 use crate::cluster::objects::Lookup;
 use crate::cluster::together::is_renamed;
 use crate::facts::text::is_digits;
+use crate::facts::url;
 use crate::rules::prelude::*;
-use crate::rules::training::is_owned;
 use crate::workload::command::{OptionValue, command_at, option, words};
 use crate::workload::devices::pods_of;
+use crate::workload::environment::variable;
 use crate::workload::launcher::Launch;
-use crate::workload::server::variable;
 use crate::workload::template::replicas;
 
 pub(crate) static RULE: Rule = Rule {
@@ -103,7 +103,7 @@ fn governed(service: &Object, cluster: &Cluster) -> Vec<Object> {
 }
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if !uses_accelerators(object) || is_owned(object) || object.is_partial() {
+    if !uses_accelerators(object) || object.is_owned() || object.is_partial() {
         return None;
     }
     if object.is(Kind::POD) {
@@ -351,8 +351,7 @@ fn meeting_point<'a>(container: &Node<'a>) -> Option<(String, Node<'a>)> {
     let OptionValue::Text(text, node) = value else {
         return None;
     };
-    let host = text.rsplit_once("//").map_or(text.as_str(), |(_, rest)| rest);
-    let host = host.split_once(':').map_or(host, |(host, _)| host);
+    let host = url::host(&text);
     host.bytes().all(is_host_byte).then(|| (host.to_owned(), node))
 }
 

@@ -64,14 +64,9 @@ fn job_spec(object: &Object) -> Node<'_> {
     }
 }
 
-/// Whether another object creates this one. That object is checked instead.
-fn is_owned(object: &Object) -> bool {
-    object.path(&["metadata", "ownerReferences"]).items().next().is_some()
-}
-
 /// Whether an object is a training run on accelerators, with at least medium confidence, and not a short one.
 fn trains(object: &Object, ctx: &Context<'_>) -> bool {
-    uses_accelerators(object) && !is_owned(object) && !is_short_lived(object) && is_training(object, ctx)
+    uses_accelerators(object) && !object.is_owned() && !is_short_lived(object) && is_training(object, ctx)
 }
 
 /// Whether the class is training, by more than the name of the namespace: that is also the home of what only looks on.
@@ -117,9 +112,9 @@ fn is_distributed(object: &Object) -> bool {
 /// more than one.
 fn is_serving_group(object: &Object, ctx: &Context<'_>) -> bool {
     let size = object.path(&["spec", "leaderWorkerTemplate", "size"]);
-    object.kind() == "LeaderWorkerSet"
+    object.is(Kind::LEADER_WORKER_SET)
         && size.int().is_some_and(|size| size > 1)
         && uses_accelerators(object)
-        && !is_owned(object)
+        && !object.is_owned()
         && !ctx.class_of(object).is(WorkloadClass::Training)
 }

@@ -39,7 +39,6 @@
 
 use crate::facts::text::mentions;
 use crate::rules::prelude::*;
-use crate::rules::training::is_owned;
 use crate::workload::devices::first_accelerator;
 use crate::workload::diagnostic::waits_for_hours;
 use crate::workload::server::server_of;
@@ -59,9 +58,9 @@ const CULLS: [&str; 5] = ["cull", "no_activity_timeout", "idle", "tmout", "timeo
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // Whether Kubeflow's controller culls is set elsewhere.
-    if object.kind() == "Notebook"
+    if object.is(Kind::NOTEBOOK)
         || !requests_device_plugin(object)
-        || is_owned(object)
+        || object.is_owned()
         || object.is_partial()
     {
         return None;

@@ -44,7 +44,6 @@
 //! - <https://kueue.sigs.k8s.io/docs/tasks/run/jobs/>
 //! - <https://github.com/kai-scheduler/KAI-Scheduler/blob/main/docs/queues/README.md>
 
-use super::is_owned;
 use super::kueue::{propose, queue_name};
 use crate::cluster::versions::Fact;
 use crate::rules::prelude::*;
@@ -74,7 +73,7 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if object.is_partial() || is_owned(object) {
+    if object.is_partial() || object.is_owned() {
         return None;
     }
     if object.is(Kind::LOCAL_QUEUE) {

@@ -50,7 +50,6 @@
 //! - <https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/#resources>
 //! - <https://github.com/kubernetes-sigs/kueue/issues/891>
 
-use super::is_owned;
 use super::kueue::queue_name;
 use crate::rules::prelude::*;
 
@@ -66,7 +65,7 @@ pub(crate) static RULE: Rule = Rule {
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let node = queue_name(object);
     let namespace = object.namespace_or_default();
-    if object.may_lack_fields() || is_owned(object) {
+    if object.may_lack_fields() || object.is_owned() {
         return None;
     }
     let queue = ctx.partner(Kind::LOCAL_QUEUE, namespace, node.text()?)?;

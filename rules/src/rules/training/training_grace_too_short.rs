@@ -56,7 +56,7 @@ pub(crate) static RULE: Rule = Rule {
 const ENOUGH: i64 = 60;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if !trains(object, ctx) || object.kind() == "MPIJob" {
+    if !trains(object, ctx) || object.is(Kind::MPI_JOB) {
         return None;
     }
     for template in templates(object) {

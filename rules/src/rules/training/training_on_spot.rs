@@ -38,7 +38,7 @@
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
 
 use crate::catalog::CAPACITY_TYPE;
-use crate::cluster::placement::{has_controller, requested_capacity_types};
+use crate::cluster::placement::requested_capacity_types;
 use crate::facts::text::mentions;
 use crate::karpenter::pod::to_scheduling_pod;
 use crate::rules::class_evidence::add_class_evidence;
@@ -64,7 +64,10 @@ const RESUMES: [&str; 3] = ["resume", "checkpoint", "ckpt"];
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // DaemonSet pods run on every node; pods with a controller are checked in its template.
-    if object.is_partial() || object.is(Kind::DAEMON_SET) || has_controller(object) || is_short_lived(object)
+    if object.is_partial()
+        || object.is(Kind::DAEMON_SET)
+        || object.controller().is_some()
+        || is_short_lived(object)
     {
         return None;
     }

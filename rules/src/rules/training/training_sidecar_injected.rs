@@ -62,7 +62,7 @@
 //! - <https://istio.io/latest/docs/setup/additional-setup/sidecar-injection/>
 //! - <https://www.kubeflow.org/docs/components/trainer/legacy-v1/user-guides/pytorch/>
 
-use super::{LAUNCHERS, is_owned};
+use super::LAUNCHERS;
 use crate::cluster::runtimes::RUNTIMES;
 use crate::rules::prelude::*;
 use crate::workload::command::{base_name, words};
@@ -91,7 +91,7 @@ const MODE: &str = "istio.io/dataplane-mode";
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let is_changed = |object: &Object| object.may_lack_fields();
-    if is_changed(object) || is_owned(object) || object.is_namespace_unknown() {
+    if is_changed(object) || object.is_owned() || object.is_namespace_unknown() {
         return None;
     }
     // Trainer merges these into what it creates.

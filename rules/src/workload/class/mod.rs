@@ -261,11 +261,12 @@ fn by_kind(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
     if TRAINING_KINDS.contains(&kind) && group.ends_with("kubeflow.org") {
         return Some(Classified::new(WorkloadClass::Training, Confidence::High, reason()));
     }
-    let knative = group == "serving.knative.dev" && kind == "Service";
-    if SERVING_KINDS.contains(&kind) || (knative && templates.iter().any(requests_accelerator)) {
+    if SERVING_KINDS.contains(&kind)
+        || (object.is(Kind::KNATIVE_SERVICE) && templates.iter().any(requests_accelerator))
+    {
         return Some(Classified::new(WorkloadClass::Realtime, Confidence::High, reason()));
     }
-    if kind == "Notebook" && group == "kubeflow.org" {
+    if object.is(Kind::NOTEBOOK) {
         return Some(Classified::new(WorkloadClass::Notebook, Confidence::High, reason()));
     }
     None
@@ -274,7 +275,7 @@ fn by_kind(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
 fn by_command(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
     let mut lines = commands(templates);
     // The command that a RayJob submits to its cluster.
-    if object.group() == "ray.io" && object.kind() == "RayJob" {
+    if object.is(Kind::RAY_JOB) {
         lines.extend(
             object.path(&["spec", "entrypoint"]).raw_text().map(|text| without_installs(text.to_owned())),
         );
@@ -470,7 +471,7 @@ fn elects_leader(template: &Template<'_>) -> bool {
 }
 
 fn is_job(object: &Object) -> bool {
-    object.is(Kind::JOB) || object.kind() == "JobSet" || object.kind() == "RayJob"
+    object.is(Kind::JOB) || object.is(Kind::JOB_SET) || object.is(Kind::RAY_JOB)
 }
 
 fn by_batch_shape(object: &Object) -> Option<Classified> {

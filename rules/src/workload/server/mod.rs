@@ -2,16 +2,14 @@
 
 mod table;
 
-use std::borrow::Cow;
-
 use crate::facts::image::ImageRef;
 use crate::object::Object;
 use crate::tree::node::Node;
-use crate::tree::placeholder::is_placeholder;
 use crate::workload::class::{command_line, has_word};
 use crate::workload::command::{
     OptionValue, Word, base_name, command_at, may_have_more_options, option, words,
 };
+use crate::workload::environment::{is_open, variable};
 use crate::workload::template::{Template, templates};
 use table::SERVERS;
 pub(crate) use table::{Cache, Gpus, Server, ServerId};
@@ -223,17 +221,14 @@ pub(crate) fn may_be_rebuilt(image: &str) -> bool {
 
 /// The port in one of the variables of a container, or the `Some(None)` without one. `None` if it is unknown.
 fn port_in_environment<'a>(container: &Node<'a>, names: &[&str]) -> Option<Option<(i64, Node<'a>)>> {
-    let env = container.get("env");
-    if container.get("envFrom").is_set() || env.is_unknown() {
+    if is_open(container) {
         return None;
     }
-    for entry in env.items() {
-        if !entry.get("name").text().is_some_and(|name| names.contains(&name)) {
-            entry.get("name").text()?;
-            continue;
+    for name in names {
+        let Some((text, value)) = variable(container, name)? else { continue };
+        if text.contains('$') {
+            return None;
         }
-        let value = entry.get("value");
-        let text = value.string_or_number().filter(|text| !is_placeholder(text) && !text.contains('$'))?;
         // An address may have no port.
         return match text.rsplit_once(':') {
             Some((_, port)) => Some(Some((port.trim_end_matches('/').parse().ok()?, value))),
@@ -244,17 +239,6 @@ fn port_in_environment<'a>(container: &Node<'a>, names: &[&str]) -> Option<Optio
         };
     }
     Some(None)
-}
-
-/// The value of a variable of a container's environment; `Some(None)` if it is not set, `None` if it is unknown.
-pub(crate) fn variable<'a>(container: &Node<'a>, name: &str) -> Option<Option<(Cow<'a, str>, Node<'a>)>> {
-    let mut entries = container.get("env").items();
-    let Some(entry) = entries.find(|entry| entry.get("name").text() == Some(name)) else {
-        return Some(None);
-    };
-    let value = entry.get("value");
-    let text = value.string_or_number().filter(|text| !is_placeholder(text))?;
-    Some(Some((text, value)))
 }
 
 /// The value of a flag in a command line, as `--flag value` or `--flag=value`.
