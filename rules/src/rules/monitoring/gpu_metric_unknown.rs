@@ -52,7 +52,7 @@ use crate::rules::monitoring::dcgm_exporter::uses_default_counters;
 use crate::rules::monitoring::severity_in;
 use crate::rules::prelude::*;
 use crate::workload::command::{OptionValue, option, words};
-use crate::workload::server::{ServerId, likely_server_of};
+use crate::workload::server::{ServerId, named_server_of};
 
 const READS: [Kind; REPLICATED_KINDS.len() + 6] = joined(
     &[
@@ -236,7 +236,7 @@ impl VllmServer {
         let container = templates
             .iter()
             .flat_map(Template::containers)
-            .find(|one| likely_server_of(one).is_some_and(|server| server.id == ServerId::Vllm))?;
+            .find(|one| named_server_of(one).is_some_and(|server| server.id == ServerId::Vllm))?;
         let image = container.get("image").text().map(ImageRef::parse);
         let tag = image.filter(|image| image.is("vllm/vllm-openai")).and_then(|image| image.tag);
         let version = tag.and_then(|tag| Version::parse(tag.split('-').next().unwrap_or(tag)));
