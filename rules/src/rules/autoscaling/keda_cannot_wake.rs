@@ -10,8 +10,9 @@
 //! selects those pods by name, and of a `metrics-api` trigger that asks the Service of the target: without
 //! pods there is no answer, KEDA reads 0, and nothing starts. That is an error where the target is known to
 //! be that server, and a warning elsewhere. It is not reported where another workload that the query may
-//! read runs that server and is not scaled to zero: its load starts the target. A query that gives a value for an absent series, such as `… or
-//! vector(1)`, is not reported, nor are metrics of routers and gateways.
+//! read runs that server and is not scaled to zero: its load starts the target. A query that gives a value
+//! for an absent series, such as `… or vector(1)`, is not reported, nor are metrics of routers and
+//! gateways.
 //!
 //! # Fix
 //! Write `minReplicaCount: 1` or more, or add a trigger that is there without pods, such as a queue,
@@ -54,6 +55,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[Kind::SCALED_OBJECT],
     reads: &[
         Kind::SCALED_OBJECT,
+        Kind::HPA,
         Kind::DEPLOYMENT,
         Kind::STATEFUL_SET,
         Kind::REPLICA_SET,

@@ -150,8 +150,8 @@ impl Classified {
 pub(crate) const WORKLOAD_CLASS_KEY: &str = "gpulint.dev/workload-class";
 
 /// The class of a workload, as it or its Namespace declares it, otherwise from its content; `Unknown` for other kinds. Rules ask
-/// `Context::class_of`. Node infrastructure stays what it is among the workloads of a Namespace, and a server, a notebook or a test
-/// beside the training runs of one.
+/// `Context::class_of`. Node infrastructure stays what it is among the workloads of a Namespace, and so does a server, a notebook or
+/// a test beside the training runs of one.
 pub(crate) fn class_in<'o>(object: &'o Object, namespace: Option<&Object>) -> Cow<'o, Classified> {
     let own = own_class(object);
     if own.is_declared() || own.class == WorkloadClass::Infra {
