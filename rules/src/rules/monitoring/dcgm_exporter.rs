@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::facts::image::ImageRef;
 use crate::object::Object;
 use crate::tree::node::Node;
+use crate::workload::command::words;
 use crate::workload::template::{Template, templates};
 
 pub(super) const COUNTERS_FILES: [&str; 3] =
@@ -30,9 +31,8 @@ pub(super) fn environment<'a>(container: &Node<'a>) -> Option<Environment<'a>> {
 /// Whether a command line has one of these options, or may have it.
 pub(super) fn has_argument(container: &Node<'_>, names: &[&str]) -> bool {
     let lists = [container.get("command"), container.get("args")];
-    lists.iter().flat_map(|list| list.items()).any(|argument| {
-        argument.raw_text().is_none_or(|text| names.iter().any(|name| text.starts_with(name)))
-    })
+    lists.iter().flat_map(|list| list.items()).any(|argument| argument.raw_text().is_none())
+        || words(container).iter().any(|word| names.iter().any(|name| word.text.starts_with(name)))
 }
 
 /// Whether a DaemonSet of dcgm-exporter exports the default metrics; `None` for other DaemonSets.
