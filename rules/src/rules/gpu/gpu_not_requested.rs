@@ -2,16 +2,18 @@
 //!
 //! # Why
 //! A node selector brings a pod to a node with GPUs and gives it none of them: only a request in the limits
-//! of a container does. On nodes whose container runtime shows all GPUs to images of CUDA, the pod works all the
-//! same, on GPUs that the scheduler gave to others: they run out of memory, and the pod is in no account. On
-//! others `nvidia-smi` is not found. It is reported for pods that select nodes with accelerators and run
-//! `nvidia-smi`, a server of models, a launcher of training or an image for accelerators, also where they
-//! tolerate the taint of such nodes or set `NVIDIA_VISIBLE_DEVICES: all`, and with `runtimeClassName: nvidia`,
-//! which requests nothing. A TrainJob is reported without `resourcesPerNode` whose runtime, in the input, runs
-//! on such nodes and requests no GPU either. With `resourcesPerNode` that names no GPU, it lost those of the
-//! runtime before Kubeflow Trainer 2.3, which merges both: a warning where the input shows such a version, or
-//! the TrainJob has `podTemplateOverrides`, which 2.2 does not know, and information elsewhere. Pods that ask for a part of a GPU by the annotation `gpu-fraction` or `gpu-memory` get it from KAI
-//! alone: the default scheduler ignores both.
+//! of a container does. On nodes whose container runtime shows all GPUs to images of CUDA, the pod works
+//! all the same, on GPUs that the scheduler gave to others: they run out of memory, and the pod is in no
+//! account. On others `nvidia-smi` is not found. It is reported for pods that select nodes with
+//! accelerators and run `nvidia-smi`, a server of models, a launcher of training or an image for
+//! accelerators, also where they tolerate the taint of such nodes or set `NVIDIA_VISIBLE_DEVICES: all`, and
+//! with `runtimeClassName: nvidia`, which requests nothing. A TrainJob is reported without
+//! `resourcesPerNode` whose runtime, in the input, runs on such nodes and requests no GPU either. With
+//! `resourcesPerNode` that names no GPU, it lost those of the runtime before Kubeflow Trainer 2.3, which
+//! merges both: a warning where the input shows such a version, or the TrainJob has `podTemplateOverrides`,
+//! which 2.2 does not know, and information elsewhere. Pods that ask for a part of a GPU by an annotation,
+//! `gpu-fraction`, `gpu-memory` or `nvidia.com/container.NAME.gpu-memory.request`, get it from KAI alone:
+//! the default scheduler ignores them.
 //!
 //! # Fix
 //! Request the GPU in the limits of the container, or name the scheduler that reads the annotation.
