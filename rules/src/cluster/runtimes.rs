@@ -223,6 +223,40 @@ fn merged_resources(
     (merged, places)
 }
 
+/// Gives the container of a runtime, which is at `at` in the completed object and at `of_runtime` in the runtime, what a TrainJob
+/// says of it, and returns the places of these fields.
+fn with_own_fields(
+    container: &mut Value,
+    trainer: &Value,
+    merges: bool,
+    at: &Pointer,
+    of_runtime: &Pointer,
+) -> Vec<(Pointer, Place)> {
+    const FIELDS: [(&str, &str); 4] =
+        [("image", "image"), ("command", "command"), ("args", "args"), ("resources", "resourcesPerNode")];
+    let mut places = Vec::new();
+    for (field, of_trainer) in FIELDS {
+        let (place, of_runtime) = (at.join(field), of_runtime.join(field));
+        let own = Place::Source(pointer("spec/trainer").join(of_trainer));
+        let from = match trainer.get(of_trainer) {
+            Some(written) if !written.is_null() => {
+                let (value, inherited) = if field == "resources" && merges {
+                    merged_resources(written, &container[field], &place, &of_runtime)
+                } else {
+                    (written.clone(), Vec::new())
+                };
+                container[field] = value;
+                places.extend(inherited);
+                own
+            }
+            _ if container.get(field).is_none() => own,
+            _ => Place::Runtime(of_runtime),
+        };
+        places.push((place, from));
+    }
+    places
+}
+
 /// A TrainJob with the Jobs of its runtime: the trainer's container gets what the TrainJob says of it.
 fn train_job(object: &Object, cluster: &Cluster) -> Option<Completed> {
     let runtime = runtime_of_train_job(object, cluster)?;
@@ -252,34 +286,14 @@ fn train_job(object: &Object, cluster: &Cluster) -> Option<Completed> {
     let mut places =
         vec![(pointer("spec/replicatedJobs"), Place::Runtime(pointer("spec/template/spec/replicatedJobs")))];
     let at_container = format!("{base}/template/spec/containers/{number}");
+    let place = pointer(&at_container);
     // The job decides on this container, also by what it leaves out.
-    places.push((pointer(&at_container), Place::Source(pointer("spec/trainer"))));
-    for (field, of_trainer) in
-        [("image", "image"), ("command", "command"), ("args", "args"), ("resources", "resourcesPerNode")]
-    {
-        let of_runtime = pointer(&format!(
-            "spec/template/spec/replicatedJobs/{at}/template/spec/template/spec/containers/{number}/{field}"
-        ));
-        let from = match trainer.get(of_trainer) {
-            Some(written) if !written.is_null() => {
-                let place = pointer(&format!("{at_container}/{field}"));
-                if field == "resources" && !is_for_old_trainer(object) {
-                    let (merged, inherited) =
-                        merged_resources(written, &container[field], &place, &of_runtime);
-                    container[field] = merged;
-                    places.extend(inherited);
-                } else {
-                    container[field] = written.clone();
-                }
-                Place::Source(pointer(&format!("spec/trainer/{of_trainer}")))
-            }
-            _ if container.get(field).is_none() => {
-                Place::Source(pointer(&format!("spec/trainer/{of_trainer}")))
-            }
-            _ => Place::Runtime(of_runtime),
-        };
-        places.push((pointer(&format!("{at_container}/{field}")), from));
-    }
+    places.push((place.clone(), Place::Source(pointer("spec/trainer"))));
+    let of_runtime = pointer(&format!(
+        "spec/template/spec/replicatedJobs/{at}/template/spec/template/spec/containers/{number}"
+    ));
+    let merges = !is_for_old_trainer(object);
+    places.extend(with_own_fields(container, &trainer, merges, &place, &of_runtime));
     let mut env: Vec<Value> = container["env"].as_array().cloned().unwrap_or_default();
     env.extend(trainer["env"].as_array().cloned().unwrap_or_default());
     // What the plugin for torch sets; torchrun reads it as its option.

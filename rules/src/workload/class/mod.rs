@@ -157,10 +157,14 @@ pub(crate) fn class_in<'o>(object: &'o Object, namespace: Option<&Object>) -> Co
     if own.is_declared() || own.class == WorkloadClass::Infra {
         return Cow::Borrowed(own);
     }
-    let is_own = matches!(own.evidence, Evidence::Content(_)) && own.confidence >= Confidence::Medium;
+    // The shape of a batch may be that of a training run.
+    let is_other = own.serves_requests() || own.is(WorkloadClass::Notebook);
     let is_beside = |declared: &Classified| {
+        let is_content = matches!(own.evidence, Evidence::Content(_));
         declared.class == WorkloadClass::Training
-            && (is_own && own.class != WorkloadClass::Training || is_test(object))
+            && (is_other && is_content
+                || is_test(object)
+                || diagnostics(object, &templates(object)).is_some())
     };
     let declared = namespace.and_then(declared_by_namespace).filter(|declared| !is_beside(declared));
     declared.map_or(Cow::Borrowed(own), Cow::Owned)
