@@ -206,7 +206,7 @@ fn merged_resources(
     let mut merged = own.clone();
     let mut places = Vec::new();
     for side in ["limits", "requests"] {
-        if own.get(side).is_none() {
+        if own.get(side).is_none() && of_runtime.get(side).is_some() {
             places.push((at.join(side), Place::Runtime(from.join(side))));
         }
         for (name, amount) in of_runtime[side].as_object().into_iter().flatten() {
