@@ -88,6 +88,22 @@ fn served_versions_and_gates_of_other_programs_count() {
 }
 
 #[test]
+fn files_about_another_cluster_say_nothing_of_that_of_eks() {
+    let pool = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: a}\nspec:\n  template:\n    spec:\n      nodeClassRef: {group: \
+                karpenter.k8s.aws, kind: EC2NodeClass, name: a}\n      requirements: []\n";
+    let policy = "apiVersion: admissionregistration.k8s.io/v1beta1\nkind: MutatingAdmissionPolicyBinding\nmetadata: {name: a}\nspec: {policyName: a}\n";
+    let talos = "cluster:\n  apiServer:\n    image: registry.k8s.io/kube-apiserver:v1.36.1\n    extraArgs:\n      \
+                 runtime-config: admissionregistration.k8s.io/v1beta1=true\n";
+    let check = ["check", "-f", "concise", "--quiet", "--select", "api-version-not-served"];
+    let both = Folder::new().with("eks/pool.yaml", pool).with("home/talos.yaml", talos);
+    both.with("eks/policy.yaml", policy).run(&check).exits(1).prints("is off by default");
+    let both = Folder::new().with("eks/pool.yaml", pool).with("home/talos.yaml", talos);
+    let both = both.with("home/policy.yaml", policy);
+    assert_eq!(both.run(&check).exits(0).out, "");
+    assert!(versions(&both).is_empty());
+}
+
+#[test]
 fn names_are_whole_for_programs() {
     let name = "a-service-of-the-team-that-looks-after-recommendations-and-search";
     let text = format!(

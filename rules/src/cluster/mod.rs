@@ -187,7 +187,9 @@ impl Cluster {
             self.objects.change(change, object, &mut collected);
             is_anything_lost |= self.tables.apply_isolated(change, object, &mut collected);
         }
-        let shows = |objects: &[Object]| objects.iter().any(|object| !shown_by(object).is_empty());
+        // NodePools decide which files count.
+        let is_sign = |object: &Object| object.is(Kind::NODE_POOL) || !shown_by(object).is_empty();
+        let shows = |objects: &[Object]| objects.iter().any(is_sign);
         let versions_of = |shown: &ShownVersions| (shown.numbers(), shown.patches());
         let versions = (shows(old) || shows(new)).then(|| self.shown().map(versions_of)).flatten();
         self.objects.splice(old, new);

@@ -4,18 +4,23 @@
 //! ServingRuntime, and a NIMService the Deployment of its operator. The completed object has the kind and the name of
 //! the written one; what is found in it is reported at the field from which it comes.
 //!
-//! Sources: kubeflow/trainer `pkg/runtime/framework/plugins` (2.1), kserve `MergeRuntimeContainers` (0.15: fields of the
-//! InferenceService before those of the runtime, its arguments after them; `config/runtimes` has the runtime that
-//! a release brings for models of Hugging Face), NVIDIA/k8s-nim-operator
+//! Sources: kubeflow/trainer `pkg/runtime/framework/plugins` (2.1) and `MergeResourceRequirements` (2.3), kserve
+//! `MergeRuntimeContainers` (0.15: fields of the InferenceService before those of the runtime, its arguments after
+//! them; `config/runtimes` has the runtime that a release brings for models of Hugging Face), NVIDIA/k8s-nim-operator
 //! `internal/controller/platform` (2.0); read in November 2026.
 
 use serde_json::{Map, Value, json};
 
 use crate::cluster::Cluster;
+use crate::cluster::values::{CHART_KINDS, chart_installers, chart_version};
+use crate::cluster::versions::minor_of;
+use crate::facts::image::ImageRef;
 use crate::kind::Kind;
 use crate::object::Object;
+use crate::platform::Version;
 use crate::tree::node::Node;
 use crate::tree::pointer::Pointer;
+use crate::workload::template::{Template, templates};
 
 /// What a rule reads that is run on completed workloads.
 pub(crate) const RUNTIMES: [Kind; 4] = [
@@ -153,8 +158,106 @@ pub(crate) fn trainer_of_runtime(runtime: &Object) -> Option<Node<'_>> {
     jobs.items().flat_map(|job| job.path(&pod).items()).find(is_trainer)
 }
 
-/// A TrainJob with the Jobs of its runtime: the trainer's container gets what the TrainJob says of it. The resources of the
-/// runtime are replaced as a whole (Kubeflow Trainer 2.0 to 2.2, `pkg/runtime/framework/plugins/jobset/builder.go`).
+/// The kinds that show the version of Kubeflow Trainer.
+pub(crate) const TRAINER_KINDS: [Kind; 3] = [CHART_KINDS[0], CHART_KINDS[1], Kind::DEPLOYMENT];
+
+/// Whether `resourcesPerNode` of a TrainJob replaces all resources of its runtime, as in Kubeflow Trainer 2.0 to 2.2: from 2.3
+/// on both are merged (kubeflow/trainer#3602). `None` if the input does not show the version, or several.
+pub(crate) fn replaces_resources(train_job: &Object, cluster: &Cluster) -> Option<bool> {
+    if is_for_old_trainer(train_job) {
+        return Some(true);
+    }
+    let near = |other: &&Object| cluster.pairs(train_job, other);
+    let installers = chart_installers(cluster).filter(near);
+    let charts = installers.filter_map(|one| minor_of(chart_version(one, "kubeflow-trainer")?));
+    let images = cluster.of(Kind::DEPLOYMENT).filter(near).filter_map(version_of_trainer);
+    // Builds of a commit are 0.0.0.
+    let versions = charts.chain(images).filter(|version| *version >= Version::new(2, 0));
+    let mut replaces = versions.map(|version| version < Version::new(2, 3));
+    let first = replaces.next()?;
+    replaces.all(|other| other == first).then_some(first)
+}
+
+/// Whether a TrainJob has fields that Trainer 2.2 no longer has (kubeflow/trainer#3309).
+fn is_for_old_trainer(train_job: &Object) -> bool {
+    OVERRIDES.iter().any(|list| train_job.path(&["spec", list]).is_set())
+}
+
+/// The version of the controller of Kubeflow Trainer that a Deployment runs.
+fn version_of_trainer(deployment: &Object) -> Option<Version> {
+    templates(deployment).iter().flat_map(Template::containers).find_map(|container| {
+        let image = ImageRef::parse(container.get("image").text()?);
+        minor_of(image.tag.filter(|_| image.is("trainer/trainer-controller-manager"))?)
+    })
+}
+
+/// The lists in which a TrainJob changes the pods of its runtime: the second one has the fields of the pod beside the names of the
+/// Jobs.
+pub(crate) const OVERRIDES: [&str; 2] = ["podTemplateOverrides", "podSpecOverrides"];
+
+/// The resources of a TrainJob's node with those that only its runtime names, and the places of the latter: `at` in the completed
+/// object, `from` in the runtime.
+fn merged_resources(
+    own: &Value,
+    of_runtime: &Value,
+    at: &Pointer,
+    from: &Pointer,
+) -> (Value, Vec<(Pointer, Place)>) {
+    let mut merged = own.clone();
+    let mut places = Vec::new();
+    for side in ["limits", "requests"] {
+        if own.get(side).is_none() && of_runtime.get(side).is_some() {
+            places.push((at.join(side), Place::Runtime(from.join(side))));
+        }
+        for (name, amount) in of_runtime[side].as_object().into_iter().flatten() {
+            if own[side].get(name).is_none() {
+                *entry(entry(&mut merged, side), name) = amount.clone();
+                places.push((at.join(side).join(name), Place::Runtime(from.join(side).join(name))));
+            }
+        }
+    }
+    if own.get("claims").is_none() && of_runtime.get("claims").is_some() {
+        *entry(&mut merged, "claims") = of_runtime["claims"].clone();
+        places.push((at.join("claims"), Place::Runtime(from.join("claims"))));
+    }
+    (merged, places)
+}
+
+/// Gives the container of a runtime, which is at `at` in the completed object and at `of_runtime` in the runtime, what a TrainJob
+/// says of it, and returns the places of these fields.
+fn with_own_fields(
+    container: &mut Value,
+    trainer: &Value,
+    merges: bool,
+    at: &Pointer,
+    of_runtime: &Pointer,
+) -> Vec<(Pointer, Place)> {
+    const FIELDS: [(&str, &str); 4] =
+        [("image", "image"), ("command", "command"), ("args", "args"), ("resources", "resourcesPerNode")];
+    let mut places = Vec::new();
+    for (field, of_trainer) in FIELDS {
+        let (place, of_runtime) = (at.join(field), of_runtime.join(field));
+        let own = Place::Source(pointer("spec/trainer").join(of_trainer));
+        let from = match trainer.get(of_trainer) {
+            Some(written) if !written.is_null() => {
+                let (value, inherited) = if field == "resources" && merges {
+                    merged_resources(written, &container[field], &place, &of_runtime)
+                } else {
+                    (written.clone(), Vec::new())
+                };
+                container[field] = value;
+                places.extend(inherited);
+                own
+            }
+            _ if container.get(field).is_none() => own,
+            _ => Place::Runtime(of_runtime),
+        };
+        places.push((place, from));
+    }
+    places
+}
+
+/// A TrainJob with the Jobs of its runtime: the trainer's container gets what the TrainJob says of it.
 fn train_job(object: &Object, cluster: &Cluster) -> Option<Completed> {
     let runtime = runtime_of_train_job(object, cluster)?;
     let mut value = object.root().to_json();
@@ -183,25 +286,14 @@ fn train_job(object: &Object, cluster: &Cluster) -> Option<Completed> {
     let mut places =
         vec![(pointer("spec/replicatedJobs"), Place::Runtime(pointer("spec/template/spec/replicatedJobs")))];
     let at_container = format!("{base}/template/spec/containers/{number}");
+    let place = pointer(&at_container);
     // The job decides on this container, also by what it leaves out.
-    places.push((pointer(&at_container), Place::Source(pointer("spec/trainer"))));
-    for (field, of_trainer) in
-        [("image", "image"), ("command", "command"), ("args", "args"), ("resources", "resourcesPerNode")]
-    {
-        let from = match trainer.get(of_trainer) {
-            Some(written) if !written.is_null() => {
-                container[field] = written.clone();
-                Place::Source(pointer(&format!("spec/trainer/{of_trainer}")))
-            }
-            _ if container.get(field).is_none() => {
-                Place::Source(pointer(&format!("spec/trainer/{of_trainer}")))
-            }
-            _ => Place::Runtime(pointer(&format!(
-                "spec/template/spec/replicatedJobs/{at}/template/spec/template/spec/containers/{number}/{field}"
-            ))),
-        };
-        places.push((pointer(&format!("{at_container}/{field}")), from));
-    }
+    places.push((place.clone(), Place::Source(pointer("spec/trainer"))));
+    let of_runtime = pointer(&format!(
+        "spec/template/spec/replicatedJobs/{at}/template/spec/template/spec/containers/{number}"
+    ));
+    let merges = !is_for_old_trainer(object);
+    places.extend(with_own_fields(container, &trainer, merges, &place, &of_runtime));
     let mut env: Vec<Value> = container["env"].as_array().cloned().unwrap_or_default();
     env.extend(trainer["env"].as_array().cloned().unwrap_or_default());
     // What the plugin for torch sets; torchrun reads it as its option.
@@ -216,7 +308,7 @@ fn train_job(object: &Object, cluster: &Cluster) -> Option<Completed> {
         env.push(json!({"name": "PET_NPROC_PER_NODE", "value": text}));
     }
     *entry(container, "env") = Value::Array(env);
-    for (position, list) in ["podTemplateOverrides", "podSpecOverrides"].iter().enumerate() {
+    for (position, list) in OVERRIDES.iter().enumerate() {
         for (index, change) in value["spec"][list].as_array().into_iter().flatten().enumerate() {
             // The older form has the fields of the pod beside the names of the Jobs.
             let spec = if position == 0 { &change["spec"] } else { change };

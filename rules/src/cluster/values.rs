@@ -108,7 +108,7 @@ pub(crate) fn chart_version<'a>(object: &'a Object, chart: &str) -> Option<&'a s
 fn installations<'a>(object: &'a Object, chart: &str) -> Vec<Installation<'a>> {
     let spec = object.get("spec");
     if object.is(Kind::HELM_RELEASE) {
-        let is_own = spec.path(&["chart", "spec", "chart"]).text() == Some(chart);
+        let is_own = installs(object, chart);
         let may_differ = spec.get("valuesFrom").is_set();
         return is_own
             .then(|| Installation { values: spec.get("values"), text: None, may_differ })
@@ -127,6 +127,10 @@ fn installations<'a>(object: &'a Object, chart: &str) -> Vec<Installation<'a>> {
         let (values, text) = (helm.get("valuesObject"), helm.get("values"));
         if values.is_mapping() {
             return Some(Installation { values, text: None, may_differ: others });
+        }
+        if !text.is_set() {
+            // The defaults of the chart hold.
+            return (!values.is_set()).then_some(Installation { values, text: None, may_differ: others });
         }
         text.text().is_some().then_some(Installation { values, text: Some(text), may_differ: others })
     };

@@ -9,8 +9,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::cluster::Cluster;
+use crate::cluster::together::{Company, folder, of_folders};
 use crate::facts::image::ImageRef;
 use crate::facts::text::is_digits;
+use crate::karpenter::nodepool::NodePool;
+use crate::karpenter::provider::Provider;
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::platform::{Platform, Product, Version};
@@ -22,6 +25,8 @@ use crate::tree::pointer::Pointer;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fact {
     Version(Product, Version),
+    /// The version of Kubernetes in the configuration of an API server, as of Talos or kubeadm: nobody has one for EKS.
+    ServerVersion(Version),
     /// A feature gate of Kubernetes is on.
     FeatureGate(String),
     /// The API server serves an API version, as `group/version`, or the versions of a stage, as `api/beta`.
@@ -38,6 +43,16 @@ pub enum Fact {
     UpdaterOption,
     /// Flux applies other files, and does not reach these.
     Unreached,
+}
+
+impl Fact {
+    pub fn version(&self) -> Option<(Product, Version)> {
+        match self {
+            Fact::Version(product, version) => Some((*product, *version)),
+            Fact::ServerVersion(version) => Some((Product::Kubernetes, *version)),
+            _ => None,
+        }
+    }
 }
 
 /// A fact, with its place.
@@ -366,7 +381,7 @@ fn version_of_server(code: &str) -> Option<Fact> {
     let of_image = || Some(code.strip_prefix("image:")?.split_once("kube-apiserver:")?.1);
     let value = code.strip_prefix("kubernetesVersion:").or_else(of_image)?;
     let value = value.trim().trim_matches(['"', '\'']);
-    Some(Fact::Version(Product::Kubernetes, minor_of(value)?))
+    Some(Fact::ServerVersion(minor_of(value)?))
 }
 
 /// The versions that a set shows, one for a product.
@@ -380,18 +395,22 @@ impl ShownVersions {
             .iter()
             .flat_map(|object| shown_by(object).into_iter().map(move |sign| (object, sign)))
             .collect();
+        // Files of Talos or kubeadm in another folder are about a cluster that is not one of EKS.
+        let of_eks = folders_of_eks(objects.iter());
+        let is_elsewhere = |one: &OutsideFact| {
+            let is_apart = |here: &&str| of_folders(here, folder(&one.path)) == Company::Apart;
+            matches!(one.fact, Fact::ServerVersion(_)) && of_eks.iter().any(is_apart)
+        };
         let mut found: Vec<ShownVersion> = Vec::new();
         for product in Product::ALL {
             let of_objects = signs.iter().filter(|(_, (of, ..))| *of == product).map(|(object, sign)| {
                 let place = VersionPlace::Field((*object).clone(), sign.2.pointer());
                 ShownVersion { product, version: sign.1, place }
             });
-            let of_files = outside.iter().filter_map(|one| match one.fact {
-                Fact::Version(of, version) if of == product => {
-                    let place = VersionPlace::Line(Arc::clone(&one.path), one.line);
-                    Some(ShownVersion { product, version, place })
-                }
-                _ => None,
+            let of_files = outside.iter().filter(|one| !is_elsewhere(one)).filter_map(|one| {
+                let (_, version) = one.fact.version().filter(|(of, _)| *of == product)?;
+                let place = VersionPlace::Line(Arc::clone(&one.path), one.line);
+                Some(ShownVersion { product, version, place })
             });
             match only(of_objects) {
                 Said::Nothing => found.extend(only(of_files).version()),
@@ -437,6 +456,18 @@ impl Said {
     }
 }
 
+/// The folders with NodePools for Amazon EC2: what is there runs on Amazon EKS.
+fn folders_of_eks<'o>(objects: impl Iterator<Item = &'o Object>) -> Vec<&'o str> {
+    let is_on_aws =
+        |object: &&Object| NodePool::new(object).is_some_and(|pool| pool.provider() != Provider::Other);
+    objects.filter(is_on_aws).filter_map(|object| Some(folder(object.origin()?.source.path()))).collect()
+}
+
+/// The number of folders that two paths of folders have in common.
+fn shared_folders(a: &str, b: &str) -> usize {
+    a.split('/').zip(b.split('/')).take_while(|(a, b)| a == b && !a.is_empty()).count()
+}
+
 /// The version that all places share, with the first of them.
 fn only(mut all: impl Iterator<Item = ShownVersion>) -> Said {
     let Some(first) = all.next() else { return Said::Nothing };
@@ -465,11 +496,21 @@ impl Cluster {
         [name, "AllAlpha", "AllBeta"].into_iter().any(is_on)
     }
 
-    /// Whether a file that is no manifest turns on an API version, such as `resource.k8s.io/v1beta1`.
-    pub(crate) fn is_api_shown(&self, api_version: &str) -> bool {
+    /// Whether a file that is no manifest turns on the API version of an object, such as `resource.k8s.io/v1beta1`, and no NodePool
+    /// for Amazon EKS, where nobody can, is nearer to the object than all such files. A rule that asks reads NodePools.
+    pub(crate) fn is_api_shown(&self, object: &Object) -> bool {
+        let api_version = object.id().api_version();
         let stage = if api_version.contains("alpha") { "api/alpha" } else { "api/beta" };
-        let is_on = |api: &str| self.is_shown(&Fact::ServedApi(api.to_owned()));
-        [api_version, stage, "api/all"].into_iter().any(is_on)
+        let is_on = |one: &&OutsideFact| match &one.fact {
+            Fact::ServedApi(api) => *api == api_version || api == stage || api == "api/all",
+            _ => false,
+        };
+        let here = object.origin().map_or("", |origin| folder(origin.source.path()));
+        let files = self.outside_facts().iter().filter(is_on);
+        files.map(|one| shared_folders(here, folder(&one.path))).max().is_some_and(|nearest| {
+            let of_eks = folders_of_eks(self.of(Kind::NODE_POOL));
+            !of_eks.iter().any(|there| shared_folders(here, there) > nearest)
+        })
     }
 
     /// Whether the input shows that the cluster runs on Amazon EKS, or has Karpenter.
@@ -532,7 +573,7 @@ mod tests {
         ] {
             assert_eq!(facts_of_text(text), [(fact, line)], "{text}");
         }
-        let version = Fact::Version(Product::Kubernetes, Version::new(1, 35));
+        let version = Fact::ServerVersion(Version::new(1, 35));
         for text in [
             "talosVersion: v1.12.1\nkubernetesVersion: v1.35.2\n",
             "apiServer:\n  image: registry.k8s.io/kube-apiserver:v1.35.2\n",

@@ -8,6 +8,8 @@ use crate::object::Object;
 use crate::tree::node::Node;
 use crate::workload::command::{OptionValue, Word, option, words, words_of_line};
 use crate::workload::environment::variable;
+use crate::workload::node_labels::{LabelReference, LabelUse, referenced_labels};
+use crate::workload::server::variable;
 use crate::workload::template::Template;
 
 /// Words of checkpoints in options, paths and names of variables.
@@ -65,6 +67,8 @@ static UPLOADS: Words = Words::new(&[
     "rclone",
     "azcopy",
     "gsutil",
+    "aws s3",
+    "s5cmd",
 ]);
 /// Options of training scripts that name the folder of checkpoints.
 const DESTINATIONS: [&str; 15] = [
@@ -89,8 +93,26 @@ const DESTINATIONS: [&str; 15] = [
 const DESTINATION_VARIABLES: [&str; 5] =
     ["CHECKPOINT_DIR", "CHECKPOINT_PATH", "CKPT_DIR", "SAVE_DIR", "OUTPUT_DIR"];
 /// Words in paths of hosts on which a shared file system is mounted.
-const SHARED: [&str; 12] =
-    ["fsx", "efs", "nfs", "lustre", "shared", "ceph", "weka", "gpfs", "beegfs", "gluster", "juicefs", "s3"];
+const SHARED: [&str; 18] = [
+    "fsx",
+    "efs",
+    "nfs",
+    "lustre",
+    "shared",
+    "ceph",
+    "weka",
+    "gpfs",
+    "beegfs",
+    "gluster",
+    "juicefs",
+    "s3",
+    "nas",
+    "vast",
+    "netapp",
+    "filestore",
+    "smb",
+    "cifs",
+];
 /// Types of volumes that end with the pod, or to which it cannot write.
 const SHORT_LIVED: [&str; 6] = ["emptyDir", "configMap", "secret", "downwardAPI", "projected", "image"];
 
@@ -145,7 +167,10 @@ fn mentions(template: &Template<'_>, signs: &Words) -> bool {
         return true;
     }
     template.all_containers().any(|container| {
-        let mut words = ["command", "args"].into_iter().flat_map(|list| container.get(list).items());
+        let lists = ["command", "args"].map(|list| container.get(list));
+        let hooks =
+            ["preStop", "postStart"].map(|hook| container.path(&["lifecycle", hook, "exec", "command"]));
+        let mut words = lists.iter().chain(&hooks).flat_map(|list| list.items());
         let mut variables = container.get("env").items();
         words.any(|w| mentions(&w))
             || variables.any(|v| mentions(&v.get("name")) || mentions(&v.get("value")))
@@ -264,14 +289,26 @@ pub(crate) fn holder<'a>(template: &Template<'a>, container: &Node<'a>, path: &s
         let mut mounts = container.get("volumeMounts").items();
         mounts.any(|mount| mount.get("name").text() == Some(name))
     };
-    let is_alone = template.containers().filter(|container| mounted(container.clone())).count() < 2;
-    Some(if !empty.is_absent() && is_alone {
+    let starts = template.spec.get("initContainers").items();
+    let sidecars = starts.filter(|container| container.get("restartPolicy").text() == Some("Always"));
+    let is_alone = template.containers().chain(sidecars).filter(|one| mounted(one.clone())).count() < 2;
+    Some(if !is_alone {
+        Holder::Lasting
+    } else if !empty.is_absent() {
         Holder::EmptyDir(empty)
-    } else if host.text().is_some_and(|path| !text::mentions(path, &SHARED)) {
+    } else if host.text().is_some_and(|path| !text::mentions(path, &SHARED)) && !is_pinned(template) {
         Holder::Host(host)
     } else {
         Holder::Lasting
     })
+}
+
+/// Whether the pods are on one node, which the next pod finds again.
+fn is_pinned(template: &Template<'_>) -> bool {
+    let is_host = |label: &LabelReference<'_>| {
+        label.usage == LabelUse::Required && label.key == "kubernetes.io/hostname"
+    };
+    template.spec.get("nodeName").is_set() || referenced_labels(template).iter().any(is_host)
 }
 
 /// The mount of a container that holds a path, or `None` without one. The outer value is `None` if that is unknown.

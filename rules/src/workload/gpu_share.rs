@@ -1,8 +1,8 @@
 //! Parts of a GPU that pods ask for by an annotation, which the schedulers of KAI and Run:ai read.
 //!
-//! Source: KAI `pkg/common/constants`, `pkg/binder/plugins/gpusharing/gpu-request` and `pkg/admission` (0.6 to 0.9), and
-//! Run:ai's page on GPU fractions. KAI's webhook leaves pods alone that do not name its scheduler; the webhook of Run:ai
-//! sets the scheduler of pods in the namespaces of its projects.
+//! Source: KAI `pkg/common/constants`, `pkg/binder/plugins/gpusharing/gpu-request` and `pkg/admission` (0.6 to 0.9;
+//! from 0.17 on the annotations of a container), and Run:ai's page on GPU fractions. KAI's webhook leaves pods alone
+//! that do not name its scheduler; the webhook of Run:ai sets the scheduler of pods in the namespaces of its projects.
 
 use crate::kind::Kind;
 use crate::object::Object;
@@ -14,12 +14,17 @@ pub(crate) const KAI_QUEUE: Kind = Kind::new("scheduling.run.ai", "Queue");
 pub(crate) const KAI_SCHEDULER: &str = "kai-scheduler";
 const KAI_LABEL: &str = "kai.scheduler/queue";
 
-/// The annotation of a template that asks for a part of a GPU, with its key.
-pub(crate) fn gpu_share<'a>(template: &Template<'a>) -> Option<(&'static str, Node<'a>)> {
-    ["gpu-fraction", "gpu-memory"]
-        .into_iter()
-        .map(|key| (key, template.annotation(key)))
-        .find(|(_, value)| value.is_set())
+/// The annotation of a template that asks for a part of a GPU, with its key: for the pod, or for one of its containers, as
+/// `nvidia.com/container.main.gpu-memory.request`.
+pub(crate) fn gpu_share<'a>(template: &Template<'a>) -> Option<(&'a str, Node<'a>)> {
+    let is_of_container = |key: &str| {
+        let rest = key.strip_prefix("nvidia.com/container.");
+        rest.is_some_and(|rest| rest.ends_with(".gpu-memory.request") || rest.ends_with(".gpu-memory.limit"))
+    };
+    let annotations = template.metadata.get("annotations").entries();
+    annotations.into_iter().find(|(key, value)| {
+        value.is_set() && (matches!(*key, "gpu-fraction" | "gpu-memory") || is_of_container(key))
+    })
 }
 
 /// The label with the queue of KAI: that of the owner counts before that of the pods.

@@ -48,7 +48,7 @@ pub(super) fn add(sets: &mut Sets, files: &Files<'_>) {
         let users: Vec<usize> = (0..count)
             .filter(|set| members(*set).any(|file| uses(files.list[file].objects, product)))
             .collect();
-        let of_product = |one: &&Found| matches!(one.shown.fact, Fact::Version(of, _) if of == product);
+        let of_product = |one: &&Found| one.shown.fact.version().is_some_and(|(of, _)| of == product);
         for one in found.iter().filter(of_product) {
             let beside: Vec<usize> =
                 users.iter().copied().filter(|set| is_beside(*set, &one.folder)).collect();
@@ -62,7 +62,7 @@ pub(super) fn add(sets: &mut Sets, files: &Files<'_>) {
             facts[*user].extend(others.flat_map(|file| of_objects(files.list[file].objects, product)));
         }
     }
-    for one in found.iter().filter(|one| !matches!(one.shown.fact, Fact::Version(..))) {
+    for one in found.iter().filter(|one| one.shown.fact.version().is_none()) {
         let beside: Vec<usize> = (0..count).filter(|set| is_beside(*set, &one.folder)).collect();
         let takers = if beside.is_empty() { (0..count).collect() } else { beside };
         takers.into_iter().for_each(|set| facts[set].push(one.shown.clone()));

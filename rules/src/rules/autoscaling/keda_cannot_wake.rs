@@ -9,8 +9,10 @@
 //! The same is true of a query on metrics that only the scaled pods export, such as those of vLLM, or that
 //! selects those pods by name, and of a `metrics-api` trigger that asks the Service of the target: without
 //! pods there is no answer, KEDA reads 0, and nothing starts. That is an error where the target is known to
-//! be that server, and a warning elsewhere. A query that gives a value for an absent series, such as `… or
-//! vector(1)`, is not reported, nor are metrics of routers and gateways.
+//! be that server, and a warning elsewhere. It is not reported where another workload that the query may
+//! read runs that server and is not scaled to zero: its load starts the target. A query that gives a value
+//! for an absent series, such as `… or vector(1)`, is not reported, nor are metrics of routers and
+//! gateways.
 //!
 //! # Fix
 //! Write `minReplicaCount: 1` or more, or add a trigger that is there without pods, such as a queue,
@@ -36,19 +38,24 @@
 //! - <https://keda.sh/docs/latest/scalers/cpu/>
 //! - <https://keda.sh/docs/latest/concepts/admission-webhooks/>
 
+use crate::cluster::Cluster;
+use crate::cluster::views::as_target;
 use crate::keda::paused::is_on;
-use crate::keda::query::reads;
+use crate::keda::query::{Series, reads};
 use crate::keda::value::boolean;
 use crate::keda::{Trigger, ellipsize, uses_modifiers};
-use crate::rules::autoscaling::scale_target::{target, target_name};
+use crate::rules::autoscaling::scale_target::{rests_at_zero, target, target_name};
 use crate::rules::partners::{around_scaler, asking, autoscalers, service_asked};
 use crate::rules::prelude::*;
-use crate::workload::server::{Server, runs};
+use crate::workload::server::{Server, is_beside_server, likely_server_of, runs, server_of};
+use crate::workload::template::replicas;
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-cannot-wake",
     kinds: &[Kind::SCALED_OBJECT],
     reads: &[
+        Kind::SCALED_OBJECT,
+        Kind::HPA,
         Kind::DEPLOYMENT,
         Kind::STATEFUL_SET,
         Kind::REPLICA_SET,
@@ -59,8 +66,8 @@ pub(crate) static RULE: Rule = Rule {
     rejected_by: &[Authority::KedaAdmission],
     fix: Some(Safety::Unsafe),
     pairs: &[
-        Pair { with: SCALABLE_KINDS, partners: autoscalers, beside: around_scaler },
-        Pair { with: &[Kind::SERVICE], partners: asking, beside: around_scaler },
+        Pair { with: SCALABLE_KINDS, partners: autoscalers, beside: around },
+        Pair { with: &[Kind::SERVICE], partners: asking, beside: around },
     ],
     docs: docs(include_str!("keda_cannot_wake.rs")),
     check: Check::Object(check),
@@ -188,9 +195,13 @@ fn own_metrics<'a>(object: &Object, query: &str, ctx: &Context<'a>) -> Option<De
         if let Some(server) = Server::of_metric(series.name) {
             match workload {
                 // Another workload scales with the load of a model server.
-                Some(workload) if !runs(workload, server) => return None,
-                Some(_) => {}
-                None => certain &= server.image_names().any(|word| name.contains(&word)),
+                Some(workload) if !runs(workload, server, likely_server_of) => return None,
+                Some(workload) => certain &= runs(workload, server, server_of),
+                None if is_beside_server(name) => return None,
+                None => certain &= server.rest_of(name).is_some_and(is_model),
+            }
+            if is_exported_elsewhere(object, server, series, ctx) {
+                return None;
             }
         } else if series.selects_pods_of(name) && !series.name.starts_with("kube_") {
             certain = false;
@@ -200,6 +211,58 @@ fn own_metrics<'a>(object: &Object, query: &str, ctx: &Context<'a>) -> Option<De
     }
     let metric = ellipsize(reads.series[0].name);
     Some(DeadSignal { what: format!("`{metric}` exists"), certain, service: None })
+}
+
+/// Families of models. A target that is not in the input runs a server for sure where it is called after both, as in
+/// `vllm-mistral`: programs beside a server have other words in their names.
+const FAMILIES: [&str; 7] = ["llama", "mistral", "mixtral", "qwen", "gemma", "deepseek", "phi"];
+
+fn is_model(name: &str) -> bool {
+    FAMILIES.iter().any(|family| name.starts_with(family))
+}
+
+/// Whether another workload that a query may read runs a server, and has pods without a request.
+fn is_exported_elsewhere(object: &Object, server: &Server, series: &Series<'_>, ctx: &Context<'_>) -> bool {
+    let name = object.path(&["spec", "scaleTargetRef", "name"]).text().unwrap_or_default();
+    let is_of_namespace = |label: &str| label.ends_with("namespace");
+    let names_target = |(label, operator, value): &(&str, &str, &str)| {
+        *operator == "=" && *value == name && !is_of_namespace(label)
+    };
+    if series.selects_pods_of(name) || series.matchers.iter().any(names_target) {
+        return false;
+    }
+    let namespace =
+        series.matchers.iter().find(|(label, operator, _)| is_of_namespace(label) && *operator == "=");
+    let is_target = |other: &Object| {
+        other.name() == name && other.namespace_or_default() == object.namespace_or_default()
+    };
+    let mut others = SCALABLE_KINDS.iter().flat_map(|kind| ctx.cluster().of(*kind));
+    others.any(|other| {
+        namespace.is_none_or(|(_, _, value)| *value == other.namespace_or_default())
+            && !is_target(other)
+            && ctx.pairs_with(other)
+            && is_up(other, ctx.cluster())
+            && runs(other, server, likely_server_of)
+    })
+}
+
+/// Whether a workload has pods without a request, as far as is known.
+fn is_up(workload: &Object, cluster: &Cluster) -> bool {
+    let target = as_target(workload);
+    let mut scalers = cluster.views().scaled_objects_of(&target).iter();
+    replicas(workload) != Some(0) && !scalers.any(|scaler| rests_at_zero(scaler) == Some(true))
+}
+
+/// What the rule reads for a ScaledObject: also the other servers, with their ScaledObjects.
+fn around(object: &Object, scaler: &Object, cluster: &Cluster) -> Vec<Object> {
+    let mut found = around_scaler(object, scaler, cluster);
+    for other in SCALABLE_KINDS.iter().flat_map(|kind| cluster.of(*kind)) {
+        if Server::all().iter().any(|server| runs(other, server, likely_server_of)) {
+            found.push(other.clone());
+            found.extend_from_slice(cluster.views().scaled_objects_of(&as_target(other)));
+        }
+    }
+    found
 }
 
 fn own_service<'a>(object: &Object, url: &str, ctx: &Context<'a>) -> Option<DeadSignal<'a>> {

@@ -3,8 +3,9 @@
 //! # Why
 //! The device plugin and the driver for dynamic resource allocation do not know of each other. A pod
 //! that asks for `nvidia.com/gpu` and has a claim for a GPU reserves two, or the same one twice on a
-//! node where both run. A pod of KAI that asks for a part of a GPU by the annotation `gpu-fraction` or
-//! `gpu-memory`, and for a whole one in its limits, is rejected by KAI's webhook.
+//! node where both run. A pod of KAI that asks for a part of a GPU by an annotation, such as
+//! `gpu-fraction` or `gpu-memory`, and has `nvidia.com/gpu` in its limits, also with 0 or in an init
+//! container, is rejected by KAI's webhook.
 //!
 //! # Fix
 //! Ask in one way: remove the resource, or the claim or annotation.
@@ -45,7 +46,7 @@
 
 use crate::rules::gpu::dra_claims::{asks_for_gpus, claims, resolve};
 use crate::rules::prelude::*;
-use crate::workload::devices::{devices_of, pod_devices};
+use crate::workload::devices::pod_devices;
 use crate::workload::gpu_share::{KAI_SCHEDULER, gpu_share};
 
 pub(crate) static RULE: Rule = Rule {
@@ -58,11 +59,13 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    for template in templates(object) {
+        of_share(object, &template, ctx);
+    }
     if !requests_device_plugin(object) {
         return None;
     }
     for template in templates(object) {
-        of_share(object, &template, ctx);
         let Some(claim) =
             claims(&template).find_map(|c| resolve(object, &c, ctx).filter(|c| asks_for_gpus(c)))
         else {
@@ -90,10 +93,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 fn of_share(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let of_kai = template.spec.get("schedulerName").text() == Some(KAI_SCHEDULER);
     let (key, share) = gpu_share(template).filter(|_| of_kai && !object.may_lack_fields())?;
-    // KAI looks at the limits of ordinary containers.
-    let devices = template.containers().find_map(|container| devices_of(&container, "nvidia.com/gpu"))?;
-    let message = format!("KAI's webhook rejects pods with `{key}` that also ask for `nvidia.com/gpu`");
-    ctx.report(&devices.node, message)
+    // KAI looks for the key, whatever its amount is (`getFirstGPULimit` of its webhook).
+    let mut limits =
+        template.all_containers().map(|container| container.path(&["resources", "limits", "nvidia.com/gpu"]));
+    let limit = limits.find(Node::is_set)?;
+    let message = format!("KAI's webhook rejects pods with `{key}` that have a limit of `nvidia.com/gpu`");
+    ctx.report(&limit, message)
         .severity(Severity::Error)
         .at_key()
         .help("ask in one way: remove the resource or the annotation")

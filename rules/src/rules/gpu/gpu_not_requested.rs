@@ -2,15 +2,18 @@
 //!
 //! # Why
 //! A node selector brings a pod to a node with GPUs and gives it none of them: only a request in the limits
-//! of a container does. On nodes whose container runtime shows all GPUs to images of CUDA, the pod works all the
-//! same, on GPUs that the scheduler gave to others: they run out of memory, and the pod is in no account. On
-//! others `nvidia-smi` is not found. It is reported for pods that select nodes with accelerators and run
-//! `nvidia-smi`, a server of models, a launcher of training or an image for accelerators, also where they
-//! tolerate the taint of such nodes or set `NVIDIA_VISIBLE_DEVICES: all`, and with `runtimeClassName: nvidia`,
-//! which requests nothing. A TrainJob is reported without `resourcesPerNode` whose runtime, in the input, runs
-//! on such nodes and requests no GPU either, and with one that names no GPU: it replaces all resources of the
-//! runtime. Pods that ask for a part of a GPU by the annotation `gpu-fraction` or `gpu-memory` get it from KAI
-//! alone: the default scheduler ignores both.
+//! of a container does. On nodes whose container runtime shows all GPUs to images of CUDA, the pod works
+//! all the same, on GPUs that the scheduler gave to others: they run out of memory, and the pod is in no
+//! account. On others `nvidia-smi` is not found. It is reported for pods that select nodes with
+//! accelerators and run `nvidia-smi`, a server of models, a launcher of training or an image for
+//! accelerators, also where they tolerate the taint of such nodes or set `NVIDIA_VISIBLE_DEVICES: all`, and
+//! with `runtimeClassName: nvidia`, which requests nothing. A TrainJob is reported without
+//! `resourcesPerNode` whose runtime, in the input, runs on such nodes and requests no GPU either. With
+//! `resourcesPerNode` that names no GPU, it lost those of the runtime before Kubeflow Trainer 2.3, which
+//! merges both: a warning where the input shows such a version, or the TrainJob has `podTemplateOverrides`,
+//! which 2.2 does not know, and information elsewhere. Pods that ask for a part of a GPU by an annotation,
+//! `gpu-fraction`, `gpu-memory` or `nvidia.com/container.NAME.gpu-memory.request`, get it from KAI alone:
+//! the default scheduler ignores them.
 //!
 //! # Fix
 //! Request the GPU in the limits of the container, or name the scheduler that reads the annotation.
@@ -42,7 +45,9 @@
 //! - <https://karpenter.sh/docs/concepts/scheduling/#acceleratorsgpu-resources>
 
 use super::gpu_taint_tolerated_without_gpu::{TAINTS, is_given_gpus, is_helper};
-use crate::cluster::runtimes::{RUNTIMES, is_trainer, runtime_of_train_job, trainer_of_runtime};
+use crate::cluster::runtimes::{
+    RUNTIMES, TRAINER_KINDS, is_trainer, replaces_resources, runtime_of_train_job, trainer_of_runtime,
+};
 use crate::facts::image::ImageRef;
 use crate::rules::gpu::{is_left_alone, pools_by_label};
 use crate::rules::prelude::*;
@@ -60,7 +65,18 @@ use crate::workload::server::{ServerId, server_of};
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-not-requested",
     kinds: WORKLOAD_KINDS,
-    reads: &[Kind::NAMESPACE, Kind::NODE_POOL, RUNTIMES[0], RUNTIMES[1], RUNTIMES[2], RUNTIMES[3], KAI_QUEUE],
+    reads: &[
+        Kind::NAMESPACE,
+        Kind::NODE_POOL,
+        RUNTIMES[0],
+        RUNTIMES[1],
+        RUNTIMES[2],
+        RUNTIMES[3],
+        KAI_QUEUE,
+        TRAINER_KINDS[0],
+        TRAINER_KINDS[1],
+        TRAINER_KINDS[2],
+    ],
     docs: docs(include_str!("gpu_not_requested.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Gpu)
@@ -163,6 +179,9 @@ fn of_share(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> 
 
 /// Reports a TrainJob whose runtime runs on nodes with GPUs, if neither requests one.
 fn of_train_job(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if let Some(found) = of_replaced(object, ctx) {
+        return Some(found);
+    }
     if uses_accelerators(object) {
         return None;
     }
@@ -171,9 +190,6 @@ fn of_train_job(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let container = template.containers().find(is_trainer)?;
         Some((template, container))
     })?;
-    if let Some(found) = of_replaced(object, ctx) {
-        return Some(found);
-    }
     let of_gpus = |pool: &&Object| NodePool::new(pool).is_some_and(|pool| pool.is_gpu_intended());
     let pool = pools_by_label(template, ctx).into_iter().find(of_gpus);
     if !tolerates_accelerators(template) && pool.is_none() && !requires_gpu_nodes(template) {
@@ -191,10 +207,11 @@ fn of_train_job(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Reports `resourcesPerNode` of a TrainJob that names no GPU: it replaces all resources of the runtime.
+/// Reports `resourcesPerNode` of a TrainJob that names no GPU, if it may replace all resources of the runtime.
 fn of_replaced(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let own = object.path(&["spec", "trainer", "resourcesPerNode"]);
-    if !own.is_mapping() || own.has_unknown() || own.has_unknown_key() {
+    let is_patched = object.path(&["spec", "runtimePatches"]).is_set();
+    if !own.is_mapping() || own.has_unknown() || own.has_unknown_key() || is_patched {
         return None;
     }
     // A number of 0 is a choice.
@@ -209,14 +226,20 @@ fn of_replaced(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         .filter_map(|name| Some((name, devices_of(&container, name)?)))
         .collect();
     let (name, devices) = lost.iter().find(|(name, _)| is_accelerator(name))?;
+    let (severity, subject, by) = match replaces_resources(object, ctx.cluster()) {
+        Some(true) => (Severity::Warning, "`resourcesPerNode`", ""),
+        Some(false) => return None,
+        None => (Severity::Info, "Trainer before 2.3", " by `resourcesPerNode`"),
+    };
     let message = format!(
-        "`resourcesPerNode` replaces the runtime's {} of `{name}`: `{}` gets none",
+        "{subject} replaces the runtime's {} of `{name}`{by}: `{}` gets none",
         devices.count,
         object.display_name()
     );
     let all: Vec<String> =
         lost.iter().map(|(name, devices)| format!("`{name}: {}`", devices.count)).collect();
     ctx.report(&own, message)
+        .severity(severity)
         .help(format!("repeat what the pods need of the runtime's resources: {}", all.join(", ")))
         .related(&runtime, &devices.node, "what it replaces");
     Some(())

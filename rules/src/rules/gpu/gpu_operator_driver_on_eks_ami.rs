@@ -2,12 +2,15 @@
 //!
 //! # Why
 //! The accelerated images of Amazon Linux 2023 and Bottlerocket for EKS already have NVIDIA's driver
-//! and container toolkit. NVIDIA publishes no driver container for Amazon Linux 2023: the operator's
-//! driver pods fail to pull, or replace what the image was tested with, and GPUs become available late
-//! or not at all. Both are on by default in the operator's chart.
+//! and container toolkit. On a node with a driver the operator's driver pod finds it and leaves again, which
+//! delays the first pods of each node: that alone is information. The toolkit writes the configuration of
+//! containerd anew and restarts it, in the place of the one with which the image was tested, and a second
+//! device plugin registers the GPUs of a node of EKS Auto Mode once more. All are on by default in the
+//! operator's chart.
 //!
 //! # Fix
-//! Set `driver.enabled: false` and `toolkit.enabled: false` in the operator's values.
+//! Set `driver.enabled: false` and `toolkit.enabled: false` in the operator's values, or switch the parts off
+//! for the nodes of a pool with labels in its template: `nvidia.com/gpu.deploy.driver: "false"`.
 //!
 //! # Example
 //! ```yaml,diff
@@ -45,7 +48,7 @@
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
 //! - <https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/amazon-eks.html>
 
-use crate::cluster::values::{ChartValues, for_each_values};
+use crate::cluster::values::{ChartValues, for_each_values, is_for_other_cluster};
 use crate::karpenter::ami_name::{Image, ImageFamily};
 use crate::rules::gpu::report_value;
 use crate::rules::nodeclass::ami_name_mismatch::selection;
@@ -65,7 +68,7 @@ pub(crate) static RULE: Rule = Rule {
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is(Kind::CLUSTER_POLICY) {
         inspect(&ChartValues { root: &object.get("spec"), text: None, may_differ: false }, ctx);
-    } else {
+    } else if !is_for_other_cluster(object) {
         for_each_values(object, "gpu-operator", |values| _ = inspect(values, ctx));
     }
     None
@@ -82,9 +85,11 @@ fn inspect(values: &ChartValues<'_, '_>, ctx: &mut Context<'_>) -> Option<()> {
         true => enabled.bool() == Some(true),
         false => !ctx.object().is(Kind::CLUSTER_POLICY) && !values.may_differ,
     };
+    let pools = gpu_pools(ctx);
     let parts: Vec<(&str, Node<'_>)> = nodes
         .parts
         .iter()
+        .filter(|part| !is_left_out(part, &pools))
         .map(|part| (*part, root.path(&[*part, "enabled"])))
         .filter(|(_, enabled)| is_on(enabled))
         .collect();
@@ -97,11 +102,35 @@ fn inspect(values: &ChartValues<'_, '_>, ctx: &mut Context<'_>) -> Option<()> {
     let finding = report_value(values, first, message, ctx);
     let settings = and(parts.iter().map(|(part, _)| format!("`{part}.enabled: false`")));
     finding.help(format!("write {settings}")).related(nodes.object, &nodes.place, "the images of the nodes");
+    if parts.iter().all(|(part, _)| *part == "driver") {
+        finding.severity(Severity::Info);
+    }
     if values.text.is_none() {
         let fix = Fix::new(format!("do not install {words}"), Safety::Unsafe);
         finding.fix(parts.iter().fold(fix, |fix, (_, enabled)| fix.set(enabled, json!(false))));
     }
     None
+}
+
+/// The pools of the cluster whose nodes may have GPUs.
+fn gpu_pools<'i>(ctx: &Context<'i>) -> Vec<NodePool<'i>> {
+    let pools = ctx.cluster().of(Kind::NODE_POOL).filter_map(NodePool::new);
+    pools.filter(|pool| has_nvidia_gpus(pool) && ctx.pairs_with(pool.object())).collect()
+}
+
+/// Whether labels of all pools keep a part of the operator from their nodes (`state_manager.go` of the operator, 22.9 to 25.10).
+fn is_left_out(part: &str, pools: &[NodePool<'_>]) -> bool {
+    let name = match part {
+        "toolkit" => "container-toolkit",
+        "devicePlugin" => "device-plugin",
+        other => other,
+    };
+    let is_off = |labels: &Node<'_>, name: &str| {
+        let label = labels.get(&format!("nvidia.com/gpu.deploy.{name}"));
+        label.is_set() && label.text() != Some("true")
+    };
+    let is_out = |pool: &NodePool<'_>| is_off(&pool.labels(), name) || is_off(&pool.labels(), "operands");
+    !pools.is_empty() && pools.iter().all(is_out)
 }
 
 /// A list of at most three in words.
@@ -146,6 +175,11 @@ fn nodes<'i>(ctx: &Context<'i>) -> Option<Nodes<'i>> {
     let index = ctx.cluster();
     let mut all: Option<Nodes<'i>> = None;
     for class in index.of(Kind::EC2_NODE_CLASS) {
+        let users = index.views().class_pools().pools_of(class);
+        let has_gpus = |pool: &Object| NodePool::new(pool).is_some_and(|pool| has_nvidia_gpus(&pool));
+        if !users.incomplete && !users.pools.is_empty() && !users.pools.iter().any(has_gpus) {
+            continue;
+        }
         let spec = Ec2NodeClass::new(class)?;
         let (name, place) = match spec.alias() {
             Some(alias) => (alias.text()?.split('@').next()?, alias),
@@ -157,10 +191,7 @@ fn nodes<'i>(ctx: &Context<'i>) -> Option<Nodes<'i>> {
         let (text, parts) = (format!("the `{name}` images"), &["driver", "toolkit"][..]);
         all.get_or_insert(Nodes { text, parts, object: class, place });
     }
-    let mut of_auto_mode = index
-        .of(Kind::NODE_POOL)
-        .filter_map(NodePool::new)
-        .filter(|pool| pool.is_auto_mode() && has_nvidia_gpus(pool) && ctx.pairs_with(pool.object()));
+    let mut of_auto_mode = gpu_pools(ctx).into_iter().filter(NodePool::is_auto_mode);
     match (of_auto_mode.next(), all.is_some()) {
         (None, _) => all,
         (Some(_), true) => None,

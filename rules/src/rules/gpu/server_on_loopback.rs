@@ -5,7 +5,8 @@
 //! a Service sends requests to a port on which nobody listens. SGLang is bound to it unless `--host` says
 //! otherwise; Ollama, vLLM and others are if a variable or an option says so. vLLM with the NixlConnector
 //! tells its peers `VLLM_NIXL_SIDE_CHANNEL_HOST` as its address, `localhost` by default: a peer in another pod
-//! then asks itself, with `0.0.0.0` as well, and computes the prompt again or ends.
+//! then asks itself, with `0.0.0.0` as well, and computes the prompt again or ends. Nobody gets the address of a
+//! server with the role `kv_consumer`.
 //!
 //! # Fix
 //! Bind the server to all addresses of the pod: `--host 0.0.0.0`, or `OLLAMA_HOST=0.0.0.0`. Take the host of
@@ -83,7 +84,10 @@ fn side_channel(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let (object, _) = template.place;
     let is_plain = matches!(object.group(), "apps" | "leaderworkerset.x-k8s.io");
     let container = &nixl_of(template)?;
-    if !is_plain || template.spec.get("hostNetwork").is_set() || command_line(container).contains(NIXL_HOST) {
+    let line = command_line(container);
+    // A consumer asks the others, and tells them no address.
+    let is_settled = line.contains(NIXL_HOST) || line.contains("kv_consumer");
+    if !is_plain || template.spec.get("hostNetwork").is_set() || is_settled {
         return None;
     }
     let help = "take it from the pod: `valueFrom: {fieldRef: {fieldPath: status.podIP}}`";

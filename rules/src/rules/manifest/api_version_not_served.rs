@@ -125,7 +125,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 
 /// Whether an API version that is off by default is on: a file beside the manifests turns it on, or Amazon EKS does.
 fn is_turned_on(id: &ObjectId, ctx: &Context<'_>) -> bool {
-    ctx.cluster().is_api_shown(&id.api_version()) || is_turned_on_in_eks(id, ctx.platform())
+    ctx.cluster().is_api_shown(ctx.object()) || is_turned_on_in_eks(id, ctx.platform())
 }
 
 /// Amazon EKS turns on what its own add-ons use: VolumeAttributesClasses for the EBS CSI driver, from 1.31 on

@@ -5,6 +5,25 @@ use crate::schema::{Violation, ViolationKind};
 use crate::tree::node::{Node, Shape};
 use crate::tree::placeholder::{is_stand_in, is_word_in_capitals};
 
+/// Words that people write for an amount or a switch, and that nothing replaces: the field is wrong.
+const VALUES: [&str; 15] = [
+    "ALL",
+    "NONE",
+    "MAX",
+    "MIN",
+    "AUTO",
+    "UNLIMITED",
+    "INF",
+    "ENABLED",
+    "DISABLED",
+    "TRUE",
+    "FALSE",
+    "YES",
+    "NULL",
+    "OFF",
+    "DEFAULT",
+];
+
 /// The text of a value that its field does not accept and that stands for another value. An unquoted
 /// `{name}` is a map to YAML.
 pub(super) fn stand_in(violation: &Violation, node: &Node<'_>) -> Option<String> {
@@ -24,7 +43,9 @@ pub(super) fn stand_in(violation: &Violation, node: &Node<'_>) -> Option<String>
                 && !matches!(field.as_str(), "add" | "drop");
             let stands_in = |text: &&str| {
                 is_stand_in(text, field)
-                    || is_word_in_capitals(text) && (other || entries && text.contains('_'))
+                    || is_word_in_capitals(text)
+                        && (text.contains('_') || other && !VALUES.contains(text))
+                        && (other || entries)
             };
             Some(node.text().filter(stands_in)?.to_owned())
         }

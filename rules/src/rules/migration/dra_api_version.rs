@@ -44,6 +44,7 @@ pub(crate) static RULE: Rule = Rule {
         Kind::DEVICE_CLASS,
         Kind::new("resource.k8s.io", "ResourceClass"),
     ],
+    reads: &[Kind::NODE_POOL],
     rejected_by: &[Authority::ApiServer],
     fix: Some(Safety::Safe),
     depends_on: &[Product::Kubernetes],
@@ -78,7 +79,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     };
     // Next to a folder for the current version, it is meant for older clusters.
     let kept = is_named_after_version(object) && !ctx.platform().is_stated(Product::Kubernetes);
-    let is_shown = ctx.cluster().is_api_shown(&object.id().api_version());
+    let is_shown = ctx.cluster().is_api_shown(object);
     let severity = if cluster < STABLE || ((kept || is_shown) && cluster < gone) {
         Severity::Info
     } else if cluster < gone {

@@ -3,6 +3,7 @@
 use crate::facts::image::ImageRef;
 use crate::object::Object;
 use crate::tree::node::Node;
+use crate::workload::command::words;
 use crate::workload::environment::known;
 use crate::workload::template::{Template, templates};
 
@@ -18,9 +19,8 @@ pub(super) fn exporter<'a>(template: &Template<'a>) -> Option<Node<'a>> {
 /// Whether a command line has one of these options, or may have it.
 pub(super) fn has_argument(container: &Node<'_>, names: &[&str]) -> bool {
     let lists = [container.get("command"), container.get("args")];
-    lists.iter().flat_map(|list| list.items()).any(|argument| {
-        argument.raw_text().is_none_or(|text| names.iter().any(|name| text.starts_with(name)))
-    })
+    lists.iter().flat_map(|list| list.items()).any(|argument| argument.raw_text().is_none())
+        || words(container).iter().any(|word| names.iter().any(|name| word.text.starts_with(name)))
 }
 
 /// Whether a DaemonSet of dcgm-exporter exports the default metrics; `None` for other DaemonSets.

@@ -200,8 +200,11 @@ const MEMORY: i128 = 512 << 20;
 /// Bytes of memory that it does not reach at rest on such nodes: it is killed every few minutes.
 const LITTLE_MEMORY: i128 = 400 << 20;
 
+/// Bytes of memory that release 4 uses at rest beside one GPU.
+const MEMORY_OF_ONE_GPU: i128 = 490 << 20;
+
 const MEMORY_MESSAGE: &str =
-    "dcgm-exporter needs more than 512 MiB of memory on nodes of eight GPUs, and is killed beyond its limit";
+    "dcgm-exporter needs more than 512 MiB of memory on nodes of eight GPUs, and may be killed at its limit";
 
 /// The memory in the values of the chart. Which pools the exporter runs on is not known.
 fn check_memory_of_chart(values: &ChartValues<'_, '_>, ctx: &mut Context<'_>) -> Option<()> {
@@ -230,7 +233,7 @@ fn check_memory_of_chart(values: &ChartValues<'_, '_>, ctx: &mut Context<'_>) ->
 fn check_memory(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let limit = container.path(&["resources", "limits", "memory"]);
     let bytes = Quantity::at(&limit)?.value();
-    // The engine of another process has the memory then.
+    // The engine of another process has the memory then. Variables of a ConfigMap may name it.
     let is_remote = has_argument(container, &["-r", "--remote-hostengine-info"])
         || may_define(container, |name| name == "DCGM_REMOTE_HOSTENGINE_INFO");
     if bytes > MEMORY || is_remote {
@@ -242,9 +245,9 @@ fn check_memory(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context
         .map_or(0, |(types, _)| types.iter().filter(|instance| instance.nvidia_gpu >= 8).count());
     let Some((types, pool)) = selected.filter(|_| large > 0) else {
         let tag = container.get("image").text().and_then(|image| ImageRef::parse(image).tag);
-        if bytes < MEMORY && tag.is_some_and(|tag| tag.starts_with("4.")) {
+        if bytes < MEMORY_OF_ONE_GPU && tag.is_some_and(|tag| tag.starts_with("4.")) {
             let message =
-                "dcgm-exporter 4 uses up to 490 MiB of memory beside one GPU, and is killed beyond its limit";
+                "dcgm-exporter 4 uses up to 490 MiB of memory beside one GPU, and may be killed at its limit";
             ctx.report(&limit, message).severity(Severity::Warning).help("write a limit of `1Gi` or more");
         }
         return None;

@@ -49,16 +49,19 @@ use crate::promql::metrics::{Exporter, metric, names_of, with_colon};
 use crate::promql::removed::{Removed, removed_metric};
 use crate::promql::{QUERY_KINDS, QueryPlace};
 use crate::rules::monitoring::dcgm_exporter::uses_default_counters;
+use crate::rules::monitoring::monitors::endpoints;
 use crate::rules::monitoring::severity_in;
 use crate::rules::prelude::*;
 use crate::workload::command::{OptionValue, option, words};
-use crate::workload::server::{ServerId, likely_server_of};
+use crate::workload::server::{ServerId, named_server_of};
 
-const READS: [Kind; REPLICATED_KINDS.len() + 6] = joined(
+const READS: [Kind; REPLICATED_KINDS.len() + 8] = joined(
     &[
         PROMETHEUS_RULE_KINDS[0],
         PROMETHEUS_RULE_KINDS[1],
         Kind::DAEMON_SET,
+        MONITORS[0],
+        MONITORS[1],
         COLLECTORS[0],
         COLLECTORS[1],
         COLLECTORS[2],
@@ -75,6 +78,9 @@ pub(crate) static RULE: Rule = Rule {
     check: Check::Object(check),
     ..Rule::warning(Group::Monitoring)
 };
+
+/// The kinds that may rename metrics when they are scraped.
+const MONITORS: [Kind; 2] = [Kind::SERVICE_MONITOR, Kind::POD_MONITOR];
 
 /// A version after all versions of the table.
 const LATEST: Version = Version::new(99, 0);
@@ -176,15 +182,25 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Whether rules of the cluster, or of the object itself, record series of a name.
+/// Whether rules of the cluster, or of the object itself, record series of a name, or a monitor renames others so.
 fn is_recorded(name: &str, object: &Object, ctx: &Context<'_>) -> bool {
     // An object under review is not in the cluster yet.
     ctx.cluster().views().is_recorded(name)
+        || MONITORS.iter().any(|kind| ctx.cluster().of(*kind).any(|monitor| renames_to(monitor, name)))
         || PROMETHEUS_RULE_KINDS.iter().any(|kind| object.is(*kind))
             && recording_rule_names(object).iter().any(|own| own == name)
         || queries(object)
             .iter()
             .any(|own| own.place == QueryPlace::Record && own.title.as_deref() == Some(name))
+}
+
+/// Whether a monitor gives metrics a name, or may.
+fn renames_to(monitor: &Object, name: &str) -> bool {
+    endpoints(monitor).flat_map(|one| one.get("metricRelabelings").items()).any(|rule| {
+        let to = rule.get("replacement").raw_text();
+        rule.get("targetLabel").text() == Some("__name__")
+            && to.is_none_or(|to| to == name || to.contains('$'))
+    })
 }
 
 /// Reports a metric that vLLM removed or hides, unless a server of the cluster exports it, or may.
@@ -233,10 +249,9 @@ struct VllmServer {
 impl VllmServer {
     fn of(object: &Object) -> Option<VllmServer> {
         let templates = templates(object);
-        let container = templates
-            .iter()
-            .flat_map(Template::containers)
-            .find(|one| likely_server_of(one).is_some_and(|server| server.id == ServerId::Vllm))?;
+        let container = templates.iter().flat_map(Template::containers).find(|one| {
+            named_server_of(one).is_some_and(|server| server.id == ServerId::Vllm) || simulates(one)
+        })?;
         let image = container.get("image").text().map(ImageRef::parse);
         let tag = image.filter(|image| image.is("vllm/vllm-openai")).and_then(|image| image.tag);
         let version = tag.and_then(|tag| Version::parse(tag.split('-').next().unwrap_or(tag)));
@@ -244,6 +259,11 @@ impl VllmServer {
             !matches!(option(&words(&container), &["show-hidden-metrics-for-version"]), OptionValue::Absent);
         Some(VllmServer { object: ObjectKey(object.clone()), version, shows_hidden })
     }
+}
+
+/// Whether a container runs llm-d's simulator of vLLM, which has metrics of older versions.
+fn simulates(container: &Node<'_>) -> bool {
+    container.get("image").text().is_some_and(|image| ImageRef::parse(image).last() == "llm-d-inference-sim")
 }
 
 /// The workloads of vLLM in the cluster.

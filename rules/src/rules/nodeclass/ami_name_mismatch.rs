@@ -43,6 +43,7 @@ use std::collections::BTreeSet;
 use super::public_name;
 use crate::cluster::values::{chart_installers, for_each_values};
 use crate::cluster::views::PoolsOfClass;
+use crate::facts::image::ImageRef;
 use crate::karpenter::ami_name::{Image, ImageFamily, Variant, image_of_parameter, images_named};
 use crate::rules::prelude::*;
 use crate::workload::gpu::{INSTANCE_RESOURCES, is_accelerator};
@@ -56,11 +57,16 @@ pub(crate) static RULE: Rule = Rule {
         Kind::CLUSTER_POLICY,
         Kind::HELM_RELEASE,
         Kind::ARGO_APPLICATION,
+        Kind::DAEMON_SET,
+        NVIDIA_DRIVER,
     ],
     docs: docs(include_str!("ami_name_mismatch.rs")),
     check: Check::NodeClass(check),
     ..Rule::warning(Group::NodeClass)
 };
+
+/// A driver that the GPU Operator installs on some nodes.
+const NVIDIA_DRIVER: Kind = Kind::new("nvidia.com", "NVIDIADriver");
 
 const HELP: &str = "write the whole name: family, architecture, variant, version and date; or use an alias";
 
@@ -166,10 +172,12 @@ fn version(node: &Node<'_>, images: &[Image], ctx: &mut Context<'_>) -> bool {
 /// Whether the GPU Operator may install a driver from images of the user's own: NVIDIA has none for Amazon Linux and
 /// Bottlerocket (<https://github.com/NVIDIA/gpu-operator/issues/686>), and Canonical's images are not reported.
 fn installs_own_driver(ctx: &Context<'_>) -> bool {
+    let is_private = |repository: Node<'_>| {
+        let by_nvidia = repository.text().is_some_and(|path| path.starts_with("nvcr.io/nvidia"));
+        repository.is_set() && !by_nvidia
+    };
     let is_own = |root: &Node<'_>, may_differ: bool| {
         let driver = root.get("driver");
-        let repository = driver.get("repository");
-        let by_nvidia = repository.text().is_some_and(|path| path.starts_with("nvcr.io/nvidia"));
         // Objects of the kind NVIDIADriver have repositories of their own.
         let by_object = driver.path(&["nvidiaDriverCRD", "enabled"]).bool() == Some(true)
             || driver.get("useNvidiaDriverCRD").bool() == Some(true);
@@ -177,16 +185,41 @@ fn installs_own_driver(ctx: &Context<'_>) -> bool {
         may_differ
             || root.has_unknown_key()
             || driver.is_unknown()
-            || !is_off && (by_object || repository.is_set() && !by_nvidia)
+            || !is_off && (by_object || is_private(driver.get("repository")))
+    };
+    // The operator may be a part of another chart.
+    let is_nested = |object: &Object| {
+        let places = [&["spec", "values"][..], &["spec", "source", "helm", "valuesObject"]];
+        let mut nested = places.iter().map(|place| object.path(place).get("gpu-operator"));
+        nested.any(|values| values.is_set() && is_own(&values, false))
     };
     let cluster = ctx.cluster();
+    if cluster.of(NVIDIA_DRIVER).any(|driver| is_private(driver.path(&["spec", "repository"])))
+        || cluster.of(Kind::DAEMON_SET).any(brings_driver)
+    {
+        return true;
+    }
     let mut policies = cluster.of(Kind::CLUSTER_POLICY);
     policies.any(|policy| is_own(&policy.get("spec"), policy.is_partial()))
         || chart_installers(cluster).any(|object| {
-            let mut found = false;
+            let mut found = is_nested(object);
             for_each_values(object, "gpu-operator", |values| found |= is_own(values.root, values.may_differ));
             found
         })
+}
+
+/// Whether the pods of a DaemonSet may install a driver, by their images. Drivers of storage and of claims are none.
+fn brings_driver(set: &Object) -> bool {
+    let templates = templates(set);
+    let mut containers = templates.iter().flat_map(Template::all_containers);
+    containers.any(|container| {
+        let image = container.get("image").text().map(|image| ImageRef::parse(image).repository);
+        image.is_some_and(|image| {
+            let mut words = image.split(['/', '-', '_', '.']);
+            words.clone().any(|word| matches!(word, "driver" | "drivers"))
+                && !words.any(|word| matches!(word, "csi" | "dra" | "ebs" | "efs" | "fsx" | "s3" | "manager"))
+        })
+    })
 }
 
 /// Reports images that lack the driver of a pool's accelerators, unless user data or the GPU Operator may install it.

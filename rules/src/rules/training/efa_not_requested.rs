@@ -6,7 +6,8 @@
 //! large instance types are paid for stays unused. It is a warning where the environment shows that EFA is
 //! meant (`FI_PROVIDER: efa`, an image with the libraries), also for a server over several nodes, where a pod
 //! has all GPUs of its node and a part of its interfaces, and where `resourcesPerNode` of a TrainJob replaces
-//! those of its runtime.
+//! those of its runtime: Kubeflow Trainer merges both from 2.3 on, so that this is information where the input
+//! shows no version. An amount of 0, `FI_PROVIDER: tcp` and `NCCL_NET: Socket` are a choice.
 //!
 //! # Fix
 //! Request `vpc.amazonaws.com/efa` in the limits of the workers, as many as the instance type has, with
@@ -50,7 +51,9 @@
 //! - <https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html>
 //! - <https://karpenter.sh/docs/concepts/scheduling/#acceleratorsgpu-resources>
 
-use crate::cluster::runtimes::{RUNTIMES, runtime_of_train_job, trainer_of_runtime};
+use crate::cluster::runtimes::{
+    OVERRIDES, RUNTIMES, TRAINER_KINDS, replaces_resources, runtime_of_train_job, trainer_of_runtime,
+};
 use crate::facts::image::ImageRef;
 use crate::fit::label_of_other_nodes;
 use crate::rules::gpu::selected_types;
@@ -72,6 +75,9 @@ pub(crate) static RULE: Rule = Rule {
         RUNTIMES[1],
         RUNTIMES[2],
         RUNTIMES[3],
+        TRAINER_KINDS[0],
+        TRAINER_KINDS[1],
+        TRAINER_KINDS[2],
     ],
     docs: docs(include_str!("efa_not_requested.rs")),
     check: Check::Object(check),
@@ -87,10 +93,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if !runs || object.is_partial() {
         return None;
     }
-    if of_replaced(object, ctx).is_some() {
+    let templates = templates(object);
+    if templates.iter().any(declines_efa) || of_replaced(object, ctx).is_some() {
         return None;
     }
-    let templates = templates(object);
     let is_meant = templates.iter().any(shows_efa);
     // The launcher of a run needs none where its workers have it.
     let workers_ask = templates.iter().any(|template| pod_devices(template).contains_key(EFA));
@@ -111,7 +117,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Reports `resourcesPerNode` of a TrainJob without the interfaces of its runtime, all of whose resources it replaces.
+/// Reports `resourcesPerNode` of a TrainJob without the interfaces of its runtime, all of whose resources it may replace.
 fn of_replaced(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let own = object.path(&["spec", "trainer", "resourcesPerNode"]);
     // A number of 0 is a choice.
@@ -119,27 +125,78 @@ fn of_replaced(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if !object.is(Kind::TRAIN_JOB) || !own.is_mapping() || own.has_unknown() || is_named {
         return None;
     }
+    // Other nodes may have none.
+    let mut changes = OVERRIDES.iter().flat_map(|list| object.path(&["spec", list]).items());
+    let moves = |spec: &Node<'_>| ["nodeSelector", "affinity"].iter().any(|field| spec.get(field).is_set());
+    let is_patched = object.path(&["spec", "runtimePatches"]).is_set();
+    if is_patched || changes.any(|change| moves(&change) || moves(&change.get("spec"))) {
+        return None;
+    }
     let runtime = runtime_of_train_job(object, ctx.cluster())?;
     let efa = devices_of(&trainer_of_runtime(&runtime)?, EFA)?;
-    let message = format!(
-        "`resourcesPerNode` of `{}` replaces the runtime's {} EFA interfaces with none",
-        object.display_name(),
-        efa.count
+    let (name, count) = (object.display_name(), efa.count);
+    let (severity, message) = match replaces_resources(object, ctx.cluster()) {
+        Some(true) => (
+            Severity::Warning,
+            format!("`resourcesPerNode` of `{name}` replaces the runtime's {count} EFA interfaces with none"),
+        ),
+        Some(false) => return None,
+        None => (
+            Severity::Info,
+            format!(
+                "Trainer before 2.3 replaces the runtime's {count} EFA interfaces by `resourcesPerNode` of `{name}`, which has none"
+            ),
+        ),
+    };
+    ctx.report(&own, message).severity(severity).help(format!("repeat `{EFA}: {count}`")).related(
+        &runtime,
+        &efa.node,
+        "what it replaces",
     );
-    ctx.report(&own, message)
-        .severity(Severity::Warning)
-        .help(format!("repeat `{EFA}: {}`: the resources of the runtime are replaced as a whole", efa.count))
-        .related(&runtime, &efa.node, "what it replaces");
     Some(())
+}
+
+/// Whether a variable says that EFA is used.
+fn means_efa(name: &str, value: &str) -> bool {
+    match name {
+        "FI_PROVIDER" => value.contains("efa") && !value.starts_with('^'),
+        "NCCL_NET" => value.eq_ignore_ascii_case("AWS Libfabric") || value.eq_ignore_ascii_case("ofi"),
+        name => name.starts_with("FI_EFA_") || name.starts_with("OFI_NCCL_"),
+    }
+}
+
+/// Whether a variable says that TCP is used.
+fn means_tcp(name: &str, value: &str) -> bool {
+    match name {
+        "FI_PROVIDER" => value.starts_with("tcp") || value.starts_with("sockets"),
+        "NCCL_NET" => value.eq_ignore_ascii_case("socket"),
+        _ => false,
+    }
+}
+
+/// Whether a variable of a container means something: in its environment, or in its command line, as in
+/// `mpirun -x FI_PROVIDER=efa` and with `export` in a script.
+fn has_variable(container: &Node<'_>, means: fn(&str, &str) -> bool) -> bool {
+    let mut variables = container.get("env").items();
+    variables.any(|entry| {
+        let (name, value) = (entry.get("name"), entry.get("value"));
+        name.text().is_some_and(|name| means(name, value.text().unwrap_or_default()))
+    }) || words(container)
+        .iter()
+        .any(|word| word.text.split_once('=').is_some_and(|(name, value)| means(name, value)))
+}
+
+/// Whether the pods are to do without EFA: they ask for 0 interfaces, or name another transport.
+fn declines_efa(template: &Template<'_>) -> bool {
+    let is_zero = |amount: &Node<'_>| Quantity::at(amount).is_some_and(|amount| amount.is_zero());
+    template.containers().any(|container| {
+        has_variable(&container, means_tcp)
+            || ["limits", "requests"].iter().any(|side| is_zero(&container.path(&["resources", side, EFA])))
+    })
 }
 
 /// Whether the environment or the image of a template is made for EFA.
 fn shows_efa(template: &Template<'_>) -> bool {
-    let says = |name: &str, value: &str| match name {
-        "FI_PROVIDER" => value.contains("efa") && !value.starts_with('^'),
-        "NCCL_NET" => value.eq_ignore_ascii_case("AWS Libfabric") || value.eq_ignore_ascii_case("ofi"),
-        name => name.starts_with("FI_EFA_") || name.starts_with("OFI_NCCL_"),
-    };
     // The folder of the devices alone gives a pod no right to use them.
     let mut volumes = template.spec.get("volumes").items();
     let is_mounted = volumes.any(|volume| {
@@ -151,16 +208,7 @@ fn shows_efa(template: &Template<'_>) -> bool {
                 let name = ImageRef::parse(image).name;
                 name.split(['/', '-', '_', '.']).any(|part| part == "efa") || image.contains("aws-ofi-nccl")
             });
-            let mut variables = container.get("env").items();
-            image
-            || variables.any(|entry| {
-                let (name, value) = (entry.get("name"), entry.get("value"));
-                name.text().is_some_and(|name| says(name, value.text().unwrap_or_default()))
-            })
-            // `mpirun -x FI_PROVIDER=efa`, and `export` in a script.
-            || words(&container).iter().any(|word| {
-                word.text.split_once('=').is_some_and(|(name, value)| says(name, value))
-            })
+            image || has_variable(&container, means_efa)
         })
 }
 

@@ -1,11 +1,13 @@
 //! A variable leaves NCCL no network interface of the pod.
 //!
 //! # Why
-//! A pod has two network interfaces, `lo` and `eth0`, unless it is in the network of its node or Multus adds
-//! more. `NCCL_SOCKET_IFNAME` lists beginnings of names; a leading `^` excludes them, a leading `=` makes them
+//! A pod has two network interfaces, `lo` and `eth0`, unless it is in the network of its node or an
+//! annotation adds more: one of Multus, or `k8s.amazonaws.com/nicConfig` of the VPC CNI.
+//! `NCCL_SOCKET_IFNAME` lists beginnings of names; a leading `^` excludes them, a leading `=` makes them
 //! exact. A value that was right on the host, such as `ens5` or `^lo,eth`, excludes the only interface, and
-//! NCCL ends with `no socket interface found` at the start of the run. Gloo reads `GLOO_SOCKET_IFNAME` as whole
-//! names: with a `^` or `=` in it, PyTorch finds no address for any of them, also in the network of the node.
+//! NCCL ends with `no socket interface found` at the start of the run. Gloo reads `GLOO_SOCKET_IFNAME` as
+//! whole names: with a `^` or `=` in it, PyTorch finds no address for any of them, also in the network of
+//! the node.
 //!
 //! # Fix
 //! Write `eth0`, or remove the variable: NCCL finds the interface by itself.
@@ -79,7 +81,8 @@ fn has_one_interface(object: &Object) -> bool {
     let adds_network = |metadata: &Node<'_>| {
         let annotations = metadata.get("annotations");
         let mut keys = annotations.entries().into_iter().map(|(key, _)| key);
-        annotations.has_unknown_key() || keys.any(|key| key.contains("network") || key.contains("cni"))
+        let adds = |key: &str| ["network", "cni", "nicConfig"].iter().any(|word| key.contains(word));
+        annotations.has_unknown_key() || keys.any(adds)
     };
     !adds_network(&object.get("metadata"))
         && templates(object).iter().all(|template| {
@@ -93,9 +96,13 @@ fn has_one_interface(object: &Object) -> bool {
 
 /// `is_known` says whether the interfaces of the pod are.
 fn inspect(container: &Node<'_>, is_known: bool, ctx: &mut Context<'_>) {
-    let fault = |name: &str, text: &str| match syntax_problem(name, text) {
+    let fault = |name: &str, text: &str, is_known: bool| match syntax_problem(name, text) {
         Some(problem) => Some((problem, Severity::Error)),
         None => problem(name, text).filter(|_| is_known).map(|problem| (problem, Severity::Warning)),
+    };
+    let words = words(container);
+    let is_set_again = |name: &str| {
+        words.iter().any(|word| word.text.strip_prefix(name).is_some_and(|rest| rest.starts_with('=')))
     };
     let instead = if is_known { format!("write `{POD_INTERFACE}`") } else { "name one interface".to_owned() };
     let help = format!("{instead}, or remove the variable");
@@ -103,7 +110,8 @@ fn inspect(container: &Node<'_>, is_known: bool, ctx: &mut Context<'_>) {
         let value = entry.get("value");
         if let Some(name) = entry.get("name").text()
             && let Some(text) = value.text()
-            && let Some((problem, severity)) = fault(name, text)
+            && let Some((problem, severity)) = fault(name, text, is_known)
+            && !is_set_again(name)
         {
             let finding = ctx.report(&value, problem);
             finding.severity(severity).help(help.as_str());
@@ -113,9 +121,12 @@ fn inspect(container: &Node<'_>, is_known: bool, ctx: &mut Context<'_>) {
         }
     }
     // `mpirun -x NAME=VALUE`, and `export NAME=VALUE` in a script.
-    for word in words(container).iter().filter(|word| word.known) {
+    // A script may look for the interface first.
+    let is_conditional =
+        words.iter().any(|word| ["if", "case", "[", "[[", "test"].contains(&word.text.as_str()));
+    for word in words.iter().filter(|word| word.known) {
         if let Some((name, text)) = word.text.split_once('=')
-            && let Some((problem, severity)) = fault(name, text)
+            && let Some((problem, severity)) = fault(name, text, is_known && !is_conditional)
         {
             ctx.report(&word.node, problem).severity(severity).help(help.as_str());
             return;

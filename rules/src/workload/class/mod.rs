@@ -11,6 +11,7 @@ use crate::facts::image::ImageRef;
 use crate::kind::Kind;
 use crate::object::{Memo, Object};
 use crate::tree::node::Node;
+use crate::workload::diagnostic::is_test;
 use crate::workload::gpu::requests_accelerator;
 use crate::workload::template::{Template, templates};
 use heuristics::{
@@ -149,13 +150,24 @@ impl Classified {
 pub(crate) const WORKLOAD_CLASS_KEY: &str = "gpulint.dev/workload-class";
 
 /// The class of a workload, as it or its Namespace declares it, otherwise from its content; `Unknown` for other kinds. Rules ask
-/// `Context::class_of`. Node infrastructure stays what it is among the workloads of a Namespace.
+/// `Context::class_of`. Node infrastructure stays what it is among the workloads of a Namespace, and so does a server, a notebook or
+/// a test beside the training runs of one.
 pub(crate) fn class_in<'o>(object: &'o Object, namespace: Option<&Object>) -> Cow<'o, Classified> {
     let own = own_class(object);
     if own.is_declared() || own.class == WorkloadClass::Infra {
         return Cow::Borrowed(own);
     }
-    namespace.and_then(declared_by_namespace).map_or(Cow::Borrowed(own), Cow::Owned)
+    // The shape of a batch may be that of a training run.
+    let is_other = own.serves_requests() || own.is(WorkloadClass::Notebook);
+    let is_beside = |declared: &Classified| {
+        let is_content = matches!(own.evidence, Evidence::Content(_));
+        declared.class == WorkloadClass::Training
+            && (is_other && is_content
+                || is_test(object)
+                || diagnostics(object, &templates(object)).is_some())
+    };
+    let declared = namespace.and_then(declared_by_namespace).filter(|declared| !is_beside(declared));
+    declared.map_or(Cow::Borrowed(own), Cow::Owned)
 }
 
 static CLASSIFIED: Memo<Classified> = Memo::by_namespace();

@@ -10,6 +10,7 @@ use crate::workload::command::{
     OptionValue, Word, base_name, command_at, may_have_more_options, option, words,
 };
 use crate::workload::environment::{is_open, variable};
+use crate::workload::gpu::has_device;
 use crate::workload::template::{Template, templates};
 use table::SERVERS;
 pub(crate) use table::{Cache, Gpus, Server, ServerId};
@@ -46,8 +47,8 @@ pub(crate) fn is_server(container: &Node<'_>, id: ServerId) -> bool {
     server_of(container).is_some_and(|server| server.id == id)
 }
 
-/// Words in the names of images of programs beside a server, which are called after it.
-const BESIDE: [&str; 13] = [
+/// Words in the names of images and workloads of programs beside a server, which are called after it.
+const BESIDE: [&str; 37] = [
     "router",
     "gateway",
     "proxy",
@@ -61,32 +62,69 @@ const BESIDE: [&str; 13] = [
     "notebook",
     "test",
     "stack",
+    "frontend",
+    "web",
+    "webui",
+    "app",
+    "api",
+    "worker",
+    "consumer",
+    "producer",
+    "adapter",
+    "loader",
+    "downloader",
+    "cache",
+    "monitor",
+    "metrics",
+    "dashboard",
+    "autoscaler",
+    "scaler",
+    "scheduler",
+    "loadgen",
+    "eval",
+    "harness",
+    "demo",
+    "sidecar",
+    "mcp",
 ];
 
-/// The server that a container runs, as far as the name of an image of one's own shows as well: `team/vllm-openai-lora`. An own
-/// command may start anything.
-pub(crate) fn likely_server_of(container: &Node<'_>) -> Option<&'static Server> {
+/// Whether a name says that a program is one beside a server: `vllm-router`.
+pub(crate) fn is_beside_server(name: &str) -> bool {
+    name.split(['-', '_', '.']).any(|word| BESIDE.contains(&word))
+}
+
+/// The server that a container may run, as far as the name of an image of one's own shows as well: `team/vllm-openai-lora`. An
+/// own command may start anything.
+pub(crate) fn named_server_of(container: &Node<'_>) -> Option<&'static Server> {
     let known = server_of(container);
     if known.is_some() || container.get("command").is_set() {
         return known;
     }
     // A part of a manifest without the image has the name of the container.
-    let field = if container.get("image").is_set() { "image" } else { "name" };
-    let image = ImageRef::parse(container.get(field).text()?).last().to_ascii_lowercase();
-    let is_own = |name: String| {
-        image.strip_prefix(name.as_str()).is_some_and(|rest| {
-            let mut words = rest.split(['-', '_', '.']);
-            words.next() == Some("") && !words.any(|word| BESIDE.contains(&word))
-        })
-    };
-    SERVERS.iter().find(|server| server.image_names().any(is_own))
+    if !container.get("image").is_set() {
+        let name = container.get("name").text()?;
+        return SERVERS.iter().find(|server| server.image_names().any(|own| own == name));
+    }
+    let image = ImageRef::parse(container.get("image").text()?).last().to_ascii_lowercase();
+    SERVERS.iter().find(|server| server.rest_of(&image).is_some_and(|rest| !is_beside_server(rest)))
 }
 
-/// Whether a container of a workload runs a server.
-pub(crate) fn runs(workload: &Object, server: &Server) -> bool {
+/// The server that a container runs: an image that is only called after one counts with an accelerator, since programs around
+/// a server have such names as well.
+pub(crate) fn likely_server_of(container: &Node<'_>) -> Option<&'static Server> {
+    let is_likely = || has_device(container) || !container.get("image").is_set();
+    server_of(container).or_else(|| named_server_of(container).filter(|_| is_likely()))
+}
+
+/// Whether a container of a workload runs a server, by one of the functions that find it.
+pub(crate) fn runs(
+    workload: &Object,
+    server: &Server,
+    find: fn(&Node<'_>) -> Option<&'static Server>,
+) -> bool {
     let templates = templates(workload);
     let mut containers = templates.iter().flat_map(Template::containers);
-    containers.any(|container| likely_server_of(&container).is_some_and(|found| found.id == server.id))
+    containers.any(|container| find(&container).is_some_and(|found| found.id == server.id))
 }
 
 /// The server that starts at a word of a command line, and the number of words of its command.
@@ -189,6 +227,14 @@ impl Server {
         std::iter::once(self.name.to_ascii_lowercase()).chain(published.map(str::to_owned))
     }
 
+    /// What follows in a name that begins with one of its own: `openai-lora` in `vllm-openai-lora`.
+    pub(crate) fn rest_of<'n>(&self, name: &'n str) -> Option<&'n str> {
+        self.image_names().find_map(|own| {
+            let rest = name.strip_prefix(own.as_str())?;
+            if rest.is_empty() { Some(rest) } else { rest.strip_prefix(['-', '_', '.']) }
+        })
+    }
+
     /// The server that exports a metric. `None` for metrics that a router or gateway in front of it exports.
     pub(crate) fn of_metric(metric: &str) -> Option<&'static Server> {
         const ROUTERS: [&str; 6] = ["router", "incoming", "current_qps", "healthy_pods", "gateway", "_epp_"];
@@ -272,7 +318,7 @@ pub(crate) fn serving_container<'a>(template: &Template<'a>) -> Option<Node<'a>>
 
 #[cfg(test)]
 mod tests {
-    use super::{Server, ServerId, flag, likely_server_of, server_of};
+    use super::{Server, ServerId, flag, likely_server_of, named_server_of, server_of};
     use crate::object::Object;
     use crate::tree::node::Node;
     use serde_json::{Value, json};
@@ -325,12 +371,19 @@ mod tests {
             (json!({"image": "example.com/tools/dcgm-vllm-bench-notebook:1"}), None),
             (json!({"image": "example.com/vllm-router:1"}), None),
             (json!({"image": "example.com/vllms:1"}), None),
+            (json!({"image": "example.com/vllm-frontend:1"}), None),
+            (json!({"image": "example.com/vllm-lora-adapter-loader:1"}), None),
             (json!({"image": "example.com/vllm/web:1"}), None),
             (json!({"image": "example.com/vllm:1", "command": ["python3", "warm.py"]}), None),
         ] {
-            let found =
-                on_container(container.clone(), |container| likely_server_of(container).map(|one| one.id));
-            assert_eq!(found, expected, "{container}");
+            let id = |find: fn(&Node<'_>) -> Option<&'static Server>, container: &Value| {
+                on_container(container.clone(), |container| find(container).map(|one| one.id))
+            };
+            assert_eq!(id(named_server_of, &container), expected, "{container}");
+            assert_eq!(id(likely_server_of, &container), None, "{container}");
+            let mut on_gpu = container;
+            on_gpu["resources"] = json!({"limits": {"nvidia.com/gpu": 1}});
+            assert_eq!(id(likely_server_of, &on_gpu), expected, "{on_gpu}");
         }
     }
 
