@@ -256,6 +256,7 @@ pub static RULES: &[&Rule] = &[
     &availability::ingress_timeout_short::RULE,
     &availability::liveness_kills_model_load::RULE,
     &availability::liveness_restarts_busy_server::RULE,
+    &availability::model_client_misdirected::RULE,
     &availability::multi_node_deadlock::RULE,
     &availability::network_policy_port_mismatch::RULE,
     &availability::operator_setting_inert::RULE,

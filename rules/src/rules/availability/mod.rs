@@ -16,6 +16,7 @@ pub(crate) mod ingress_timeout_short;
 mod intended_workload;
 pub(crate) mod liveness_kills_model_load;
 pub(crate) mod liveness_restarts_busy_server;
+pub(crate) mod model_client_misdirected;
 pub(crate) mod multi_node_deadlock;
 pub(crate) mod network_policy_port_mismatch;
 pub(crate) mod operator_setting_inert;
