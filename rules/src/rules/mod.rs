@@ -251,6 +251,7 @@ pub static RULES: &[&Rule] = &[
     &availability::graceful_shutdown_missing::RULE,
     &availability::health_path_unknown::RULE,
     &availability::image_tag_latest::RULE,
+    &availability::inference_pool_misses_pods::RULE,
     &availability::ingress_annotation_unknown::RULE,
     &availability::ingress_body_small::RULE,
     &availability::ingress_timeout_short::RULE,

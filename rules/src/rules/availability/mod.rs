@@ -9,6 +9,7 @@ pub(crate) mod gpu_rollout_needs_surge;
 pub(crate) mod graceful_shutdown_missing;
 pub(crate) mod health_path_unknown;
 pub(crate) mod image_tag_latest;
+pub(crate) mod inference_pool_misses_pods;
 pub(in crate::rules) mod ingress;
 pub(crate) mod ingress_annotation_unknown;
 pub(crate) mod ingress_body_small;
