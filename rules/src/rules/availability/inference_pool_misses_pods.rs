@@ -1,13 +1,14 @@
 //! An InferencePool names a port or an endpoint picker that is not there.
 //!
 //! # Why
-//! A Gateway sends the requests for an InferencePool to `targetPorts` of the pod that its endpoint picker chooses
-//! (`targetPortNumber` before v1). If the server listens on another port, the picker cannot read its metrics, or
-//! each request ends in 503. `endpointPickerRef` (`extensionRef` before v1) names the Service of the picker and a
-//! port of it; if there is none, `failureMode: FailClose`, the default, rejects all requests.
+//! A Gateway sends the requests for an InferencePool to `targetPorts` of the pod that its endpoint picker
+//! chooses (`targetPortNumber` before v1). If the server listens on another port, the picker cannot read
+//! its metrics, or each request ends in 503. `endpointPickerRef` (`extensionRef` before v1) names the
+//! Service of the picker and a port of it; if there is none, `failureMode: FailClose`, the default, rejects
+//! all requests.
 //!
-//! One port is enough. Where a container without a list of ports or a script may listen there, as the routing
-//! sidecar of llm-d does, nothing is said.
+//! One port is enough. Where a container without a list of ports or a script may listen there, as the
+//! routing sidecar of llm-d does, nothing is said.
 //!
 //! # Fix
 //! Write the port of the server, and the name and the port of the picker's Service.

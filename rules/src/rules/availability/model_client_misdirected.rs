@@ -4,12 +4,13 @@
 //! A client knows the server by a URL and a name. At a port that the Service does not have nothing answers:
 //! `port` counts there, not the `targetPort` at which the pods listen. LiteLLM with `openai/` or
 //! `hosted_vllm/`, and Open WebUI, add `/chat/completions` to the URL, which vLLM, SGLang, TGI and NIM have
-//! below `/v1` alone: without it they answer 404. LiteLLM sends what follows the provider in `model` as the name
-//! of the model. vLLM answers 404 to each name but those of `--served-model-name`, or that of the model without
-//! the option, and of its adapters. LiteLLM starts and Open WebUI loads all the same: only requests fail.
+//! below `/v1` alone: without it they answer 404. LiteLLM sends what follows the provider in `model` as the
+//! name of the model. vLLM answers 404 to each name but those of `--served-model-name`, or that of the
+//! model without the option, and of its adapters. LiteLLM starts and Open WebUI loads all the same: only
+//! requests fail.
 //!
-//! Where something else answers at the port, such as a router, or a variable may change the names, nothing is
-//! said.
+//! Where something else answers at the port, such as a router, or a variable may change the names, nothing
+//! is said.
 //!
 //! # Fix
 //! Write a port of the Service, `/v1` at the end of the URL, and a name that the server has.

@@ -3,15 +3,15 @@
 //! # Why
 //! Some settings are kept in the API and not read any more, or only read together with another one. What
 //! their author expects does not happen: a RayService is not replaced after
-//! `serviceUnhealthySecondThreshold`, a RayJob with `clusterSelector` never ends the cluster that it runs on,
-//! a RayCluster without `enableInTreeAutoscaling` starts no worker. A RayJob with `ttlSecondsAfterFinished`
-//! and without `shutdownAfterJobFinishes` is refused by newer controllers, and a Knative Service by its
-//! webhook where autoscaling annotations are on the Service: these are warnings, the others information. A
-//! request of a Knative Service may take 600 seconds at most, unless the ConfigMap `config-defaults` allows
-//! more. Of the keys in `serveConfigV2`, `max_concurrent_queries` and
+//! `serviceUnhealthySecondThreshold`, a RayJob with `clusterSelector` never ends the cluster that it runs
+//! on, a RayCluster without `enableInTreeAutoscaling` starts no worker. A RayJob with
+//! `ttlSecondsAfterFinished` and without `shutdownAfterJobFinishes` is refused by newer controllers, and a
+//! Knative Service by its webhook where autoscaling annotations are on the Service: these are warnings, the
+//! others information. A request of a Knative Service may take 600 seconds at most, unless the ConfigMap
+//! `config-defaults` allows more. Of the keys in `serveConfigV2`, `max_concurrent_queries` and
 //! `target_num_ongoing_requests_per_replica` have other names since Ray 2.10, and are gone after 2.32.
-//! KServe reads `minReplicas: 0` of an InferenceService without Knative as 1, because its HPA has no zero: a GPU
-//! stays occupied, and that is a warning.
+//! KServe reads `minReplicas: 0` of an InferenceService without Knative as 1, because its HPA has no zero:
+//! a GPU stays occupied, and that is a warning.
 //!
 //! # Fix
 //! Remove the setting, or write what it needs.

@@ -1,11 +1,11 @@
 //! The applications of a RayService need more GPUs than its cluster has.
 //!
 //! # Why
-//! Ray places a replica where the GPUs are that its deployment asks for: `num_gpus` of an actor on one node, and
-//! a bundle for each rank of an LLM (`tensor_parallel_size` times `pipeline_parallel_size`). `num_gpus` of an
-//! LLM is for the actor beside its ranks: Ray adds it to the first bundle, so that one node needs that and a
-//! GPU more. If the worker groups never have as many, the replica stays pending, the application never becomes
-//! healthy, and the GPUs that were started wait for it.
+//! Ray places a replica where the GPUs are that its deployment asks for: `num_gpus` of an actor on one
+//! node, and a bundle for each rank of an LLM (`tensor_parallel_size` times `pipeline_parallel_size`).
+//! `num_gpus` of an LLM is for the actor beside its ranks: Ray adds it to the first bundle, so that one
+//! node needs that and a GPU more. If the worker groups never have as many, the replica stays pending, the
+//! application never becomes healthy, and the GPUs that were started wait for it.
 //!
 //! # Fix
 //! Raise the replicas of the worker group or the GPUs of its pods, or ask for fewer.

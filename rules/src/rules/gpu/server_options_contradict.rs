@@ -39,7 +39,7 @@ use crate::rules::prelude::*;
 use crate::workload::attention::attention_of;
 use crate::workload::command::{OptionValue, Word, base_name, words};
 use crate::workload::launcher::Launch;
-use crate::workload::server::{ServerId, is_server, may_be_rebuilt};
+use crate::workload::server::{ServerId, is_server, may_be_rebuilt, variable};
 use crate::workload::template::is_model_of_runtime;
 
 pub(crate) static RULE: Rule = Rule {
@@ -73,6 +73,7 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     for container in template.containers().filter(is_whole) {
         if repeated(&container, ctx).is_none() {
             tools(&container, ctx);
+            adapters(&container, ctx);
             limits(&container, ctx);
             heads(&container, ctx);
         }
@@ -133,6 +134,21 @@ fn tools(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
         "vLLM does not start with `--enable-auto-tool-choice` and without `--tool-call-parser`",
     )
     .help("name the parser of the model, such as `--tool-call-parser hermes`");
+    None
+}
+
+/// vLLM: `run_multi_api_server` in `cli/serve.py` (0.10 to 0.13), because one process does not tell the others of an adapter.
+fn adapters(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    const UPDATING: &str = "VLLM_ALLOW_RUNTIME_LORA_UPDATING";
+    let launch = launch(container).filter(|_| is_server(container, ServerId::Vllm))?;
+    let count = launch.option(&["api-server-count", "asc"]);
+    let (number, node) = (count.int_or(1).filter(|number| *number > 1)?, count.node()?);
+    let (value, _) = variable(container, UPDATING).flatten()?;
+    if value != "1" && !value.eq_ignore_ascii_case("true") {
+        return None;
+    }
+    ctx.report(&node, format!("vLLM does not start with {number} API servers and `{UPDATING}`"))
+        .help("run one API server, or load the adapters with `--lora-modules`");
     None
 }
 

@@ -5,9 +5,9 @@
 //! configuration occupies GPU nodes seven times before it gives up; a run of days that meets a flaky
 //! node may deserve more retries than that. The number is a decision.
 //!
-//! A JobSet restarts as a whole when one of its Jobs fails, `maxRestarts` times. Without `backoffLimit` a Job fails
-//! only after six pods have started alone, each of which waits for ranks that still belong to the old run: in a
-//! group of fixed size this takes hours, and is a warning.
+//! A JobSet restarts as a whole when one of its Jobs fails, `maxRestarts` times. Without `backoffLimit` a
+//! Job fails only after six pods have started alone, each of which waits for ranks that still belong to the
+//! old run: in a group of fixed size this takes hours, and is a warning.
 //!
 //! # Fix
 //! Write `backoffLimit`: 0 to 3 for runs that fail for reasons of their own, and 0 in the Jobs of a JobSet.
