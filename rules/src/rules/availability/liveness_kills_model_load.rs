@@ -84,7 +84,7 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 /// Its operator adds a startup probe of twenty minutes, unless that is changed or disabled.
-const NIM_SERVICE: Kind = Kind::new("apps.nvidia.com", "NIMService");
+const NIM_SERVICE: Kind = Kind::NIM_SERVICE;
 
 /// The seconds after which a probe has failed often enough.
 struct Patience {

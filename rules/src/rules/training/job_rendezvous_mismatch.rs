@@ -10,7 +10,8 @@
 //! Service is headless. A server on several nodes, such as SGLang, vLLM or Ray, hangs otherwise until it
 //! times out: its workers cannot resolve the address of the first pod.
 //!
-//! Pods of a Volcano Job are `<Job>-<task>-<index>.<Job>` with its plugin `svc`, which sets `VC_<TASK>_HOSTS` too.
+//! Pods of a Volcano Job are `<Job>-<task>-<index>.<Job>` with its plugin `svc`, which sets
+//! `VC_<TASK>_HOSTS` too.
 //!
 //! # Fix
 //! Write the number of pods as `--nnodes`. For the address make the Job Indexed, create a headless Service
@@ -277,7 +278,7 @@ fn pods_of_volcano(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             let words = words(&container);
             let is_variable = |text: &str| text.contains("VC_") && text.contains("_HOSTS");
             if let Some(word) = words.iter().find(|word| is_variable(&word.text)).filter(|_| !has_names) {
-                ctx.report(&word.node, "no plugin of this Volcano Job sets variables `VC_…_HOSTS`")
+                ctx.report(&word.node, "no plugin of this Volcano Job sets variables `VC_<TASK>_HOSTS`")
                     .help(plugin);
                 return None;
             }

@@ -1,12 +1,13 @@
 //! A workload names a queue of Kueue or KAI that does not exist.
 //!
 //! # Why
-//! Kueue suspends a workload with the label `kueue.x-k8s.io/queue-name` until its LocalQueue admits it. If its
-//! namespace has no LocalQueue of that name, or the LocalQueue names no ClusterQueue that exists, the
-//! workload stays suspended, and only its events say why. It is reported where other queues of that kind are
-//! in the input. Pods of KAI name a Queue by the label `kai.scheduler/queue`: without it, or without the parent
-//! that it names, they stay Pending, and so do pods of a Queue that is the parent of others. The default scheduler does not read that label: pods that do not name
-//! `kai-scheduler` start outside of the quota of their queue.
+//! Kueue suspends a workload with the label `kueue.x-k8s.io/queue-name` until its LocalQueue admits it. If
+//! its namespace has no LocalQueue of that name, or the LocalQueue names no ClusterQueue that exists, the
+//! workload stays suspended, and only its events say why. It is reported where other queues of that kind
+//! are in the input. Pods of KAI name a Queue by the label `kai.scheduler/queue`: without it, or without
+//! the parent that it names, they stay Pending, and so do pods of a Queue that is the parent of others. The
+//! default scheduler does not read that label: pods that do not name `kai-scheduler` start outside of the
+//! quota of their queue.
 //!
 //! # Fix
 //! Write the name of a LocalQueue of the same namespace, or of a Queue of KAI, or create it.
