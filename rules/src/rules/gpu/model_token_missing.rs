@@ -8,8 +8,8 @@
 //! `NGC_API_KEY` to download a model from NVIDIA, for example.
 //!
 //! Nothing is said where the token may come from elsewhere: `envFrom`, a script, an agent that injects
-//! secrets, a mounted folder for models, which may hold the model or the token already, a mirror. A claim of the
-//! input that is made for these pods alone is information, since a person may fill it; one of
+//! secrets, a mounted folder for models, which may hold the model or the token already, a mirror. A claim of
+//! the input that is made for these pods alone is information, since a person may fill it; one of
 //! `volumeClaimTemplates` is empty for each new pod.
 //!
 //! # Fix

@@ -1,13 +1,14 @@
 //! The options of a model server contradict each other, so that it does not start.
 //!
 //! # Why
-//! A server checks its command line before it loads the model, and ends with an error that only its log has:
-//! the container restarts again and again on a node that costs money. vLLM requires `--tool-call-parser` with
-//! `--enable-auto-tool-choice`. TGI requires `max-input-tokens` to be less than `max-total-tokens`, which is
-//! the length of the question and the answer together; both may be variables. vLLM and SGLang give each GPU as
-//! many attention heads of a model: Qwen2.5-7B has 28, which 8 does not divide. Images of vLLM, TGI, TEI and
-//! Ollama start their program by themselves: where `args` begin with the program or with a shell and
-//! `command` is not set, these words are its arguments.
+//! A server checks its command line before it loads the model, and ends with an error that only its log
+//! has: the container restarts again and again on a node that costs money. vLLM requires
+//! `--tool-call-parser` with `--enable-auto-tool-choice`, and one API server with
+//! `VLLM_ALLOW_RUNTIME_LORA_UPDATING`. TGI requires `max-input-tokens` to be less than `max-total-tokens`,
+//! which is the length of the question and the answer together; both may be variables. vLLM and SGLang give
+//! each GPU as many attention heads of a model: Qwen2.5-7B has 28, which 8 does not divide. Images of vLLM,
+//! TGI, TEI and Ollama start their program by themselves: where `args` begin with the program or with a
+//! shell and `command` is not set, these words are its arguments.
 //!
 //! # Fix
 //! Write the missing option, correct the limits, or move the program to `command`.
