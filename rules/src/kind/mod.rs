@@ -137,6 +137,9 @@ impl Kind {
     pub(crate) const SCRAPE_CONFIG: Kind = Kind::new("monitoring.coreos.com", "ScrapeConfig");
     pub(crate) const SERVICE_MONITOR: Kind = Kind::new("monitoring.coreos.com", "ServiceMonitor");
     pub(crate) const CLUSTER_POLICY: Kind = Kind::new("nvidia.com", "ClusterPolicy");
+    /// The volume of a model for NIMServices.
+    pub(crate) const NIM_CACHE: Kind = Kind::new("apps.nvidia.com", "NIMCache");
+    pub(crate) const NIM_SERVICE: Kind = Kind::new("apps.nvidia.com", "NIMService");
     pub(crate) const OPENTELEMETRY_COLLECTOR: Kind = Kind::new("opentelemetry.io", "OpenTelemetryCollector");
     pub(crate) const VM_AGENT: Kind = Kind::new("operator.victoriametrics.com", "VMAgent");
     pub(crate) const VM_ALERT: Kind = Kind::new("operator.victoriametrics.com", "VMAlert");

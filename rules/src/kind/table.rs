@@ -334,6 +334,7 @@ pub static KINDS: &[KindInfo] = &[
         .schemas(&[operator("v1alpha1")]),
     // The operator has the pod template: `cluster::runtimes` writes it into the NIMService.
     namespaced("apps.nvidia.com", "v1alpha1", "NIMService", "nimservices").replicated(TEMPLATE),
+    namespaced("apps.nvidia.com", "v1alpha1", "NIMCache", "nimcaches"),
     namespaced("serving.knative.dev", "v1", "Service", "services").pods(TEMPLATE),
     namespaced("argoproj.io", "v1alpha1", "Rollout", "rollouts").replicated(TEMPLATE),
     namespaced("argoproj.io", "v1alpha1", "Workflow", "workflows").job(&["spec?"]),

@@ -9,7 +9,6 @@ use crate::tree::node::Node;
 use crate::workload::command::{OptionValue, Word, option, words, words_of_line};
 use crate::workload::environment::variable;
 use crate::workload::node_labels::{LabelReference, LabelUse, referenced_labels};
-use crate::workload::server::variable;
 use crate::workload::template::Template;
 
 /// Words of checkpoints in options, paths and names of variables.

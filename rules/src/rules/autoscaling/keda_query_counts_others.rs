@@ -64,7 +64,7 @@ use crate::rules::autoscaling::scraped_labels::{holds, scrapes_of};
 use crate::rules::availability::selected_workloads::are_versions;
 use crate::rules::prelude::*;
 use crate::workload::selector;
-use crate::workload::server::{Server, runs};
+use crate::workload::server::{Server, likely_server_of, runs};
 
 const READS: [Kind; WORKLOAD_KINDS.len() + 7] = with_workloads(&[
     Kind::SCALED_OBJECT,
@@ -96,10 +96,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let selectors = expr.selectors();
         let found = selectors.iter().find_map(|selector| {
             let metric = selector.name.as_deref()?;
-            let other = match Server::of_metric(metric).filter(|server| runs(workload, server)) {
-                Some(server) => other_server(workload, server, selector, ctx),
-                None => other_with_query(object, query, selector, ctx),
-            };
+            let other =
+                match Server::of_metric(metric).filter(|server| runs(workload, server, likely_server_of)) {
+                    Some(server) => other_server(workload, server, selector, ctx),
+                    None => other_with_query(object, query, selector, ctx),
+                };
             Some((*selector, metric, other?))
         });
         let Some((selector, metric, other)) = found else { continue };
@@ -196,7 +197,10 @@ fn of_hpa(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let workload = target(object, ctx)?;
     for name in sums(object) {
         let Some(text) = name.text() else { continue };
-        let Some(server) = Server::of_metric(text).filter(|server| runs(workload, server)) else { continue };
+        let Some(server) = Server::of_metric(text).filter(|server| runs(workload, server, likely_server_of))
+        else {
+            continue;
+        };
         let mut others =
             ctx.cluster().in_namespace(Kind::HPA, object.namespace_or_default()).filter(|other| {
                 is_another(object, other)
@@ -205,8 +209,10 @@ fn of_hpa(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             });
         let Some(other) = others.find_map(|other| {
             let other = target(other, ctx)?;
-            (is_another(workload, other) && runs(other, server) && !are_versions(workload, other))
-                .then_some(other)
+            (is_another(workload, other)
+                && runs(other, server, likely_server_of)
+                && !are_versions(workload, other))
+            .then_some(other)
         }) else {
             continue;
         };
@@ -309,7 +315,7 @@ fn other_server<'a>(
         is_another(workload, other)
             && !other.is_partial()
             && crate::workload::template::replicas(other) != Some(0)
-            && runs(other, server)
+            && runs(other, server, likely_server_of)
             && (!narrows || selects(selector, other, ctx) && !are_versions(workload, other))
             && cluster.likely_pairs(workload, other)
             && ctx.pairs_with(other)

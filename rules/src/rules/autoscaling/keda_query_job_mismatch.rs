@@ -50,7 +50,7 @@ use crate::rules::autoscaling::scraped_labels::{Scrape, scrapes_of};
 use crate::rules::monitoring::monitors::endpoints;
 use crate::rules::prelude::*;
 use crate::workload::selector;
-use crate::workload::server::{Server, runs};
+use crate::workload::server::{Server, likely_server_of, runs};
 
 static READS: [Kind; WORKLOAD_KINDS.len() + 5] = with_workloads(&[
     Kind::POD_MONITOR,
@@ -85,7 +85,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 fn of_target(object: &Object, query: &Query, selector: &Selector, ctx: &mut Context<'_>) -> Option<()> {
     let server = Server::of_metric(selector.name.as_deref()?)?;
     let workload = target(object, ctx)?;
-    if selector.matchers.is_empty() || !runs(workload, server) {
+    if selector.matchers.is_empty() || !runs(workload, server, likely_server_of) {
         return None;
     }
     let scrapes = scrapes_of(workload, ctx)?;

@@ -1,6 +1,7 @@
 //! Where routes of the Gateway API, and of Envoy AI Gateway, send requests.
 
 use super::ingress::{containers_of_service, containers_of_workloads};
+use crate::cluster::views::Workload;
 use crate::rules::prelude::*;
 
 /// What [`containers_of`] looks at beside workloads.
@@ -82,12 +83,17 @@ pub(super) fn containers_of<'i>(
         return Some(containers_of_service(service, &backend.node.get("port"), ctx));
     }
     let pool = ctx.partner(POOLS.into_iter().find(|kind| backend.is(*kind))?, namespace, name)?;
+    let (workloads, _) = selected_by_pool(pool, ctx);
+    Some(containers_of_workloads(&workloads, None, ctx))
+}
+
+/// The workloads whose pods an InferencePool certainly selects, and whether it may select others.
+pub(super) fn selected_by_pool<'i>(pool: &Object, ctx: &Context<'i>) -> (Vec<&'i Workload>, bool) {
     let views = ctx.cluster().views();
     // Before v1 the selector is a map of labels.
     let selector = pool.path(&["spec", "selector"]);
-    let (workloads, _) = match selector.get("matchLabels").is_set() {
+    match selector.get("matchLabels").is_set() {
         true => views.selected_by_labels(pool, &selector),
         false => views.selected_by_service(pool),
-    };
-    Some(containers_of_workloads(&workloads, None, ctx))
+    }
 }

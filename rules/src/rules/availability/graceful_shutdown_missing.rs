@@ -8,6 +8,9 @@
 //! requests. Generating a long answer takes longer than the default grace period of 30 seconds. It is a
 //! warning for two replicas and more, and information for a single one.
 //!
+//! Where a shell starts the server as one of several commands, the signal goes to the shell, which waits: the
+//! server works on until it is killed, whatever time it has.
+//!
 //! # Fix
 //! Sleep some seconds in a preStop hook, so that load balancers notice, let the server finish (vLLM:
 //! `--shutdown-timeout`, from 0.18 on) and raise `terminationGracePeriodSeconds` above both together.
@@ -43,12 +46,15 @@
 //! - <https://github.com/kserve/kserve/issues/5485>
 //! - <https://github.com/vllm-project/vllm/issues/34730>
 
+use super::server_port_mismatch::starts_others;
 use super::serving::{model_server, serving_templates, tell_autoscaler};
+use crate::facts::text::is_digits;
 use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
 use crate::workload::class::command_line;
-use crate::workload::server::{flag, server_of, serving_container};
+use crate::workload::command::{base_name, words};
+use crate::workload::server::{Server, flag, server_at, server_of, serving_container};
 use crate::workload::template::DEFAULT_GRACE;
 
 pub(crate) static RULE: Rule = Rule {
@@ -66,6 +72,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let replicas = ctx.cluster().views().replicas(object);
     let autoscaler = ctx.cluster().views().autoscaler_of(object);
     for template in serving_templates(object) {
+        if behind_shell(object, &template, ctx).is_some() {
+            continue;
+        }
         let grace = template.spec.get("terminationGracePeriodSeconds");
         let is_default = template.grace_seconds().is_some_and(|seconds| seconds <= DEFAULT_GRACE);
         // A proxy without an accelerator answers within seconds.
@@ -103,4 +112,53 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         add_class_evidence(finding, object, &classified);
     }
     None
+}
+
+const SHELLS: [&str; 4] = ["sh", "bash", "dash", "ash"];
+/// Words that end or divide a compound command, after which no other one may follow.
+const CLOSING: [&str; 6] = ["fi", "else", "elif", "esac", "}", ")"];
+/// Seconds to terminate that nobody writes for a server that ends at once.
+const LONG_GRACE: i64 = 60;
+
+/// Reports a server with time to drain that a shell runs as one of several commands: it is the shell that gets the signal, and
+/// it waits. `Some` where it does.
+fn behind_shell(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let container = serving_container(template)?;
+    let (server, node) = kept_from_signal(template, &container)?;
+    let grace = template.grace_seconds()?;
+    let line = command_line(&container);
+    let drains = server.drain_flags.iter().any(|name| flag(&line, name).is_some());
+    if !drains && grace <= LONG_GRACE && !container.path(&["lifecycle", "preStop"]).is_set() {
+        return None;
+    }
+    let message = format!(
+        "the shell of `{}` keeps SIGTERM from {}, which never drains and is killed after {grace} s",
+        object.display_name(),
+        server.name
+    );
+    ctx.report(&node, message).help("start the server last, with `exec`, or pass the signal on with `trap`");
+    Some(())
+}
+
+/// The server in the script of a container's shell, if other commands follow it. The shell becomes the last one of a script.
+fn kept_from_signal<'a>(
+    template: &Template<'a>,
+    container: &Node<'a>,
+) -> Option<(&'static Server, Node<'a>)> {
+    let shell = container.get("command").items().next()?.text()?;
+    let is_shared = template.spec.get("shareProcessNamespace").bool() == Some(true);
+    if !SHELLS.contains(&base_name(shell)) || is_shared || starts_others(container) {
+        return None;
+    }
+    let words = words(container);
+    let (at, server) = (0..words.len()).find_map(|at| Some((at, server_at(&words, at)?.0)))?;
+    let mut before = words[..at].iter().rev().take_while(|word| word.text != ";");
+    if before.any(|word| word.text == "exec") || words.iter().any(|word| word.text == "trap") {
+        return None;
+    }
+    // The `&` of `2>&1` and `&>` divides words as well.
+    let is_command =
+        |text: &str| !is_digits(text) && !text.starts_with('>') && text != ";" && !CLOSING.contains(&text);
+    let follows = words[at..].windows(2).any(|pair| pair[0].text == ";" && is_command(&pair[1].text));
+    follows.then(|| (server, words[at].node.clone()))
 }

@@ -1,15 +1,17 @@
-//! A setting of a Ray or Knative object has no effect.
+//! A setting of a Ray, Knative or KServe object has no effect.
 //!
 //! # Why
 //! Some settings are kept in the API and not read any more, or only read together with another one. What
 //! their author expects does not happen: a RayService is not replaced after
-//! `serviceUnhealthySecondThreshold`, a RayJob with `clusterSelector` never ends the cluster that it runs on,
-//! a RayCluster without `enableInTreeAutoscaling` starts no worker. A RayJob with `ttlSecondsAfterFinished`
-//! and without `shutdownAfterJobFinishes` is refused by newer controllers, and a Knative Service by its
-//! webhook where autoscaling annotations are on the Service: these are warnings, the others information. A
-//! request of a Knative Service may take 600 seconds at most, unless the ConfigMap `config-defaults` allows
-//! more. Of the keys in `serveConfigV2`, `max_concurrent_queries` and
+//! `serviceUnhealthySecondThreshold`, a RayJob with `clusterSelector` never ends the cluster that it runs
+//! on, a RayCluster without `enableInTreeAutoscaling` starts no worker. A RayJob with
+//! `ttlSecondsAfterFinished` and without `shutdownAfterJobFinishes` is refused by newer controllers, and a
+//! Knative Service by its webhook where autoscaling annotations are on the Service: these are warnings, the
+//! others information. A request of a Knative Service may take 600 seconds at most, unless the ConfigMap
+//! `config-defaults` allows more. Of the keys in `serveConfigV2`, `max_concurrent_queries` and
 //! `target_num_ongoing_requests_per_replica` have other names since Ray 2.10, and are gone after 2.32.
+//! KServe reads `minReplicas: 0` of an InferenceService without Knative as 1, because its HPA has no zero:
+//! a GPU stays occupied, and that is a warning.
 //!
 //! # Fix
 //! Remove the setting, or write what it needs.
@@ -32,16 +34,24 @@
 //! - <https://github.com/ray-project/ray/pull/46392>
 //! - <https://knative.dev/docs/serving/autoscaling/scale-bounds/>
 //! - <https://knative.dev/docs/serving/configuration/config-defaults/>
+//! - <https://github.com/kserve/kserve/issues/3514>
 
 use crate::facts::image::ImageRef;
 use crate::rules::prelude::*;
 use crate::source::with_embedded;
+use crate::workload::gpu::has_device;
 use crate::workload::ray::{Extent, group_pods};
 use crate::workload::suspended::is_suspended;
 
 pub(crate) static RULE: Rule = Rule {
     id: "operator-setting-inert",
-    kinds: &[Kind::RAY_CLUSTER, Kind::RAY_JOB, Kind::RAY_SERVICE, Kind::KNATIVE_SERVICE],
+    kinds: &[
+        Kind::RAY_CLUSTER,
+        Kind::RAY_JOB,
+        Kind::RAY_SERVICE,
+        Kind::KNATIVE_SERVICE,
+        Kind::INFERENCE_SERVICE,
+    ],
     reads: &[Kind::CONFIG_MAP],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("operator_setting_inert.rs")),
@@ -55,6 +65,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     if object.is(Kind::KNATIVE_SERVICE) {
         return of_knative(object, ctx);
+    }
+    if object.is(Kind::INFERENCE_SERVICE) {
+        return of_kserve(object, ctx);
     }
     let spec = object.get("spec");
     if object.is(Kind::RAY_SERVICE) {
@@ -229,6 +242,35 @@ fn of_knative(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         if target.is_absent() {
             finding.fix(Fix::unsafe_("move it to the template").move_to(&value, &target));
         }
+    }
+    None
+}
+
+/// Reports a minimum of zero pods that KServe makes one of, without Knative and with its own HPA (`createHPA` in
+/// `pkg/controller/v1beta1/inferenceservice/reconcilers/hpa/hpa_reconciler.go` of KServe 0.11 to 0.17).
+fn of_kserve(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    const MODES: [&str; 2] = ["RawDeployment", "Standard"];
+    let mode = object.annotation("serving.kserve.io/deploymentMode");
+    let class = object.annotation("serving.kserve.io/autoscalerClass");
+    if !mode.text().is_some_and(|mode| MODES.contains(&mode))
+        || class.is_set() && class.text() != Some("hpa")
+        || is_suspended(object) != Some(false)
+    {
+        return None;
+    }
+    for component in ["predictor", "transformer", "explainer"] {
+        let spec = object.path(&["spec", component]);
+        let least = spec.get("minReplicas");
+        if least.int() != Some(0) {
+            continue;
+        }
+        // The container of a model is a field of its own: `model`, or the name of a server.
+        let uses_device = spec.get("containers").items().any(|container| has_device(&container))
+            || spec.entries().iter().any(|(_, field)| has_device(field));
+        let message = "`minReplicas: 0` is 1 without Knative: the HPA of KServe has no zero";
+        ctx.report(&least, message)
+            .severity(if uses_device { Severity::Warning } else { Severity::Info })
+            .help("write 1, or scale it from outside: `serving.kserve.io/autoscalerClass: external`");
     }
     None
 }

@@ -49,15 +49,20 @@
 //! - <https://docs.aws.amazon.com/eks/latest/userguide/ebs-csi.html>
 
 use super::serving::{is_owned, tell_autoscaler};
-use super::volumes::{is_block_storage, single_node_mode, stays_on_one_node};
+use super::volumes::{is_block_class, is_block_storage, single_node_mode, stays_on_one_node};
 use crate::cluster::views::{claim_of, claims};
 use crate::rules::prelude::*;
 use crate::workload::gang::{Members, component_replicas, members};
 use crate::workload::suspended::is_suspended;
 use crate::workload::template::runs_forever;
 
-static READS: [Kind; WORKLOAD_KINDS.len() + 4] =
-    with_workloads(&[Kind::PERSISTENT_VOLUME_CLAIM, Kind::STORAGE_CLASS, Kind::HPA, Kind::SCALED_OBJECT]);
+static READS: [Kind; WORKLOAD_KINDS.len() + 5] = with_workloads(&[
+    Kind::PERSISTENT_VOLUME_CLAIM,
+    Kind::STORAGE_CLASS,
+    Kind::HPA,
+    Kind::SCALED_OBJECT,
+    Kind::NIM_CACHE,
+]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "volume-shared-by-replicas",
@@ -72,6 +77,7 @@ pub(crate) static RULE: Rule = Rule {
         Kind::RAY_CLUSTER,
         Kind::RAY_SERVICE,
         Kind::INFERENCE_SERVICE,
+        Kind::NIM_SERVICE,
     ],
     reads: &READS,
     docs: docs(include_str!("volume_shared_by_replicas.rs")),
@@ -82,6 +88,9 @@ pub(crate) static RULE: Rule = Rule {
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.may_lack_fields() || is_owned(object) {
         return None;
+    }
+    if object.is(Kind::NIM_SERVICE) {
+        return of_nim(object, ctx);
     }
     let templates = templates(object);
     let mounts = templates.iter().flat_map(|template| {
@@ -125,6 +134,47 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             return None;
         }
     }
+    None
+}
+
+/// Reports a NIMService of several pods whose model is on a volume of one node: that of its NIMCache, or its own
+/// (`api/apps/v1alpha1` of k8s-nim-operator 1.0 to 3.0).
+fn of_nim(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let spec = object.get("spec");
+    let scale = spec.get("scale");
+    let autoscaled = scale.get("enabled").bool() == Some(true);
+    let replicas = if autoscaled { scale.path(&["hpa", "maxReplicas"]) } else { spec.get("replicas") };
+    let number = replicas.int().filter(|number| *number > 1)?;
+    let stays =
+        spec.get("affinity").is_set() || spec.path(&["nodeSelector", "kubernetes.io/hostname"]).is_set();
+    let cache = spec.path(&["storage", "nimCache", "name"]);
+    let (owner, what) = match cache.text() {
+        Some(name) => {
+            let owner = ctx.cluster().unique(Kind::NIM_CACHE, object.namespace_or_default(), name)?;
+            (owner, format!("the volume of NIMCache `{}`", ellipsize(name)))
+        }
+        None if cache.is_set() => return None,
+        None => (object, "one volume".to_owned()),
+    };
+    let volume = owner.path(&["spec", "storage", "pvc"]);
+    let place = volume.get("volumeAccessMode");
+    let mode = place.text().filter(|mode| ["ReadWriteOnce", "ReadWriteOncePod"].contains(mode))?;
+    let is_enforced = mode != "ReadWriteOnce"
+        || volume.get("storageClass").text().is_some_and(|class| is_block_class(class, ctx));
+    let is_made = volume.get("create").bool() == Some(true);
+    let is_unsure = owner.may_lack_fields() || !ctx.cluster().likely_pairs(object, owner);
+    if stays || !is_enforced || !is_made || is_unsure {
+        return None;
+    }
+    let most = if autoscaled { "up to " } else { "" };
+    let message = format!(
+        "{most}{number} replicas of `{}` share {what}, which is {mode}: {}",
+        object.display_name(),
+        limit(mode)
+    );
+    ctx.report(&replicas, message)
+        .help("write `volumeAccessMode: ReadWriteMany` with a class of EFS or FSx")
+        .related(owner, &place, "the volume");
     None
 }
 

@@ -25,6 +25,14 @@ pub(super) fn single_node_mode(claim: &Object) -> Option<&'static str> {
 
 /// Whether the volume of a claim is attached to one node at a time, as far as the name of its class or the class itself says.
 pub(super) fn is_block_storage(claim: &Object, ctx: &Context<'_>) -> bool {
+    let class = claim.path(&["spec", "storageClassName"]);
+    // On EKS the default class is EBS, or the cluster has none.
+    !claim.path(&["spec", "volumeName"]).is_set()
+        && class.text().is_some_and(|name| is_block_class(name, ctx))
+}
+
+/// Whether volumes of a class are attached to one node at a time, as far as its name or the class itself says.
+pub(super) fn is_block_class(name: &str, ctx: &Context<'_>) -> bool {
     /// Local disks, on which both pods start, and file systems, which do not enforce the mode.
     const OTHERS: [&str; 15] = [
         "local",
@@ -59,14 +67,6 @@ pub(super) fn is_block_storage(claim: &Object, ctx: &Context<'_>) -> bool {
         "standard-rwo",
         "managed-csi",
     ];
-    let class = claim.path(&["spec", "storageClassName"]);
-    if claim.path(&["spec", "volumeName"]).is_set() || class.is_unknown() {
-        return false;
-    }
-    let Some(name) = class.text() else {
-        // On EKS the default class is EBS, or the cluster has none.
-        return false;
-    };
     if let Some(class) = ctx.cluster().unique(Kind::STORAGE_CLASS, "default", name) {
         let driver = class.get("provisioner");
         return driver.text().is_some_and(|driver| !mentions(driver, &OTHERS) && mentions(driver, &BLOCK));

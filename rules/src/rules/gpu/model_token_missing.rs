@@ -8,7 +8,9 @@
 //! `NGC_API_KEY` to download a model from NVIDIA, for example.
 //!
 //! Nothing is said where the token may come from elsewhere: `envFrom`, a script, an agent that injects
-//! secrets, a mounted folder for models, which may hold the model or the token already, a mirror.
+//! secrets, a mounted folder for models, which may hold the model or the token already, a mirror. A claim of
+//! the input that is made for these pods alone is information, since a person may fill it; one of
+//! `volumeClaimTemplates` is empty for each new pod.
 //!
 //! # Fix
 //! Give the container the variable from a Secret.
@@ -41,9 +43,13 @@ use crate::workload::environment::may_define;
 use crate::workload::launcher::Launch;
 use crate::workload::server::{Server, ServerId, is_server, may_be_rebuilt, server_of};
 
+const READS: [Kind; WORKLOAD_KINDS.len() + 2] =
+    with_workloads(&[Kind::PERSISTENT_VOLUME_CLAIM, Kind::STORAGE_CLASS]);
+
 pub(crate) static RULE: Rule = Rule {
     id: "model-token-missing",
     kinds: WORKLOAD_KINDS,
+    reads: &READS,
     docs: docs(include_str!("model_token_missing.rs")),
     check: Check::PodTemplate(check),
     ..Rule::warning(Group::Gpu)
@@ -121,10 +127,10 @@ fn inspect(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>)
         || !server.is_in_image_of(container)
         || container.get("image").text().is_some_and(may_be_rebuilt)
         || may_have_token(container)
-        || is_filled(server, template, container)
     {
         return None;
     }
+    let severity = if_empty(server, template, container, ctx)?;
     if is_nim {
         let image = container.get("image");
         let path = image
@@ -132,7 +138,7 @@ fn inspect(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>)
             .filter(|text| text.starts_with("nvcr.io/nim/"))
             .map(|image| ImageRef::parse(image).repository)?;
         let message = format!("`{}` needs `NGC_API_KEY` to download its model", ellipsize(path));
-        ctx.report(&image, message).help("give the container `NGC_API_KEY` from a Secret");
+        ctx.report(&image, message).severity(severity).help("give the container `NGC_API_KEY` from a Secret");
         return None;
     }
     let launch = Launch::of(container).filter(|launch| launch.is_first && !launch.may_have_more_options())?;
@@ -143,7 +149,7 @@ fn inspect(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>)
     }
     let message =
         format!("`{}` is a gated model, and {} has no token to download it", ellipsize(&model), server.name);
-    ctx.report(&node, message).help("give the container `HF_TOKEN` from a Secret");
+    ctx.report(&node, message).severity(severity).help("give the container `HF_TOKEN` from a Secret");
     None
 }
 
@@ -163,27 +169,76 @@ fn may_have_token(container: &Node<'_>) -> bool {
         || ["token", "login", "secret", "source "].iter().any(|word| line.contains(word))
 }
 
-/// Whether the folder of the server's models may be filled already, or holds a token: by any volume but an empty one of the
-/// container's own.
-fn is_filled(server: &Server, template: &Template<'_>, container: &Node<'_>) -> bool {
+/// The severity if no volume brings the model or a token: the volumes are empty at first, or claims that nothing else fills.
+/// `None` if one may.
+fn if_empty(
+    server: &Server,
+    template: &Template<'_>,
+    container: &Node<'_>,
+    ctx: &Context<'_>,
+) -> Option<Severity> {
     let volumes = template.spec.get("volumes");
     let has_init = template.spec.get("initContainers").is_set();
-    let mut mounts = container.get("volumeMounts").items();
-    container.get("volumeMounts").has_unknown()
-        || mounts.any(|mount| {
-            let path = mount.get("mountPath").text().unwrap_or_default();
-            let name = mount.get("name").text();
-            let volume = volumes.items().find(|volume| volume.get("name").text() == name);
-            let is_empty = volume.is_some_and(|volume| volume.get("emptyDir").is_set());
-            let of_server = server.cache.as_ref().is_some_and(|cache| {
-                cache.folders.iter().any(|folder| {
-                    let folder = folder.replace('~', "/root");
-                    folder.starts_with(path) || path.starts_with(&folder)
-                })
-            });
-            let is_known = path == "/dev/shm" || path == "/tmp" && is_empty;
-            !is_known && !path.is_empty() && (!is_empty || has_init) && (of_server || !is_config(path))
-        })
+    if container.get("volumeMounts").has_unknown() {
+        return None;
+    }
+    let mut severity = Severity::Warning;
+    for mount in container.get("volumeMounts").items() {
+        let path = mount.get("mountPath").text().unwrap_or_default();
+        let name = mount.get("name").text();
+        let volume = volumes.items().find(|volume| volume.get("name").text() == name);
+        let is_empty = volume.as_ref().is_some_and(|volume| volume.get("emptyDir").is_set());
+        let of_server = server.cache.as_ref().is_some_and(|cache| {
+            cache.folders.iter().any(|folder| {
+                let folder = folder.replace('~', "/root");
+                folder.starts_with(path) || path.starts_with(&folder)
+            })
+        });
+        let is_known = path == "/dev/shm" || path == "/tmp" && is_empty;
+        let may_hold = (!is_empty || has_init) && (of_server || !is_config(path));
+        if is_known || path.is_empty() || !may_hold {
+            continue;
+        }
+        let own = new_claim(template, volume.as_ref(), name?, ctx).filter(|_| !has_init)?;
+        severity = severity.min(own);
+    }
+    Some(severity)
+}
+
+/// The severity if a volume is a claim that is made for these pods, and that nothing else in the input fills.
+fn new_claim(
+    template: &Template<'_>,
+    volume: Option<&Node<'_>>,
+    name: &str,
+    ctx: &Context<'_>,
+) -> Option<Severity> {
+    let (object, _) = template.place;
+    let is_new = |spec: &Node<'_>| {
+        !spec.has_unknown_key()
+            && !["volumeName", "dataSource", "dataSourceRef"].iter().any(|field| spec.get(field).is_set())
+    };
+    let Some(volume) = volume else {
+        let mut claims = object.path(&["spec", "volumeClaimTemplates"]).items();
+        let claim = claims.find(|claim| claim.path(&["metadata", "name"]).text() == Some(name))?;
+        return is_new(&claim.get("spec")).then_some(Severity::Warning);
+    };
+    let cluster = ctx.cluster();
+    let namespace = object.namespace_or_default();
+    let name = volume.path(&["persistentVolumeClaim", "claimName"]).text()?;
+    let claim = cluster.unique(Kind::PERSISTENT_VOLUME_CLAIM, namespace, name)?;
+    let spec = claim.get("spec");
+    let class = spec.get("storageClassName").text().filter(|class| !class.is_empty())?;
+    let is_static = cluster
+        .unique(Kind::STORAGE_CLASS, "default", class)
+        .is_some_and(|class| class.get("provisioner").text() == Some("kubernetes.io/no-provisioner"));
+    let mut users = cluster.views().users_of_claim(namespace, name).iter();
+    // A person may have filled it before.
+    let is_empty = is_new(&spec)
+        && !is_static
+        && !claim.may_lack_fields()
+        && cluster.likely_pairs(object, claim)
+        && users.all(|user| user.is_same_resource(object));
+    is_empty.then_some(Severity::Info)
 }
 
 /// Whether a folder is one for settings, which holds neither a model nor a token.

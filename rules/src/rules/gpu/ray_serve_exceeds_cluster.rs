@@ -1,11 +1,13 @@
 //! The applications of a RayService need more GPUs than its cluster has.
 //!
 //! # Why
-//! Ray places a replica where the GPUs are that its deployment asks for: `num_gpus` of an actor on one node, and
-//! a bundle for each rank of an LLM (`tensor_parallel_size` times `pipeline_parallel_size`). If the worker
-//! groups never have as many, the replica stays pending, the application never becomes healthy, and the
-//! GPUs that were started wait for it. If it is only the `max_replicas` of an autoscaled deployment for which
-//! there are too few GPUs, the replicas above are never placed, and load meets fewer than intended.
+//! Ray places a replica where the GPUs are that its deployment asks for: `num_gpus` of an actor on one
+//! node, and a bundle for each rank of an LLM (`tensor_parallel_size` times `pipeline_parallel_size`).
+//! `num_gpus` of an LLM is for the actor beside its ranks: Ray adds it to the first bundle, so that one
+//! node needs that and a GPU more. If the worker groups never have as many, the replica stays pending, the
+//! application never becomes healthy, and the GPUs that were started wait for it. If it is only the
+//! `max_replicas` of an autoscaled deployment for which there are too few GPUs, the replicas above are never
+//! placed, and load meets fewer than intended.
 //!
 //! # Fix
 //! Raise the replicas of the worker group or the GPUs of its pods, or ask for fewer.
@@ -52,6 +54,7 @@
 //! # References
 //! - <https://docs.ray.io/en/latest/serve/resource-allocation.html>
 //! - <https://docs.ray.io/en/latest/serve/llm/index.html>
+//! - <https://github.com/ray-project/ray/issues/58328>
 
 use crate::rules::prelude::*;
 use crate::source::with_embedded;
@@ -82,6 +85,8 @@ struct Demand {
     replicas: i64,
     /// The replicas to which it scales, at least those that always run.
     most: i64,
+    /// Whether an LLM asks for GPUs beside those of its ranks.
+    is_beside_ranks: bool,
 }
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
@@ -97,6 +102,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             format!("{:.1}", thousandths as f64 / 1000.0)
         }
     };
+    let help = |demand: &Demand, other: &'static str| {
+        if demand.is_beside_ranks { "remove `num_gpus`: each rank has a GPU without it" } else { other }
+    };
     for demand in &demands {
         let deployment = ellipsize(&demand.name);
         if demand.actor > capacity.pod {
@@ -107,7 +115,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             );
             ctx.report(&config, message)
                 .at_key()
-                .help("ask for fewer, or give the pods of the group more GPUs");
+                .help(help(demand, "ask for fewer, or give the pods of the group more GPUs"));
             return None;
         }
         if demand.replica > capacity.all {
@@ -118,7 +126,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             );
             ctx.report(&config, message)
                 .at_key()
-                .help("raise the replicas of the worker group, or use fewer ranks");
+                .help(help(demand, "raise the replicas of the worker group, or use fewer ranks"));
             return None;
         }
     }
@@ -197,22 +205,30 @@ fn demands(root: &Node<'_>) -> Vec<Demand> {
                 && !deployment.get("placement_group_bundles").is_set()
             {
                 let (replicas, most) = replicas(&deployment);
-                out.push(Demand { name: own, actor, replica: actor, replicas, most });
+                out.push(Demand { name: own, actor, replica: actor, replicas, most, is_beside_ranks: false });
             }
         }
         for model in application.path(&["args", "llm_configs"]).items() {
             let engine = model.get("engine_kwargs");
-            let other = engine.has_unknown() || model.get("placement_group_config").is_set();
+            let options = model.path(&["deployment_config", "ray_actor_options", "num_gpus"]);
+            let beside = if options.is_set() { thousandths(&options) } else { Some(0) };
+            let other = engine.has_unknown()
+                || ["placement_group_config", "resources_per_bundle"]
+                    .iter()
+                    .any(|field| model.get(field).is_set());
             let ranks =
                 ["tensor_parallel_size", "pipeline_parallel_size"].map(|field| engine.get(field).int_or(1));
             let [Some(tensor), Some(pipeline)] = ranks else { continue };
-            if other || !engine.get("tensor_parallel_size").is_set() {
+            let Some(beside) = beside
+                .filter(|beside| !other && (*beside > 0 || engine.get("tensor_parallel_size").is_set()))
+            else {
                 continue;
-            }
+            };
             let own = model.path(&["model_loading_config", "model_id"]).text().unwrap_or(&name).to_owned();
-            let replica = tensor.saturating_mul(pipeline).saturating_mul(1000);
+            let replica = tensor.saturating_mul(pipeline).saturating_mul(1000).saturating_add(beside);
             let (replicas, most) = replicas(&model.get("deployment_config"));
-            out.push(Demand { name: own, actor: 1000, replica, replicas, most });
+            let is_beside_ranks = beside > 0;
+            out.push(Demand { name: own, actor: 1000 + beside, replica, replicas, most, is_beside_ranks });
         }
     }
     out

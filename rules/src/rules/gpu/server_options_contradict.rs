@@ -1,13 +1,14 @@
 //! The options of a model server contradict each other, so that it does not start.
 //!
 //! # Why
-//! A server checks its command line before it loads the model, and ends with an error that only its log has:
-//! the container restarts again and again on a node that costs money. vLLM requires `--tool-call-parser` with
-//! `--enable-auto-tool-choice`. TGI requires `max-input-tokens` to be less than `max-total-tokens`, which is
-//! the length of the question and the answer together; both may be variables. vLLM and SGLang give each GPU as
-//! many attention heads of a model: Qwen2.5-7B has 28, which 8 does not divide. Images of vLLM, TGI, TEI and
-//! Ollama start their program by themselves: where `args` begin with the program or with a shell and
-//! `command` is not set, these words are its arguments.
+//! A server checks its command line before it loads the model, and ends with an error that only its log
+//! has: the container restarts again and again on a node that costs money. vLLM requires
+//! `--tool-call-parser` with `--enable-auto-tool-choice`, and one API server with
+//! `VLLM_ALLOW_RUNTIME_LORA_UPDATING`. TGI requires `max-input-tokens` to be less than `max-total-tokens`,
+//! which is the length of the question and the answer together; both may be variables. vLLM and SGLang give
+//! each GPU as many attention heads of a model: Qwen2.5-7B has 28, which 8 does not divide. Images of vLLM,
+//! TGI, TEI and Ollama start their program by themselves: where `args` begin with the program or with a
+//! shell and `command` is not set, these words are its arguments.
 //!
 //! # Fix
 //! Write the missing option, correct the limits, or move the program to `command`.
@@ -38,6 +39,7 @@ use crate::facts::image::ImageRef;
 use crate::rules::prelude::*;
 use crate::workload::attention::attention_of;
 use crate::workload::command::{OptionValue, Word, base_name, words};
+use crate::workload::environment::variable;
 use crate::workload::launcher::Launch;
 use crate::workload::server::{ServerId, is_server, may_be_rebuilt};
 use crate::workload::template::is_model_of_runtime;
@@ -73,6 +75,7 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     for container in template.containers().filter(is_whole) {
         if repeated(&container, ctx).is_none() {
             tools(&container, ctx);
+            adapters(&container, ctx);
             limits(&container, ctx);
             heads(&container, ctx);
         }
@@ -133,6 +136,21 @@ fn tools(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
         "vLLM does not start with `--enable-auto-tool-choice` and without `--tool-call-parser`",
     )
     .help("name the parser of the model, such as `--tool-call-parser hermes`");
+    None
+}
+
+/// vLLM: `run_multi_api_server` in `cli/serve.py` (0.10 to 0.13), because one process does not tell the others of an adapter.
+fn adapters(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    const UPDATING: &str = "VLLM_ALLOW_RUNTIME_LORA_UPDATING";
+    let launch = launch(container).filter(|_| is_server(container, ServerId::Vllm))?;
+    let count = launch.option(&["api-server-count", "asc"]);
+    let (number, node) = (count.int_or(1).filter(|number| *number > 1)?, count.node()?);
+    let (value, _) = variable(container, UPDATING).flatten()?;
+    if value != "1" && !value.eq_ignore_ascii_case("true") {
+        return None;
+    }
+    ctx.report(&node, format!("vLLM does not start with {number} API servers and `{UPDATING}`"))
+        .help("run one API server, or load the adapters with `--lora-modules`");
     None
 }
 

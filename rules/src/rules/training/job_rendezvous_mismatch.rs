@@ -10,8 +10,9 @@
 //! Service is headless. A server on several nodes, such as SGLang, vLLM or Ray, hangs otherwise until it
 //! times out: its workers cannot resolve the address of the first pod.
 //!
-//! The name of a Pod is not in DNS: it has one if it has a `hostname`, and a `subdomain` that is the name of a
-//! headless Service which selects it, and that is `<hostname>.<subdomain>`.
+//! Pods of a Volcano Job are `<Job>-<task>-<index>.<Job>` with its plugin `svc`, which sets
+//! `VC_<TASK>_HOSTS` too. The name of a bare Pod is not in DNS: it has one if it has a `hostname`, and a
+//! `subdomain` that is the name of a headless Service which selects it, and that is `<hostname>.<subdomain>`.
 //!
 //! # Fix
 //! Write the number of pods as `--nnodes`. For the address make the Job Indexed, create a headless Service
@@ -111,6 +112,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     if object.is(Kind::STATEFUL_SET) {
         names_of_pods(object, ctx);
+    }
+    if object.is(Kind::VOLCANO_JOB) {
+        pods_of_volcano(object, ctx);
     }
     let templates = templates(object);
     let mut pods = Some(0i64);
@@ -256,6 +260,59 @@ fn pod_of_job_set(object: &Object, launch: &Launch<'_>, ctx: &mut Context<'_>) -
     ctx.report(&node, message).severity(Severity::Warning).reports_absence(false).help(format!(
         "write `{right}.{subdomain}`: the name of the JobSet is part of the names of its pods"
     ));
+    None
+}
+
+/// Plugins of a Volcano Job that give its pods names and variables, each by itself or with `svc` (Volcano 1.8 to 1.13).
+const NAMING_PLUGINS: [&str; 5] = ["svc", "pytorch", "mpi", "tensorflow", "ray"];
+
+/// Reports names of the pods of a Volcano Job, or the variables with them, that it does not get.
+fn pods_of_volcano(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let spec = object.get("spec");
+    let plugins = spec.get("plugins");
+    let tasks: Vec<&str> =
+        spec.get("tasks").items().map(|task| task.get("name").text()).collect::<Option<_>>()?;
+    if is_renamed(object) || object.may_lack_fields() || plugins.has_unknown_key() || object.name().is_empty()
+    {
+        return None;
+    }
+    let has_names = plugins.entries().iter().any(|(name, _)| NAMING_PLUGINS.contains(name))
+        || ctx.cluster().has(Kind::SERVICE, object.namespace_or_default(), object.name());
+    let plugin = "write `plugins: {svc: []}`: it makes the Service, the names and the variables";
+    for template in templates(object) {
+        for container in template.containers() {
+            let words = words(&container);
+            let is_variable = |text: &str| text.contains("VC_") && text.contains("_HOSTS");
+            if let Some(word) = words.iter().find(|word| is_variable(&word.text)).filter(|_| !has_names) {
+                ctx.report(&word.node, "no plugin of this Volcano Job sets variables `VC_<TASK>_HOSTS`")
+                    .help(plugin);
+                return None;
+            }
+            let Some((host, node)) = meeting_point(&container) else { continue };
+            let mut labels = host.split('.');
+            let pod = labels.next().and_then(|pod| pod.strip_prefix(object.name())?.strip_prefix('-'));
+            let Some((task, index)) = pod.and_then(|pod| pod.rsplit_once('-')) else { continue };
+            if labels.next() != Some(object.name()) || !is_digits(index) {
+                continue;
+            }
+            let shown = ellipsize(&host);
+            if !tasks.contains(&task) {
+                let message =
+                    format!("workers meet at `{shown}`, and no task is called `{}`", ellipsize(task));
+                let first = tasks.first().copied().unwrap_or_default();
+                ctx.report(&node, message)
+                    .reports_absence(false)
+                    .help(format!("write the name of a task: `{0}-{first}-{index}.{0}`", object.name()));
+                return None;
+            }
+            if !has_names {
+                let message =
+                    format!("workers meet at `{shown}`, a name that no plugin gives this Volcano Job");
+                ctx.report(&node, message).help(plugin);
+                return None;
+            }
+        }
+    }
     None
 }
 

@@ -1,12 +1,13 @@
 //! A workload names a queue of Kueue or KAI that does not exist.
 //!
 //! # Why
-//! Kueue suspends a workload with the label `kueue.x-k8s.io/queue-name` until its LocalQueue admits it. If its
-//! namespace has no LocalQueue of that name, or the LocalQueue names no ClusterQueue that exists, the
-//! workload stays suspended, and only its events say why. It is reported where other queues of that kind are
-//! in the input. Pods of KAI name a Queue by the label `kai.scheduler/queue`: without it, or without the parent
-//! that it names, they stay Pending. The default scheduler does not read that label: pods that do not name
-//! `kai-scheduler` start outside of the quota of their queue.
+//! Kueue suspends a workload with the label `kueue.x-k8s.io/queue-name` until its LocalQueue admits it. If
+//! its namespace has no LocalQueue of that name, or the LocalQueue names no ClusterQueue that exists, the
+//! workload stays suspended, and only its events say why. It is reported where other queues of that kind
+//! are in the input. Pods of KAI name a Queue by the label `kai.scheduler/queue`: without it, or without
+//! the parent that it names, they stay Pending, and so do pods of a Queue that is the parent of others. The
+//! default scheduler does not read that label: pods that do not name `kai-scheduler` start outside of the
+//! quota of their queue.
 //!
 //! # Fix
 //! Write the name of a LocalQueue of the same namespace, or of a Queue of KAI, or create it.
@@ -141,8 +142,11 @@ fn of_kai(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         .filter(|name| !name.is_empty() && !is_placeholder(name) && !KAI_DEFAULTS.contains(name))?;
     // Queues have no namespace; one that is written all the same changes nothing.
     let all: Vec<&Object> = ctx.cluster().of(KAI_QUEUE).take(MAX_COMPARED).collect();
-    if all.len() == MAX_COMPARED || all.iter().any(|queue| queue.name() == name) {
+    if all.len() == MAX_COMPARED {
         return None;
+    }
+    if all.iter().any(|queue| queue.name() == name) {
+        return if object.is(KAI_QUEUE) { None } else { parent_queue(&node, name, &all, ctx) };
     }
     let is_other = |queue: &&Object| !queue.is_same_resource(object) && ctx.pairs_with(queue);
     let queues: Vec<&Object> = all.into_iter().filter(is_other).collect();
@@ -152,6 +156,20 @@ fn of_kai(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let finding = ctx.report(&node, message);
     propose(finding, &node, name, &queues);
     finding.related(first, &first.path(&["metadata", "name"]), "a Queue of the input");
+    None
+}
+
+/// Reports pods whose queue of KAI has queues below it: the scheduler takes jobs of leaf queues alone (`docs/queues` of KAI 0.9).
+fn parent_queue(node: &Node<'_>, name: &str, queues: &[&Object], ctx: &mut Context<'_>) -> Option<()> {
+    let is_below =
+        |queue: &&&Object| queue.path(&["spec", "parentQueue"]).text() == Some(name) && ctx.pairs_with(queue);
+    let child = *queues.iter().find(is_below)?;
+    let message =
+        format!("Queue `{}` of KAI has queues below it: its own pods stay Pending", ellipsize(name));
+    ctx.report(node, message)
+        .reports_absence(false)
+        .help(format!("name a queue without others below it, such as `{}`", ellipsize(child.name())))
+        .related(child, &child.path(&["spec", "parentQueue"]), "a queue below it");
     None
 }
 
