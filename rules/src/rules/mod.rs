@@ -183,6 +183,7 @@ pub static RULES: &[&Rule] = &[
     &autoscaling::hpa_target_missing::RULE,
     &autoscaling::hpa_target_type_mismatch::RULE,
     &autoscaling::keda_activation_above_threshold::RULE,
+    &autoscaling::keda_activation_skips_one::RULE,
     &autoscaling::keda_auth_deprecated::RULE,
     &autoscaling::keda_auth_invalid::RULE,
     &autoscaling::keda_auth_missing::RULE,
