@@ -86,7 +86,7 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 /// The Service of KEDA's HTTP add-on that takes requests, as its chart names it.
-const INTERCEPTOR: &str = "keda-add-ons-http-interceptor-proxy";
+pub(super) const INTERCEPTOR: &str = "keda-add-ons-http-interceptor-proxy";
 /// Endings of the names of Services that people add and leave out.
 const ENDINGS: [&str; 4] = ["-svc", "-service", "-server", ""];
 

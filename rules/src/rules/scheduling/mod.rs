@@ -28,6 +28,7 @@ pub(crate) mod pool_limit_exceeded;
 pub(crate) mod pool_overlap;
 pub(crate) mod pool_purpose_mixed;
 pub(crate) mod pool_unreachable;
+pub(crate) mod priority_class_default;
 pub(crate) mod quota_below_replicas;
 pub(crate) mod quota_key_inert;
 pub(crate) mod reference_missing;
