@@ -99,8 +99,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let default = object.get("globalDefault");
-    if default.bool() == Some(true) {
-        second_default(object, &default, ctx).or_else(|| preempts(object, &default, ctx));
+    if default.bool() == Some(true) && second_default(object, &default, ctx).is_none() {
+        preempts(object, &default, ctx);
     }
     None
 }
@@ -154,9 +154,11 @@ fn preempts(object: &Object, default: &Node<'_>, ctx: &mut Context<'_>) -> Optio
         let mut named = templates.iter().filter_map(|one| one.spec.get("priorityClassName").text());
         named.find_map(|name| lower.iter().copied().find(|other| other.name() == name))
     };
-    let workloads = WORKLOAD_KINDS.iter().flat_map(|kind| ctx.cluster().of(*kind));
-    let mut workloads = workloads.filter(|workload| !workload.is_partial() && ctx.pairs_with(workload));
-    let (workload, class) = workloads.find_map(|workload| Some((workload, of_workload(workload)?)))?;
+    let (workload, class) = {
+        let all = WORKLOAD_KINDS.iter().flat_map(|kind| ctx.cluster().of(*kind));
+        let mut near = all.filter(|workload| !workload.is_partial() && ctx.pairs_with(workload));
+        near.find_map(|workload| Some((workload, of_workload(workload)?)))?
+    };
     let message = format!(
         "each pod without a class preempts those of `{}`, such as `{}`",
         class.display_name(),
