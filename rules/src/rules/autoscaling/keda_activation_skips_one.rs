@@ -2,12 +2,12 @@
 //!
 //! # Why
 //! KEDA starts the first replica when a value is above the activation threshold, not when it reaches it. With
-//! `activationQueueLength: "1"`, one message in the queue starts nothing: it waits until a second one arrives.
-//! The default is 0, with which any message does.
+//! `activationQueueLength: "1"`, one message in the queue starts nothing: it waits until a second one
+//! arrives. The default is 0, with which any message does.
 //!
-//! Only triggers that count whole items are looked at, such as messages of SQS, RabbitMQ, Kafka, or Redis, or a
-//! `count(…)` in SQL. A rate or a utilization may well have an activation threshold of 1, and so may a trigger
-//! beside another one that starts replicas.
+//! Only triggers that count whole items are looked at, such as messages of SQS, RabbitMQ, Kafka, or Redis, or
+//! a `count(…)` in SQL. A rate or a utilization may well have an activation threshold of 1, and so may a
+//! trigger beside another one that starts replicas.
 //!
 //! # Fix
 //! Write 0, or leave the activation threshold out.

@@ -1,10 +1,10 @@
 //! KEDA ignores a key in a trigger's metadata.
 //!
 //! # Why
-//! KEDA ignores metadata keys that the trigger type does not have, without an event or a log line: a
-//! misspelt `activationThreshold` leaves the default in force. Some keys are read from a
-//! TriggerAuthentication or from the environment alone, and others never from there. Of the targets for a stream
-//! in Redis one alone is read: `lagCount` or `pendingEntriesCount` of a `consumerGroup`, or else `streamLength`.
+//! KEDA ignores metadata keys that the trigger type does not have, without an event or a log line: a misspelt
+//! `activationThreshold` leaves the default in force. Some keys are read from a TriggerAuthentication or from
+//! the environment alone, and others never from there. Of the targets for a stream in Redis one alone is
+//! read: `lagCount` or `pendingEntriesCount` of a `consumerGroup`, or else `streamLength`.
 //!
 //! # Fix
 //! Write the key as the finding suggests, remove it, or move a credential to a TriggerAuthentication.

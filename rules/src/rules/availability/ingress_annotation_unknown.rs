@@ -1,16 +1,16 @@
-//! An annotation of an Ingress or a Service has a name that its controller does not read.
+//! An annotation of an Ingress or a Service has a name that nothing reads.
 //!
 //! # Why
-//! Controllers ignore annotations that they do not know: the limit, the timeout or the redirect stays as it is by
-//! default, and no error says so. Names from elsewhere are common, such as `client-max-body-size`, which is what
-//! nginx itself and the controller of F5 call `proxy-body-size`. With `group-name` instead of `group.name`, each
-//! Ingress pays for a load balancer of its own.
+//! Controllers ignore annotations that they do not know: the limit, the timeout or the redirect stays as it
+//! is by default, and no error says so. Names from elsewhere are common, such as `client-max-body-size`,
+//! which is what nginx itself and the controller of F5 call `proxy-body-size`. With `group-name` instead of
+//! `group.name`, each Ingress pays for a load balancer of its own.
 //!
-//! The names are those that any release reads: ingress-nginx 0.34 to 1.15 (`nginx.ingress.kubernetes.io/`), and the
-//! AWS Load Balancer Controller 2.0 to 3.5, on an Ingress (`alb.ingress.kubernetes.io/`) and on a Service of the
-//! type LoadBalancer (`service.beta.kubernetes.io/aws-load-balancer-`), with those of the older cloud provider.
-//! A name that is near to none of them is information. Nothing is said of a class of another controller, such as
-//! Tengine or Higress, which reads more names.
+//! The names are those that any release reads: ingress-nginx 0.34 to 1.15 (`nginx.ingress.kubernetes.io/`),
+//! and the AWS Load Balancer Controller 2.0 to 3.5, on an Ingress (`alb.ingress.kubernetes.io/`) and on a
+//! Service of the type LoadBalancer (`service.beta.kubernetes.io/aws-load-balancer-`), with those of the
+//! older cloud provider. A name that is near to none of them is information. Nothing is said of a class of
+//! another controller, such as Tengine or Higress, which reads more names.
 //!
 //! # Fix
 //! Write the name that the controller reads, which the help names if one is near; otherwise remove the

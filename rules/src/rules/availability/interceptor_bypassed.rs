@@ -1,16 +1,17 @@
-//! Requests go around the interceptor of KEDA's HTTP add-on, or arrive there unknown.
+//! Requests go around the interceptor of KEDA's HTTP add-on, or it knows no target.
 //!
 //! # Why
-//! An HTTPScaledObject counts the requests that its interceptor sees. A route that sends its host straight to the
-//! Service of the target never passes there: with a minimum of 0 nothing is counted, nothing starts, and clients
-//! get 503 for ever.
+//! An HTTPScaledObject counts the requests that its interceptor sees. A route that sends its host straight to
+//! the Service of the target never passes there: with a minimum of 0 nothing is counted, nothing starts, and
+//! clients get 503 for ever.
 //!
-//! The interceptor knows a request by its host, and by the path if `pathPrefixes` are given. It answers 404 to a
-//! host that no HTTPScaledObject lists. Nothing is said of that where charts or InterceptorRoutes may add hosts.
+//! The interceptor knows a request by its host, and by the path if `pathPrefixes` are given. It answers 404
+//! to a host that no HTTPScaledObject lists. Nothing is said of that where charts or InterceptorRoutes may
+//! add hosts.
 //!
 //! # Fix
-//! Send the host to `keda-add-ons-http-interceptor-proxy`. An Ingress in another namespace needs a Service of the
-//! type ExternalName for that, an HTTPRoute a ReferenceGrant. List each host in `spec.hosts`.
+//! Send the host to `keda-add-ons-http-interceptor-proxy`. An Ingress in another namespace needs a Service of
+//! the type ExternalName for that, an HTTPRoute a ReferenceGrant. List each host in `spec.hosts`.
 //!
 //! # Example
 //! ```yaml,diff

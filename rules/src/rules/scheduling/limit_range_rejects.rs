@@ -3,9 +3,9 @@
 //! # Why
 //! A LimitRange adds its `default` limit to each container that has none, also to one that requests more: the
 //! limit is then below the request, and the API server rejects the pod. So it does with amounts outside
-//! `min`, `max` and `maxLimitRequestRatio`, and with sums over the containers outside those of the type Pod. Only
-//! events of the controller show it: the Deployment is there, and its pods are not. Of a maximum without a
-//! default, Kubernetes makes the default limit.
+//! `min`, `max` and `maxLimitRequestRatio`, and with sums over the containers outside those of the type Pod.
+//! Only events of the controller show it: the Deployment is there, and its pods are not. Of a maximum without
+//! a default, Kubernetes makes the default limit.
 //!
 //! Where a namespace has several LimitRanges, any of their defaults may come first: what is reported is wrong
 //! with each of them. A LimitRange whose amounts contradict each other, such as a minimum above the maximum,

@@ -1,9 +1,10 @@
 //! A PriorityClass is rejected, or its default preempts pods that have a class.
 //!
 //! # Why
-//! The class with `globalDefault: true` is that of each pod that names none. If it is the highest one, a CronJob or
-//! a debug pod that somebody starts without a class preempts pods of the lower ones, such as the applications. A
-//! default below a class for critical pods and above one for batch work is usual, and not reported.
+//! The class with `globalDefault: true` is that of each pod that names none. If it is the highest one, a
+//! CronJob or a debug pod that somebody starts without a class preempts pods of the lower ones, such as the
+//! applications. A default below a class for critical pods and above one for batch work is usual, and not
+//! reported.
 //!
 //! The API server accepts one default. It rejects values above 1000000000, which are for the classes of the
 //! system, and names that begin with `system-`.

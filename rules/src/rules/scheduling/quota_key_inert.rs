@@ -1,17 +1,17 @@
 //! A ResourceQuota limits an accelerator under a name that counts nothing.
 //!
 //! # Why
-//! Extended resources cannot be overcommitted, so Kubernetes counts just their requests: the key is `requests.`
-//! and the name, `requests.nvidia.com/gpu`. The API server accepts `limits.nvidia.com/gpu` and plain
-//! `nvidia.com/gpu` as well, and no pod ever counts for them: the team may take all GPUs of the cluster, and the
-//! status of the quota shows 0. So it is with a name that no device plugin has.
+//! Extended resources cannot be overcommitted, so Kubernetes counts just their requests: the key is
+//! `requests.` and the name, `requests.nvidia.com/gpu`. The API server accepts `limits.nvidia.com/gpu` and
+//! plain `nvidia.com/gpu` as well, and no pod ever counts for them: the team may take all GPUs of the
+//! cluster, and the status of the quota shows 0. So it is with a name that no device plugin has.
 //!
-//! HAMi reads `limits.nvidia.com/gpu`, and `limits.nvidia.com/gpumem` beside it. Nothing is said where the input
-//! has HAMi or its resources.
+//! HAMi reads `limits.nvidia.com/gpu`, and `limits.nvidia.com/gpumem` beside it. Nothing is said where the
+//! input has HAMi or its resources.
 //!
 //! # Fix
-//! Write `requests.` and the name of the resource. From then on the quota limits what is new in the namespace:
-//! compare it with what runs.
+//! Write `requests.` and the name of the resource. From then on the quota limits what is new in the
+//! namespace: compare it with what runs.
 //!
 //! # Example
 //! ```yaml,diff
