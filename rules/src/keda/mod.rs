@@ -40,6 +40,11 @@ pub(crate) const OWNERSHIP: &str = "validations.keda.sh/hpa-ownership";
 pub(crate) const MIN_REPLICAS: i64 = 0;
 pub(crate) const MAX_REPLICAS: i64 = 100;
 
+/// Whether a trigger type counts entries of a stream in Redis.
+pub(crate) fn is_redis_stream(kind: &str) -> bool {
+    kind.starts_with("redis") && kind.ends_with("-streams")
+}
+
 /// The least number of replicas, or of Jobs. `None` if it is unknown.
 pub(crate) fn min_replicas(object: &Object) -> Option<i64> {
     object.path(&["spec", "minReplicaCount"]).int_or(MIN_REPLICAS)

@@ -14,6 +14,9 @@
 //! for an absent series, such as `… or vector(1)`, is not reported, nor are metrics of routers and
 //! gateways.
 //!
+//! A trigger on a Redis stream with a `consumerGroup` counts pending entries without `lagCount`: those that a
+//! consumer has read and not yet acknowledged. New entries are pending for no one while there is no consumer.
+//!
 //! # Fix
 //! Write `minReplicaCount: 1` or more, or add a trigger that is there without pods, such as a queue,
 //! `cron`, a metric of the gateway in front, or KEDA's HTTP add-on.
@@ -42,8 +45,8 @@ use crate::cluster::Cluster;
 use crate::cluster::views::as_target;
 use crate::keda::paused::is_on;
 use crate::keda::query::{Series, reads};
-use crate::keda::value::boolean;
-use crate::keda::{Trigger, ellipsize, uses_modifiers};
+use crate::keda::value::{boolean, whole};
+use crate::keda::{Trigger, ellipsize, is_redis_stream, uses_modifiers};
 use crate::rules::autoscaling::scale_target::{rests_at_zero, target, target_name};
 use crate::rules::partners::{around_scaler, asking, autoscalers, service_asked};
 use crate::rules::prelude::*;
@@ -128,6 +131,8 @@ struct DeadSignal<'a> {
     certain: bool,
     /// The Service of the target.
     service: Option<&'a Object>,
+    /// What to write in the trigger, if it can count something else.
+    instead: Option<&'static str>,
 }
 
 /// Triggers that read what the target itself exports.
@@ -138,10 +143,12 @@ fn dead_signals(object: &Object, all: &[Trigger<'_>], field: &Node<'_>, ctx: &mu
     let mut first = None;
     let mut certain = true;
     let mut service = None;
+    let mut instead = None;
     for trigger in all.iter().filter(|trigger| !trigger.is_resource()) {
         let signal = dead_signal(object, trigger, ctx)?;
         certain &= signal.certain;
         service = service.or(signal.service);
+        instead = instead.or(signal.instead);
         first.get_or_insert(signal.what);
     }
     let name = target_name(object);
@@ -149,7 +156,9 @@ fn dead_signals(object: &Object, all: &[Trigger<'_>], field: &Node<'_>, ctx: &mu
     let finding =
         ctx.report(field, format!("`{name}` can never scale up from 0: {} only while it has pods", first?));
     finding
-        .help("write `minReplicaCount: 1`, or add a trigger that works at zero replicas, such as a gateway's metric")
+        .help(instead.unwrap_or(
+            "write `minReplicaCount: 1`, or add a trigger that works at zero replicas, such as a gateway's metric",
+        ))
         .rejected_by(None)
         .severity(if certain { Severity::Error } else { Severity::Warning });
     if let Some(workload) = workload {
@@ -178,6 +187,7 @@ fn dead_signal<'a>(object: &Object, trigger: &Trigger<'_>, ctx: &Context<'a>) ->
             own_metrics(object, trigger.metadata().get("query").text()?, ctx)
         }
         "metrics-api" if !saved => own_service(object, trigger.metadata().get("url").text()?, ctx),
+        kind if !saved && is_redis_stream(kind) => pending_entries(trigger, ctx),
         _ => None,
     }
 }
@@ -210,7 +220,28 @@ fn own_metrics<'a>(object: &Object, query: &str, ctx: &Context<'a>) -> Option<De
         }
     }
     let metric = ellipsize(reads.series[0].name);
-    Some(DeadSignal { what: format!("`{metric}` exists"), certain, service: None })
+    Some(DeadSignal { what: format!("`{metric}` exists"), certain, service: None, instead: None })
+}
+
+/// A count of the entries that consumers have read and not acknowledged (`XPENDING`). A `lagCount` of 0 is as good as absent
+/// from KEDA 2.16 on (`redis_streams_scaler.go`).
+fn pending_entries<'a>(trigger: &Trigger<'_>, ctx: &Context<'a>) -> Option<DeadSignal<'a>> {
+    let metadata = trigger.metadata();
+    metadata.get("consumerGroup").text().filter(|group| !group.is_empty())?;
+    let lag = metadata.get("lagCount");
+    let is_zero = || lag.text().and_then(whole) == Some(0) && ctx.platform().keda >= Version::new(2, 16);
+    if lag.is_set() && !is_zero() {
+        return None;
+    }
+    let stream = ellipsize(metadata.get("stream").text()?);
+    Some(DeadSignal {
+        what: format!("entries of stream `{stream}` are pending"),
+        certain: true,
+        service: None,
+        instead: Some(
+            "set `lagCount` (Redis 7), or leave `consumerGroup` out to count all entries of the stream",
+        ),
+    })
 }
 
 /// Families of models. A target that is not in the input runs a server for sure where it is called after both, as in
@@ -287,9 +318,12 @@ fn own_service<'a>(object: &Object, url: &str, ctx: &Context<'a>) -> Option<Dead
                 what: what(),
                 certain: ctx.cluster().is_complete(),
                 service: Some(found),
+                instead: None,
             })
         }
-        (None, _) if service == name => Some(DeadSignal { what: what(), certain: false, service: None }),
+        (None, _) if service == name => {
+            Some(DeadSignal { what: what(), certain: false, service: None, instead: None })
+        }
         _ => None,
     }
 }

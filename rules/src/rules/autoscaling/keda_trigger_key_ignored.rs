@@ -1,9 +1,10 @@
 //! KEDA ignores a key in a trigger's metadata.
 //!
 //! # Why
-//! KEDA ignores metadata keys that the trigger type does not have, without an event or a log line: a
-//! misspelt `activationThreshold` leaves the default in force. Some keys are read from a
-//! TriggerAuthentication or from the environment alone, and others never from there.
+//! KEDA ignores metadata keys that the trigger type does not have, without an event or a log line: a misspelt
+//! `activationThreshold` leaves the default in force. Some keys are read from a TriggerAuthentication or from
+//! the environment alone, and others never from there. Of the targets for a stream in Redis one alone is
+//! read: `lagCount` or `pendingEntriesCount` of a `consumerGroup`, or else `streamLength`.
 //!
 //! # Fix
 //! Write the key as the finding suggests, remove it, or move a credential to a TriggerAuthentication.
@@ -31,7 +32,8 @@
 use crate::keda::removed::removed_key;
 use crate::keda::scalers::{KeySource, KeyStatus, Scaler, ScalerKey, key_added_after, key_read_before};
 use crate::keda::synonyms::meant_key;
-use crate::keda::{ellipsize, with_article};
+use crate::keda::value::whole;
+use crate::keda::{ellipsize, is_redis_stream, with_article};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -71,6 +73,43 @@ fn check(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
                     .help(instead(key, KeySource::Metadata, format!("write `{}` itself", key.name)));
             }
             KeyStatus::Unknown => unknown(trigger, scaler, name, &value, ctx),
+        }
+    }
+    if is_redis_stream(scaler.name) {
+        unread_targets(trigger, ctx);
+    }
+    None
+}
+
+/// The targets of a trigger on a stream in Redis that it does not read: what it counts depends on the other keys
+/// (`redis_streams_scaler.go`, KEDA 2.12 to 2.21).
+fn unread_targets(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let metadata = trigger.metadata();
+    let group = metadata.get("consumerGroup");
+    let lag = metadata.get("lagCount");
+    if group.is_unknown() || metadata.get("consumerGroupFromEnv").is_set() {
+        return None;
+    }
+    let has_group = group.text().is_some_and(|group| !group.is_empty());
+    let has_lag = lag.text().and_then(whole).is_some_and(|lag| lag != 0);
+    let unread: &[(&str, &str, Severity)] = match (has_group, has_lag) {
+        (false, _) => &[
+            ("lagCount", "without `consumerGroup`", Severity::Warning),
+            ("pendingEntriesCount", "without `consumerGroup`", Severity::Warning),
+        ],
+        (true, true) => &[
+            ("pendingEntriesCount", "beside `lagCount`", Severity::Info),
+            ("streamLength", "beside `consumerGroup`", Severity::Info),
+        ],
+        (true, false) => &[("streamLength", "beside `consumerGroup`", Severity::Warning)],
+    };
+    for (name, when, severity) in unread {
+        let value = metadata.get(name);
+        if value.is_set() {
+            ctx.report(&value, format!("`{name}` is not read {when}"))
+                .at_key()
+                .severity(*severity)
+                .help("remove it, or the key that decides what is counted");
         }
     }
     None

@@ -91,7 +91,7 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 /// The Service of KEDA's HTTP add-on that takes requests, as its chart names it.
-const INTERCEPTOR: &str = "keda-add-ons-http-interceptor-proxy";
+pub(super) const INTERCEPTOR: &str = "keda-add-ons-http-interceptor-proxy";
 /// Kinds with pod templates of which a controller also makes Services: `NAME-head-svc` and `NAME-serve-svc` (KubeRay), or `NAME`.
 const MAKERS: [Kind; 4] = [Kind::RAY_CLUSTER, Kind::RAY_SERVICE, Kind::LEADER_WORKER_SET, Kind::JOB_SET];
 /// The chart of the add-on.

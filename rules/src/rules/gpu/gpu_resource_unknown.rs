@@ -109,7 +109,7 @@ fn parent(node: &Node<'_>) -> crate::tree::pointer::Pointer {
 }
 
 /// The resource that a misspelled name stands for.
-fn meant(name: &str) -> Option<String> {
+pub(in crate::rules) fn meant(name: &str) -> Option<String> {
     if RESOURCES.contains(&name) {
         return None;
     }

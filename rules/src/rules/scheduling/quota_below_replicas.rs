@@ -53,9 +53,10 @@ use crate::rules::availability::serving::tell_autoscaler;
 use crate::rules::prelude::*;
 use crate::workload::devices::pod_devices;
 use crate::workload::gang::{Members, component_replicas, is_inference_service, members, request_of};
+use crate::workload::gpu::is_extended;
 use crate::workload::template::runs_forever;
 
-const QUOTA: Kind = Kind::new("", "ResourceQuota");
+pub(super) const QUOTA: Kind = Kind::new("", "ResourceQuota");
 
 /// The kinds whose pods count for a quota all the time: pods of a Job end, and those of a DaemonSet depend on the nodes.
 const STEADY: [Kind; 3] = [Kind::DEPLOYMENT, Kind::STATEFUL_SET, Kind::ROLLOUT];
@@ -96,7 +97,9 @@ impl<'q> Counted<'q> {
             "requests.storage" => None,
             _ => ["requests", "limits"].into_iter().find_map(|side| {
                 let resource = name.strip_prefix(side)?.strip_prefix('.')?;
-                Some(Counted::Amount(side, resource))
+                // Of extended resources just requests count, which quota-key-inert reports.
+                let is_inert = side == "limits" && is_extended(resource);
+                (!is_inert).then_some(Counted::Amount(side, resource))
             }),
         }
     }

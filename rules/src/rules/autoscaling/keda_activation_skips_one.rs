@@ -1,0 +1,132 @@
+//! An activation threshold of 1 leaves a single message waiting.
+//!
+//! # Why
+//! KEDA starts the first replica when a value is above the activation threshold, not when it reaches it. With
+//! `activationQueueLength: "1"`, one message in the queue starts nothing: it waits until a second one
+//! arrives. The default is 0, with which any message does.
+//!
+//! Only triggers that count whole items are looked at, such as messages of SQS, RabbitMQ, Kafka, or Redis, or
+//! a `count(…)` in SQL. A rate or a utilization may well have an activation threshold of 1, and so may a
+//! trigger beside another one that starts replicas.
+//!
+//! # Fix
+//! Write 0, or leave the activation threshold out.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: keda.sh/v1alpha1
+//!  kind: ScaledObject
+//!  metadata: {name: mailer}
+//!  spec:
+//!    scaleTargetRef: {name: mailer}
+//!    minReplicaCount: 0
+//!    maxReplicaCount: 8
+//!    triggers:
+//!      - type: redis-streams
+//!        metadata:
+//!          address: redis.mail:6379
+//!          stream: mails
+//!          consumerGroup: mailer
+//!          lagCount: "5"
+//! -        activationLagCount: "1" # <-
+//! +        activationLagCount: "0"
+//! ```
+//!
+//! # References
+//! - <https://keda.sh/docs/latest/concepts/scaling-deployments/#activating-and-scaling-thresholds>
+
+use crate::keda::paused::is_on;
+use crate::keda::uses_modifiers;
+use crate::keda::value::number;
+use crate::rules::autoscaling::scale_target::rests_at_zero;
+use crate::rules::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "keda-activation-skips-one",
+    kinds: &[Kind::SCALED_OBJECT, Kind::SCALED_JOB],
+    depends_on: &[Product::Keda],
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("keda_activation_skips_one.rs")),
+    check: Check::Object(check),
+    ..Rule::warning(Group::Autoscaling)
+};
+
+/// The trigger types whose value is a number of items, with the key of the activation threshold. Each of them compares with
+/// `value > threshold` (`GetMetricsAndActivity` of KEDA 2.8 to 2.21).
+const COUNTING: [(&str, &str); 36] = [
+    ("activemq", "activationTargetQueueSize"),
+    ("apache-kafka", "activationLagThreshold"),
+    ("artemis-queue", "activationQueueLength"),
+    ("aws-sqs-queue", "activationQueueLength"),
+    ("azure-blob", "activationBlobCount"),
+    ("azure-eventhub", "activationUnprocessedEventThreshold"),
+    ("azure-pipelines", "activationTargetPipelinesQueueLength"),
+    ("azure-queue", "activationQueueLength"),
+    ("azure-servicebus", "activationMessageCount"),
+    ("beanstalkd", "activationValue"),
+    ("gcp-cloudtasks", "activationValue"),
+    ("gcp-pubsub", "activationValue"),
+    ("gcp-storage", "activationTargetObjectCount"),
+    ("ibmmq", "activationQueueDepth"),
+    ("kafka", "activationLagThreshold"),
+    ("liiklus", "activationLagThreshold"),
+    ("mongodb", "activationQueryValue"),
+    ("mssql", "activationTargetValue"),
+    ("mysql", "activationQueryValue"),
+    ("nats-jetstream", "activationLagThreshold"),
+    ("nsq", "activationDepthThreshold"),
+    ("openstack-swift", "activationObjectCount"),
+    ("postgresql", "activationTargetQueryValue"),
+    ("pulsar", "activationMsgBacklogThreshold"),
+    ("rabbitmq", "activationValue"),
+    ("redis", "activationListLength"),
+    ("redis-cluster", "activationListLength"),
+    ("redis-cluster-streams", "activationLagCount"),
+    ("redis-sentinel", "activationListLength"),
+    ("redis-sentinel-streams", "activationLagCount"),
+    ("redis-streams", "activationLagCount"),
+    ("selenium-grid", "activationThreshold"),
+    ("solace-event-queue", "activationMessageCountTarget"),
+    ("stan", "activationLagThreshold"),
+    ("temporal", "activationTargetQueueSize"),
+    ("cassandra", "activationTargetQueryValue"),
+];
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let is_at_zero = rests_at_zero(object)? || object.path(&["spec", "idleReplicaCount"]).int() == Some(0);
+    if !is_at_zero || uses_modifiers(object)? || is_on(object, "force-activation")? {
+        return None;
+    }
+    // Another trigger may start replicas before the second message arrives.
+    let others = triggers(object).filter(|trigger| !trigger.is_resource());
+    let found: Option<Vec<Node<'_>>> = others.map(|trigger| activation_of_one(&trigger)).collect();
+    for activation in found? {
+        ctx.report(&activation, "a single item starts nothing: KEDA waits for a number above 1")
+            .help("write 0, or leave it out: then any item starts one")
+            .fix(Fix::unsafe_("start with the first item").set(&activation, json!("0")));
+    }
+    None
+}
+
+/// The activation threshold of a trigger that counts whole items, if it is 1.
+fn activation_of_one<'a>(trigger: &Trigger<'a>) -> Option<Node<'a>> {
+    let kind = trigger.kind()?;
+    let (_, key) = COUNTING.iter().find(|(counting, _)| *counting == kind)?;
+    let metadata = trigger.metadata();
+    let activation = metadata.get(key);
+    let mode = metadata.get("mode");
+    let is_mode = |names: &[&str]| mode.is_absent() || mode.text().is_some_and(|mode| names.contains(&mode));
+    let counts_items = match kind {
+        "gcp-pubsub" => is_mode(&["SubscriptionSize", "NumUndeliveredMessages"]),
+        "rabbitmq" => is_mode(&["QueueLength"]),
+        // A second threshold may activate it.
+        "solace-event-queue" => {
+            metadata.entries().iter().filter(|(key, _)| key.ends_with("Target")).count() == 2
+        }
+        "cassandra" | "mssql" | "mysql" | "postgresql" => {
+            metadata.get("query").text().is_some_and(|query| query.to_ascii_lowercase().contains("count("))
+        }
+        _ => true,
+    };
+    (counts_items && number(activation.text()?.trim()) == Some(1.0)).then_some(activation)
+}
