@@ -3,6 +3,7 @@
 mod access_modes;
 pub(crate) mod access_point_forbids_chown;
 pub(crate) mod auto_mode_device_plugin;
+pub(crate) mod auto_mode_load_balancer;
 pub(crate) mod auto_mode_volume_driver;
 pub(crate) mod daemonset_may_not_fit;
 pub(crate) mod feature_gate_off;
