@@ -147,7 +147,7 @@ fn above<'i>(daemonset: &Template<'_>, own: i64, ctx: &Context<'i>) -> Option<(&
 }
 
 /// The priority of pods. `None` if their class is not in the input.
-fn priority(template: &Template<'_>, ctx: &Context<'_>) -> Option<i64> {
+pub(super) fn priority(template: &Template<'_>, ctx: &Context<'_>) -> Option<i64> {
     let (number, class) = (template.spec.get("priority"), template.spec.get("priorityClassName"));
     if number.is_set() {
         return number.int();
