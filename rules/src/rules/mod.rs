@@ -371,6 +371,7 @@ pub static RULES: &[&Rule] = &[
     &scheduling::gpu_device_plugin_missing::RULE,
     &scheduling::gpu_helper_missing::RULE,
     &scheduling::gpu_label_set_late::RULE,
+    &scheduling::headroom_never_taken::RULE,
     &scheduling::karpenter_on_own_nodes::RULE,
     &scheduling::karpenter_setting_missing::RULE,
     &scheduling::kueue_cohort_missing::RULE,
