@@ -243,6 +243,7 @@ pub static RULES: &[&Rule] = &[
     &autoscaling::utilization_unreachable::RULE,
     &autoscaling::vpa_hpa_conflict::RULE,
     &autoscaling::vpa_never_acts::RULE,
+    &autoscaling::vpa_scales_limits::RULE,
     &availability::alb_target_cluster_ip::RULE,
     &availability::backend_service_missing::RULE,
     &availability::drain_endpoint_unknown::RULE,

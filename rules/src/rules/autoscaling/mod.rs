@@ -73,6 +73,7 @@ pub(crate) mod total_as_value;
 pub(crate) mod utilization_unreachable;
 pub(crate) mod vpa_hpa_conflict;
 pub(crate) mod vpa_never_acts;
+pub(crate) mod vpa_scales_limits;
 
 use crate::cluster::together::routes;
 use crate::rules::prelude::*;
