@@ -251,6 +251,7 @@ pub static RULES: &[&Rule] = &[
     &availability::gpu_rollout_needs_surge::RULE,
     &availability::graceful_shutdown_missing::RULE,
     &availability::health_path_unknown::RULE,
+    &availability::http_wait_too_short::RULE,
     &availability::image_tag_latest::RULE,
     &availability::ingress_annotation_unknown::RULE,
     &availability::ingress_body_small::RULE,
