@@ -64,6 +64,7 @@ pub(crate) mod scale_down_too_fast;
 mod scale_target;
 pub(crate) mod scale_threshold_off_class;
 pub(crate) mod scale_up_too_slow;
+pub(crate) mod scaled_in_volumes_kept;
 pub(crate) mod scaled_job_kills_running_jobs;
 pub(crate) mod scaled_job_strategy_mismatch;
 mod scraped_labels;
