@@ -390,6 +390,7 @@ pub static RULES: &[&Rule] = &[
     &scheduling::pool_overlap::RULE,
     &scheduling::pool_purpose_mixed::RULE,
     &scheduling::pool_unreachable::RULE,
+    &scheduling::priority_expander_unread::RULE,
     &scheduling::quota_below_replicas::RULE,
     &scheduling::reference_missing::RULE,
     &scheduling::spread_exceeds_domains::RULE,

@@ -29,6 +29,7 @@ pub(crate) mod pool_limit_exceeded;
 pub(crate) mod pool_overlap;
 pub(crate) mod pool_purpose_mixed;
 pub(crate) mod pool_unreachable;
+pub(crate) mod priority_expander_unread;
 pub(crate) mod quota_below_replicas;
 pub(crate) mod reference_missing;
 pub(crate) mod spread_exceeds_domains;
