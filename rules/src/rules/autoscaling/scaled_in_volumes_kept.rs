@@ -1,10 +1,11 @@
 //! An autoscaler of a StatefulSet leaves large volumes behind when it scales in.
 //!
 //! # Why
-//! A StatefulSet keeps the claims of replicas that it removes: `persistentVolumeClaimRetentionPolicy` is `Retain`
-//! by default. After one peak all volumes of `maxReplicas` stay and are paid for, and the next replica finds
-//! what the last one of its number has left. That is what a database needs, and waste for a cache, an index or
-//! scratch space. Reported are volumes of 100Gi and more; images of databases and of brokers are left out.
+//! A StatefulSet keeps the claims of replicas that it removes: `persistentVolumeClaimRetentionPolicy` is
+//! `Retain` by default. After one peak all volumes of `maxReplicas` stay and are paid for, and the next
+//! replica finds what the last one of its number has left. That is what a database needs, and waste for a
+//! cache, an index or scratch space. Reported are volumes of 100Gi and more; images of databases and of
+//! brokers are left out.
 //!
 //! # Fix
 //! Write `whenScaled: Delete` where a replica can do without the old data (Kubernetes 1.27), or

@@ -1,4 +1,4 @@
-//! A class of load balancers names another controller than that of the cluster, or of its parameters.
+//! A load balancer class names a controller that is missing, or wrong parameters.
 //!
 //! # Why
 //! EKS Auto Mode makes load balancers for `eks.amazonaws.com/alb` and `eks.amazonaws.com/nlb`. The AWS Load

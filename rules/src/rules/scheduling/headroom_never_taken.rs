@@ -1,4 +1,4 @@
-//! Pods of a PriorityClass never take the place of the placeholder pods that keep room for them.
+//! Pods of a PriorityClass never take the room that placeholder pods keep.
 //!
 //! # Why
 //! Placeholder pods of a negative priority keep nodes ready: the scheduler ends them when a pod of a higher

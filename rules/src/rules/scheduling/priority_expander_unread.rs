@@ -1,4 +1,4 @@
-//! The Cluster Autoscaler looks for its priorities in another ConfigMap than the one that has them.
+//! The Cluster Autoscaler does not read the ConfigMap with its priorities.
 //!
 //! # Why
 //! With `--expander=priority` it reads one ConfigMap, `cluster-autoscaler-priority-expander`, in the namespace
