@@ -5,8 +5,8 @@
 //! `excludeUnacknowledged: "true"` of RabbitMQ, it does not count: as soon as the last message is taken the
 //! trigger is inactive, and after `cooldownPeriod` KEDA scales to zero and ends the pod that works on it.
 //! Work that takes longer than the cooldown is lost or done twice. A ScaledJob lets its Jobs finish. Over AMQP,
-//! RabbitMQ never counts them: that is a warning where the cooldown is a minute or less, or pods have
-//! accelerators, else an info.
+//! RabbitMQ never counts them: that is a warning where the cooldown is a minute or less, pods have
+//! accelerators, or their `terminationGracePeriodSeconds` is longer than the cooldown, else an info.
 //!
 //! # Fix
 //! Remove the setting, ask RabbitMQ over HTTP, keep one replica, or use a ScaledJob for long work.
@@ -89,8 +89,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             LeftOut::Amqp(node) => {
                 // Nobody has chosen it, and work that ends within the cooldown is not lost.
                 let cooldown = spec.get("cooldownPeriod").int_or(300)?;
-                let is_long =
-                    cooldown <= SHORT_COOLDOWN || target(object, ctx).is_some_and(uses_accelerators);
+                let needs_time =
+                    |workload: &Object| uses_accelerators(workload) || is_given_more(workload, cooldown);
+                let is_long = cooldown <= SHORT_COOLDOWN || target(object, ctx).is_some_and(needs_time);
                 ctx.report(&node, message)
                     .severity(if is_long { Severity::Warning } else { Severity::Info })
                     .help("ask RabbitMQ over HTTP (`protocol: http`), keep one replica, or use a ScaledJob");
@@ -98,6 +99,14 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
     }
     None
+}
+
+/// Whether pods have more time to end than the cooldown, which work of seconds does not need.
+fn is_given_more(workload: &Object, cooldown: i64) -> bool {
+    let periods = templates(workload).into_iter();
+    periods
+        .filter_map(|one| one.spec.get("terminationGracePeriodSeconds").int())
+        .any(|grace| grace > cooldown)
 }
 
 /// What leaves messages out that a consumer holds.

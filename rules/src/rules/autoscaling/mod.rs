@@ -66,6 +66,7 @@ pub(crate) mod scale_down_too_fast;
 mod scale_target;
 pub(crate) mod scale_threshold_off_class;
 pub(crate) mod scale_up_too_slow;
+pub(crate) mod scaled_in_volumes_kept;
 pub(crate) mod scaled_job_kills_running_jobs;
 pub(crate) mod scaled_job_strategy_mismatch;
 mod scraped_labels;
@@ -75,6 +76,7 @@ pub(crate) mod total_as_value;
 pub(crate) mod utilization_unreachable;
 pub(crate) mod vpa_hpa_conflict;
 pub(crate) mod vpa_never_acts;
+pub(crate) mod vpa_scales_limits;
 
 pub(in crate::rules) use target_missing::{is_made_by_operator, is_named_after};
 

@@ -2,8 +2,9 @@
 //!
 //! # Why
 //! Unless `rollout.strategy` is `gradual`, KEDA deletes all Jobs of the older version when the spec of a
-//! ScaledJob changes, a new image tag included, and what they have computed is lost. For training and batch
-//! work on accelerators that is a warning, else advice.
+//! ScaledJob changes, a new image tag included, and what they have computed is lost. That is a warning for
+//! training and batch work on accelerators, and where the Jobs are long: they carry
+//! `karpenter.sh/do-not-disrupt`, or have an `activeDeadlineSeconds` of an hour or more. Else it is advice.
 //!
 //! # Fix
 //! Write `rollout: {strategy: gradual}`: running Jobs end by themselves, and new ones are made of the new
@@ -34,6 +35,7 @@
 //! # References
 //! - <https://keda.sh/docs/latest/reference/scaledjob-spec/#rollout>
 
+use crate::karpenter::do_not_disrupt::DO_NOT_DISRUPT;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -61,10 +63,21 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let class = ctx.class_of(object).class;
     let heavy = accelerated && matches!(class, WorkloadClass::Training | WorkloadClass::Batch);
+    let heavy = heavy || is_long(object);
     let name = crate::keda::ellipsize(object.name());
     ctx.report(&strategy, format!("every change of the spec of `{name}` deletes its running Jobs"))
         .help("write `rollout: {strategy: gradual}`: running Jobs then end by themselves")
         .severity(if heavy { Severity::Warning } else { Severity::Info })
         .fix(Fix::unsafe_("let running Jobs end").set(&strategy, json!("gradual")));
     None
+}
+
+/// Whether the Jobs say that they are long: Karpenter keeps their nodes, or their deadline is an hour or more.
+fn is_long(object: &Object) -> bool {
+    let job = object.path(&["spec", "jobTargetRef"]);
+    let deadlines =
+        [job.get("activeDeadlineSeconds"), job.path(&["template", "spec", "activeDeadlineSeconds"])];
+    let kept = job.path(&["template", "metadata", "annotations", DO_NOT_DISRUPT]);
+    kept.text().is_some_and(|text| text != "false")
+        || deadlines.iter().any(|one| one.int().is_some_and(|seconds| seconds >= 3600))
 }

@@ -8,6 +8,7 @@ pub(crate) mod gateway_timeout_short;
 pub(crate) mod gpu_rollout_needs_surge;
 pub(crate) mod graceful_shutdown_missing;
 pub(crate) mod health_path_unknown;
+pub(crate) mod http_wait_too_short;
 pub(crate) mod image_tag_latest;
 pub(crate) mod inference_pool_misses_pods;
 pub(in crate::rules) mod ingress;

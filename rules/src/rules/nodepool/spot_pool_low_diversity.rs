@@ -6,6 +6,11 @@
 //! a warning when it falls back from Spot to on-demand with fewer than five types. Fractional GPU
 //! types are not counted: they have no whole GPU for a pod.
 //!
+//! With the feature gate `SpotToSpotConsolidation`, Karpenter replaces a single Spot node only if 15 types
+//! are cheaper than it. Where the input turns the gate on, a pool of Spot nodes alone that consolidates
+//! underutilized nodes and admits no more than 15 types is reported: each of its nodes stays until it is
+//! empty, or until several become one.
+//!
 //! # Fix
 //! Admit more families and sizes, allow on-demand as well, or put a pool of lower weight behind
 //! this one.
@@ -40,12 +45,16 @@
 use std::collections::BTreeSet;
 
 use crate::catalog::{Accelerator, CAPACITY_TYPE};
+use crate::karpenter::installation::{self, INSTALLERS};
+use crate::karpenter::minors;
 use crate::karpenter::nodepool::hardware;
 use crate::rules::prelude::*;
 
+const READS: [Kind; INSTALLERS.len() + 1] = joined(&INSTALLERS, &[Kind::NODE_POOL]);
+
 pub(crate) static RULE: Rule = Rule {
     id: "spot-pool-low-diversity",
-    reads: &[Kind::NODE_POOL],
+    reads: &READS,
     docs: docs(include_str!("spot_pool_low_diversity.rs")),
     check: Check::NodePool(check),
     ..Rule::warning(Group::NodePool)
@@ -53,6 +62,10 @@ pub(crate) static RULE: Rule = Rule {
 
 /// Karpenter itself calls a launch with fewer types inflexible.
 const FEW: usize = 5;
+
+/// The cheaper types without which a single Spot node is not replaced: `MinInstanceTypesForSpotToSpotConsolidation` in
+/// `pkg/controllers/disruption/consolidation.go` of Karpenter, since 0.34.
+const CHEAPER: usize = 15;
 
 fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let object = pool.object();
@@ -62,6 +75,9 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let accelerated = hardware(&types) == Hardware::Accelerated;
     if types.is_empty() || pool.names_uncatalogued_values() {
         return None;
+    }
+    if capacity == ["spot"] {
+        never_replaced(pool, types.len(), ctx);
     }
     // A single type is reported by gpu-pool-single-instance-type.
     if accelerated && types.len() == 1 && !pool.is_static() {
@@ -100,6 +116,36 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     } else {
         finding.help("admit more families and sizes, allow on-demand, or add a pool of lower weight");
     }
+    None
+}
+
+/// Reports a pool of Spot nodes with too few types for the consolidation that the input turns on.
+fn never_replaced(pool: &NodePool<'_>, count: usize, ctx: &mut Context<'_>) -> Option<()> {
+    const GATE: &str = "SpotToSpotConsolidation";
+    let (object, delay) = (pool.object(), pool.disruption().get("consolidateAfter"));
+    let consolidates = pool.consolidation_policy() == Some("WhenEmptyOrUnderutilized")
+        && !delay.is_unknown()
+        && delay.text() != Some("Never");
+    if count > CHEAPER || !consolidates || pool.is_static() || pool.is_auto_mode() || object.may_lack_fields()
+    {
+        return None;
+    }
+    let gate = minors::gate(GATE)?;
+    let cluster = ctx.cluster();
+    let installers = INSTALLERS.iter().flat_map(|kind| cluster.of(*kind));
+    let (installer, setting) = installers.filter(|one| ctx.pairs_with(one)).find_map(|one| {
+        let setting = installation::setting(one, gate)?;
+        (setting.on == Some(true)).then_some((one, setting))
+    })?;
+    let message = format!(
+        "no Spot node of `{}` is replaced by a cheaper one: that takes {CHEAPER} cheaper types, and it admits {}",
+        object.display_name(),
+        types_word(count)
+    );
+    ctx.report(&pool.disruption().get("consolidationPolicy"), message)
+        .identified_by(GATE)
+        .help(format!("admit more types than {CHEAPER}: more sizes, families and generations"))
+        .related(installer, &setting.node, "this gate turns the replacement on");
     None
 }
 

@@ -6,8 +6,9 @@
 //! `kubernetes.io/aws-ebs` leads to the add-on too. Nodes of node groups and of an installed Karpenter in
 //! turn do not have the driver of Auto Mode. A pod whose claim has a class of the wrong driver stays
 //! Pending, or in ContainerCreating. Reported are classes and volumes of workloads that are pinned to nodes
-//! of one of both, and, where the input is the whole cluster (`--complete`) and shows no other nodes, of
-//! all workloads.
+//! of one of both, and, where all NodePools are of EKS Auto Mode and the input shows no other nodes, of all
+//! workloads. Unless the input is the whole cluster (`--complete`) the latter is an info: a node group may
+//! be made elsewhere.
 //!
 //! # Fix
 //! Name the other driver, in a class of another name where volumes of this one exist: the provisioner of a
@@ -103,10 +104,18 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         AUTO_MODE_EBS_DRIVER => Side::Others,
         _ => return None,
     };
-    let all = WORKLOAD_KINDS.iter().flat_map(|kind| ctx.cluster().of(*kind));
-    let workload = all.into_iter().find(|workload| {
-        uses(workload, object, ctx) && runs_only_on(workload, lacking, ctx) && ctx.pairs_with(workload)
-    })?;
+    let is_whole = ctx.cluster().is_complete();
+    let is_only = lacking == Side::AutoMode && is_all_auto_mode(ctx) && (is_whole || !has_other_class(ctx));
+    let all: Vec<&Object> = WORKLOAD_KINDS.iter().flat_map(|kind| ctx.cluster().of(*kind)).collect();
+    let find = |is_only: bool| {
+        all.iter().copied().find(|workload| {
+            uses(workload, object, ctx)
+                && runs_only_on(workload, lacking, is_only, ctx)
+                && ctx.pairs_with(workload)
+        })
+    };
+    let pinned = find(false);
+    let workload = pinned.or_else(|| is_only.then(|| find(true))?)?;
     if lacking == Side::AutoMode && has_driver_on_all_nodes(ctx.cluster()) {
         return None;
     }
@@ -115,9 +124,15 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         Side::AutoMode => ("nodes of EKS Auto Mode", AUTO_MODE_EBS_DRIVER),
         Side::Others => ("nodes outside EKS Auto Mode", EBS_DRIVER),
     };
-    let message = format!("pods of `{name}` run on {nodes} only, which mount no volume of `{driver}`");
+    let certain = is_whole || pinned.is_some();
+    let message = if certain {
+        format!("pods of `{name}` run on {nodes} only, which mount no volume of `{driver}`")
+    } else {
+        format!("all NodePools are of EKS Auto Mode: pods of `{name}` get no volume of `{driver}` there")
+    };
     let place = templates(workload).into_iter().next().map_or_else(|| workload.root(), |one| one.spec);
     ctx.report(&node, message)
+        .severity(if certain { Severity::Warning } else { Severity::Info })
         .help(if object.is(Kind::PERSISTENT_VOLUME) {
             format!("restore a snapshot of it as a volume of `{other}`, or move the pods to other nodes")
         } else {
@@ -179,14 +194,19 @@ fn asks_for(spec: &Node<'_>, object: &Object, ctx: &Context<'_>) -> bool {
     }
 }
 
-/// Whether the pods of a workload certainly run on nodes of one side only.
-fn runs_only_on(workload: &Object, side: Side, ctx: &Context<'_>) -> bool {
+/// Whether the pods of a workload run on nodes of one side only: they select these, or there are no others.
+fn runs_only_on(workload: &Object, side: Side, is_only: bool, ctx: &Context<'_>) -> bool {
     let templates = templates(workload);
     !templates.is_empty()
-        && templates.iter().all(|template| {
-            is_pinned(template, side, ctx)
-                || side == Side::AutoMode && may_run_anywhere(template) && is_all_auto_mode(ctx)
-        })
+        && templates
+            .iter()
+            .all(|template| is_pinned(template, side, ctx) || is_only && may_run_anywhere(template))
+}
+
+/// Whether a class of the driver of Auto Mode is there too: the other one may then be for other nodes.
+fn has_other_class(ctx: &Context<'_>) -> bool {
+    let mut classes = ctx.cluster().of(Kind::STORAGE_CLASS);
+    classes.any(|class| class.get("provisioner").text() == Some(AUTO_MODE_EBS_DRIVER))
 }
 
 /// Whether a template selects nodes of one side, by a label that only these have or by the name of a NodePool.
@@ -246,15 +266,16 @@ fn may_run_anywhere(template: &Template<'_>) -> bool {
         && !spec.get("nodeName").is_set()
 }
 
-/// Whether the input is the whole cluster, all its NodePools are of EKS Auto Mode, and nothing in it shows other nodes.
-fn is_all_auto_mode(ctx: &Context<'_>) -> bool {
+/// Whether all NodePools of the input are of EKS Auto Mode, and nothing in it shows other nodes. The caller reads NodePools,
+/// EC2NodeClasses, Nodes, workloads and what [`may_install`] does.
+pub(super) fn is_all_auto_mode(ctx: &Context<'_>) -> bool {
     let cluster = ctx.cluster();
-    if !cluster.is_complete() || cluster.has_any(Kind::EC2_NODE_CLASS) {
+    if cluster.has_any(Kind::EC2_NODE_CLASS) {
         return false;
     }
     let mut pools = cluster.of(Kind::NODE_POOL).peekable();
     pools.peek().is_some()
-        && pools.all(|pool| is_pool_of(pool, Provider::AutoMode))
+        && pools.all(|pool| is_pool_of(pool, Provider::AutoMode) && ctx.pairs_with(pool))
         && cluster
             .of(Kind::NODE)
             .all(|node| node.path(&["metadata", "labels", COMPUTE_TYPE]).text() == Some("auto"))
@@ -279,6 +300,7 @@ fn shows_other_nodes(workload: &Object) -> bool {
             let required = label.usage == LabelUse::Required && is_pinned(label.key, &label.values);
             of_others(label.key) && !required
         }) || template.containers().any(is_controller)
+            || template.spec.get("schedulerName").text() == Some("fargate-scheduler")
             || helpers(template).any(|helper| helper.image == "aws-ebs-csi-driver")
     })
 }
