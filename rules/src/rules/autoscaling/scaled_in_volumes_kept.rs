@@ -50,7 +50,6 @@
 //! # References
 //! - <https://kubernetes.io/docs/concepts/workloads/controllers/statefulset/#persistentvolumeclaim-retention>
 
-use crate::cluster::placement::has_controller;
 use crate::facts::text::mentions;
 use crate::rules::prelude::*;
 
@@ -99,7 +98,11 @@ const KEEPERS: [&str; 26] = [
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = object.get("spec");
     let kept = spec.path(&["persistentVolumeClaimRetentionPolicy", "whenScaled"]);
-    if object.may_lack_fields() || has_controller(object) || spec.has_unknown_key() || !kept.is_absent() {
+    if object.may_lack_fields()
+        || object.controller().is_some()
+        || spec.has_unknown_key()
+        || !kept.is_absent()
+    {
         return None;
     }
     let templates = templates(object);

@@ -45,7 +45,6 @@
 //! # References
 //! - <https://kubernetes.io/docs/concepts/policy/limit-range/>
 
-use crate::cluster::placement::has_controller;
 use crate::facts::quantity::amount;
 use crate::rules::prelude::*;
 use crate::workload::gpu::is_extended;
@@ -77,7 +76,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let (cluster, namespace) = (ctx.cluster(), object.namespace_or_default());
     // A VerticalPodAutoscaler changes requests, within the LimitRange.
     let is_sized = cluster.in_namespace(Kind::VPA, namespace).next().is_some();
-    if is_sized || has_controller(object) || !GROUPS.contains(&object.group()) {
+    if is_sized || object.controller().is_some() || !GROUPS.contains(&object.group()) {
         return None;
     }
     let ranges: Vec<&Object> = cluster.in_namespace(Kind::LIMIT_RANGE, namespace).collect();
