@@ -69,8 +69,7 @@ pub(crate) static RULE: Rule = Rule {
         ALL_SERVER_KINDS[3],
         ALL_SERVER_KINDS[4],
         ALL_SERVER_KINDS[5],
-        // Its operator adds a startup probe of twenty minutes, unless that is changed or disabled.
-        Kind::NIM_SERVICE,
+        NIM_SERVICE,
     ],
     reads: &[Kind::NAMESPACE, RUNTIMES[0], RUNTIMES[1], RUNTIMES[2], RUNTIMES[3]],
     params: &[Param {
@@ -83,6 +82,9 @@ pub(crate) static RULE: Rule = Rule {
     check: Check::Object(check),
     ..Rule::warning(Group::Availability)
 };
+
+/// Its operator adds a startup probe of twenty minutes, unless that is changed or disabled.
+const NIM_SERVICE: Kind = Kind::NIM_SERVICE;
 
 /// The seconds after which a probe has failed often enough.
 struct Patience {
@@ -192,7 +194,7 @@ fn inspect(
         "the {kind} probe kills `{name}` about {killed} s after its start if the model is not loaded"
     );
     // The operator writes the pods of a NIMService, whose fields are others.
-    let of_operator = object.is(Kind::NIM_SERVICE);
+    let of_operator = object.is(NIM_SERVICE);
     let finding = ctx.report(&probe, message);
     if of_operator {
         finding.help(match startup.is_set() {

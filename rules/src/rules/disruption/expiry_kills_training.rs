@@ -5,8 +5,7 @@
 //! default, Karpenter taints it and starts to drain it. Pods without `karpenter.sh/do-not-disrupt` are
 //! evicted, and what trains in them starts again from its last checkpoint. Pods with the annotation, and
 //! pods whose PodDisruptionBudget allows no eviction, hold the drain until the pool's
-//! `terminationGracePeriod` is over, and without one until they end; no new pod starts on the node. Where all
-//! pods have the annotation and the pool has no such period, `do-not-disrupt-without-grace-period` says so.
+//! `terminationGracePeriod` is over, and without one until they end; no new pod starts on the node.
 //!
 //! # Fix
 //! Write `expireAfter: Never` on pools for training. Nodes go when they are empty, and new AMIs come in
@@ -41,18 +40,13 @@
 //! - <https://github.com/kubernetes-sigs/karpenter/issues/1590>
 //! - <https://github.com/kubernetes-sigs/karpenter/issues/1750>
 
-use crate::cluster::placement::termination_grace_period;
 use crate::karpenter::do_not_disrupt::pool_annotation;
 use crate::rules::class_evidence::CLASSED_WORKLOADS;
 use crate::rules::prelude::*;
 
-/// The classes of workloads, and what determines where their pods are placed.
-const READS: [Kind; CLASSED_WORKLOADS.len() + 4] =
-    joined(&CLASSED_WORKLOADS, &[Kind::NODE_POOL, Kind::PDB, Kind::HPA, Kind::SCALED_OBJECT]);
-
 pub(crate) static RULE: Rule = Rule {
     id: "expiry-kills-training",
-    reads: &READS,
+    reads: &CLASSED_WORKLOADS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("expiry_kills_training.rs")),
     check: Check::NodePool(check),
@@ -81,9 +75,6 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         _ if pool_annotation(object).text() == Some("true") => ("protected pool", None),
         _ => return None,
     };
-    if never_drains(pool, ctx) {
-        return None;
-    }
     let when = match expiry.text() {
         Some(text) => format!("after {text}"),
         None if expiry.is_set() => return None,
@@ -103,22 +94,4 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         finding.related(&run.object, &run.object.path(&["metadata", "name"]), "trains on this pool");
     }
     None
-}
-
-/// Whether all that is known to run on a pool is never evicted, and no grace period ends that: its nodes do not drain, which
-/// `do-not-disrupt-without-grace-period` reports.
-fn never_drains(pool: &NodePool<'_>, ctx: &Context<'_>) -> bool {
-    let object = pool.object();
-    let has_period = termination_grace_period(object).is_some()
-        || pool.template_spec().get("terminationGracePeriod").is_set();
-    if has_period || object.is_partial() || !ctx.is_rule_enabled("do-not-disrupt-without-grace-period") {
-        return false;
-    }
-    let views = ctx.cluster().views();
-    let guests = views.blockers_on(object, ctx.platform());
-    let is_protected = |workload: &Object| {
-        guests.iter().any(|guest| guest.protected && guest.workload.is_same_resource(workload))
-    };
-    guests.iter().any(|guest| guest.protected)
-        && views.selecting(pool).iter().all(|workload| is_protected(&workload.object))
 }
