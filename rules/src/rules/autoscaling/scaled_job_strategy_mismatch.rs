@@ -19,6 +19,7 @@
 //!  metadata: {name: detect, namespace: vision}
 //!  spec:
 //!    maxReplicaCount: 20
+//!    rollout: {strategy: gradual}
 //! -  scalingStrategy: {strategy: default} # <-
 //! +  scalingStrategy: {strategy: accurate}
 //!    triggers:

@@ -102,9 +102,6 @@ fn inspect(values: &ChartValues<'_, '_>, ctx: &mut Context<'_>) -> Option<()> {
     let finding = report_value(values, first, message, ctx);
     let settings = and(parts.iter().map(|(part, _)| format!("`{part}.enabled: false`")));
     finding.help(format!("write {settings}")).related(nodes.object, &nodes.place, "the images of the nodes");
-    if parts.iter().all(|(part, _)| *part == "driver") {
-        finding.severity(Severity::Info);
-    }
     if values.text.is_none() {
         let fix = Fix::new(format!("do not install {words}"), Safety::Unsafe);
         finding.fix(parts.iter().fold(fix, |fix, (_, enabled)| fix.set(enabled, json!(false))));
