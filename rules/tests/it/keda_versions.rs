@@ -99,6 +99,10 @@ fn each_version_has_its_own_trigger_types_and_keys() {
                 continue;
             };
             for key in &keys {
+                // Beside `lagCount` the other targets of a stream are not read.
+                if kind.ends_with("-streams") && ["pendingEntriesCount", "streamLength"].contains(key) {
+                    continue;
+                }
                 // A key that is read now and refused later is a warning.
                 let is_read = matches!(table.key_status(key), KeyStatus::Read);
                 let pointer = format!("/spec/triggers/0/metadata/{key}");

@@ -320,7 +320,7 @@ fn unchecked(evaluation: &Evaluation) -> Option<Decided> {
 #[derive(Default)]
 struct Sorted<'f> {
     denied: Vec<&'f FindingSummary>,
-    /// Those that deny once the objects that they rest on are confirmed.
+    /// The findings that deny once the objects that they rest on are confirmed.
     unconfirmed: Vec<&'f FindingSummary>,
     warned: Vec<&'f FindingSummary>,
     accepted_by_api_server: Vec<&'f FindingSummary>,

@@ -99,15 +99,18 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let field = if object.is(Kind::HTTP_SCALED_OBJECT) { "conditionWait" } else { "readiness" };
     let own = spec.path(&["timeouts", field]);
-    let (wait, set_by) = if own.is_set() { (seconds(&own)?, None) } else { of_interceptor(ctx)? };
     let containers = containers_behind(object, ctx).into_iter();
-    let (workload, probe, start) = containers
+    let mut starts = containers
         .filter(|(workload, _)| !workload.may_lack_fields() && rests_at_zero(object, workload, ctx))
-        .find_map(|(workload, container)| {
+        .filter_map(|(workload, container)| {
             let probe = container.get("startupProbe");
-            let start = waits(&probe).filter(|start| *start > wait)?;
+            let start = waits(&probe).filter(|start| *start > 0)?;
             Some((workload, probe, start))
-        })?;
+        })
+        .peekable();
+    starts.peek()?;
+    let (wait, set_by) = if own.is_set() { (seconds(&own)?, None) } else { of_interceptor(ctx)? };
+    let (workload, probe, start) = starts.find(|(_, _, start)| *start > wait)?;
     let is_late = probe.get("initialDelaySeconds").int().is_some_and(|delay| delay > wait);
     let message = format!(
         "a request to `{}` at zero replicas fails after {wait} s, and its startup probe allows {start} s",

@@ -3,10 +3,9 @@
 //! # Why
 //! The accelerated images of Amazon Linux 2023 and Bottlerocket for EKS already have NVIDIA's driver
 //! and container toolkit. On a node with a driver the operator's driver pod finds it and leaves again, which
-//! delays the first pods of each node: that alone is information. The toolkit writes the configuration of
-//! containerd anew and restarts it, in the place of the one with which the image was tested, and a second
-//! device plugin registers the GPUs of a node of EKS Auto Mode once more. All are on by default in the
-//! operator's chart.
+//! delays the first pods of each node. The toolkit writes the configuration of containerd anew and restarts
+//! it, in the place of the one with which the image was tested, and a second device plugin registers the GPUs
+//! of a node of EKS Auto Mode once more. All are on by default in the operator's chart.
 //!
 //! # Fix
 //! Set `driver.enabled: false` and `toolkit.enabled: false` in the operator's values, or switch the parts off

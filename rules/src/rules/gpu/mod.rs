@@ -81,7 +81,7 @@ struct LargestGpu {
 }
 
 impl LargestGpu {
-    /// Those for containers with `count` GPUs. A rule that calls this reads NodePools.
+    /// The GPU and its pool for containers with `count` GPUs. A rule that calls this reads NodePools.
     fn of(template: &Template<'_>, count: i64, ctx: &Context<'_>) -> Option<LargestGpu> {
         let (types, pool) = selected_types(template, ctx)?;
         let fits = |one: &InstanceType| i64::from(one.nvidia_gpu.max(one.amd_gpu)) >= count;

@@ -78,10 +78,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let is_whole = ctx.cluster().is_complete();
+    let pool = ctx.cluster().of(Kind::NODE_POOL).next()?;
     let message = format!("`{name}` is the AWS Load Balancer Controller, and EKS Auto Mode has `{own}`");
     ctx.report(&node, message)
         .severity(if is_whole { Severity::Warning } else { Severity::Info })
-        .help(format!("write `{own}`, unless that controller is installed elsewhere"));
+        .help(format!("write `{own}`, unless that controller is installed elsewhere"))
+        .related(pool, &pool.path(&["metadata", "name"]), "a pool of EKS Auto Mode, as all others");
     None
 }
 

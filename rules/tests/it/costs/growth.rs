@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 /// kind needs more.
 const MOST_STEPS_PER_COPY: f64 = 0.5;
 /// Rules that may iterate over other objects.
-const EXEMPT: [&str; 45] = [
+const EXEMPT: [&str; 48] = [
     // Rules on pools and node classes, of which a cluster has few. They iterate over the workloads that one
     // of them admits.
     "consolidation-disrupts-training",
@@ -33,6 +33,11 @@ const EXEMPT: [&str; 45] = [
     "max-pods-above-interfaces",
     // Rules on DaemonSets that iterate over the workloads.
     "daemonset-may-not-fit",
+    // Rules on PriorityClasses, of which a cluster has few, that iterate over the workloads.
+    "headroom-never-taken",
+    "priority-class-default",
+    // Searches for the interceptor if a start takes longer than a request waits by default.
+    "http-wait-too-short",
     // Rules that iterate over the pools that admit a workload or, if none does, search for the nearest miss.
     "gang-exceeds-gpu-limit",
     "gpu-rollout-needs-surge",
