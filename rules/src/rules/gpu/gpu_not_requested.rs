@@ -119,7 +119,7 @@ fn of_template(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) 
     if runtime.is_set() && (!by_runtime || is_helper(object, template) || is_test(object)) {
         return None;
     }
-    if !requires_gpu_nodes(template) && !(by_runtime && tolerates_accelerators(template)) {
+    if !(requires_gpu_nodes(template) || by_runtime && tolerates_accelerators(template)) {
         return None;
     }
     let sign = |container: &Node<'_>| {
