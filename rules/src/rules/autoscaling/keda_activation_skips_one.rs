@@ -5,10 +5,10 @@
 //! `activationQueueLength: "1"`, one message in the queue starts nothing: it waits until a second one
 //! arrives. The default is 0, with which any message does.
 //!
-//! Only triggers that count whole items are looked at, such as messages of SQS, RabbitMQ, Kafka, or Redis, or
-//! `SELECT count(…) FROM …` in SQL. A lag of Kafka may stand at 1 with all messages read, and a bucket may hold
-//! a file that stays: there it is a note. A rate or a utilization may well have an activation threshold of 1, and so may a
-//! trigger beside another one that starts replicas.
+//! Only triggers that count whole items are looked at, such as messages of SQS, RabbitMQ, Kafka, or Redis,
+//! or `SELECT count(…) FROM …` in SQL. A lag of Kafka may stand at 1 with all messages read, and a bucket
+//! may hold a file that stays: there it is a note. A rate or a utilization may well have an activation
+//! threshold of 1, and so may a trigger beside another one that starts replicas.
 //!
 //! # Fix
 //! Write 0, or leave the activation threshold out.
