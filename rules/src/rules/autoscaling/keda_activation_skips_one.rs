@@ -5,9 +5,10 @@
 //! `activationQueueLength: "1"`, one message in the queue starts nothing: it waits until a second one
 //! arrives. The default is 0, with which any message does.
 //!
-//! Only triggers that count whole items are looked at, such as messages of SQS, RabbitMQ, Kafka, or Redis, or
-//! a `count(…)` in SQL. A rate or a utilization may well have an activation threshold of 1, and so may a
-//! trigger beside another one that starts replicas.
+//! Only triggers that count whole items are looked at, such as messages of SQS, RabbitMQ, Kafka, or Redis,
+//! or `SELECT count(…) FROM …` in SQL. A lag of Kafka may stand at 1 with all messages read, and a bucket
+//! may hold a file that stays: there it is a note. A rate or a utilization may well have an activation
+//! threshold of 1, and so may a trigger beside another one that starts replicas.
 //!
 //! # Fix
 //! Write 0, or leave the activation threshold out.
@@ -92,6 +93,10 @@ const COUNTING: [(&str, &str); 36] = [
     ("cassandra", "activationTargetQueryValue"),
 ];
 
+/// Those of them that may count one more than there is to do: transactions leave a mark in a topic of Kafka that no consumer
+/// reads, and a bucket has an object for its folder or one that stays.
+const MAY_HAVE_ONE: [&str; 5] = ["apache-kafka", "azure-blob", "gcp-storage", "kafka", "openstack-swift"];
+
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let is_at_zero = rests_at_zero(object)? || object.path(&["spec", "idleReplicaCount"]).int() == Some(0);
     if !is_at_zero || uses_modifiers(object)? || is_on(object, "force-activation")? {
@@ -99,17 +104,27 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     // Another trigger may start replicas before the second message arrives.
     let others = triggers(object).filter(|trigger| !trigger.is_resource());
-    let found: Option<Vec<Node<'_>>> = others.map(|trigger| activation_of_one(&trigger)).collect();
-    for activation in found? {
+    let found: Option<Vec<(Node<'_>, Severity)>> =
+        others.map(|trigger| activation_of_one(&trigger)).collect();
+    for (activation, severity) in found? {
         ctx.report(&activation, "a single item starts nothing: KEDA waits for a number above 1")
+            .severity(severity)
             .help("write 0, or leave it out: then any item starts one")
             .fix(Fix::unsafe_("start with the first item").set(&activation, json!("0")));
     }
     None
 }
 
-/// The activation threshold of a trigger that counts whole items, if it is 1.
-fn activation_of_one<'a>(trigger: &Trigger<'a>) -> Option<Node<'a>> {
+/// Whether a query of SQL gives a number of rows alone: an average or a ratio of counts is none.
+fn counts_rows(query: &str) -> bool {
+    let query = query.to_ascii_lowercase().split_whitespace().collect::<Vec<_>>().join(" ");
+    let rest = query.strip_prefix("select count(").and_then(|rest| rest.split_once(')'));
+    let between = rest.and_then(|(_, after)| after.split_once(" from "));
+    between.is_some_and(|(between, _)| !between.contains(['/', '*', '+', '-', '(', ',']))
+}
+
+/// The activation threshold of a trigger that counts whole items, if it is 1, with the severity.
+fn activation_of_one<'a>(trigger: &Trigger<'a>) -> Option<(Node<'a>, Severity)> {
     let kind = trigger.kind()?;
     let (_, key) = COUNTING.iter().find(|(counting, _)| *counting == kind)?;
     let metadata = trigger.metadata();
@@ -124,9 +139,10 @@ fn activation_of_one<'a>(trigger: &Trigger<'a>) -> Option<Node<'a>> {
             metadata.entries().iter().filter(|(key, _)| key.ends_with("Target")).count() == 2
         }
         "cassandra" | "mssql" | "mysql" | "postgresql" => {
-            metadata.get("query").text().is_some_and(|query| query.to_ascii_lowercase().contains("count("))
+            metadata.get("query").text().is_some_and(counts_rows)
         }
         _ => true,
     };
-    (counts_items && number(activation.text()?.trim()) == Some(1.0)).then_some(activation)
+    let severity = if MAY_HAVE_ONE.contains(&kind) { Severity::Info } else { Severity::Warning };
+    (counts_items && number(activation.text()?.trim()) == Some(1.0)).then_some((activation, severity))
 }

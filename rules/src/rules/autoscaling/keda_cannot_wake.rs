@@ -16,6 +16,8 @@
 //!
 //! A trigger on a Redis stream with a `consumerGroup` counts pending entries without `lagCount`: those that a
 //! consumer has read and not yet acknowledged. New entries are pending for no one while there is no consumer.
+//! Another consumer of the group may leave some: nothing is said where another workload of the namespace names
+//! the stream or the group.
 //!
 //! # Fix
 //! Write `minReplicaCount: 1` or more, or add a trigger that is there without pods, such as a queue,
@@ -187,7 +189,7 @@ fn dead_signal<'a>(object: &Object, trigger: &Trigger<'_>, ctx: &Context<'a>) ->
             own_metrics(object, trigger.metadata().get("query").text()?, ctx)
         }
         "metrics-api" if !saved => own_service(object, trigger.metadata().get("url").text()?, ctx),
-        kind if !saved && is_redis_stream(kind) => pending_entries(trigger, ctx),
+        kind if !saved && is_redis_stream(kind) => pending_entries(object, trigger, ctx),
         _ => None,
     }
 }
@@ -225,22 +227,43 @@ fn own_metrics<'a>(object: &Object, query: &str, ctx: &Context<'a>) -> Option<De
 
 /// A count of the entries that consumers have read and not acknowledged (`XPENDING`). A `lagCount` of 0 is as good as absent
 /// from KEDA 2.16 on (`redis_streams_scaler.go`).
-fn pending_entries<'a>(trigger: &Trigger<'_>, ctx: &Context<'a>) -> Option<DeadSignal<'a>> {
+fn pending_entries<'a>(object: &Object, trigger: &Trigger<'_>, ctx: &Context<'a>) -> Option<DeadSignal<'a>> {
     let metadata = trigger.metadata();
-    metadata.get("consumerGroup").text().filter(|group| !group.is_empty())?;
+    let group = metadata.get("consumerGroup").text().filter(|group| !group.is_empty())?;
     let lag = metadata.get("lagCount");
     let is_zero = || lag.text().and_then(whole) == Some(0) && ctx.platform().keda >= Version::new(2, 16);
     if lag.is_set() && !is_zero() {
         return None;
     }
-    let stream = ellipsize(metadata.get("stream").text()?);
+    let stream = metadata.get("stream").text()?;
+    if is_consumed_elsewhere(object, &[stream, group], ctx) {
+        return None;
+    }
     Some(DeadSignal {
-        what: format!("entries of stream `{stream}` are pending"),
-        certain: true,
+        what: format!("entries of stream `{}` are pending", ellipsize(stream)),
+        certain: false,
         service: None,
-        instead: Some(
-            "set `lagCount` (Redis 7), or leave `consumerGroup` out to count all entries of the stream",
-        ),
+        instead: Some("set `lagCount` (Redis 7): it counts entries that no consumer has read"),
+    })
+}
+
+/// Whether another workload of the namespace may read a stream: it has the name of the stream or of the consumer group, or
+/// names one of them in its commands or its environment.
+fn is_consumed_elsewhere(object: &Object, names: &[&str], ctx: &Context<'_>) -> bool {
+    let target = object.path(&["spec", "scaleTargetRef", "name"]).text();
+    let is_named =
+        |node: Node<'_>| node.text().is_some_and(|text| names.iter().any(|one| text.contains(*one)));
+    let names_one = |container: Node<'_>| {
+        let mut words = ["command", "args"].into_iter().flat_map(|list| container.get(list).items());
+        words.any(is_named) || container.get("env").items().any(|one| is_named(one.get("value")))
+    };
+    let namespace = object.namespace_or_default();
+    let mut others = SCALABLE_KINDS.iter().flat_map(|kind| ctx.cluster().in_namespace(*kind, namespace));
+    others.any(|other| {
+        Some(other.name()) != target
+            && ctx.pairs_with(other)
+            && (names.contains(&other.name())
+                || templates(other).iter().flat_map(Template::all_containers).any(names_one))
     })
 }
 
@@ -287,8 +310,12 @@ fn is_up(workload: &Object, cluster: &Cluster) -> bool {
 /// What the rule reads for a ScaledObject: also the other servers, with their ScaledObjects.
 fn around(object: &Object, scaler: &Object, cluster: &Cluster) -> Vec<Object> {
     let mut found = around_scaler(object, scaler, cluster);
+    let reads_stream = triggers(scaler).any(|one| one.kind().is_some_and(is_redis_stream));
     for other in SCALABLE_KINDS.iter().flat_map(|kind| cluster.of(*kind)) {
-        if Server::all().iter().any(|server| runs(other, server, likely_server_of)) {
+        let is_consumer = reads_stream && other.namespace_or_default() == scaler.namespace_or_default();
+        if is_consumer {
+            found.push(other.clone());
+        } else if Server::all().iter().any(|server| runs(other, server, likely_server_of)) {
             found.push(other.clone());
             found.extend_from_slice(cluster.views().scaled_objects_of(&as_target(other)));
         }

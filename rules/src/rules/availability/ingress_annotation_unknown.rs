@@ -136,7 +136,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     for (name, node) in own() {
         let is_dynamic = name.split_once('.').is_some_and(|(first, _)| reader.with_dot.contains(&first));
-        if !is_placeholder(name) && !is_dynamic && !reader.names().any(|known| known == name) {
+        // A null is how a patch removes a key.
+        if node.is_set() && !is_placeholder(name) && !is_dynamic && !reader.names().any(|known| known == name)
+        {
             report(&reader, name, node, &annotations, ctx);
         }
     }

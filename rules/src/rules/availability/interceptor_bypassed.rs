@@ -3,7 +3,8 @@
 //! # Why
 //! An HTTPScaledObject counts the requests that its interceptor sees. A route that sends its host straight to
 //! the Service of the target never passes there: with a minimum of 0 nothing is counted, nothing starts, and
-//! clients get 503 for ever.
+//! clients get 503 for ever. Nothing is said of a host that also has a route to the interceptor, nor where
+//! charts may bring one.
 //!
 //! The interceptor knows a request by its host, and by the path if `pathPrefixes` are given. It answers 404
 //! to a host that no HTTPScaledObject lists. Nothing is said of that where charts or InterceptorRoutes may
@@ -63,6 +64,8 @@ pub(crate) static RULE: Rule = Rule {
     id: "interceptor-bypassed",
     kinds: &[Kind::INGRESS, Kind::HTTP_ROUTE],
     reads: &[
+        Kind::INGRESS,
+        Kind::HTTP_ROUTE,
         Kind::HTTP_SCALED_OBJECT,
         Kind::INTERCEPTOR_ROUTE,
         Kind::SERVICE,
@@ -86,6 +89,8 @@ struct Route<'a> {
     paths: Vec<&'a str>,
     service: Node<'a>,
     namespace: &'a str,
+    /// Whether filters may change the host.
+    is_filtered: bool,
 }
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
@@ -94,23 +99,60 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     for route in routes(object) {
-        let Some(name) = route.service.text() else { continue };
-        let service = ctx.cluster().unique(Kind::SERVICE, route.namespace, name);
-        let external = service.map(|service| service.path(&["spec", "externalName"]));
-        let is_interceptor = |host: &str| host == INTERCEPTOR || host.starts_with(&format!("{INTERCEPTOR}."));
-        let found = match external.filter(Node::is_set) {
-            _ if is_interceptor(name) => unknown_host(object, &route, ctx),
-            Some(external) if external.text().is_some_and(is_interceptor) => {
-                unknown_host(object, &route, ctx)
-            }
-            Some(_) => None,
-            None => bypassed(object, &route, name, ctx),
+        let Some(name) = route.service.text().filter(|_| !route.is_filtered) else { continue };
+        let found = if is_intercepted(&route, ctx) {
+            unknown_host(object, &route, ctx)
+        } else if external_name(&route, ctx).is_some() {
+            None
+        } else {
+            bypassed(object, &route, name, ctx)
         };
         if found.is_some() {
             return None;
         }
     }
     None
+}
+
+/// The host for which a Service of the type ExternalName stands.
+fn external_name<'i>(route: &Route<'_>, ctx: &Context<'i>) -> Option<Node<'i>> {
+    let service = ctx.cluster().unique(Kind::SERVICE, route.namespace, route.service.text()?)?;
+    Some(service.path(&["spec", "externalName"])).filter(Node::is_set)
+}
+
+/// Whether a route goes to the interceptor, by its name or through an ExternalName Service.
+fn is_intercepted(route: &Route<'_>, ctx: &Context<'_>) -> bool {
+    let is_interceptor = |name: &str| {
+        name.strip_prefix(INTERCEPTOR).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    route.service.text().is_some_and(is_interceptor)
+        || external_name(route, ctx).is_some_and(|name| name.text().is_some_and(is_interceptor))
+}
+
+/// The hosts of all routes to the interceptor: any of them starts the target. An empty one stands for all hosts.
+fn intercepted_hosts(ctx: &Context<'_>) -> Vec<String> {
+    let mut out = Vec::new();
+    for object in [Kind::INGRESS, Kind::HTTP_ROUTE].into_iter().flat_map(|kind| ctx.cluster().of(kind)) {
+        for route in routes(object).iter().filter(|route| is_intercepted(route, ctx)) {
+            if route.hosts.is_empty() {
+                out.push(String::new());
+            }
+            out.extend(route.hosts.iter().map(|host| bare(host.text().unwrap_or_default())));
+        }
+    }
+    out
+}
+
+/// A host without its port, which the interceptor does not compare (`pkg/routing/key.go` of the HTTP add-on).
+fn bare(host: &str) -> String {
+    host.split(':').next().unwrap_or(host).to_ascii_lowercase()
+}
+
+/// Whether a host is one of a list. An empty one and `*` stand for all hosts.
+fn is_among(host: &str, hosts: &[String]) -> bool {
+    hosts
+        .iter()
+        .any(|one| one.is_empty() || one.strip_prefix('*').map_or(one == host, |rest| host.ends_with(rest)))
 }
 
 fn routes(object: &Object) -> Vec<Route<'_>> {
@@ -124,6 +166,7 @@ fn routes(object: &Object) -> Vec<Route<'_>> {
                     paths: vec![path.get("path").text().unwrap_or("/")],
                     service: path.path(&["backend", "service", "name"]),
                     namespace: object.namespace_or_default(),
+                    is_filtered: false,
                 });
             }
         }
@@ -131,17 +174,20 @@ fn routes(object: &Object) -> Vec<Route<'_>> {
     }
     let hosts: Vec<Node<'_>> = object.path(&["spec", "hostnames"]).items().collect();
     for rule in rules.items() {
-        // A filter may change the host.
-        if rule.get("filters").items().next().is_some() {
-            continue;
-        }
+        let is_filtered = rule.get("filters").items().next().is_some();
         let matches = rule.get("matches").items();
         let paths: Vec<&str> =
             matches.map(|one| one.path(&["path", "value"]).text().unwrap_or("/")).collect();
         for backend in backends_of(object, &rule) {
             if backend.is(Kind::SERVICE) && backend.node.get("weight").int() != Some(0) {
                 let (service, namespace) = (backend.node.get("name"), backend.namespace);
-                out.push(Route { hosts: hosts.clone(), paths: paths.clone(), service, namespace });
+                out.push(Route {
+                    hosts: hosts.clone(),
+                    paths: paths.clone(),
+                    service,
+                    namespace,
+                    is_filtered,
+                });
             }
         }
     }
@@ -150,10 +196,11 @@ fn routes(object: &Object) -> Vec<Route<'_>> {
 
 /// Reports a route to the Service of an HTTPScaledObject that rests at zero.
 fn bypassed(object: &Object, route: &Route<'_>, service: &str, ctx: &mut Context<'_>) -> Option<()> {
-    if route.paths.iter().any(|path| is_watched(path)) {
+    let cluster = ctx.cluster();
+    if route.paths.iter().any(|path| is_watched(path)) || may_bring_objects(cluster) {
         return None;
     }
-    let cluster = ctx.cluster();
+    let intercepted = intercepted_hosts(ctx);
     let (scaler, host) =
         cluster.in_namespace(Kind::HTTP_SCALED_OBJECT, route.namespace).find_map(|scaler| {
             let spec = scaler.get("spec");
@@ -171,8 +218,9 @@ fn bypassed(object: &Object, route: &Route<'_>, service: &str, ctx: &mut Context
                 return None;
             }
             let listed = |host: &&Node<'_>| {
-                let host = host.text();
-                host.is_some() && spec.get("hosts").items().any(|one| one.text() == host)
+                let Some(host) = host.text().map(bare) else { return false };
+                let mut own = spec.get("hosts").items();
+                own.any(|one| one.text().map(bare).as_ref() == Some(&host)) && !is_among(&host, &intercepted)
             };
             Some((scaler, route.hosts.iter().find(listed)?))
         })?;
@@ -195,11 +243,11 @@ fn unknown_host(object: &Object, route: &Route<'_>, ctx: &mut Context<'_>) -> Op
     if may_bring_objects(cluster) || cluster.has_any(Kind::INTERCEPTOR_ROUTE) {
         return None;
     }
-    let mut known: Vec<&str> = Vec::new();
+    let mut known: Vec<String> = Vec::new();
     for scaler in cluster.of(Kind::HTTP_SCALED_OBJECT) {
         let hosts = scaler.path(&["spec", "hosts"]);
         let count = known.len();
-        known.extend(hosts.items().filter_map(|one| one.text()));
+        known.extend(hosts.items().filter_map(|one| one.text().map(bare)));
         // Without hosts it gets all requests, and in the first releases the field was `host`.
         let is_open = known.len() == count || hosts.has_unknown() || scaler.may_lack_fields();
         if is_open || !cluster.likely_pairs(object, scaler) {
@@ -207,12 +255,10 @@ fn unknown_host(object: &Object, route: &Route<'_>, ctx: &mut Context<'_>) -> Op
         }
     }
     let first = cluster.of(Kind::HTTP_SCALED_OBJECT).next()?;
-    let is_known = |host: &str| {
-        known.iter().any(|one| one.strip_prefix('*').map_or(*one == host, |rest| host.ends_with(rest)))
-    };
     // A wildcard of the route may stand for hosts that are listed.
-    let is_unknown =
-        |host: &&Node<'_>| host.text().is_some_and(|host| !host.starts_with('*') && !is_known(host));
+    let is_unknown = |host: &&Node<'_>| {
+        host.text().is_some_and(|host| !host.starts_with('*') && !is_among(&bare(host), &known))
+    };
     let host = route.hosts.iter().find(is_unknown)?;
     let message = format!(
         "no HTTPScaledObject has the host `{}`: the interceptor answers 404",

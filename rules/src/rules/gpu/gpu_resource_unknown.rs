@@ -171,7 +171,7 @@ pub(super) fn renames_shares(ctx: &Context<'_>) -> bool {
 }
 
 /// Whether a DeviceClass, a NodeOverlay or a device plugin's configuration of the input defines a resource.
-fn is_defined(name: &str, ctx: &Context<'_>) -> bool {
+pub(crate) fn is_defined(name: &str, ctx: &Context<'_>) -> bool {
     let index = ctx.cluster();
     let classes = index.of(Kind::DEVICE_CLASS);
     let short = name.split_once('/').map_or(name, |(_, short)| short);

@@ -45,6 +45,7 @@
 use std::collections::BTreeSet;
 
 use crate::catalog::{Accelerator, CAPACITY_TYPE};
+use crate::karpenter::budget::DisruptionReason;
 use crate::karpenter::installation::{self, INSTALLERS};
 use crate::karpenter::minors;
 use crate::karpenter::nodepool::hardware;
@@ -126,7 +127,16 @@ fn never_replaced(pool: &NodePool<'_>, count: usize, ctx: &mut Context<'_>) -> O
     let consolidates = pool.consolidation_policy() == Some("WhenEmptyOrUnderutilized")
         && !delay.is_unknown()
         && delay.text() != Some("Never");
-    if count > CHEAPER || !consolidates || pool.is_static() || pool.is_auto_mode() || object.may_lack_fields()
+    // Without a budget for it nobody waits for a replacement.
+    let is_shut = pool
+        .calendar()
+        .is_none_or(|calendar| calendar.coverage(DisruptionReason::Underutilized).permanently_zero);
+    if is_shut
+        || count > CHEAPER
+        || !consolidates
+        || pool.is_static()
+        || pool.is_auto_mode()
+        || object.may_lack_fields()
     {
         return None;
     }

@@ -35,12 +35,14 @@ use super::node_helpers::may_install;
 use crate::facts::image::ImageRef;
 use crate::rules::prelude::*;
 
-static READS: [Kind; 7 + WORKLOAD_KINDS.len()] = with_workloads(&[
+static READS: [Kind; 9 + WORKLOAD_KINDS.len()] = with_workloads(&[
     Kind::NODE,
     Kind::NODE_POOL,
     Kind::EC2_NODE_CLASS,
     Kind::INGRESS_CLASS,
     Kind::INGRESS_CLASS_PARAMS,
+    Kind::GATEWAY_CLASS,
+    Kind::SERVICE_ACCOUNT,
     Kind::HELM_RELEASE,
     Kind::ARGO_APPLICATION,
 ]);
@@ -115,7 +117,14 @@ fn may_have_controller(ctx: &Context<'_>) -> bool {
         let image = container.get("image");
         image.text().is_some_and(|image| ImageRef::parse(image).is("aws-load-balancer-controller"))
     };
+    let is_served = |class: &Object| {
+        let name = class.path(&["spec", "controllerName"]);
+        name.text().is_some_and(|name| name.starts_with("gateway.k8s.aws/"))
+    };
+    let is_account = |account: &Object| account.name().contains("aws-load-balancer-controller");
     cluster.has_any(Kind::INGRESS_CLASS_PARAMS)
+        || cluster.of(Kind::GATEWAY_CLASS).any(is_served)
+        || cluster.of(Kind::SERVICE_ACCOUNT).any(is_account)
         || cluster.of(Kind::INGRESS_CLASS).any(has_parameters)
         || may_install(&["load-balancer"], ctx)
         || cluster

@@ -200,7 +200,7 @@ fn runs_only_on(workload: &Object, side: Side, is_only: bool, ctx: &Context<'_>)
     !templates.is_empty()
         && templates
             .iter()
-            .all(|template| is_pinned(template, side, ctx) || is_only && may_run_anywhere(template))
+            .all(|template| is_pinned(template, side, ctx) || is_only && may_run_anywhere(template, ctx))
 }
 
 /// Whether a class of the driver of Auto Mode is there too: the other one may then be for other nodes.
@@ -257,13 +257,17 @@ fn is_label_of(key: &str, values: &[Option<&str>], side: Side) -> bool {
     }
 }
 
-/// Whether nothing that a placeholder hides may pin the pods of a template.
-fn may_run_anywhere(template: &Template<'_>) -> bool {
+/// Whether nothing that a placeholder hides may pin the pods of a template, and a pool may take them: those that no pool of the
+/// input takes have nodes elsewhere.
+fn may_run_anywhere(template: &Template<'_>, ctx: &Context<'_>) -> bool {
+    let has_no_pool =
+        || ctx.pools_for(template).is_some_and(|found| found.all_nodes().is_some_and(<[_]>::is_empty));
     let spec = &template.spec;
     !spec.has_unknown_key()
         && !spec.get("nodeSelector").has_unknown()
         && !spec.get("affinity").has_unknown()
         && !spec.get("nodeName").is_set()
+        && !has_no_pool()
 }
 
 /// Whether all NodePools of the input are of EKS Auto Mode, and nothing in it shows other nodes. The caller reads NodePools,

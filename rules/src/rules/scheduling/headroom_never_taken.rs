@@ -6,7 +6,8 @@
 //! pod ends no other pod. It waits for a node of its own beside the room that is paid for.
 //!
 //! Reported are classes of workloads that may run where the placeholders do. A class of Jobs alone may leave
-//! the room to others on purpose.
+//! the room to others on purpose, and so may one whose pods share the room with pods of a class that
+//! preempts.
 //!
 //! # Fix
 //! Leave `preemptionPolicy` out, in a class of another name where the class exists: the field of a
@@ -64,6 +65,8 @@
 use super::daemonset_may_not_fit::priority;
 use crate::rules::prelude::*;
 use crate::workload::diagnostic::only_waits;
+use crate::workload::gpu::is_extended;
+use crate::workload::template::replicas;
 
 const READS: [Kind; REPLICATED_KINDS.len() + 1] = joined(REPLICATED_KINDS, &[Kind::PRIORITY_CLASS]);
 
@@ -87,9 +90,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let headroom: Vec<(&Object, Template<'_>)> = all
         .iter()
         .copied()
-        .filter(|one| one.is(Kind::DEPLOYMENT) && only_waits(one))
+        .filter(|one| one.is(Kind::DEPLOYMENT) && only_waits(one) && replicas(one) != Some(0))
         .filter_map(|one| Some((one, templates(one).into_iter().next()?)))
         .filter(|(_, template)| priority(template, ctx).is_some_and(|theirs| theirs < own.min(0)))
+        .filter(|(_, room)| !is_taken(room, object, &all, ctx))
         .collect();
     if headroom.is_empty() {
         return None;
@@ -117,7 +121,33 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Whether pods may use the nodes that placeholders are on: they need no other labels of a node, and tolerate as much.
+/// Whether pods of another class, which preempts, may take the room of placeholders.
+fn is_taken(room: &Template<'_>, own: &Object, all: &[&Object], ctx: &Context<'_>) -> bool {
+    let preempts = |name: &str| {
+        name != own.name()
+            && ctx
+                .cluster()
+                .of(Kind::PRIORITY_CLASS)
+                .any(|class| class.name() == name && class.get("preemptionPolicy").text() != Some("Never"))
+    };
+    let takes = |template: &Template<'_>| {
+        template.spec.get("priorityClassName").text().is_some_and(preempts)
+            && priority(template, ctx) > priority(room, ctx)
+            && runs_beside(template, room)
+    };
+    all.iter().any(|one| !only_waits(one) && templates(one).iter().any(takes))
+}
+
+/// The extended resources that the containers of a template ask for.
+fn extended_resources<'a>(template: &Template<'a>) -> Vec<&'a str> {
+    let sides = template
+        .all_containers()
+        .flat_map(|container| ["limits", "requests"].map(|side| container.path(&["resources", side])));
+    sides.flat_map(|side| side.entries()).map(|(name, _)| name).filter(|name| is_extended(name)).collect()
+}
+
+/// Whether pods may use the nodes that placeholders are on: they need no other labels or devices of a node, and tolerate as
+/// much. What placeholders require by affinity may keep their nodes apart.
 fn runs_beside(template: &Template<'_>, room: &Template<'_>) -> bool {
     let is_known = |template: &Template<'_>| {
         let spec = &template.spec;
@@ -127,8 +157,11 @@ fn runs_beside(template: &Template<'_>, room: &Template<'_>) -> bool {
     };
     let selected = room.spec.get("nodeSelector");
     let tolerated: Vec<Value> = template.spec.get("tolerations").items().map(|one| one.to_json()).collect();
+    let devices = extended_resources(room);
     is_known(template)
         && is_known(room)
+        && room.required_terms().items().next().is_none()
+        && extended_resources(template).iter().all(|name| devices.contains(name))
         && template.required_terms().items().next().is_none()
         && template
             .spec

@@ -54,7 +54,7 @@ const KINDS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::LIMIT_RAN
 pub(crate) static RULE: Rule = Rule {
     id: "limit-range-rejects",
     kinds: &KINDS,
-    reads: &[Kind::LIMIT_RANGE, Kind::VPA],
+    reads: &[Kind::LIMIT_RANGE, Kind::VPA, Kind::MUTATING_ADMISSION_POLICY],
     rejected_by: &[Authority::ApiServer],
     docs: docs(include_str!("limit_range_rejects.rs")),
     check: Check::Object(check),
@@ -74,8 +74,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let (cluster, namespace) = (ctx.cluster(), object.namespace_or_default());
-    // A VerticalPodAutoscaler changes requests, within the LimitRange.
-    let is_sized = cluster.in_namespace(Kind::VPA, namespace).next().is_some();
+    // A VerticalPodAutoscaler changes requests, within the LimitRange, and a policy may change anything before it.
+    let is_sized = cluster.in_namespace(Kind::VPA, namespace).next().is_some()
+        || cluster.has_any(Kind::MUTATING_ADMISSION_POLICY);
     if is_sized || object.controller().is_some() || !GROUPS.contains(&object.group()) {
         return None;
     }
@@ -307,6 +308,23 @@ fn is_above_ratio(limit: Quantity, request: Quantity, most: Quantity) -> bool {
     }
 }
 
+/// Whether a label or an annotation asks a webhook for a sidecar: of Istio, Linkerd, Dapr, Vault or OpenTelemetry.
+fn has_injector(template: &Template<'_>) -> bool {
+    const KEYS: [&str; 6] = [
+        "dapr.io/enabled",
+        "linkerd.io/inject",
+        "sidecar.istio.io/inject",
+        "sidecar.opentelemetry.io/inject",
+        "istio.io/rev",
+        "vault.hashicorp.com/agent-inject",
+    ];
+    let is_on = |node: &Node<'_>| node.is_set() && !matches!(node.raw_text(), Some("false" | "disabled"));
+    ["labels", "annotations"].into_iter().any(|field| {
+        let list = template.metadata.get(field);
+        KEYS.into_iter().any(|key| is_on(&list.get(key)))
+    })
+}
+
 /// Reports a sum over the containers of a pod outside the bounds of the type Pod.
 fn sums(template: &Template<'_>, ranges: &[&Object], ctx: &mut Context<'_>) -> Option<()> {
     if !template.all_containers().all(|container| is_known(&container)) {
@@ -314,6 +332,7 @@ fn sums(template: &Template<'_>, ranges: &[&Object], ctx: &mut Context<'_>) -> O
     }
     // An init container may ask for more than all others.
     let has_init = template.spec.get("initContainers").items().next().is_some();
+    let is_injected = has_injector(template);
     for (range, item) in all_items(ranges, "Pod") {
         for (bound, side, resource, node) in bounds(&item) {
             let Some(limit) = Quantity::at(&node).map(Quantity::nano) else { continue };
@@ -321,7 +340,8 @@ fn sums(template: &Template<'_>, ranges: &[&Object], ctx: &mut Context<'_>) -> O
             // A maximum demands limits, and a minimum requests.
             let is_demanded = (side == "limits") == (bound == Bound::Max);
             let is_wrong = if first.is_some() { bound.is_broken(sum, limit) } else { is_demanded };
-            if !is_wrong || has_init && (bound == Bound::Min || first.is_none()) {
+            let may_have_more = has_init || is_injected;
+            if !is_wrong || may_have_more && (bound == Bound::Min || first.is_none()) {
                 continue;
             }
             let (word, name) = bound.words();

@@ -4,7 +4,7 @@
 //! The class with `globalDefault: true` is that of each pod that names none. If it is the highest one, a
 //! CronJob or a debug pod that somebody starts without a class preempts pods of the lower ones, such as the
 //! applications. A default below a class for critical pods and above one for batch work is usual, and not
-//! reported.
+//! reported, nor is one above classes that only Jobs and CronJobs name.
 //!
 //! The API server accepts one default. It rejects values above 1000000000, which are for the classes of the
 //! system, and names that begin with `system-`.
@@ -26,19 +26,20 @@
 //!  metadata: {name: apps}
 //!  value: 1000
 //!  ---
-//!  apiVersion: batch/v1
-//!  kind: Job
-//!  metadata: {name: index, namespace: search}
+//!  apiVersion: apps/v1
+//!  kind: Deployment
+//!  metadata: {name: search, namespace: search}
 //!  spec:
-//!    backoffLimit: 2
+//!    replicas: 1
+//!    selector: {matchLabels: {app: search}}
 //!    template:
+//!      metadata: {labels: {app: search}}
 //!      spec:
 //!        priorityClassName: apps
-//!        restartPolicy: Never
 //!        containers:
 //!          - name: main
-//!            image: example.com/index:1.4.0
-//!            resources: {requests: {cpu: 2, memory: 8Gi}, limits: {memory: 8Gi}}
+//!            image: example.com/search:1.4.0
+//!            resources: {requests: {cpu: 500m, memory: 1Gi}, limits: {memory: 1Gi}}
 //! ```
 //!
 //! # References
@@ -64,19 +65,28 @@ const OF_SYSTEM: [(&str, i64); 2] =
 /// The largest value of another class (`HighestUserDefinablePriority`).
 const HIGHEST: i64 = 1_000_000_000;
 /// Words in the names of classes whose pods are there to be preempted.
-const LOW: [&str; 12] = [
+const LOW: [&str; 21] = [
     "background",
+    "balloon",
     "batch",
     "best",
+    "bulk",
     "dev",
+    "filler",
     "headroom",
+    "idle",
+    "interruptible",
     "low",
+    "nightly",
+    "opportunistic",
     "overprovision",
     "pause",
     "placeholder",
     "preempt",
+    "scavenger",
     "spare",
     "spot",
+    "training",
 ];
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
@@ -156,7 +166,9 @@ fn preempts(object: &Object, default: &Node<'_>, ctx: &mut Context<'_>) -> Optio
         named.find_map(|name| lower.iter().copied().find(|other| other.name() == name))
     };
     let (workload, class) = {
-        let all = WORKLOAD_KINDS.iter().flat_map(|kind| ctx.cluster().of(*kind));
+        // A class that only Jobs name is for work that may wait.
+        let lasting = WORKLOAD_KINDS.iter().filter(|kind| !matches!(**kind, Kind::JOB | Kind::CRON_JOB));
+        let all = lasting.flat_map(|kind| ctx.cluster().of(*kind));
         let mut near = all.filter(|workload| !workload.is_partial() && ctx.pairs_with(workload));
         near.find_map(|workload| Some((workload, of_workload(workload)?)))?
     };

@@ -31,14 +31,20 @@
 
 use super::quota_below_replicas::QUOTA;
 use crate::cluster::values::{CHART_KINDS, installs};
-use crate::rules::gpu::gpu_resource_unknown::meant;
+use crate::rules::gpu::gpu_resource_unknown::{is_defined, meant};
 use crate::rules::prelude::*;
 
 const INSTALLERS: [Kind; 5] =
     [CHART_KINDS[0], CHART_KINDS[1], Kind::ARGO_APPLICATION_SET, Kind::DAEMON_SET, Kind::DEPLOYMENT];
 
-const READS: [Kind; WORKLOAD_KINDS.len() + 3] =
-    with_workloads(&[CHART_KINDS[0], CHART_KINDS[1], Kind::ARGO_APPLICATION_SET]);
+const READS: [Kind; WORKLOAD_KINDS.len() + 6] = with_workloads(&[
+    CHART_KINDS[0],
+    CHART_KINDS[1],
+    Kind::ARGO_APPLICATION_SET,
+    Kind::CONFIG_MAP,
+    Kind::DEVICE_CLASS,
+    Kind::NODE_OVERLAY,
+]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "quota-key-inert",
@@ -71,7 +77,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if keys.iter().any(|(key, _)| is_of_hami(key)) || may_have_hami(ctx) {
         return None;
     }
-    for (key, node) in keys {
+    // A null is how a patch removes a key.
+    for (key, node) in keys.into_iter().filter(|(_, node)| node.is_set()) {
         let resource = match key.split_once('.') {
             Some(("limits", resource)) => resource,
             Some(("requests", resource)) => {
@@ -93,14 +100,27 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 /// Whether HAMi, which has a quota of its own, may run in the cluster.
 fn may_have_hami(ctx: &Context<'_>) -> bool {
     let cluster = ctx.cluster();
-    let is_hami = |object: &Object| object.name().contains("hami") || installs(object, "hami");
+    let is_image = |container: Node<'_>| {
+        container.get("image").text().is_some_and(|image| image.to_ascii_lowercase().contains("hami"))
+    };
+    let has_image = |object: &Object| templates(object).iter().flat_map(Template::containers).any(is_image);
+    let is_hami =
+        |object: &Object| object.name().contains("hami") || installs(object, "hami") || has_image(object);
+    let is_scheduled = |object: &Object| {
+        let is_named = |one: &Template<'_>| one.spec.get("schedulerName").text() == Some("hami-scheduler");
+        templates(object).iter().any(is_named)
+    };
     INSTALLERS.into_iter().any(|kind| cluster.of(kind).any(is_hami))
+        || WORKLOAD_KINDS.iter().any(|kind| cluster.of(*kind).any(is_scheduled))
         || OF_HAMI.into_iter().any(|resource| cluster.views().is_requested(resource))
 }
 
 /// Reports a resource that no device plugin has.
 fn misspelled(resource: &str, node: &Node<'_>, hard: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    let wanted = meant(resource)?;
+    let wanted = meant(resource).filter(|wanted| *wanted != resource)?;
+    if is_defined(resource, ctx) {
+        return None;
+    }
     let message =
         format!("no device plugin has a resource `{}`: the quota limits nothing", ellipsize(resource));
     rename(ctx.report(node, message).severity(Severity::Info), node, hard, &wanted);
