@@ -5,8 +5,9 @@
 //! `excludeUnacknowledged: "true"` of RabbitMQ, it does not count: as soon as the last message is taken the
 //! trigger is inactive, and after `cooldownPeriod` KEDA scales to zero and ends the pod that works on it.
 //! Work that takes longer than the cooldown is lost or done twice. A ScaledJob lets its Jobs finish. Over AMQP,
-//! RabbitMQ never counts them: that is a warning where the cooldown is a minute or less, pods have
-//! accelerators, or their `terminationGracePeriodSeconds` is longer than the cooldown, else an info.
+//! RabbitMQ never counts them: that is a warning where the cooldown is a minute or less or pods have
+//! accelerators, else an info. It is an info too where their `terminationGracePeriodSeconds` is longer than
+//! the cooldown, and nothing is said from a cooldown of twelve hours.
 //!
 //! # Fix
 //! Remove the setting, ask RabbitMQ over HTTP, keep one replica, or use a ScaledJob for long work.
@@ -34,6 +35,7 @@
 //! - <https://keda.sh/docs/latest/scalers/aws-sqs/>
 //! - <https://keda.sh/docs/latest/scalers/rabbitmq-queue/>
 
+use crate::keda::paused::never_scales_in;
 use crate::keda::uses_modifiers;
 use crate::keda::value::boolean;
 use crate::rules::autoscaling::scale_target::{rests_at_zero, target};
@@ -51,6 +53,10 @@ pub(crate) static RULE: Rule = Rule {
 
 /// The cooldown, in seconds, within which hardly any work ends.
 const SHORT_COOLDOWN: i64 = 60;
+/// The cooldown within which nearly all work ends: twelve hours.
+const LONG_COOLDOWN: i64 = 43_200;
+/// The end of the help.
+const GIVE: &str = "give pods time to end (`terminationGracePeriodSeconds`)";
 
 /// Types of triggers with the key that leaves held messages out, and its value.
 const KEYS: [(&str, &str, bool); 3] = [
@@ -65,6 +71,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if !(rests_at_zero(object)? || idle.int() == Some(0))
         || object.is_partial()
         || uses_modifiers(object) != Some(false)
+        || never_scales_in(object) != Some(false)
     {
         return None;
     }
@@ -78,23 +85,29 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if left_out.iter().any(|(trigger, by)| by.is_none() && !trigger.is_resource()) {
         return None;
     }
+    let cooldown = spec.get("cooldownPeriod").int_or(300).filter(|cooldown| *cooldown < LONG_COOLDOWN)?;
+    let workload = target(object, ctx);
+    // Pods that are given time may finish their work.
+    let has_time = workload.is_some_and(|workload| is_given_more(workload, cooldown));
     let message = "messages in progress do not count: KEDA scales to zero while a pod still works on one";
     for by in left_out.into_iter().filter_map(|(_, by)| by) {
         match by {
             LeftOut::Key(node, key) => {
                 ctx.report(&node, message)
-                    .help(format!("remove `{key}`, keep one replica, or use a ScaledJob for long work"))
+                    .severity(if has_time { Severity::Info } else { Severity::Warning })
+                    .help(format!(
+                        "remove `{key}`, keep one replica, use a ScaledJob for long work, or {GIVE}"
+                    ))
                     .fix(Fix::unsafe_(format!("remove `{key}`")).remove(&node));
             }
             LeftOut::Amqp(node) => {
                 // Nobody has chosen it, and work that ends within the cooldown is not lost.
-                let cooldown = spec.get("cooldownPeriod").int_or(300)?;
-                let needs_time =
-                    |workload: &Object| uses_accelerators(workload) || is_given_more(workload, cooldown);
-                let is_long = cooldown <= SHORT_COOLDOWN || target(object, ctx).is_some_and(needs_time);
+                let is_long = cooldown <= SHORT_COOLDOWN || workload.is_some_and(uses_accelerators);
                 ctx.report(&node, message)
-                    .severity(if is_long { Severity::Warning } else { Severity::Info })
-                    .help("ask RabbitMQ over HTTP (`protocol: http`), keep one replica, or use a ScaledJob");
+                    .severity(if is_long && !has_time { Severity::Warning } else { Severity::Info })
+                    .help(format!(
+                        "ask over HTTP (`protocol: http`), keep one replica, use a ScaledJob, or {GIVE}"
+                    ));
             }
         }
     }

@@ -4,7 +4,8 @@
 //! Unless `rollout.strategy` is `gradual`, KEDA deletes all Jobs of the older version when the spec of a
 //! ScaledJob changes, a new image tag included, and what they have computed is lost. That is a warning for
 //! training and batch work on accelerators, and where the Jobs are long: they carry
-//! `karpenter.sh/do-not-disrupt`, or have an `activeDeadlineSeconds` of an hour or more. Else it is advice.
+//! `karpenter.sh/do-not-disrupt`, or have accelerators and an `activeDeadlineSeconds` of an hour or
+//! more. Else it is advice.
 //!
 //! # Fix
 //! Write `rollout: {strategy: gradual}`: running Jobs end by themselves, and new ones are made of the new
@@ -79,5 +80,6 @@ fn is_long(object: &Object) -> bool {
         [job.get("activeDeadlineSeconds"), job.path(&["template", "spec", "activeDeadlineSeconds"])];
     let kept = job.path(&["template", "metadata", "annotations", DO_NOT_DISRUPT]);
     kept.text().is_some_and(|text| text != "false")
-        || deadlines.iter().any(|one| one.int().is_some_and(|seconds| seconds >= 3600))
+        // For others it may be a guard far above what the work takes.
+        || uses_accelerators(object) && deadlines.iter().any(|one| one.int().is_some_and(|seconds| seconds >= 3600))
 }

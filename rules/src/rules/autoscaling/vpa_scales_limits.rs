@@ -136,6 +136,10 @@ impl<'a> Scaled<'a> {
         }
         let allowed = of_policy.path(&["maxAllowed", "memory"]);
         let most = if allowed.is_set() { Some(Quantity::at(&allowed)?.value()) } else { None };
+        // The limit never grows.
+        if most.is_some_and(|most| most <= request) {
+            return None;
+        }
         let most = most.map(|most| most.saturating_mul(bytes) / request);
         let has_policy = policy.is_some();
         Some(Scaled { name, values, has_policy, limit, bytes, times: bytes / request, most })

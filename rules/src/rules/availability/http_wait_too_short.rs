@@ -129,7 +129,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 
 /// Whether a workload may have no replica: by the HTTPScaledObject, or by the autoscaler beside an InterceptorRoute.
 fn rests_at_zero(object: &Object, workload: &Object, ctx: &Context<'_>) -> bool {
-    if object.is(Kind::HTTP_SCALED_OBJECT) {
+    // Without a ScaledObject of the add-on, its `replicas` are not read.
+    let skips =
+        object.annotation("httpscaledobject.keda.sh/skip-scaledobject-creation").text() == Some("true");
+    if object.is(Kind::HTTP_SCALED_OBJECT) && !skips {
         return object.path(&["spec", "replicas", "min"]).int_or(0) == Some(0);
     }
     let replicas = ctx.cluster().views().replicas(workload);

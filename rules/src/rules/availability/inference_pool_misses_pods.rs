@@ -7,8 +7,8 @@
 //! Service of the picker and a port of it; if there is none, `failureMode: FailClose`, the default, rejects
 //! all requests.
 //!
-//! One port is enough. Where a container without a list of ports or a script may listen there, as the
-//! routing sidecar of llm-d does, nothing is said.
+//! One port is enough. Where the server is not a known one, or a container without a list of ports or a
+//! script may listen there, as the routing sidecar of llm-d does, nothing is said.
 //!
 //! # Fix
 //! Write the port of the server, and the name and the port of the picker's Service.
@@ -47,8 +47,13 @@ use crate::cluster::values::may_bring_objects;
 use crate::rules::prelude::*;
 use crate::workload::server::server_of;
 
-const READS: [Kind; WORKLOAD_KINDS.len() + 3] =
-    with_workloads(&[Kind::SERVICE, Kind::HELM_RELEASE, Kind::ARGO_APPLICATION]);
+const READS: [Kind; WORKLOAD_KINDS.len() + 5] = with_workloads(&[
+    Kind::SERVICE,
+    Kind::INFERENCE_POOL,
+    Kind::INFERENCE_POOL_ALPHA,
+    Kind::HELM_RELEASE,
+    Kind::ARGO_APPLICATION,
+]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "inference-pool-misses-pods",
@@ -145,18 +150,22 @@ fn listens<'i>(template: &Template<'i>, wanted: &[i64]) -> Listens<'i> {
         {
             return Listens::Maybe;
         }
-        // That of the server tells more than that of a container beside it.
-        if found.is_none() || server.is_some() {
+        // A list of ports need not be complete: only that of a known server says where it listens.
+        if found.is_none() && server.is_some() {
             found = Some((port, container));
         }
     }
     found.map_or(Listens::Maybe, |(port, container)| Listens::Elsewhere(port, container))
 }
 
+/// What names the endpoint picker of a pool.
+fn picker_of<'a>(spec: &Node<'a>) -> Option<Node<'a>> {
+    ["endpointPickerRef", "extensionRef"].map(|field| spec.get(field)).into_iter().find(Node::is_set)
+}
+
 /// Reports a picker whose Service, or its port, is not there.
 fn picker(object: &Object, spec: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    let reference = ["endpointPickerRef", "extensionRef"].map(|field| spec.get(field));
-    let reference = reference.into_iter().find(Node::is_set)?;
+    let reference = picker_of(spec)?;
     let is_service = |field: &str, own: &str| reference.get(field).text().is_none_or(|text| text == own);
     if !is_service("kind", Kind::SERVICE.kind) || !is_service("group", "") {
         return None;
@@ -203,7 +212,19 @@ fn missing_picker(object: &Object, node: &Node<'_>, name: &str, ctx: &mut Contex
     if is_here || may_bring_objects(cluster) || !is_in_written_namespace(object) {
         return None;
     }
-    let likely = |service: &&Object| cluster.likely_pairs(object, service);
+    // The Service of another pool is not meant: such names are near to each other.
+    let pools = [Kind::INFERENCE_POOL, Kind::INFERENCE_POOL_ALPHA];
+    let taken: Vec<&str> = pools
+        .into_iter()
+        .flat_map(|kind| cluster.in_namespace(kind, namespace))
+        .filter_map(|pool| picker_of(&pool.get("spec"))?.get("name").text())
+        .collect();
+    let digits = |text: &str| -> String { text.chars().filter(char::is_ascii_digit).collect() };
+    let likely = |service: &&Object| {
+        cluster.likely_pairs(object, service)
+            && !taken.contains(&service.name())
+            && digits(service.name()) == digits(name)
+    };
     let services: Vec<&Object> = cluster.in_namespace(Kind::SERVICE, namespace).filter(likely).collect();
     let meant = nearest(name, services.iter().map(|service| service.name()))?;
     let service = services.iter().find(|service| service.name() == meant)?;

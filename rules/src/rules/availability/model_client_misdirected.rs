@@ -58,6 +58,7 @@ use crate::facts::image::ImageRef;
 use crate::rules::prelude::*;
 use crate::source::with_embedded;
 use crate::workload::command::{OptionValue, Word, option, words};
+use crate::workload::environment::may_define;
 use crate::workload::launcher::Launch;
 use crate::workload::ports::{number, target_of};
 use crate::workload::selector;
@@ -135,7 +136,10 @@ fn of_litellm(entry: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
             let params = one.get("litellm_params");
             let base = params.get("api_base");
             let Some((url, model)) = base.text().zip(params.get("model").text()) else { continue };
-            let model = model.split_once('/').filter(|(provider, _)| PROVIDERS.contains(provider));
+            // Another provider that is set leaves the whole of `model` as the name.
+            let provider = params.get("custom_llm_provider");
+            let is_own = |first: &str| !provider.is_set() || provider.text() == Some(first);
+            let model = model.split_once('/').filter(|(first, _)| PROVIDERS.contains(first) && is_own(first));
             let mode = one.path(&["model_info", "mode"]);
             let is_plain = !mode.is_set() || mode.text().is_some_and(|mode| MODES.contains(&mode));
             let part = base.span().map(|span| span.start as usize..span.end as usize);
@@ -336,6 +340,9 @@ fn targets<'i>(service: &'i Object, port: &Node<'i>, ctx: &Context<'i>) -> Optio
 fn served_names(container: &Node<'_>) -> Option<Vec<String>> {
     let launch = Launch::of(container)
         .filter(|launch| launch.program.is(ServerId::Vllm) && !launch.may_have_more_options())?;
+    if may_define(container, takes_other_names) {
+        return None;
+    }
     let words = words(container);
     let mut names = values(&words, "served-model-name")?;
     if names.is_empty() {
@@ -352,6 +359,13 @@ fn served_names(container: &Node<'_>) -> Option<Vec<String>> {
         }
     }
     Some(names)
+}
+
+/// Whether vLLM with a variable may take other names: none are checked, adapters are loaded later, or a plugin finds them
+/// (`vllm/envs.py`, 0.11).
+fn takes_other_names(variable: &str) -> bool {
+    let known = ["VLLM_SKIP_MODEL_NAME_VALIDATION", "VLLM_ALLOW_RUNTIME_LORA_UPDATING", "VLLM_PLUGINS"];
+    known.contains(&variable) || variable.starts_with("VLLM_LORA_RESOLVER_")
 }
 
 /// The values behind an option that takes several. `None` if one of them is unknown.

@@ -56,9 +56,11 @@
 //! - <https://docs.ray.io/en/latest/serve/llm/index.html>
 //! - <https://github.com/ray-project/ray/issues/58328>
 
+use crate::facts::image::ImageRef;
 use crate::rules::prelude::*;
 use crate::source::with_embedded;
 use crate::workload::devices::gpus_of;
+use crate::workload::environment::may_define;
 use crate::workload::ray::{Extent, group_pods};
 
 pub(crate) static RULE: Rule = Rule {
@@ -68,6 +70,9 @@ pub(crate) static RULE: Rule = Rule {
     check: Check::Object(check),
     ..Rule::error(Group::Gpu)
 };
+
+/// A version whose actor and first rank are in one bundle.
+const MERGES_SINCE: Version = Version::new(2, 49);
 
 /// The GPUs of a cluster, in thousandths.
 struct Capacity {
@@ -85,25 +90,23 @@ struct Demand {
     replicas: i64,
     /// The replicas to which it scales, at least those that always run.
     most: i64,
-    /// Whether an LLM asks for GPUs beside those of its ranks.
-    is_beside_ranks: bool,
+    /// What an LLM asks for beside the GPUs of its ranks.
+    beside: i64,
 }
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let config = object.path(&["spec", "serveConfigV2"]);
     let text = config.text().filter(|_| !object.is_partial())?;
     let capacity = capacity(object).filter(|capacity| capacity.all > 0)?;
-    let demands = with_embedded(text, |root| Some(demands(root)))?;
+    let merges = merges_bundles(object);
+    let demands = with_embedded(text, |root| Some(demands(root, merges)))?;
     let name = object.display_name();
-    let gpus = |thousandths: i64| {
-        if thousandths % 1000 == 0 {
-            format!("{}", thousandths / 1000)
-        } else {
-            format!("{:.1}", thousandths as f64 / 1000.0)
-        }
-    };
     let help = |demand: &Demand, other: &'static str| {
-        if demand.is_beside_ranks { "remove `num_gpus`: each rank has a GPU without it" } else { other }
+        if demand.beside > 0 { "remove `num_gpus`: each rank has a GPU without it" } else { other }
+    };
+    // Versions before have other bundles for the actor beside the ranks.
+    let severity = |demand: &Demand| {
+        if demand.beside > 0 && !merges { Severity::Warning } else { Severity::Error }
     };
     for demand in &demands {
         let deployment = ellipsize(&demand.name);
@@ -115,6 +118,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             );
             ctx.report(&config, message)
                 .at_key()
+                .severity(severity(demand))
                 .help(help(demand, "ask for fewer, or give the pods of the group more GPUs"));
             return None;
         }
@@ -126,6 +130,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             );
             ctx.report(&config, message)
                 .at_key()
+                .severity(severity(demand))
                 .help(help(demand, "raise the replicas of the worker group, or use fewer ranks"));
             return None;
         }
@@ -137,13 +142,37 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             gpus(total),
             gpus(capacity.all)
         );
-        ctx.report(&config, message)
-            .at_key()
-            .severity(Severity::Warning)
-            .help("raise the replicas of the worker group, or run fewer replicas");
+        let beside: i64 = demands.iter().map(|demand| demand.beside.saturating_mul(demand.replicas)).sum();
+        let fits_without = beside > 0 && total - beside <= capacity.all;
+        ctx.report(&config, message).at_key().severity(Severity::Warning).help(if fits_without {
+            "remove `num_gpus`: each rank has a GPU without it"
+        } else {
+            "raise the replicas of the worker group, or run fewer replicas"
+        });
         return None;
     }
     scales_beyond(&demands, &capacity, &config, ctx)
+}
+
+/// A number of GPUs for a message, given its thousandths.
+fn gpus(thousandths: i64) -> String {
+    if thousandths % 1000 == 0 {
+        format!("{}", thousandths / 1000)
+    } else {
+        format!("{:.1}", thousandths as f64 / 1000.0)
+    }
+}
+
+/// Whether Ray is known to add the GPUs of the actor to the bundle of the first rank. Before, the actor had a bundle of its own.
+fn merges_bundles(object: &Object) -> bool {
+    let head = object.path(&["spec", "rayClusterConfig", "headGroupSpec", "template", "spec", "containers"]);
+    let image = head.items().next().map(|first| first.get("image"));
+    let version = image.and_then(|image| {
+        let image = ImageRef::parse(image.text()?);
+        let is_of_ray = ["rayproject/ray", "rayproject/ray-llm"].iter().any(|known| image.is(known));
+        Version::parse(image.tag.filter(|_| is_of_ray)?.split('-').next()?)
+    });
+    version.is_some_and(|version| version >= MERGES_SINCE)
 }
 
 /// Reports a deployment that scales to more replicas than there are GPUs for. Several deployments may share GPUs at different
@@ -179,7 +208,16 @@ fn capacity(object: &Object) -> Option<Capacity> {
         if containers.has_unknown() {
             return None;
         }
-        Some(containers.items().next().and_then(|first| gpus_of(&first)).map_or(0, |devices| devices.count))
+        // Ray finds the GPUs that a claim or the runtime of NVIDIA gives to a container without a limit.
+        let hidden = template.get("resourceClaims").is_set() || template.get("runtimeClassName").is_set();
+        match containers.items().next() {
+            Some(first) => match gpus_of(&first) {
+                Some(devices) => Some(devices.count),
+                None if hidden || may_define(&first, |name| name == "NVIDIA_VISIBLE_DEVICES") => None,
+                None => Some(0),
+            },
+            None => Some(0),
+        }
     };
     let head = of_group(&cluster.get("headGroupSpec"))?;
     let mut capacity = Capacity { pod: head * 1000, all: head * 1000 };
@@ -195,7 +233,7 @@ fn capacity(object: &Object) -> Option<Capacity> {
 }
 
 /// What the deployments in a configuration of Ray Serve ask for, as far as it is written.
-fn demands(root: &Node<'_>) -> Vec<Demand> {
+fn demands(root: &Node<'_>, merges: bool) -> Vec<Demand> {
     let mut out = Vec::new();
     for application in root.get("applications").items() {
         let name = application.get("name").text().unwrap_or("default").to_owned();
@@ -205,7 +243,7 @@ fn demands(root: &Node<'_>) -> Vec<Demand> {
                 && !deployment.get("placement_group_bundles").is_set()
             {
                 let (replicas, most) = replicas(&deployment);
-                out.push(Demand { name: own, actor, replica: actor, replicas, most, is_beside_ranks: false });
+                out.push(Demand { name: own, actor, replica: actor, replicas, most, beside: 0 });
             }
         }
         for model in application.path(&["args", "llm_configs"]).items() {
@@ -227,8 +265,8 @@ fn demands(root: &Node<'_>) -> Vec<Demand> {
             let own = model.path(&["model_loading_config", "model_id"]).text().unwrap_or(&name).to_owned();
             let replica = tensor.saturating_mul(pipeline).saturating_mul(1000).saturating_add(beside);
             let (replicas, most) = replicas(&model.get("deployment_config"));
-            let is_beside_ranks = beside > 0;
-            out.push(Demand { name: own, actor: 1000 + beside, replica, replicas, most, is_beside_ranks });
+            let actor = if merges { 1000 + beside } else { beside.max(1000) };
+            out.push(Demand { name: own, actor, replica, replicas, most, beside });
         }
     }
     out

@@ -42,6 +42,8 @@
 //! # References
 //! - <https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/expander/priority/readme.md>
 
+use crate::cluster::together::is_in_written_namespace;
+use crate::cluster::values::may_bring_objects;
 use crate::facts::image::ImageRef;
 use crate::rules::prelude::*;
 use crate::workload::command::{OptionValue, may_have_more_options, option, words};
@@ -49,7 +51,7 @@ use crate::workload::command::{OptionValue, may_have_more_options, option, words
 pub(crate) static RULE: Rule = Rule {
     id: "priority-expander-unread",
     kinds: &[Kind::DEPLOYMENT],
-    reads: &[Kind::CONFIG_MAP],
+    reads: &[Kind::CONFIG_MAP, Kind::HELM_RELEASE, Kind::ARGO_APPLICATION],
     docs: docs(include_str!("priority_expander_unread.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Scheduling)
@@ -60,7 +62,7 @@ const CONFIG: &str = "cluster-autoscaler-priority-expander";
 const NAMESPACE: &str = "kube-system";
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if object.may_lack_fields() {
+    if object.may_lack_fields() || may_bring_objects(ctx.cluster()) {
         return None;
     }
     let is_autoscaler = |container: &Node<'_>| {
@@ -77,7 +79,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     };
     let is_read = |config: &Object| {
         config.name() == CONFIG
-            && (config.is_namespace_unknown() || config.namespace_or_default() == namespace)
+            && (config.is_namespace_unknown()
+                || !is_in_written_namespace(config)
+                || config.namespace_or_default() == namespace)
     };
     let configs: Vec<&Object> = ctx.cluster().of(Kind::CONFIG_MAP).collect();
     if !expander.split(',').any(|one| one == "priority") || configs.iter().any(|one| is_read(one)) {

@@ -36,6 +36,8 @@
 
 use crate::rules::prelude::*;
 use crate::rules::training::job_spec;
+use crate::workload::command::OptionValue;
+use crate::workload::environment::may_define;
 use crate::workload::launcher::{Launch, Program};
 
 pub(crate) static RULE: Rule = Rule {
@@ -96,7 +98,7 @@ fn of_job_set(object: &Object, spec: &Node<'_>, ctx: &mut Context<'_>) -> Option
         let Some(is_fixed) = rendezvous(template).filter(|_| uses_device(template)) else { continue };
         let name = job.get("name").text().unwrap_or_default();
         let message = format!(
-            "each pod of Job `{}` starts again alone, up to six times, before the set restarts",
+            "pods of Job `{}` start again one by one, six in all, before the set restarts",
             ellipsize(name)
         );
         ctx.report(&own.get("backoffLimit"), message)
@@ -112,6 +114,11 @@ fn rendezvous(template: &Template<'_>) -> Option<bool> {
     let launch = template.containers().find_map(|container| Launch::of(&container))?;
     let (nodes, _) = launch.nodes()?;
     // The agents of torchrun with a rendezvous of c10d or etcd meet again.
-    let is_elastic = launch.program == Program::Torchrun && launch.has(&["rdzv-backend", "rdzv-endpoint"]);
+    let is_static =
+        matches!(launch.option(&["rdzv-backend"]), OptionValue::Text(backend, _) if backend == "static");
+    let by_variable = template.containers().any(|one| may_define(&one, |name| name.starts_with("PET_RDZV_")));
+    let is_elastic = launch.program == Program::Torchrun
+        && !is_static
+        && (by_variable || launch.has(&["rdzv-backend", "rdzv-endpoint"]));
     (nodes > 1).then_some(!is_elastic)
 }
