@@ -205,6 +205,9 @@ fn report_near(object: &Object, selector: &Node<'_>, ctx: &mut Context<'_>) -> O
     let templates = templates(workload);
     let own = templates.first()?.labels().into_iter().find(|(label, _)| label == key)?.1;
     let (has, whose) = (ellipsize(own.text()?), format!("{} `{}`", workload.kind(), workload.display_name()));
+    if are_siblings(own.text()?, wanted) {
+        return None;
+    }
     // Of one first word are also several programs of a team.
     let is_slip = is_slip_of(own.text()?, wanted);
     let wanted = ellipsize(wanted);
@@ -222,9 +225,7 @@ fn near<'i>(object: &Object, key: &str, wanted: &str, ctx: &Context<'i>) -> Opti
     let is_like = |template: &Template<'_>| {
         let labels = template.labels();
         let mut own = labels.iter().filter(|(label, _)| *label == key).filter_map(|(_, value)| value.text());
-        own.any(|own| {
-            (shares_first_word(own, wanted) || is_slip_of(own, wanted)) && !are_siblings(own, wanted)
-        })
+        own.any(|own| shares_first_word(own, wanted) || is_slip_of(own, wanted))
     };
     let without_pdb = |template: &Template<'_>| {
         let (pdbs, unknown) = views.pdbs_of(namespace, template);
