@@ -71,7 +71,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
         _ if takes_probes && matches!(version, "0.12.0" | "0.12.1") => {
             format!(
-                "without `hosts`, the HTTP add-on {version} sends its own probes here, and gets never ready"
+                "without `hosts`, the HTTP add-on {version} sends its own probes here, and never gets ready"
             )
         }
         _ => return None,

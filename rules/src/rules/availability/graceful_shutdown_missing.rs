@@ -132,7 +132,7 @@ fn behind_shell(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>)
         return None;
     }
     let message = format!(
-        "the shell of `{}` keeps SIGTERM from {}, which never drains and is killed after {grace} s",
+        "the shell of `{}` keeps SIGTERM from {}: each deletion takes all {grace} s",
         object.display_name(),
         server.name
     );
@@ -147,13 +147,17 @@ fn kept_from_signal<'a>(
 ) -> Option<(&'static Server, Node<'a>)> {
     let shell = container.get("command").items().next()?.text()?;
     let is_shared = template.spec.get("shareProcessNamespace").bool() == Some(true);
-    if !SHELLS.contains(&base_name(shell)) || is_shared || starts_others(container) {
+    let hook = container.path(&["lifecycle", "preStop", "exec", "command"]);
+    // The hook may send the signal itself, with `kill`, `pkill` or `killall`.
+    let is_signalled = hook.items().any(|word| word.raw_text().is_some_and(|text| text.contains("kill")));
+    if !SHELLS.contains(&base_name(shell)) || is_shared || is_signalled || starts_others(container) {
         return None;
     }
     let words = words(container);
     let (at, server) = (0..words.len()).find_map(|at| Some((at, server_at(&words, at)?.0)))?;
     let mut before = words[..at].iter().rev().take_while(|word| word.text != ";");
-    if before.any(|word| word.text == "exec") || words.iter().any(|word| word.text == "trap") {
+    let is_replaced = before.any(|word| word.text == "exec") && !is_exec_in_pipeline(&words[at].node);
+    if is_replaced || words.iter().any(|word| word.text == "trap") {
         return None;
     }
     // The `&` of `2>&1` and `&>` divides words as well.
@@ -161,4 +165,10 @@ fn kept_from_signal<'a>(
         |text: &str| !is_digits(text) && !text.starts_with('>') && text != ";" && !CLOSING.contains(&text);
     let follows = words[at..].windows(2).any(|pair| pair[0].text == ";" && is_command(&pair[1].text));
     follows.then(|| (server, words[at].node.clone()))
+}
+
+/// Whether `exec` is in a pipeline, whose commands run in shells of their own.
+fn is_exec_in_pipeline(script: &Node<'_>) -> bool {
+    let script = script.raw_text().unwrap_or_default().replace("\\\n", " ");
+    script.lines().any(|line| line.split_once("exec ").is_some_and(|(_, rest)| rest.contains(" | ")))
 }

@@ -27,6 +27,7 @@
 //! - <https://kubernetes.io/docs/tasks/run-application/configure-pdb/>
 
 use crate::cluster::values::may_bring_objects;
+use crate::facts::suggest::is_within;
 use crate::rules::availability::intended_workload::{NAME_LABELS, has_added_labels, workload_elsewhere};
 use crate::rules::prelude::*;
 use crate::schema::validation::may_hold_more_fields;
@@ -204,8 +205,11 @@ fn report_near(object: &Object, selector: &Node<'_>, ctx: &mut Context<'_>) -> O
     let templates = templates(workload);
     let own = templates.first()?.labels().into_iter().find(|(label, _)| label == key)?.1;
     let (has, whose) = (ellipsize(own.text()?), format!("{} `{}`", workload.kind(), workload.display_name()));
+    if are_siblings(own.text()?, wanted) {
+        return None;
+    }
     // Of one first word are also several programs of a team.
-    let is_slip = nearest(wanted, [own.text()?]).is_some();
+    let is_slip = is_slip_of(own.text()?, wanted);
     let wanted = ellipsize(wanted);
     let is_applied_together = ctx.cluster().is_complete() || ctx.cluster().likely_pairs(object, workload);
     ctx.report(node, format!("no pod has `{key}: {wanted}`, and those of {whose} have `{key}: {has}`"))
@@ -221,7 +225,7 @@ fn near<'i>(object: &Object, key: &str, wanted: &str, ctx: &Context<'i>) -> Opti
     let is_like = |template: &Template<'_>| {
         let labels = template.labels();
         let mut own = labels.iter().filter(|(label, _)| *label == key).filter_map(|(_, value)| value.text());
-        own.any(|own| shares_first_word(own, wanted) || nearest(wanted, [own]).is_some())
+        own.any(|own| shares_first_word(own, wanted) || is_slip_of(own, wanted))
     };
     let without_pdb = |template: &Template<'_>| {
         let (pdbs, unknown) = views.pdbs_of(namespace, template);
@@ -235,6 +239,38 @@ fn near<'i>(object: &Object, key: &str, wanted: &str, ctx: &Context<'i>) -> Opti
             && matches!(templates(workload).as_slice(), [one] if is_like(one) && without_pdb(one))
     });
     found.next().filter(|_| found.next().is_none())
+}
+
+/// Whether two names are a few typing errors apart. Short names are one or two letters from many others.
+fn is_slip_of(a: &str, b: &str) -> bool {
+    is_within(a, b, if a.len().min(b.len()) > 5 { 2 } else { 1 })
+}
+
+/// Last words of the names of programs that run beside others of one application.
+const ROLES: [&str; 14] = [
+    "adapter",
+    "api",
+    "backend",
+    "cluster",
+    "exporter",
+    "frontend",
+    "gateway",
+    "indexer",
+    "proxy",
+    "scheduler",
+    "server",
+    "ui",
+    "web",
+    "worker",
+];
+
+/// Whether two names are those of two programs of one application, such as `shop-web` and `shop-api`.
+fn are_siblings(a: &str, b: &str) -> bool {
+    fn role(name: &str) -> &str {
+        name.rsplit(|c: char| matches!(c, '-' | '_' | '.')).next().unwrap_or_default()
+    }
+    let (a_role, b_role) = (role(a), role(b));
+    a_role != b_role && ROLES.contains(&a_role) && ROLES.contains(&b_role)
 }
 
 /// Whether two names begin with one word of at least four letters.

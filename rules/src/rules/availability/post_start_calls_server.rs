@@ -95,16 +95,21 @@ fn inspect(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
 /// Whether a script asks a server that loads its model before it listens, again and again without a limit.
 fn waits_without_end(server: &Server, container: &Node<'_>, script: &str) -> bool {
     /// Signs of a limit: a program that ends the loop, a counter, a clock, an end in failure.
-    const LIMITS: [&str; 13] = [
-        "timeout ", "seq ", "$((", "((", "+=", "expr ", "let ", " -lt ", " -gt ", " -le ", " -ge ",
-        "SECONDS", "exit 1",
+    const LIMITS: [&str; 15] = [
+        "timeout ", "seq ", "$((", "((", "$[", "+=", "expr ", "let ", " -lt ", " -gt ", " -le ", " -ge ",
+        " -eq ", " -ne ", "SECONDS",
     ];
     // The options of one request do not limit the loop.
     let script = script.replace("-timeout ", " ");
     let has_list = script.split("for ").skip(1).any(|rest| rest.split_whitespace().nth(1) == Some("in"));
     let has_loop = ["while ", "until "].iter().any(|word| script.contains(word)) && script.contains("sleep");
+    let mut words = script.split(|c: char| c.is_whitespace() || matches!(c, ';' | '|' | '(' | ')' | '}'));
+    // Also the calculator counts, and `exit` ends the loop.
+    let is_ended = script.split("exit ").skip(1).any(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+        || words.any(|word| word == "bc");
     has_loop
         && !has_list
+        && !is_ended
         && server.id != ServerId::Ollama
         && !is_in_background(&script)
         && !LIMITS.iter().any(|sign| script.contains(sign))

@@ -145,8 +145,7 @@ fn of_nim(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let autoscaled = scale.get("enabled").bool() == Some(true);
     let replicas = if autoscaled { scale.path(&["hpa", "maxReplicas"]) } else { spec.get("replicas") };
     let number = replicas.int().filter(|number| *number > 1)?;
-    let stays =
-        spec.get("affinity").is_set() || spec.path(&["nodeSelector", "kubernetes.io/hostname"]).is_set();
+    let stays = nim_stays_on_one_node(&spec);
     let cache = spec.path(&["storage", "nimCache", "name"]);
     let (owner, what) = match cache.text() {
         Some(name) => {
@@ -176,6 +175,23 @@ fn of_nim(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         .help("write `volumeAccessMode: ReadWriteMany` with a class of EFS or FSx")
         .related(owner, &place, "the volume");
     None
+}
+
+/// Whether the pods of a NIMService are required to run on one node. `podAffinity` is a field of the early versions.
+fn nim_stays_on_one_node(spec: &Node<'_>) -> bool {
+    const HOST: &str = "kubernetes.io/hostname";
+    const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+    let affinity = spec.get("affinity");
+    let of_pods = [affinity.get("podAffinity"), spec.get("podAffinity")];
+    let is_unclear = [&affinity, &of_pods[0], &of_pods[1]].iter().any(|node| node.has_unknown());
+    let is_together =
+        |pods: &Node<'_>| pods.get(REQUIRED).items().any(|term| term.get("topologyKey").text() == Some(HOST));
+    let terms = affinity.path(&["nodeAffinity", REQUIRED, "nodeSelectorTerms"]);
+    let mut expressions = terms.items().flat_map(|term| term.get("matchExpressions").items());
+    is_unclear
+        || spec.path(&["nodeSelector", HOST]).is_set()
+        || of_pods.iter().any(is_together)
+        || expressions.any(|expression| expression.get("key").text() == Some(HOST))
 }
 
 /// Another workload that uses a claim at the same time. Each pair has one finding, at the workload whose kind and name are

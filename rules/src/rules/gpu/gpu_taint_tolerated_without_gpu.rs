@@ -39,6 +39,7 @@
 //! - <https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/>
 //! - <https://karpenter.sh/docs/concepts/nodepools/#spectemplatespectaints>
 
+use crate::catalog::InstanceType;
 use crate::facts::text::mentions;
 use crate::rules::gpu::is_left_alone;
 use crate::rules::prelude::*;
@@ -52,7 +53,7 @@ use crate::workload::template::workload_kind;
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-taint-tolerated-without-gpu",
     kinds: WORKLOAD_KINDS,
-    reads: &[Kind::NAMESPACE],
+    reads: &[Kind::NAMESPACE, Kind::NODE_POOL],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("gpu_taint_tolerated_without_gpu.rs")),
     check: Check::Object(check),
@@ -137,6 +138,9 @@ fn inspect(
     if COMPLETED_ELSEWHERE.contains(&object.kind()) {
         return None;
     }
+    if is_head(template) && names_cpu_pool(template, ctx) {
+        return None;
+    }
     if requires_gpu_nodes(template) {
         return pinned_head(object, template, toleration, ctx);
     }
@@ -168,8 +172,12 @@ fn pinned_head(
     ctx: &mut Context<'_>,
 ) -> Option<()> {
     let group = is_head(template).then(|| object.root().at(&template.spec.pointer().above(2)))?;
-    let announced = group.path(&["rayStartParams", "num-gpus"]);
-    let is_idle = !announced.is_set() || announced.string_or_number().as_deref() == Some("0");
+    // `resources` of a group replaces what its parameters say.
+    let resources = group.get("resources");
+    let of_group = resources.get("GPU");
+    let announced = if of_group.is_set() { of_group } else { group.path(&["rayStartParams", "num-gpus"]) };
+    let is_zero = !announced.is_set() || announced.string_or_number().as_deref() == Some("0");
+    let is_idle = is_zero && !resources.has_unknown_key();
     // The pool may be one of the heads, without accelerators.
     let own_nodes = |label: &LabelReference<'_>| {
         label.values.iter().any(|value| value.raw_text().is_some_and(|text| mentions(text, &["head", "cpu"])))
@@ -188,6 +196,22 @@ fn pinned_head(
             "run the head on CPU nodes, without this toleration: it needs no GPU, and outlives the workers",
         );
     None
+}
+
+/// Whether pods name a NodePool of the input that has no accelerators.
+fn names_cpu_pool(template: &Template<'_>, ctx: &Context<'_>) -> bool {
+    let is_cpu_pool =
+        |name: &str| ctx.cluster().of(Kind::NODE_POOL).any(|pool| pool.name() == name && has_no_gpus(pool));
+    referenced_labels(template).iter().any(|label| {
+        label.key == "karpenter.sh/nodepool"
+            && label.values.iter().any(|value| value.text().is_some_and(is_cpu_pool))
+    })
+}
+
+/// Whether all types of a pool are known to have no accelerators.
+fn has_no_gpus(pool: &Object) -> bool {
+    let types = NodePool::new(pool).and_then(|pool| pool.types());
+    types.is_some_and(|types| !types.iter().any(InstanceType::is_accelerated))
 }
 
 fn is_head(template: &Template<'_>) -> bool {

@@ -43,8 +43,8 @@ use crate::workload::environment::may_define;
 use crate::workload::launcher::Launch;
 use crate::workload::server::{Server, ServerId, is_server, may_be_rebuilt, server_of};
 
-const READS: [Kind; WORKLOAD_KINDS.len() + 2] =
-    with_workloads(&[Kind::PERSISTENT_VOLUME_CLAIM, Kind::STORAGE_CLASS]);
+const READS: [Kind; WORKLOAD_KINDS.len() + 3] =
+    with_workloads(&[Kind::PERSISTENT_VOLUME_CLAIM, Kind::PERSISTENT_VOLUME, Kind::STORAGE_CLASS]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "model-token-missing",
@@ -215,7 +215,9 @@ fn new_claim(
     let (object, _) = template.place;
     let is_new = |spec: &Node<'_>| {
         !spec.has_unknown_key()
-            && !["volumeName", "dataSource", "dataSourceRef"].iter().any(|field| spec.get(field).is_set())
+            && !["volumeName", "selector", "dataSource", "dataSourceRef"]
+                .iter()
+                .any(|field| spec.get(field).is_set())
     };
     let Some(volume) = volume else {
         let mut claims = object.path(&["spec", "volumeClaimTemplates"]).items();
@@ -228,17 +230,29 @@ fn new_claim(
     let claim = cluster.unique(Kind::PERSISTENT_VOLUME_CLAIM, namespace, name)?;
     let spec = claim.get("spec");
     let class = spec.get("storageClassName").text().filter(|class| !class.is_empty())?;
-    let is_static = cluster
-        .unique(Kind::STORAGE_CLASS, "default", class)
-        .is_some_and(|class| class.get("provisioner").text() == Some("kubernetes.io/no-provisioner"));
+    let is_static = cluster.unique(Kind::STORAGE_CLASS, "default", class).is_some_and(may_be_filled);
+    let is_reserved = |volume: &Object| {
+        let reference = volume.path(&["spec", "claimRef"]);
+        reference.get("name").text() == Some(name) && reference.get("namespace").text() == Some(namespace)
+    };
     let mut users = cluster.views().users_of_claim(namespace, name).iter();
     // A person may have filled it before.
     let is_empty = is_new(&spec)
         && !is_static
+        && !cluster.of(Kind::PERSISTENT_VOLUME).any(is_reserved)
         && !claim.may_lack_fields()
         && cluster.likely_pairs(object, claim)
         && users.all(|user| user.is_same_resource(object));
     is_empty.then_some(Severity::Info)
+}
+
+/// Whether volumes of a class may have files from the beginning: those that somebody made, and folders of a file system.
+fn may_be_filled(class: &Object) -> bool {
+    match class.get("provisioner").text() {
+        Some("kubernetes.io/no-provisioner") => true,
+        Some("efs.csi.aws.com" | "fsx.csi.aws.com") => class.get("parameters").is_set(),
+        _ => false,
+    }
 }
 
 /// Whether a folder is one for settings, which holds neither a model nor a token.

@@ -69,7 +69,8 @@ pub(crate) static RULE: Rule = Rule {
 /// Packages that are gigabytes with what they depend on: their wheels for Linux bring or require libraries of CUDA.
 const LARGE: [&str; 6] = ["torch", "tensorflow", "vllm", "sglang", "tensorrt-llm", "lmdeploy"];
 /// Parts of the names of images with such packages, apart from the names of these.
-const FULL_IMAGES: [&str; 4] = ["ray-ml", "ray-llm", "anyscale", "deep-learning"];
+const FULL_IMAGES: [&str; 7] =
+    ["ray-ml", "ray-llm", "anyscale", "deep-learning", "huggingface", "transformers", "cuda"];
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let field = if object.is(Kind::RAY_JOB) { "runtimeEnvYAML" } else { "serveConfigV2" };
@@ -87,6 +88,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let package = with_embedded(text, |root| {
         packages(root).iter().find_map(|package| {
             let name = name_of(package);
+            // A version for CPUs needs no libraries of CUDA.
+            if package.contains("+cpu") {
+                return None;
+            }
             let large = LARGE.iter().find(|large| **large == name)?;
             (is_plain || package.contains("==") && !is_brought(large)).then_some(*large)
         })
@@ -108,14 +113,19 @@ fn packages(root: &Node<'_>) -> Vec<String> {
         let models = application.path(&["args", "llm_configs"]);
         environments.extend(models.items().map(|model| model.get("runtime_env")));
     }
-    let lists = environments.iter().flat_map(|environment| {
-        ["pip", "uv"]
-            .map(|tool| environment.get(tool))
-            .map(|list| if list.is_mapping() { list.get("packages") } else { list })
+    let tools = environments.iter().flat_map(|environment| ["pip", "uv"].map(|tool| environment.get(tool)));
+    let lists = tools.map(|tool| {
+        let fields = ["packages", "pip_install_options", "uv_pip_install_options"];
+        let lists = if tool.is_mapping() { fields.map(|field| tool.get(field)).to_vec() } else { vec![tool] };
+        lists
+            .iter()
+            .flat_map(Node::items)
+            .filter_map(|item| item.text().map(str::to_owned))
+            .collect::<Vec<String>>()
     });
-    lists
-        .flat_map(|list| list.items().filter_map(|item| item.text().map(str::to_owned)).collect::<Vec<_>>())
-        .collect()
+    // An index such as <https://download.pytorch.org/whl/cpu> has versions for CPUs.
+    let is_for_cpus = |list: &Vec<String>| list.iter().any(|item| item.contains("/cpu"));
+    lists.filter(|list| !is_for_cpus(list)).flatten().collect()
 }
 
 /// The name of a package in a requirement of pip, such as `vllm[runai]==0.11.0`.

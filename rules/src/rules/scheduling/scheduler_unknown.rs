@@ -33,10 +33,10 @@
 //! - <https://kubernetes.io/docs/tasks/extend-kubernetes/configure-multiple-schedulers/>
 //! - <https://awsdocs-neuron.readthedocs-hosted.com/en/latest/containers/kubernetes-getting-started.html>
 
-use crate::cluster::values::{CHART_KINDS, may_bring_objects};
+use crate::cluster::values::{CHART_KINDS, chart_installers, may_bring_objects};
 use crate::facts::suggest::is_within;
 use crate::rules::prelude::*;
-use crate::workload::command::words;
+use crate::workload::command::{OptionValue, option, words};
 
 static READS: [Kind; WORKLOAD_KINDS.len() + 4] =
     with_workloads(&[Kind::CONFIG_MAP, CHART_KINDS[0], CHART_KINDS[1], Kind::ARGO_APPLICATION_SET]);
@@ -72,7 +72,7 @@ const KNOWN: [&str; 14] = [
 ];
 
 fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    let field = template.spec.get("schedulerName");
+    let field = scheduler_name(template);
     let name = field.text().filter(|name| !name.is_empty() && !KNOWN.contains(name))?;
     let near = KNOWN.into_iter().find(|known| is_near(name, known));
     let is_whole = ctx.cluster().is_complete()
@@ -96,27 +96,76 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
+/// The field that names the scheduler of a template's pods. Volcano gives the one of a Job to its tasks without their own
+/// (`createJobPod` of its 1.12), which is read at the first task.
+fn scheduler_name<'a>(template: &Template<'a>) -> Node<'a> {
+    let own = template.spec.get("schedulerName");
+    let (object, number) = template.place;
+    if own.is_absent() && object.is(Kind::VOLCANO_JOB) && number == 0 {
+        return object.path(&["spec", "schedulerName"]);
+    }
+    own
+}
+
 /// Whether a name is a scheduler's own with or without its ending, or one typing error from it. Short names are one letter from
-/// many others.
+/// many others, and a digit is that of a second instance.
 fn is_near(name: &str, known: &str) -> bool {
     let stem = |name: &str| name.strip_suffix("-scheduler").unwrap_or(name).to_owned();
     let own = stem(known);
     let is_long = own.len() > 5 || name.starts_with(&format!("{own}-"));
-    stem(name) == own || is_long && is_within(name, known, 1)
+    let letters = |name: &str| name.chars().filter(|c| c.is_alphabetic()).collect::<String>();
+    let is_instance = name.contains(|c: char| c.is_ascii_digit()) && letters(name) == letters(known);
+    stem(name) == own || is_long && !is_instance && is_within(name, known, 1)
 }
 
-/// Whether a workload or a ConfigMap of the input may bring a scheduler of this name.
+/// Whether a workload, a ConfigMap or the values of a chart may bring a scheduler of this name.
 fn is_mentioned(name: &str, ctx: &Context<'_>) -> bool {
     let cluster = ctx.cluster();
-    let in_command = |container: Node<'_>| words(&container).iter().any(|word| word.text.contains(name));
+    let in_command = |container: Node<'_>| {
+        let words = words(&container);
+        match option(&words, &["scheduler-name"]) {
+            OptionValue::Text(text, _) if text == name => true,
+            OptionValue::Unknown => true,
+            _ => words.iter().any(|word| word.node.raw_text().is_some_and(|text| names(text, name))),
+        }
+    };
     let starts = |object: &Object| templates(object).iter().flat_map(Template::containers).any(in_command);
     let configures = |map: &Object| {
-        let data = map.get("data").entries();
-        data.iter().any(|(_, value)| value.raw_text().is_some_and(|text| text.contains(name)))
+        map.get("data").entries().iter().any(|(key, value)| {
+            let is_setting = key.ends_with("schedulerName");
+            value.raw_text().is_some_and(|text| is_setting && text.trim() == name || names(text, name))
+        })
     };
     let kinds = [Kind::DEPLOYMENT, Kind::STATEFUL_SET, Kind::DAEMON_SET, Kind::POD];
     cluster.of(Kind::CONFIG_MAP).any(configures)
+        || chart_installers(cluster).any(|installer| is_value(&installer.get("spec"), name))
         || kinds.iter().flat_map(|kind| cluster.of(*kind)).any(starts)
+}
+
+/// Whether a text gives a name to a scheduler, in a field `schedulerName`.
+fn names(text: &str, name: &str) -> bool {
+    text.split("schedulerName").skip(1).any(|rest| {
+        let value =
+            rest.trim_start_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ':' | '='));
+        value.strip_prefix(name).is_some_and(|rest| !rest.starts_with(is_name_char))
+    })
+}
+
+/// Whether a node has a name as a whole word in one of its values. The name of the chart itself is none.
+fn is_value(node: &Node<'_>, name: &str) -> bool {
+    let has_word = |text: &str| text.split(|c: char| !is_name_char(c)).any(|word| word == name);
+    node.raw_text().is_some_and(has_word)
+        || node.items().any(|item| is_value(&item, name))
+        || node.entries().iter().any(|(key, value)| !is_of_chart(key) && is_value(value, name))
+}
+
+/// Whether a field of a HelmRelease or an Application says which chart it installs, and where.
+fn is_of_chart(key: &str) -> bool {
+    ["chart", "chartRef", "path", "repoURL", "releaseName", "destination", "targetNamespace"].contains(&key)
+}
+
+fn is_name_char(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | '/')
 }
 
 #[cfg(test)]
@@ -133,6 +182,8 @@ mod tests {
             ("ml-scheduler", None),
             ("ray-scheduler", None),
             ("dense-packer", None),
+            ("kai-scheduler2", None),
+            ("volcano2", None),
         ] {
             assert_eq!(KNOWN.into_iter().find(|known| is_near(name, known)), expected, "{name}");
         }

@@ -65,10 +65,10 @@
 use crate::cluster::Cluster;
 use crate::cluster::objects::Lookup;
 use crate::cluster::together::is_renamed;
-use crate::facts::text::is_digits;
+use crate::facts::text::{is_digits, mentions};
 use crate::facts::url;
 use crate::rules::prelude::*;
-use crate::workload::command::{OptionValue, command_at, option, words};
+use crate::workload::command::{OptionValue, Word, command_at, option, words};
 use crate::workload::devices::pods_of;
 use crate::workload::environment::variable;
 use crate::workload::launcher::Launch;
@@ -276,14 +276,17 @@ fn pods_of_volcano(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     {
         return None;
     }
+    let templates = templates(object);
+    let is_named = |template: &Template<'_>| {
+        ["hostname", "subdomain"].iter().any(|field| template.spec.get(field).is_set())
+    };
     let has_names = plugins.entries().iter().any(|(name, _)| NAMING_PLUGINS.contains(name))
+        || templates.iter().any(is_named)
         || ctx.cluster().has(Kind::SERVICE, object.namespace_or_default(), object.name());
     let plugin = "write `plugins: {svc: []}`: it makes the Service, the names and the variables";
-    for template in templates(object) {
+    for template in templates {
         for container in template.containers() {
-            let words = words(&container);
-            let is_variable = |text: &str| text.contains("VC_") && text.contains("_HOSTS");
-            if let Some(word) = words.iter().find(|word| is_variable(&word.text)).filter(|_| !has_names) {
+            if let Some(word) = variable_of_volcano(&container).filter(|_| !has_names) {
                 ctx.report(&word.node, "no plugin of this Volcano Job sets variables `VC_<TASK>_HOSTS`")
                     .help(plugin);
                 return None;
@@ -314,6 +317,20 @@ fn pods_of_volcano(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
     }
     None
+}
+
+/// The word of a command that needs a variable with the names of a task's pods. A script that tests it, or has another value
+/// for it, works without.
+fn variable_of_volcano<'a>(container: &Node<'a>) -> Option<Word<'a>> {
+    let words = words(container);
+    let is_variable = |word: &Word<'_>| word.text.contains("VC_") && word.text.contains("_HOSTS");
+    let has_other = |word: &Word<'_>| mentions(&word.text, &[":-", ":+", "_hosts-", ".get(", "getenv"]);
+    let is_tested =
+        |pair: &[Word<'_>]| ["-n", "-z"].contains(&pair[0].text.as_str()) && is_variable(&pair[1]);
+    if words.windows(2).any(is_tested) || words.iter().any(|word| is_variable(word) && has_other(word)) {
+        return None;
+    }
+    words.into_iter().find(is_variable)
 }
 
 /// Options that name the host at which the pods of a group meet.
@@ -363,8 +380,9 @@ fn name_of_bare_pod(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let (host, node) = template.containers().find_map(|container| {
         meeting_point(&container).or_else(|| {
             let (host, node) = variable(&container, "MASTER_ADDR")??;
-            let writes_names = words(&container).iter().any(|word| word.text.contains("/etc/hosts"));
-            (!writes_names).then(|| (host.into_owned(), node))
+            let writes_names =
+                |word: &Word<'_>| ["/etc/hosts", "MASTER_ADDR="].iter().any(|sign| word.text.contains(sign));
+            (!words(&container).iter().any(writes_names)).then(|| (host.into_owned(), node))
         })
     })?;
     let labels: Vec<&str> = host.split('.').collect();
@@ -376,13 +394,19 @@ fn name_of_bare_pod(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         [pod, service, of] | [pod, service, of, "svc", ..] if *of == namespace => (*pod, Some(*service)),
         _ => return None,
     };
+    let has_name = |other: &Object| {
+        let names = ["hostname", "subdomain"].map(|field| other.path(&["spec", field]));
+        service.is_some() && names[0].text() == Some(pod) && names[1].text() == service
+    };
+    if ctx.cluster().in_namespace(Kind::POD, namespace).any(has_name) {
+        return None;
+    }
     // Each pod knows its own name.
     let other = ctx.partner(Kind::POD, namespace, pod).filter(|other| other.name() != object.name())?;
     let spec = other.get("spec");
     let names = ["hostname", "subdomain"].map(|field| spec.get(field));
     let is_unclear = other.may_lack_fields() || spec.has_unknown_key() || names.iter().any(Node::is_unknown);
-    let has_name = service.is_some() && names[0].text() == Some(pod) && names[1].text() == service;
-    if is_unclear || has_name || ctx.cluster().has(Kind::SERVICE, namespace, pod) {
+    if is_unclear || ctx.cluster().has(Kind::SERVICE, namespace, pod) {
         return None;
     }
     let name = object.display_name();

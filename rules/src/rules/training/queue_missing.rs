@@ -168,7 +168,10 @@ fn parent_queue(node: &Node<'_>, name: &str, queues: &[&Object], ctx: &mut Conte
         format!("Queue `{}` of KAI has queues below it: its own pods stay Pending", ellipsize(name));
     ctx.report(node, message)
         .reports_absence(false)
-        .help(format!("name a queue without others below it, such as `{}`", ellipsize(child.name())))
+        .help(format!(
+            "name a queue with a parent and without others below it, such as `{}`",
+            ellipsize(child.name())
+        ))
         .related(child, &child.path(&["spec", "parentQueue"]), "a queue below it");
     None
 }
