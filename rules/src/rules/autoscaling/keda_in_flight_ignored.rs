@@ -56,7 +56,7 @@ const SHORT_COOLDOWN: i64 = 60;
 /// The cooldown within which nearly all work ends: twelve hours.
 const LONG_COOLDOWN: i64 = 43_200;
 /// The end of the help.
-const GIVE: &str = "give pods time to end (`terminationGracePeriodSeconds`)";
+const GIVE: &str = "a longer grace period";
 
 /// Types of triggers with the key that leaves held messages out, and its value.
 const KEYS: [(&str, &str, bool); 3] = [
