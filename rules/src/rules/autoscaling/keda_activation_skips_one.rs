@@ -93,7 +93,7 @@ const COUNTING: [(&str, &str); 36] = [
     ("cassandra", "activationTargetQueryValue"),
 ];
 
-/// Those of them that may count one more than there is to do: transactions leave a mark in a topic of Kafka that no consumer
+/// The types that may count one more than there is to do: transactions leave a mark in a topic of Kafka that no consumer
 /// reads, and a bucket has an object for its folder or one that stays.
 const MAY_HAVE_ONE: [&str; 5] = ["apache-kafka", "azure-blob", "gcp-storage", "kafka", "openstack-swift"];
 

@@ -200,7 +200,6 @@ fn bypassed(object: &Object, route: &Route<'_>, service: &str, ctx: &mut Context
     if route.paths.iter().any(|path| is_watched(path)) || may_bring_objects(cluster) {
         return None;
     }
-    let intercepted = intercepted_hosts(ctx);
     let (scaler, host) =
         cluster.in_namespace(Kind::HTTP_SCALED_OBJECT, route.namespace).find_map(|scaler| {
             let spec = scaler.get("spec");
@@ -220,10 +219,14 @@ fn bypassed(object: &Object, route: &Route<'_>, service: &str, ctx: &mut Context
             let listed = |host: &&Node<'_>| {
                 let Some(host) = host.text().map(bare) else { return false };
                 let mut own = spec.get("hosts").items();
-                own.any(|one| one.text().map(bare).as_ref() == Some(&host)) && !is_among(&host, &intercepted)
+                own.any(|one| one.text().map(bare).as_ref() == Some(&host))
             };
             Some((scaler, route.hosts.iter().find(listed)?))
         })?;
+    // Other routes are looked at only if there is something to report.
+    if is_among(&bare(host.text()?), &intercepted_hosts(ctx)) {
+        return None;
+    }
     let message = format!(
         "requests for `{}` never pass the interceptor: with no replicas, nothing starts `{}`",
         ellipsize(host.text()?),
