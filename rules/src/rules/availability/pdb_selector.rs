@@ -267,7 +267,7 @@ const ROLES: [&str; 14] = [
 /// Whether two names are those of two programs of one application, such as `shop-web` and `shop-api`.
 fn are_siblings(a: &str, b: &str) -> bool {
     fn role(name: &str) -> &str {
-        name.rsplit(|c: char| matches!(c, '-' | '_' | '.')).next().unwrap_or_default()
+        name.rsplit(['-', '_', '.']).next().unwrap_or_default()
     }
     let (a_role, b_role) = (role(a), role(b));
     a_role != b_role && ROLES.contains(&a_role) && ROLES.contains(&b_role)
