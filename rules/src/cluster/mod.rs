@@ -53,7 +53,7 @@ use crate::cluster::query::{Queries, Query};
 use crate::cluster::sets::Bond;
 use crate::cluster::table::{Table, Tables, View};
 use crate::cluster::together::routes;
-use crate::cluster::versions::{OutsideFact, ShownVersions, shown_by};
+use crate::cluster::versions::{OutsideFact, ShownVersions, shown_by, shows_server_version};
 use crate::kind::Kind;
 use crate::object::Object;
 
@@ -187,8 +187,9 @@ impl Cluster {
             self.objects.change(change, object, &mut collected);
             is_anything_lost |= self.tables.apply_isolated(change, object, &mut collected);
         }
-        // NodePools decide which files count.
-        let is_sign = |object: &Object| object.is(Kind::NODE_POOL) || !shown_by(object).is_empty();
+        let pools_decide = shows_server_version(self.outside_facts());
+        let is_sign =
+            |object: &Object| pools_decide && object.is(Kind::NODE_POOL) || !shown_by(object).is_empty();
         let shows = |objects: &[Object]| objects.iter().any(is_sign);
         let versions_of = |shown: &ShownVersions| (shown.numbers(), shown.patches());
         let versions = (shows(old) || shows(new)).then(|| self.shown().map(versions_of)).flatten();

@@ -46,6 +46,12 @@ pub enum Fact {
 }
 
 impl Fact {
+    /// Whether it matters only that the input shows it, and not where.
+    pub fn is_flag(&self) -> bool {
+        matches!(self, Fact::Eks | Fact::OpenShift)
+    }
+
+    /// The version that it is.
     pub fn version(&self) -> Option<(Product, Version)> {
         match self {
             Fact::Version(product, version) => Some((*product, *version)),
@@ -396,7 +402,7 @@ impl ShownVersions {
             .flat_map(|object| shown_by(object).into_iter().map(move |sign| (object, sign)))
             .collect();
         // Files of Talos or kubeadm in another folder are about a cluster that is not one of EKS.
-        let of_eks = folders_of_eks(objects.iter());
+        let of_eks = if shows_server_version(outside) { folders_of_eks(objects.iter()) } else { Vec::new() };
         let is_elsewhere = |one: &OutsideFact| {
             let is_apart = |here: &&str| of_folders(here, folder(&one.path)) == Company::Apart;
             matches!(one.fact, Fact::ServerVersion(_)) && of_eks.iter().any(is_apart)
@@ -454,6 +460,11 @@ impl Said {
             Said::Nothing | Said::Several => None,
         }
     }
+}
+
+/// Whether facts have a version of an API server, which counts only if no NodePool for Amazon EC2 is in another folder.
+pub(super) fn shows_server_version(outside: &[OutsideFact]) -> bool {
+    outside.iter().any(|one| matches!(one.fact, Fact::ServerVersion(_)))
 }
 
 /// The folders with NodePools for Amazon EC2: what is there runs on Amazon EKS.

@@ -1,12 +1,12 @@
 //! What the manifests of a set do not show themselves: in kustomizations and files of Terraform beside them, in files of other
 //! programs, and in the manifests of another set, such as the one that installs the operators.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gpulint_rules::{
-    Fact, Object, OutsideFact, Product, VersionPlace, facts_of_text, fill_versions, minor_of,
+    Fact, Membership, Object, OutsideFact, Product, VersionPlace, facts_of_text, fill_versions, minor_of,
     pins_of_terraform,
 };
 
@@ -32,7 +32,9 @@ pub(super) fn add(sets: &mut Sets, files: &Files<'_>) {
     found.extend(of_files(files));
     let partition = &mut sets.partition;
     if partition.is_whole() {
-        partition.facts = found.into_iter().map(|found| found.shown).collect();
+        let mut facts = Vec::new();
+        found.into_iter().for_each(|found| push(&mut facts, &found.shown));
+        partition.facts = facts.into();
         return;
     }
     let members = |set: usize| {
@@ -41,18 +43,18 @@ pub(super) fn add(sets: &mut Sets, files: &Files<'_>) {
     };
     let count = partition.sets.len();
     let mut facts: Vec<Vec<OutsideFact>> = vec![Vec::new(); count];
-    let is_beside = |set: usize, folder: &Path| {
-        members(set).any(|file| files.list[file].input.absolute.starts_with(folder))
-    };
+    let below = sets_below(&partition.files, files);
+    let beside = |folder: &Path| below.get(folder).cloned().unwrap_or_default();
     for product in Product::ALL {
         let users: Vec<usize> = (0..count)
             .filter(|set| members(*set).any(|file| uses(files.list[file].objects, product)))
             .collect();
         let of_product = |one: &&Found| one.shown.fact.version().is_some_and(|(of, _)| of == product);
         for one in found.iter().filter(of_product) {
-            let beside: Vec<usize> =
-                users.iter().copied().filter(|set| is_beside(*set, &one.folder)).collect();
-            let takers = if beside.is_empty() && users.len() == 1 { &users } else { &beside };
+            let mut near = beside(&one.folder);
+            near.retain(|set| users.contains(set));
+            let takers =
+                if near.is_empty() && users.len() == 1 { users.iter().copied().collect() } else { near };
             takers.iter().for_each(|set| facts[*set].push(one.shown.clone()));
         }
         // What installs an operator is often applied apart from what it reads.
@@ -63,9 +65,9 @@ pub(super) fn add(sets: &mut Sets, files: &Files<'_>) {
         }
     }
     for one in found.iter().filter(|one| one.shown.fact.version().is_none()) {
-        let beside: Vec<usize> = (0..count).filter(|set| is_beside(*set, &one.folder)).collect();
-        let takers = if beside.is_empty() { (0..count).collect() } else { beside };
-        takers.into_iter().for_each(|set| facts[set].push(one.shown.clone()));
+        let near = beside(&one.folder);
+        let takers = if near.is_empty() { (0..count).collect() } else { near };
+        takers.into_iter().for_each(|set| push(&mut facts[set], &one.shown));
     }
     // Argo CD is often one way among several; where Flux applies files it applies all.
     let is_delivered = |evidence: &Evidence| matches!(evidence.sign, Sign::Flux | Sign::GitOps);
@@ -78,6 +80,28 @@ pub(super) fn add(sets: &mut Sets, files: &Files<'_>) {
     for (set, facts) in partition.sets.iter_mut().zip(facts) {
         set.facts = facts.into();
     }
+}
+
+/// Adds a fact. Every file may show a flag, of which one place is enough.
+fn push(facts: &mut Vec<OutsideFact>, shown: &OutsideFact) {
+    if !shown.fact.is_flag() || !facts.iter().any(|one| one.fact == shown.fact) {
+        facts.push(shown.clone());
+    }
+}
+
+/// The sets of the files below each folder. Every file of a large repository may show a fact, so that going through the members
+/// of all sets for each of them would take a time that grows with the square of the files.
+fn sets_below<'f>(
+    memberships: &[Vec<Membership>],
+    files: &'f Files<'_>,
+) -> HashMap<&'f Path, BTreeSet<usize>> {
+    let mut below: HashMap<&Path, BTreeSet<usize>> = HashMap::new();
+    for (file, of) in files.list.iter().zip(memberships) {
+        for folder in file.input.absolute.ancestors().chain([Path::new("")]) {
+            below.entry(folder).or_default().extend(of.iter().map(|one| one.set));
+        }
+    }
+    below
 }
 
 /// Whether a set has objects that a product reads.
