@@ -14,12 +14,12 @@ use serde_json::{Map, Value, json};
 use crate::cluster::Cluster;
 use crate::cluster::values::{CHART_KINDS, chart_installers, chart_version};
 use crate::cluster::versions::minor_of;
-use crate::facts::image::ImageRef;
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::platform::Version;
 use crate::tree::node::Node;
 use crate::tree::pointer::Pointer;
+use crate::workload::image::image_of;
 use crate::workload::template::{Template, templates};
 
 /// What a rule reads that is run on completed workloads.
@@ -186,7 +186,7 @@ fn is_for_old_trainer(train_job: &Object) -> bool {
 /// The version of the controller of Kubeflow Trainer that a Deployment runs.
 fn version_of_trainer(deployment: &Object) -> Option<Version> {
     templates(deployment).iter().flat_map(Template::containers).find_map(|container| {
-        let image = ImageRef::parse(container.get("image").text()?);
+        let image = image_of(&container)?;
         minor_of(image.tag.filter(|_| image.is("trainer/trainer-controller-manager"))?)
     })
 }

@@ -2,10 +2,10 @@
 
 use crate::cluster::query::QuerySlot;
 use crate::cluster::views::{KARPENTERS, KarpenterObject, Predicate};
-use crate::facts::image::ImageRef;
 use crate::rules::gpu::pools_by_label;
 use crate::rules::prelude::*;
 use crate::rules::scheduling::node_helpers::may_install;
+use crate::workload::image::image_of;
 use crate::workload::node_labels::{is_off_karpenter, names_karpenter};
 
 /// The kinds that [`uses_karpenter`] reads, and Namespaces, which declare classes of workloads.
@@ -67,8 +67,7 @@ impl Predicate for ClusterAutoscalers {
 
 /// Whether a container has the image of the Cluster Autoscaler.
 pub(super) fn is_cluster_autoscaler(container: &Node<'_>) -> bool {
-    let image = container.get("image");
-    image.text().is_some_and(|image| ImageRef::parse(image).last().contains(CLUSTER_AUTOSCALER))
+    image_of(container).is_some_and(|image| image.last().contains(CLUSTER_AUTOSCALER))
 }
 
 /// Whether the Cluster Autoscaler runs in the cluster, or may: by a Deployment, or a chart may install it. A rule that calls this

@@ -1,10 +1,10 @@
 //! Workloads that only test a GPU: samples, benchmarks, `nvidia-smi`.
 
-use crate::facts::image::ImageRef;
 use crate::object::Object;
 use crate::tree::node::Node;
 use crate::workload::class::{WorkloadClass, own_class};
 use crate::workload::command::{Word, base_name, words};
+use crate::workload::image::image_of;
 use crate::workload::template::templates;
 
 /// Parts of images and commands of such workloads.
@@ -79,8 +79,7 @@ fn only_sleeps(container: &Node<'_>) -> bool {
     let words = words(container);
     // The pause image of Kubernetes does nothing else.
     if words.is_empty() {
-        let image = container.get("image");
-        return image.text().is_some_and(|image| ImageRef::parse(image).last() == "pause");
+        return image_of(container).is_some_and(|image| image.last() == "pause");
     }
     let is_shell = |word: &Word<'_>| matches!(base_name(&word.text), "sh" | "bash" | "ash");
     let script = match words.as_slice() {

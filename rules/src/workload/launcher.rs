@@ -1,6 +1,5 @@
 //! Programs that start several processes or distribute a model over GPUs, and the number of GPUs in their options.
 
-use crate::facts::image::ImageRef;
 use crate::facts::url;
 use crate::tree::node::Node;
 use crate::workload::command::{
@@ -8,6 +7,7 @@ use crate::workload::command::{
 };
 use crate::workload::devices::gpus_of;
 use crate::workload::environment::variable;
+use crate::workload::image::image_of;
 use crate::workload::server::{Gpus, Server, ServerId, server_at, server_of_image};
 use crate::workload::template::Template;
 
@@ -158,7 +158,7 @@ impl<'a> Launch<'a> {
 
     /// Whether it is vLLM from its own image, without extensions that distribute models in other ways.
     pub(crate) fn is_plain_vllm(&self, container: &Node<'a>) -> bool {
-        let image = container.get("image").text().map(ImageRef::parse);
+        let image = image_of(container);
         let own = image.is_some_and(|image| {
             image.is("vllm/vllm-openai") && (image.tag.is_some() || image.digest.is_some())
         });

@@ -14,6 +14,7 @@ pub(crate) mod gang;
 pub mod gpu;
 pub(crate) mod gpu_nodes;
 pub(crate) mod gpu_share;
+pub(crate) mod image;
 pub(crate) mod launcher;
 pub(crate) mod mig;
 pub(crate) mod model;

@@ -52,45 +52,45 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Autoscaling)
 };
 
-/// The trigger types whose value is a number of items, with the key of the activation threshold. Each of them compares with
-/// `value > threshold` (`GetMetricsAndActivity` of KEDA 2.8 to 2.21).
-const COUNTING: [(&str, &str); 36] = [
-    ("activemq", "activationTargetQueueSize"),
-    ("apache-kafka", "activationLagThreshold"),
-    ("artemis-queue", "activationQueueLength"),
-    ("aws-sqs-queue", "activationQueueLength"),
-    ("azure-blob", "activationBlobCount"),
-    ("azure-eventhub", "activationUnprocessedEventThreshold"),
-    ("azure-pipelines", "activationTargetPipelinesQueueLength"),
-    ("azure-queue", "activationQueueLength"),
-    ("azure-servicebus", "activationMessageCount"),
-    ("beanstalkd", "activationValue"),
-    ("gcp-cloudtasks", "activationValue"),
-    ("gcp-pubsub", "activationValue"),
-    ("gcp-storage", "activationTargetObjectCount"),
-    ("ibmmq", "activationQueueDepth"),
-    ("kafka", "activationLagThreshold"),
-    ("liiklus", "activationLagThreshold"),
-    ("mongodb", "activationQueryValue"),
-    ("mssql", "activationTargetValue"),
-    ("mysql", "activationQueryValue"),
-    ("nats-jetstream", "activationLagThreshold"),
-    ("nsq", "activationDepthThreshold"),
-    ("openstack-swift", "activationObjectCount"),
-    ("postgresql", "activationTargetQueryValue"),
-    ("pulsar", "activationMsgBacklogThreshold"),
-    ("rabbitmq", "activationValue"),
-    ("redis", "activationListLength"),
-    ("redis-cluster", "activationListLength"),
-    ("redis-cluster-streams", "activationLagCount"),
-    ("redis-sentinel", "activationListLength"),
-    ("redis-sentinel-streams", "activationLagCount"),
-    ("redis-streams", "activationLagCount"),
-    ("selenium-grid", "activationThreshold"),
-    ("solace-event-queue", "activationMessageCountTarget"),
-    ("stan", "activationLagThreshold"),
-    ("temporal", "activationTargetQueueSize"),
-    ("cassandra", "activationTargetQueryValue"),
+/// The trigger types whose value is a number of items. Each of them compares with `value > threshold`
+/// (`GetMetricsAndActivity` of KEDA 2.8 to 2.21).
+const COUNTING: [&str; 36] = [
+    "activemq",
+    "apache-kafka",
+    "artemis-queue",
+    "aws-sqs-queue",
+    "azure-blob",
+    "azure-eventhub",
+    "azure-pipelines",
+    "azure-queue",
+    "azure-servicebus",
+    "beanstalkd",
+    "cassandra",
+    "gcp-cloudtasks",
+    "gcp-pubsub",
+    "gcp-storage",
+    "ibmmq",
+    "kafka",
+    "liiklus",
+    "mongodb",
+    "mssql",
+    "mysql",
+    "nats-jetstream",
+    "nsq",
+    "openstack-swift",
+    "postgresql",
+    "pulsar",
+    "rabbitmq",
+    "redis",
+    "redis-cluster",
+    "redis-cluster-streams",
+    "redis-sentinel",
+    "redis-sentinel-streams",
+    "redis-streams",
+    "selenium-grid",
+    "solace-event-queue",
+    "stan",
+    "temporal",
 ];
 
 /// The types that may count one more than there is to do: transactions leave a mark in a topic of Kafka that no consumer
@@ -105,7 +105,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // Another trigger may start replicas before the second message arrives.
     let others = triggers(object).filter(|trigger| !trigger.is_resource());
     let found: Option<Vec<(Node<'_>, Severity)>> =
-        others.map(|trigger| activation_of_one(&trigger)).collect();
+        others.map(|trigger| activation_of_one(&trigger, ctx)).collect();
     for (activation, severity) in found? {
         ctx.report(&activation, "a single item starts nothing: KEDA waits for a number above 1")
             .severity(severity)
@@ -124,11 +124,13 @@ fn counts_rows(query: &str) -> bool {
 }
 
 /// The activation threshold of a trigger that counts whole items, if it is 1, with the severity.
-fn activation_of_one<'a>(trigger: &Trigger<'a>) -> Option<(Node<'a>, Severity)> {
+fn activation_of_one<'a>(trigger: &Trigger<'a>, ctx: &Context<'_>) -> Option<(Node<'a>, Severity)> {
     let kind = trigger.kind()?;
-    let (_, key) = COUNTING.iter().find(|(counting, _)| *counting == kind)?;
+    let scaler = trigger.scaler(ctx.platform().keda).filter(|_| COUNTING.contains(&kind))?;
     let metadata = trigger.metadata();
-    let activation = metadata.get(key);
+    // The first one of several, as of Solace, is that of messages.
+    let key = scaler.keys.iter().find(|key| key.name.starts_with("activation"))?;
+    let activation = metadata.get(key.name);
     let mode = metadata.get("mode");
     let is_mode = |names: &[&str]| mode.is_absent() || mode.text().is_some_and(|mode| names.contains(&mode));
     let counts_items = match kind {

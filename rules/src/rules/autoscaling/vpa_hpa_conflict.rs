@@ -129,6 +129,14 @@ pub(super) fn target(object: &Object) -> Option<Key> {
     Some(Key::new((object.namespace_or_default().to_owned(), format!("{group}/{kind}"), name)))
 }
 
+/// The policy of a VPA for a container, from `containerPolicies`: its own, or else the one for all.
+pub(super) fn policy_for<'a>(policies: &Node<'a>, container: &str) -> Option<Node<'a>> {
+    let of = |wanted: &str| {
+        policies.items().find(|policy| policy.get("containerName").text().unwrap_or("*") == wanted)
+    };
+    of(container).or_else(|| of("*"))
+}
+
 /// Whether an autoscaler has a range of replicas.
 fn changes_replicas(scaler: &Object) -> bool {
     let spec = scaler.get("spec");

@@ -43,12 +43,12 @@
 //! - <https://github.com/kubernetes/autoscaler/blob/master/vertical-pod-autoscaler/docs/flags.md>
 //! - <https://github.com/kubernetes/autoscaler/issues/2388>
 
-use super::vpa_hpa_conflict::target;
+use super::vpa_hpa_conflict::{policy_for, target};
 use crate::cluster::versions::Fact;
-use crate::facts::image::ImageRef;
 use crate::rules::availability::ingress::installs_any;
 use crate::rules::prelude::*;
 use crate::workload::command::{OptionValue, may_have_more_options, option, words};
+use crate::workload::image::image_of;
 use crate::workload::template::replicas;
 
 /// Targets whose pods have one owner, which the updater counts by: a set, or the one ReplicaSet of a version.
@@ -136,12 +136,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 /// Whether the policies leave each container alone: its own, or else the one for all.
 fn is_off(spec: &Node<'_>, workload: &Object) -> bool {
     let list = spec.path(&["resourcePolicy", "containerPolicies"]);
-    let policies: Vec<Node<'_>> = list.items().collect();
-    let is_for = |policy: &Node<'_>, name: &str| policy.get("containerName").text().unwrap_or("*") == name;
     let is_off = |container: Node<'_>| {
-        let name = container.get("name").text().unwrap_or("*");
-        let own = policies.iter().find(|policy| is_for(policy, name));
-        let policy = own.or_else(|| policies.iter().find(|policy| is_for(policy, "*")));
+        let policy = policy_for(&list, container.get("name").text().unwrap_or("*"));
         policy.is_some_and(|policy| policy.get("mode").text() == Some("Off"))
     };
     list.has_unknown() || templates(workload).iter().flat_map(Template::containers).all(is_off)
@@ -152,10 +148,7 @@ fn is_off(spec: &Node<'_>, workload: &Object) -> bool {
 fn may_act_on_one_pod(ctx: &Context<'_>) -> bool {
     let may = |container: &Node<'_>| {
         let words = words(container);
-        let is_updater = container
-            .get("image")
-            .text()
-            .is_some_and(|image| ImageRef::parse(image).last().ends_with("vpa-updater"));
+        let is_updater = image_of(container).is_some_and(|image| image.last().ends_with("vpa-updater"));
         is_updater
             && (may_have_more_options(&words)
                 || option(&words, &["min-replicas"]).int_or(LEAST_PODS) != Some(LEAST_PODS)

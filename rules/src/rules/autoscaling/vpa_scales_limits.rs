@@ -48,7 +48,7 @@
 //! - <https://github.com/kubernetes/autoscaler/blob/master/vertical-pod-autoscaler/docs/examples.md>
 //! - <https://github.com/kubernetes/autoscaler/issues/3930>
 
-use super::vpa_hpa_conflict::target;
+use super::vpa_hpa_conflict::{policy_for, target};
 use crate::facts::quantity::amount;
 use crate::rules::prelude::*;
 use crate::rules::scheduling::PLACEMENT_READS;
@@ -117,11 +117,7 @@ struct Scaled<'a> {
 impl<'a> Scaled<'a> {
     fn of(container: &Node<'a>, resources: &Node<'a>) -> Option<Scaled<'a>> {
         let name = container.get("name").text()?;
-        let policies: Vec<Node<'a>> = resources.get("containerPolicies").items().collect();
-        let named = |wanted: &str| {
-            policies.iter().find(|one| one.get("containerName").text().unwrap_or("*") == wanted).cloned()
-        };
-        let policy = named(name).or_else(|| named("*"));
+        let policy = policy_for(&resources.get("containerPolicies"), name);
         let of_policy = policy.as_ref().unwrap_or(resources);
         let (controlled, values) = (of_policy.get("controlledResources"), of_policy.get("controlledValues"));
         let is_left = of_policy.get("mode").text() == Some("Off")
@@ -198,17 +194,8 @@ fn has_maximum(namespace: &str, ctx: &Context<'_>) -> bool {
 
 /// The memory in bytes of the largest node that the pools of pods may start. `None` if that is not known.
 fn largest_node(template: &Template<'_>, ctx: &Context<'_>) -> Option<i128> {
-    let feasibility = ctx.cluster().views().feasibility(ctx.platform());
-    if feasibility.has_other_pools() {
-        return None;
-    }
-    let pools = feasibility.feasible_pools_of(template)?;
-    let types: Option<Vec<TypeSet>> = pools
-        .iter()
-        .map(|pool| {
-            let near = ctx.pairs_with(pool.object());
-            NodePool::new(pool.object()).filter(|_| near)?.types()
-        })
-        .collect();
+    let pools = ctx.pools_for(template)?;
+    let types: Option<Vec<TypeSet>> =
+        pools.all_nodes()?.iter().map(|pool| NodePool::new(pool.object())?.types()).collect();
     types?.iter().flat_map(TypeSet::iter).map(|one| i128::from(one.memory_mib) << 20).max()
 }

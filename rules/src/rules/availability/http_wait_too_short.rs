@@ -57,8 +57,9 @@ use super::ingress::containers_behind;
 use super::progress_deadline_short::waits;
 use crate::cluster::values::{chart_installers, for_each_values};
 use crate::facts::duration::GoDuration;
-use crate::facts::image::ImageRef;
 use crate::rules::prelude::*;
+use crate::workload::environment::known;
+use crate::workload::image::image_of;
 
 static READS: [Kind; 5 + WORKLOAD_KINDS.len()] = with_workloads(&[
     Kind::SERVICE,
@@ -151,8 +152,7 @@ fn of_interceptor<'i>(ctx: &Context<'i>) -> Option<(i64, Option<(&'i Object, Nod
     let mut found = Vec::new();
     for deployment in cluster.of(Kind::DEPLOYMENT).filter(|one| ctx.pairs_with(one)) {
         let is_interceptor = |container: &Node<'_>| {
-            let image = container.get("image");
-            image.text().is_some_and(|image| ImageRef::parse(image).is("http-add-on-interceptor"))
+            image_of(container).is_some_and(|image| image.is("http-add-on-interceptor"))
         };
         let mut containers = templates(deployment).into_iter().flat_map(|one| one.containers());
         if let Some(container) = containers.find(is_interceptor) {
@@ -173,17 +173,10 @@ fn of_interceptor<'i>(ctx: &Context<'i>) -> Option<(i64, Option<(&'i Object, Nod
 
 /// The wait of the interceptor in a container, with the field that sets it.
 fn of_container<'a>(container: &Node<'a>) -> Option<(i64, Node<'a>)> {
-    let (env, image) = (container.get("env"), container.get("image"));
-    if env.has_unknown() || container.get("envFrom").is_set() {
-        return None;
+    let env = known(container)?;
+    if let Some(value) = VARIABLES.iter().find_map(|name| env.get(name)) {
+        return Some((seconds(value)?, value.clone()));
     }
-    let value = |name: &&str| {
-        let mut entries = env.items().filter(|entry| entry.get("name").text() == Some(*name));
-        entries.next().map(|entry| entry.get("value"))
-    };
-    if let Some(value) = VARIABLES.iter().find_map(value) {
-        return Some((seconds(&value)?, value));
-    }
-    let version = Version::parse(ImageRef::parse(image.text()?).tag?)?;
-    (version < UNBOUNDED_SINCE).then_some((DEFAULT, image))
+    let version = Version::parse(image_of(container)?.tag?)?;
+    (version < UNBOUNDED_SINCE).then(|| (DEFAULT, container.get("image")))
 }

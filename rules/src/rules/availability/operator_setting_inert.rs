@@ -36,10 +36,10 @@
 //! - <https://knative.dev/docs/serving/configuration/config-defaults/>
 //! - <https://github.com/kserve/kserve/issues/3514>
 
-use crate::facts::image::ImageRef;
 use crate::rules::prelude::*;
 use crate::source::with_embedded;
 use crate::workload::gpu::has_device;
+use crate::workload::image::image_of;
 use crate::workload::ray::{Extent, group_pods};
 use crate::workload::suspended::is_suspended;
 
@@ -153,7 +153,7 @@ fn ray_version(cluster: &Node<'_>) -> Option<Version> {
     const IMAGES: [&str; 4] = ["rayproject/ray", "rayproject/ray-ml", "rayproject/ray-llm", "anyscale/ray"];
     let head = cluster.path(&["headGroupSpec", "template", "spec", "containers"]).items().next();
     let of_image = head.and_then(|head| {
-        let image = ImageRef::parse(head.get("image").text()?);
+        let image = image_of(&head)?;
         let tag = image.tag.filter(|_| IMAGES.iter().any(|known| image.is(known)))?;
         Version::parse(tag.split('-').next().unwrap_or(tag))
     });

@@ -1,12 +1,12 @@
 //! How the workloads relate whose pods one selector matches: versions of one program, parts of one group, or others.
 
 use crate::cluster::Cluster;
-use crate::facts::image::ImageRef;
 use crate::facts::text::is_digits;
 use crate::object::Object;
 use crate::tree::node::Node;
 use crate::workload::command::{Word, base_name, words};
 use crate::workload::gpu::uses_device;
+use crate::workload::image::image_of;
 use crate::workload::launcher::Launch;
 use crate::workload::ports::{self, target_of};
 use crate::workload::suspended::is_suspended;
@@ -84,7 +84,7 @@ pub(super) fn run_alike(a: &Object, b: &Object) -> bool {
             .iter()
             .flat_map(Template::containers)
             .filter_map(|container| {
-                let image = ImageRef::parse(container.get("image").text()?).repository.to_owned();
+                let image = image_of(&container)?.repository.to_owned();
                 let words = words(&container);
                 let own = words.iter().map(|word| word.text.clone());
                 let is_server =

@@ -1,19 +1,19 @@
 //! The container of dcgm-exporter, and how it is configured.
 
-use crate::facts::image::ImageRef;
 use crate::object::Object;
 use crate::tree::node::Node;
 use crate::workload::command::words;
 use crate::workload::environment::known;
+use crate::workload::image::image_of;
 use crate::workload::template::{Template, templates};
 
 pub(super) const COUNTERS_FILES: [&str; 3] =
     ["default-counters.csv", "dcp-metrics-included.csv", "1.x-compatibility-metrics.csv"];
 pub(super) const COUNTERS_FOLDER: &str = "/etc/dcgm-exporter/";
 pub(super) fn exporter<'a>(template: &Template<'a>) -> Option<Node<'a>> {
-    let mut containers = template.containers();
-    let is_exporter = |image: &str| ImageRef::parse(image).last() == "dcgm-exporter";
-    containers.find(|container| container.get("image").text().is_some_and(is_exporter))
+    let is_exporter =
+        |container: &Node<'_>| image_of(container).is_some_and(|image| image.last() == "dcgm-exporter");
+    template.containers().find(is_exporter)
 }
 
 /// Whether a command line has one of these options, or may have it.

@@ -55,6 +55,7 @@ use crate::rules::monitoring::monitors::{DcgmMonitors, endpoints};
 use crate::rules::prelude::*;
 use crate::workload::checkpoint::volume;
 use crate::workload::environment::{Variables, known, may_define};
+use crate::workload::image::image_of;
 use crate::workload::node_labels::{LabelUse, referenced_labels};
 
 pub(crate) static RULE: Rule = Rule {
@@ -244,7 +245,7 @@ fn check_memory(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context
         .as_ref()
         .map_or(0, |(types, _)| types.iter().filter(|instance| instance.nvidia_gpu >= 8).count());
     let Some((types, pool)) = selected.filter(|_| large > 0) else {
-        let tag = container.get("image").text().and_then(|image| ImageRef::parse(image).tag);
+        let tag = image_of(&container).and_then(|image| image.tag);
         if bytes < MEMORY_OF_ONE_GPU && tag.is_some_and(|tag| tag.starts_with("4.")) {
             let message =
                 "dcgm-exporter 4 uses up to 490 MiB of memory beside one GPU, and may be killed at its limit";

@@ -41,7 +41,6 @@ use std::sync::Arc;
 use crate::cluster::Cluster;
 use crate::cluster::query::{ObjectKey, Query, QuerySlot};
 use crate::cluster::views::{PROMETHEUS_RULE_KINDS, recording_rule_names};
-use crate::facts::image::ImageRef;
 use crate::facts::suggest::is_within;
 use crate::migration::metrics::obsolete_metrics;
 use crate::promql::identifiers::replace_word;
@@ -53,6 +52,7 @@ use crate::rules::monitoring::monitors::endpoints;
 use crate::rules::monitoring::severity_in;
 use crate::rules::prelude::*;
 use crate::workload::command::{OptionValue, option, words};
+use crate::workload::image::image_of;
 use crate::workload::server::{ServerId, named_server_of};
 
 const READS: [Kind; REPLICATED_KINDS.len() + 8] = joined(
@@ -252,7 +252,7 @@ impl VllmServer {
         let container = templates.iter().flat_map(Template::containers).find(|one| {
             named_server_of(one).is_some_and(|server| server.id == ServerId::Vllm) || simulates(one)
         })?;
-        let image = container.get("image").text().map(ImageRef::parse);
+        let image = image_of(&container);
         let tag = image.filter(|image| image.is("vllm/vllm-openai")).and_then(|image| image.tag);
         let version = tag.and_then(|tag| Version::parse(tag.split('-').next().unwrap_or(tag)));
         let shows_hidden =
@@ -263,7 +263,7 @@ impl VllmServer {
 
 /// Whether a container runs llm-d's simulator of vLLM, which has metrics of older versions.
 fn simulates(container: &Node<'_>) -> bool {
-    container.get("image").text().is_some_and(|image| ImageRef::parse(image).last() == "llm-d-inference-sim")
+    image_of(container).is_some_and(|image| image.last() == "llm-d-inference-sim")
 }
 
 /// The workloads of vLLM in the cluster.

@@ -43,10 +43,10 @@ use std::collections::BTreeSet;
 use super::public_name;
 use crate::cluster::values::{chart_installers, for_each_values};
 use crate::cluster::views::PoolsOfClass;
-use crate::facts::image::ImageRef;
 use crate::karpenter::ami_name::{Image, ImageFamily, Variant, image_of_parameter, images_named};
 use crate::rules::prelude::*;
 use crate::workload::gpu::{INSTANCE_RESOURCES, is_accelerator};
+use crate::workload::image::image_of;
 
 pub(crate) static RULE: Rule = Rule {
     id: "ami-name-mismatch",
@@ -213,7 +213,7 @@ fn brings_driver(set: &Object) -> bool {
     let templates = templates(set);
     let mut containers = templates.iter().flat_map(Template::all_containers);
     containers.any(|container| {
-        let image = container.get("image").text().map(|image| ImageRef::parse(image).repository);
+        let image = image_of(&container).map(|image| image.repository);
         image.is_some_and(|image| {
             let mut words = image.split(['/', '-', '_', '.']);
             words.clone().any(|word| matches!(word, "driver" | "drivers"))

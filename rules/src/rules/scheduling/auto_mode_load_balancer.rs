@@ -31,8 +31,8 @@
 //! - <https://kubernetes-sigs.github.io/aws-load-balancer-controller/latest/guide/ingress/ingress_class/>
 
 use super::auto_mode_volume_driver::is_all_auto_mode;
+use super::load_balancer_controller_without_vpc::is_load_balancer_controller;
 use super::node_helpers::may_install;
-use crate::facts::image::ImageRef;
 use crate::rules::prelude::*;
 
 static READS: [Kind; 9 + WORKLOAD_KINDS.len()] = with_workloads(&[
@@ -113,10 +113,6 @@ fn may_have_controller(ctx: &Context<'_>) -> bool {
         class.path(&["spec", "parameters", "apiGroup"]).text() == Some("elbv2.k8s.aws")
             && class.path(&["spec", "controller"]).text() == Some("ingress.k8s.aws/alb")
     };
-    let is_controller = |container: Node<'_>| {
-        let image = container.get("image");
-        image.text().is_some_and(|image| ImageRef::parse(image).is("aws-load-balancer-controller"))
-    };
     let is_served = |class: &Object| {
         let name = class.path(&["spec", "controllerName"]);
         name.text().is_some_and(|name| name.starts_with("gateway.k8s.aws/"))
@@ -127,7 +123,7 @@ fn may_have_controller(ctx: &Context<'_>) -> bool {
         || cluster.of(Kind::SERVICE_ACCOUNT).any(is_account)
         || cluster.of(Kind::INGRESS_CLASS).any(has_parameters)
         || may_install(&["load-balancer"], ctx)
-        || cluster
-            .of(Kind::DEPLOYMENT)
-            .any(|one| templates(one).iter().flat_map(Template::containers).any(is_controller))
+        || cluster.of(Kind::DEPLOYMENT).any(|one| {
+            templates(one).iter().flat_map(Template::containers).any(|one| is_load_balancer_controller(&one))
+        })
 }

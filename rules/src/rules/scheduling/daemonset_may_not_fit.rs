@@ -82,6 +82,7 @@
 
 use super::PLACING;
 use super::karpenter_on_own_nodes::pool_that_takes;
+use super::priority::{SYSTEM_CLASSES, priority};
 use crate::karpenter::pod::to_scheduling_pod;
 use crate::karpenter::scheduling::{pod_requests, types_with_room};
 use crate::rules::gpu::selected_types;
@@ -104,9 +105,6 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Scheduling)
 };
 
-/// The classes that Kubernetes has by itself.
-const SYSTEM_CLASSES: [(&str, i64); 2] =
-    [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
 /// Maximum number of workloads that are tried.
 const MAX_TRIED: usize = 4;
 
@@ -165,29 +163,6 @@ fn share_a_node(template: &Template<'_>, pool: &Object, ctx: &Context<'_>) -> Op
     let types = NodePool::new(pool)?.types()?;
     let types = selected_types(template, ctx).map_or(types, |(selected, _)| types.and(&selected));
     Some(!are_apart && !types.is_disjoint(&room))
-}
-
-/// The priority of pods. `None` if their class is not in the input.
-pub(super) fn priority(template: &Template<'_>, ctx: &Context<'_>) -> Option<i64> {
-    let (number, class) = (template.spec.get("priority"), template.spec.get("priorityClassName"));
-    if number.is_set() {
-        return number.int();
-    }
-    if let Some(name) = class.text() {
-        let known = SYSTEM_CLASSES.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
-        return known.or_else(|| ctx.partner(Kind::PRIORITY_CLASS, "default", name)?.get("value").int());
-    }
-    if !class.is_absent() || template.spec.has_unknown_key() {
-        return None;
-    }
-    let is_default =
-        |class: &&Object| class.get("globalDefault").bool() == Some(true) && ctx.pairs_with(class);
-    let mut defaults = ctx.cluster().of(Kind::PRIORITY_CLASS).filter(is_default);
-    match (defaults.next(), defaults.next()) {
-        (None, _) => Some(0),
-        (Some(class), None) => class.get("value").int(),
-        (Some(_), Some(_)) => None,
-    }
 }
 
 /// Whether pods need room for CPU or memory.

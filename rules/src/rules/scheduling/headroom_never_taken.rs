@@ -62,10 +62,10 @@
 //! - <https://kubernetes.io/docs/concepts/scheduling-eviction/pod-priority-preemption/#non-preempting-priority-class>
 //! - <https://kubernetes.io/docs/tasks/administer-cluster/node-overprovisioning/>
 
-use super::daemonset_may_not_fit::priority;
+use super::priority::priority;
 use crate::rules::prelude::*;
 use crate::workload::diagnostic::only_waits;
-use crate::workload::gpu::is_extended;
+use crate::workload::gpu::requested_extended_resources;
 use crate::workload::template::replicas;
 
 const READS: [Kind; REPLICATED_KINDS.len() + 1] = joined(REPLICATED_KINDS, &[Kind::PRIORITY_CLASS]);
@@ -138,14 +138,6 @@ fn is_taken(room: &Template<'_>, own: &Object, all: &[&Object], ctx: &Context<'_
     all.iter().any(|one| !only_waits(one) && templates(one).iter().any(takes))
 }
 
-/// The extended resources that the containers of a template ask for.
-fn extended_resources<'a>(template: &Template<'a>) -> Vec<&'a str> {
-    let sides = template
-        .all_containers()
-        .flat_map(|container| ["limits", "requests"].map(|side| container.path(&["resources", side])));
-    sides.flat_map(|side| side.entries()).map(|(name, _)| name).filter(|name| is_extended(name)).collect()
-}
-
 /// Whether pods may use the nodes that placeholders are on: they need no other labels or devices of a node, and tolerate as
 /// much. What placeholders require by affinity may keep their nodes apart.
 fn runs_beside(template: &Template<'_>, room: &Template<'_>) -> bool {
@@ -157,11 +149,11 @@ fn runs_beside(template: &Template<'_>, room: &Template<'_>) -> bool {
     };
     let selected = room.spec.get("nodeSelector");
     let tolerated: Vec<Value> = template.spec.get("tolerations").items().map(|one| one.to_json()).collect();
-    let devices = extended_resources(room);
+    let devices = requested_extended_resources(room);
     is_known(template)
         && is_known(room)
         && room.required_terms().items().next().is_none()
-        && extended_resources(template).iter().all(|name| devices.contains(name))
+        && requested_extended_resources(template).iter().all(|name| devices.contains(name))
         && template.required_terms().items().next().is_none()
         && template
             .spec

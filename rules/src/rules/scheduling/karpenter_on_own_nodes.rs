@@ -53,10 +53,10 @@
 //! - <https://karpenter.sh/docs/getting-started/getting-started-with-karpenter/>
 
 use super::PLACEMENT_READS;
-use crate::facts::image::ImageRef;
 use crate::fit::Situation;
 use crate::karpenter::provider::Provider;
 use crate::rules::prelude::*;
+use crate::workload::image::image_of;
 
 pub(crate) static RULE: Rule = Rule {
     id: "karpenter-on-own-nodes",
@@ -79,9 +79,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let template = templates(object).into_iter().next()?;
-    let is_controller = |container: Node<'_>| {
-        container.get("image").text().is_some_and(|image| ImageRef::parse(image).is("karpenter/controller"))
-    };
+    let is_controller =
+        |container: Node<'_>| image_of(&container).is_some_and(|image| image.is("karpenter/controller"));
     if !template.containers().any(is_controller) {
         return None;
     }

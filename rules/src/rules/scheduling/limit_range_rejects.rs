@@ -193,8 +193,11 @@ impl Bound {
     }
 }
 
-/// The bounds of an item, each for both sides, with the resource and the node of the bound.
-fn bounds<'a>(item: &Node<'a>) -> Vec<(Bound, &'static str, &'a str, Node<'a>)> {
+/// A bound for a side of the resources: `requests` or `limits`, with the resource and the node of the bound.
+type SideBound<'a> = (Bound, &'static str, &'a str, Node<'a>);
+
+/// The bounds of an item, each for both sides.
+fn bounds<'a>(item: &Node<'a>) -> Vec<SideBound<'a>> {
     let mut out = Vec::new();
     for (bound, field) in [(Bound::Min, "min"), (Bound::Max, "max")] {
         for (resource, node) in item.get(field).entries() {
@@ -210,6 +213,28 @@ fn report<'c>(node: &Node<'_>, message: String, ctx: &'c mut Context<'_>) -> &'c
     ctx.report(node, message).rejected_by(authority)
 }
 
+/// Reports what is outside of a bound for each container or pod, as `scope` says.
+fn report_bound(
+    place: &Node<'_>,
+    what: &str,
+    scope: &str,
+    range: &Object,
+    (bound, side, resource, node): SideBound<'_>,
+    ctx: &mut Context<'_>,
+) -> Option<()> {
+    let (_, name) = bound.words();
+    let message = format!(
+        "{what} {}, the {name} of a {scope} in `{}`: pods are rejected",
+        node.string_or_number()?,
+        range.display_name()
+    );
+    report(place, message, ctx)
+        .identified_by(format!("{side}.{resource}"))
+        .help(format!("change the {side} of `{resource}`, or the {name}"))
+        .related(range, &node, format!("the {name}"));
+    Some(())
+}
+
 /// Reports an amount of a container that is below a minimum or above a maximum.
 fn outside_bounds(container: &Node<'_>, ranges: &[&Object], ctx: &mut Context<'_>) -> Option<()> {
     if !is_known(container) {
@@ -222,19 +247,10 @@ fn outside_bounds(container: &Node<'_>, ranges: &[&Object], ctx: &mut Context<'_
             if !amount.surely(|value| bound.is_broken(value.nano(), limit)) {
                 continue;
             }
-            let (word, name) = bound.words();
-            let message = format!(
-                "{} of `{resource}` is {word} {}, the {name} of a container in `{}`: pods are rejected",
-                amount.node.string_or_number()?,
-                node.string_or_number()?,
-                range.display_name()
-            );
+            let (word, _) = bound.words();
+            let what = format!("{} of `{resource}` is {word}", amount.node.string_or_number()?);
             let place = if amount.range.is_none() { amount.node } else { container.get("resources") };
-            report(&place, message, ctx)
-                .identified_by(format!("{side}.{resource}"))
-                .help(format!("change the {side} of `{resource}`, or the {name}"))
-                .related(range, &node, format!("the {name}"));
-            return Some(());
+            return report_bound(&place, &what, "container", range, (bound, side, resource, node), ctx);
         }
     }
     None
@@ -344,7 +360,7 @@ fn sums(template: &Template<'_>, ranges: &[&Object], ctx: &mut Context<'_>) -> O
             if !is_wrong || may_have_more && (bound == Bound::Min || first.is_none()) {
                 continue;
             }
-            let (word, name) = bound.words();
+            let (word, _) = bound.words();
             let what = match first {
                 Some(_) => format!(
                     "{} of `{resource}` in all containers is {word}",
@@ -352,17 +368,8 @@ fn sums(template: &Template<'_>, ranges: &[&Object], ctx: &mut Context<'_>) -> O
                 ),
                 None => format!("no container has {side} of `{resource}` to compare with"),
             };
-            let message = format!(
-                "{what} {}, the {name} of a pod in `{}`: pods are rejected",
-                node.string_or_number()?,
-                range.display_name()
-            );
             let place = first.or_else(|| Some(template.containers().next()?.path(&["resources", side])))?;
-            report(&place, message, ctx)
-                .identified_by(format!("{side}.{resource}"))
-                .help(format!("change the {side} of `{resource}`, or the {name}"))
-                .related(range, &node, format!("the {name}"));
-            return Some(());
+            return report_bound(&place, &what, "pod", range, (bound, side, resource, node), ctx);
         }
     }
     None

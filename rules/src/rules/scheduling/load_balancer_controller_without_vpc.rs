@@ -57,10 +57,10 @@
 
 use super::PLACEMENT_READS;
 use super::karpenter_on_own_nodes::pool_that_takes;
-use crate::facts::image::ImageRef;
 use crate::rules::prelude::*;
 use crate::workload::command::{OptionValue, may_have_more_options, option, words};
 use crate::workload::environment::known;
+use crate::workload::image::image_of;
 
 pub(crate) static RULE: Rule = Rule {
     id: "load-balancer-controller-without-vpc",
@@ -79,11 +79,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let template = templates(object).into_iter().next()?;
-    let is_controller = |container: &Node<'_>| {
-        let image = container.get("image");
-        image.text().is_some_and(|image| ImageRef::parse(image).is("aws-load-balancer-controller"))
-    };
-    let container = template.containers().find(is_controller)?;
+    let container = template.containers().find(is_load_balancer_controller)?;
     if template.spec.get("hostNetwork").bool() == Some(true) || template.spec.has_unknown_key() {
         return None;
     }
@@ -103,6 +99,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         .help("write `--aws-region` and `--aws-vpc-id`: a response makes one hop, to the node")
         .related(class, &hops, "one hop, which is the default");
     None
+}
+
+/// Whether a container runs the AWS Load Balancer Controller.
+pub(super) fn is_load_balancer_controller(container: &Node<'_>) -> bool {
+    image_of(container).is_some_and(|image| image.is("aws-load-balancer-controller"))
 }
 
 /// The arguments that are missing, in words. `None` if there are none, or if that is not known.

@@ -31,6 +31,7 @@ pub(crate) mod pool_limit_exceeded;
 pub(crate) mod pool_overlap;
 pub(crate) mod pool_purpose_mixed;
 pub(crate) mod pool_unreachable;
+mod priority;
 pub(crate) mod priority_class_default;
 pub(crate) mod priority_expander_unread;
 pub(crate) mod quota_below_replicas;

@@ -56,7 +56,7 @@
 //! # References
 //! - <https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md>
 
-use super::daemonset_may_not_fit::priority;
+use super::priority::priority;
 use crate::cluster::values::{CHART_KINDS, chart_installers, for_each_values, installs};
 use crate::rules::karpenter_in_use::{
     self, CLUSTER_AUTOSCALER, ClusterAutoscalers, is_cluster_autoscaler, is_on_karpenter,

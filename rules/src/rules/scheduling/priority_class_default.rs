@@ -45,6 +45,7 @@
 //! # References
 //! - <https://kubernetes.io/docs/concepts/scheduling-eviction/pod-priority-preemption/#priorityclass>
 
+use super::priority::SYSTEM_CLASSES;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -59,9 +60,6 @@ pub(crate) static RULE: Rule = Rule {
 
 const READS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::PRIORITY_CLASS]);
 
-/// The classes of the system, with their values (`pkg/apis/scheduling/v1/helpers.go` of Kubernetes 1.34).
-const OF_SYSTEM: [(&str, i64); 2] =
-    [("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000)];
 /// The largest value of another class (`HighestUserDefinablePriority`).
 const HIGHEST: i64 = 1_000_000_000;
 /// Words in the names of classes whose pods are there to be preempted.
@@ -95,7 +93,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let (name, value) = (object.name(), object.get("value"));
     if name.starts_with("system-") {
-        if !OF_SYSTEM.contains(&(name, value.int()?)) {
+        if !SYSTEM_CLASSES.contains(&(name, value.int()?)) {
             ctx.report(
                 &object.path(&["metadata", "name"]),
                 "names that begin with `system-` are those of the system: the API server rejects the class",

@@ -44,7 +44,7 @@
 
 use crate::cluster::together::is_in_written_namespace;
 use crate::cluster::values::may_bring_objects;
-use crate::facts::image::ImageRef;
+use crate::rules::karpenter_in_use::is_cluster_autoscaler;
 use crate::rules::prelude::*;
 use crate::workload::command::{OptionValue, may_have_more_options, option, words};
 
@@ -65,11 +65,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.may_lack_fields() || may_bring_objects(ctx.cluster()) {
         return None;
     }
-    let is_autoscaler = |container: &Node<'_>| {
-        let image = container.get("image");
-        image.text().is_some_and(|image| ImageRef::parse(image).last().starts_with("cluster-autoscaler"))
-    };
-    let container = templates(object).first()?.containers().find(is_autoscaler)?;
+    let container = templates(object).first()?.containers().find(is_cluster_autoscaler)?;
     let words = words(&container);
     let OptionValue::Text(expander, node) = option(&words, &["expander"]) else { return None };
     let namespace = match option(&words, &["namespace"]) {
