@@ -107,10 +107,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let found: Option<Vec<(Node<'_>, Severity)>> =
         others.map(|trigger| activation_of_one(&trigger, ctx)).collect();
     for (activation, severity) in found? {
-        ctx.report(&activation, "a single item starts nothing: KEDA waits for a number above 1")
+        ctx.report(&activation, "a single item does not activate the scaler: KEDA activates it above 1")
             .severity(severity)
             .help("write 0, or leave it out: then any item starts one")
-            .fix(Fix::unsafe_("start with the first item").set(&activation, json!("0")));
+            .fix(Fix::unsafe_("activate with the first item").set(&activation, json!("0")));
     }
     None
 }

@@ -152,7 +152,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let total = each.saturating_mul(i128::from(more));
     let message =
-        format!("volumes of replicas that are scaled in stay: up to {more} with {total} GiB together");
+        format!("PersistentVolumeClaims of removed replicas are kept: up to {more} replicas with {total} GiB together");
     ctx.report(&kept, message)
         .help("write `whenScaled: Delete` if a new replica can do without them, or `Retain` on purpose")
         .related(autoscaler, &autoscaler.path(&["metadata", "name"]), "changes the number of replicas");

@@ -143,7 +143,7 @@ fn inspect(object: &Object, rule: &Node<'_>, proxy: Proxy, ctx: &mut Context<'_>
     let by_default = if request.is_set() { "" } else { " by default" };
     let name = proxy.name;
     let message = format!(
-        "{name} ends answers after {seconds} s{by_default}, streams too: longer ones of {server} break off"
+        "{name} ends requests to {server} after {seconds} s{by_default}, streamed responses included"
     );
     ctx.report(&request, message)
         .help(format!("write `timeouts: {{request: {ENOUGH}}}`"))

@@ -124,7 +124,7 @@ fn inspect(
         )
     };
     let message = format!(
-        "`{}` gets {count} of the {} {what} of `{}`, which may lie apart: Neuron needs neighbours",
+        "`{}` gets {count} of the {} {what} of `{}`, which may not be contiguous: Neuron needs adjacent ones",
         object.display_name(),
         first.devices(counted),
         first.name

@@ -95,14 +95,14 @@ fn side_channel(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
         let is_of_no_pod = LOOPBACK.contains(&&*text) || matches!(&*text, "0.0.0.0" | "::");
         if is_of_no_pod {
             let message =
-                format!("vLLM tells its peers `{text}` as its address, where they reach themselves");
+                format!("vLLM advertises `{text}` as its address: peers connect to themselves");
             ctx.report(&node, message).help(help);
         }
         return None;
     }
     known(container)?;
     if has_peers(object, template, ctx) {
-        let message = format!("vLLM tells its peers `localhost` as its address: `{NIXL_HOST}` is not set");
+        let message = format!("vLLM advertises `localhost` as its address: `{NIXL_HOST}` is not set");
         ctx.report(container, message).help(help);
     }
     None

@@ -110,7 +110,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         Some((workload, *placeholder))
     })?;
     let message = format!(
-        "pods of `{}` never take the room that `{}` keeps: their class ends no other pod",
+        "pods of `{}` never preempt the placeholder pods of `{}`: their class has `preemptionPolicy: Never`",
         workload.display_name(),
         placeholder.display_name()
     );
