@@ -151,8 +151,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let total = each.saturating_mul(i128::from(more));
-    let message =
-        format!("PersistentVolumeClaims of removed replicas are kept: up to {more} replicas with {total} GiB together");
+    let message = format!(
+        "PersistentVolumeClaims of removed replicas are kept: up to {more} replicas with {total} GiB together"
+    );
     ctx.report(&kept, message)
         .help("write `whenScaled: Delete` if a new replica can do without them, or `Retain` on purpose")
         .related(autoscaler, &autoscaler.path(&["metadata", "name"]), "changes the number of replicas");

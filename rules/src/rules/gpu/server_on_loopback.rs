@@ -94,8 +94,7 @@ fn side_channel(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if let Some((text, node)) = variable(container, NIXL_HOST)? {
         let is_of_no_pod = LOOPBACK.contains(&&*text) || matches!(&*text, "0.0.0.0" | "::");
         if is_of_no_pod {
-            let message =
-                format!("vLLM advertises `{text}` as its address: peers connect to themselves");
+            let message = format!("vLLM advertises `{text}` as its address: peers connect to themselves");
             ctx.report(&node, message).help(help);
         }
         return None;

@@ -89,7 +89,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         };
         let is_device = resource.split_once('/').is_some_and(|(domain, _)| DOMAINS.contains(&domain));
         if is_device && !is_placeholder(key) {
-            let message = format!("a ResourceQuota does not track `{}`: the key limits nothing", ellipsize(key));
+            let message =
+                format!("a ResourceQuota does not track `{}`: the key limits nothing", ellipsize(key));
             let wanted = meant(resource).unwrap_or_else(|| resource.to_owned());
             rename(ctx.report(&node, message), &node, &hard, &wanted);
         }
