@@ -245,7 +245,7 @@ fn check_memory(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context
         .as_ref()
         .map_or(0, |(types, _)| types.iter().filter(|instance| instance.nvidia_gpu >= 8).count());
     let Some((types, pool)) = selected.filter(|_| large > 0) else {
-        let tag = image_of(&container).and_then(|image| image.tag);
+        let tag = image_of(container).and_then(|image| image.tag);
         if bytes < MEMORY_OF_ONE_GPU && tag.is_some_and(|tag| tag.starts_with("4.")) {
             let message =
                 "dcgm-exporter 4 uses up to 490 MiB of memory beside one GPU, and may be killed at its limit";
