@@ -185,23 +185,41 @@ impl Bound {
         }
     }
 
-    fn words(self) -> (&'static str, &'static str) {
+    fn preposition(self) -> &'static str {
         match self {
-            Bound::Min => ("below", "minimum"),
-            Bound::Max => ("above", "maximum"),
+            Bound::Min => "below",
+            Bound::Max => "above",
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Bound::Min => "minimum",
+            Bound::Max => "maximum",
         }
     }
 }
 
-/// A bound for a side of the resources: `requests` or `limits`, with the resource and the node of the bound.
-type SideBound<'a> = (Bound, &'static str, &'a str, Node<'a>);
+/// A minimum or maximum of a LimitRange for one resource.
+struct ResourceBound<'a> {
+    bound: Bound,
+    /// `requests` or `limits`.
+    side: &'static str,
+    resource: &'a str,
+    node: Node<'a>,
+}
 
 /// The bounds of an item, each for both sides.
-fn bounds<'a>(item: &Node<'a>) -> Vec<SideBound<'a>> {
+fn bounds<'a>(item: &Node<'a>) -> Vec<ResourceBound<'a>> {
     let mut out = Vec::new();
     for (bound, field) in [(Bound::Min, "min"), (Bound::Max, "max")] {
         for (resource, node) in item.get(field).entries() {
-            out.extend(["limits", "requests"].map(|side| (bound, side, resource, node.clone())));
+            out.extend(["limits", "requests"].map(|side| ResourceBound {
+                bound,
+                side,
+                resource,
+                node: node.clone(),
+            }));
         }
     }
     out
@@ -213,16 +231,16 @@ fn report<'c>(node: &Node<'_>, message: String, ctx: &'c mut Context<'_>) -> &'c
     ctx.report(node, message).rejected_by(authority)
 }
 
-/// Reports what is outside of a bound for each container or pod, as `scope` says.
+/// Reports an amount outside of a bound. `what` is the message up to the value of the bound, and `scope` is `container` or `pod`.
 fn report_bound(
     place: &Node<'_>,
     what: &str,
     scope: &str,
     range: &Object,
-    (bound, side, resource, node): SideBound<'_>,
+    ResourceBound { bound, side, resource, node }: &ResourceBound<'_>,
     ctx: &mut Context<'_>,
 ) -> Option<()> {
-    let (_, name) = bound.words();
+    let name = bound.name();
     let message = format!(
         "{what} {}, the {name} of a {scope} in `{}`: pods are rejected",
         node.string_or_number()?,
@@ -231,7 +249,7 @@ fn report_bound(
     report(place, message, ctx)
         .identified_by(format!("{side}.{resource}"))
         .help(format!("change the {side} of `{resource}`, or the {name}"))
-        .related(range, &node, format!("the {name}"));
+        .related(range, node, format!("the {name}"));
     Some(())
 }
 
@@ -241,16 +259,17 @@ fn outside_bounds(container: &Node<'_>, ranges: &[&Object], ctx: &mut Context<'_
         return None;
     }
     for (range, item) in all_items(ranges, "Container") {
-        for (bound, side, resource, node) in bounds(&item) {
+        for one in bounds(&item) {
+            let ResourceBound { bound, side, resource, node } = &one;
             let Some(amount) = amount_of(container, side, resource, ranges) else { continue };
-            let Some(limit) = Quantity::at(&node).map(Quantity::nano) else { continue };
+            let Some(limit) = Quantity::at(node).map(Quantity::nano) else { continue };
             if !amount.surely(|value| bound.is_broken(value.nano(), limit)) {
                 continue;
             }
-            let (word, _) = bound.words();
-            let what = format!("{} of `{resource}` is {word}", amount.node.string_or_number()?);
+            let what =
+                format!("{} of `{resource}` is {}", amount.node.string_or_number()?, bound.preposition());
             let place = if amount.range.is_none() { amount.node } else { container.get("resources") };
-            return report_bound(&place, &what, "container", range, (bound, side, resource, node), ctx);
+            return report_bound(&place, &what, "container", range, &one, ctx);
         }
     }
     None
@@ -350,26 +369,27 @@ fn sums(template: &Template<'_>, ranges: &[&Object], ctx: &mut Context<'_>) -> O
     let has_init = template.spec.get("initContainers").items().next().is_some();
     let is_injected = has_injector(template);
     for (range, item) in all_items(ranges, "Pod") {
-        for (bound, side, resource, node) in bounds(&item) {
-            let Some(limit) = Quantity::at(&node).map(Quantity::nano) else { continue };
-            let (sum, first) = sum(template, (bound, side, resource), ranges)?;
+        for one in bounds(&item) {
+            let ResourceBound { bound, side, resource, node } = &one;
+            let Some(limit) = Quantity::at(node).map(Quantity::nano) else { continue };
+            let (sum, first) = sum(template, &one, ranges)?;
             // A maximum demands limits, and a minimum requests.
-            let is_demanded = (side == "limits") == (bound == Bound::Max);
+            let is_demanded = (*side == "limits") == (*bound == Bound::Max);
             let is_wrong = if first.is_some() { bound.is_broken(sum, limit) } else { is_demanded };
             let may_have_more = has_init || is_injected;
-            if !is_wrong || may_have_more && (bound == Bound::Min || first.is_none()) {
+            if !is_wrong || may_have_more && (*bound == Bound::Min || first.is_none()) {
                 continue;
             }
-            let (word, _) = bound.words();
             let what = match first {
                 Some(_) => format!(
-                    "{} of `{resource}` in all containers is {word}",
-                    amount(resource, sum / 1_000_000)
+                    "{} of `{resource}` in all containers is {}",
+                    amount(resource, sum / 1_000_000),
+                    bound.preposition()
                 ),
                 None => format!("no container has {side} of `{resource}` to compare with"),
             };
             let place = first.or_else(|| Some(template.containers().next()?.path(&["resources", side])))?;
-            return report_bound(&place, &what, "pod", range, (bound, side, resource, node), ctx);
+            return report_bound(&place, &what, "pod", range, &one, ctx);
         }
     }
     None
@@ -379,14 +399,14 @@ fn sums(template: &Template<'_>, ranges: &[&Object], ctx: &mut Context<'_>) -> O
 /// that it may be for a maximum, and the most for a minimum.
 fn sum<'a>(
     template: &Template<'a>,
-    (bound, side, resource): (Bound, &str, &str),
+    ResourceBound { bound, side, resource, .. }: &ResourceBound<'_>,
     ranges: &[&'a Object],
 ) -> Option<(i128, Option<Node<'a>>)> {
     let (mut sum, mut first) = (0i128, None);
     for container in template.sidecars().chain(template.containers()) {
         let Some(amount) = amount_of(&container, side, resource, ranges) else { continue };
         let values = amount.values.iter().map(|value| value.nano());
-        let value = if bound == Bound::Max { values.min() } else { values.max() };
+        let value = if *bound == Bound::Max { values.min() } else { values.max() };
         sum = sum.checked_add(value?)?;
         let place = if amount.range.is_none() { amount.node } else { container.get("resources") };
         first.get_or_insert(place);
