@@ -165,9 +165,9 @@ fn controlling<'a>(
     metric: &Utilization<'_>,
     containers: Option<&[String]>,
 ) -> Option<Node<'a>> {
-    let policies: Vec<Node<'a>> = policy.get("containerPolicies").items().collect();
+    let list = policy.get("containerPolicies");
+    let policies: Vec<Node<'a>> = list.items().collect();
     let name = |policy: &Node<'a>| policy.get("containerName").text().unwrap_or("*");
-    let of_others = policies.iter().find(|policy| name(policy) == "*");
     let sets = |policy: &Node<'a>| {
         let resources = policy.get("controlledResources");
         let is_off = policy.get("mode").text() == Some("Off");
@@ -175,8 +175,8 @@ fn controlling<'a>(
             || resources.items().any(|resource| resource.text() == Some(metric.resource));
         (!is_off && is_listed).then_some(resources)
     };
-    let of = |container: &str| match policies.iter().find(|policy| name(policy) == container).or(of_others) {
-        Some(policy) => sets(policy),
+    let of = |container: &str| match policy_for(&list, container) {
+        Some(policy) => sets(&policy),
         None => Some(policy.clone()),
     };
     match (metric.container, containers) {
@@ -186,6 +186,7 @@ fn controlling<'a>(
         // A container that is named is probably there; whether there are others is not known.
         (None, None) => {
             let named = || policies.iter().filter(|policy| name(policy) != "*");
+            let of_others = policies.iter().find(|policy| name(policy) == "*");
             let others = || of_others.filter(|_| named().all(|policy| sets(policy).is_some()));
             named().chain(others()).find_map(sets)
         }
