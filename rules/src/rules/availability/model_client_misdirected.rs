@@ -54,11 +54,11 @@
 use std::ops::Range;
 
 use super::serving::{is_owned, serving_templates};
-use crate::facts::image::ImageRef;
 use crate::rules::prelude::*;
 use crate::source::with_embedded;
 use crate::workload::command::{OptionValue, Word, option, words};
 use crate::workload::environment::may_define;
+use crate::workload::image::image_of;
 use crate::workload::launcher::Launch;
 use crate::workload::ports::{number, target_of};
 use crate::workload::selector;
@@ -151,8 +151,7 @@ fn of_litellm(entry: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
 }
 
 fn of_environment(container: &Node<'_>, ctx: &mut Context<'_>) {
-    let image = container.get("image");
-    let is_web_ui = image.text().is_some_and(|image| ImageRef::parse(image).last().contains("open-webui"));
+    let is_web_ui = image_of(container).is_some_and(|image| image.last().contains("open-webui"));
     for entry in container.get("env").items() {
         let Some(name) = entry.get("name").text() else { continue };
         let of_web_ui = OF_WEB_UI.contains(&name);

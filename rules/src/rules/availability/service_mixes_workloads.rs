@@ -63,10 +63,10 @@ use super::selected_workloads::{
     run_alike, run_together,
 };
 use crate::cluster::views::disruptions::runs_as_job;
-use crate::facts::image::ImageRef;
 use crate::rules::partners::{around_service, services};
 use crate::rules::prelude::*;
 use crate::workload::command::OptionValue;
+use crate::workload::image::image_of;
 use crate::workload::launcher::Launch;
 use crate::workload::selector;
 use crate::workload::server::server_of;
@@ -168,8 +168,8 @@ fn is_for_monitor(service: &Object, ctx: &Context<'_>) -> bool {
     let labels = service.path(&["metadata", "labels"]).entries();
     let mut monitors = ctx.cluster().in_namespace(Kind::SERVICE_MONITOR, namespace);
     let is_router = |container: Node<'_>| {
-        container.get("image").text().is_some_and(|image| {
-            let name = ImageRef::parse(image).last();
+        image_of(&container).is_some_and(|image| {
+            let name = image.last();
             server_of(&container).is_none() && ROUTERS.iter().any(|word| name.contains(word))
         })
     };

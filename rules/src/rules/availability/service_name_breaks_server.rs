@@ -52,10 +52,10 @@
 use std::borrow::Cow;
 
 use crate::cluster::together::is_renamed;
-use crate::facts::image::ImageRef;
 use crate::rules::prelude::*;
 use crate::workload::class::{command_line, has_word};
 use crate::workload::environment::may_define;
+use crate::workload::image::image_of;
 use crate::workload::server::{Server, ServerId, flag, server_of};
 
 pub(crate) static RULE: Rule = Rule {
@@ -141,8 +141,7 @@ fn reads(container: &Node<'_>, clash: &Clash) -> bool {
     if may_define(container, |name| name == clash.variable) {
         return false;
     }
-    let image = container.get("image");
-    let is_image = |name: &str| image.text().is_some_and(|image| ImageRef::parse(image).repository == name);
+    let is_image = |name: &str| image_of(container).is_some_and(|image| image.repository == name);
     match clash.server {
         "MLflow" => {
             let line = command_line(container);

@@ -48,6 +48,7 @@ use crate::rules::gpu::{selected_types, whole_gpu_containers};
 use crate::rules::prelude::*;
 use crate::workload::command::OptionValue;
 use crate::workload::devices::devices_of;
+use crate::workload::image::image_of;
 use crate::workload::launcher::Launch;
 use crate::workload::node_labels::{LabelUse, referenced_labels};
 use crate::workload::server::{ServerId, is_server, server_of};
@@ -164,8 +165,7 @@ fn is_version(tag: &str) -> bool {
 
 /// Whether an image of vLLM is older than the release that falls back to float16.
 fn is_before_fallback(container: &Node<'_>) -> bool {
-    let image = container.get("image");
-    let image = image.text().map(ImageRef::parse).filter(|image| image.is("vllm/vllm-openai"));
+    let image = image_of(container).filter(|image| image.is("vllm/vllm-openai"));
     let Some(tag) = image.and_then(|image| image.tag) else {
         return false;
     };

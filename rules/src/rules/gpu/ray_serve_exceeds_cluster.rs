@@ -56,11 +56,11 @@
 //! - <https://docs.ray.io/en/latest/serve/llm/index.html>
 //! - <https://github.com/ray-project/ray/issues/58328>
 
-use crate::facts::image::ImageRef;
 use crate::rules::prelude::*;
 use crate::source::with_embedded;
 use crate::workload::devices::gpus_of;
 use crate::workload::environment::may_define;
+use crate::workload::image::image_of;
 use crate::workload::ray::{Extent, group_pods};
 
 pub(crate) static RULE: Rule = Rule {
@@ -166,9 +166,8 @@ fn gpus(thousandths: i64) -> String {
 /// Whether Ray is known to add the GPUs of the actor to the bundle of the first rank. Before, the actor had a bundle of its own.
 fn merges_bundles(object: &Object) -> bool {
     let head = object.path(&["spec", "rayClusterConfig", "headGroupSpec", "template", "spec", "containers"]);
-    let image = head.items().next().map(|first| first.get("image"));
-    let version = image.and_then(|image| {
-        let image = ImageRef::parse(image.text()?);
+    let version = head.items().next().and_then(|first| {
+        let image = image_of(&first)?;
         let is_of_ray = ["rayproject/ray", "rayproject/ray-llm"].iter().any(|known| image.is(known));
         Version::parse(image.tag.filter(|_| is_of_ray)?.split('-').next()?)
     });

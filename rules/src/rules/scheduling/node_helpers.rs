@@ -6,7 +6,6 @@
 
 use crate::catalog::Accelerator;
 use crate::cluster::values::chart_installers;
-use crate::facts::image::ImageRef;
 use crate::facts::text::mentions;
 use crate::karpenter::pod::toleration;
 use crate::karpenter::requirement::{Requirement, Requirements, is_well_known};
@@ -14,6 +13,7 @@ use crate::karpenter::scheduling::{Taint, Toleration, tolerates};
 use crate::rules::prelude::*;
 use crate::workload::class::command_line;
 use crate::workload::gpu::EFA;
+use crate::workload::image::image_of;
 
 /// What a program does for its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,8 +111,7 @@ pub(super) fn helpers<'t>(template: &'t Template<'_>) -> impl Iterator<Item = He
 }
 
 fn helper(container: &Node<'_>) -> Option<Helper> {
-    let image = container.get("image").text()?;
-    let image = ImageRef::parse(image);
+    let image = image_of(container)?;
     let found = HELPERS.into_iter().find(|helper| image.is(helper.image))?;
     if found.role != Role::DevicePlugin {
         return Some(found);

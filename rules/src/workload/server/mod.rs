@@ -11,6 +11,7 @@ use crate::workload::command::{
 };
 use crate::workload::environment::{is_open, variable};
 use crate::workload::gpu::has_device;
+use crate::workload::image::image_of;
 use crate::workload::template::{Template, templates};
 use table::SERVERS;
 pub(crate) use table::{Cache, Gpus, Server, ServerId};
@@ -36,8 +37,8 @@ const IMAGES_OF_ONE_PROCESS: [&str; 5] =
 pub(crate) fn is_one_process(container: &Node<'_>) -> bool {
     match server_of(container) {
         Some(server) => OF_ONE_PROCESS.contains(&server.id),
-        None => container.get("image").text().is_some_and(|image| {
-            let repository = ImageRef::parse(image).repository.to_ascii_lowercase();
+        None => image_of(container).is_some_and(|image| {
+            let repository = image.repository.to_ascii_lowercase();
             IMAGES_OF_ONE_PROCESS.iter().any(|sign| repository.contains(sign))
         }),
     }
@@ -105,7 +106,7 @@ pub(crate) fn named_server_of(container: &Node<'_>) -> Option<&'static Server> {
         let name = container.get("name").text()?;
         return SERVERS.iter().find(|server| server.image_names().any(|own| own == name));
     }
-    let image = ImageRef::parse(container.get("image").text()?).last().to_ascii_lowercase();
+    let image = image_of(container)?.last().to_ascii_lowercase();
     SERVERS.iter().find(|server| server.rest_of(&image).is_some_and(|rest| !is_beside_server(rest)))
 }
 
@@ -156,11 +157,9 @@ pub(crate) fn server_of_image(container: &Node<'_>) -> Option<&'static Server> {
 impl Server {
     /// Whether the image of a container is one of its own.
     pub(crate) fn is_in_image_of(&self, container: &Node<'_>) -> bool {
-        let image = container.get("image");
-        let Some(image) = image.text() else {
+        let Some(image) = image_of(container) else {
             return false;
         };
-        let image = ImageRef::parse(image);
         let path = image.repository.to_ascii_lowercase();
         self.images.iter().any(|sign| match sign.split_once(':') {
             None => is_part(&path, sign),
