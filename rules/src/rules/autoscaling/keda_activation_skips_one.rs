@@ -109,7 +109,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for (activation, severity) in found? {
         ctx.report(&activation, "a single item does not activate the scaler: KEDA activates it above 1")
             .severity(severity)
-            .help("write 0, or leave it out: then any item starts one")
+            .help("write 0, or leave it out: then a single item activates it")
             .fix(Fix::unsafe_("activate with the first item").set(&activation, json!("0")));
     }
     None
@@ -128,7 +128,7 @@ fn activation_of_one<'a>(trigger: &Trigger<'a>, ctx: &Context<'_>) -> Option<(No
     let kind = trigger.kind()?;
     let scaler = trigger.scaler(ctx.platform().keda).filter(|_| COUNTING.contains(&kind))?;
     let metadata = trigger.metadata();
-    // The first one of several, as of Solace, is that of messages.
+    // Solace has several, the one for messages first.
     let key = scaler.keys.iter().find(|key| key.name.starts_with("activation"))?;
     let activation = metadata.get(key.name);
     let mode = metadata.get("mode");

@@ -2,11 +2,11 @@
 
 use crate::rules::prelude::*;
 
-/// The classes of the system, with their values (`pkg/apis/scheduling/v1/helpers.go` of Kubernetes 1.34).
+/// The built-in PriorityClasses, with their values (`pkg/apis/scheduling/v1/helpers.go` of Kubernetes 1.34).
 pub(super) const SYSTEM_CLASSES: [(&str, i64); 2] =
     [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
 
-/// The priority of pods. `None` if their class is not in the input.
+/// The priority of pods. `None` if their class is not in the input, or more than one is the default.
 pub(super) fn priority(template: &Template<'_>, ctx: &Context<'_>) -> Option<i64> {
     let (number, class) = (template.spec.get("priority"), template.spec.get("priorityClassName"));
     if number.is_set() {

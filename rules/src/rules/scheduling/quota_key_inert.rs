@@ -123,7 +123,7 @@ fn misspelled(resource: &str, node: &Node<'_>, hard: &Node<'_>, ctx: &mut Contex
         return None;
     }
     let message =
-        format!("no device plugin has a resource `{}`: the quota limits nothing", ellipsize(resource));
+        format!("no device plugin registers a resource `{}`: the key limits nothing", ellipsize(resource));
     rename(ctx.report(node, message).severity(Severity::Info), node, hard, &wanted);
     None
 }
