@@ -9,7 +9,8 @@ use std::cell::Cell;
 use super::scalers::{KeySource, Scaler, ScalerKey};
 use super::sources::Authentication;
 use super::value::{KeyType, number, plain_number};
-use super::{Trigger, ellipsize, with_article};
+use super::{Trigger, with_article};
+use crate::facts::text::ellipsize;
 use crate::tree::node::Node;
 use crate::workload::environment::{Environment, Variable};
 

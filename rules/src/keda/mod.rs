@@ -22,7 +22,7 @@ pub mod sources;
 pub(crate) mod synonyms;
 pub mod value;
 
-use crate::facts::text;
+use crate::facts::text::ellipsize;
 use crate::object::Object;
 use crate::platform::Version;
 use crate::tree::node::Node;
@@ -121,11 +121,6 @@ impl<'a> Trigger<'a> {
 pub(crate) fn with_article(kind: &str) -> String {
     let vowel = kind.starts_with(['a', 'e', 'i', 'o', 'u']);
     format!("{} `{}`", if vowel { "an" } else { "a" }, ellipsize(kind))
-}
-
-/// The text, shortened for a message.
-pub(crate) fn ellipsize(text: &str) -> String {
-    text::ellipsize(text).into_owned()
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use super::formula::{FormulaError, formula_error};
 use super::scalers::{KeySource, KeyStatus};
 use super::sources::Authentication;
 use super::value::{KeyType, boolean, number, plain_number, whole};
-use super::{ellipsize, scalers, triggers};
+use super::{scalers, triggers};
 use crate::object::Object;
 use crate::platform::{Product, Version};
 use crate::workload::environment::{Environment, Variable};
@@ -41,13 +41,6 @@ fn booleans_and_durations_follow_go() {
     assert!(KeyType::Map.rejects("a=b=c", ',', false).is_some());
     assert!(KeyType::Ints.rejects("1,2-4", ',', true).is_none());
     assert!(KeyType::Ints.rejects("1,x", ',', true).is_some());
-}
-
-#[test]
-fn long_text_is_cut_for_messages() {
-    assert_eq!(ellipsize("70%"), "70%");
-    assert_eq!(ellipsize(&"x".repeat(300)).chars().count(), 253);
-    assert_eq!(ellipsize("a\nb"), "a b…");
 }
 
 fn problems(trigger: serde_json::Value) -> Vec<String> {

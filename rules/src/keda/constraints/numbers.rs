@@ -1,10 +1,10 @@
 //! Constraints on numbers.
 
 use super::super::check::{KeyValue, TriggerCheck};
-use super::super::ellipsize;
 use super::super::scalers::ScalerKey;
 use super::super::value::{KeyType, number};
 use crate::facts::duration::GoDuration;
+use crate::facts::text::ellipsize;
 use crate::tree::node::Node;
 
 /// The range of numbers that a key may have.

@@ -1,9 +1,9 @@
 //! Constraints on texts and lists.
 
 use super::super::check::{TriggerCheck, unsupported_value};
-use super::super::ellipsize;
 use super::super::formats::Format;
 use crate::facts::cron::Schedule;
+use crate::facts::text::ellipsize;
 use crate::facts::timezone;
 
 pub(super) fn format(format: &Format, key: &str, check: &mut TriggerCheck<'_>) {

@@ -1,8 +1,8 @@
 //! Constraints that apply to one trigger type each.
 
 use super::super::check::{KeyValue, TriggerCheck};
-use super::super::ellipsize;
 use super::super::value::boolean;
+use crate::facts::text::ellipsize;
 use crate::tree::node::Node;
 
 const MANAGEMENT_API: &str = "use the management API: `protocol: http`";

@@ -40,8 +40,8 @@
 use std::cmp::Ordering;
 
 use crate::cluster::views::scale_target;
+use crate::keda::TRANSFER;
 use crate::keda::value::GoFloat;
-use crate::keda::{TRANSFER, ellipsize};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

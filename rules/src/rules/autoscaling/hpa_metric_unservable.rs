@@ -43,7 +43,6 @@ use crate::cluster::together::is_in_written_namespace;
 use crate::cluster::versions::Fact;
 use crate::cluster::views::Predicate;
 use crate::facts::text::is_digits;
-use crate::keda::ellipsize;
 use crate::promql::adapter::{AdapterRules, adapter_rules};
 use crate::rules::autoscaling::scale_target::target;
 use crate::rules::prelude::*;

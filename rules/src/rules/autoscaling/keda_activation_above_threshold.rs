@@ -29,8 +29,8 @@
 //! # References
 //! - <https://keda.sh/docs/latest/concepts/scaling-deployments/#activating-and-scaling-thresholds>
 
+use crate::keda::uses_modifiers;
 use crate::keda::value::number;
-use crate::keda::{ellipsize, uses_modifiers};
 use crate::rules::autoscaling::scale_target::rests_at_zero;
 use crate::rules::prelude::*;
 

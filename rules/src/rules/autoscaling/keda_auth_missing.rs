@@ -38,7 +38,6 @@
 //! # References
 //! - <https://keda.sh/docs/latest/concepts/authentication/#re-use-credentials-and-delegate-auth-with-triggerauthentication>
 
-use crate::keda::ellipsize;
 use crate::rules::partners::authenticated;
 use crate::rules::prelude::*;
 

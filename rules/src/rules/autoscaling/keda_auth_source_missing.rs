@@ -36,7 +36,6 @@
 
 use crate::cluster::values::target_namespace;
 use crate::cluster::versions::product_of_chart;
-use crate::keda::ellipsize;
 use crate::rules::autoscaling::scale_target::target;
 use crate::rules::partners::authenticated;
 use crate::rules::prelude::*;

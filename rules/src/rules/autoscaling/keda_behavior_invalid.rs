@@ -33,7 +33,6 @@
 //! - <https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/horizontal-pod-autoscaler-v2/#HorizontalPodAutoscalerSpec>
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/#advanced>
 
-use crate::keda::ellipsize;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

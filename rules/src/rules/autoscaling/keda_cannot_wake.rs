@@ -48,7 +48,7 @@ use crate::cluster::views::as_target;
 use crate::keda::paused::is_on;
 use crate::keda::query::{Series, reads};
 use crate::keda::value::{boolean, whole};
-use crate::keda::{Trigger, ellipsize, is_redis_stream, uses_modifiers};
+use crate::keda::{Trigger, is_redis_stream, uses_modifiers};
 use crate::rules::autoscaling::scale_target::{rests_at_zero, target, target_name};
 use crate::rules::partners::{around_scaler, asking, autoscalers, service_asked};
 use crate::rules::prelude::*;

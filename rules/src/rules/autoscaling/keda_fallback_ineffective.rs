@@ -32,7 +32,6 @@
 //! # References
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/#fallback>
 
-use crate::keda::ellipsize;
 use crate::keda::fallback::Fallback;
 use crate::rules::prelude::*;
 

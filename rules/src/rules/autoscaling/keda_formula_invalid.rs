@@ -33,7 +33,6 @@
 
 use std::collections::BTreeSet;
 
-use crate::keda::ellipsize;
 use crate::keda::formula::{FormulaError, formula_error};
 use crate::rules::prelude::*;
 

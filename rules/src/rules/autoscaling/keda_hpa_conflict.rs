@@ -48,7 +48,7 @@ use std::sync::Arc;
 
 use crate::cluster::together::{Company, company, routes};
 use crate::cluster::views::{AUTOSCALER_MAKERS, ScaleTarget, scale_target};
-use crate::keda::{OWNERSHIP, TRANSFER, ellipsize, hpa_name};
+use crate::keda::{OWNERSHIP, TRANSFER, hpa_name};
 use crate::rules::autoscaling::crashes_keda_operator::panics_on_transfer;
 use crate::rules::manifest_purpose::is_example;
 use crate::rules::partners::rivals;

@@ -26,7 +26,6 @@
 //! # References
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/#triggers>
 
-use crate::keda::ellipsize;
 use crate::rules::prelude::*;
 use crate::tree::scalar::Scalar;
 

@@ -28,7 +28,7 @@
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/#triggers>
 //! - <https://keda.sh/docs/latest/scalers/cpu/>
 
-use crate::keda::{ellipsize, with_article};
+use crate::keda::with_article;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

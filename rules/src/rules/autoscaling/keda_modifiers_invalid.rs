@@ -29,8 +29,8 @@
 //! # References
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/#scalingmodifiers>
 
+use crate::keda::uses_modifiers;
 use crate::keda::value::GoFloat;
-use crate::keda::{ellipsize, uses_modifiers};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

@@ -32,7 +32,6 @@
 //! - <https://keda.sh/docs/latest/concepts/scaling-deployments/#pause-autoscaling>
 //! - <https://keda.sh/docs/latest/concepts/scaling-jobs/#pause-autoscaling>
 
-use crate::keda::ellipsize;
 use crate::keda::paused::is_on;
 use crate::keda::value::boolean;
 use crate::rules::autoscaling::scale_target::rests_at_zero;

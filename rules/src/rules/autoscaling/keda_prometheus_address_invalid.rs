@@ -35,7 +35,6 @@
 //! - <https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/>
 
 use crate::facts::url::host;
-use crate::keda::ellipsize;
 use crate::keda::sources::Authentication;
 use crate::rules::autoscaling::keda_trigger_invalid::authentication;
 use crate::rules::prelude::*;

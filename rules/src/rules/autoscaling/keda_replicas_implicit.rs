@@ -69,7 +69,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // A schedule sets the number of replicas.
     let scheduled = triggers(object).all(|trigger| trigger.kind() == Some("cron"));
     let no_max = no_max && workload.is_none() && !scheduled;
-    let name = if is_job { crate::keda::ellipsize(object.name()) } else { target_name(object) };
+    let name = if is_job { ellipsize(object.name()) } else { target_name(object) };
     let (node, message) = match (no_min, no_max) {
         (true, true) => {
             (&min, format!("no bounds are written: `{name}` has from 0 to {MAX_REPLICAS} replicas"))

@@ -26,7 +26,6 @@
 //! # References
 //! - <https://keda.sh/docs/latest/concepts/scaling-deployments/>
 
-use crate::keda::ellipsize;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

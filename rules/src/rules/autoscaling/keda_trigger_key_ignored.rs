@@ -33,7 +33,7 @@ use crate::keda::removed::removed_key;
 use crate::keda::scalers::{KeySource, KeyStatus, Scaler, ScalerKey, key_added_after, key_read_before};
 use crate::keda::synonyms::meant_key;
 use crate::keda::value::whole;
-use crate::keda::{ellipsize, is_redis_stream, with_article};
+use crate::keda::{is_redis_stream, with_article};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

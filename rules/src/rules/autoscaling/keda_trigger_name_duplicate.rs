@@ -29,7 +29,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::keda::ellipsize;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

@@ -24,7 +24,6 @@
 //! # References
 //! - <https://keda.sh/docs/latest/scalers/>
 
-use crate::keda::ellipsize;
 use crate::keda::removed::removed_type;
 use crate::keda::scalers::{names, type_added_after};
 use crate::rules::prelude::*;

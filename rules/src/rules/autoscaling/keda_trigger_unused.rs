@@ -43,7 +43,6 @@
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/#scalingmodifiers>
 //! - <https://github.com/kedacore/keda/issues/5367>
 
-use crate::keda::ellipsize;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

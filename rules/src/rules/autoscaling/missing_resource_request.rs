@@ -47,7 +47,6 @@
 //! - <https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/>
 
 use crate::cluster::views::scale_target;
-use crate::keda::ellipsize;
 use crate::keda::resource_metrics::{ResourceMetric, resource_metrics, utilizations};
 use crate::rules::partners::{around_scaler, autoscalers};
 use crate::rules::prelude::*;

@@ -90,7 +90,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let message = format!(
         "each apply resets `replicas` to {count} and overrides {kind} `{}`",
-        crate::keda::ellipsize(scaler.name())
+        ellipsize(scaler.name())
     );
     let cluster = ctx.cluster();
     let is_near = |other: &Object| cluster.pairs(object, other);
@@ -116,7 +116,7 @@ fn stopped(scaler: &Object, node: &Node<'_>, ctx: &mut Context<'_>) -> Option<()
     if !scaler.is(Kind::HPA) || scaler.path(&["spec", "minReplicas"]).int_or(1) == Some(0) {
         return None;
     }
-    let name = crate::keda::ellipsize(scaler.name());
+    let name = ellipsize(scaler.name());
     ctx.report(
         node,
         format!("with `replicas: 0` HPA `{name}` is switched off at each apply, and nothing runs"),

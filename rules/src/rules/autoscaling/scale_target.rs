@@ -1,5 +1,7 @@
 //! The target of an autoscaler: its object, its accelerators, and whether it serves a model.
 
+use std::borrow::Cow;
+
 use crate::cluster::views::scale_target;
 use crate::keda::min_replicas;
 use crate::keda::query::reads;
@@ -24,8 +26,8 @@ pub(super) fn target<'a>(object: &Object, ctx: &Context<'a>) -> Option<&'a Objec
 }
 
 /// The name of the target; empty if it cannot be read.
-pub(super) fn target_name(object: &Object) -> String {
-    crate::keda::ellipsize(object.path(&["spec", "scaleTargetRef", "name"]).text().unwrap_or_default())
+pub(super) fn target_name(object: &Object) -> Cow<'_, str> {
+    ellipsize(object.path(&["spec", "scaleTargetRef", "name"]).text().unwrap_or_default())
 }
 
 /// The accelerator that a replica of one pod requests, with its count. `None` if there is none or several, or
@@ -84,7 +86,7 @@ pub(super) fn model_server<'a>(object: &Object, ctx: &Context<'a>) -> Option<Mod
         let reads = reads(trigger.metadata().get("query").text()?)?;
         reads.series.iter().find(|series| Server::of_metric(series.name).is_some()).map(|series| series.name)
     })?;
-    let reason = format!("its trigger reads `{}`", crate::keda::ellipsize(metric));
+    let reason = format!("its trigger reads `{}`", ellipsize(metric));
     Some(ModelServer { target: None, reason, confidence: Confidence::Medium })
 }
 

@@ -65,7 +65,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let class = ctx.class_of(object).class;
     let heavy = accelerated && matches!(class, WorkloadClass::Training | WorkloadClass::Batch);
     let heavy = heavy || is_long(object);
-    let name = crate::keda::ellipsize(object.name());
+    let name = ellipsize(object.name());
     ctx.report(&strategy, format!("every change of the spec of `{name}` deletes its running Jobs"))
         .help("write `rollout: {strategy: gradual}`: running Jobs then end by themselves")
         .severity(if heavy { Severity::Warning } else { Severity::Info })

@@ -3,7 +3,6 @@
 use crate::cluster::query::{ObjectKey, QuerySlot};
 use crate::cluster::values::{CHART_KINDS, may_bring_objects};
 use crate::cluster::views::{Predicate, scale_target};
-use crate::keda::ellipsize;
 use crate::rules::prelude::*;
 
 /// The kinds that [`check`] reads: those of targets, and those that bring a target.

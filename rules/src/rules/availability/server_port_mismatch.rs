@@ -49,7 +49,6 @@
 
 use super::serving::{ALL_SERVER_KINDS, is_owned, serving_templates};
 use crate::cluster::views::Workload;
-use crate::keda::ellipsize;
 use crate::rules::monitoring::pod_monitor_selects_nothing::{
     INJECTED_NAMES, are_injected, has_known_ports, has_plain_pods, ports,
 };

@@ -34,7 +34,6 @@
 //! - <https://prometheus-operator.dev/docs/platform/troubleshooting/#troubleshooting-servicemonitor-changes>
 //! - <https://prometheus-operator.dev/docs/api-reference/api/#monitoring.coreos.com/v1.Prometheus>
 
-use crate::keda::ellipsize;
 use crate::rules::prelude::*;
 use crate::workload::selector::matches;
 

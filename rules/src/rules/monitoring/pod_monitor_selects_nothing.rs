@@ -40,7 +40,6 @@
 
 use crate::cluster::values::{CHART_KINDS, may_bring_objects};
 use crate::cluster::views::Workload;
-use crate::keda::ellipsize;
 use crate::rules::availability::intended_workload::workload_elsewhere;
 use crate::rules::monitoring::service_monitor_selects_nothing::{
     Scope, is_for_metrics, looks_in_own_namespace, report_namespace,

@@ -30,7 +30,6 @@
 //! - <https://prometheus.io/docs/prometheus/latest/querying/basics/>
 //! - <https://prometheus.io/docs/prometheus/latest/querying/functions/>
 
-use crate::keda::ellipsize;
 use crate::promql::{Parsed, QUERY_KINDS, QueryPlace};
 use crate::rules::prelude::*;
 

@@ -35,7 +35,6 @@
 //! - <https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/getting-started.html>
 
 use crate::cluster::values::may_bring_objects;
-use crate::keda::ellipsize;
 use crate::rules::prelude::*;
 use crate::workload::class::is_controller;
 use crate::workload::selector::matches;
