@@ -1,11 +1,9 @@
 //! Whether Karpenter or the Cluster Autoscaler starts the nodes that pods of the input run on.
 
-use crate::cluster::query::QuerySlot;
-use crate::cluster::views::{KARPENTERS, KarpenterObject, Predicate};
+use crate::cluster::views::{KARPENTERS, KarpenterObject};
 use crate::rules::gpu::pools_by_label;
 use crate::rules::prelude::*;
 use crate::rules::scheduling::node_helpers::may_install;
-use crate::workload::image::image_of;
 use crate::workload::node_labels::{is_off_karpenter, names_karpenter};
 
 /// The kinds that [`uses_karpenter`] reads, and Namespaces, which declare classes of workloads.

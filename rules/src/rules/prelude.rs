@@ -2,14 +2,25 @@
 
 pub(super) use serde_json::{Value, json};
 
-pub(super) use crate::catalog::TypeSet;
+pub(super) use crate::catalog::{CAPACITY_TYPE, InstanceType, TypeSet};
+pub(super) use crate::cluster::Cluster;
+pub(super) use crate::cluster::query::{ObjectKey, QuerySlot};
+pub(super) use crate::cluster::runtimes::RUNTIMES;
+pub(super) use crate::cluster::values::{CHART_KINDS, chart_installers, for_each_values, may_bring_objects};
+pub(super) use crate::cluster::views::Predicate;
+pub(super) use crate::facts::duration::GoDuration;
+pub(super) use crate::facts::image::ImageRef;
 pub(super) use crate::facts::quantity::Quantity;
 pub(super) use crate::facts::suggest::nearest;
+pub(super) use crate::facts::text::mentions;
+pub(super) use crate::karpenter::do_not_disrupt::DO_NOT_DISRUPT;
 pub(super) use crate::karpenter::node_class::Ec2NodeClass;
 pub(super) use crate::karpenter::nodepool::{Hardware, NodePool};
+pub(super) use crate::karpenter::pod::to_scheduling_pod;
+pub(super) use crate::karpenter::provider::Provider;
 pub(super) use crate::karpenter::requirement::Operator;
 pub(super) use crate::karpenter::requirement_list::{RequirementItem, RequirementList};
-pub(super) use crate::keda::{Trigger, triggers};
+pub(super) use crate::keda::{Trigger, max_replicas, min_replicas, triggers, uses_modifiers};
 pub(super) use crate::kind::{Kind, REPLICATED_KINDS, SCALABLE_KINDS};
 pub(super) use crate::lint::authority::Authority;
 pub(super) use crate::lint::context::Context;
@@ -23,8 +34,21 @@ pub(super) use crate::platform::{Product, Version};
 pub(super) use crate::promql::queries;
 pub(super) use crate::tree::node::Node;
 pub(super) use crate::tree::placeholder::is_placeholder;
-pub(super) use crate::workload::class::WorkloadClass;
-pub(super) use crate::workload::devices::{requests_device_plugin, uses_accelerators};
+pub(super) use crate::tree::pointer::Pointer;
+pub(super) use crate::workload::class::{Confidence, WorkloadClass, command_line};
+pub(super) use crate::workload::command::{OptionValue, option, words};
+pub(super) use crate::workload::devices::{
+    devices_of, gpus_of, pod_devices, requests_device_plugin, uses_accelerators,
+};
 pub(super) use crate::workload::diagnostic::is_test;
-pub(super) use crate::workload::gpu::{requests_accelerator, uses_device};
-pub(super) use crate::workload::template::{Template, WORKLOAD_KINDS, joined, templates, with_workloads};
+pub(super) use crate::workload::gpu::{
+    KARPENTER_ACCELERATORS, is_accelerator, requests_accelerator, uses_device,
+};
+pub(super) use crate::workload::image::image_of;
+pub(super) use crate::workload::launcher::Launch;
+pub(super) use crate::workload::node_labels::{LabelUse, referenced_labels};
+pub(super) use crate::workload::server::{Server, ServerId, server_of};
+pub(super) use crate::workload::suspended::is_suspended;
+pub(super) use crate::workload::template::{
+    Template, WORKLOAD_KINDS, joined, runs_forever, templates, with_workloads,
+};

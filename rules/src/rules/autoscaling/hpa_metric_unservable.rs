@@ -38,10 +38,8 @@
 //! - <https://keda.sh/docs/latest/concepts/scaling-deployments/>
 //! - <https://docs.datadoghq.com/containers/guide/cluster_agent_autoscaling_metrics/>
 
-use crate::cluster::query::{ObjectKey, QuerySlot};
 use crate::cluster::together::is_in_written_namespace;
 use crate::cluster::versions::Fact;
-use crate::cluster::views::Predicate;
 use crate::facts::text::is_digits;
 use crate::promql::adapter::{AdapterRules, adapter_rules};
 use crate::rules::autoscaling::scale_target::target;

@@ -38,7 +38,7 @@
 //! - <https://github.com/kedacore/http-add-on/issues/1320>
 //! - <https://github.com/kedacore/http-add-on/issues/1447>
 
-use crate::cluster::values::{CHART_KINDS, chart_installers, chart_version, installs, is_for_other_cluster};
+use crate::cluster::values::{chart_version, installs, is_for_other_cluster};
 use crate::cluster::versions::minor_of;
 use crate::rules::prelude::*;
 

@@ -37,7 +37,6 @@
 //! - <https://keda.sh/docs/latest/concepts/scaling-deployments/#activating-and-scaling-thresholds>
 
 use crate::keda::paused::is_on;
-use crate::keda::uses_modifiers;
 use crate::keda::value::number;
 use crate::rules::autoscaling::scale_target::rests_at_zero;
 use crate::rules::prelude::*;

@@ -57,8 +57,6 @@
 //! # References
 //! - <https://keda.sh/docs/latest/concepts/authentication/>
 
-use crate::cluster::query::QuerySlot;
-use crate::cluster::views::Predicate;
 use crate::rules::partners::authenticated;
 use crate::rules::prelude::*;
 

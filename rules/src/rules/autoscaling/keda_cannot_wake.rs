@@ -43,16 +43,15 @@
 //! - <https://keda.sh/docs/latest/scalers/cpu/>
 //! - <https://keda.sh/docs/latest/concepts/admission-webhooks/>
 
-use crate::cluster::Cluster;
 use crate::cluster::views::as_target;
+use crate::keda::is_redis_stream;
 use crate::keda::paused::is_on;
 use crate::keda::query::{Series, reads};
 use crate::keda::value::{boolean, whole};
-use crate::keda::{Trigger, is_redis_stream, uses_modifiers};
 use crate::rules::autoscaling::scale_target::{rests_at_zero, target, target_name};
 use crate::rules::partners::{around_scaler, asking, autoscalers, service_asked};
 use crate::rules::prelude::*;
-use crate::workload::server::{Server, is_beside_server, likely_server_of, runs, server_of};
+use crate::workload::server::{is_beside_server, likely_server_of, runs};
 use crate::workload::template::replicas;
 
 pub(crate) static RULE: Rule = Rule {

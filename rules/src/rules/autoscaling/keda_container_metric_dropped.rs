@@ -33,7 +33,6 @@
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/#scalingmodifiers>
 //! - <https://keda.sh/docs/latest/scalers/cpu/>
 
-use crate::keda::uses_modifiers;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

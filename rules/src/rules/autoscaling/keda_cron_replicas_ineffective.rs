@@ -35,7 +35,6 @@
 //! - <https://keda.sh/docs/latest/scalers/cron/>
 //! - <https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/#algorithm-details>
 
-use crate::keda::uses_modifiers;
 use crate::keda::value::whole;
 use crate::rules::prelude::*;
 

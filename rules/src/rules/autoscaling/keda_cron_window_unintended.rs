@@ -39,7 +39,6 @@ use crate::facts::cron::Schedule;
 use crate::facts::date::{REFERENCE_MONDAY, civil_from_days};
 use crate::karpenter::budget::{DAYS, Week};
 use crate::keda::cron_window::{CronWindow, Opening, Stretch, WEEK};
-use crate::keda::min_replicas;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

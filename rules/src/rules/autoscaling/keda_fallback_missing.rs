@@ -34,12 +34,10 @@
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/#fallback>
 
 use crate::keda::meaning::reads_metrics;
-use crate::keda::{max_replicas, min_replicas};
 use crate::rules::autoscaling::keda_empty_result_hides_failure::takes_null_for_zero;
 use crate::rules::autoscaling::scale_target::{model_server, rests_at_zero, target_name};
 use crate::rules::class_evidence::CLASSED_TARGETS;
 use crate::rules::prelude::*;
-use crate::workload::class::Confidence;
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-fallback-missing",

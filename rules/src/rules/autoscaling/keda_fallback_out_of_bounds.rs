@@ -30,7 +30,6 @@
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/#fallback>
 
 use crate::keda::fallback::Fallback;
-use crate::keda::{max_replicas, min_replicas};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

@@ -26,7 +26,6 @@
 //! # References
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/#idlereplicacount>
 
-use crate::keda::{max_replicas, min_replicas};
 use crate::rules::autoscaling::report_below;
 use crate::rules::prelude::*;
 

@@ -36,7 +36,6 @@
 //! - <https://keda.sh/docs/latest/scalers/rabbitmq-queue/>
 
 use crate::keda::paused::never_scales_in;
-use crate::keda::uses_modifiers;
 use crate::keda::value::boolean;
 use crate::rules::autoscaling::scale_target::{rests_at_zero, target};
 use crate::rules::prelude::*;

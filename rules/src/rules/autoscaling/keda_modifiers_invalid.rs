@@ -29,7 +29,6 @@
 //! # References
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/#scalingmodifiers>
 
-use crate::keda::uses_modifiers;
 use crate::keda::value::GoFloat;
 use crate::rules::prelude::*;
 

@@ -64,7 +64,7 @@ use crate::rules::autoscaling::scraped_labels::{holds, scrapes_of};
 use crate::rules::availability::selected_workloads::are_versions;
 use crate::rules::prelude::*;
 use crate::workload::selector;
-use crate::workload::server::{Server, likely_server_of, runs};
+use crate::workload::server::{likely_server_of, runs};
 
 const READS: [Kind; WORKLOAD_KINDS.len() + 7] = with_workloads(&[
     Kind::SCALED_OBJECT,

@@ -50,7 +50,7 @@ use crate::rules::autoscaling::scraped_labels::{Scrape, scrapes_of};
 use crate::rules::monitoring::monitors::endpoints;
 use crate::rules::prelude::*;
 use crate::workload::selector;
-use crate::workload::server::{Server, likely_server_of, runs};
+use crate::workload::server::{likely_server_of, runs};
 
 static READS: [Kind; WORKLOAD_KINDS.len() + 5] = with_workloads(&[
     Kind::POD_MONITOR,

@@ -55,11 +55,9 @@
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/#minreplicacount>
 
 use crate::keda::meaning::reads_queue;
-use crate::keda::{Trigger, max_replicas};
 use crate::rules::autoscaling::scale_target::{model_server, rests_at_zero, target_name};
 use crate::rules::class_evidence::CLASSED_TARGETS;
 use crate::rules::prelude::*;
-use crate::workload::class::Confidence;
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-scale-to-zero-serving",

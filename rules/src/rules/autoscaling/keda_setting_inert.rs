@@ -32,7 +32,6 @@
 //! - <https://keda.sh/docs/latest/concepts/scaling-deployments/#activating-and-scaling-thresholds>
 
 use crate::keda::value::boolean;
-use crate::keda::{triggers, uses_modifiers};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

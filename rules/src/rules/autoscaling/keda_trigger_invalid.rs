@@ -32,7 +32,6 @@ use crate::keda::check::{Surroundings, problems};
 use crate::keda::scalers::{Scaler, type_added_after};
 use crate::keda::sources::Authentication;
 use crate::keda::value::number;
-use crate::keda::{triggers, uses_modifiers};
 use crate::platform::Platform;
 use crate::rules::autoscaling::scale_target;
 use crate::rules::partners::{around_scaler, authenticated, autoscalers};

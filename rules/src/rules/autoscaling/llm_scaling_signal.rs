@@ -65,7 +65,7 @@
 use crate::rules::autoscaling::scale_target::unique_target;
 use crate::rules::prelude::*;
 use crate::workload::mig::is_mig_resource;
-use crate::workload::server::{ServerId, likely_server_of};
+use crate::workload::server::likely_server_of;
 
 pub(crate) static RULE: Rule = Rule {
     id: "llm-scaling-signal",

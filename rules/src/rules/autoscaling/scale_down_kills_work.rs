@@ -57,10 +57,8 @@
 use super::scale_target::target;
 use crate::keda::meaning::reads_queue;
 use crate::keda::paused::never_scales_in;
-use crate::keda::{max_replicas, min_replicas};
 use crate::rules::prelude::*;
-use crate::workload::class::command_line;
-use crate::workload::server::{flag, server_of};
+use crate::workload::server::flag;
 
 pub(crate) static RULE: Rule = Rule {
     id: "scale-down-kills-work",

@@ -3,12 +3,9 @@
 use std::borrow::Cow;
 
 use crate::cluster::views::scale_target;
-use crate::keda::min_replicas;
 use crate::keda::query::reads;
 use crate::rules::prelude::*;
-use crate::workload::class::{Confidence, WORKLOAD_CLASS_KEY};
-use crate::workload::gpu::KARPENTER_ACCELERATORS;
-use crate::workload::server::Server;
+use crate::workload::class::WORKLOAD_CLASS_KEY;
 
 /// The target of a ScaledObject or HPA, if the whole input has one object of its name.
 pub(super) fn unique_target<'i>(object: &Object, ctx: &Context<'i>) -> Option<&'i Object> {

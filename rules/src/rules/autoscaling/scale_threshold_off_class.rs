@@ -66,7 +66,6 @@
 //! - <https://keda.sh/docs/latest/scalers/prometheus/>
 //! - <https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/>
 
-use crate::keda::uses_modifiers;
 use crate::keda::value::number;
 use crate::promql::bound::upper_bound;
 use crate::promql::metrics::{Unit, metric};

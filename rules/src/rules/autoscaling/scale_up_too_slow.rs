@@ -56,7 +56,6 @@
 use crate::rules::autoscaling::scale_target::{model_server, target_name};
 use crate::rules::class_evidence::CLASSED_TARGETS;
 use crate::rules::prelude::*;
-use crate::workload::class::Confidence;
 
 pub(crate) static RULE: Rule = Rule {
     id: "scale-up-too-slow",

@@ -50,7 +50,6 @@
 //! # References
 //! - <https://kubernetes.io/docs/concepts/workloads/controllers/statefulset/#persistentvolumeclaim-retention>
 
-use crate::facts::text::mentions;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

@@ -36,7 +36,6 @@
 //! # References
 //! - <https://keda.sh/docs/latest/reference/scaledjob-spec/#rollout>
 
-use crate::karpenter::do_not_disrupt::DO_NOT_DISRUPT;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

@@ -2,7 +2,6 @@
 
 use crate::keda::meaning::target_of_queue;
 use crate::keda::value::number;
-use crate::keda::{max_replicas, min_replicas, uses_modifiers};
 use crate::promql::bound::upper_bound;
 use crate::promql::load::{Amount, Load, Sense, Share, load};
 use crate::rules::prelude::*;

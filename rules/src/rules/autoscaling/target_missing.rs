@@ -1,8 +1,6 @@
 //! The search for the target of an autoscaler, and what shows that it exists although the input has no such object.
 
-use crate::cluster::query::{ObjectKey, QuerySlot};
-use crate::cluster::values::{CHART_KINDS, may_bring_objects};
-use crate::cluster::views::{Predicate, scale_target};
+use crate::cluster::views::scale_target;
 use crate::rules::prelude::*;
 
 /// The kinds that [`check`] reads: those of targets, and those that bring a target.

@@ -40,7 +40,6 @@
 //! - <https://kubernetes.io/docs/concepts/workloads/autoscaling/>
 
 use crate::keda::resource_metrics::{Utilization, utilizations};
-use crate::keda::{max_replicas, min_replicas};
 use crate::rules::prelude::*;
 
 const READS: [Kind; SCALABLE_KINDS.len() + 2] = joined(SCALABLE_KINDS, &[Kind::SCALED_OBJECT, Kind::HPA]);

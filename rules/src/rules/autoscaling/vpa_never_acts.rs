@@ -47,8 +47,7 @@ use super::vpa_hpa_conflict::{policy_for, target};
 use crate::cluster::versions::Fact;
 use crate::rules::availability::ingress::installs_any;
 use crate::rules::prelude::*;
-use crate::workload::command::{OptionValue, may_have_more_options, option, words};
-use crate::workload::image::image_of;
+use crate::workload::command::may_have_more_options;
 use crate::workload::template::replicas;
 
 /// Targets whose pods have one owner, which the updater counts by: a set, or the one ReplicaSet of a version.

@@ -56,9 +56,7 @@
 use super::gateway_route::{POOLS, RouteBackend, backends_of};
 use super::ingress::{Backend, Controller, backends, controller};
 use crate::cluster::together::is_in_written_namespace;
-use crate::cluster::values::{
-    chart_installers, installs, is_for_other_cluster, may_bring_objects, target_namespace,
-};
+use crate::cluster::values::{installs, is_for_other_cluster, target_namespace};
 use crate::rules::autoscaling::{is_made_by_operator, is_named_after};
 use crate::rules::prelude::*;
 

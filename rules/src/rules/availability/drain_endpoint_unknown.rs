@@ -41,7 +41,7 @@
 //! - <https://github.com/vllm-project/vllm/issues/34730>
 
 use crate::rules::prelude::*;
-use crate::workload::server::{ServerId, is_server};
+use crate::workload::server::is_server;
 
 pub(crate) static RULE: Rule = Rule {
     id: "drain-endpoint-unknown",

@@ -63,7 +63,6 @@
 use super::gateway_route::{BACKEND_KINDS, backends_of, containers_of};
 use super::ingress::is_watched;
 use super::ingress_timeout_short::generator;
-use crate::facts::duration::GoDuration;
 use crate::rules::prelude::*;
 
 const READS: [Kind; BACKEND_KINDS.len() + 4 + WORKLOAD_KINDS.len()] = joined(

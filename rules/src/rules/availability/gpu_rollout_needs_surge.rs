@@ -70,7 +70,6 @@ use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
 use crate::workload::devices::first_accelerator;
 use crate::workload::gang::{Members, demands};
-use crate::workload::gpu::{KARPENTER_ACCELERATORS, is_accelerator};
 
 /// The pools with their limits, and the autoscalers that set the number of pods.
 static READS: [Kind; SHARING_SOURCES.len() + 4 + WORKLOAD_KINDS.len()] = joined(

@@ -52,9 +52,8 @@ use crate::facts::text::is_digits;
 use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
-use crate::workload::class::command_line;
-use crate::workload::command::{base_name, words};
-use crate::workload::server::{Server, flag, server_at, server_of, serving_container};
+use crate::workload::command::base_name;
+use crate::workload::server::{flag, server_at, serving_container};
 use crate::workload::template::DEFAULT_GRACE;
 
 pub(crate) static RULE: Rule = Rule {

@@ -45,13 +45,11 @@
 use super::ingress::{Backend, Controller, backends, controller};
 use super::server_port_mismatch::starts_others;
 use super::serving::{ALL_SERVER_KINDS, is_owned, serving_templates};
-use crate::facts::image::ImageRef;
 use crate::facts::text::is_digits;
 use crate::rules::prelude::*;
-use crate::workload::class::command_line;
-use crate::workload::command::{OptionValue, base_name, option, words};
+use crate::workload::command::base_name;
 use crate::workload::ports::{number, target_of};
-use crate::workload::server::{Server, ServerId, may_be_rebuilt, server_of};
+use crate::workload::server::may_be_rebuilt;
 
 const KINDS: [Kind; ALL_SERVER_KINDS.len() + 3] =
     joined(ALL_SERVER_KINDS, &[Kind::DAEMON_SET, Kind::POD, Kind::INGRESS]);

@@ -55,11 +55,8 @@
 
 use super::ingress::containers_behind;
 use super::progress_deadline_short::waits;
-use crate::cluster::values::{chart_installers, for_each_values};
-use crate::facts::duration::GoDuration;
 use crate::rules::prelude::*;
 use crate::workload::environment::known;
-use crate::workload::image::image_of;
 
 static READS: [Kind; 5 + WORKLOAD_KINDS.len()] = with_workloads(&[
     Kind::SERVICE,

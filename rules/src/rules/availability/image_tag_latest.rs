@@ -37,13 +37,11 @@
 //! - <https://kubernetes.io/docs/concepts/configuration/overview/>
 
 use super::serving::is_owned;
-use crate::facts::image::ImageRef;
 use crate::lint::finding::Merge;
 use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
 use crate::tree::placeholder::is_stand_in;
-use crate::workload::server::server_of;
 use crate::workload::template::is_workflow;
 
 pub(crate) static RULE: Rule = Rule {

@@ -43,9 +43,7 @@ use super::gateway_route::selected_by_pool;
 use super::server_port_mismatch::starts_others;
 use super::serving::{is_owned, serving_templates};
 use crate::cluster::together::is_in_written_namespace;
-use crate::cluster::values::may_bring_objects;
 use crate::rules::prelude::*;
-use crate::workload::server::server_of;
 
 const READS: [Kind; WORKLOAD_KINDS.len() + 5] = with_workloads(&[
     Kind::SERVICE,

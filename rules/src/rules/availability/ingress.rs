@@ -1,6 +1,6 @@
 //! Where an Ingress, or a route of KEDA's HTTP add-on, sends requests, and which controller reads an Ingress.
 
-use crate::cluster::values::{chart_installers, installs};
+use crate::cluster::values::installs;
 use crate::cluster::views::Workload;
 use crate::rules::prelude::*;
 use crate::workload::command::base_name;

@@ -51,10 +51,7 @@
 //! - <https://kubernetes.github.io/ingress-nginx/user-guide/nginx-configuration/configmap/#proxy-body-size>
 
 use super::ingress::{CONTROLLER_KINDS, Controller, containers_behind, controller, may_change_default};
-use crate::facts::image::ImageRef;
 use crate::rules::prelude::*;
-use crate::workload::class::command_line;
-use crate::workload::command::words;
 
 /// Services and their workloads, and the configuration of `ingress-nginx`.
 const READS: [Kind; CONTROLLER_KINDS.len() + 2 + WORKLOAD_KINDS.len()] = joined(

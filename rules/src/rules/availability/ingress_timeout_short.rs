@@ -59,9 +59,6 @@ use super::ingress::{
     CONTROLLER_KINDS, Controller, containers_behind, controller, has_class_params, may_change_default,
 };
 use crate::rules::prelude::*;
-use crate::workload::class::command_line;
-use crate::workload::launcher::Launch;
-use crate::workload::server::{ServerId, server_of};
 
 /// Services and their workloads, and the configuration of `ingress-nginx`.
 const READS: [Kind; CONTROLLER_KINDS.len() + 4 + WORKLOAD_KINDS.len()] = joined(

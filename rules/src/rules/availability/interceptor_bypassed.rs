@@ -57,7 +57,6 @@
 use super::backend_service_missing::INTERCEPTOR;
 use super::gateway_route::backends_of;
 use super::ingress::is_watched;
-use crate::cluster::values::may_bring_objects;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

@@ -52,12 +52,10 @@
 //! - <https://docs.vllm.ai/en/stable/deployment/k8s/>
 
 use super::serving::{ALL_SERVER_KINDS, model_server, serving_templates};
-use crate::cluster::runtimes::RUNTIMES;
 use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::prelude::*;
-use crate::workload::class::{Classified, command_line};
-use crate::workload::command::{OptionValue, option, words};
-use crate::workload::server::{Server, ServerId, server_of, serving_container};
+use crate::workload::class::Classified;
+use crate::workload::server::serving_container;
 use crate::workload::template::is_model_of_runtime;
 
 pub(crate) static RULE: Rule = Rule {

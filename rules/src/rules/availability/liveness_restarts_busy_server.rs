@@ -48,8 +48,7 @@
 
 use super::serving::{ALL_SERVER_KINDS, model_server, serving_templates};
 use crate::rules::prelude::*;
-use crate::workload::launcher::Launch;
-use crate::workload::server::{Server, ServerId, server_of, serving_container};
+use crate::workload::server::serving_container;
 
 pub(crate) static RULE: Rule = Rule {
     id: "liveness-restarts-busy-server",

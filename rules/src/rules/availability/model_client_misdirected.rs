@@ -56,13 +56,10 @@ use std::ops::Range;
 use super::serving::{is_owned, serving_templates};
 use crate::rules::prelude::*;
 use crate::source::with_embedded;
-use crate::workload::command::{OptionValue, Word, option, words};
+use crate::workload::command::Word;
 use crate::workload::environment::may_define;
-use crate::workload::image::image_of;
-use crate::workload::launcher::Launch;
 use crate::workload::ports::{number, target_of};
 use crate::workload::selector;
-use crate::workload::server::{Server, ServerId, server_of};
 
 const KINDS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::CONFIG_MAP]);
 const READS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::SERVICE]);

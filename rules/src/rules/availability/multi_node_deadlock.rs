@@ -54,11 +54,8 @@
 //! - <https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/>
 
 use crate::rules::prelude::*;
-use crate::workload::command::words;
-use crate::workload::devices::gpus_of;
-use crate::workload::launcher::Launch;
 use crate::workload::processes::is_group;
-use crate::workload::server::{server_at, server_of};
+use crate::workload::server::server_at;
 
 pub(crate) static RULE: Rule = Rule {
     id: "multi-node-deadlock",

@@ -47,7 +47,6 @@
 
 use crate::rules::monitoring::pod_monitor_selects_nothing::are_injected;
 use crate::rules::prelude::*;
-use crate::workload::server::server_of;
 
 pub(crate) static RULE: Rule = Rule {
     id: "network-policy-port-mismatch",

@@ -39,9 +39,7 @@
 use crate::rules::prelude::*;
 use crate::source::with_embedded;
 use crate::workload::gpu::has_device;
-use crate::workload::image::image_of;
 use crate::workload::ray::{Extent, group_pods};
-use crate::workload::suspended::is_suspended;
 
 pub(crate) static RULE: Rule = Rule {
     id: "operator-setting-inert",

@@ -32,7 +32,6 @@
 
 use crate::cluster::views::Workload;
 use crate::cluster::views::disruptions::{IntOrPercent, runs_as_job, selected_pods, selects_by_job_label};
-use crate::karpenter::do_not_disrupt::DO_NOT_DISRUPT;
 use crate::rules::manifest_purpose::is_release_manifest;
 use crate::rules::partners::{around_budget, budgets};
 use crate::rules::prelude::*;

@@ -58,7 +58,6 @@ use super::serving::is_owned;
 use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
-use crate::workload::class::Confidence;
 use crate::workload::launcher::ServerSize;
 
 pub(crate) static RULE: Rule = Rule {

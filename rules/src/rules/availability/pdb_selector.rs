@@ -26,14 +26,12 @@
 //! # References
 //! - <https://kubernetes.io/docs/tasks/run-application/configure-pdb/>
 
-use crate::cluster::values::may_bring_objects;
 use crate::facts::suggest::is_within;
 use crate::rules::availability::intended_workload::{NAME_LABELS, has_added_labels, workload_elsewhere};
 use crate::rules::prelude::*;
 use crate::schema::validation::may_hold_more_fields;
 use crate::schema::validation::pdb::has_valid_selector;
 use crate::workload::selector;
-use crate::workload::template::runs_forever;
 
 static READS: [Kind; WORKLOAD_KINDS.len() + 4] =
     with_workloads(&[Kind::CANARY, Kind::HELM_RELEASE, Kind::ARGO_APPLICATION, Kind::PDB]);

@@ -54,7 +54,6 @@
 use super::selected_workloads::{belong_together, has_known_images, run_together};
 use crate::cluster::views::disruptions::{IntOrPercent, allows_none, runs_as_job};
 use crate::rules::prelude::*;
-use crate::workload::template::runs_forever;
 
 const READS: [Kind; WORKLOAD_KINDS.len() + 2] = with_workloads(&[Kind::HPA, Kind::SCALED_OBJECT]);
 

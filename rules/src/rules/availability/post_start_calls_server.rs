@@ -49,7 +49,6 @@
 //! - <https://github.com/otwld/ollama-helm/issues/100>
 
 use crate::rules::prelude::*;
-use crate::workload::server::{Server, ServerId, server_of};
 
 pub(crate) static RULE: Rule = Rule {
     id: "post-start-calls-server",

@@ -43,14 +43,12 @@
 
 use super::selected_workloads::{PortMatch, port_of};
 use super::serving::{has_silent_pods, is_owned, model_server, serving_templates, tell_autoscaler};
-use crate::facts::image::ImageRef;
 use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
-use crate::workload::command::{OptionValue, option, words};
 use crate::workload::launcher::ServerSize;
 use crate::workload::ports::{self, target_of};
-use crate::workload::server::{server_of, serving_container};
+use crate::workload::server::serving_container;
 use crate::workload::template::replicas;
 
 static READS: [Kind; WORKLOAD_KINDS.len() + 4] =

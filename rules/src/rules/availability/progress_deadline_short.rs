@@ -47,8 +47,6 @@
 //! - <https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#progress-deadline-seconds>
 
 use super::serving::model_server;
-use crate::cluster::runtimes::RUNTIMES;
-use crate::facts::duration::GoDuration;
 use crate::rules::prelude::*;
 use crate::workload::server::serving_container;
 

@@ -4,7 +4,6 @@ use crate::cluster::views::disruptions::IntOrPercent;
 use crate::rules::prelude::*;
 use crate::source::with_embedded;
 use crate::workload::gang::{Members, members};
-use crate::workload::suspended::is_suspended;
 
 /// A replacement of a workload: the pods that run at its peak, and how to need fewer.
 pub(super) struct Replacement<'a> {

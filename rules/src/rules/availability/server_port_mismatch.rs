@@ -53,12 +53,9 @@ use crate::rules::monitoring::pod_monitor_selects_nothing::{
     INJECTED_NAMES, are_injected, has_known_ports, has_plain_pods, ports,
 };
 use crate::rules::prelude::*;
-use crate::workload::class::command_line;
-use crate::workload::command::{OptionValue, option, words};
 use crate::workload::environment::{may_define, variable};
 use crate::workload::ports::{number, target_of};
 use crate::workload::selector;
-use crate::workload::server::{Server, ServerId, server_of};
 
 const KINDS: [Kind; ALL_SERVER_KINDS.len() + 3] =
     joined(ALL_SERVER_KINDS, &[Kind::DAEMON_SET, Kind::POD, Kind::SERVICE]);

@@ -65,11 +65,7 @@ use super::selected_workloads::{
 use crate::cluster::views::disruptions::runs_as_job;
 use crate::rules::partners::{around_service, services};
 use crate::rules::prelude::*;
-use crate::workload::command::OptionValue;
-use crate::workload::image::image_of;
-use crate::workload::launcher::Launch;
 use crate::workload::selector;
-use crate::workload::server::server_of;
 
 static READS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::SERVICE_MONITOR]);
 

@@ -53,10 +53,9 @@ use std::borrow::Cow;
 
 use crate::cluster::together::is_renamed;
 use crate::rules::prelude::*;
-use crate::workload::class::{command_line, has_word};
+use crate::workload::class::has_word;
 use crate::workload::environment::may_define;
-use crate::workload::image::image_of;
-use crate::workload::server::{Server, ServerId, flag, server_of};
+use crate::workload::server::flag;
 
 pub(crate) static RULE: Rule = Rule {
     id: "service-name-breaks-server",

@@ -1,8 +1,7 @@
 //! Workloads that serve a model, for the rules on probes, rollouts and shutdown.
 
 use crate::rules::prelude::*;
-use crate::workload::class::{Classified, Confidence};
-use crate::workload::template::runs_forever;
+use crate::workload::class::Classified;
 
 /// Servers, and those that an operator of model servers runs. KServe and Knative wait for the port of a container without
 /// a readiness probe, and drain requests by themselves: rules about these leave them out.

@@ -41,8 +41,7 @@
 
 use crate::rules::availability::sleep_hook::sleep_of;
 use crate::rules::prelude::*;
-use crate::workload::class::command_line;
-use crate::workload::server::{flag, server_of};
+use crate::workload::server::flag;
 
 pub(crate) static RULE: Rule = Rule {
     id: "termination-budget",

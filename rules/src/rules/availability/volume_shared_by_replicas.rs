@@ -53,8 +53,6 @@ use super::volumes::{is_block_class, is_block_storage, single_node_mode, stays_o
 use crate::cluster::views::{claim_of, claims};
 use crate::rules::prelude::*;
 use crate::workload::gang::{Members, component_replicas, members};
-use crate::workload::suspended::is_suspended;
-use crate::workload::template::runs_forever;
 
 static READS: [Kind; WORKLOAD_KINDS.len() + 5] = with_workloads(&[
     Kind::PERSISTENT_VOLUME_CLAIM,

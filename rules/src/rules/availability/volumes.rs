@@ -1,6 +1,5 @@
 //! Volumes that one node, or one pod, can use at a time.
 
-use crate::facts::text::mentions;
 use crate::rules::prelude::*;
 
 /// Whether the pods of a template are held on one node, whose volumes they share, or may be.

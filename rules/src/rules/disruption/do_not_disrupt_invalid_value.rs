@@ -43,8 +43,8 @@
 //! - <https://karpenter.sh/docs/concepts/disruption/#node-level-controls>
 
 use crate::facts::duration;
-use crate::facts::duration::{DurationField, GoDuration};
-use crate::karpenter::do_not_disrupt::{DO_NOT_DISRUPT, DURATIONS_SINCE, is_active, pool_annotation};
+use crate::facts::duration::DurationField;
+use crate::karpenter::do_not_disrupt::{DURATIONS_SINCE, is_active, pool_annotation};
 use crate::platform::Platform;
 use crate::rules::prelude::*;
 

@@ -46,7 +46,6 @@
 //! - <https://karpenter.sh/docs/concepts/disruption/#pod-level-controls>
 //! - <https://karpenter.sh/docs/concepts/disruption/#node-level-controls>
 
-use crate::karpenter::do_not_disrupt::DO_NOT_DISRUPT;
 use crate::rules::prelude::*;
 
 /// Controllers that do not copy their own annotations to their pods, and kinds without pods. KServe's

@@ -46,9 +46,7 @@
 //! - <https://karpenter.sh/docs/concepts/disruption/#pod-level-controls>
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
 
-use crate::catalog::CAPACITY_TYPE;
-use crate::cluster::values::CHART_KINDS;
-use crate::karpenter::do_not_disrupt::{DO_NOT_DISRUPT, protects_nodes};
+use crate::karpenter::do_not_disrupt::protects_nodes;
 use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::karpenter_in_use::{READS, may_have_cluster_autoscaler, uses_karpenter};
 use crate::rules::manifest_purpose::is_example;

@@ -32,8 +32,7 @@
 //! - <https://karpenter.sh/docs/concepts/disruption/#pod-level-controls>
 //! - <https://karpenter.sh/docs/concepts/disruption/>
 
-use crate::facts::duration::GoDuration;
-use crate::karpenter::do_not_disrupt::{DO_NOT_DISRUPT, is_active};
+use crate::karpenter::do_not_disrupt::is_active;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

@@ -47,7 +47,6 @@
 //! - <https://karpenter.sh/docs/concepts/disruption/#pod-level-controls>
 //! - <https://kubernetes.io/docs/tasks/run-application/configure-pdb/>
 
-use crate::karpenter::do_not_disrupt::DO_NOT_DISRUPT;
 use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::prelude::*;
 

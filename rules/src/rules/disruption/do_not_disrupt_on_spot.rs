@@ -38,7 +38,7 @@
 //! - <https://karpenter.sh/docs/concepts/disruption/#interruption>
 //! - <https://karpenter.sh/docs/concepts/disruption/#pod-level-controls>
 
-use crate::karpenter::do_not_disrupt::{DO_NOT_DISRUPT, protects};
+use crate::karpenter::do_not_disrupt::protects;
 use crate::rules::prelude::*;
 use crate::rules::spot_use::{SpotUse, spot_use};
 

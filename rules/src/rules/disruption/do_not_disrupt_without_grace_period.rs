@@ -54,7 +54,7 @@
 use crate::cluster::placement::{EvictionBlocker, READS, termination_grace_period};
 use crate::facts::duration::format_hours;
 use crate::rules::prelude::*;
-use crate::workload::template::{ends_within_hours, run_limit, runs_forever};
+use crate::workload::template::{ends_within_hours, run_limit};
 
 /// Shortest period that the fix sets, in seconds: a protected run may need a whole day.
 const DAY: i64 = 24 * 3600;

@@ -58,7 +58,6 @@
 use crate::cluster::placement::{EvictionBlocker, PdbBlock, READS};
 use crate::cluster::views::disruptions::allows_none;
 use crate::rules::prelude::*;
-use crate::workload::template::runs_forever;
 
 pub(crate) static RULE: Rule = Rule {
     id: "drain-deadlock",

@@ -54,7 +54,7 @@ use crate::cluster::placement::{EvictionBlocker, READS, termination_grace_period
 use crate::facts::duration::format_hours;
 use crate::karpenter::budget::DisruptionReason;
 use crate::rules::prelude::*;
-use crate::workload::template::{run_limit, runs_forever};
+use crate::workload::template::run_limit;
 
 pub(crate) static RULE: Rule = Rule {
     id: "grace-period-ends-runs",

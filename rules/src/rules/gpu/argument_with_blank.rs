@@ -48,7 +48,6 @@ use std::borrow::Cow;
 use crate::facts::text::first_line;
 use crate::rules::prelude::*;
 use crate::workload::command::base_name;
-use crate::workload::server::{ServerId, server_of};
 
 pub(crate) static RULE: Rule = Rule {
     id: "argument-with-blank",

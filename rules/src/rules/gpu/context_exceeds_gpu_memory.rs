@@ -35,13 +35,9 @@
 //! - <https://docs.vllm.ai/en/latest/configuration/conserving_memory.html#context-length-and-batch-size>
 //! - <https://github.com/vllm-project/vllm/issues/2418>
 
-use crate::cluster::runtimes::RUNTIMES;
 use crate::rules::gpu::{LargestGpu, gigabytes, whole_gpu_containers};
 use crate::rules::prelude::*;
 use crate::workload::attention::attention_of;
-use crate::workload::command::OptionValue;
-use crate::workload::devices::gpus_of;
-use crate::workload::launcher::Launch;
 use crate::workload::model::{ROUNDED, weights_of};
 
 pub(crate) static RULE: Rule = Rule {

@@ -46,7 +46,6 @@
 
 use crate::rules::gpu::dra_claims::{asks_for_gpus, claims, resolve};
 use crate::rules::prelude::*;
-use crate::workload::devices::pod_devices;
 use crate::workload::gpu_share::{KAI_SCHEDULER, gpu_share};
 
 pub(crate) static RULE: Rule = Rule {

@@ -33,9 +33,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::cluster::Cluster;
-use crate::cluster::query::{Query, QuerySlot};
-use crate::cluster::values::{CHART_KINDS, may_bring_objects};
+use crate::cluster::query::Query;
 use crate::rules::gpu::dra_claims::{claims, is_of_accelerators, resolve, used};
 use crate::rules::prelude::*;
 

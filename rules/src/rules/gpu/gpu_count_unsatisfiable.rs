@@ -38,12 +38,11 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::LazyLock;
 
-use crate::catalog::{self, TypeSet};
+use crate::catalog;
 use crate::rules::gpu::{KARPENTERS, gpu_templates, types_by_label};
 use crate::rules::karpenter_in_use::{is_on_karpenter, karpenter_object, shown_by};
 use crate::rules::prelude::*;
-use crate::workload::devices::pod_devices;
-use crate::workload::gpu::{EFA, KARPENTER_ACCELERATORS};
+use crate::workload::gpu::EFA;
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-count-unsatisfiable",

@@ -37,13 +37,12 @@
 
 use std::collections::BTreeSet;
 
-use crate::catalog::{GPUS_OF_WHOLE_NODE, InstanceType, all};
+use crate::catalog::{GPUS_OF_WHOLE_NODE, all};
 use crate::rules::gpu::{KARPENTERS, is_left_alone, pools_by_label, selected_types};
 use crate::rules::karpenter_in_use::is_on_karpenter;
 use crate::rules::prelude::*;
-use crate::workload::devices::pod_devices;
 use crate::workload::diagnostic::only_waits;
-use crate::workload::gpu::{INSTANCE_RESOURCES, is_accelerator};
+use crate::workload::gpu::INSTANCE_RESOURCES;
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-cpu-memory-unrequested",

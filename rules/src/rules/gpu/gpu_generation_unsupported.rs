@@ -40,18 +40,10 @@
 //! - <https://huggingface.co/docs/text-embeddings-inference/supported_models>
 //! - <https://github.com/huggingface/text-embeddings-inference/issues/268>
 
-use crate::catalog::{INSTANCE_FAMILY, INSTANCE_TYPE, InstanceType, Label, retired};
-use crate::cluster::runtimes::RUNTIMES;
-use crate::facts::image::ImageRef;
-use crate::karpenter::provider::Provider;
+use crate::catalog::{INSTANCE_FAMILY, INSTANCE_TYPE, Label, retired};
 use crate::rules::gpu::{selected_types, whole_gpu_containers};
 use crate::rules::prelude::*;
-use crate::workload::command::OptionValue;
-use crate::workload::devices::devices_of;
-use crate::workload::image::image_of;
-use crate::workload::launcher::Launch;
-use crate::workload::node_labels::{LabelUse, referenced_labels};
-use crate::workload::server::{ServerId, is_server, server_of};
+use crate::workload::server::is_server;
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-generation-unsupported",

@@ -46,21 +46,17 @@
 
 use super::gpu_taint_tolerated_without_gpu::{TAINTS, is_given_gpus, is_helper};
 use crate::cluster::runtimes::{
-    RUNTIMES, TRAINER_KINDS, is_trainer, replaces_resources, runtime_of_train_job, trainer_of_runtime,
+    TRAINER_KINDS, is_trainer, replaces_resources, runtime_of_train_job, trainer_of_runtime,
 };
-use crate::facts::image::ImageRef;
 use crate::rules::gpu::{is_left_alone, pools_by_label};
 use crate::rules::prelude::*;
-use crate::workload::class::{command_line, has_word};
-use crate::workload::devices::{Devices, devices_of, extended_resources_of};
+use crate::workload::class::has_word;
+use crate::workload::devices::{Devices, extended_resources_of};
 use crate::workload::environment::variable;
-use crate::workload::gpu::is_accelerator;
 use crate::workload::gpu_nodes::requires_gpu_nodes;
 use crate::workload::gpu_share::{
     KAI_QUEUE, KAI_SCHEDULER, gpu_share, is_left_to_default_scheduler, kai_queue,
 };
-use crate::workload::launcher::Launch;
-use crate::workload::server::{ServerId, server_of};
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-not-requested",

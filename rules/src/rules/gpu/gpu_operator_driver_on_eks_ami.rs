@@ -47,7 +47,7 @@
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
 //! - <https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/amazon-eks.html>
 
-use crate::cluster::values::{ChartValues, for_each_values, is_for_other_cluster};
+use crate::cluster::values::{ChartValues, is_for_other_cluster};
 use crate::karpenter::ami_name::{Image, ImageFamily};
 use crate::rules::gpu::report_value;
 use crate::rules::nodeclass::ami_name_mismatch::selection;

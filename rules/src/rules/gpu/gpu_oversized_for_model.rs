@@ -56,13 +56,10 @@
 //! # References
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
 
-use crate::catalog::{self, InstanceType, Label};
-use crate::karpenter::pod::to_scheduling_pod;
+use crate::catalog::{self, Label};
 use crate::karpenter::scheduling::{SchedulerOptions, allocatable, pod_requests};
 use crate::rules::gpu::{dollars, gigabytes, gpu_templates, memory_of, selected_types};
 use crate::rules::prelude::*;
-use crate::workload::devices::gpus_of;
-use crate::workload::launcher::Launch;
 use crate::workload::model::weights_of;
 
 pub(crate) static RULE: Rule = Rule {

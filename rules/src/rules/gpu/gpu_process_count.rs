@@ -50,15 +50,12 @@
 //! - <https://docs.nvidia.com/datacenter/tesla/mig-user-guide/>
 //! - <https://github.com/NVIDIA/nccl/issues/1716>
 
-use crate::catalog::{self, InstanceType};
-use crate::cluster::runtimes::RUNTIMES;
+use crate::catalog;
 use crate::rules::gpu::gpu_templates;
 use crate::rules::prelude::*;
-use crate::workload::devices::{devices_of, extended_resources_of, gpus_of};
-use crate::workload::launcher::Launch;
+use crate::workload::devices::extended_resources_of;
 use crate::workload::mig::is_mig_resource;
 use crate::workload::processes::{Processes, is_group, processes_of, processes_of_train_job};
-use crate::workload::server::ServerId;
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-process-count",

@@ -44,9 +44,7 @@ use crate::rules::gpu::gpu_resource_unknown::renames_shares;
 use crate::rules::gpu::{KARPENTERS, gpu_templates};
 use crate::rules::karpenter_in_use::{is_on_karpenter, is_surely_on_karpenter, karpenter_object, shown_by};
 use crate::rules::prelude::*;
-use crate::workload::devices::pod_devices;
-use crate::workload::gpu::{INSTANCE_RESOURCES, is_accelerator};
-use crate::workload::node_labels::{LabelUse, referenced_labels};
+use crate::workload::gpu::INSTANCE_RESOURCES;
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-resource-not-provisioned",

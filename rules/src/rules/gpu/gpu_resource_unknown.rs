@@ -35,8 +35,6 @@
 //! - <https://docs.nvidia.com/datacenter/tesla/mig-user-guide/>
 //! - <https://github.com/NVIDIA/k8s-device-plugin>
 
-use crate::cluster::query::{ObjectKey, QuerySlot};
-use crate::cluster::views::Predicate;
 use crate::facts::text::is_digits;
 use crate::rules::prelude::*;
 use crate::workload::mig::{is_known_profile, profile_of_resource};

@@ -48,11 +48,8 @@
 //! - <https://github.com/NVIDIA/k8s-device-plugin#shared-access-to-gpus>
 //! - <https://bottlerocket.dev/en/os/latest/#/api/settings/kubelet-device-plugins/>
 
-use crate::cluster::query::{ObjectKey, QuerySlot};
-use crate::cluster::views::Predicate;
 use crate::rules::gpu::{gpu_templates, label_of_nodes, sharing};
 use crate::rules::prelude::*;
-use crate::workload::devices::{devices_of, pod_devices};
 
 /// What writes configurations of the device plugin: ConfigMaps, and the charts of the plugin and of the GPU Operator.
 pub(in crate::rules) const SHARING_SOURCES: [Kind; 3] =

@@ -39,14 +39,11 @@
 //! - <https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/>
 //! - <https://karpenter.sh/docs/concepts/nodepools/#spectemplatespectaints>
 
-use crate::catalog::InstanceType;
-use crate::facts::text::mentions;
 use crate::rules::gpu::is_left_alone;
 use crate::rules::prelude::*;
-use crate::workload::gpu::KARPENTER_ACCELERATORS;
 use crate::workload::gpu_nodes::requires_gpu_nodes;
 use crate::workload::gpu_share::gpu_share;
-use crate::workload::node_labels::{LabelReference, referenced_labels};
+use crate::workload::node_labels::LabelReference;
 use crate::workload::ray::{Extent, pods_of_template};
 use crate::workload::template::workload_kind;
 

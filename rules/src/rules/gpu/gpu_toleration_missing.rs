@@ -39,10 +39,9 @@ use std::collections::BTreeMap;
 
 use crate::catalog::Accelerator;
 use crate::cluster::queues::is_queued;
-use crate::karpenter::pod::{to_scheduling_pod, toleration};
+use crate::karpenter::pod::toleration;
 use crate::karpenter::scheduling::Toleration;
 use crate::rules::prelude::*;
-use crate::workload::gpu::is_accelerator;
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-toleration-missing",

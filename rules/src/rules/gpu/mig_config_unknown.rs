@@ -41,7 +41,7 @@
 //! - <https://github.com/NVIDIA/gpu-operator/issues/281>
 
 use super::mig_incapable_gpu::without;
-use crate::cluster::values::{CHART_KINDS, chart_installers, value_fields};
+use crate::cluster::values::value_fields;
 use crate::rules::prelude::*;
 use crate::source::with_embedded;
 use crate::workload::mig::{CONFIG_LABEL, is_known_profile, profile_of_name};

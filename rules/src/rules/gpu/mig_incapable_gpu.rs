@@ -35,13 +35,11 @@
 //! - <https://docs.nvidia.com/datacenter/tesla/mig-user-guide/>
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
 
-use crate::catalog::{Label, TypeSet};
+use crate::catalog::Label;
 use crate::rules::gpu::{gpu_templates, pools_by_label, types_by_label};
 use crate::rules::partners::{node_pools, selecting};
 use crate::rules::prelude::*;
-use crate::workload::devices::pod_devices;
 use crate::workload::mig::{is_product_without_mig, offers, profile_of_resource};
-use crate::workload::node_labels::{LabelUse, referenced_labels};
 
 pub(crate) static RULE: Rule = Rule {
     id: "mig-incapable-gpu",

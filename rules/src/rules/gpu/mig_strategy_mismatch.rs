@@ -42,12 +42,9 @@
 //! - <https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-operator-mig.html>
 //! - <https://github.com/NVIDIA/k8s-device-plugin>
 
-use crate::cluster::values::for_each_values;
 use crate::rules::gpu::sharing::{PLUGIN_KINDS, device_plugins, is_plugin};
 use crate::rules::gpu::{gpu_templates, label_of_nodes};
 use crate::rules::prelude::*;
-use crate::workload::command::{OptionValue, option, words};
-use crate::workload::devices::pod_devices;
 use crate::workload::environment::known;
 use crate::workload::mig::{CONFIG_LABEL, profile_of_resource};
 

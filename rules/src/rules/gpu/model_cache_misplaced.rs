@@ -51,11 +51,9 @@
 use std::path::{Path, PathBuf};
 
 use crate::rules::prelude::*;
-use crate::workload::class::command_line;
 use crate::workload::environment::may_define;
-use crate::workload::launcher::Launch;
 use crate::workload::security::effective_user;
-use crate::workload::server::{Cache, Server, ServerId, server_of};
+use crate::workload::server::Cache;
 
 pub(crate) static RULE: Rule = Rule {
     id: "model-cache-misplaced",

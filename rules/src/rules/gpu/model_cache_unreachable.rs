@@ -63,17 +63,13 @@ use std::path::Path;
 
 use super::model_cache_misplaced::downloads;
 use super::model_path_not_mounted::KSERVE_MODELS;
-use crate::cluster::runtimes::RUNTIMES;
 use crate::cluster::storage::{S3_DRIVER, is_for_reading};
-use crate::facts::image::ImageRef;
 use crate::rules::prelude::*;
 use crate::rules::scheduling::volume_mounted_twice::volume_of_claim;
 use crate::workload::checkpoint::{mount_of, read_only, volume};
-use crate::workload::command::OptionValue;
 use crate::workload::environment::{is_open, known, variable};
-use crate::workload::launcher::Launch;
 use crate::workload::security::{User, effective_user};
-use crate::workload::server::{Server, ServerId, is_server, server_of};
+use crate::workload::server::is_server;
 
 pub(crate) static RULE: Rule = Rule {
     id: "model-cache-unreachable",

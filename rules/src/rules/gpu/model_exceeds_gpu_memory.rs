@@ -44,11 +44,9 @@
 //! - <https://docs.vllm.ai/en/latest/configuration/conserving_memory.html>
 //! - <https://docs.vllm.ai/en/latest/serving/parallelism_scaling.html>
 
-use crate::cluster::runtimes::RUNTIMES;
 use crate::rules::gpu::{LargestGpu, gigabytes, whole_gpu_containers};
 use crate::rules::prelude::*;
-use crate::workload::devices::{Devices, gpus_of};
-use crate::workload::launcher::Launch;
+use crate::workload::devices::Devices;
 use crate::workload::model::{ROUNDED, weights_of};
 use crate::workload::processes::is_group;
 

@@ -49,12 +49,9 @@
 use std::path::{Path, PathBuf};
 
 use crate::rules::prelude::*;
-use crate::workload::command::OptionValue;
 use crate::workload::environment::{may_define, variable};
-use crate::workload::launcher::Launch;
 use crate::workload::model::{Precision, ROUNDED, Weights, weights_of};
 use crate::workload::security::effective_user;
-use crate::workload::server::Server;
 
 pub(crate) static RULE: Rule = Rule {
     id: "model-larger-than-volume",

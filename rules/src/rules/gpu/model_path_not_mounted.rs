@@ -44,9 +44,6 @@
 use std::path::Path;
 
 use crate::rules::prelude::*;
-use crate::workload::command::OptionValue;
-use crate::workload::launcher::Launch;
-use crate::workload::server::ServerId;
 
 pub(crate) static RULE: Rule = Rule {
     id: "model-path-not-mounted",

@@ -36,12 +36,9 @@
 //! - <https://huggingface.co/docs/huggingface_hub/package_reference/environment_variables#hftoken>
 //! - <https://docs.nvidia.com/nim/large-language-models/latest/configuration.html>
 
-use crate::facts::image::ImageRef;
 use crate::rules::prelude::*;
-use crate::workload::class::command_line;
 use crate::workload::environment::may_define;
-use crate::workload::launcher::Launch;
-use crate::workload::server::{Server, ServerId, is_server, may_be_rebuilt, server_of};
+use crate::workload::server::{is_server, may_be_rebuilt};
 
 const READS: [Kind; WORKLOAD_KINDS.len() + 3] =
     with_workloads(&[Kind::PERSISTENT_VOLUME_CLAIM, Kind::PERSISTENT_VOLUME, Kind::STORAGE_CLASS]);

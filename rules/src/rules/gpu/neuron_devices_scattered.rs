@@ -39,7 +39,6 @@
 
 use super::{gpu_templates, selected_types};
 use crate::rules::prelude::*;
-use crate::workload::devices::devices_of;
 
 pub(crate) static RULE: Rule = Rule {
     id: "neuron-devices-scattered",

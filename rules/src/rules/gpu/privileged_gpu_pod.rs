@@ -40,7 +40,7 @@
 
 use crate::rules::gpu::is_left_alone;
 use crate::rules::prelude::*;
-use crate::workload::devices::{devices_of, extended_resources_of};
+use crate::workload::devices::extended_resources_of;
 use crate::workload::diagnostic::only_waits;
 use crate::workload::gpu::{EFA, requested_extended_resources};
 

@@ -53,8 +53,6 @@
 //! # References
 //! - <https://docs.ray.io/en/latest/ray-core/handling-dependencies.html>
 
-use crate::facts::image::ImageRef;
-use crate::facts::text::mentions;
 use crate::rules::prelude::*;
 use crate::source::with_embedded;
 

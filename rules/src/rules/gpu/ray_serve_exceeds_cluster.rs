@@ -58,7 +58,6 @@
 
 use crate::rules::prelude::*;
 use crate::source::with_embedded;
-use crate::workload::devices::gpus_of;
 use crate::workload::environment::may_define;
 use crate::workload::image::image_of;
 use crate::workload::ray::{Extent, group_pods};

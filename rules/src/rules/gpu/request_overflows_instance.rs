@@ -33,16 +33,13 @@
 //! - <https://karpenter.sh/docs/reference/instance-types/>
 //! - <https://kubernetes.io/docs/tasks/administer-cluster/reserve-compute-resources/>
 
-use crate::catalog::InstanceType;
 use crate::cluster::queues::may_run_elsewhere;
 use crate::fit::Situation;
-use crate::karpenter::pod::to_scheduling_pod;
 use crate::karpenter::scheduling::{Scheduler, SchedulerOptions, allocatable, pod_requests};
 use crate::rules::gpu::dollars;
 use crate::rules::gpu::{gpu_templates, selected_types};
 use crate::rules::prelude::*;
 use crate::rules::scheduling::PLACEMENT_READS;
-use crate::workload::gpu::KARPENTER_ACCELERATORS;
 
 static READS: [Kind; PLACEMENT_READS.len() + 1] = joined(&PLACEMENT_READS, &[Kind::NAMESPACE]);
 

@@ -41,12 +41,9 @@
 
 use crate::rules::availability::server_port_mismatch::starts_others;
 use crate::rules::prelude::*;
-use crate::workload::class::command_line;
-use crate::workload::command::{OptionValue, option, words};
 use crate::workload::devices::pods_of;
 use crate::workload::environment::{known, variable};
-use crate::workload::launcher::Launch;
-use crate::workload::server::{Server, ServerId, is_server, server_of};
+use crate::workload::server::is_server;
 
 const READS: [Kind; REPLICATED_KINDS.len() + 1] = joined(&[Kind::SERVICE], REPLICATED_KINDS);
 

@@ -34,14 +34,11 @@
 //! - <https://huggingface.co/docs/text-generation-inference/reference/launcher>
 //! - <https://kubernetes.io/docs/tasks/inject-data-application/define-command-argument-container/>
 
-use crate::cluster::runtimes::RUNTIMES;
-use crate::facts::image::ImageRef;
 use crate::rules::prelude::*;
 use crate::workload::attention::attention_of;
-use crate::workload::command::{OptionValue, Word, base_name, words};
+use crate::workload::command::{Word, base_name};
 use crate::workload::environment::variable;
-use crate::workload::launcher::Launch;
-use crate::workload::server::{ServerId, is_server, may_be_rebuilt};
+use crate::workload::server::{is_server, may_be_rebuilt};
 use crate::workload::template::is_model_of_runtime;
 
 pub(crate) static RULE: Rule = Rule {

@@ -43,11 +43,8 @@
 //! - <https://kubernetes.io/docs/concepts/storage/volumes/#emptydir>
 
 use super::gpu_sharing_mismatch::{SHARING_SOURCES, counts_shares};
-use crate::cluster::runtimes::RUNTIMES;
 use crate::rules::gpu::is_left_alone;
 use crate::rules::prelude::*;
-use crate::workload::devices::gpus_of;
-use crate::workload::launcher::Launch;
 use crate::workload::server::is_one_process;
 use crate::workload::template::is_model_of_runtime;
 

@@ -1,12 +1,10 @@
 //! Configurations of NVIDIA's device plugin that share GPUs, in ConfigMaps and in the values of the charts that write them.
 
-use crate::cluster::query::QuerySlot;
 use crate::cluster::values::{installs, value_fields};
-use crate::cluster::views::Predicate;
 use crate::facts::text::contains;
 use crate::rules::prelude::*;
 use crate::source::with_embedded;
-use crate::workload::command::{base_name, words};
+use crate::workload::command::base_name;
 
 /// The entries of the ConfigMap that an object is, or that a chart writes with its values.
 pub(super) fn entries(object: &Object) -> Vec<(&str, Node<'_>)> {

@@ -35,7 +35,7 @@
 use crate::rules::class_evidence::CLASSED_WORKLOADS;
 use crate::rules::gpu::sharing;
 use crate::rules::prelude::*;
-use crate::workload::launcher::{Launch, MemoryShare};
+use crate::workload::launcher::MemoryShare;
 
 const READS: [Kind; CLASSED_WORKLOADS.len() + sharing::PLUGIN_KINDS.len()] =
     joined(&CLASSED_WORKLOADS, &sharing::PLUGIN_KINDS);

@@ -39,7 +39,6 @@
 use crate::catalog::GPUS_OF_WHOLE_NODE;
 use crate::rules::gpu::{is_left_alone, selected_types};
 use crate::rules::prelude::*;
-use crate::workload::devices::devices_of;
 
 pub(crate) static RULE: Rule = Rule {
     id: "visible-devices-all",

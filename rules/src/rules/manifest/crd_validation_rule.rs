@@ -56,7 +56,6 @@
 use crate::kind::SCHEMA_KINDS;
 use crate::rules::prelude::*;
 use crate::schema;
-use crate::tree::pointer::Pointer;
 
 /// Maximum number of findings per object.
 const MAX_FINDINGS: usize = 20;

@@ -29,7 +29,6 @@
 //! - <https://karpenter.sh/docs/upgrading/upgrade-guide/>
 //! - <https://github.com/kedacore/keda/blob/main/CHANGELOG.md>
 
-use crate::catalog::CAPACITY_TYPE;
 use crate::rules::manifest::message_parts::quoted_field;
 use crate::rules::manifest::since::{self, Since};
 use crate::rules::prelude::*;

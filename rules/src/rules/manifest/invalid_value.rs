@@ -37,7 +37,6 @@ use crate::facts::duration;
 use crate::facts::names::is_dns_label;
 use crate::karpenter::minors;
 use crate::karpenter::minors::has_open_kubelet;
-use crate::karpenter::provider::Provider;
 use crate::kind::SCHEMA_KINDS;
 use crate::platform::Platform;
 use crate::rules::manifest::manifest_incomplete::{is_incomplete, is_part};
@@ -49,7 +48,6 @@ use crate::rules::precedence::EarlierReports;
 use crate::rules::prelude::*;
 use crate::schema;
 use crate::schema::{Violation, ViolationKind};
-use crate::tree::pointer::Pointer;
 
 pub(crate) static RULE: Rule = Rule {
     id: "invalid-value",

@@ -41,7 +41,6 @@ use crate::rules::precedence::EarlierReports;
 use crate::rules::prelude::*;
 use crate::schema;
 use crate::schema::{Violation, ViolationKind};
-use crate::tree::pointer::Pointer;
 
 pub(crate) static RULE: Rule = Rule {
     id: "manifest-incomplete",

@@ -55,7 +55,6 @@ use crate::rules::prelude::*;
 use crate::schema;
 use crate::tree::node::Shape;
 use crate::tree::placeholder::find_placeholder;
-use crate::workload::gpu::is_accelerator;
 
 pub(crate) static RULE: Rule = Rule {
     id: "placeholder-unexpanded",

@@ -9,7 +9,6 @@ use crate::karpenter::minors::CrdFact;
 use crate::platform::{Platform, VersionRange};
 use crate::rules::prelude::*;
 use crate::schema::{LengthUnit, Violation, ViolationKind};
-use crate::tree::pointer::Pointer;
 
 /// A field, or some of its values, and the versions that have them.
 pub(super) struct Since {

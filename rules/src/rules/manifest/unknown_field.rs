@@ -53,7 +53,6 @@ use crate::rules::precedence::EarlierReports;
 use crate::rules::prelude::*;
 use crate::schema;
 use crate::schema::{FieldHistory, Operator, Violation, ViolationKind, fields_at};
-use crate::tree::pointer::Pointer;
 
 pub(crate) static RULE: Rule = Rule {
     id: "unknown-field",

@@ -9,7 +9,6 @@ use crate::rules::prelude::*;
 use crate::schema;
 use crate::schema::{LengthUnit, Violation, ViolationKind};
 use crate::tree::node::Shape;
-use crate::tree::pointer::Pointer;
 use crate::tree::scalar::{Scalar, resolve_plain};
 
 /// The text of a finding about a violation, and its fix.

@@ -29,7 +29,7 @@
 use super::rename_label::report_rename;
 use crate::karpenter::requirement::normalise;
 use crate::rules::prelude::*;
-use crate::workload::node_labels::{LabelReference, LabelUse, referenced_labels};
+use crate::workload::node_labels::LabelReference;
 
 const KINDS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::NODE_POOL]);
 

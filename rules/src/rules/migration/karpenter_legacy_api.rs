@@ -60,15 +60,11 @@
 //! - <https://karpenter.sh/docs/upgrading/v1-migration/>
 //! - <https://karpenter.sh/v0.32/upgrading/v1beta1-migration/>
 
-use serde_json::Value;
-
-use crate::cluster::Cluster;
 use crate::lint::fix::Operation;
 use crate::lint::fix::value::apply;
 use crate::migration::convert;
 use crate::rules::manifest_purpose::{is_named_after_release, is_named_after_version};
 use crate::rules::prelude::*;
-use crate::tree::pointer::Pointer;
 
 pub(crate) static RULE: Rule = Rule {
     id: "karpenter-legacy-api",

@@ -40,7 +40,6 @@
 
 use super::rename_label::report_rename;
 use crate::rules::prelude::*;
-use crate::workload::node_labels::{LabelUse, referenced_labels};
 
 const OLD: &str = "karpenter.sh/provisioner-name";
 const NEW: &str = "karpenter.sh/nodepool";

@@ -44,10 +44,7 @@
 //! - <https://github.com/kubernetes-sigs/karpenter/issues/1219>
 
 use crate::catalog::Label;
-use crate::cluster::query::ObjectKey;
-use crate::cluster::values::{ChartValues, for_each_values};
-use crate::facts::duration::GoDuration;
-use crate::facts::image::ImageRef;
+use crate::cluster::values::ChartValues;
 use crate::promql::sources::{Query, queries};
 use crate::rules::gpu::{report_value, selected_types};
 use crate::rules::monitoring::dcgm_exporter::{COUNTERS_FILES, COUNTERS_FOLDER, exporter, has_argument};
@@ -55,8 +52,6 @@ use crate::rules::monitoring::monitors::{DcgmMonitors, endpoints};
 use crate::rules::prelude::*;
 use crate::workload::checkpoint::volume;
 use crate::workload::environment::{Variables, known, may_define};
-use crate::workload::image::image_of;
-use crate::workload::node_labels::{LabelUse, referenced_labels};
 
 pub(crate) static RULE: Rule = Rule {
     id: "dcgm-exporter-config",

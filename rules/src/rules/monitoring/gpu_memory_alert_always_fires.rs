@@ -57,13 +57,11 @@
 
 use std::sync::Arc;
 
-use crate::cluster::Cluster;
-use crate::cluster::query::{ObjectKey, Query, QuerySlot};
+use crate::cluster::query::Query;
 use crate::promql::expr::Binary;
 use crate::promql::{Expr, QueryPlace};
 use crate::rules::prelude::*;
-use crate::workload::class::command_line;
-use crate::workload::server::{ServerId, flag, is_server};
+use crate::workload::server::{flag, is_server};
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-memory-alert-always-fires",

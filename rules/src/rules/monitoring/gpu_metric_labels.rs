@@ -29,7 +29,6 @@
 //! - <https://prometheus-operator.dev/docs/api-reference/api/#monitoring.coreos.com/v1.Endpoint>
 //! - <https://github.com/kubernetes/kube-state-metrics/blob/main/docs/metrics/workload/pod-metrics.md>
 
-use crate::cluster::query::ObjectKey;
 use crate::cluster::versions::Fact;
 use crate::promql::expr::{Expr, Grouping, MatchOp, Selector};
 use crate::promql::metrics::{Exporter, metric};

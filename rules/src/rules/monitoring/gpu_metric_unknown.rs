@@ -38,8 +38,7 @@
 
 use std::sync::Arc;
 
-use crate::cluster::Cluster;
-use crate::cluster::query::{ObjectKey, Query, QuerySlot};
+use crate::cluster::query::Query;
 use crate::cluster::views::{PROMETHEUS_RULE_KINDS, recording_rule_names};
 use crate::facts::suggest::is_within;
 use crate::migration::metrics::obsolete_metrics;
@@ -51,9 +50,7 @@ use crate::rules::monitoring::dcgm_exporter::uses_default_counters;
 use crate::rules::monitoring::monitors::endpoints;
 use crate::rules::monitoring::severity_in;
 use crate::rules::prelude::*;
-use crate::workload::command::{OptionValue, option, words};
-use crate::workload::image::image_of;
-use crate::workload::server::{ServerId, named_server_of};
+use crate::workload::server::named_server_of;
 
 const READS: [Kind; REPLICATED_KINDS.len() + 8] = joined(
     &[

@@ -28,8 +28,6 @@
 //! # References
 //! - <https://docs.nvidia.com/datacenter/dcgm/latest/gpu-telemetry/dcgm-exporter.html>
 
-use crate::cluster::query::{ObjectKey, QuerySlot};
-use crate::cluster::views::Predicate;
 use crate::promql::Parsed;
 use crate::promql::expr::{Expr, Selector};
 use crate::promql::metrics::{Exporter, Unit, metric};

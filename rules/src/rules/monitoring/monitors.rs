@@ -1,10 +1,6 @@
 //! The scrape configurations of dcgm-exporter among the objects.
 
-use crate::cluster::Cluster;
-use crate::cluster::query::{ObjectKey, Query, QuerySlot};
-use crate::cluster::views::Predicate;
-use crate::kind::Kind;
-use crate::object::Object;
+use crate::cluster::query::Query;
 use crate::rules::prelude::*;
 
 pub(in crate::rules) fn endpoints(monitor: &Object) -> impl Iterator<Item = Node<'_>> {

@@ -38,7 +38,6 @@
 //! - <https://prometheus-operator.dev/docs/api-reference/api/#monitoring.coreos.com/v1.PodMetricsEndpoint>
 //! - <https://prometheus.io/docs/prometheus/latest/configuration/configuration/#pod>
 
-use crate::cluster::values::{CHART_KINDS, may_bring_objects};
 use crate::cluster::views::Workload;
 use crate::rules::availability::intended_workload::workload_elsewhere;
 use crate::rules::monitoring::service_monitor_selects_nothing::{

@@ -32,7 +32,6 @@
 //! - <https://prometheus.io/docs/concepts/metric_types/#counter>
 //! - <https://github.com/kubernetes-sigs/prometheus-adapter/blob/master/docs/config.md>
 
-use crate::keda::uses_modifiers;
 use crate::promql::expr::{Binary, Call, Selector};
 use crate::promql::load::Sense;
 use crate::promql::metrics::{MetricType, metric};

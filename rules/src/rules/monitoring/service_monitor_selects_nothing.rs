@@ -34,7 +34,6 @@
 //! - <https://prometheus-operator.dev/docs/developer/getting-started/>
 //! - <https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/getting-started.html>
 
-use crate::cluster::values::may_bring_objects;
 use crate::rules::prelude::*;
 use crate::workload::class::is_controller;
 use crate::workload::selector::matches;

@@ -28,7 +28,7 @@
 //! - <https://docs.vllm.ai/en/latest/usage/metrics/>
 //! - <https://docs.nvidia.com/datacenter/dcgm/latest/dcgm-api/dcgm-api-field-ids.html>
 
-use crate::keda::{uses_modifiers, value::number};
+use crate::keda::value::number;
 use crate::promql::bound::upper_bound;
 use crate::promql::metrics::{Unit, metric};
 use crate::promql::{Expr, QueryPlace};

@@ -25,7 +25,6 @@
 //! # References
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/#specamiselectorterms>
 
-use crate::facts::suggest::nearest;
 use crate::facts::text::is_digits;
 use crate::karpenter::node_class::AMI_FAMILIES;
 use crate::rules::prelude::*;

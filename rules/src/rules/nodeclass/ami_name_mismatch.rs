@@ -41,12 +41,10 @@
 use std::collections::BTreeSet;
 
 use super::public_name;
-use crate::cluster::values::{chart_installers, for_each_values};
 use crate::cluster::views::PoolsOfClass;
 use crate::karpenter::ami_name::{Image, ImageFamily, Variant, image_of_parameter, images_named};
 use crate::rules::prelude::*;
-use crate::workload::gpu::{INSTANCE_RESOURCES, is_accelerator};
-use crate::workload::image::image_of;
+use crate::workload::gpu::INSTANCE_RESOURCES;
 
 pub(crate) static RULE: Rule = Rule {
     id: "ami-name-mismatch",

@@ -35,7 +35,6 @@ use std::sync::Arc;
 
 use crate::cluster::placement::CandidatePool;
 use crate::rules::prelude::*;
-use crate::tree::pointer::Pointer;
 use crate::workload::gpu::{EFA, requested_extended_resources};
 
 const READS: [Kind; WORKLOAD_KINDS.len() + 2] = with_workloads(&[Kind::NODE_POOL, Kind::EC2_NODE_CLASS]);

@@ -50,7 +50,6 @@
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/#specamiselectorterms>
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/#specamifamily>
 
-use crate::catalog::InstanceType;
 use crate::cluster::views::PoolsOfClass;
 use crate::karpenter::nodepool::hardware;
 use crate::rules::prelude::*;

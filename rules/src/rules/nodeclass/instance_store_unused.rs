@@ -50,9 +50,7 @@
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/#specinstancestorepolicy>
 //! - <https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instance-store-volumes.html>
 
-use crate::cluster::Cluster;
 use crate::cluster::views::PoolsOfClass;
-use crate::facts::text::mentions;
 use crate::karpenter::node_class::{PodVolume, volume_gib};
 use crate::karpenter::scheduling::AmiFamily;
 use crate::rules::prelude::*;

@@ -56,7 +56,6 @@
 //! - <https://docs.aws.amazon.com/eks/latest/userguide/cni-increase-ip-addresses.html>
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/#speckubelet>
 
-use crate::cluster::values::{chart_installers, for_each_values};
 use crate::rules::prelude::*;
 use crate::workload::environment::known;
 

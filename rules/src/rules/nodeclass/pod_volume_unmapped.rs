@@ -36,7 +36,6 @@
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/#specblockdevicemappings>
 //! - <https://github.com/bottlerocket-os/bottlerocket#default-volumes>
 
-use crate::facts::text::mentions;
 use crate::karpenter::node_class::volume_gib;
 use crate::karpenter::scheduling::AmiFamily;
 use crate::rules::prelude::*;

@@ -31,7 +31,6 @@
 //! # References
 //! - <https://karpenter.sh/docs/concepts/nodepools/#capacity-type>
 
-use crate::catalog::CAPACITY_TYPE;
 use crate::karpenter::labels::key::KeyLocation;
 use crate::karpenter::requirement_list::KINDS_AND_WORKLOADS;
 use crate::rules::prelude::*;

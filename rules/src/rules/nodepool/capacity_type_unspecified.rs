@@ -32,7 +32,6 @@
 //! - <https://karpenter.sh/docs/concepts/nodepools/#capacity-type>
 //! - <https://karpenter.sh/docs/concepts/disruption/#interruption>
 
-use crate::catalog::CAPACITY_TYPE;
 use crate::rules::class_evidence::CLASSED_WORKLOADS;
 use crate::rules::prelude::*;
 

@@ -30,9 +30,8 @@
 //! - <https://karpenter.sh/docs/concepts/nodepools/#spectemplatespecexpireafter>
 
 use crate::facts::duration;
-use crate::facts::duration::{DurationError, DurationField, GoDuration, passes_unanchored_pattern};
+use crate::facts::duration::{DurationError, DurationField, passes_unanchored_pattern};
 use crate::karpenter::minors::has_open_kubelet;
-use crate::karpenter::provider::Provider;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

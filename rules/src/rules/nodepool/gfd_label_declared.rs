@@ -40,7 +40,6 @@
 use std::collections::BTreeSet;
 
 use crate::catalog::Label;
-use crate::karpenter::provider::Provider;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

@@ -39,9 +39,8 @@
 use std::collections::BTreeSet;
 
 use crate::catalog;
-use crate::catalog::{InstanceType, Label};
+use crate::catalog::Label;
 use crate::karpenter::labels::key::KeyLocation;
-use crate::karpenter::provider::Provider;
 use crate::karpenter::requirement::{Requirement, Requirements};
 use crate::karpenter::requirement_list::{KINDS_AND_WORKLOADS, is_comparison};
 use crate::karpenter::scheduling::admitted_without_class;

@@ -37,9 +37,8 @@
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
 
 use crate::catalog;
-use crate::catalog::{GPUS_OF_WHOLE_NODE, INSTANCE_TYPE, InstanceType};
+use crate::catalog::{GPUS_OF_WHOLE_NODE, INSTANCE_TYPE};
 use crate::karpenter::nodepool::hardware;
-use crate::karpenter::pod::to_scheduling_pod;
 use crate::karpenter::scheduling::pod_requests;
 use crate::rules::prelude::*;
 use crate::workload::gpu::EFA;

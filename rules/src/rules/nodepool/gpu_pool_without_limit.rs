@@ -40,7 +40,6 @@
 use crate::karpenter::nodepool::hardware;
 use crate::platform::Platform;
 use crate::rules::prelude::*;
-use crate::workload::gpu::KARPENTER_ACCELERATORS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-pool-without-limit",

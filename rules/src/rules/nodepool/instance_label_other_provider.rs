@@ -33,7 +33,7 @@
 //! - <https://docs.aws.amazon.com/eks/latest/userguide/create-node-pool.html>
 
 use crate::karpenter::labels::key::{KeyLocation, rejection};
-use crate::karpenter::provider::{Provider, is_documented_in_auto_mode};
+use crate::karpenter::provider::is_documented_in_auto_mode;
 use crate::karpenter::requirement::WELL_KNOWN_AWS;
 use crate::karpenter::requirement_list::KINDS_AND_WORKLOADS;
 use crate::rules::prelude::*;

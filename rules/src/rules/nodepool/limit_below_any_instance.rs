@@ -41,7 +41,6 @@ use crate::catalog;
 use crate::facts::quantity::amount;
 use crate::karpenter::requirement::normalise;
 use crate::rules::prelude::*;
-use crate::workload::gpu::KARPENTER_ACCELERATORS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "limit-below-any-instance",

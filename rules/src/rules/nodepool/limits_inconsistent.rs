@@ -36,10 +36,8 @@
 //! - <https://karpenter.sh/docs/concepts/nodepools/#speclimits>
 //! - <https://github.com/aws/karpenter-provider-aws/issues/6328>
 
-use crate::catalog::InstanceType;
 use crate::facts::quantity::amount_rounded_up;
 use crate::rules::prelude::*;
-use crate::workload::gpu::KARPENTER_ACCELERATORS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "limits-inconsistent",

@@ -27,9 +27,7 @@
 //! # References
 //! - <https://karpenter.sh/docs/concepts/nodeclaims/>
 
-use crate::catalog::InstanceType;
 use crate::karpenter::nodepool::types_meeting;
-use crate::karpenter::provider::Provider;
 use crate::karpenter::scheduling::{SchedulerOptions, allocatable};
 use crate::rules::prelude::*;
 use crate::workload::gpu::INSTANCE_RESOURCES;

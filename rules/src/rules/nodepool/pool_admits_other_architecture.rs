@@ -46,12 +46,8 @@
 //! - <https://learn.microsoft.com/en-us/sql/linux/sql-server-linux-setup#system>
 
 use crate::catalog::{ARCH, index};
-use crate::cluster::query::{ObjectKey, QuerySlot};
-use crate::cluster::views::Predicate;
 use crate::rules::prelude::*;
 use crate::workload::architecture;
-use crate::workload::devices::pod_devices;
-use crate::workload::node_labels::referenced_labels;
 
 pub(crate) static RULE: Rule = Rule {
     id: "pool-admits-other-architecture",

@@ -3,7 +3,6 @@
 use crate::catalog;
 use crate::catalog::TENANCY;
 use crate::karpenter::labels::key::KeyLocation;
-use crate::karpenter::provider::Provider;
 use crate::rules::prelude::*;
 
 #[derive(Clone, Copy, PartialEq, Eq)]

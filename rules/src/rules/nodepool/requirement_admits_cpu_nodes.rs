@@ -41,7 +41,6 @@
 use crate::catalog;
 use crate::karpenter::nodepool::hardware;
 use crate::rules::prelude::*;
-use crate::workload::gpu::KARPENTER_ACCELERATORS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "requirement-admits-cpu-nodes",

@@ -37,10 +37,8 @@
 //! - <https://karpenter.sh/docs/concepts/scheduling/#user-defined-labels>
 
 use crate::catalog;
-use crate::cluster::Cluster;
 use crate::karpenter::labels::key::{KeyLocation, rejection};
 use crate::karpenter::labels::typo::{TypoConfidence, intended_key};
-use crate::karpenter::provider::Provider;
 use crate::karpenter::requirement::{Requirement, is_well_known, normalise};
 use crate::karpenter::requirement_list::is_comparison;
 use crate::rules::prelude::*;

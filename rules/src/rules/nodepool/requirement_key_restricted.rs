@@ -37,7 +37,6 @@ use crate::fit::label_of_other_nodes;
 use crate::karpenter::labels::key::{
     KeyLocation, KeyRejection, KeyRejectionReason, RejectedBy, rejection, suggest_key,
 };
-use crate::karpenter::provider::Provider;
 use crate::karpenter::requirement::is_refused_in_claims;
 use crate::karpenter::requirement_list::KINDS_AND_WORKLOADS;
 use crate::rules::prelude::*;

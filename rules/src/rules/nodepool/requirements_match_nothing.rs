@@ -46,7 +46,7 @@
 //! - <https://karpenter.sh/docs/reference/instance-types/>
 
 use crate::catalog;
-use crate::catalog::{CAPACITY_TYPE, LabelValueIndex, OS, REGION, TENANCY, ZONE, ZONE_ID};
+use crate::catalog::{LabelValueIndex, OS, REGION, TENANCY, ZONE, ZONE_ID};
 use crate::facts::date::Date;
 use crate::karpenter::labels::value::{has_known_values, has_open_values, label_of};
 use crate::karpenter::requirement::{Requirement, normalise};

@@ -49,7 +49,6 @@
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/#speccapacityreservationselectorterms>
 //! - <https://karpenter.sh/docs/tasks/odcrs/>
 
-use crate::catalog::CAPACITY_TYPE;
 use crate::rules::partners::pools_of_class;
 use crate::rules::prelude::*;
 

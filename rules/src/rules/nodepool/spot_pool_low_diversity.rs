@@ -44,7 +44,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::catalog::{Accelerator, CAPACITY_TYPE};
+use crate::catalog::Accelerator;
 use crate::karpenter::budget::DisruptionReason;
 use crate::karpenter::installation::{self, INSTALLERS};
 use crate::karpenter::minors;

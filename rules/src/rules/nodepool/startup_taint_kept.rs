@@ -39,10 +39,8 @@
 //! - <https://istio.io/latest/docs/setup/additional-setup/cni/>
 
 use crate::catalog::OS;
-use crate::cluster::values::{chart_installers, chart_version, for_each_values};
-use crate::facts::image::ImageRef;
+use crate::cluster::values::chart_version;
 use crate::rules::prelude::*;
-use crate::workload::command::words;
 use crate::workload::template::replicas;
 
 pub(crate) static RULE: Rule = Rule {

@@ -42,7 +42,6 @@
 //! - <https://karpenter.sh/docs/concepts/disruption/#interruption>
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
 
-use crate::catalog::CAPACITY_TYPE;
 use crate::rules::class_evidence::CLASSED_WORKLOADS;
 use crate::rules::prelude::*;
 

@@ -58,9 +58,8 @@ use std::borrow::Cow;
 
 use super::access_modes::{class_of, own_claim};
 use crate::cluster::storage::EFS_DRIVER;
-use crate::facts::image::ImageRef;
 use crate::rules::prelude::*;
-use crate::workload::command::{base_name, command_at, words};
+use crate::workload::command::{base_name, command_at};
 use crate::workload::environment::variable;
 use crate::workload::security::effective_user;
 

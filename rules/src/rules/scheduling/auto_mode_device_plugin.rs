@@ -53,8 +53,6 @@
 //! # References
 //! - <https://docs.aws.amazon.com/eks/latest/userguide/auto-accelerated.html>
 
-use crate::facts::image::ImageRef;
-use crate::karpenter::pod::to_scheduling_pod;
 use crate::karpenter::requirement::{Requirement, Requirements};
 use crate::karpenter::scheduling::{Pod, Taint, tolerates};
 use crate::rules::prelude::*;

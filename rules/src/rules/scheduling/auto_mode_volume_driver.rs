@@ -54,11 +54,10 @@
 
 use super::node_helpers::{helpers, may_install};
 use super::pod_fits_no_pool::pinned_pools;
-use crate::cluster::Cluster;
 use crate::cluster::storage::{AUTO_MODE_EBS_DRIVER, EBS_DRIVER, IN_TREE_EBS_DRIVER, is_default};
-use crate::karpenter::provider::{Provider, is_auto_mode_label};
+use crate::karpenter::provider::is_auto_mode_label;
 use crate::rules::prelude::*;
-use crate::workload::node_labels::{LabelUse, is_of_other_nodes, referenced_labels};
+use crate::workload::node_labels::is_of_other_nodes;
 
 const COMPUTE_TYPE: &str = "eks.amazonaws.com/compute-type";
 

@@ -83,7 +83,6 @@
 use super::PLACING;
 use super::karpenter_on_own_nodes::pool_that_takes;
 use super::priority::{SYSTEM_CLASSES, priority};
-use crate::karpenter::pod::to_scheduling_pod;
 use crate::karpenter::scheduling::{pod_requests, types_with_room};
 use crate::rules::gpu::selected_types;
 use crate::rules::prelude::*;

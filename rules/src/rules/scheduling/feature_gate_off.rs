@@ -50,7 +50,6 @@ use crate::karpenter::installation::INSTALLERS;
 use crate::karpenter::kubelet;
 use crate::karpenter::minors;
 use crate::karpenter::minors::Gate;
-use crate::platform::Version;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

@@ -65,7 +65,6 @@
 //! - <https://awsdocs-neuron.readthedocs-hosted.com/en/latest/containers/kubernetes-getting-started.html>
 
 use crate::catalog::Accelerator;
-use crate::facts::text::mentions;
 use crate::karpenter::scheduling::AmiFamily;
 use crate::rules::prelude::*;
 use crate::rules::scheduling::node_helpers::{has_devices, may_install, pool_noun};

@@ -45,7 +45,7 @@
 //! - <https://github.com/NVIDIA/k8s-device-plugin/tree/main/docs/gpu-feature-discovery>
 
 use crate::rules::prelude::*;
-use crate::workload::node_labels::{LabelReference, LabelUse, referenced_labels};
+use crate::workload::node_labels::LabelReference;
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-label-set-late",

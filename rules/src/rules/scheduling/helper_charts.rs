@@ -2,7 +2,7 @@
 
 use super::gpu_helper_missing::{brings, tolerate, user_data_has};
 use super::node_helpers::{Helper, has_devices, helper_of_image, helpers, lacking_label, untolerated};
-use crate::cluster::values::{ChartValues, chart_installers, for_each_values};
+use crate::cluster::values::ChartValues;
 use crate::karpenter::pod::toleration;
 use crate::karpenter::scheduling::Toleration;
 use crate::rules::gpu::report_value;

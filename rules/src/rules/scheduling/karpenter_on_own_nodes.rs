@@ -54,9 +54,7 @@
 
 use super::PLACEMENT_READS;
 use crate::fit::Situation;
-use crate::karpenter::provider::Provider;
 use crate::rules::prelude::*;
-use crate::workload::image::image_of;
 
 pub(crate) static RULE: Rule = Rule {
     id: "karpenter-on-own-nodes",

@@ -47,9 +47,8 @@
 //! - <https://karpenter.sh/docs/reference/settings/>
 //! - <https://docs.aws.amazon.com/eks/latest/userguide/cni-custom-network.html>
 
-use crate::cluster::values::{CHART_KINDS, chart_installers, for_each_values, installs};
+use crate::cluster::values::installs;
 use crate::karpenter::installation::{INSTALLERS, unset_option};
-use crate::karpenter::provider::Provider;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

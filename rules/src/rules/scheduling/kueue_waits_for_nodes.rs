@@ -41,10 +41,7 @@
 
 use super::kueue_flavor_unmatched::gives;
 use crate::cluster::queues::admission_checks;
-use crate::cluster::values::CHART_KINDS;
-use crate::facts::duration::GoDuration;
 use crate::karpenter::budget::DisruptionReason;
-use crate::karpenter::do_not_disrupt::DO_NOT_DISRUPT;
 use crate::karpenter::nodepool::NODEPOOL_LABEL;
 use crate::rules::karpenter_in_use::may_have_cluster_autoscaler;
 use crate::rules::prelude::*;

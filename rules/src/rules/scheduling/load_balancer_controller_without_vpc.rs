@@ -58,9 +58,8 @@
 use super::PLACEMENT_READS;
 use super::karpenter_on_own_nodes::pool_that_takes;
 use crate::rules::prelude::*;
-use crate::workload::command::{OptionValue, may_have_more_options, option, words};
+use crate::workload::command::may_have_more_options;
 use crate::workload::environment::known;
-use crate::workload::image::image_of;
 
 pub(crate) static RULE: Rule = Rule {
     id: "load-balancer-controller-without-vpc",

@@ -31,7 +31,6 @@
 //! # References
 //! - <https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/#meaning-of-memory>
 
-use crate::facts::quantity::Quantity;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

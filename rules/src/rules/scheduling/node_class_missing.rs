@@ -46,7 +46,6 @@
 //! - <https://karpenter.sh/docs/concepts/nodepools/#spectemplatespecnodeclassref>
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/>
 
-use crate::cluster::Cluster;
 use crate::cluster::views::class_kind;
 use crate::rules::prelude::*;
 

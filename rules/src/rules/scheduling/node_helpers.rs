@@ -5,13 +5,10 @@
 //! plugin that selects the label registers the devices, and only then the pods that ask for them fit.
 
 use crate::catalog::Accelerator;
-use crate::cluster::values::chart_installers;
-use crate::facts::text::mentions;
 use crate::karpenter::pod::toleration;
 use crate::karpenter::requirement::{Requirement, Requirements, is_well_known};
 use crate::karpenter::scheduling::{Taint, Toleration, tolerates};
 use crate::rules::prelude::*;
-use crate::workload::class::command_line;
 use crate::workload::gpu::EFA;
 use crate::workload::image::image_of;
 

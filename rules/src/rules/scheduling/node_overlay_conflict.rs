@@ -36,7 +36,6 @@
 //! # References
 //! - <https://karpenter.sh/docs/concepts/nodeoverlays/>
 
-use crate::catalog::CAPACITY_TYPE;
 use crate::karpenter::nodepool::requirement_spec;
 use crate::karpenter::requirement::{Requirement, Requirements, is_well_known};
 use crate::karpenter::scheduling::admitted_without_class;

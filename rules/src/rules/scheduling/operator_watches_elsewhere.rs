@@ -40,10 +40,7 @@
 //! - <https://github.com/kedacore/charts/blob/main/keda/README.md>
 //! - <https://github.com/kubeflow/spark-operator/blob/master/charts/spark-operator-chart/README.md>
 
-use crate::cluster::values::{
-    CHART_KINDS, ChartValues, chart_installers, chart_version, for_each_values, installs,
-    is_for_other_cluster,
-};
+use crate::cluster::values::{ChartValues, chart_version, installs, is_for_other_cluster};
 use crate::rules::gpu::report_value;
 use crate::rules::prelude::*;
 

@@ -57,12 +57,12 @@
 //! - <https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md>
 
 use super::priority::priority;
-use crate::cluster::values::{CHART_KINDS, chart_installers, for_each_values, installs};
+use crate::cluster::values::installs;
 use crate::rules::karpenter_in_use::{
     self, CLUSTER_AUTOSCALER, ClusterAutoscalers, is_cluster_autoscaler, is_on_karpenter,
 };
 use crate::rules::prelude::*;
-use crate::workload::command::{may_have_more_options, option, words};
+use crate::workload::command::may_have_more_options;
 use crate::workload::diagnostic::only_waits;
 
 static READS: [Kind; karpenter_in_use::READS.len() + 3] =

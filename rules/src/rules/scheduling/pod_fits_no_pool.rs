@@ -66,9 +66,7 @@ use crate::rules::gpu::gpu_count_unsatisfiable::asks_for_too_many;
 use crate::rules::nodepool::instance_label_other_provider::missing_everywhere;
 use crate::rules::prelude::*;
 use crate::rules::scheduling::{PLACEMENT_READS, is_scheduled, states_its_pods};
-use crate::workload::gpu::{
-    INSTANCE_RESOURCES, KARPENTER_ACCELERATORS, is_accelerator, requested_extended_resources,
-};
+use crate::workload::gpu::{INSTANCE_RESOURCES, requested_extended_resources};
 
 /// Maximum number of pools that are tried one by one before all are looked at together.
 const MAX_TRIED: usize = 8;

@@ -60,7 +60,7 @@ use crate::rules::prelude::*;
 use crate::rules::scheduling::static_pool_exceeded::is_on_pools;
 use crate::rules::scheduling::{AROUND_PODS, all_pools, is_scheduled, states_its_pods};
 use crate::workload::devices::first_accelerator;
-use crate::workload::gpu::{KARPENTER_ACCELERATORS, requested_extended_resources};
+use crate::workload::gpu::requested_extended_resources;
 
 static READS: [Kind; AROUND_PODS.len() + SHARING_SOURCES.len()] = joined(&AROUND_PODS, &SHARING_SOURCES);
 

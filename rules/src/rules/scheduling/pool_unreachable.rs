@@ -58,7 +58,6 @@
 //! - <https://karpenter.sh/docs/concepts/nodepools/#spectemplatespectaints>
 //! - <https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/>
 
-use crate::cluster::values::{CHART_KINDS, may_bring_objects};
 use crate::cluster::views::Tolerance;
 use crate::fit::covers;
 use crate::karpenter::nodepool::NODEPOOL_LABEL;

@@ -43,10 +43,9 @@
 //! - <https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/expander/priority/readme.md>
 
 use crate::cluster::together::is_in_written_namespace;
-use crate::cluster::values::may_bring_objects;
 use crate::rules::karpenter_in_use::is_cluster_autoscaler;
 use crate::rules::prelude::*;
-use crate::workload::command::{OptionValue, may_have_more_options, option, words};
+use crate::workload::command::may_have_more_options;
 
 pub(crate) static RULE: Rule = Rule {
     id: "priority-expander-unread",

@@ -51,10 +51,8 @@ use crate::facts::quantity::amount;
 use crate::rules::availability::rollout::rollout;
 use crate::rules::availability::serving::tell_autoscaler;
 use crate::rules::prelude::*;
-use crate::workload::devices::pod_devices;
 use crate::workload::gang::{Members, component_replicas, is_inference_service, members, request_of};
 use crate::workload::gpu::is_extended;
-use crate::workload::template::runs_forever;
 
 pub(super) const QUOTA: Kind = Kind::new("", "ResourceQuota");
 

@@ -30,7 +30,7 @@
 //! - <https://project-hami.io/docs/userguide/nvidia-device/using-resourcequota>
 
 use super::quota_below_replicas::QUOTA;
-use crate::cluster::values::{CHART_KINDS, installs};
+use crate::cluster::values::installs;
 use crate::rules::gpu::gpu_resource_unknown::{is_defined, meant};
 use crate::rules::prelude::*;
 

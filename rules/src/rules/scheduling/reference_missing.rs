@@ -43,7 +43,6 @@
 
 use crate::cluster::storage::DEFAULT_CLASS;
 use crate::cluster::together::routes;
-use crate::cluster::values::chart_installers;
 use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
 use crate::workload::dra::class_blocks;

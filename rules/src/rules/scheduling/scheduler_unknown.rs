@@ -33,10 +33,8 @@
 //! - <https://kubernetes.io/docs/tasks/extend-kubernetes/configure-multiple-schedulers/>
 //! - <https://awsdocs-neuron.readthedocs-hosted.com/en/latest/containers/kubernetes-getting-started.html>
 
-use crate::cluster::values::{CHART_KINDS, chart_installers, may_bring_objects};
 use crate::facts::suggest::is_within;
 use crate::rules::prelude::*;
-use crate::workload::command::{OptionValue, option, words};
 
 static READS: [Kind; WORKLOAD_KINDS.len() + 4] =
     with_workloads(&[Kind::CONFIG_MAP, CHART_KINDS[0], CHART_KINDS[1], Kind::ARGO_APPLICATION_SET]);

@@ -54,8 +54,6 @@
 //! - <https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/>
 
 use super::AROUND_PODS;
-use crate::catalog::InstanceType;
-use crate::karpenter::pod::to_scheduling_pod;
 use crate::karpenter::scheduling::{pod_requests, types_with_room};
 use crate::rules::gpu::gpu_sharing_mismatch::{SHARING_SOURCES, counts_shares};
 use crate::rules::gpu::selected_types;

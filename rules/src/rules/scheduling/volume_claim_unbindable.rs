@@ -43,7 +43,6 @@
 //! - <https://kubernetes.io/docs/concepts/storage/persistent-volumes/#class-1>
 
 use super::access_modes::{check_claim, check_volume, own_claims};
-use crate::cluster::Cluster;
 use crate::cluster::storage::is_default;
 use crate::cluster::together::is_renamed;
 use crate::rules::prelude::*;

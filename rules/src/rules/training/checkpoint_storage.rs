@@ -41,7 +41,6 @@
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
 //! - <https://kubernetes.io/docs/concepts/storage/volumes/#emptydir>
 
-use crate::karpenter::do_not_disrupt::DO_NOT_DISRUPT;
 use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::prelude::*;
 use crate::rules::training::trains;
@@ -49,7 +48,7 @@ use crate::workload::checkpoint::{
     Destination, Holder, checkpoint_mounts, destination, destination_of_entrypoint, has_lasting_volume,
     holder, names_checkpoints, names_remote_storage, uploads, volume,
 };
-use crate::workload::command::{OptionValue, Word, option, words};
+use crate::workload::command::Word;
 use crate::workload::gpu::has_device;
 use crate::workload::template::ends_within_hours;
 

@@ -40,7 +40,6 @@
 
 use super::kueue::{QUEUE_LABEL, propose, queue_name};
 use crate::fit::amount;
-use crate::karpenter::pod::to_scheduling_pod;
 use crate::karpenter::scheduling::pod_requests;
 use crate::rules::prelude::*;
 use crate::workload::devices::pods_of;

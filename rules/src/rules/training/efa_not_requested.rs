@@ -52,17 +52,15 @@
 //! - <https://karpenter.sh/docs/concepts/scheduling/#acceleratorsgpu-resources>
 
 use crate::cluster::runtimes::{
-    OVERRIDES, RUNTIMES, TRAINER_KINDS, replaces_resources, runtime_of_train_job, trainer_of_runtime,
+    OVERRIDES, TRAINER_KINDS, replaces_resources, runtime_of_train_job, trainer_of_runtime,
 };
-use crate::facts::image::ImageRef;
 use crate::fit::label_of_other_nodes;
 use crate::rules::gpu::selected_types;
 use crate::rules::karpenter_in_use::is_surely_on_karpenter;
 use crate::rules::prelude::*;
 use crate::rules::training::{is_distributed, is_serving_group, trains};
-use crate::workload::command::words;
-use crate::workload::devices::{Devices, devices_of, pod_devices};
-use crate::workload::gpu::{EFA, is_accelerator};
+use crate::workload::devices::Devices;
+use crate::workload::gpu::EFA;
 
 pub(crate) static RULE: Rule = Rule {
     id: "efa-not-requested",

@@ -73,8 +73,6 @@ use crate::rules::prelude::*;
 use crate::rules::training::is_distributed;
 use crate::workload::devices::first_accelerator;
 use crate::workload::gang::{Demand, Members, demands, is_gang_scheduled, members};
-use crate::workload::gpu::KARPENTER_ACCELERATORS;
-use crate::workload::suspended::is_suspended;
 
 /// The pools, and the runtimes with the pod templates of TrainJobs.
 static READS: [Kind; SHARING_SOURCES.len() + 4 + QUEUE_KINDS.len()] = joined(

@@ -47,7 +47,6 @@
 use crate::cluster::placement::requested_capacity_types;
 use crate::rules::prelude::*;
 use crate::rules::training::KUBEFLOW_JOBS;
-use crate::workload::devices::uses_accelerators;
 use crate::workload::template::run_limit;
 
 const KINDS: [Kind; KUBEFLOW_JOBS.len() + 2] = joined(&[Kind::JOB_SET, Kind::RAY_JOB], &KUBEFLOW_JOBS);

@@ -35,7 +35,6 @@
 //! - <https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/#concurrency-policy>
 
 use crate::rules::prelude::*;
-use crate::workload::suspended::is_suspended;
 use crate::workload::template::is_short_lived;
 
 pub(crate) static RULE: Rule = Rule {

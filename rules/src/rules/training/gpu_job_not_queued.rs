@@ -59,7 +59,6 @@
 use super::kueue::{QUEUE_LABEL, queue_name};
 use crate::rules::prelude::*;
 use crate::workload::devices::first_accelerator;
-use crate::workload::suspended::is_suspended;
 
 const JOBS: &[Kind] =
     &[Kind::JOB, Kind::JOB_SET, Kind::PYTORCH_JOB, Kind::MPI_JOB, Kind::TF_JOB, Kind::JAX_JOB, Kind::RAY_JOB];

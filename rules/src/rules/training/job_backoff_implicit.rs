@@ -36,9 +36,8 @@
 
 use crate::rules::prelude::*;
 use crate::rules::training::job_spec;
-use crate::workload::command::OptionValue;
 use crate::workload::environment::may_define;
-use crate::workload::launcher::{Launch, Program};
+use crate::workload::launcher::Program;
 
 pub(crate) static RULE: Rule = Rule {
     id: "job-backoff-implicit",

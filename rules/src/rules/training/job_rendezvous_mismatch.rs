@@ -62,16 +62,14 @@
 //! - <https://docs.pytorch.org/docs/stable/elastic/run.html>
 //! - <https://kubernetes.io/docs/concepts/workloads/controllers/job/#completion-mode>
 
-use crate::cluster::Cluster;
 use crate::cluster::objects::Lookup;
 use crate::cluster::together::is_renamed;
-use crate::facts::text::{is_digits, mentions};
+use crate::facts::text::is_digits;
 use crate::facts::url;
 use crate::rules::prelude::*;
-use crate::workload::command::{OptionValue, Word, command_at, option, words};
+use crate::workload::command::{Word, command_at};
 use crate::workload::devices::pods_of;
 use crate::workload::environment::variable;
-use crate::workload::launcher::Launch;
 use crate::workload::template::replicas;
 
 pub(crate) static RULE: Rule = Rule {

@@ -60,8 +60,7 @@
 use crate::cluster::queues::queue_name;
 use crate::rules::prelude::*;
 use crate::rules::training::starting_pool;
-use crate::workload::command::{base_name, words};
-use crate::workload::suspended::is_suspended;
+use crate::workload::command::base_name;
 
 pub(crate) static RULE: Rule = Rule {
     id: "mpi-launcher-too-early",

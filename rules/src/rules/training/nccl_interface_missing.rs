@@ -45,7 +45,6 @@
 //! - <https://docs.pytorch.org/docs/stable/distributed.html>
 
 use crate::rules::prelude::*;
-use crate::workload::command::words;
 
 pub(crate) static RULE: Rule = Rule {
     id: "nccl-interface-missing",

@@ -37,11 +37,9 @@
 //! - <https://jupyter-server.readthedocs.io/en/latest/other/full-config.html>
 //! - <https://www.kubeflow.org/docs/components/notebooks/>
 
-use crate::facts::text::mentions;
 use crate::rules::prelude::*;
 use crate::workload::devices::first_accelerator;
 use crate::workload::diagnostic::waits_for_hours;
-use crate::workload::server::server_of;
 use crate::workload::template::{run_limit, workload_kind};
 
 pub(crate) static RULE: Rule = Rule {

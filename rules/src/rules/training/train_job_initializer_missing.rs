@@ -68,8 +68,6 @@
 //! - <https://www.kubeflow.org/docs/components/trainer/user-guides/data-cache/>
 //! - <https://www.kubeflow.org/docs/components/trainer/operator-guides/runtime/>
 
-use crate::cluster::Cluster;
-use crate::cluster::runtimes::RUNTIMES;
 use crate::rules::prelude::*;
 
 const TRAINING_RUNTIME: Kind = RUNTIMES[2];

@@ -37,7 +37,6 @@
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
 
 use crate::cluster::placement::requested_capacity_types;
-use crate::karpenter::do_not_disrupt::DO_NOT_DISRUPT;
 use crate::rules::prelude::*;
 use crate::rules::training::trains;
 use crate::workload::checkpoint::{names_checkpoints, resumes};

@@ -55,7 +55,6 @@
 
 use crate::rules::prelude::*;
 use crate::rules::training::trains;
-use crate::workload::class::{Confidence, command_line};
 use crate::workload::template::replicas;
 
 pub(crate) static RULE: Rule = Rule {

@@ -37,10 +37,7 @@
 //! - <https://karpenter.sh/docs/concepts/nodepools/#capacity-type>
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
 
-use crate::catalog::CAPACITY_TYPE;
 use crate::cluster::placement::requested_capacity_types;
-use crate::facts::text::mentions;
-use crate::karpenter::pod::to_scheduling_pod;
 use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::prelude::*;
 use crate::workload::class::Classified;

@@ -63,11 +63,9 @@
 //! - <https://www.kubeflow.org/docs/components/trainer/legacy-v1/user-guides/pytorch/>
 
 use super::LAUNCHERS;
-use crate::cluster::runtimes::RUNTIMES;
 use crate::rules::prelude::*;
-use crate::workload::command::{base_name, words};
+use crate::workload::command::base_name;
 use crate::workload::devices::pods_with_accelerators;
-use crate::workload::launcher::Launch;
 
 pub(crate) static RULE: Rule = Rule {
     id: "training-sidecar-injected",

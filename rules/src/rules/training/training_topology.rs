@@ -43,9 +43,7 @@
 use crate::catalog::ZONE;
 use crate::rules::prelude::*;
 use crate::rules::training::{is_distributed, is_serving_group, trains};
-use crate::workload::devices::pod_devices;
-use crate::workload::gpu::{EFA, is_accelerator};
-use crate::workload::node_labels::{LabelUse, referenced_labels};
+use crate::workload::gpu::EFA;
 
 pub(crate) static RULE: Rule = Rule {
     id: "training-topology",

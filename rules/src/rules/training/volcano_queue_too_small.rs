@@ -68,7 +68,6 @@
 //! - <https://volcano.sh/en/docs/queue/>
 
 use crate::fit::amount;
-use crate::karpenter::pod::to_scheduling_pod;
 use crate::karpenter::scheduling::pod_requests;
 use crate::rules::prelude::*;
 use crate::workload::devices::pods_of;

@@ -68,8 +68,6 @@
 //! - <https://kubernetes.io/docs/concepts/cluster-administration/admission-webhooks-good-practices/>
 //! - <https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/>
 
-use crate::cluster::query::{ObjectKey, QuerySlot};
-use crate::cluster::views::Predicate;
 use crate::rules::prelude::*;
 use crate::workload::admission_webhook::{KINDS, NODE_RESOURCES, PODS, Webhook};
 

@@ -62,10 +62,8 @@
 //! - <https://kubernetes.io/docs/concepts/cluster-administration/admission-webhooks-good-practices/>
 //! - <https://karpenter.sh/docs/concepts/nodepools/>
 
-use crate::cluster::Cluster;
 use crate::rules::prelude::*;
 use crate::workload::admission_webhook::{KINDS, NODE_RESOURCES, PODS, Resource, Webhook};
-use crate::workload::node_labels::{LabelUse, referenced_labels};
 
 pub(crate) static RULE: Rule = Rule {
     id: "webhook-self-dependency",
