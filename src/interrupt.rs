@@ -113,9 +113,7 @@ pub(crate) fn end_all() {
 #[cfg(unix)]
 fn listen() {
     use signal_hook::consts::{SIGINT, SIGTERM};
-    let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGINT, SIGTERM]) else {
-        return;
-    };
+    let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGINT, SIGTERM]) else { return };
     std::thread::spawn(move || {
         if let Some(signal) = signals.forever().next() {
             end_all();

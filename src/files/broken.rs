@@ -78,9 +78,7 @@ fn is_head_field(line: &str) -> bool {
 
 /// Whether the first line may be that of a manifest.
 fn begins_like_yaml(text: &str) -> bool {
-    let Some(first) = content(text).next().map(str::trim) else {
-        return true;
-    };
+    let Some(first) = content(text).next().map(str::trim) else { return true };
     let is_key = |word: &str| matches!(word, "apiVersion" | "kind" | "metadata" | "spec");
     let word = first.split([' ', ':', '=']).next().unwrap_or_default();
     let is_entry = first.contains(": ") || first.ends_with(':');

@@ -304,9 +304,7 @@ fn table(page: &mut String, pod: &Explanation, width: usize) {
 }
 
 fn types(page: &mut String, pool: &PoolReport, region: Option<&str>, width: usize) {
-    let fit::Answer::Admits { types, capacity_types, .. } = &pool.answer else {
-        return;
-    };
+    let fit::Answer::Admits { types, capacity_types, .. } = &pool.answer else { return };
     let _ = writeln!(page, "\n  instance types of {}, cheapest first:", pool.object.name());
     let _ = writeln!(page, "  {:20}  {:>10}  {:>5}  {:>10}  GPU", "TYPE", "$ AN HOUR", "CPU", "MEMORY");
     for instance in types.iter().take(MAX_TYPES) {

@@ -178,9 +178,7 @@ pub(crate) fn is_derived(
     request: &Request<'_>,
 ) -> bool {
     // Operators create no cluster-scoped objects from an owner that is checked.
-    let Some(namespace) = request.namespace.as_deref().filter(|n| !n.is_empty()) else {
-        return false;
-    };
+    let Some(namespace) = request.namespace.as_deref().filter(|n| !n.is_empty()) else { return false };
     is_account_of(&engine.settings().webhook.operators, request)
         && [request.object, request.old_object].into_iter().filter_map(partial_metadata).any(|object| {
             let made = (group_of(&object.api_version), &*object.kind);

@@ -243,9 +243,7 @@ impl Objects {
                 ObjectChange::Removed => self.remove(object, name),
             }
         }
-        let Some(before) = before else {
-            return;
-        };
+        let Some(before) = before else { return };
         let now = self.existence(object);
         let id = object.id();
         let kind = KindId::of(&id.group, &id.kind);
@@ -296,9 +294,7 @@ impl Objects {
         if !self.kinds.contains_key(&id.kind) {
             self.kinds.insert(id.kind.clone(), Vec::new());
         }
-        let Some(groups) = self.kinds.get_mut(&id.kind) else {
-            return;
-        };
+        let Some(groups) = self.kinds.get_mut(&id.kind) else { return };
         let at = groups.iter().position(|(group, _)| *group == id.group);
         let at = at.unwrap_or_else(|| {
             groups.push((id.group.clone(), OfKind::default()));

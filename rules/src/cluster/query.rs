@@ -159,12 +159,8 @@ impl<Q: Query> AnyResults for Results<Q> {
         let stale = state.dependents.dependents_of(invalid);
         drop(state);
         for key in stale {
-            let Some(cell) = self.state().results.get(&key).cloned() else {
-                continue;
-            };
-            let Some((old, old_reads)) = cell.get() else {
-                continue;
-            };
+            let Some(cell) = self.state().results.get(&key).cloned() else { continue };
+            let Some((old, old_reads)) = cell.get() else { continue };
             let Ok((new, reads)) = isolate(|| run::<Q>(cluster, &key)) else {
                 // A panic occurs again in each reader of the result, where it is isolated.
                 let mut state = self.state();

@@ -90,16 +90,12 @@ pub(crate) fn days_in_month(year: i64, month: u8) -> u8 {
 /// optional fraction of a second or offset. Go requires capital `T` and `Z`, and accepts an hour of one
 /// digit, a fraction after a comma, and offsets up to `24:60`.
 pub(crate) fn is_go_rfc3339(text: &str) -> bool {
-    let Some((date, rest)) = text.split_once('T') else {
-        return false;
-    };
+    let Some((date, rest)) = text.split_once('T') else { return false };
     let rest = match rest.as_bytes() {
         [_, b':', ..] => Cow::Owned(format!("0{rest}")),
         _ => Cow::Borrowed(rest),
     };
-    let Some(zone) = after_clock(&rest).filter(|_| Date::parse(date).is_some()) else {
-        return false;
-    };
+    let Some(zone) = after_clock(&rest).filter(|_| Date::parse(date).is_some()) else { return false };
     let zone = match zone.strip_prefix(['.', ',']) {
         None => zone,
         Some(fraction) => match fraction.trim_start_matches(|c: char| c.is_ascii_digit()) {
@@ -116,12 +112,8 @@ pub(crate) fn is_go_rfc3339(text: &str) -> bool {
 pub(crate) fn is_crd_date_time(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
     let mut parts = text.split('t');
-    let (Some(date), Some(rest)) = (parts.next(), parts.next()) else {
-        return false;
-    };
-    let Some(zone) = after_clock(rest).filter(|_| Date::parse(date).is_some()) else {
-        return false;
-    };
+    let (Some(date), Some(rest)) = (parts.next(), parts.next()) else { return false };
+    let Some(zone) = after_clock(rest).filter(|_| Date::parse(date).is_some()) else { return false };
     let is_zone = |zone: &str| zone == "z" || offset(zone).is_some();
     let fraction = |zone: &str| {
         let mut rest = zone.chars();

@@ -166,9 +166,7 @@ impl<'c> Situation<'c> {
             return None;
         }
         let templates = templates(workload);
-        let [template] = templates.as_slice() else {
-            return None;
-        };
+        let [template] = templates.as_slice() else { return None };
         if template.spec.get("nodeName").is_set() || self.pools.iter().any(|pool| pool.replicas.is_some()) {
             return None;
         }

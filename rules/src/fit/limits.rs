@@ -37,9 +37,7 @@ impl Situation<'_> {
             return None;
         }
         let scheduler = self.scheduler();
-        let Verdict::Fits { uncertainties, .. } = scheduler.decide(&pod) else {
-            return None;
-        };
+        let Verdict::Fits { uncertainties, .. } = scheduler.decide(&pod) else { return None };
         if !uncertainties.is_empty() {
             return None;
         }

@@ -415,9 +415,7 @@ impl<'c> Situation<'c> {
     ) -> Option<NearestMiss> {
         let pod = self.pod(template)?;
         let scheduler = self.scheduler();
-        let Verdict::DoesNotFit(why) = self.decide(&scheduler, &pod) else {
-            return None;
-        };
+        let Verdict::DoesNotFit(why) = self.decide(&scheduler, &pod) else { return None };
         // A node may have more memory than Karpenter expects before it has seen a node of the type.
         if why.ignored.is_some() || why.within_memory_estimate {
             return None;

@@ -31,9 +31,7 @@ impl Situation<'_> {
         let pod = self.pod(template)?;
         let (floor, most) = counts(cluster, workload, template)?;
         let scheduler = self.scheduler();
-        let Verdict::Fits { uncertainties, .. } = scheduler.decide(&pod) else {
-            return None;
-        };
+        let Verdict::Fits { uncertainties, .. } = scheduler.decide(&pod) else { return None };
         if !uncertainties.is_empty() || !self.unreadable_daemonsets.is_empty() {
             return None;
         }

@@ -38,9 +38,7 @@ pub(crate) fn empty_ranges<'a>(lines: &[Node<'a>], fixed: &[&str]) -> Vec<(Node<
         return out;
     }
     for first in lines {
-        let Some(key) = first.get("key").text().map(normalise) else {
-            continue;
-        };
+        let Some(key) = first.get("key").text().map(normalise) else { continue };
         if !is_own(key) || fixed.contains(&key) || out.iter().any(|(_, k)| *k == key) {
             continue;
         }

@@ -126,9 +126,7 @@ fn taint_times<'a>(spec: &Node<'a>, out: &mut Vec<Undecodable<'a>>) {
 
 /// Checks a quantity that matches the pattern of the CRD. Other values are rejected by the API server.
 fn quantity<'a>(node: Node<'a>, unread: DecodeError, out: &mut Vec<Undecodable<'a>>) {
-    let Some(exponent) = node.text().and_then(exponent) else {
-        return;
-    };
+    let Some(exponent) = node.text().and_then(exponent) else { return };
     let fault = match exponent.parse::<i64>() {
         Err(_) => unread,
         // Go keeps the low 32 bits.
@@ -166,9 +164,7 @@ fn is_number(text: &str) -> bool {
 }
 
 fn price<'a>(node: Node<'a>, out: &mut Vec<Undecodable<'a>>) {
-    let Some(text) = node.text() else {
-        return;
-    };
+    let Some(text) = node.text() else { return };
     let number = text.strip_suffix('%').unwrap_or(text);
     // Words such as `inf` do not match the pattern.
     if is_number(number) && number.parse::<f64>().is_ok_and(f64::is_infinite) {

@@ -314,9 +314,7 @@ impl<'a> TriggerCheck<'a> {
 
     /// Reports a missing key, at its node if it is blank or names a variable without a value.
     pub(super) fn report_missing(&mut self, name: &str) {
-        let Some(key) = self.find_key(name) else {
-            return;
-        };
+        let Some(key) = self.find_key(name) else { return };
         let metadata = &self.metadata;
         let written = key.names().map(|n| metadata.get(n)).find(Node::is_set);
         let variable = key.names().map(|n| metadata.get(&format!("{n}FromEnv"))).find(Node::is_set);

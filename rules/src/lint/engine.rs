@@ -478,9 +478,7 @@ fn leave_fragments_to_one(findings: &mut Vec<Finding>) {
         return;
     }
     findings.retain(|finding| {
-        let Some(object) = object_of(finding).filter(|_| is_absent(finding)) else {
-            return true;
-        };
+        let Some(object) = object_of(finding).filter(|_| is_absent(finding)) else { return true };
         let id = finding.rule.id;
         match (incomplete.contains(&object), without_class.contains(&object)) {
             (true, _) => id == RULES[0],

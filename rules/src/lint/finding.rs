@@ -560,9 +560,7 @@ impl Finding {
     pub(crate) fn place_in_source(&mut self, completed: &Completed) {
         let mut of_runtime = Vec::new();
         let mut place = |location: &mut Location| {
-            let Location::Field { object, pointer, .. } = location else {
-                return;
-            };
+            let Location::Field { object, pointer, .. } = location else { return };
             if !object.ptr_eq(&completed.object) {
                 return;
             }
@@ -601,9 +599,7 @@ impl Finding {
 
     /// Merges another finding into this one: its places become related ones.
     fn take_in(&mut self, other: Finding) {
-        let (Some(own), Some(theirs)) = (&mut self.merge, other.merge) else {
-            return;
-        };
+        let (Some(own), Some(theirs)) = (&mut self.merge, other.merge) else { return };
         own.add(&theirs.subject, theirs.places);
         own.identical &= theirs.identical;
         for subject in &theirs.others {
@@ -691,9 +687,7 @@ impl Finding {
             }
             Location::Text { .. } | Location::Within(..) | Location::Rendered(_) => None,
         };
-        let Some(location) = moved(&self.location) else {
-            return false;
-        };
+        let Some(location) = moved(&self.location) else { return false };
         self.location = location;
         let related = std::mem::take(&mut self.related).into_iter();
         self.related = related

@@ -73,9 +73,7 @@ impl PatchBuilder {
     /// Removes the value at a path, including null.
     pub(super) fn remove(&mut self, path: FieldPath<'_>) {
         steps::take(STEPS_PER_OPERATION);
-        let Some((step, parent)) = path.split_last() else {
-            return;
-        };
+        let Some((step, parent)) = path.split_last() else { return };
         if self.map_mut(parent).and_then(|m| m.remove(*step)).is_some() {
             self.operations.push(Operation::Remove { path: pointer(path) });
         }

@@ -47,9 +47,7 @@ pub(super) fn spot_use(template: &Template<'_>, ctx: &Context<'_>) -> Option<Spo
 
 /// Whether a toleration is for the taint of Spot nodes: its key mentions spot or is the capacity type.
 fn is_for_spot(toleration: &Node<'_>) -> bool {
-    let Some(key) = toleration.get("key").text() else {
-        return false;
-    };
+    let Some(key) = toleration.get("key").text() else { return false };
     let exists = toleration.get("operator").text() == Some("Exists");
     let value = toleration.get("value").text();
     if key == CAPACITY_TYPE {

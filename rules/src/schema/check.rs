@@ -188,9 +188,7 @@ fn may_be_set_by_kustomize(root: &Node<'_>, pointer: &Pointer) -> bool {
 /// Whether kustomize writes a value as the string that its field requires: it reads YAML 1.2, in which `on`, `off`,
 /// `yes` and `no` are text, and quotes them in its output.
 fn is_quoted_by_kustomize(root: &Node<'_>, violation: &Violation) -> bool {
-    let ViolationKind::Type { expected } = &violation.kind else {
-        return false;
-    };
+    let ViolationKind::Type { expected } = &violation.kind else { return false };
     let text = root.at(&violation.pointer).raw_text().unwrap_or_default().to_ascii_lowercase();
     expected.contains(&"string") && matches!(text.as_str(), "on" | "off" | "yes" | "no" | "y" | "n")
 }

@@ -99,9 +99,7 @@ impl ListType {
             let value = if self.keys.is_empty() {
                 to_json_value(item)
             } else {
-                let Some(map) = item.as_object() else {
-                    continue;
-                };
+                let Some(map) = item.as_object() else { continue };
                 let key = |(name, default): &(Box<str>, Value)| {
                     map.get(name).map_or_else(|| default.clone(), to_json_value)
                 };

@@ -261,9 +261,7 @@ mod law {
         let root = gpulint_testing::fixtures();
         let mut out = Vec::new();
         for path in yaml_below(&root.join(folder)) {
-            let Ok(text) = std::fs::read_to_string(&path) else {
-                continue;
-            };
+            let Ok(text) = std::fs::read_to_string(&path) else { continue };
             let source = std::sync::Arc::new(Source::from_text("a.yaml", &text));
             let documents = read(&source);
             let all = documents.iter();
@@ -393,9 +391,7 @@ mod law {
         for (base, place, other) in mutants.into_iter().step_by(step) {
             let mut value = bases[base].clone();
             *value.pointer_mut(&place).unwrap() = others[other].clone();
-            let Some(object) = Object::from_json(&value) else {
-                continue;
-            };
+            let Some(object) = Object::from_json(&value) else { continue };
             if table::find(object.id()).is_none() {
                 continue;
             }

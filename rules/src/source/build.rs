@@ -334,9 +334,7 @@ impl TreeBuilder {
     }
 
     pub(super) fn close(&mut self, span: Span) {
-        let Some(frame) = self.frames.pop().filter(|frame| frame.at != NONE) else {
-            return;
-        };
+        let Some(frame) = self.frames.pop().filter(|frame| frame.at != NONE) else { return };
         let at = frame.at as usize;
         self.tree.slots[at].data = self.tree.slots.len() as u32;
         // The parser's end of a block collection is the next token, so the end of its last child is used.

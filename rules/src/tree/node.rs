@@ -69,9 +69,7 @@ impl InlineSteps {
     fn push(&mut self, step: &str) -> bool {
         let from = usize::from(self.len);
         let end = from + step.len() + 1;
-        let Some(room) = self.steps.get_mut(from..end) else {
-            return false;
-        };
+        let Some(room) = self.steps.get_mut(from..end) else { return false };
         room[..step.len()].copy_from_slice(step.as_bytes());
         room[step.len()] = END;
         self.len = end as u8;

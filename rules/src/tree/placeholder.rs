@@ -256,9 +256,7 @@ fn has_angle_bracketed(text: &str) -> bool {
     let mut rest = text;
     while let Some(at) = rest.find('<') {
         rest = &rest[at + 1..];
-        let Some(end) = rest.find('>') else {
-            return false;
-        };
+        let Some(end) = rest.find('>') else { return false };
         let name = &rest[..end];
         let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ' ');
         if name.starts_with(|c: char| c.is_ascii_alphabetic())

@@ -380,9 +380,7 @@ pub(crate) fn has_lasting_volume(object: &Object, template: &Template<'_>) -> bo
     };
     let is_read_only = |place: Node<'_>| place.get("readOnly").bool() == Some(true);
     let is_written = |volume: Node<'_>| {
-        let Some(name) = volume.get("name").text() else {
-            return true;
-        };
+        let Some(name) = volume.get("name").text() else { return true };
         !is_read_only(volume.get("persistentVolumeClaim"))
             && template.all_containers().any(|container| {
                 let mounts = container.get("volumeMounts");

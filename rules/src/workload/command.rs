@@ -54,9 +54,7 @@ pub(crate) fn words<'a>(container: &Node<'a>) -> Vec<Word<'a>> {
     let mut environment = None;
     for field in ["command", "args"] {
         for item in container.get(field).items() {
-            let Some(text) = item.raw_text() else {
-                continue;
-            };
+            let Some(text) = item.raw_text() else { continue };
             let text = if text.contains('$') {
                 let environment = environment.get_or_insert_with(|| literals(container));
                 substitute(text, environment)
@@ -186,9 +184,7 @@ pub(crate) fn command_at<'w, 'a>(words: &'w [Word<'a>], start: usize) -> &'w [Wo
 pub(crate) fn option<'a>(words: &[Word<'a>], names: &[&str]) -> OptionValue<'a> {
     let mut found = OptionValue::Absent;
     for (at, word) in words.iter().enumerate() {
-        let Some(text) = word.text.strip_prefix('-') else {
-            continue;
-        };
+        let Some(text) = word.text.strip_prefix('-') else { continue };
         let text = text.strip_prefix('-').unwrap_or(text);
         let (name, value) = match text.split_once('=') {
             Some((name, value)) => (name, Some((value, word))),

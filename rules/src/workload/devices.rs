@@ -81,9 +81,7 @@ pub(crate) fn pod_devices<'a>(template: &Template<'a>) -> BTreeMap<&'a str, Devi
     let mut largest: BTreeMap<&'a str, Devices<'a>> = BTreeMap::new();
     for container in template.spec.get("initContainers").items() {
         for name in extended_resources_of(&container) {
-            let Some(devices) = devices_of(&container, name) else {
-                continue;
-            };
+            let Some(devices) = devices_of(&container, name) else { continue };
             if container.get("restartPolicy").text() == Some("Always") {
                 let sum = out.entry(name).or_insert(Devices { count: 0, node: devices.node });
                 sum.count = sum.count.saturating_add(devices.count);

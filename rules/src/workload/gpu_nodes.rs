@@ -38,9 +38,7 @@ fn is_pci_label(key: &str) -> bool {
 /// Whether each value of a label of instances belongs to types with accelerators alone.
 fn has_only_gpu_types(label: &LabelReference<'_>) -> bool {
     let key = if label.key == "beta.kubernetes.io/instance-type" { INSTANCE_TYPE } else { label.key };
-    let Some(values) = index(key).filter(|_| !label.values.is_empty()) else {
-        return false;
-    };
+    let Some(values) = index(key).filter(|_| !label.values.is_empty()) else { return false };
     label.values.iter().all(|value| {
         let types = value.text().and_then(|text| values.with(text));
         types.is_some_and(|types| !types.is_empty() && types.iter().all(InstanceType::is_accelerated))

@@ -259,9 +259,7 @@ fn parameters(name: &str) -> Option<u64> {
         if ["lora", "qlora", "adapter", "adapters", "peft"].contains(&word) || is_experts(word) {
             return None;
         }
-        let Some(number) = word.strip_suffix('b') else {
-            continue;
-        };
+        let Some(number) = word.strip_suffix('b') else { continue };
         let millions = match number {
             // Experts share the layers outside of them.
             "8x7" => 46_700,

@@ -111,9 +111,7 @@ pub(crate) fn names_karpenter(template: &Template<'_>) -> bool {
 fn expressions<'a>(term: &Node<'a>, required: bool, out: &mut Vec<LabelReference<'a>>) {
     for expression in term.get("matchExpressions").items() {
         let place = expression.get("key");
-        let Some(key) = place.text() else {
-            continue;
-        };
+        let Some(key) = place.text() else { continue };
         let absence = matches!(expression.get("operator").text(), Some("NotIn" | "DoesNotExist"));
         out.push(LabelReference {
             key,

@@ -74,13 +74,9 @@ impl<'a> Pods<'a> {
             return;
         }
         let base = Pointer::from_steps([self.out.len().to_string(), "spec".to_owned()]);
-        let Value::Object(mut pod) = template.to_json() else {
-            return;
-        };
+        let Value::Object(mut pod) = template.to_json() else { return };
         self.places.insert(base.clone(), template.pointer());
-        let Some(mut containers) = self.main_containers(&base, template) else {
-            return;
-        };
+        let Some(mut containers) = self.main_containers(&base, template) else { return };
         for sidecar in template.get("sidecars").items() {
             self.push(&base.join("containers"), &mut containers, &sidecar, sidecar.to_json());
         }

@@ -345,9 +345,7 @@ impl Workspace {
 
     /// Merges the findings of a file with several roles.
     fn join(&mut self, path: &Arc<str>) {
-        let Some(kept) = self.files.get(path).filter(|kept| kept.places.roles.len() > 1) else {
-            return;
-        };
+        let Some(kept) = self.files.get(path).filter(|kept| kept.places.roles.len() > 1) else { return };
         let roles = &kept.places.roles;
         let applied = sets::apply(&kept.places.memberships, &kept.file.objects);
         // The number of the next object in each role: a set may omit some objects.
@@ -358,9 +356,7 @@ impl Workspace {
             let mut names = Vec::new();
             for ((role, objects), next) in roles.iter().zip(&applied).zip(&mut next) {
                 let is_applied = objects.get(&kept.file.objects, at).is_some();
-                let Some(set) = self.sets.get(&role.set).filter(|_| is_applied) else {
-                    continue;
-                };
+                let Some(set) = self.sets.get(&role.set).filter(|_| is_applied) else { continue };
                 found.push(set.findings(&role.key(path), *next));
                 names.push(set.name());
                 *next += 1;

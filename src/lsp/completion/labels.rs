@@ -225,9 +225,7 @@ fn pod_labels(cursor: &Cursor<'_>) -> BTreeSet<(String, String, String)> {
         &["spec", "jobTemplate", "spec", "template", "metadata", "labels"],
     ];
     for path in own {
-        let Some(labels) = cursor.sketch.path(cursor.object, path) else {
-            continue;
-        };
+        let Some(labels) = cursor.sketch.path(cursor.object, path) else { continue };
         for label in &cursor.sketch.nodes[labels].children {
             let key = cursor.sketch.nodes[*label].key.clone();
             let value = cursor.sketch.scalar(*label).unwrap_or_default().to_owned();

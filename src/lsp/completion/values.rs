@@ -314,9 +314,7 @@ fn trigger_values(cursor: &Cursor<'_>, node: usize, key: &str, values: &mut Valu
     let Some(scaler) = cursor.beside(node, 2, "type").and_then(|name| scalers::scaler(name, keda)) else {
         return;
     };
-    let Some(known) = scaler.keys.iter().find(|known| known.names().any(|name| name == key)) else {
-        return;
-    };
+    let Some(known) = scaler.keys.iter().find(|known| known.names().any(|name| name == key)) else { return };
     for value in known.values.iter().chain(&known.exclusive_values) {
         let detail = (known.default == Some(value)).then(|| "default".to_owned());
         values.text(ItemKind::Choice, value, detail);

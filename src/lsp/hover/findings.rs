@@ -17,9 +17,7 @@ pub(super) fn at(view: &View<'_>, offset: u32) -> Option<Hover> {
     let mut span: Option<Span> = None;
     let mut rules: Vec<&Finding> = Vec::new();
     for finding in &view.report.findings {
-        let Some(own) = span_in(view, finding).filter(|own| holds(*own, offset)) else {
-            continue;
-        };
+        let Some(own) = span_in(view, finding).filter(|own| holds(*own, offset)) else { continue };
         // The narrowest location is the most specific one.
         let is_narrower = |known: Span| own.end - own.start < known.end - known.start;
         if span.is_none_or(is_narrower) {

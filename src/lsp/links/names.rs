@@ -33,9 +33,7 @@ impl<'o> References<'o> {
     }
 
     fn named(&mut self, kind: Kind, node: &Node<'o>, block: &Node<'o>) {
-        let Some(name) = node.text().filter(|name| !name.is_empty()) else {
-            return;
-        };
+        let Some(name) = node.text().filter(|name| !name.is_empty()) else { return };
         let is_namespaced = kind == Kind::SERVICE_ACCOUNT || kind.info().is_some_and(|info| info.namespaced);
         let namespace = if is_namespaced { self.object.id().namespace_or_default() } else { "default" };
         self.out.push(Reference {
@@ -96,9 +94,7 @@ fn node_class<'o>(block: &Node<'o>, found: &mut References<'o>) {
 
 /// Adds the target of an autoscaler, of any kind.
 fn scaled<'o>(object: &'o Object, found: &mut References<'o>) {
-    let Some((namespace, kind, name)) = scale_target(object) else {
-        return;
-    };
+    let Some((namespace, kind, name)) = scale_target(object) else { return };
     let (group, kind) = kind.split_once('/').unwrap_or(("", &kind));
     let block = object.path(&["spec", "scaleTargetRef"]);
     found.out.push(Reference {

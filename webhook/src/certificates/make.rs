@@ -56,21 +56,15 @@ pub(super) fn serving(
 
 /// Whether a certificate, as PEM, has this key.
 pub(super) fn is_pair(certificate: &str, key: &str) -> bool {
-    let Ok(der) = CertificateDer::from_pem_slice(certificate.as_bytes()) else {
-        return false;
-    };
-    let Ok((_, parsed)) = x509_parser::parse_x509_certificate(&der) else {
-        return false;
-    };
+    let Ok(der) = CertificateDer::from_pem_slice(certificate.as_bytes()) else { return false };
+    let Ok((_, parsed)) = x509_parser::parse_x509_certificate(&der) else { return false };
     KeyPair::from_pem(key).is_ok_and(|key| key.subject_public_key_info() == parsed.public_key().raw)
 }
 
 /// Whether the issuer of a certificate is the subject of a CA. Subjects of CAs are unique.
 pub(super) fn is_issued_by(certificate: &str, ca: &str) -> bool {
     let der = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).ok();
-    let Some((certificate, ca)) = der(certificate).zip(der(ca)) else {
-        return false;
-    };
+    let Some((certificate, ca)) = der(certificate).zip(der(ca)) else { return false };
     let parsed = x509_parser::parse_x509_certificate;
     parsed(&certificate).is_ok_and(|(_, certificate)| {
         parsed(&ca).is_ok_and(|(_, ca)| certificate.issuer().as_raw() == ca.subject().as_raw())

@@ -274,9 +274,7 @@ impl Room {
         let mut own = self.peer.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         let mut state = self.peer.peers.lock();
         let of_all = state.bytes.saturating_add(more);
-        let Some(used) = state.addresses.get_mut(&self.peer.address) else {
-            return false;
-        };
+        let Some(used) = state.addresses.get_mut(&self.peer.address) else { return false };
         let (of_connection, of_address) = (own.saturating_add(more), used.bytes.saturating_add(more));
         if of_connection > most / 4 || of_address > most / 2 || of_all > most {
             return false;

@@ -238,9 +238,7 @@ impl Uses {
         // Pools of other clusters do not compete for pods.
         let pools = &self.pools;
         let first = order.iter().position(|number| cluster.pairs(object, pools[*number].object()));
-        let Some(first) = first.map(|first| rank(&pools[order[first]])) else {
-            return;
-        };
+        let Some(first) = first.map(|first| rank(&pools[order[first]])) else { return };
         let from_first = order.iter().skip_while(|number| rank(&pools[**number]) != first);
         for number in from_first.take_while(|number| rank(&pools[**number]) == first) {
             let used = &mut self.used[*number];

@@ -38,9 +38,7 @@ impl KubeletsByClass {
     fn new(cluster: &Cluster) -> KubeletsByClass {
         let mut out = KubeletsByClass::default();
         for pool in cluster.of(Kind::PROVISIONER).chain(cluster.of(Kind::NODE_POOL)) {
-            let Some(class) = class_name(pool) else {
-                continue;
-            };
+            let Some(class) = class_name(pool) else { continue };
             let wish = kubelet_settings(&pool.path(kubelet_path(pool)).to_json());
             match out.0.get_mut(class) {
                 None => {

@@ -442,9 +442,7 @@ impl<'i> Views<'i> {
         let labels = template.pod_labels();
         let mut found = Vec::new();
         for (key, value) in &labels {
-            let Some(value) = value.text() else {
-                continue;
-            };
+            let Some(value) = value.text() else { continue };
             let key = (namespace.to_owned(), (*key).to_owned(), value.to_owned());
             let selects = |service: &&Object| {
                 selector::includes(&service.path(&["spec", "selector"]).entries(), &labels) == Some(true)

@@ -87,13 +87,9 @@ impl OverlapGroup {
 
     /// Whether a pod that accepts any capacity type may fit on nodes of either pool.
     pub(crate) fn overlaps_but_for_capacity(&self, other: &OverlapGroup) -> bool {
-        let (Some(own), Some(theirs)) = (&self.known, &other.known) else {
-            return false;
-        };
+        let (Some(own), Some(theirs)) = (&self.known, &other.known) else { return false };
         steps::take(20);
-        let (Some(a), Some(b)) = (&own.audience, &theirs.audience) else {
-            return false;
-        };
+        let (Some(a), Some(b)) = (&own.audience, &theirs.audience) else { return false };
         let share_types = own.types.zip(theirs.types).is_some_and(|(a, b)| !a.is_disjoint(&b));
         a.key == b.key && share_types && a.requirements.intersects(&b.requirements).is_ok()
     }

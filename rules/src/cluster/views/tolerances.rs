@@ -103,9 +103,7 @@ impl Tolerance {
 
     /// Whether the pods tolerate a taint, including the tolerations that EKS adds if `eks` is true.
     pub(crate) fn covers(&self, taint: &Taint, eks: bool) -> bool {
-        let Tolerance::Written { resources, .. } = self else {
-            return true;
-        };
+        let Tolerance::Written { resources, .. } = self else { return true };
         eks && taint.effect == "NoSchedule" && resources.contains(&taint.key)
             || self.written().any(|toleration| tolerates(&toleration, taint))
     }

@@ -25,9 +25,7 @@ pub fn suggest(text: &str) -> Option<String> {
         body.to_ascii_lowercase()
     } else {
         let fields: Vec<&str> = body.split_whitespace().collect();
-        let &[minute, hour, dom, month, dow] = fields.as_slice() else {
-            return None;
-        };
+        let &[minute, hour, dom, month, dow] = fields.as_slice() else { return None };
         let dow = repair_weekdays(dow, dom)?;
         format!("{minute} {hour} {dom} {} {dow}", shorten(month, FieldName::Month))
     };

@@ -56,9 +56,7 @@ fn admitted_for_class(
     let mut types = usable_by_class(class);
     let mut conflict = None;
     for (key, requirement) in requirements.iter() {
-        let Some(matching) = matching(key, requirement, class, settings) else {
-            continue;
-        };
+        let Some(matching) = matching(key, requirement, class, settings) else { continue };
         let rest = types.and(&matching);
         if rest.is_empty() && conflict.is_none() {
             let cause = if matching.is_empty() { Cause::Alone } else { Cause::Together };

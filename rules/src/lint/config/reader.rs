@@ -236,9 +236,7 @@ impl<'s> ConfigReader<'s> {
     fn kinds(&mut self, node: &Node<'_>) -> Vec<String> {
         let mut out = Vec::new();
         for item in self.list(node) {
-            let Some(text) = self.string(&item) else {
-                continue;
-            };
+            let Some(text) = self.string(&item) else { continue };
             if kind::names().any(|known| known == text) {
                 out.push(text);
                 continue;
@@ -445,9 +443,7 @@ impl<'s> ConfigReader<'s> {
     fn accounts(&mut self, node: &Node<'_>) -> Vec<String> {
         let mut out = Vec::new();
         for item in self.list(node) {
-            let Some(text) = self.string(&item) else {
-                continue;
-            };
+            let Some(text) = self.string(&item) else { continue };
             let parts = text.split_once('/');
             if parts.is_some_and(|(namespace, name)| is_dns_subdomain(namespace) && is_dns_subdomain(name)) {
                 out.push(text);
@@ -486,9 +482,7 @@ impl<'s> ConfigReader<'s> {
     fn ids(&mut self, node: &Node<'_>, others: &[&str]) -> Vec<String> {
         let mut out = Vec::new();
         for item in self.list(node) {
-            let Some(id) = self.string(&item) else {
-                continue;
-            };
+            let Some(id) = self.string(&item) else { continue };
             if self.find_rule(&id).is_some() || others.contains(&&*id) {
                 out.push(id);
             } else {
@@ -676,9 +670,7 @@ impl<'s> ConfigReader<'s> {
     fn glob_texts(&mut self, node: &Node<'_>) -> Vec<String> {
         let mut globs = Vec::new();
         for item in self.list(node) {
-            let Some(text) = self.string(&item) else {
-                continue;
-            };
+            let Some(text) = self.string(&item) else { continue };
             match Glob::new(&text) {
                 Ok(_) => globs.push(text),
                 Err(error) => {

@@ -57,9 +57,7 @@ impl Engine {
         for _ in 0..MAX_ROUNDS {
             let mut changed = BTreeSet::new();
             for (unit, edit) in edits {
-                let Some(before) = target.content(unit).map(|content| digest(&content)) else {
-                    continue;
-                };
+                let Some(before) = target.content(unit).map(|content| digest(&content)) else { continue };
                 let states = seen.entry(unit).or_default();
                 states.insert(before);
                 if states.insert(digest(T::edited(&edit))) {
@@ -129,15 +127,11 @@ impl FileEdit {
         let mut repairs: BTreeMap<u32, Repair> = BTreeMap::new();
         let mut last = None;
         for finding in findings {
-            let Some(object) = finding.location.object() else {
-                continue;
-            };
+            let Some(object) = finding.location.object() else { continue };
             if last.is_some_and(|last| object.is_same_resource(last)) {
                 continue;
             }
-            let Some(Ok(repair)) = applicable_repair(finding, max_safety) else {
-                continue;
-            };
+            let Some(Ok(repair)) = applicable_repair(finding, max_safety) else { continue };
             let before = repairs.range(..repair.scope.end).next_back();
             let overlaps = before.is_some_and(|(_, other)| other.scope.end > repair.scope.start);
             if overlaps || repair.edits.is_empty() {

@@ -434,12 +434,8 @@ fn comments(file: &File) -> Vec<Comment<'_>> {
     let mut out = Vec::new();
     for document in &file.documents {
         for span in &document.comments {
-            let Some(comment) = text.get(span.start as usize..span.end as usize) else {
-                continue;
-            };
-            let Some(mut directive) = grammar::parse_comment(comment) else {
-                continue;
-            };
+            let Some(comment) = text.get(span.start as usize..span.end as usize) else { continue };
+            let Some(mut directive) = grammar::parse_comment(comment) else { continue };
             let lines = file.source.lines();
             let line = lines.line_of(span.start);
             let before = &text[lines.start_of(line, text) as usize..span.start as usize];

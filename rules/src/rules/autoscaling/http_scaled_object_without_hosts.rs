@@ -87,9 +87,7 @@ fn installed<'i>(ctx: &Context<'i>) -> Option<(&'i Object, &'i str)> {
     let cluster = ctx.cluster();
     let mut all = chart_installers(cluster)
         .filter(|one| installs(one, CHART) && !is_for_other_cluster(one) && ctx.pairs_with(one));
-    let (one, None) = (all.next()?, all.next()) else {
-        return None;
-    };
+    let (one, None) = (all.next()?, all.next()) else { return None };
     let version = chart_version(one, CHART).filter(|_| !one.may_lack_fields())?;
     Some((one, version.strip_prefix('v').unwrap_or(version)))
 }

@@ -49,9 +49,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     // With several triggers another one may keep the workload awake.
     let mut all = triggers(object);
-    let (Some(trigger), None) = (all.next(), all.next()) else {
-        return None;
-    };
+    let (Some(trigger), None) = (all.next(), all.next()) else { return None };
     let scaler = trigger.scaler(ctx.platform().keda).filter(|scaler| !scaler.open)?;
     let metadata = trigger.metadata();
     for key in &scaler.keys {

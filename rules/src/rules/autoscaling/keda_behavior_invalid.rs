@@ -66,9 +66,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 }
 
 fn limit(node: &Node<'_>, least: i64, most: i64, ctx: &mut Context<'_>) {
-    let Some(value) = node.int().filter(|value| !(least..=most).contains(value)) else {
-        return;
-    };
+    let Some(value) = node.int().filter(|value| !(least..=most).contains(value)) else { return };
     let nearest = value.clamp(least, most);
     let name = node.pointer().steps().last().cloned().unwrap_or_default();
     let limits = if value < least { format!("at least {least}") } else { format!("at most {most}") };

@@ -216,14 +216,10 @@ fn severity(object: &Object, other: &Object, ctx: &Context<'_>) -> Severity {
 
 /// Two ScaledObjects whose HPAs would have the same name.
 fn same_hpa_name(object: &Object, ctx: &mut Context<'_>) {
-    let Some(name) = hpa_name(object) else {
-        return;
-    };
+    let Some(name) = hpa_name(object) else { return };
     let views = ctx.cluster().views();
     let all = views.scaled_objects_of_hpa(object.namespace_or_default(), &name);
-    let Some(first) = all.iter().find(|other| ctx.pairs_with(other)) else {
-        return;
-    };
+    let Some(first) = all.iter().find(|other| ctx.pairs_with(other)) else { return };
     // Two ScaledObjects with the same target are reported above.
     if first.name() == object.name() || scale_target(first) == scale_target(object) {
         return;

@@ -57,9 +57,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 /// Whether Go parses the text as a URL with the scheme `http` or `https` and a host. If only Go's parser
 /// could decide, the result is true.
 fn is_http_url(text: &str) -> bool {
-    let Some((scheme, _)) = text.split_once("://") else {
-        return false;
-    };
+    let Some((scheme, _)) = text.split_once("://") else { return false };
     let host = authority(text);
     (scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https"))
         && !host.is_empty()

@@ -128,9 +128,7 @@ fn is(word: &str, known: &[&str]) -> bool {
 /// of one value from a table: the rows of a subquery or a function are not known.
 fn null_over_no_rows<'q>(tokens: &[Token<'q>]) -> Option<(&'q str, bool)> {
     let tokens = tokens.strip_suffix(&[Token::End]).unwrap_or(tokens);
-    let [Token::Word(first), rest @ ..] = tokens else {
-        return None;
-    };
+    let [Token::Word(first), rest @ ..] = tokens else { return None };
     let mut depth = 0i32;
     let mut words = Vec::new();
     for (at, token) in rest.iter().enumerate() {

@@ -135,9 +135,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let (resource, each) = accelerators_of_replica(workload)?;
     let own = templates(workload);
-    let [template] = own.as_slice() else {
-        return None;
-    };
+    let [template] = own.as_slice() else { return None };
     let limits = Room::of(template, resource, ctx)?;
     let most = i128::from(most);
     let (room, all) = (limits.pods(each), limits.total());

@@ -31,9 +31,7 @@ pub(super) fn target_name(object: &Object) -> Cow<'_, str> {
 /// if it is not known.
 pub(super) fn accelerators_of_replica(workload: &Object) -> Option<(&'static str, i64)> {
     let templates = templates(workload);
-    let [template] = templates.as_slice() else {
-        return None;
-    };
+    let [template] = templates.as_slice() else { return None };
     let mut found: Option<(&'static str, i64)> = None;
     for resource in KARPENTER_ACCELERATORS {
         let mut count = 0;

@@ -110,9 +110,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return replaced_by_operator(object, ctx);
     }
     let templates = templates(object);
-    let [template] = templates.as_slice() else {
-        return None;
-    };
+    let [template] = templates.as_slice() else { return None };
     let (resource, each) = devices(template)?;
     let replicas = ctx.cluster().views().replicas(object)?;
     let autoscaler = ctx.cluster().views().autoscaler_of(object);

@@ -75,9 +75,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
         for container in template.containers() {
             let node = container.get("image");
-            let Some(message) = node.text().and_then(|image| moves(image, object)) else {
-                continue;
-            };
+            let Some(message) = node.text().and_then(|image| moves(image, object)) else { continue };
             if container.get("imagePullPolicy").text() == Some("Never") {
                 continue;
             }

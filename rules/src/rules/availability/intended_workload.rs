@@ -60,9 +60,7 @@ fn is_intended(
         || !ctx.cluster().likely_pairs(service, workload);
     let templates = templates(workload);
     let runs = workload_kind(workload).is_some_and(|row| !row.replicas.is_empty());
-    let ([template], true, false) = (templates.as_slice(), runs, unclear) else {
-        return false;
-    };
+    let ([template], true, false) = (templates.as_slice(), runs, unclear) else { return false };
     let labels = template.labels();
     if labels.is_empty() || template.metadata.get("labels").has_unknown() {
         return false;

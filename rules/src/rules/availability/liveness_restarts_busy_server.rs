@@ -73,12 +73,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         if !uses_device(&template) {
             continue;
         }
-        let Some(container) = serving_container(&template) else {
-            continue;
-        };
-        let Some(server) = server_of(&container) else {
-            continue;
-        };
+        let Some(container) = serving_container(&template) else { continue };
+        let Some(server) = server_of(&container) else { continue };
         let probe = container.get("livenessProbe");
         if asks_readiness(server, &container, &probe, ctx).is_none() {
             hurries(server, &probe, ctx);

@@ -139,16 +139,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 
 /// Reports a probe of the workers that asks for the health of the server, which only the leader has.
 fn silent_worker(object: &Object, all: &[Template<'_>], ctx: &mut Context<'_>) -> Option<()> {
-    let [leader, worker] = all else {
-        return None;
-    };
+    let [leader, worker] = all else { return None };
     let leader = leader.containers().find(|container| server_of(container).is_some())?;
     let server = server_of(&leader)?;
     let (port, _) = server.listens_on(&leader)?;
     let mut workers = worker.containers();
-    let (worker, None) = (workers.next()?, workers.next()) else {
-        return None;
-    };
+    let (worker, None) = (workers.next()?, workers.next()) else { return None };
     let words = words(&worker);
     let has = |text: &str| words.iter().any(|word| word.text == text);
     let joins_ray = words.windows(2).any(|pair| pair[0].text == "ray" && pair[1].text == "start")

@@ -115,9 +115,7 @@ impl<'i> Selected<'i> {
 
 /// Reports a `maxUnavailable` of zero.
 fn at_most(most: &Node<'_>, selected: &Selected<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    let (IntOrPercent::Count(0) | IntOrPercent::Percent(0)) = IntOrPercent::read(most)? else {
-        return None;
-    };
+    let (IntOrPercent::Count(0) | IntOrPercent::Percent(0)) = IntOrPercent::read(most)? else { return None };
     // Such training pods are protected on purpose.
     if matches!(selected.advice, Advice::Training) && selected.are_protected() {
         return None;

@@ -93,9 +93,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
         return None;
     }
-    let IntOrPercent::Count(keep) = IntOrPercent::read(&least)? else {
-        return None;
-    };
+    let IntOrPercent::Count(keep) = IntOrPercent::read(&least)? else { return None };
     let pods = jobs().map(pods_of).sum::<Option<i64>>()?;
     if unknown || first.is_none() || jobs().count() != workloads.len() || pods == 0 || keep < pods {
         return None;

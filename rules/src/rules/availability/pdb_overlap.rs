@@ -86,9 +86,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 {
                     continue;
                 }
-                let Some(severity) = severity(object, other, ctx) else {
-                    continue;
-                };
+                let Some(severity) = severity(object, other, ctx) else { continue };
                 said.push(name);
                 let whose = workload.object.display_name();
                 let message = format!(

@@ -141,9 +141,7 @@ fn calls(server: &Server, container: &Node<'_>, script: &str) -> bool {
 
 /// Whether a script sends a request to the port of the server.
 fn asks(server: &Server, container: &Node<'_>, script: &str) -> bool {
-    let Some((port, _)) = server.listens_on(container) else {
-        return false;
-    };
+    let Some((port, _)) = server.listens_on(container) else { return false };
     let hosts = ["localhost", "127.0.0.1", "0.0.0.0"];
     // Without `--fail`, curl fails where nothing listens as well.
     ["curl ", "wget "].iter().any(|program| script.contains(program))

@@ -225,8 +225,6 @@ fn knative<'a>(object: &'a Object, spec: &Node<'a>) -> Option<Replacement<'a>> {
 fn of_first_template<'a>(object: &'a Object, pods: i64, field: Node<'a>) -> Option<Vec<Members<'a>>> {
     // Further templates are workers of one replica.
     let mut all = templates(object).into_iter();
-    let (template, None) = (all.next()?, all.next()) else {
-        return None;
-    };
+    let (template, None) = (all.next()?, all.next()) else { return None };
     Some(vec![Members { template, pods, field }])
 }

@@ -53,9 +53,7 @@ fn script_sleeps(script: &str) -> Option<i64> {
                 return None;
             }
             let mut words = command.split_whitespace();
-            let Some(first) = words.next() else {
-                continue;
-            };
+            let Some(first) = words.next() else { continue };
             if BRANCHES.contains(&first) || first.starts_with(['(', '{']) || first.ends_with("()") {
                 return None;
             }

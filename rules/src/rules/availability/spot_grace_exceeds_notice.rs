@@ -60,9 +60,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     for template in templates(object) {
         let grace = template.spec.get("terminationGracePeriodSeconds");
-        let Some(seconds) = grace.int().filter(|seconds| *seconds > NOTICE) else {
-            continue;
-        };
+        let Some(seconds) = grace.int().filter(|seconds| *seconds > NOTICE) else { continue };
         let device = uses_device(&template);
         let (where_, surely, spot_pool) = match spot_use(&template, ctx) {
             Some(SpotUse::Required) => ("asks for Spot", true, None),

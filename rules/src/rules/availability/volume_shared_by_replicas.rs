@@ -108,9 +108,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         if claim.is_partial() || !ctx.cluster().likely_pairs(object, claim) {
             continue;
         }
-        let Some(mode) = single_node_mode(claim) else {
-            continue;
-        };
+        let Some(mode) = single_node_mode(claim) else { continue };
         // Every driver enforces the mode of one pod; that of one node only those that attach a disk.
         if mode != "ReadWriteOncePod" && !is_block_storage(claim, ctx) {
             continue;

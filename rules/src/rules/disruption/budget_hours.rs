@@ -17,9 +17,7 @@ pub(super) struct Window {
 }
 
 pub(super) fn daily_window(budget: &Budget) -> Option<Window> {
-    let Some(Ok(schedule)) = &budget.schedule else {
-        return None;
-    };
+    let Some(Ok(schedule)) = &budget.schedule else { return None };
     if !schedule.restricts_hours() || schedule.never_fires() {
         return None;
     }

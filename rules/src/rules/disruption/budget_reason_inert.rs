@@ -57,9 +57,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     };
     for budget in disruption.get("budgets").items() {
         let mut reasons = budget.get("reasons").items().filter_map(|node| Some((node.text()?, node)));
-        let Some((name, node)) = reasons.find(|(name, _)| inert.contains(name)) else {
-            continue;
-        };
+        let Some((name, node)) = reasons.find(|(name, _)| inert.contains(name)) else { continue };
         ctx.report(
             &node,
             format!("with {why} no node is disrupted as {name}: this budget has nothing to limit"),

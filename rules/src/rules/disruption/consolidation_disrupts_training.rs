@@ -66,9 +66,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     };
     let name = object.display_name();
     let index = ctx.cluster();
-    let Some((WorkloadClass::Training, _)) = index.views().purpose(pool) else {
-        return None;
-    };
+    let Some((WorkloadClass::Training, _)) = index.views().purpose(pool) else { return None };
     // Budgets that never allow a used node to be disrupted have the same effect as WhenEmpty.
     let used = pool.calendar()?.coverage(DisruptionReason::Underutilized);
     if used.permanently_zero {

@@ -51,9 +51,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for template in templates(object) {
         let annotations = template.metadata.get("annotations");
         let node = annotations.get(DO_NOT_DISRUPT);
-        let Some(text) = node.text().filter(|t| is_active(t, ctx.platform())) else {
-            continue;
-        };
+        let Some(text) = node.text().filter(|t| is_active(t, ctx.platform())) else { continue };
         if GoDuration::parse(text).is_ok_and(|d| d.seconds() <= START_SECONDS) {
             continue;
         }

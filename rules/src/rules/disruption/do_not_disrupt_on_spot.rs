@@ -61,9 +61,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         if protects(&template, ctx.platform()) != Some(true) {
             continue;
         }
-        let Some(spot) = spot_use(&template, ctx) else {
-            continue;
-        };
+        let Some(spot) = spot_use(&template, ctx) else { continue };
         let node = template.annotation(DO_NOT_DISRUPT);
         let (how, severity, spot_pool) = match spot {
             SpotUse::Required => ("asks for", Severity::Warning, None),

@@ -59,9 +59,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     }
     let name = object.display_name();
     let index = ctx.cluster();
-    let Some((WorkloadClass::Training, _)) = index.views().purpose(pool) else {
-        return None;
-    };
+    let Some((WorkloadClass::Training, _)) = index.views().purpose(pool) else { return None };
     let unprotected = match training_protection(pool, index, ctx.platform()) {
         TrainingProtection::Protected => return None,
         TrainingProtection::Unprotected(workload) => Some(workload),

@@ -179,9 +179,7 @@ fn is_command_line(text: &str, in_path: bool) -> bool {
         "vllm",
     ];
     let mut words = text.split_whitespace();
-    let (Some(program), Some(next)) = (words.next(), words.next()) else {
-        return false;
-    };
+    let (Some(program), Some(next)) = (words.next(), words.next()) else { return false };
     if program.contains(['$', '{', '%', '\\']) || is_placeholder(text) {
         return false;
     }
@@ -209,15 +207,11 @@ fn flags(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
         _ => launcher(container)?.to_owned(),
     };
     for word in words() {
-        let Some(text) = word.text() else {
-            continue;
-        };
+        let Some(text) = word.text() else { continue };
         if is_script(text) {
             break;
         }
-        let Some((name, value)) = split(text) else {
-            continue;
-        };
+        let Some((name, value)) = split(text) else { continue };
         let shown = if text.chars().count() > 60 { name } else { text };
         let finding = ctx.report(
             &word,

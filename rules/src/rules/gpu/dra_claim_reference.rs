@@ -77,9 +77,7 @@ fn inside(template: &Template<'_>, ctx: &mut Context<'_>) {
     }
     for use_ in used(template) {
         let name = use_.get("name");
-        let Some(text) = name.text() else {
-            continue;
-        };
+        let Some(text) = name.text() else { continue };
         if names.iter().any(|known| known.text() == Some(text)) {
             continue;
         }

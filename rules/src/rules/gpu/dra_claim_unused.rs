@@ -79,9 +79,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
         for claim in claims(&template) {
             let name = claim.get("name");
-            let Some(text) = name.text() else {
-                continue;
-            };
+            let Some(text) = name.text() else { continue };
             if used(&template).any(|use_| use_.get("name").text() == Some(text)) {
                 continue;
             }

@@ -49,9 +49,7 @@ pub(crate) static RULE: Rule = Rule {
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for block in class_blocks(object) {
         let node = block.get("deviceClassName");
-        let Some(name) = node.text() else {
-            continue;
-        };
+        let Some(name) = node.text() else { continue };
         if name.is_empty() || is_dns_subdomain(name) {
             continue;
         }

@@ -45,9 +45,7 @@ pub(crate) static RULE: Rule = Rule {
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for block in class_blocks(object) {
         let class = block.get("deviceClassName");
-        let Some(name) = class.text() else {
-            continue;
-        };
+        let Some(name) = class.text() else { continue };
         let vendors = name == "nvidia.com" || name.ends_with(".nvidia.com");
         if !vendors || NVIDIA_CLASSES.contains(&name) {
             continue;

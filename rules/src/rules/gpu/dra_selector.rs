@@ -119,12 +119,8 @@ fn attributes(text: &str) -> Vec<(&str, &str)> {
     let mut out = Vec::new();
     for (at, found) in text.match_indices("device.attributes[") {
         let rest = &text[at + found.len()..];
-        let Some((domain, rest)) = quoted(rest) else {
-            continue;
-        };
-        let Some(rest) = rest.strip_prefix(']') else {
-            continue;
-        };
+        let Some((domain, rest)) = quoted(rest) else { continue };
+        let Some(rest) = rest.strip_prefix(']') else { continue };
         let name = if let Some(rest) = rest.strip_prefix('.') {
             let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
             &rest[..end]

@@ -158,9 +158,7 @@ fn is_version(tag: &str) -> bool {
 /// Whether an image of vLLM is older than the release that falls back to float16.
 fn is_before_fallback(container: &Node<'_>) -> bool {
     let image = image_of(container).filter(|image| image.is("vllm/vllm-openai"));
-    let Some(tag) = image.and_then(|image| image.tag) else {
-        return false;
-    };
+    let Some(tag) = image.and_then(|image| image.tag) else { return false };
     let mut numbers = tag.trim_start_matches('v').split('.').map_while(|part| part.parse::<u32>().ok());
     matches!(
         (numbers.next(), numbers.next(), numbers.next()),

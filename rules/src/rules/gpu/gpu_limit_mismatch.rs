@@ -103,9 +103,7 @@ fn compare(name: &str, request: &Node<'_>, limit: &Node<'_>, object: &Object, ct
 
 /// Reports a fraction. Returns whether the amount is an integer or cannot be read.
 fn whole(name: &str, amount: &Node<'_>, object: &Object, ctx: &mut Context<'_>) -> bool {
-    let Some(value) = Quantity::at_or_zero(amount) else {
-        return true;
-    };
+    let Some(value) = Quantity::at_or_zero(amount) else { return true };
     if value.is_whole() {
         return true;
     }

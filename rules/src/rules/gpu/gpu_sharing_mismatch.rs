@@ -206,9 +206,7 @@ fn of_plugin<'a>(
 ) -> Option<(Sharing, Object, Node<'a>)> {
     let maps = ctx.cluster().satisfying::<SharingConfigs>();
     let mut near = maps.iter().filter(|ObjectKey(map)| ctx.pairs_with(map));
-    let (ObjectKey(map), None) = (near.next()?, near.next()) else {
-        return None;
-    };
+    let (ObjectKey(map), None) = (near.next()?, near.next()) else { return None };
     let mut holders = SHARING_SOURCES.into_iter().flat_map(|kind| ctx.cluster().of(kind));
     let map = holders.find(|known| known.ptr_eq(map))?;
     let selected = label_of_nodes(template, CONFIG_LABEL, ctx);
@@ -293,13 +291,9 @@ fn of_user_data(text: &str) -> Option<Sharing> {
             table = name.trim().replace('"', "");
             continue;
         }
-        let Some((key, value)) = line.split_once('=') else {
-            continue;
-        };
+        let Some((key, value)) = line.split_once('=') else { continue };
         let path = format!("{table}.{key}").replace([' ', '"'], "");
-        let Some(setting) = path.trim_start_matches('.').strip_prefix(PREFIX) else {
-            continue;
-        };
+        let Some(setting) = path.trim_start_matches('.').strip_prefix(PREFIX) else { continue };
         match (setting, value.trim().trim_matches('"')) {
             ("" | ".time-slicing" | ".mps", _) => return None,
             (".device-sharing-strategy", value) => strategy = Some(value.to_owned()),

@@ -266,9 +266,7 @@ pub(super) fn pools_by_label<'i>(template: &Template<'_>, ctx: &Context<'i>) -> 
         return Vec::new();
     }
     let fits = |pool: &&Object| {
-        let Some(spec) = NodePool::new(pool) else {
-            return false;
-        };
+        let Some(spec) = NodePool::new(pool) else { return false };
         let labels = spec.labels();
         custom.iter().all(|(key, value)| match *key {
             NODEPOOL_LABEL => pool.name() == *value,

@@ -56,9 +56,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let mut done = false;
     sharing::for_each(object, |entry, config| {
         let slicing = config.path(&["sharing", "timeSlicing"]);
-        let Some(resource) = slicing.get("resources").items().next().filter(|_| !done) else {
-            return;
-        };
+        let Some(resource) = slicing.get("resources").items().next().filter(|_| !done) else { return };
         // One finding for all configurations of an object.
         done = true;
         report(object, entry, &slicing, &resource, ctx);

@@ -58,9 +58,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     for template in templates(object) {
         for container in template.all_containers() {
-            let Some(devices) = devices_of(&container, GPU) else {
-                continue;
-            };
+            let Some(devices) = devices_of(&container, GPU) else { continue };
             for variable in container.get("env").items() {
                 if variable.get("name").text() == Some("NVIDIA_VISIBLE_DEVICES") {
                     inspect(&template, &variable, devices.count, ctx);

@@ -161,9 +161,7 @@ fn closest<'a>(object: &Object, others: &'a [Object], complete: bool) -> Option<
     let mut closest: Option<(Relation, &Object)> = None;
     while let [other, rest @ ..] = before {
         before = rest;
-        let Some(relation) = relation(object, other, complete) else {
-            continue;
-        };
+        let Some(relation) = relation(object, other, complete) else { continue };
         if closest.is_none_or(|(known, _)| relation < known) {
             closest = Some((relation, other));
         }

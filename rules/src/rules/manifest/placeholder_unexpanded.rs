@@ -202,9 +202,7 @@ fn next_step(text: &str) -> &'static str {
 
 /// Whether it is a placeholder with a default of its own: `${X:-a}`, `${X:=a}`, `${X-a}`, `${X=a}`.
 fn has_default(text: &str) -> bool {
-    let Some(inner) = text.strip_prefix("${") else {
-        return false;
-    };
+    let Some(inner) = text.strip_prefix("${") else { return false };
     let end = inner.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(inner.len());
     let rest = inner[end..].trim_start_matches(':');
     end > 0 && rest.starts_with(['-', '='])

@@ -51,9 +51,7 @@ pub(super) fn stand_in(violation: &Violation, node: &Node<'_>) -> Option<String>
         }
         (ViolationKind::Type { expected }, Shape::Mapping) if node.is_flow() => {
             let entries = node.entries();
-            let [(key, value)] = entries.as_slice() else {
-                return None;
-            };
+            let [(key, value)] = entries.as_slice() else { return None };
             let wants_text = expected.iter().any(|kind| matches!(*kind, "string" | "integer"));
             (wants_text && value.is_null()).then(|| format!("{{{key}}}"))
         }

@@ -51,9 +51,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let items: Vec<Node<'_>> = list.items().collect();
     let names_port = |item: &Node<'_>| PORTS.iter().any(|port| item.get(port).is_set());
     for pair in items.windows(2) {
-        let [before, item] = pair else {
-            continue;
-        };
+        let [before, item] = pair else { continue };
         let fields = item.entries();
         // A path of its own may be another endpoint of all ports, and a field of both is no part of the first.
         let belongs = |(field, _): &(&str, Node<'_>)| before.get(field).is_absent();

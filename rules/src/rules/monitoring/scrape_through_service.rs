@@ -116,13 +116,9 @@ fn targets<'a>(list: &Node<'a>, visit: &mut impl FnMut(&Node<'a>, &str)) {
 /// Reports a target that is the address of a Service in front of a DaemonSet.
 fn report(object: &Object, place: &Node<'_>, target: &str, ctx: &mut Context<'_>) {
     let host = url::host(target);
-    let Some((name, namespace)) = url::service_of(host) else {
-        return;
-    };
+    let Some((name, namespace)) = url::service_of(host) else { return };
     let namespace = namespace.unwrap_or(object.namespace_or_default());
-    let Some(service) = ctx.partner(Kind::SERVICE, namespace, name) else {
-        return;
-    };
+    let Some(service) = ctx.partner(Kind::SERVICE, namespace, name) else { return };
     let spec = service.get("spec");
     let headless = spec.get("clusterIP").text() == Some("None");
     if headless || spec.get("clusterIP").is_unknown() || spec.get("type").text() == Some("ExternalName") {

@@ -86,12 +86,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         Scope::of(object)?.objects(Kind::SERVICE, ctx).filter(selected).take(MOST_COMPARED).collect();
     for (at, first) in services.iter().enumerate() {
         for second in &services[at + 1..] {
-            let Some(workload) = same_pods(first, second, ctx) else {
-                continue;
-            };
-            let Some(port) = scraped_port(object, first, second) else {
-                continue;
-            };
+            let Some(workload) = same_pods(first, second, ctx) else { continue };
+            let Some(port) = scraped_port(object, first, second) else { continue };
             let (a, b) = (first.display_name(), second.display_name());
             let message =
                 format!("Services `{a}` and `{b}` have the same pods: port `{port}` is scraped twice");

@@ -114,9 +114,7 @@ fn list(families: &BTreeSet<ImageFamily>) -> String {
 /// Reports images of other families than `amiFamily`; with a custom one, images of several.
 fn family(class: &Ec2NodeClass<'_>, node: &Node<'_>, images: &[Image], ctx: &mut Context<'_>) -> bool {
     let found: BTreeSet<ImageFamily> = images.iter().map(|image| image.family).collect();
-    let Some(wanted) = class.get("amiFamily").text() else {
-        return false;
-    };
+    let Some(wanted) = class.get("amiFamily").text() else { return false };
     if wanted == "Custom" {
         if found.len() > 1 {
             let message = format!("the name matches images of {}, and the newest image wins", list(&found));
@@ -151,9 +149,7 @@ const MOST_SKEW: u32 = 3;
 fn version(node: &Node<'_>, images: &[Image], ctx: &mut Context<'_>) -> bool {
     let platform = ctx.platform();
     let minors: BTreeSet<u32> = images.iter().map(|image| image.minor).collect();
-    let (Some(minor), 1) = (minors.first().copied(), minors.len()) else {
-        return false;
-    };
+    let (Some(minor), 1) = (minors.first().copied(), minors.len()) else { return false };
     let own = platform.kubernetes;
     if !platform.is_stated(Product::Kubernetes) || (minor..=minor + MOST_SKEW).contains(&own.minor) {
         return false;
@@ -274,9 +270,7 @@ fn variants(node: &Node<'_>, images: &[Image], users: &PoolsOfClass, ctx: &mut C
     let Some(pools) = users.all_types().filter(|_| !found.is_empty() && has(&[Variant::Standard])) else {
         return false;
     };
-    let Some((pool, _)) = pools.first() else {
-        return false;
-    };
+    let Some((pool, _)) = pools.first() else { return false };
     let accelerators = || INSTANCE_RESOURCES.iter().filter(|name| is_accelerator(name));
     let accelerated =
         |types: &TypeSet| types.iter().any(|one| accelerators().any(|name| one.devices(name) > 0));

@@ -43,12 +43,8 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     for term in class.get("amiSelectorTerms").items() {
-        let Some((node, pattern)) = public_name(&term) else {
-            continue;
-        };
-        let Some((first, second)) = versions(pattern) else {
-            continue;
-        };
+        let Some((node, pattern)) = public_name(&term) else { continue };
+        let Some((first, second)) = versions(pattern) else { continue };
         let message =
             format!("the name matches images of Kubernetes {first} to {second}, and the newest image wins");
         ctx.report(&node, message)

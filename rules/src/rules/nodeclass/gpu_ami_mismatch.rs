@@ -97,9 +97,7 @@ fn without_driver(instance: &InstanceType) -> Option<&'static str> {
 /// Pools in which all types need a driver that the images of the alias lack. If only some do,
 /// gpu-pool-mixed-vendors reports the pool.
 fn vendor(alias: &Node<'_>, users: &PoolsOfClass, ctx: &mut Context<'_>) {
-    let Some(family) = alias.text().and_then(|a| a.split('@').next()) else {
-        return;
-    };
+    let Some(family) = alias.text().and_then(|a| a.split('@').next()) else { return };
     if !matches!(family, "al2" | "al2023" | "bottlerocket") {
         return;
     }

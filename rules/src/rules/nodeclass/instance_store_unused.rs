@@ -87,9 +87,7 @@ fn has_disks(types: &TypeSet) -> bool {
 /// Reports local disks that are not used. One pool with such disks is enough, because the setting does not
 /// affect the others.
 fn unused(class: &Ec2NodeClass<'_>, users: &PoolsOfClass, ctx: &mut Context<'_>) {
-    let Some((pool, types)) = users.with_types().find(|(_, types)| has_disks(types)) else {
-        return;
-    };
+    let Some((pool, types)) = users.with_types().find(|(_, types)| has_disks(types)) else { return };
     let least = types.iter().map(|t| t.instance_store_gb).min();
     let policy = class.get("instanceStorePolicy");
     ctx.report(
@@ -111,9 +109,7 @@ fn unused(class: &Ec2NodeClass<'_>, users: &PoolsOfClass, ctx: &mut Context<'_>)
 
 /// User data joins the disks: Karpenter does not read it, and counts the EBS volume.
 fn uncounted(class: &Ec2NodeClass<'_>, users: &PoolsOfClass, ctx: &mut Context<'_>) {
-    let Some((pool, _)) = users.with_types().find(|(_, types)| has_disks(types)) else {
-        return;
-    };
+    let Some((pool, _)) = users.with_types().find(|(_, types)| has_disks(types)) else { return };
     let policy = class.get("instanceStorePolicy");
     ctx.report(
         &policy,
@@ -143,9 +139,7 @@ fn is_joined_by_nodeadm(class: &Ec2NodeClass<'_>) -> bool {
 
 /// RAID0 is set: reports volumes that are then unused, or that no type has local disks.
 fn joined(class: &Ec2NodeClass<'_>, users: &PoolsOfClass, ctx: &mut Context<'_>) {
-    let Some(pools) = users.all_types() else {
-        return;
-    };
+    let Some(pools) = users.all_types() else { return };
     if pools.iter().all(|(_, types)| has_disks(types)) {
         idle_volume(class, pools[0].0, ctx);
         return;
@@ -175,9 +169,7 @@ fn which(pools: &[(&Object, TypeSet)]) -> String {
 
 /// An EBS volume with a size or speed that only matters if it stores pods.
 fn idle_volume(class: &Ec2NodeClass<'_>, pool: &Object, ctx: &mut Context<'_>) {
-    let PodVolume::Mapped(ebs) = class.pod_volume() else {
-        return;
-    };
+    let PodVolume::Mapped(ebs) = class.pod_volume() else { return };
     let (size, iops) = (ebs.get("volumeSize"), ebs.get("iops"));
     let large = size.text().and_then(volume_gib).is_some_and(|g| g >= 200);
     let fast = iops.int().is_some_and(|n| n > 3000);

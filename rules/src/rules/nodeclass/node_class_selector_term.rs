@@ -131,9 +131,7 @@ fn list(node: &Node<'_>, terms: &Terms, ctx: &mut Context<'_>) {
 }
 
 fn mixed(term: &Node<'_>, (alone, others): (&str, &[&str]), by: Option<Authority>, ctx: &mut Context<'_>) {
-    let Some(other) = others.iter().find(|o| term.get(o).is_set()) else {
-        return;
-    };
+    let Some(other) = others.iter().find(|o| term.get(o).is_set()) else { return };
     let message = if by.is_some() {
         format!("`{alone}` must be the only field: the API server rejects `{other}` beside it")
     } else {

@@ -137,9 +137,7 @@ fn value(
     list: Option<&Node<'_>>,
     ctx: &mut Context<'_>,
 ) {
-    let Some(text) = node.text().filter(|t| !VALID.contains(t)) else {
-        return;
-    };
+    let Some(text) = node.text().filter(|t| !VALID.contains(t)) else { return };
     let meant = meant(text);
     let finding = ctx.report(node, format!("`{}` is not a capacity type", ellipsize(text)));
     finding.rejected_by(by).severity(severity);

@@ -68,9 +68,7 @@ fn check_durations(object: &Object, spec: &Node<'_>, disruption: &Node<'_>, ctx:
     let budgets = disruption.get("budgets");
     fields.extend(budgets.items().map(|budget| (budget.get("duration"), DurationField::BudgetDuration)));
     for (node, field) in fields {
-        let Some(text) = node.text() else {
-            continue;
-        };
+        let Some(text) = node.text() else { continue };
         let (message, help, better) = match duration::parse(field, text) {
             Err(DurationError::Overflow) => (
                 format!(

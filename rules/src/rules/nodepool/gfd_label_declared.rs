@@ -84,9 +84,7 @@ const PRODUCTS: [(&str, &str); 6] = [
 ];
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let (Some(pool), Some(list)) = (NodePool::new(object), RequirementList::of(object)) else {
-        return None;
-    };
+    let (pool, list) = (NodePool::new(object)?, RequirementList::of(object)?);
     if list.provider == Provider::Other {
         return None;
     }
@@ -96,9 +94,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
     }
     for item in list.items() {
-        let Some(key) = item.key().filter(|key| FOUND.contains(key)) else {
-            continue;
-        };
+        let Some(key) = item.key().filter(|key| FOUND.contains(key)) else { continue };
         // A single value is declared as a label; no node can meet any other requirement as intended.
         let mut values = item.values().items();
         match (item.operator(), values.next(), values.next()) {
@@ -118,9 +114,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 }
 
 fn declared(pool: &NodePool<'_>, key: &str, node: &Node<'_>, value: &Node<'_>, ctx: &mut Context<'_>) {
-    let Some(text) = value.text() else {
-        return;
-    };
+    let Some(text) = value.text() else { return };
     let real = pool.types().and_then(|types| real(key, &types));
     // A name may have a suffix: `-SHARED` if GPUs are shared.
     let is_real = |real: &str| {

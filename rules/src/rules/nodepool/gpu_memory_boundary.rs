@@ -126,9 +126,7 @@ fn check_requirements(
     ctx: &mut Context<'_>,
 ) {
     for (at, item) in items.iter().enumerate() {
-        let Some(operator) = item.operator().filter(|_| is_memory(item, provider)) else {
-            continue;
-        };
+        let Some(operator) = item.operator().filter(|_| is_memory(item, provider)) else { continue };
         // Only the types that the other requirements admit, so that only GPUs count that this one decides
         // about.
         let rest = items.iter().enumerate().filter(|(i, _)| *i != at);
@@ -148,17 +146,13 @@ fn check_requirements(
 /// A value that no GPU has exactly, but some have approximately.
 fn check_value(value: &Node<'_>, types: &TypeSet, ctx: &mut Context<'_>) {
     let nominal = value.text().and_then(|t| t.parse::<i64>().ok());
-    let Some(nominal) = nominal.filter(|mib| is_nominal(*mib)) else {
-        return;
-    };
+    let Some(nominal) = nominal.filter(|mib| is_nominal(*mib)) else { return };
     let memory = |t: &InstanceType| i64::from(t.gpu_memory_mib);
     // Excluded by another requirement, but present in the catalogue: then that requirement is the cause.
     if catalog::all().iter().any(|t| memory(t) == nominal) {
         return;
     }
-    let Some((mib, names)) = gpus(types, |t| is_near(nominal, memory(t))) else {
-        return;
-    };
+    let Some((mib, names)) = gpus(types, |t| is_near(nominal, memory(t))) else { return };
     let better = mib.to_string();
     let title = format!("write `{better}`; check that these GPUs are meant");
     ctx.report(value, format!("no GPU has {nominal} MiB: the nearest is {names} ({mib} MiB)"))
@@ -175,13 +169,9 @@ fn check_bound(item: &RequirementItem<'_>, operator: Operator, types: &TypeSet, 
     });
     // `Gt 24575` is the integer form of "24 GiB or more".
     let from = |b: i64| operator == Operator::Gt && b.checked_add(1).is_some_and(is_nominal);
-    let Some(bound) = number.filter(|b| is_nominal(*b) || from(*b)) else {
-        return;
-    };
+    let Some(bound) = number.filter(|b| is_nominal(*b) || from(*b)) else { return };
     let missed = |t: &InstanceType| misses(operator, bound, i64::from(t.gpu_memory_mib));
-    let Some((mib, names)) = gpus(types, missed) else {
-        return;
-    };
+    let Some((mib, names)) = gpus(types, missed) else { return };
     let (verb, better) = match operator {
         Operator::Gt => ("leaves out", format!("Gt {}", mib - 1)),
         Operator::Gte => ("leaves out", format!("Gte {mib}")),

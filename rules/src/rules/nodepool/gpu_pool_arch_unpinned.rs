@@ -56,9 +56,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         let with = index.with(arch)?.and(&types);
         with.names().next()
     };
-    let (Some(arm), Some(_)) = (some("arm64"), some("amd64")) else {
-        return None;
-    };
+    let (Some(arm), Some(_)) = (some("arm64"), some("amd64")) else { return None };
     let requirements = pool.requirements();
     ctx.report(&requirements, format!("the GPU pool admits arm64 machines, such as {arm}, next to amd64"))
         .help("require `kubernetes.io/arch In [amd64]`, or list both if the images are built for both")

@@ -82,9 +82,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 /// A key of a NodePool, NodeClaim or NodeOverlay. `node` is the text of a requirement's key, or the value of a
 /// label.
 fn check_key(node: &Node<'_>, key: &str, location: KeyLocation, provider: Provider, ctx: &mut Context<'_>) {
-    let Some(other) = other_prefix(key, provider).filter(|_| !is_placeholder(key)) else {
-        return;
-    };
+    let Some(other) = other_prefix(key, provider).filter(|_| !is_placeholder(key)) else { return };
     // Rejected keys are reported by requirement-key-restricted.
     let version = provider.karpenter_version(ctx.platform());
     if rejection(key, location, version, provider == Provider::Aws).is_some() {
@@ -145,9 +143,7 @@ pub(in crate::rules) fn missing_everywhere(key: &str, ctx: &Context<'_>) -> Opti
 
 /// A key that the nodes of no pool have.
 fn check_pod_key(node: &Node<'_>, key: &str, selector: bool, ctx: &mut Context<'_>) {
-    let Some((provider, other)) = missing_everywhere(key, ctx) else {
-        return;
-    };
+    let Some((provider, other)) = missing_everywhere(key, ctx) else { return };
     let key = ellipsize(key);
     let message = match provider {
         Provider::AutoMode => format!("no node has `{key}`: all pools are EKS Auto Mode's"),

@@ -127,28 +127,18 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
 
 /// Types that the pool names and a limit excludes.
 fn named(object: &Object, types: &TypeSet, limits: &[(Node<'_>, &str, i128)], ctx: &mut Context<'_>) {
-    let Some(list) = RequirementList::of(object) else {
-        return;
-    };
+    let Some(list) = RequirementList::of(object) else { return };
     for item in list.items() {
-        let Some(key) = item.key().map(normalise).filter(|k| NAMING.contains(k)) else {
-            continue;
-        };
+        let Some(key) = item.key().map(normalise).filter(|k| NAMING.contains(k)) else { continue };
         let Some(index) = catalog::index(key).filter(|_| item.operator() == Some(Operator::In)) else {
             continue;
         };
         for value in item.values().items() {
-            let Some(text) = value.text() else {
-                continue;
-            };
-            let Some(with) = index.with(text).map(|with| with.and(types)) else {
-                continue;
-            };
+            let Some(text) = value.text() else { continue };
+            let Some(with) = index.with(text).map(|with| with.and(types)) else { continue };
             let exceeded =
                 limits.iter().find(|(_, name, limit)| with.iter().all(|t| t.capacity(name) > *limit));
-            let Some((node, name, _)) = exceeded.filter(|_| !with.is_empty()) else {
-                continue;
-            };
+            let Some((node, name, _)) = exceeded.filter(|_| !with.is_empty()) else { continue };
             ctx.report(&value, format!("`{}` never fits under the limit on `{name}`", ellipsize(text)))
                 .severity(Severity::Warning)
                 .help("raise the limit, or take the name out")

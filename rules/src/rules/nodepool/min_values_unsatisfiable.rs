@@ -60,9 +60,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for item in list.items() {
         let wanted = item.0.get("minValues");
         // A number outside the bounds is rejected and reported by another rule.
-        let Some(number) = wanted.int().filter(|n| (1..=50).contains(n)) else {
-            continue;
-        };
+        let Some(number) = wanted.int().filter(|n| (1..=50).contains(n)) else { continue };
         told |= too_few_written(&item, number, ctx)
             || pool.as_ref().is_some_and(|pool| too_few_kinds(pool, &item, number, ctx));
         first.get_or_insert(wanted);
@@ -82,9 +80,7 @@ fn too_few_written(item: &RequirementItem<'_>, wanted: i64, ctx: &mut Context<'_
     if item.operator() != Some(Operator::In) {
         return false;
     }
-    let Some(texts) = item.texts().filter(|t| !t.is_empty()) else {
-        return false;
-    };
+    let Some(texts) = item.texts().filter(|t| !t.is_empty()) else { return false };
     let node = item.0.get("minValues");
     let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
     let distinct = texts.iter().collect::<BTreeSet<_>>().len();
@@ -124,13 +120,9 @@ fn too_few_kinds(
     wanted: i64,
     ctx: &mut Context<'_>,
 ) -> bool {
-    let Some(key) = item.key() else {
-        return false;
-    };
+    let Some(key) = item.key() else { return false };
     let known = pool.provider().catalogue_key(key);
-    let (Some(types), Some(index)) = (pool.types(), catalog::index(&known)) else {
-        return false;
-    };
+    let (Some(types), Some(index)) = (pool.types(), catalog::index(&known)) else { return false };
     let unsure = !index.unknown().is_disjoint(&types);
     if types.is_empty() || unsure || pool.names_uncatalogued_values() {
         return false;

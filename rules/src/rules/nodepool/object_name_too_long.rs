@@ -58,9 +58,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 
 fn inspect(node: &Node<'_>, what: &str, ctx: &mut Context<'_>) {
     // A name of more than 253 characters is invalid and reported by another rule.
-    let Some(length) = node.text().map(str::len).filter(|l| (64..=253).contains(l)) else {
-        return;
-    };
+    let Some(length) = node.text().map(str::len).filter(|l| (64..=253).contains(l)) else { return };
     ctx.report(node, format!("a name of {length} characters does not fit into a label value: {what}"))
         .help(format!("choose a name of at most {LONGEST} characters"));
 }

@@ -109,9 +109,7 @@ fn report(pool: &NodePool<'_>, workload: &Object, other: &str, image: &Node<'_>,
 /// Whether a pool is among those that may start nodes for the pods of a template, at the highest weight.
 fn lands_on(template: &Template<'_>, pool: &NodePool<'_>, ctx: &Context<'_>) -> bool {
     let feasibility = ctx.cluster().views().feasibility(ctx.platform());
-    let Some(pools) = feasibility.feasible_pools_of(template) else {
-        return false;
-    };
+    let Some(pools) = feasibility.feasible_pools_of(template) else { return false };
     let heaviest = pools.iter().map(|pool| pool.weight()).max();
     pools.iter().any(|one| one.object().is_same_resource(pool.object()) && Some(one.weight()) == heaviest)
 }

@@ -89,9 +89,7 @@ fn of_item(
     visit: Visit,
     ctx: &mut Context<'_>,
 ) {
-    let (Some(key), Some(operator)) = (item.key(), item.operator()) else {
-        return;
-    };
+    let (Some(key), Some(operator)) = (item.key(), item.operator()) else { return };
     if !matches!(operator, Operator::In | Operator::NotIn) {
         return;
     }

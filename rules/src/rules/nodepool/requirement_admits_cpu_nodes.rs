@@ -52,9 +52,7 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let (Some(pool), Some(list)) = (NodePool::new(object), RequirementList::of(object)) else {
-        return None;
-    };
+    let (pool, list) = (NodePool::new(object)?, RequirementList::of(object)?);
     let speaks_of_devices = |item: &RequirementItem<'_>| {
         let key = item.key().map(|key| list.provider.catalogue_key(key));
         key.is_some_and(|k| {

@@ -50,9 +50,7 @@ fn check(list: &RequirementList<'_>, ctx: &mut Context<'_>) -> Option<()> {
         if ctx.object().is_partial() && !item.values().is_set() {
             continue;
         }
-        let Some(operator) = item.operator() else {
-            continue;
-        };
+        let Some(operator) = item.operator() else { continue };
         match operator {
             Operator::In if item.count() == Some(0) => nothing(&item, ctx),
             Operator::NotIn if item.count() == Some(0) => everything(&item, list.location, ctx),

@@ -99,9 +99,7 @@ fn key_node<'a>(item: &RequirementItem<'a>) -> Node<'a> {
 
 /// Reports the first requirement that contradicts those before it.
 fn inspect(object: &Object, key: &str, lines: &[Line<'_>], ctx: &mut Context<'_>) {
-    let Some(((_, first), rest)) = lines.split_first() else {
-        return;
-    };
+    let Some(((_, first), rest)) = lines.split_first() else { return };
     let mut all = first.clone();
     for (at, (node, requirement)) in rest.iter().enumerate() {
         if all.meets(requirement) {

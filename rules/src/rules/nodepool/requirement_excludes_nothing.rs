@@ -56,13 +56,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let items: Vec<RequirementItem<'_>> = list.items().collect();
     for (number, item) in items.iter().enumerate() {
-        let Some(key) = item.key().filter(|_| item.operator() == Some(Operator::NotIn)) else {
-            continue;
-        };
+        let Some(key) = item.key().filter(|_| item.operator() == Some(Operator::NotIn)) else { continue };
         let key = list.provider.catalogue_key(key);
-        let Some((index, values)) = catalog::index(&key).zip(item.texts()) else {
-            continue;
-        };
+        let Some((index, values)) = catalog::index(&key).zip(item.texts()) else { continue };
         if key == SIZE && values.contains(&"metal") && metal_is_left(&types, &values, item, ctx) {
             continue;
         }
@@ -96,9 +92,7 @@ fn metal_is_left(
     ctx: &mut Context<'_>,
 ) -> bool {
     let left: BTreeSet<&str> = types.iter().filter(|one| one.is_metal()).map(|one| one.size()).collect();
-    let Some(first) = left.first().filter(|_| values.contains(&"metal")) else {
-        return false;
-    };
+    let Some(first) = left.first().filter(|_| values.contains(&"metal")) else { return false };
     let type_name = types.iter().find(|one| one.size() == *first).map_or(*first, |one| one.name);
     let more = match left.len() {
         1 => String::new(),

@@ -60,16 +60,12 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let (Some(pool), Some(list)) = (NodePool::new(object), RequirementList::of(object)) else {
-        return None;
-    };
+    let (pool, list) = (NodePool::new(object)?, RequirementList::of(object)?);
     if list.provider == Provider::Other {
         return None;
     }
     for item in list.items() {
-        let Some(key) = item.key() else {
-            continue;
-        };
+        let Some(key) = item.key() else { continue };
         let known = is_well_known(normalise(key)) || is_well_known(&list.provider.catalogue_key(key));
         let aws = list.provider == Provider::Aws;
         // Rejected keys, and those of the other provider, have another finding.
@@ -131,9 +127,7 @@ fn lookalike(
 
 /// A custom label whose value Karpenter generates.
 fn made_up(item: &RequirementItem<'_>, key: &str, ctx: &mut Context<'_>) {
-    let (Some(operator), Some(values)) = (item.operator(), item.texts()) else {
-        return;
-    };
+    let (Some(operator), Some(values)) = (item.operator(), item.texts()) else { return };
     let any_of_a_list = operator == Operator::In;
     let made_up = match operator {
         Operator::In => values.len() > 1,

@@ -93,9 +93,7 @@ fn inspect(node: &Node<'_>, key: &str, location: KeyLocation, provider: Provider
     let version = provider.karpenter_version(ctx.platform());
     let refusal = rejection(key, location, version, provider == Provider::Aws);
     let label = location == KeyLocation::TemplateLabel;
-    let Some(refusal) = refusal else {
-        return;
-    };
+    let Some(refusal) = refusal else { return };
     // Other malformed keys do not match the pattern of the CRD.
     if refusal.reason == KeyRejectionReason::Malformed && !label && !is_too_long(key) {
         return;
@@ -174,9 +172,7 @@ fn of_pod(node: &Node<'_>, key: &str, selector: bool, ctx: &mut Context<'_>) {
     if matches!(key, HOSTNAME | "karpenter.sh/provisioner-name") {
         return;
     }
-    let Some(refusal) = rejection(key, KeyLocation::Pod, ctx.platform().karpenter, true) else {
-        return;
-    };
+    let Some(refusal) = rejection(key, KeyLocation::Pod, ctx.platform().karpenter, true) else { return };
     let finding = ctx.report(node, format!("Karpenter ignores pods that select `{}`", ellipsize(key)));
     finding.rejected_by(Some(authority(refusal)));
     finding.help(match suggest_key(key) {

@@ -51,9 +51,7 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let (Some(pool), Some(list)) = (NodePool::new(object), RequirementList::of(object)) else {
-        return None;
-    };
+    let (pool, list) = (NodePool::new(object)?, RequirementList::of(object)?);
     let lists = |item: &RequirementItem<'_>| {
         item.operator() == Some(Operator::In) && item.values().items().nth(1).is_some()
     };
@@ -81,18 +79,14 @@ fn inspect(
     key: &str,
     ctx: &mut Context<'_>,
 ) {
-    let Some(index) = catalog::index(key).filter(|i| i.unknown().is_disjoint(types)) else {
-        return;
-    };
+    let Some(index) = catalog::index(key).filter(|i| i.unknown().is_disjoint(types)) else { return };
     let is_dead = |node: &Node<'_>| {
         (node.text().and_then(|text| index.with(text))).is_some_and(|with| with.is_disjoint(types))
     };
     let values = item.values();
     let dead: Vec<Node<'_>> = values.items().filter(is_dead).collect();
     let live = values.items().count() - dead.len();
-    let Some((first, text)) = dead.first().and_then(|n| Some((n, n.text()?))) else {
-        return;
-    };
+    let Some((first, text)) = dead.first().and_then(|n| Some((n, n.text()?))) else { return };
     if live == 0 {
         return;
     }
@@ -181,12 +175,8 @@ impl StrictBound {
 fn strict_bound(pool: &NodePool<'_>, key: &str) -> Option<StrictBound> {
     let own = pool.normalized_pool();
     let mut bounds = own.requirements.iter().filter(|r| r.key == key);
-    let (bound, None) = (bounds.next()?, bounds.next()) else {
-        return None;
-    };
-    let [text] = bound.values.as_slice() else {
-        return None;
-    };
+    let (bound, None) = (bounds.next()?, bounds.next()) else { return None };
+    let [text] = bound.values.as_slice() else { return None };
     matches!(bound.op, Operator::Gt | Operator::Lt).then_some(())?;
     Some(StrictBound {
         key: key.to_owned(),

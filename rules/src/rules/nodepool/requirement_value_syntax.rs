@@ -53,9 +53,7 @@ fn check(list: &RequirementList<'_>, ctx: &mut Context<'_>) -> Option<()> {
             continue;
         }
         for node in item.values().items() {
-            let Some(text) = node.text().filter(|t| !is_label_value(t)) else {
-                continue;
-            };
+            let Some(text) = node.text().filter(|t| !is_label_value(t)) else { continue };
             // A value that is not a number is reported by another rule.
             if operator.is_some_and(is_comparison) && text.parse::<i64>().map_or(true, |n| n < 0) {
                 continue;

@@ -125,9 +125,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
 
 /// Whether a list of a pool has only values that no type has for this key, as requirement-value-unknown reports with a warning.
 fn names_unknown_values_only(pool: &Pool, key: &str) -> bool {
-    let Some(known) = catalog::values(key).filter(|_| has_known_values(key)) else {
-        return false;
-    };
+    let Some(known) = catalog::values(key).filter(|_| has_known_values(key)) else { return false };
     let is_reported = |value: &String| {
         !known.contains(value.as_str()) && (!has_open_values(key) || label_of(value, key).is_some())
     };
@@ -156,12 +154,8 @@ fn is_old(ctx: &Context<'_>) -> bool {
 
 /// Checks the types and zones of a pool against those of the configured region.
 fn in_region(object: &Object, pool: &NodePool<'_>, types: &TypeSet, ctx: &mut Context<'_>) {
-    let Some(region) = ctx.platform().region.as_deref() else {
-        return;
-    };
-    let Some(offered) = catalog::offered_in(region) else {
-        return;
-    };
+    let Some(region) = ctx.platform().region.as_deref() else { return };
+    let Some(offered) = catalog::offered_in(region) else { return };
     let date = catalog::date();
     // Values newer than the catalogue may be offered.
     if types.is_disjoint(offered) && !pool.names_uncatalogued_values() {
@@ -183,9 +177,7 @@ fn in_region(object: &Object, pool: &NodePool<'_>, types: &TypeSet, ctx: &mut Co
             .help(format!("so EC2's lists of {date} say: choose types that the region has"));
     }
     for key in [ZONE, REGION] {
-        let Some(requirement) = pool.requirement(key) else {
-            continue;
-        };
+        let Some(requirement) = pool.requirement(key) else { continue };
         let values = requirement.get("values");
         let elsewhere = |v: Node<'_>| {
             v.text().is_some_and(|text| {

@@ -120,9 +120,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 
 /// Reports a class that selects reservations which none of its pools can use.
 fn unused(object: &Object, ctx: &mut Context<'_>) {
-    let Some(class) = Ec2NodeClass::new(object) else {
-        return;
-    };
+    let Some(class) = Ec2NodeClass::new(object) else { return };
     let terms = class.get("capacityReservationSelectorTerms");
     if terms.items().next().is_none() {
         return;

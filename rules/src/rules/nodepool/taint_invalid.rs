@@ -62,9 +62,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 
 fn value(taint: &Node<'_>, pool: bool, ctx: &mut Context<'_>) {
     let node = taint.get("value");
-    let Some(text) = node.text() else {
-        return;
-    };
+    let Some(text) = node.text() else { return };
     if text.is_empty() {
         ctx.report(&node, "a taint's value may be left out, but not be empty")
             .rejected_by(Some(Authority::ApiServer))

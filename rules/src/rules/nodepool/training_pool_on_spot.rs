@@ -78,9 +78,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     }
     let views = ctx.cluster().views();
     let name = object.display_name();
-    let (WorkloadClass::Training, _) = views.purpose(pool)? else {
-        return None;
-    };
+    let (WorkloadClass::Training, _) = views.purpose(pool)? else { return None };
     let by_itself = pool.purpose().is_some();
     let selecting = views.selecting(pool).into_iter();
     let trainer = selecting

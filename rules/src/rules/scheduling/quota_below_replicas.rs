@@ -124,9 +124,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
         let mut exceeded = Vec::new();
         for (name, hard) in quota.path(&["spec", "hard"]).entries() {
-            let Some((counted, limit)) = Counted::parse(name).zip(Quantity::at(&hard)) else {
-                continue;
-            };
+            let Some((counted, limit)) = Counted::parse(name).zip(Quantity::at(&hard)) else { continue };
             let needed = needed(&members, counted)?;
             if needed.0 > limit.milli() {
                 exceeded.push((name, hard, needed));
@@ -189,9 +187,7 @@ fn without_room(quota: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let objects = STEADY.into_iter().flat_map(|kind| cluster.in_namespace(kind, namespace));
     let all: Vec<Steady<'_>> = objects.filter_map(|object| steady(quota, object, ctx)).collect();
     for (name, hard) in quota.path(&["spec", "hard"]).entries() {
-        let Some((counted, limit)) = Counted::parse(name).zip(Quantity::at(&hard)) else {
-            continue;
-        };
+        let Some((counted, limit)) = Counted::parse(name).zip(Quantity::at(&hard)) else { continue };
         let need = |members: &[Members<'_>]| needed(members, counted).map_or(0, |(need, _)| need);
         let each: Vec<i128> = all.iter().map(|one| need(&one.members)).collect();
         let sum = each.iter().try_fold(0i128, |sum, one| sum.checked_add(*one))?;
@@ -317,9 +313,7 @@ fn without_request(
     (quota, hard): (&Object, &Node<'_>),
     ctx: &mut Context<'_>,
 ) -> Option<()> {
-    let Counted::Amount(side, resource) = counted else {
-        return None;
-    };
+    let Counted::Amount(side, resource) = counted else { return None };
     let namespace = object.namespace_or_default();
     let defaults = ctx.cluster().in_namespace(Kind::LIMIT_RANGE, namespace).next().is_some();
     if !matches!(resource, "cpu" | "memory") || defaults || !ctx.cluster().is_complete_for(Kind::LIMIT_RANGE)

@@ -284,9 +284,7 @@ fn device_class(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         ["nvidia.com", "intel.com", "amd.com", "aws.com", "amazonaws.com", "google.com"];
     for block in class_blocks(object) {
         let field = block.get("deviceClassName");
-        let Some(name) = field.text().filter(|name| !name.is_empty()) else {
-            continue;
-        };
+        let Some(name) = field.text().filter(|name| !name.is_empty()) else { continue };
         let is_vendors = VENDORS.iter().any(|vendor| name.ends_with(vendor));
         if is_vendors || !is_absent(Kind::DEVICE_CLASS, "default", name, ctx) {
             continue;

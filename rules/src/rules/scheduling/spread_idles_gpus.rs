@@ -77,9 +77,7 @@ const IDLE: i64 = 2;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let templates = templates(object);
-    let [template] = templates.as_slice() else {
-        return None;
-    };
+    let [template] = templates.as_slice() else { return None };
     let spreads = node_spreads(template);
     let spread = spreads.iter().min_by_key(|one| one.most)?;
     if object.may_lack_fields() {

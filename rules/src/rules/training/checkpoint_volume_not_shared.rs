@@ -94,9 +94,7 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
     }
     for volume in template.spec.get("volumes").items() {
         let source = volume.get("persistentVolumeClaim");
-        let Some(name) = source.get("claimName").text() else {
-            continue;
-        };
+        let Some(name) = source.get("claimName").text() else { continue };
         if source.get("readOnly").bool() == Some(true) {
             continue;
         }

@@ -281,9 +281,7 @@ fn of_part(object: &Object, template: &Template<'_>, efa: &Devices<'_>, ctx: &mu
 
 /// Whether the class of a pool chooses the interfaces of its nodes, or may.
 fn has_own_interfaces(pool: Option<&Object>, ctx: &Context<'_>) -> bool {
-    let Some(pool) = pool.and_then(NodePool::new) else {
-        return false;
-    };
+    let Some(pool) = pool.and_then(NodePool::new) else { return false };
     let reference = pool.template_spec().path(&["nodeClassRef", "name"]);
     let class = reference.text().and_then(|name| ctx.partner(Kind::EC2_NODE_CLASS, "default", name));
     class.is_some_and(|class| class.path(&["spec", "networkInterfaces"]).is_set())

@@ -171,9 +171,7 @@ fn train_job(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let resources = trainer.get("resourcesPerNode");
     for resource in KARPENTER_ACCELERATORS {
         let own = [resources.path(&["limits", resource]), resources.path(&["requests", resource])];
-        let Some(field) = own.into_iter().find(Node::is_set) else {
-            continue;
-        };
+        let Some(field) = own.into_iter().find(Node::is_set) else { continue };
         let each = i64::try_from(Quantity::at(&field)?.value()).ok()?;
         let room = Room::of_any(resource, ctx)?;
         let most = room.pods(each);

@@ -90,9 +90,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 }
 
 fn compare(least: &Node<'_>, pods: i64, object: &Object, ctx: &mut Context<'_>) {
-    let Some(wanted) = least.int().filter(|least| *least > pods) else {
-        return;
-    };
+    let Some(wanted) = least.int().filter(|least| *least > pods) else { return };
     let noun = if pods == 1 { "pod" } else { "pods" };
     let message =
         format!("`{}` waits for {wanted} pods at once and has {pods} {noun}", object.display_name());

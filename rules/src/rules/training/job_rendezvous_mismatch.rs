@@ -118,9 +118,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let mut pods = Some(0i64);
     let mut first = None;
     for template in &templates {
-        let Some(launch) = template.containers().find_map(|c| Launch::of(&c)) else {
-            continue;
-        };
+        let Some(launch) = template.containers().find_map(|c| Launch::of(&c)) else { continue };
         pods = pods.zip(pods_of(object, template)).map(|(sum, more)| sum.saturating_add(more));
         first.get_or_insert((launch, template));
     }
@@ -427,9 +425,7 @@ fn meeting_point<'a>(container: &Node<'a>) -> Option<(String, Node<'a>)> {
         OptionValue::Absent => option(command_at(&words, ray?), &["address"]),
         value => value,
     };
-    let OptionValue::Text(text, node) = value else {
-        return None;
-    };
+    let OptionValue::Text(text, node) = value else { return None };
     let host = url::host(&text);
     host.bytes().all(is_host_byte).then(|| (host.to_owned(), node))
 }

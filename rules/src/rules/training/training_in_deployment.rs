@@ -98,13 +98,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let templates = templates(object);
-    let [template] = templates.as_slice() else {
-        return None;
-    };
+    let [template] = templates.as_slice() else { return None };
     let mut containers = template.containers();
-    let (container, None) = (containers.next()?, containers.next()) else {
-        return None;
-    };
+    let (container, None) = (containers.next()?, containers.next()) else { return None };
     let line = command_line(&container).to_ascii_lowercase();
     let line = OPTIONS.iter().fold(line, |line, option| line.replace(option, ""));
     let answers =

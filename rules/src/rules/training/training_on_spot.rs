@@ -106,9 +106,7 @@ fn inspect(object: &Object, template: &Template<'_>, classified: &Classified, ct
         add_class_evidence(finding, object, classified);
         return;
     }
-    let Some(found) = ctx.pools_for(template) else {
-        return;
-    };
+    let Some(found) = ctx.pools_for(template) else { return };
     let pools = &found.pools;
     let heaviest = pools.iter().map(|pool| pool.weight()).max();
     let spot = |first: bool| {

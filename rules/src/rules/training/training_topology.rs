@@ -134,9 +134,7 @@ fn may_be_in_one_zone(template: &Template<'_>, ctx: &Context<'_>) -> bool {
         return true;
     }
     let feasibility = ctx.cluster().views().feasibility(ctx.platform());
-    let Some(pools) = feasibility.feasible_pools_of(template) else {
-        return true;
-    };
+    let Some(pools) = feasibility.feasible_pools_of(template) else { return true };
     !pools.is_empty() && pools.iter().all(|pool| has_one_zone(pool.object(), ctx))
 }
 

@@ -95,9 +95,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         if !pods && !nodes {
             continue;
         }
-        let Some(found) = ctx.partner(Kind::SERVICE, namespace, name) else {
-            continue;
-        };
+        let Some(found) = ctx.partner(Kind::SERVICE, namespace, name) else { continue };
         for backend in backends(found, namespace, index).filter(|backend| index.pairs(object, backend)) {
             if let Some(weakness) = weakness(backend, index) {
                 let whose = backend.display_name();

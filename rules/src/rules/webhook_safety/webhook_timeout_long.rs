@@ -77,9 +77,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let most = ctx.int("seconds");
         let most = if pods { most.min(ctx.int("pod-seconds")) } else { most };
         // The API server rejects more than thirty, which is reported by another rule.
-        let Some(seconds) = seconds.filter(|s| (most + 1..=30).contains(s)) else {
-            continue;
-        };
+        let Some(seconds) = seconds.filter(|s| (most + 1..=30).contains(s)) else { continue };
         let what = if pods { "new pods".to_owned() } else { requests(&webhook) };
         let long = if timeout.is_set() { format!("{seconds}s") } else { format!("{seconds}s, the default,") };
         let finding =

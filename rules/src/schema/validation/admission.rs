@@ -61,9 +61,7 @@ fn resources<'a>(list: &Node<'a>, report: &mut Checker<'a>) {
     let (mut whole, mut parts) = (BTreeSet::new(), BTreeSet::new());
     let (mut all, mut star, mut plain) = (false, false, false);
     for item in list.items() {
-        let Some(text) = item.text().filter(|t| !t.is_empty()) else {
-            continue;
-        };
+        let Some(text) = item.text().filter(|t| !t.is_empty()) else { continue };
         all |= text == "*/*";
         star |= text == "*";
         let Some((resource, part)) = text.split_once('/') else {
@@ -119,9 +117,7 @@ fn client<'a>(config: &Node<'a>, report: &mut Checker<'a>) {
     report.required_text(&service, "namespace");
     report.between(&service.get("port"), 1, 65535);
     let path = service.get("path");
-    let Some(text) = path.text().filter(|t| !t.is_empty() && *t != "/") else {
-        return;
-    };
+    let Some(text) = path.text().filter(|t| !t.is_empty() && *t != "/") else { return };
     let segment = |s: &str| crate::facts::names::is_dns_subdomain(s);
     let inner = text.strip_prefix('/').unwrap_or(text);
     let inner = inner.strip_suffix('/').unwrap_or(inner);

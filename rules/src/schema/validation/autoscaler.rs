@@ -85,9 +85,7 @@ fn one<'a>(metric: &Node<'a>, report: &mut Checker<'a>) {
         }
     }
     // Check only the first field that is set, as the API server does.
-    let Some((name, field)) = SOURCES.iter().find(|(_, f)| metric.get(f).is_set()) else {
-        return;
-    };
+    let Some((name, field)) = SOURCES.iter().find(|(_, f)| metric.get(f).is_set()) else { return };
     let block = metric.get(field);
     if block.is_mapping() {
         source(name, &block, report);

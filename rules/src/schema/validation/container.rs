@@ -155,9 +155,7 @@ fn host_ports<'a>(pod: &PodContext<'a>, report: &mut Checker<'a>) {
                 }
                 other => other,
             };
-            let Some(number) = number.filter(|n| *n != 0) else {
-                continue;
-            };
+            let Some(number) = number.filter(|n| *n != 0) else { continue };
             let protocol = port.get("protocol");
             let address = port.get("hostIP");
             if protocol.is_unknown() || address.is_unknown() {
@@ -221,9 +219,7 @@ fn field_ref<'a>(reference: &Node<'a>, report: &mut Checker<'a>) {
     if !reference.is_mapping() {
         return;
     }
-    let Some(path) = report.required_text(reference, "fieldPath") else {
-        return;
-    };
+    let Some(path) = report.required_text(reference, "fieldPath") else { return };
     if PATHS.contains(&path) || is_subscript(path) {
         return;
     }
@@ -240,9 +236,7 @@ fn resource_ref<'a>(reference: &Node<'a>, report: &mut Checker<'a>) {
     if !reference.is_mapping() {
         return;
     }
-    let Some(resource) = report.required_text(reference, "resource") else {
-        return;
-    };
+    let Some(resource) = report.required_text(reference, "resource") else { return };
     let node = reference.get("resource");
     let rest = resource.strip_prefix("limits.").or_else(|| resource.strip_prefix("requests."));
     let cpu = rest == Some("cpu");
@@ -255,9 +249,7 @@ fn resource_ref<'a>(reference: &Node<'a>, report: &mut Checker<'a>) {
         return;
     }
     let divisor = reference.get("divisor");
-    let Some(amount) = Quantity::at_or_zero(&divisor).filter(|q| !q.is_zero()) else {
-        return;
-    };
+    let Some(amount) = Quantity::at_or_zero(&divisor).filter(|q| !q.is_zero()) else { return };
     let units: &[&str] = if cpu {
         &["1", "1m"]
     } else {
@@ -392,9 +384,7 @@ fn devices<'a>(pod: &PodContext<'a>, container: &Node<'a>, report: &mut Checker<
 fn claims<'a>(pod: &PodContext<'a>, list: &Node<'a>, report: &mut Checker<'a>) {
     let mut used: BTreeSet<(&str, &str)> = BTreeSet::new();
     for claim in mapping_items(list) {
-        let Some(name) = report.required_text(&claim, "name") else {
-            continue;
-        };
+        let Some(name) = report.required_text(&claim, "name") else { continue };
         // If the claims of the pod are known, an invalid name is reported as not found.
         let known = pod.resource_claims.as_ref().is_some_and(|devices| !devices.contains(name));
         if !is_qualified_name(name) && !known {

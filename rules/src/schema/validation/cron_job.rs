@@ -48,9 +48,7 @@ pub(super) fn cron_job<'a>(object: &'a Object, spec: &Node<'a>, report: &mut Che
 /// The schedule: five fields or a descriptor, `@every` included, without a `TZ=` prefix.
 fn schedule<'a>(spec: &Node<'a>, report: &mut Checker<'a>) {
     let node = spec.get("schedule");
-    let Some(text) = report.required_text(spec, "schedule") else {
-        return;
-    };
+    let Some(text) = report.required_text(spec, "schedule") else { return };
     if text.contains("TZ") {
         let rest = text
             .strip_prefix("CRON_TZ=")
@@ -103,9 +101,7 @@ fn schedule<'a>(spec: &Node<'a>, report: &mut Checker<'a>) {
 }
 
 fn time_zone<'a>(node: &Node<'a>, report: &mut Checker<'a>) {
-    let Some(name) = node.text() else {
-        return;
-    };
+    let Some(name) = node.text() else { return };
     if timezone::is_known(name) {
         return;
     }

@@ -112,9 +112,7 @@ fn selectors<'a>(block: &Node<'a>, report: &mut Checker<'a>) {
             continue;
         }
         let expression = cel.get("expression");
-        let Some(text) = report.required_text(&cel, "expression") else {
-            continue;
-        };
+        let Some(text) = report.required_text(&cel, "expression") else { continue };
         if text.len() > MAX_EXPRESSION_BYTES {
             report
                 .error(&expression, "the expression is longer than 10 KiB")
@@ -133,13 +131,9 @@ fn references<'a>(
     report.at_most(&list, 32);
     let mut seen = Vec::new();
     for node in list.items() {
-        let Some(text) = text_of(&node) else {
-            continue;
-        };
+        let Some(text) = text_of(&node) else { continue };
         seen.push((node.clone(), text.to_owned()));
-        let Some(names) = names else {
-            continue;
-        };
+        let Some(names) = names else { continue };
         let found = match text.split_once('/') {
             Some((request, part)) => names.get(request).is_some_and(|p| p.contains(part)),
             None => names.contains_key(text),

@@ -16,9 +16,7 @@ use crate::workload::dra::{class_blocks, flat_fields, nests_in_exactly, requests
 /// The layout of every request. `serves_v1`: the cluster serves `resource.k8s.io/v1`, so that a request
 /// written for it can keep its layout.
 pub(crate) fn layout<'a>(object: &'a Object, serves_v1: bool, report: &mut Checker<'a>) {
-    let Some(nested) = nests_in_exactly(object.version()) else {
-        return;
-    };
+    let Some(nested) = nests_in_exactly(object.version()) else { return };
     if object.is(Kind::RESOURCE_CLAIM_TEMPLATE) {
         template_spec(object, report);
     }

@@ -177,9 +177,7 @@ fn completion<'a>(spec: &Node<'a>, defaulted: bool, report: &mut Checker<'a>) {
     }
     report.between(&parallelism, 0, MAX_INDEXES);
     report.between(&failed, 0, MAX_INDEXES);
-    let Some(count) = completions.int() else {
-        return;
-    };
+    let Some(count) = completions.int() else { return };
     if failed.int().is_some_and(|f| f > count) {
         report
             .error(&failed, format!("`maxFailedIndexes` is above `completions` ({count})"))
@@ -329,9 +327,7 @@ fn success<'a>(spec: &Node<'a>, report: &mut Checker<'a>) {
                 .help("write `succeededCount` or `succeededIndexes`");
         }
         report.not_negative(&count);
-        let Some(total) = total.int() else {
-            continue;
-        };
+        let Some(total) = total.int() else { continue };
         let named = indexes.text().map(|text| read_indexes(text, total));
         if let Some(Err(problem)) = &named {
             report.error(&indexes, problem.clone()).help("write numbers and ranges in order, as `0,2-5`");

@@ -59,9 +59,7 @@ const STEPS_PER_ERROR: usize = 50;
 pub(crate) fn validate(object: &Object, limit: usize, out: &mut Vec<Violation>) {
     let mut report = Checker { limit, ..Checker::new(object) };
     let spec = object.get("spec");
-    let Some(info) = object.kind_info() else {
-        return;
-    };
+    let Some(info) = object.kind_info() else { return };
     match info.kind {
         Kind::RESOURCE_CLAIM | Kind::RESOURCE_CLAIM_TEMPLATE | Kind::DEVICE_CLASS => {
             dra::claim(object, &mut report);
@@ -254,9 +252,7 @@ impl<'a> Checker<'a> {
 
     /// Requires one of the given values. The empty text is rejected.
     pub(crate) fn strict_choice(&mut self, node: &Node<'a>, words: &[&str]) {
-        let Some(text) = node.text() else {
-            return;
-        };
+        let Some(text) = node.text() else { return };
         if words.contains(&text) {
             return;
         }

@@ -45,9 +45,7 @@ fn amount<'a>(node: &Node<'a>, report: &mut Checker<'a>) {
         }
         return;
     }
-    let Some(text) = node.text() else {
-        return;
-    };
+    let Some(text) = node.text() else { return };
     if let Some(percent) = text.strip_suffix('%')
         && is_digits(percent)
     {

@@ -49,9 +49,7 @@ pub(super) fn own_labels<'a>(labels: &Node<'a>, spec: &Node<'a>, report: &mut Ch
     for block in blocks {
         let chosen = block.get("labelSelector");
         for node in block.get("matchLabelKeys").items() {
-            let Some(key) = node.text().filter(|key| labels.get(key).is_set()) else {
-                continue;
-            };
+            let Some(key) = node.text().filter(|key| labels.get(key).is_set()) else { continue };
             let mut expressions = mapping_items(&chosen.get("matchExpressions"));
             if chosen.get("matchLabels").get(key).is_set()
                 || expressions.any(|e| e.get("key").text() == Some(key))

@@ -237,9 +237,7 @@ pub(super) fn profiles<'a>(template: &Node<'a>, report: &mut Checker<'a>) {
         return;
     }
     for (key, value) in template.path(&["metadata", "annotations"]).entries() {
-        let Some(container) = key.strip_prefix(PREFIX) else {
-            continue;
-        };
+        let Some(container) = key.strip_prefix(PREFIX) else { continue };
         let lists = ["initContainers", "containers", "ephemeralContainers"];
         let mut all = lists.iter().flat_map(|list| spec.get(list).items());
         if !is_placeholder(key)

@@ -111,9 +111,7 @@ pub(super) fn port<'a>(node: &Node<'a>, report: &mut Checker<'a>) {
         }
         return;
     }
-    let Some(text) = node.text() else {
-        return;
-    };
+    let Some(text) = node.text() else { return };
     if is_port_name(text) {
         return;
     }

@@ -110,9 +110,7 @@ fn page_size<'a>(
     report: &mut Checker<'a>,
 ) {
     let page = Quantity::decode(size).ok().map(Quantity::value);
-    let Some(value) = value else {
-        return;
-    };
+    let Some(value) = value else { return };
     if page.is_none_or(|p| p <= 0 || value.value() % p != 0) {
         report
             .error(amount, format!("{value} is not a multiple of the page of {}", quote(name)))

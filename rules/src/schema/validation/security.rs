@@ -33,9 +33,7 @@ pub(super) fn pod<'a>(spec: &Node<'a>, report: &mut Checker<'a>) {
     }
     let mut named = Vec::new();
     for sysctl in mapping_items(&context.get("sysctls")) {
-        let Some(name) = report.required_text(&sysctl, "name") else {
-            continue;
-        };
+        let Some(name) = report.required_text(&sysctl, "name") else { continue };
         let node = sysctl.get("name");
         if !is_sysctl(name) {
             report.error(&node, format!("{} is not a sysctl", quote(name)));
@@ -91,9 +89,7 @@ fn profiles<'a>(context: &Node<'a>, report: &mut Checker<'a>) {
             continue;
         }
         let name = profile.get("localhostProfile");
-        let Some(kind) = profile.get("type").text() else {
-            continue;
-        };
+        let Some(kind) = profile.get("type").text() else { continue };
         if kind == "Localhost" {
             if !name.is_set() {
                 report.missing(&profile, "localhostProfile", "`type: Localhost` needs `localhostProfile`");

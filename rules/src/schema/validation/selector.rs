@@ -49,9 +49,7 @@ pub(crate) fn requirement<'a>(expression: &Node<'a>, operators: &[&str], report:
         return;
     }
     let count = values.items().count();
-    let Some(operator) = expression.get("operator").text() else {
-        return;
-    };
+    let Some(operator) = expression.get("operator").text() else { return };
     match operator {
         "In" | "NotIn" if count == 0 => {
             let message = format!("`{operator}` needs `values`");

@@ -81,9 +81,7 @@ fn ports<'a>(spec: &Node<'a>, kind: &str, headless: bool, report: &mut Checker<'
                 .help("keep one of them, or change its number");
         }
         let node = port.get("nodePort");
-        let Some(number) = node.int().filter(|n| *n != 0) else {
-            continue;
-        };
+        let Some(number) = node.int().filter(|n| *n != 0) else { continue };
         if kind == "ClusterIP" {
             report
                 .error(&node, "`nodePort` needs `type: NodePort` or `LoadBalancer`")

@@ -155,13 +155,9 @@ pub(crate) fn read_ip(text: &str) -> Option<IpAddr> {
 }
 
 fn is_cidr(text: &str) -> bool {
-    let Some((address, length)) = text.split_once('/') else {
-        return false;
-    };
+    let Some((address, length)) = text.split_once('/') else { return false };
     let digits = is_digits(length);
-    let Ok(length) = length.parse::<u8>() else {
-        return false;
-    };
+    let Ok(length) = length.parse::<u8>() else { return false };
     match read_ip(address) {
         Some(IpAddr::V4(_)) => digits && length <= 32,
         Some(IpAddr::V6(_)) => digits && length <= 128,

@@ -92,9 +92,7 @@ impl Draft {
 
     /// Removes the value at a path, if present.
     pub fn remove(&mut self, path: &[&str]) {
-        let Some(at) = self.find(path) else {
-            return;
-        };
+        let Some(at) = self.find(path) else { return };
         let end = self.end(at);
         let (first, after, gone) = (at as u32, end as u32, (end - at) as u32);
         self.slots.drain(at..end);

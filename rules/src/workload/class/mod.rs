@@ -376,9 +376,7 @@ pub(crate) fn command_line(container: &Node<'_>) -> String {
 /// `myapi_server2`.
 pub(crate) fn has_word(line: &str, sign: &str) -> bool {
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    let Some(first) = sign.bytes().next() else {
-        return false;
-    };
+    let Some(first) = sign.bytes().next() else { return false };
     // Lines are short: preparing a search would take longer than the search.
     let mut from = 0;
     while let Some(found) = memchr::memchr(first, &line.as_bytes()[from..]) {
@@ -414,9 +412,7 @@ fn diagnostic_script(line: &str) -> Option<&str> {
 /// The first Python script in a command line whose name has one of the words.
 fn script_with<'l>(line: &'l str, words: &[&str]) -> Option<&'l str> {
     line.split(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ';' | '&' | '|' | '=')).find(|token| {
-        let Some(stem) = token.strip_suffix(".py") else {
-            return false;
-        };
+        let Some(stem) = token.strip_suffix(".py") else { return false };
         let name = stem.rsplit('/').next().unwrap_or(stem).to_ascii_lowercase();
         words_of(&name).any(|word| words.contains(&word))
     })

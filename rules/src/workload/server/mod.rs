@@ -157,9 +157,7 @@ pub(crate) fn server_of_image(container: &Node<'_>) -> Option<&'static Server> {
 impl Server {
     /// Whether the image of a container is one of its own.
     pub(crate) fn is_in_image_of(&self, container: &Node<'_>) -> bool {
-        let Some(image) = image_of(container) else {
-            return false;
-        };
+        let Some(image) = image_of(container) else { return false };
         let path = image.repository.to_ascii_lowercase();
         self.images.iter().any(|sign| match sign.split_once(':') {
             None => is_part(&path, sign),

@@ -150,9 +150,7 @@ impl LineReader<'_, '_> {
             self.sketch.set_place(place(parent));
             return;
         }
-        let Some(last) = self.sketch.nodes[open.node].children.last().copied() else {
-            return;
-        };
+        let Some(last) = self.sketch.nodes[open.node].children.last().copied() else { return };
         if matches!(self.sketch.nodes[last].shape, Shape::Empty | Shape::Map) {
             self.sketch.set_place(place(last));
         }

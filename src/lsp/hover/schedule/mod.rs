@@ -214,9 +214,7 @@ fn on_some_days(schedule: &Schedule, written: &str) -> Option<String> {
         "@yearly" | "@annually" => vec!["1", "1", "*"],
         text => text.split_whitespace().skip(2).collect(),
     };
-    let [day, month, weekday] = fields.as_slice() else {
-        return None;
-    };
+    let [day, month, weekday] = fields.as_slice() else { return None };
     let any = |field: &str| matches!(field, "*" | "?");
     let mut parts = Vec::new();
     if !any(day) {

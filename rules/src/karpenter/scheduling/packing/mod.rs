@@ -444,9 +444,7 @@ impl<'s, 'a> Packer<'s, 'a> {
         };
         let mut full: Vec<FullPool> = Vec::new();
         for (number, candidate) in self.scheduler.candidates.iter().enumerate() {
-            let Some(types) = admitted(number) else {
-                continue;
-            };
+            let Some(types) = admitted(number) else { continue };
             let over = |instance: &&'static InstanceType, name: &str, left: i128| {
                 let counts = || candidate.capacity(instance, name, &self.scheduler.settings);
                 left < if name == NODES { 1000 } else { counts() }

@@ -45,9 +45,7 @@ impl Style {
                 }
                 continue;
             }
-            let (Some(key), Some(first)) = (layout.key(slot), tree.children(slot).next()) else {
-                continue;
-            };
+            let (Some(key), Some(first)) = (layout.key(slot), tree.children(slot).next()) else { continue };
             let counts = match kind {
                 SlotKind::Mapping => &mut steps,
                 SlotKind::Sequence => &mut offsets,
@@ -273,9 +271,7 @@ fn is_plain_key(key: &str) -> bool {
 /// Whether text can be written without quotes, whatever type it is then parsed as.
 fn is_plain(text: &str, flow: bool) -> bool {
     let mut chars = text.chars();
-    let Some(first) = chars.next() else {
-        return false;
-    };
+    let Some(first) = chars.next() else { return false };
     let second = chars.next();
     let starts = match first {
         ',' | '[' | ']' | '{' | '}' | '#' | '&' | '*' | '!' | '|' | '>' | '\'' | '"' | '%' | '@' | '`'
