@@ -200,37 +200,3 @@ fn group_length(tokens: &[Token<'_>]) -> Option<usize> {
     });
     Some(end? + 1)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::{null_over_no_rows, tokens};
-
-    #[test]
-    fn aggregates_over_no_rows() {
-        let cases = [
-            ("SELECT SUM(pages) FROM q WHERE state = 'a;('", Some(("SUM", true))),
-            ("select ceil(avg(age) / 2.0)::int as n from app.jobs where done is null;", Some(("avg", true))),
-            ("SELECT ROUND(MAX(age), 0) FROM [dbo].[Jobs] WITH (NOLOCK) WHERE x > 1", Some(("MAX", true))),
-            ("SELECT SUM(COALESCE(n, 0)) FROM q -- all\n", Some(("SUM", false))),
-            ("SELECT sum(n) FILTER (WHERE state = 'x') FROM q", Some(("sum", true))),
-            ("SELECT COALESCE(SUM(n), 0) FROM q WHERE x = 1", None),
-            ("SELECT COUNT(*) FROM q WHERE x = 1", None),
-            ("SELECT CASE WHEN SUM(n) > 5 THEN 1 ELSE 0 END FROM q WHERE x = 1", None),
-            ("SELECT SUM(n) FROM q WHERE x = 1 GROUP BY y", None),
-            ("SELECT SUM(c) FROM (SELECT COUNT(*) AS c FROM q) t", None),
-            ("SELECT SUM(x) FROM generate_series(1, 5) AS x", None),
-            ("SELECT SUM(n), 1 FROM q WHERE x = 1", None),
-            ("SELECT MAX(calls) FROM pg_catalog.pg_stat_statements WHERE calls > 1", None),
-            ("SELECT SUM(wait) FROM [sys].[dm_os_wait_stats] WHERE wait > 1", None),
-            ("SELECT SUM(n) FROM system_jobs WHERE x = 1", Some(("SUM", true))),
-            ("SELECT SUM(n) FROM q WHERE x = 1 UNION ALL SELECT 0", None),
-            ("WITH w AS (SELECT 1) SELECT SUM(n) FROM w", None),
-            ("SELECT backlog()", None),
-        ];
-        for (query, expected) in cases {
-            let tokens = tokens(query).unwrap();
-            assert_eq!(null_over_no_rows(&tokens), expected, "{query}");
-        }
-        assert_eq!(tokens("SELECT 'open"), None);
-    }
-}

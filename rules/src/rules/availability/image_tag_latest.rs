@@ -135,36 +135,3 @@ fn moves(image: &str, object: &Object) -> Option<String> {
     (whole || (part && !dated))
         .then(|| format!("tag `{tag}` of image `{repository}` moves to each new release"))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::moves;
-    use crate::object::Object;
-    use serde_json::json;
-
-    #[test]
-    fn tags_that_move() {
-        let object = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}});
-        let object = Object::from_json(&object).unwrap();
-        for (image, expected) in [
-            ("vllm/vllm-openai:latest", true),
-            ("vllm/vllm-openai", true),
-            ("example.com:5000/vllm", true),
-            ("example.com:5000/vllm:latest-gpu", true),
-            ("example.com/vllm:gpu-latest", true),
-            ("example.com/vllm:nightly", true),
-            ("example.com/vllm:main", true),
-            ("example.com/vllm:v0.11.0", false),
-            ("example.com/vllm:nightly-20260101", false),
-            ("example.com/vllm:main-4f2a1b9", false),
-            ("example.com:5000/vllm:1", false),
-            ("example.com/vllm:latest@sha256:0123", false),
-            ("example.com/maintenance:1.0", false),
-            ("adservice", false),
-            ("REPOSITORY/IMAGE:latest", false),
-            ("example.com/app:latestable", false),
-        ] {
-            assert_eq!(moves(image, &object).is_some(), expected, "{image}");
-        }
-    }
-}

@@ -252,25 +252,3 @@ fn launcher(container: &Node<'_>) -> Option<&'static str> {
 fn is_script(text: &str) -> bool {
     text.ends_with(".py") && !text.starts_with("--")
 }
-
-#[cfg(test)]
-mod tests {
-    use super::split;
-
-    #[test]
-    fn flags_with_a_blank_before_the_value() {
-        for (text, expected) in [
-            ("--max-model-len 8192", Some(("--max-model-len", "8192"))),
-            ("--max-model-len  8192 ", Some(("--max-model-len", "8192"))),
-            ("--max-model-len=8192", None),
-            ("--chat-template={{ x }} y", None),
-            ("--override={\"a\": 1}", None),
-            ("--flag ", None),
-            ("-- x", None),
-            ("hello --world 1", None),
-            ("-tp 2", None),
-        ] {
-            assert_eq!(split(text), expected, "{text}");
-        }
-    }
-}

@@ -310,29 +310,3 @@ fn of_user_data(text: &str) -> Option<Sharing> {
     };
     Some(Sharing { mode, one_share, renamed })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::of_user_data;
-
-    #[test]
-    fn bottlerocket_states_sharing_in_tables_or_paths() {
-        let read = |text| of_user_data(text).map(|s| (s.mode, s.one_share, s.renamed));
-        let tables = "[settings.kubelet-device-plugins.nvidia]\ndevice-sharing-strategy = \"time-slicing\"\n\
-            [settings.kubelet-device-plugins.nvidia.time-slicing]\nreplicas = 4\nrename-by-default = true # here\n";
-        assert_eq!(read(tables), Some(("time slicing", true, true)));
-        let paths = "settings.kubelet-device-plugins.nvidia.device-sharing-strategy = \"mps\"";
-        assert_eq!(read(paths), Some(("MPS", true, true)));
-        let written = "[settings.kubelet-device-plugins.nvidia]\ndevice-sharing-strategy = \"time-slicing\"\n\
-            [settings.kubelet-device-plugins.nvidia.time-slicing]\nrename-by-default = false\n\
-            fail-requests-greater-than-one = false\n[settings.kubelet-device-plugins.nvidia.mps]\n\
-            rename-by-default = true\n";
-        assert_eq!(read(written), Some(("time slicing", false, false)));
-        let inline = "[settings.kubelet-device-plugins.nvidia]\ndevice-sharing-strategy = \"time-slicing\"\n\
-            time-slicing = {rename-by-default = false}\n";
-        assert_eq!(read(inline), None);
-        let unknown = written.replace("= false", "= {{ renamed }}");
-        assert_eq!(read(&unknown), None);
-        assert_eq!(read("[settings.kubernetes]\nmax-pods = 20"), None);
-    }
-}

@@ -131,21 +131,3 @@ fn name_of(requirement: &str) -> String {
     let end = requirement.find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '_' | '.'));
     requirement[..end.unwrap_or(requirement.len())].to_ascii_lowercase().replace('_', "-")
 }
-
-#[cfg(test)]
-mod tests {
-    use super::name_of;
-
-    #[test]
-    fn names_end_before_extras_and_versions() {
-        for (requirement, name) in [
-            ("vllm[runai]==0.11.0", "vllm"),
-            ("torch>=2.1", "torch"),
-            ("tensorrt_llm", "tensorrt-llm"),
-            ("Torch ; python_version > '3.8'", "torch"),
-            ("torchmetrics==1.0", "torchmetrics"),
-        ] {
-            assert_eq!(name_of(requirement), name, "{requirement}");
-        }
-    }
-}

@@ -113,27 +113,3 @@ fn unexpanded<'t>(text: &'t str, defined: &[&str], may_be_defined: bool) -> Opti
     }
     None
 }
-
-#[cfg(test)]
-mod tests {
-    use super::unexpanded;
-
-    #[test]
-    fn only_references_in_parentheses_are_expanded() {
-        for (text, defined, expected) in [
-            ("/opt/bin:$PATH", &[][..], Some("$PATH")),
-            ("/opt/bin:${PATH}", &[], Some("${PATH}")),
-            ("/opt/lib:${LD_LIBRARY_PATH:-/usr/lib}", &[], Some("${LD_LIBRARY_PATH:-/usr/lib}")),
-            ("/opt/bin:$(PATH)", &[], Some("$(PATH)")),
-            ("/opt/bin:$(BASE)/bin", &["BASE"], None),
-            ("/a:$(PYTHONPATH)", &["PYTHONPATH"], None),
-            ("$HOME/bin:/usr/bin", &[], Some("$HOME")),
-            ("/opt/bin:$$PATH", &[], None),
-            ("/opt/$VERSION/bin", &[], None),
-            ("$PATHS", &[], None),
-            ("/usr/bin:$", &[], None),
-        ] {
-            assert_eq!(unexpanded(text, defined, false), expected, "{text}");
-        }
-    }
-}

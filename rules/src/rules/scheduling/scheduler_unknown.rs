@@ -165,25 +165,3 @@ fn is_of_chart(key: &str) -> bool {
 fn is_name_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_' | '/')
 }
-
-#[cfg(test)]
-mod tests {
-    use super::{KNOWN, is_near};
-
-    #[test]
-    fn names_are_near_those_of_schedulers() {
-        for (name, expected) in [
-            ("kai-schedular", Some("kai-scheduler")),
-            ("volcano-scheduler", Some("volcano")),
-            ("default", Some("default-scheduler")),
-            ("yunicorn", Some("yunikorn")),
-            ("ml-scheduler", None),
-            ("ray-scheduler", None),
-            ("dense-packer", None),
-            ("kai-scheduler2", None),
-            ("volcano2", None),
-        ] {
-            assert_eq!(KNOWN.into_iter().find(|known| is_near(name, known)), expected, "{name}");
-        }
-    }
-}

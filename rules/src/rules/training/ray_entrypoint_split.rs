@@ -106,27 +106,3 @@ fn parts(text: &str, at: usize, length: usize) -> Option<(&str, &str)> {
     let is_command = !rest.is_empty() && !rest.lines().all(|line| line.trim_start().starts_with('#'));
     is_command.then(|| (text[..at].trim(), rest))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::split;
-
-    #[test]
-    fn separators_outside_of_quotes_end_the_command() {
-        for (text, expected) in [
-            ("a && b", Some(("a", "b"))),
-            ("a; b --c", Some(("a", "b --c"))),
-            ("a\nb", Some(("a", "b"))),
-            ("a \\\n  b", None),
-            ("bash -c \"a && b\"", None),
-            ("bash -c 'a; b'", None),
-            ("a;", None),
-            ("a > log 2>&1", None),
-            ("a\n# b", None),
-            ("(a && b)", None),
-            ("a \"x\\\"; y\"", None),
-        ] {
-            assert_eq!(split(text), expected, "{text}");
-        }
-    }
-}
