@@ -74,8 +74,9 @@ impl Situation<'_> {
         let start = Attempt { situation: self, workload, template, object, pod, pool, proposes };
         let mut attempt = start.clone();
         let mut drafts: Vec<Draft> = Vec::new();
+        let mut next = attempt.next_stage();
         let reachable = loop {
-            let Some(stage) = attempt.next_stage() else { break true };
+            let Some(stage) = next else { break true };
             let terminal = matches!(
                 stage,
                 RejectionStage::Static | RejectionStage::Invalid(_) | RejectionStage::NoTypes(_)
@@ -92,9 +93,9 @@ impl Situation<'_> {
             }
             let edit = draft.remedies.first().map_or(&draft.without, |remedy| &remedy.edit);
             attempt = attempt.with(edit);
-            let is_past = attempt.is_past(&stage);
+            next = attempt.next_stage();
             drafts.push(draft);
-            if terminal || !is_past {
+            if terminal || !is_past(&stage, next.as_ref()) {
                 break false;
             }
         };
@@ -159,17 +160,7 @@ impl<'s> Attempt<'s> {
 
     /// Whether the pod gets past a stage at which it was rejected.
     pub(super) fn is_past(&self, stage: &RejectionStage) -> bool {
-        let Some(next) = self.next_stage() else { return true };
-        match (stage, &next) {
-            (RejectionStage::Label(before), RejectionStage::Label(after)) => before.key != after.key,
-            (RejectionStage::Resources(before), RejectionStage::Resources(after)) => {
-                before != after && before.first().is_none_or(|name| !after.contains(name))
-            }
-            (RejectionStage::Limits(before), RejectionStage::Limits(after)) => {
-                before.first().is_some_and(|name| !after.contains(name))
-            }
-            (before, after) => before.depth() <= after.depth() && before != after,
-        }
+        is_past(stage, self.next_stage().as_ref())
     }
 
     /// The limits that prevent the pool from having a type for the pod.
@@ -610,6 +601,21 @@ impl<'s> Attempt<'s> {
             format!("`minValues: {wanted}` of `{key}`: the types that are left for the pod have {found}");
         let obstacle = Obstacle { stage: "min-values", reason, places, changes: Vec::new() };
         Draft { obstacle, remedies, without: edit(lower) }
+    }
+}
+
+/// Whether a pod that was rejected at one stage, and now at another or at none, got past the first.
+fn is_past(stage: &RejectionStage, next: Option<&RejectionStage>) -> bool {
+    match (stage, next) {
+        (_, None) => true,
+        (RejectionStage::Label(before), Some(RejectionStage::Label(after))) => before.key != after.key,
+        (RejectionStage::Resources(before), Some(RejectionStage::Resources(after))) => {
+            before != after && before.first().is_none_or(|name| !after.contains(name))
+        }
+        (RejectionStage::Limits(before), Some(RejectionStage::Limits(after))) => {
+            before.first().is_some_and(|name| !after.contains(name))
+        }
+        (before, Some(after)) => before.depth() <= after.depth() && before != after,
     }
 }
 

@@ -160,9 +160,11 @@ impl Engine {
         };
         let from = findings.len();
         let allowance = left.min(STEPS_PER_RULE);
-        let run = || self.run_with_settings(resolved.rule, object, cluster, &set, findings);
+        // What the comparison takes counts for the object, and leaves half to the rules after this one.
+        let for_comparison = (left / 2).min(STEPS_PER_RULE);
+        let run = || self.run_with_settings(resolved.rule, object, cluster, &set, for_comparison, findings);
         let (finished, steps) = steps::limited(allowance, run);
-        let reads_earlier_findings = finished.unwrap_or_else(|| {
+        let (reads_earlier_findings, of_comparison) = finished.unwrap_or_else(|| {
             findings.truncate(from);
             // The dependencies of the result are unknown.
             if !resolved.rule.reads.is_empty() {
@@ -170,9 +172,9 @@ impl Engine {
             }
             findings.extend(self.cut_short(resolved.rule, object, steps >= left));
             // The rule may have read earlier findings before it was cancelled.
-            true
+            (true, 0)
         });
-        RunOutcome { reads_earlier_findings, steps: steps.min(left) }
+        RunOutcome { reads_earlier_findings, steps: (steps + of_comparison).min(left) }
     }
 
     /// The finding for a rule that exceeded its step limit; `is_last` if no later rule runs.
@@ -185,17 +187,20 @@ impl Engine {
         Some(finding)
     }
 
-    /// Runs one rule with the settings for the object. Returns whether it read the findings of earlier rules.
+    /// Runs one rule with the settings for the object. Returns whether it read the findings of earlier rules, and the number of
+    /// steps of the comparison with other versions.
     fn run_with_settings(
         &self,
         rule: &'static Rule,
         object: &Object,
         cluster: &Cluster,
         set: &RuleSettings,
+        for_comparison: u64,
         findings: &mut Vec<Finding>,
-    ) -> bool {
+    ) -> (bool, u64) {
         let from = findings.len();
         let mut reads_earlier_findings = false;
+        let mut of_comparison = 0;
         let completed = if rule.is_for_completed() { runtimes::completed(object, cluster) } else { None };
         let subject = completed.as_ref().map_or(object, |completed| &completed.object);
         let platforms = self.platforms.of(object, cluster);
@@ -212,12 +217,19 @@ impl Engine {
         if !products.is_empty() && !platforms.alternatives.is_empty() {
             let alternatives =
                 platforms.alternatives.iter().filter(|(product, _)| products.contains(product));
-            versions::lower_where_versions_differ(findings, from, alternatives, |platform, findings| {
+            let on_platform = |platform: &Platform, findings: &mut Vec<Finding>| {
                 run(rule, platform, findings);
                 for alternate in rule.alternates.iter().filter_map(|id| self.rules.find(id)) {
                     run(alternate, platform, findings);
                 }
-            });
+            };
+            of_comparison = versions::lower_where_versions_differ(
+                findings,
+                from,
+                alternatives,
+                for_comparison,
+                on_platform,
+            );
         }
         if let Some(completed) = &completed {
             findings[from..].iter_mut().for_each(|finding| finding.place_in_source(completed));
@@ -249,7 +261,7 @@ impl Engine {
             finding.refer_to_written();
             finding.severity = set.severity.unwrap_or(finding.severity);
         }
-        reads_earlier_findings
+        (reads_earlier_findings, of_comparison)
     }
 
     /// Runs a rule, and returns what it read from the cluster as well. A rule that declares no reads runs without recording.

@@ -90,18 +90,21 @@ fn alternatives(platform: &Platform) -> Vec<(Product, Platform)> {
     out
 }
 
-/// Lowers the severity of a rule's findings, from index `from`, that do not hold for another supported version. `run`
-/// appends the findings of the rule on another platform.
+/// Lowers the severity of a rule's findings, from index `from`, that do not hold for another supported version, or are not
+/// known to within the allowance for all comparisons. `run` appends the findings of the rule on another platform. Returns
+/// the number of steps, which do not count for the rule: what it finds stands, however many versions there are.
 pub(crate) fn lower_where_versions_differ<'a>(
     findings: &mut Vec<Finding>,
     from: usize,
     alternatives: impl Iterator<Item = &'a (Product, Platform)>,
+    allowance: u64,
     mut run: impl FnMut(&Platform, &mut Vec<Finding>),
-) {
+) -> u64 {
     let matters = |finding: &Finding| finding.severity > Severity::Info;
     if !findings.iter().skip(from).any(matters) {
-        return;
+        return 0;
     }
+    let mut left = allowance;
     let mut own: Vec<(Finding, Option<Product>)> =
         findings.split_off(from).into_iter().map(|finding| (finding, None)).collect();
     for (product, platform) in alternatives {
@@ -110,7 +113,13 @@ pub(crate) fn lower_where_versions_differ<'a>(
         if open.is_empty() {
             break;
         }
-        run(platform, findings);
+        let (finished, taken) = steps::limited(left, || run(platform, findings));
+        left -= taken;
+        if finished.is_none() {
+            open.into_iter().for_each(|(_, differs)| *differs = Some(*product));
+            findings.truncate(from);
+            break;
+        }
         let others = &findings[from..];
         // Both are in the same order: the search continues after the last match.
         let mut next = 0;
@@ -135,6 +144,7 @@ pub(crate) fn lower_where_versions_differ<'a>(
         }
         finding
     }));
+    allowance - left
 }
 
 /// A help that names the setting for the version.
