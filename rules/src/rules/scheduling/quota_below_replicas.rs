@@ -4,8 +4,8 @@
 //! The API server rejects each pod with which a namespace would exceed its quota. The controller of the
 //! workload tries again and again, which only its events show: a Deployment has three of four replicas, a
 //! Job never all of its pods, and an autoscaler asks for replicas that never come. Accelerators have a quota
-//! as `requests.nvidia.com/gpu`. Where a quota is about CPU or memory, pods that request none of it are
-//! rejected as well, unless a LimitRange has a default.
+//! as `requests.nvidia.com/gpu`. Where a quota is about CPU or memory, pods with a container or an init
+//! container that requests none of it are rejected as well, unless a LimitRange has a default.
 //!
 //! A quota for just the pods that run stops rollouts: up to three replicas, 25 % of which round down to none
 //! that may be unavailable, a Deployment starts a pod before it ends another one. For that, the fewest
@@ -330,11 +330,13 @@ fn without_request(
     let container = members
         .iter()
         .filter(|member| !own(&member.template))
-        .flat_map(|member| member.template.containers())
+        .flat_map(|member| member.template.all_containers())
         .find(lacks)?;
-    let (name, wanted) = (object.display_name(), format!("{side}.{resource}"));
+    let wanted = format!("{side}.{resource}");
+    let name =
+        container.get("name").text().map_or_else(String::new, |name| format!(" `{}`", ellipsize(name)));
     let message = format!(
-        "pods of `{name}` have no `{wanted}`, which quota `{}` demands: they are rejected",
+        "container{name} has no `{wanted}`, which quota `{}` demands: the pods are rejected",
         quota.display_name()
     );
     ctx.report(&container.path(&["resources", side]), message)
