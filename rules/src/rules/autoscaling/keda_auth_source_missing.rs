@@ -129,18 +129,33 @@ fn operator_namespace(ctx: &Context<'_>) -> Option<String> {
     all.iter().all(|one| *one == Some(first)).then(|| first.to_owned())
 }
 
+/// The name of the Secret that an ExternalSecret or a SealedSecret makes in its namespace.
+fn made_secret(object: &Object) -> Option<&str> {
+    let target = object.path(&["spec", "target", "name"]);
+    let is_named = object.is(Kind::EXTERNAL_SECRET) && target.is_set();
+    if is_named { target.text() } else { Some(object.name()) }
+}
+
+/// Whether an operator copies a Secret or a ConfigMap into other namespaces: Reflector, the replicator of Mittwald, Kubed.
+fn is_copied(source: &Object) -> bool {
+    const COPIERS: [&str; 3] =
+        ["reflector.v1.k8s.emberstack.com/", "replicator.v1.mittwald.de/", "kubed.appscode.com/"];
+    let of_template = [&["spec", "target", "template"][..], &["spec", "template"]];
+    let metadata = of_template.map(|path| source.path(path).get("metadata"));
+    std::iter::once(source.get("metadata")).chain(metadata).any(|metadata| {
+        let annotations = metadata.get("annotations");
+        annotations.has_unknown_key()
+            || annotations
+                .entries()
+                .iter()
+                .any(|(key, _)| COPIERS.iter().any(|copier| key.starts_with(copier)))
+    })
+}
+
 /// The keys of a Secret that an ExternalSecret or a SealedSecret makes, and that object. `None` if it may have others.
 fn made_keys<'a>(namespace: &str, name: &str, ctx: &Context<'a>) -> Option<(&'a Object, Vec<&'a str>)> {
     let cluster = ctx.cluster();
-    let is_named = |object: &&Object| {
-        let target = object.path(&["spec", "target", "name"]);
-        let made = if object.is(Kind::EXTERNAL_SECRET) && target.is_set() {
-            target.text()
-        } else {
-            Some(object.name())
-        };
-        made == Some(name) && ctx.pairs_with(object)
-    };
+    let is_named = |object: &&Object| made_secret(object) == Some(name) && ctx.pairs_with(object);
     let external = cluster.in_namespace(Kind::EXTERNAL_SECRET, namespace);
     let mut makers = external.chain(cluster.in_namespace(Kind::SEALED_SECRET, namespace)).filter(is_named);
     let (maker, None) = (makers.next()?, makers.next()) else { return None };
@@ -205,10 +220,20 @@ fn key(object: &Object, item: &Node<'_>, kind: Kind, ctx: &mut Context<'_>) -> O
 /// A Secret of a ClusterTriggerAuthentication that is in another namespace than the operator.
 fn elsewhere(name: &Node<'_>, kind: Kind, namespace: &str, ctx: &mut Context<'_>) -> Option<()> {
     let text = name.text()?;
-    let found = ctx.cluster().written_as(kind, text).find(|source| ctx.pairs_with(source))?;
+    let cluster = ctx.cluster();
+    let makers = [Kind::EXTERNAL_SECRET, Kind::SEALED_SECRET].into_iter().filter(|_| kind == Kind::SECRET);
+    let makers = makers.flat_map(|maker| cluster.of(maker)).filter(|maker| made_secret(maker) == Some(text));
+    let all = cluster.written_as(kind, text).chain(makers);
+    let sources: Vec<&Object> = all.filter(|source| ctx.pairs_with(source)).collect();
+    let may_be_there = |source: &&Object| source.namespace().is_none_or(|other| other == namespace);
+    if sources.iter().any(|source| may_be_there(source) || is_copied(source)) {
+        return None;
+    }
+    let found = *sources.first()?;
     let other = found.namespace()?;
+    let verb = if found.is(kind) { "is" } else { "is made" };
     let message = format!(
-        "{} `{}` is in namespace `{other}`, and KEDA reads it in `{namespace}`, where its operator runs",
+        "{} `{}` {verb} in namespace `{other}`, and KEDA reads it in `{namespace}`, where its operator runs",
         kind.kind,
         ellipsize(text)
     );
