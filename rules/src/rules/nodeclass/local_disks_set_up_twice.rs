@@ -5,7 +5,8 @@
 //! the directories of kubelet and containerd on it. User data that creates an array, a volume group or a
 //! file system on the same disks runs before or after that: the second one fails because the disks are in
 //! use, or wipes what the first one has set up, and the node has less disk than Karpenter counted, or does
-//! not join.
+//! not join. On Bottlerocket Karpenter 1.1 and later adds a bootstrap command for it, beside those of user
+//! data.
 //!
 //! # Fix
 //! Leave it to one of both: remove the commands from user data, or `instanceStorePolicy`.
@@ -32,6 +33,7 @@
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/#specinstancestorepolicy>
 
 use super::significant_lines;
+use crate::karpenter::scheduling::AmiFamily;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -50,7 +52,13 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let mappings = class.get("blockDeviceMappings");
     let names_volumes = ["/dev/xvd", "/dev/sd", "attach-volume"].iter().any(|word| text.contains(word));
     let has_one_volume = !mappings.has_unknown() && mappings.items().count() == 1 && !names_volumes;
-    let command = significant_lines(text).find_map(|line| sets_up_disks(line, has_one_volume))?;
+    // A bootstrap command with the name of Karpenter's is replaced by it.
+    let adds_command = class.family() == Some(AmiFamily::Bottlerocket)
+        && ctx.platform().karpenter >= Version::new(1, 1)
+        && !text.contains("000-mount-instance-storage");
+    let command = significant_lines(text)
+        .find_map(|line| sets_up_disks(line, has_one_volume))
+        .filter(|command| adds_command || *command != BOTTLEROCKET)?;
     let node = class.get("userData");
     let policy = class.get("instanceStorePolicy");
     ctx.report(
@@ -63,6 +71,10 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
+/// The command of Bottlerocket, and of Karpenter's user data for it: `pkg/providers/amifamily/bootstrap/bottlerocket.go` of
+/// Karpenter's AWS provider 1.1.1.
+const BOTTLEROCKET: &str = "apiclient ephemeral-storage init";
+
 /// The program of a line that writes to local disks. EBS volumes are NVMe devices as well, so that a line has to name an
 /// array, or local disks in a way that EBS volumes have not, unless the node has one volume alone.
 fn sets_up_disks(line: &str, has_one_volume: bool) -> Option<&str> {
@@ -71,7 +83,9 @@ fn sets_up_disks(line: &str, has_one_volume: bool) -> Option<&str> {
         return None;
     }
     let words: Vec<&str> = line
-        .split(|c: char| c.is_whitespace() || matches!(c, ';' | '|' | '&' | '(' | ')' | '`' | '"' | '\''))
+        .split(|c: char| {
+            c.is_whitespace() || matches!(c, ';' | '|' | '&' | '(' | ')' | '[' | ']' | ',' | '`' | '"' | '\'')
+        })
         .filter(|word| !word.is_empty())
         .collect();
     let names_local = line.contains("Instance_Storage") || line.contains("instance-store");
@@ -86,6 +100,7 @@ fn sets_up_disks(line: &str, has_one_volume: bool) -> Option<&str> {
                 names_local || is_on("/dev/md") || is_on("vg_") || has_one_volume && is_on("/dev/nvme")
             }
             "pvcreate" | "vgcreate" => names_local || is_on("/dev/nvme"),
+            "apiclient" if rest.starts_with(&["ephemeral-storage", "init"]) => return Some(BOTTLEROCKET),
             "zpool" => rest.first() == Some(&"create") && is_on("nvme"),
             _ => false,
         };
