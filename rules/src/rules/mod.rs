@@ -394,6 +394,7 @@ pub static RULES: &[&Rule] = &[
     &scheduling::operator_watches_elsewhere::RULE,
     &scheduling::placeholder_pods_expendable::RULE,
     &scheduling::pod_fits_no_pool::RULE,
+    &scheduling::pod_security_rejects::RULE,
     &scheduling::pool_limit_exceeded::RULE,
     &scheduling::pool_overlap::RULE,
     &scheduling::pool_purpose_mixed::RULE,

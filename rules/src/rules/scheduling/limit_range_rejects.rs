@@ -61,9 +61,17 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::error(Group::Scheduling)
 };
 
-/// The groups of controllers that take the resources of containers as they are written.
-const GROUPS: [&str; 7] =
-    ["", "apps", "argoproj.io", "batch", "jobset.x-k8s.io", "kubeflow.org", "leaderworkerset.x-k8s.io"];
+/// The groups of controllers that take the resources and the security contexts of containers as they are written.
+pub(super) const GROUPS: [&str; 8] = [
+    "",
+    "apps",
+    "argoproj.io",
+    "batch",
+    "jobset.x-k8s.io",
+    "keda.sh",
+    "kubeflow.org",
+    "leaderworkerset.x-k8s.io",
+];
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.may_lack_fields() || object.is_namespace_unknown() {

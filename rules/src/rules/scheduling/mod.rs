@@ -27,6 +27,7 @@ pub(crate) mod node_overlay_conflict;
 pub(crate) mod operator_watches_elsewhere;
 pub(crate) mod placeholder_pods_expendable;
 pub(crate) mod pod_fits_no_pool;
+pub(crate) mod pod_security_rejects;
 pub(crate) mod pool_limit_exceeded;
 pub(crate) mod pool_overlap;
 pub(crate) mod pool_purpose_mixed;

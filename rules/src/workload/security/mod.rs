@@ -1,5 +1,7 @@
 //! The security contexts of a pod and of its containers.
 
+pub(crate) mod pod_security;
+
 use crate::tree::node::Node;
 use crate::workload::template::Template;
 

@@ -1,0 +1,142 @@
+//! The Pod Security level of a namespace rejects the pods of a workload.
+//!
+//! # Why
+//! A namespace with the label `pod-security.kubernetes.io/enforce` admits no pod that its level forbids:
+//! `baseline` forbids host paths, ports and namespaces, privileged containers, and capabilities beyond those of
+//! a container runtime; `restricted` also demands four fields of each container. The Deployment, the DaemonSet
+//! or the Job is accepted, and its controller cannot make a single pod: only its events say so. It is so for
+//! device plugins, exporters and node agents, which mount paths of the node, and for model servers with
+//! `hostIPC`.
+//!
+//! The checks are those of the version in `pod-security.kubernetes.io/enforce-version`, otherwise those of the
+//! API server. Pods for Windows need no fields that Windows lacks, and pods with `hostUsers: false` may run as
+//! root. Where a MutatingAdmissionPolicy is in the input, absent fields are not reported. EKS has no exemptions
+//! for users, runtime classes or namespaces.
+//!
+//! # Fix
+//! Change the pods, move those that take care of nodes into a namespace of their own, or write another level.
+//! `restricted` demands `runAsNonRoot: true`, `allowPrivilegeEscalation: false`, `capabilities: {drop: [ALL]}`
+//! and `seccompProfile: {type: RuntimeDefault}`.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: v1
+//!  kind: Namespace
+//!  metadata:
+//!    name: search
+//!    labels:
+//!      pod-security.kubernetes.io/enforce: baseline
+//!  ---
+//!  apiVersion: apps/v1
+//!  kind: Deployment
+//!  metadata: {name: terms, namespace: search}
+//!  spec:
+//!    replicas: 1
+//!    selector: {matchLabels: {app: terms}}
+//!    template:
+//!      metadata: {labels: {app: terms}}
+//!      spec:
+//!        containers:
+//!          - name: main
+//!            image: example.com/terms:1.4.0
+//!            resources: {requests: {cpu: 500m, memory: 512Mi}, limits: {memory: 512Mi}}
+//!            volumeMounts: [{name: cache, mountPath: /cache}]
+//!        volumes:
+//! -        - {name: cache, hostPath: {path: /mnt/cache}} # <-
+//! +        - {name: cache, emptyDir: {sizeLimit: 10Gi}}
+//! ```
+//!
+//! # References
+//! - <https://kubernetes.io/docs/concepts/security/pod-security-standards/>
+//! - <https://kubernetes.io/docs/concepts/security/pod-security-admission/>
+
+use super::limit_range_rejects::GROUPS;
+use crate::rules::prelude::*;
+use crate::workload::security::pod_security::{Breach, Level, breaches};
+use crate::workload::template::is_workflow;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "pod-security-rejects",
+    kinds: WORKLOAD_KINDS,
+    reads: &[Kind::NAMESPACE, Kind::MUTATING_ADMISSION_POLICY],
+    rejected_by: &[Authority::ApiServer],
+    docs: docs(include_str!("pod_security_rejects.rs")),
+    check: Check::Object(check),
+    ..Rule::error(Group::Scheduling)
+};
+
+/// The level that a namespace enforces, the version of its checks, and the label.
+fn enforced<'a>(namespace: &'a Object, server: Version) -> Option<(Level, Version, Node<'a>)> {
+    let labels = namespace.path(&["metadata", "labels"]);
+    let label = labels.get("pod-security.kubernetes.io/enforce");
+    let level = match label.text()? {
+        "baseline" => Level::Baseline,
+        "restricted" => Level::Restricted,
+        _ => return None,
+    };
+    let version = labels.get("pod-security.kubernetes.io/enforce-version");
+    let version = match version.text() {
+        Some("latest") => server,
+        Some(text) => Version::parse(text.strip_prefix('v')?)?.min(server),
+        None if version.is_absent() => server,
+        None => return None,
+    };
+    (!namespace.may_lack_fields() && !labels.has_unknown_key()).then_some((level, version, label))
+}
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if object.may_lack_fields() || object.is_namespace_unknown() || object.controller().is_some() {
+        return None;
+    }
+    let namespace = ctx.partner(Kind::NAMESPACE, "default", object.namespace_or_default())?;
+    let (level, version, label) = enforced(namespace, ctx.platform().kubernetes)?;
+    // Some operators add security contexts, and so may a policy.
+    let is_as_written = GROUPS.contains(&object.group())
+        && !is_workflow(object)
+        && !ctx.cluster().has_any(Kind::MUTATING_ADMISSION_POLICY);
+    let all = templates(object);
+    let mut found: Vec<Breach<'_>> = Vec::new();
+    for breach in all.iter().flat_map(|template| breaches(template, level, version)) {
+        let is_known = found.iter().any(|other| other.what == breach.what);
+        if !is_known && (is_as_written || !breach.is_absent) {
+            found.push(breach);
+        }
+    }
+    // What is there comes before what is not.
+    found.sort_by_key(|breach| breach.is_absent);
+    let first = found.first()?;
+    let named: Vec<&str> = found
+        .iter()
+        .filter(|breach| breach.is_absent == first.is_absent)
+        .map(|breach| breach.what.as_str())
+        .collect();
+    let list = match named.as_slice() {
+        [one] => (*one).to_owned(),
+        [one, other] => format!("{one} and {other}"),
+        [one, other, rest @ ..] => format!("{one}, {other} and {} more", rest.len()),
+        [] => return None,
+    };
+    let preposition = if first.is_absent { "without" } else { "with" };
+    let lower =
+        if found.iter().any(|breach| breach.level == Level::Baseline) { "privileged" } else { "baseline" };
+    let message = format!(
+        "`{}` of namespace `{}` rejects pods {preposition} {list}",
+        label.text()?,
+        namespace.display_name()
+    );
+    let remedy = if first.is_absent { "write what is missing into `securityContext`" } else { "change the pods" };
+    let severity =
+        if ctx.cluster().likely_pairs(object, namespace) { Severity::Error } else { Severity::Warning };
+    let authority = object.is(Kind::POD).then_some(Authority::ApiServer);
+    let finding = ctx.report(&first.node, message);
+    finding
+        .severity(severity)
+        .rejected_by(authority)
+        .help(format!("{remedy}, or lower the level of the namespace to `{lower}`"))
+        .related(namespace, &label, "the level");
+    for other in &found[1..] {
+        let note = if other.is_absent { format!("without {}", other.what) } else { other.what.clone() };
+        finding.related(object, &other.node, note);
+    }
+    None
+}
