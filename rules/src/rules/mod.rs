@@ -331,6 +331,7 @@ pub static RULES: &[&Rule] = &[
     &gpu::ray_serve_exceeds_cluster::RULE,
     &gpu::request_overflows_instance::RULE,
     &gpu::server_on_loopback::RULE,
+    &gpu::server_option_removed::RULE,
     &gpu::server_options_contradict::RULE,
     &gpu::shared_memory_over_limit::RULE,
     &gpu::shared_memory_small::RULE,

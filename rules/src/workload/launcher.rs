@@ -175,6 +175,14 @@ impl<'a> Launch<'a> {
         !matches!(self.option(names), OptionValue::Absent)
     }
 
+    /// The word that sets an option.
+    pub(crate) fn word_of(&self, name: &str) -> Option<&Word<'a>> {
+        self.words.iter().find(|word| {
+            let written = word.text.strip_prefix("--").and_then(|text| text.split('=').next());
+            written.is_some_and(|written| written.replace('_', "-") == name)
+        })
+    }
+
     /// The share of each GPU's memory that vLLM takes when it starts. `None` for other programs, and if it is unknown.
     pub(crate) fn memory_share(&self) -> Option<MemoryShare<'a>> {
         /// The default is 0.9, and 0.92 in later releases.

@@ -44,6 +44,7 @@ pub(crate) mod ray_packages_at_start;
 pub(crate) mod ray_serve_exceeds_cluster;
 pub(crate) mod request_overflows_instance;
 pub(crate) mod server_on_loopback;
+pub(crate) mod server_option_removed;
 pub(crate) mod server_options_contradict;
 pub(crate) mod shared_memory_over_limit;
 pub(crate) mod shared_memory_small;

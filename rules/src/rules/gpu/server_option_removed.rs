@@ -1,0 +1,139 @@
+//! A model server does not start: its release has removed one of its options.
+//!
+//! # Why
+//! vLLM and SGLang end at once when their command line has an option that they do not know: the container
+//! restarts again and again on a node that costs money. Both remove options some releases after they have
+//! deprecated them, so that a change of the image's tag is enough: vLLM removed `--task` in 0.13,
+//! `--disable-log-requests` in 0.17 and `--swap-space` in 0.18. Only images of these servers with a release in
+//! their tag are judged.
+//!
+//! # Fix
+//! Remove the option, or write what has replaced it.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: v1
+//!  kind: Pod
+//!  metadata: {name: chat, labels: {app: chat}}
+//!  spec:
+//!    containers:
+//!      - name: vllm
+//!        image: vllm/vllm-openai:v0.18.0
+//!        args:
+//!          - --model=Qwen/Qwen3-8B
+//! -        - --swap-space=8 # <-
+//! ```
+//!
+//! # References
+//! - <https://github.com/vllm-project/vllm/releases>
+//! - <https://github.com/sgl-project/sglang/releases>
+
+use crate::facts::table;
+use crate::rules::prelude::*;
+use crate::workload::server::may_be_rebuilt;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "server-option-removed",
+    kinds: WORKLOAD_KINDS,
+    tag: Some(Tag::Deprecated),
+    docs: docs(include_str!("server_option_removed.rs")),
+    check: Check::PodTemplate(check),
+    ..Rule::error(Group::Gpu)
+};
+
+/// The images of servers whose tags are releases.
+const IMAGES: [(ServerId, &str); 2] =
+    [(ServerId::Vllm, "vllm/vllm-openai"), (ServerId::Sglang, "lmsysorg/sglang")];
+
+/// A release: major, minor, patch.
+type Release = [u32; 3];
+
+/// The release that a tag names: `v0.10.2`, `v0.5.5.post1-cu126`. `None` for builds before a release.
+fn release(tag: &str) -> Option<Release> {
+    let number = tag.strip_prefix('v').unwrap_or(tag).split('-').next()?;
+    let mut parts = number.split('.').map(|part| part.parse().ok());
+    let release = [parts.next()??, parts.next()??, parts.next()??];
+    Some(release)
+}
+
+/// An option that is gone.
+struct Removed {
+    server: &'static str,
+    option: &'static str,
+    /// The first release without it, as it is written and as a number.
+    since: (&'static str, Release),
+    /// The last minor in which no longer name stands for it.
+    until: Option<Version>,
+    instead: &'static str,
+}
+
+fn removed() -> impl Iterator<Item = Removed> {
+    table::read(include_str!("server_option_removed.tsv"), |row: [&'static str; 5]| {
+        let [server, option, since, until, instead] = row;
+        let until = if until == "-" { None } else { Some(Version::parse(until)?) };
+        Some(Removed { server, option, since: (since, release(since)?), until, instead })
+    })
+}
+
+fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let object = ctx.object();
+    if object.may_lack_fields() {
+        return None;
+    }
+    for container in template.containers() {
+        let node = container.get("image");
+        let Some(image) = node.text().filter(|image| !may_be_rebuilt(image)) else { continue };
+        let image = ImageRef::parse(image);
+        let known = IMAGES.iter().find(|(_, name)| image.is(name));
+        // Commands before it may install another release.
+        let launch = Launch::of(&container).filter(|launch| launch.is_first);
+        let (Some((id, _)), Some(launch)) = (known, launch) else { continue };
+        let Some(server) = launch.program.server().filter(|server| server.id == *id) else { continue };
+        let Some(release) = image.tag.and_then(release) else { continue };
+        let minor = Version::new(release[0], release[1]);
+        let is_gone = |row: &Removed| {
+            row.server == server.name
+                && row.since.1 <= release
+                && row.until.is_none_or(|until| minor <= until)
+        };
+        for row in removed().filter(is_gone) {
+            let Some(word) = launch.word_of(row.option) else { continue };
+            let since = row.since.0;
+            let message = format!(
+                "{} has no `--{}` since {since}, and does not start with it",
+                server.name, row.option
+            );
+            ctx.report(&word.node, message).identified_by(row.option).help(row.instead).related(
+                object,
+                &node,
+                "its release",
+            );
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{release, removed};
+
+    #[test]
+    fn a_tag_names_a_release() {
+        for (tag, expected) in [
+            ("v0.10.2", Some([0, 10, 2])),
+            ("0.17.0-cu130", Some([0, 17, 0])),
+            ("v0.5.5.post1-cu126", Some([0, 5, 5])),
+            ("v0.18.0rc1", None),
+            ("latest", None),
+            ("nightly-0a1b2c", None),
+            ("v0.18", None),
+        ] {
+            assert_eq!(release(tag), expected, "{tag}");
+        }
+    }
+
+    #[test]
+    fn every_line_of_the_table_is_read() {
+        assert!(removed().count() > 50);
+    }
+}
