@@ -376,6 +376,7 @@ pub static RULES: &[&Rule] = &[
     &scheduling::auto_mode_device_plugin::RULE,
     &scheduling::auto_mode_load_balancer::RULE,
     &scheduling::auto_mode_volume_driver::RULE,
+    &scheduling::bucket_closed_to_user::RULE,
     &scheduling::daemonset_may_not_fit::RULE,
     &scheduling::feature_gate_off::RULE,
     &scheduling::general_pool_admits_gpu::RULE,

@@ -5,6 +5,7 @@ pub(crate) mod access_point_forbids_chown;
 pub(crate) mod auto_mode_device_plugin;
 pub(crate) mod auto_mode_load_balancer;
 pub(crate) mod auto_mode_volume_driver;
+pub(crate) mod bucket_closed_to_user;
 pub(crate) mod daemonset_may_not_fit;
 pub(crate) mod feature_gate_off;
 pub(crate) mod general_pool_admits_gpu;
