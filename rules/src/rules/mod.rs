@@ -432,6 +432,7 @@ pub static RULES: &[&Rule] = &[
     &monitoring::promql_rate_of_gauge::RULE,
     &monitoring::scrape_annotation_misplaced::RULE,
     &monitoring::scrape_through_service::RULE,
+    &monitoring::server_metrics_off::RULE,
     &monitoring::service_monitor_doubles::RULE,
     &monitoring::service_monitor_selects_nothing::RULE,
     &monitoring::threshold_unit_mismatch::RULE,

@@ -69,7 +69,7 @@ pub(crate) mod scale_up_too_slow;
 pub(crate) mod scaled_in_volumes_kept;
 pub(crate) mod scaled_job_kills_running_jobs;
 pub(crate) mod scaled_job_strategy_mismatch;
-mod scraped_labels;
+pub(super) mod scraped_labels;
 mod signals;
 mod target_missing;
 pub(crate) mod total_as_value;

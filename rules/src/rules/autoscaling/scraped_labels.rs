@@ -28,8 +28,8 @@ const FROM_OBJECTS: [&str; 12] = [
 ];
 
 /// The series of a workload's pods as one monitor scrapes them.
-pub(super) struct Scrape<'a> {
-    pub(super) monitor: &'a Object,
+pub(in crate::rules) struct Scrape<'a> {
+    pub(in crate::rules) monitor: &'a Object,
     /// The labels whose values are known.
     labels: Vec<(String, String)>,
     /// Labels that have a value which is not known.
@@ -82,7 +82,7 @@ pub(super) fn holds(matcher: &Matcher, value: &str) -> Option<bool> {
 
 /// How the pods of a workload are scraped, as far as the monitors of the set show. `None` if something else may scrape
 /// them, or a monitor may change the labels.
-pub(super) fn scrapes_of<'a>(workload: &'a Object, ctx: &Context<'a>) -> Option<Vec<Scrape<'a>>> {
+pub(in crate::rules) fn scrapes_of<'a>(workload: &'a Object, ctx: &Context<'a>) -> Option<Vec<Scrape<'a>>> {
     let cluster = ctx.cluster();
     let templates = templates(workload);
     let is_plain = |template: &Template<'_>| {

@@ -17,6 +17,7 @@ pub(crate) mod promql_invalid;
 pub(crate) mod promql_rate_of_gauge;
 pub(crate) mod scrape_annotation_misplaced;
 pub(crate) mod scrape_through_service;
+pub(crate) mod server_metrics_off;
 pub(crate) mod service_monitor_doubles;
 pub(crate) mod service_monitor_selects_nothing;
 pub(crate) mod threshold_unit_mismatch;

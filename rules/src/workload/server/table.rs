@@ -275,6 +275,7 @@ pub(super) static SERVERS: [Server; 13] = [
     Server {
         commands: &["llama-server"],
         images: &["ggml-org/llama.cpp:server", "ggerganov/llama.cpp:server"],
+        metrics: &["llamacpp:", "llamacpp_"],
         // Models of Hugging Face moved to its own cache in 2026.
         cache: Some(Cache {
             folders: &["~/.cache/llama.cpp", "~/.cache/huggingface"],

@@ -1,0 +1,163 @@
+//! Metrics of a model server are read, and its options keep them closed.
+//!
+//! # Why
+//! SGLang answers `/metrics` with 404 without `--enable-metrics`, and llama.cpp with 501 without `--metrics` or
+//! `LLAMA_ARG_ENDPOINT_METRICS`. vLLM with `--disable-log-stats` counts nothing: its endpoint has no `vllm:`
+//! series. Prometheus then has a target that is down or empty, and a query of KEDA returns nothing: the server
+//! keeps its number of replicas, whatever the load. It is reported where an autoscaler of the workload reads
+//! such a metric, or a monitor or an annotation has the pods scraped.
+//!
+//! # Fix
+//! Write the option, or for vLLM remove it.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: v1
+//!  kind: Pod
+//!  metadata:
+//!    name: chat
+//!    labels: {app: chat}
+//!    annotations: {prometheus.io/scrape: "true", prometheus.io/port: "30000"}
+//!  spec:
+//!    containers:
+//!      - name: sglang
+//!        image: lmsysorg/sglang:v0.5.5
+//!        command: [python3, -m, sglang.launch_server]
+//!        args: # <-
+//!          - --model-path=Qwen/Qwen3-8B
+//!          - --host=0.0.0.0
+//! +        - --enable-metrics
+//! ```
+//!
+//! # References
+//! - <https://docs.sglang.ai/references/production_metrics.html>
+//! - <https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md>
+//! - <https://docs.vllm.ai/en/latest/design/metrics.html>
+
+use crate::rules::autoscaling::scraped_labels::scrapes_of;
+use crate::rules::monitoring::monitors::endpoints;
+use crate::rules::prelude::*;
+use crate::workload::server::likely_server_of;
+use crate::workload::template::is_model_of_runtime;
+
+static READS: [Kind; WORKLOAD_KINDS.len() + 7] = with_workloads(&[
+    Kind::SCALED_OBJECT,
+    Kind::HPA,
+    Kind::POD_MONITOR,
+    Kind::SERVICE_MONITOR,
+    Kind::SERVICE,
+    Kind::SCRAPE_CONFIG,
+    Kind::PROMETHEUS,
+]);
+
+pub(crate) static RULE: Rule = Rule {
+    id: "server-metrics-off",
+    kinds: WORKLOAD_KINDS,
+    reads: &READS,
+    docs: docs(include_str!("server_metrics_off.rs")),
+    check: Check::Object(check),
+    ..Rule::warning(Group::Monitoring)
+};
+
+/// What keeps the metrics of a server closed.
+struct Closed<'a> {
+    node: Node<'a>,
+    /// For the message: "without `--metrics`".
+    how: &'static str,
+    help: &'static str,
+}
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let templates = templates(object);
+    // Only one of the pods of a group listens.
+    let [template] = templates.as_slice() else { return None };
+    if object.may_lack_fields() || template.spec.has_unknown_key() {
+        return None;
+    }
+    for container in template.containers() {
+        let Some(server) = likely_server_of(&container) else { continue };
+        let Some(closed) = closed(server, &container) else { continue };
+        let Some((reader, node, what)) = reader(object, server, template, &container, ctx) else { continue };
+        let message = format!("{} exports no metrics {}, and {what}", server.name, closed.how);
+        let finding = ctx.report(&closed.node, message);
+        finding.help(closed.help);
+        if !reader.is_same_resource(object) {
+            finding.related(reader, &node, "it reads them");
+        }
+    }
+    None
+}
+
+/// SGLang 0.4.6 to 0.5.10: `server_args.py`; llama.cpp: `common/arg.cpp`; vLLM 0.11 to 0.33: `AsyncLLM` makes its loggers for
+/// Prometheus if `log_stats` is set.
+fn closed<'a>(server: &Server, container: &Node<'a>) -> Option<Closed<'a>> {
+    let launch = Launch::of(container).filter(|launch| launch.program.is(server.id))?;
+    if is_model_of_runtime(container) || container.has_unknown_key() || launch.may_have_more_options() {
+        return None;
+    }
+    let lists = ["args", "command", "image"].map(|field| container.get(field));
+    let node = lists.into_iter().find(Node::is_set)?;
+    match server.id {
+        ServerId::Sglang if !launch.has(&["enable-metrics"]) => {
+            Some(Closed { node, how: "without `--enable-metrics`", help: "add `--enable-metrics`" })
+        }
+        ServerId::LlamaCpp
+            if !launch.has(&["metrics"])
+                && matches!(launch.setting(container, &["endpoint-metrics"]), OptionValue::Absent) =>
+        {
+            Some(Closed { node, how: "without `--metrics`", help: "add `--metrics`" })
+        }
+        ServerId::Vllm => Some(Closed {
+            node: launch.word_of("disable-log-stats")?.node.clone(),
+            how: "of its own with `--disable-log-stats`",
+            help: "remove it: it also stops what Prometheus reads",
+        }),
+        _ => None,
+    }
+}
+
+/// The object that reads metrics of a server, where it does, and the words for it.
+fn reader<'i>(
+    object: &'i Object,
+    server: &Server,
+    template: &Template<'i>,
+    container: &Node<'_>,
+    ctx: &Context<'i>,
+) -> Option<(&'i Object, Node<'i>, String)> {
+    let is_own = |metric: &str| Server::of_metric(metric).is_some_and(|of| of.id == server.id);
+    if let Some(scaler) = ctx.cluster().views().autoscaler_of(object).filter(|scaler| ctx.pairs_with(scaler))
+    {
+        let of_queries = queries(scaler).iter().find_map(|query| {
+            let selectors = query.parsed.expr()?.selectors();
+            let mut names = selectors.iter().filter_map(|selector| selector.name.clone());
+            Some((names.find(|name| is_own(name))?, query.node(scaler)))
+        });
+        let of_hpa = || {
+            scaler.path(&["spec", "metrics"]).items().find_map(|metric| {
+                let sources =
+                    ["pods", "object", "external"].map(|kind| metric.path(&[kind, "metric", "name"]));
+                let name = sources.into_iter().find(Node::is_set)?;
+                let text = name.text().filter(|text| is_own(text))?;
+                Some((text.to_owned(), name))
+            })
+        };
+        if let Some((metric, node)) = of_queries.or_else(of_hpa) {
+            let what = format!("`{}` scales by `{}`", scaler.display_name(), ellipsize(&metric));
+            return Some((scaler, node, what));
+        }
+    }
+    // Another container may be the one that is scraped.
+    let mut listening = template.lasting_containers().filter(|one| one.get("ports").items().next().is_some());
+    if listening.any(|one| one.pointer() != container.pointer()) {
+        return None;
+    }
+    let scrape = template.annotation("prometheus.io/scrape");
+    let path = template.annotation("prometheus.io/path");
+    if scrape.text() == Some("true") && path.text().is_none_or(|path| path == "/metrics") {
+        return Some((object, scrape, "its pods are annotated for Prometheus".to_owned()));
+    }
+    let monitor = scrapes_of(object, ctx)?.first()?.monitor;
+    let reads = |endpoint: Node<'_>| endpoint.get("path").text().is_none_or(|path| path == "/metrics");
+    let what = format!("{} `{}` scrapes them", monitor.kind(), monitor.display_name());
+    endpoints(monitor).all(reads).then(|| (monitor, monitor.path(&["metadata", "name"]), what))
+}
