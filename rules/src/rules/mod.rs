@@ -253,6 +253,7 @@ pub static RULES: &[&Rule] = &[
     &availability::gateway_timeout_short::RULE,
     &availability::gpu_rollout_needs_surge::RULE,
     &availability::graceful_shutdown_missing::RULE,
+    &availability::group_changed_at_each_start::RULE,
     &availability::health_path_unknown::RULE,
     &availability::http_wait_too_short::RULE,
     &availability::image_tag_latest::RULE,

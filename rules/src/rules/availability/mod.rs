@@ -7,6 +7,7 @@ mod gateway_route;
 pub(crate) mod gateway_timeout_short;
 pub(crate) mod gpu_rollout_needs_surge;
 pub(crate) mod graceful_shutdown_missing;
+pub(crate) mod group_changed_at_each_start;
 pub(crate) mod health_path_unknown;
 pub(crate) mod http_wait_too_short;
 pub(crate) mod image_tag_latest;
