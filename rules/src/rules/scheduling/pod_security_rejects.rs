@@ -11,7 +11,8 @@
 //! The checks are those of the version in `pod-security.kubernetes.io/enforce-version`, otherwise those of the
 //! API server. Pods for Windows need no fields that Windows lacks, and pods with `hostUsers: false` may run as
 //! root. Where a MutatingAdmissionPolicy is in the input, absent fields are not reported. EKS has no exemptions
-//! for users, runtime classes or namespaces.
+//! for users, runtime classes or namespaces. A label with another level, or a version such as `1.34` instead of
+//! `v1.34`, makes the API server reject the namespace itself.
 //!
 //! # Fix
 //! Change the pods, move those that take care of nodes into a namespace of their own, or write another level.
@@ -51,13 +52,16 @@
 //! - <https://kubernetes.io/docs/concepts/security/pod-security-admission/>
 
 use super::limit_range_rejects::GROUPS;
+use crate::facts::text::is_digits;
 use crate::rules::prelude::*;
 use crate::workload::security::pod_security::{Breach, Level, breaches};
 use crate::workload::template::is_workflow;
 
+const KINDS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::NAMESPACE]);
+
 pub(crate) static RULE: Rule = Rule {
     id: "pod-security-rejects",
-    kinds: WORKLOAD_KINDS,
+    kinds: &KINDS,
     reads: &[Kind::NAMESPACE, Kind::MUTATING_ADMISSION_POLICY],
     rejected_by: &[Authority::ApiServer],
     docs: docs(include_str!("pod_security_rejects.rs")),
@@ -84,26 +88,58 @@ fn enforced<'a>(namespace: &'a Object, server: Version) -> Option<(Level, Versio
     (!namespace.may_lack_fields() && !labels.has_unknown_key()).then_some((level, version, label))
 }
 
-fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if object.may_lack_fields() || object.is_namespace_unknown() || object.controller().is_some() {
-        return None;
+/// Reports labels of a namespace with which the API server rejects it: `PolicyToEvaluate` of `api/helpers.go`.
+fn invalid_labels(namespace: &Object, ctx: &mut Context<'_>) {
+    const LEVELS: [&str; 3] = ["privileged", "baseline", "restricted"];
+    for (key, node) in namespace.path(&["metadata", "labels"]).entries() {
+        let Some(mode) = key.strip_prefix("pod-security.kubernetes.io/") else { continue };
+        let Some(text) = node.text() else { continue };
+        let (is_valid, wanted) = match mode {
+            "enforce" | "audit" | "warn" => {
+                (LEVELS.contains(&text), "`privileged`, `baseline` or `restricted`")
+            }
+            "enforce-version" | "audit-version" | "warn-version" => {
+                let is_minor = text.strip_prefix("v1.").is_some_and(is_digits);
+                (is_minor || text == "latest", "`latest` or a version such as `v1.34`")
+            }
+            _ => continue,
+        };
+        if !is_valid {
+            let message =
+                format!("the API server rejects a namespace whose label `{mode}` is `{}`", ellipsize(text));
+            ctx.report(&node, message).help(format!("write {wanted}"));
+        }
     }
-    let namespace = ctx.partner(Kind::NAMESPACE, "default", object.namespace_or_default())?;
-    let (level, version, label) = enforced(namespace, ctx.platform().kubernetes)?;
+}
+
+/// What a level rejects in the pods of a workload, each once: what is there before what is absent.
+fn found<'a>(object: &'a Object, level: Level, version: Version, ctx: &Context<'_>) -> Vec<Breach<'a>> {
     // Some operators add security contexts, and so may a policy.
     let is_as_written = GROUPS.contains(&object.group())
         && !is_workflow(object)
         && !ctx.cluster().has_any(Kind::MUTATING_ADMISSION_POLICY);
-    let all = templates(object);
     let mut found: Vec<Breach<'_>> = Vec::new();
-    for breach in all.iter().flat_map(|template| breaches(template, level, version)) {
+    for breach in templates(object).iter().flat_map(|template| breaches(template, level, version)) {
         let is_known = found.iter().any(|other| other.what == breach.what);
         if !is_known && (is_as_written || !breach.is_absent) {
             found.push(breach);
         }
     }
-    // What is there comes before what is not.
     found.sort_by_key(|breach| breach.is_absent);
+    found
+}
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if object.is(Kind::NAMESPACE) {
+        invalid_labels(object, ctx);
+        return None;
+    }
+    if object.may_lack_fields() || object.is_namespace_unknown() || object.controller().is_some() {
+        return None;
+    }
+    let namespace = ctx.partner(Kind::NAMESPACE, "default", object.namespace_or_default())?;
+    let (level, version, label) = enforced(namespace, ctx.platform().kubernetes)?;
+    let found = found(object, level, version, ctx);
     let first = found.first()?;
     let named: Vec<&str> = found
         .iter()
@@ -124,7 +160,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         label.text()?,
         namespace.display_name()
     );
-    let remedy = if first.is_absent { "write what is missing into `securityContext`" } else { "change the pods" };
+    let remedy =
+        if first.is_absent { "write what is missing into `securityContext`" } else { "change the pods" };
     let severity =
         if ctx.cluster().likely_pairs(object, namespace) { Severity::Error } else { Severity::Warning };
     let authority = object.is(Kind::POD).then_some(Authority::ApiServer);
