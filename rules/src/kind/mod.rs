@@ -148,6 +148,8 @@ impl Kind {
     pub const RAY_CLUSTER: Kind = Kind::new("ray.io", "RayCluster");
     pub const RAY_JOB: Kind = Kind::new("ray.io", "RayJob");
     pub const RAY_SERVICE: Kind = Kind::new("ray.io", "RayService");
+    /// The object from which Knative's operator installs Knative Serving.
+    pub(crate) const KNATIVE_SERVING: Kind = Kind::new("operator.knative.dev", "KnativeServing");
     pub const KNATIVE_SERVICE: Kind = Kind::new("serving.knative.dev", "Service");
     pub(crate) const CLUSTER_SERVING_RUNTIME: Kind = Kind::new("serving.kserve.io", "ClusterServingRuntime");
     pub const INFERENCE_SERVICE: Kind = Kind::new("serving.kserve.io", "InferenceService");

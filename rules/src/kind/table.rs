@@ -335,6 +335,7 @@ pub static KINDS: &[KindInfo] = &[
     namespaced("apps.nvidia.com", "v1alpha1", "NIMService", "nimservices").replicated(TEMPLATE),
     namespaced("apps.nvidia.com", "v1alpha1", "NIMCache", "nimcaches"),
     namespaced("serving.knative.dev", "v1", "Service", "services").pods(TEMPLATE),
+    namespaced("operator.knative.dev", "v1beta1", "KnativeServing", "knativeservings"),
     namespaced("argoproj.io", "v1alpha1", "Rollout", "rollouts").replicated(TEMPLATE),
     namespaced("argoproj.io", "v1alpha1", "Workflow", "workflows").job(&["spec?"]),
     namespaced("argoproj.io", "v1alpha1", "WorkflowTemplate", "workflowtemplates").job(&["spec?"]),

@@ -2,11 +2,12 @@
 //!
 //! # Why
 //! Knative gives a new revision 600 seconds to become ready, unless the annotation
-//! `serving.knative.dev/progress-deadline` or the ConfigMap `config-deployment` says otherwise. Then the
-//! revision has failed and is scaled to zero, however long its startup probe would have waited. The time
-//! begins before the node starts and the image is pulled. A Deployment with `progressDeadlineSeconds`, 600 as
-//! well where it is not written and the probe waits twice as long, below the time of the probe goes on, but
-//! counts as failed: `kubectl rollout status` and Argo CD report an error. That is advice here.
+//! `serving.knative.dev/progress-deadline`, the ConfigMap `config-deployment` or the KnativeServing says
+//! otherwise. Then the revision has failed and is scaled to zero, however long its startup probe would have
+//! waited. The time begins before the node starts and the image is pulled. A Deployment with
+//! `progressDeadlineSeconds`, 600 as well where it is not written and the probe waits twice as long, below the
+//! time of the probe goes on, but counts as failed: `kubectl rollout status` and Argo CD report an error. That
+//! is advice here.
 //!
 //! InferenceServices are looked at where the annotation `serving.kserve.io/deploymentMode` says that Knative
 //! runs them.
@@ -46,6 +47,7 @@
 //! - <https://knative.dev/docs/serving/configuration/deployment/#configuring-progress-deadlines>
 //! - <https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#progress-deadline-seconds>
 
+use super::knative;
 use super::serving::model_server;
 use crate::rules::prelude::*;
 use crate::workload::server::serving_container;
@@ -53,7 +55,15 @@ use crate::workload::server::serving_container;
 pub(crate) static RULE: Rule = Rule {
     id: "progress-deadline-short",
     kinds: &[Kind::DEPLOYMENT, Kind::INFERENCE_SERVICE, Kind::KNATIVE_SERVICE],
-    reads: &[Kind::NAMESPACE, Kind::CONFIG_MAP, RUNTIMES[0], RUNTIMES[1], RUNTIMES[2], RUNTIMES[3]],
+    reads: &[
+        Kind::NAMESPACE,
+        Kind::CONFIG_MAP,
+        Kind::KNATIVE_SERVING,
+        RUNTIMES[0],
+        RUNTIMES[1],
+        RUNTIMES[2],
+        RUNTIMES[3],
+    ],
     docs: docs(include_str!("progress_deadline_short.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Availability)
@@ -84,7 +94,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let probe = container.get("startupProbe");
     let waits = waits(&probe)?;
     if is_knative {
-        return knative(object, &template, &probe, waits, ctx);
+        return of_knative(object, &template, &probe, waits, ctx);
     }
     // A rollout to no pods is complete, and the time of one that is paused does not run.
     let spec = object.get("spec");
@@ -118,7 +128,7 @@ pub(super) fn waits(probe: &Node<'_>) -> Option<i64> {
     period.checked_mul(failures)?.checked_add(probe.get("initialDelaySeconds").int_or(0)?)
 }
 
-fn knative(
+fn of_knative(
     object: &Object,
     template: &Template<'_>,
     probe: &Node<'_>,
@@ -133,14 +143,14 @@ fn knative(
     if metadata.iter().any(|metadata| metadata.get("annotations").has_unknown_key()) {
         return None;
     }
-    let config = ctx.partner(Kind::CONFIG_MAP, "knative-serving", "config-deployment");
+    let config = knative::setting(ctx, "deployment", "progress-deadline");
     let stated = places.iter().find(|node| node.is_set());
-    let of_config = config.map(|config| config.path(&["data", "progress-deadline"]));
-    let (seconds, whose) = match (stated, &of_config) {
-        (Some(node), _) => (seconds(node)?, "its annotation"),
-        (None, Some(node)) if node.is_set() => (seconds(node)?, "ConfigMap `config-deployment`"),
-        (None, Some(_)) if config?.is_partial() => return None,
-        (None, _) => (DEFAULT, "its default"),
+    let (seconds, whose) = match (stated, &config) {
+        (Some(node), _) => (seconds(node)?, "its annotation".to_owned()),
+        (None, Some((config, node))) => {
+            (seconds(node)?, format!("{} `{}`", config.kind(), config.display_name()))
+        }
+        (None, None) => (DEFAULT, "its default".to_owned()),
     };
     if waits <= seconds {
         return None;
@@ -155,15 +165,11 @@ fn knative(
     };
     let finding = ctx.report(if failures.is_set() { &failures } else { probe }, message);
     finding.help(format!("write `{DEADLINE}: {}s` in {place}", waits + BEFORE));
-    match (stated, config, of_config) {
-        (Some(node), _, _) => {
-            finding.related(object, node, "the deadline");
-        }
-        (None, Some(config), Some(node)) if node.is_set() => {
-            finding.related(config, &node, "the deadline");
-        }
-        _ => {}
-    }
+    match (stated, config) {
+        (Some(node), _) => finding.related(object, node, "the deadline"),
+        (None, Some((config, node))) => finding.related(config, &node, "the deadline"),
+        (None, None) => finding,
+    };
     None
 }
 
