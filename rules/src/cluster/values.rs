@@ -5,6 +5,7 @@ use crate::kind::Kind;
 use crate::object::Object;
 use crate::source::with_embedded;
 use crate::tree::node::Node;
+use crate::tree::placeholder::is_placeholder;
 use crate::workload::command::base_name;
 
 /// The kinds that install charts, whose objects are only in the input if they are rendered.
@@ -94,6 +95,28 @@ pub(crate) fn target_namespace(installer: &Object) -> Option<&str> {
     let target = spec.get("targetNamespace");
     let namespace = if target.is_set() { target.text() } else { installer.namespace() };
     namespace.filter(|_| !target.is_unknown())
+}
+
+/// The longest name that Helm gives a release.
+const LONGEST_RELEASE: usize = 53;
+
+/// The name of the release of a chart: helm-controller puts the target namespace before the name of the HelmRelease.
+pub(crate) fn release_name(installer: &Object, chart: &str) -> Option<String> {
+    let spec = installer.get("spec");
+    let (written, prefix) = if installer.is(Kind::HELM_RELEASE) {
+        (spec.get("releaseName"), Some(spec.get("targetNamespace")))
+    } else {
+        let sources = std::iter::once(spec.get("source")).chain(spec.get("sources").items());
+        let mut charts = sources.filter(|source| source.get("chart").text() == Some(chart));
+        (charts.next()?.path(&["helm", "releaseName"]), None)
+    };
+    let prefix = prefix.filter(Node::is_set);
+    let name = match prefix {
+        _ if written.is_set() => written.text()?.to_owned(),
+        Some(prefix) => format!("{}-{}", prefix.text()?, installer.name()),
+        None => installer.name().to_owned(),
+    };
+    (!name.is_empty() && name.len() <= LONGEST_RELEASE && !is_placeholder(&name)).then_some(name)
 }
 
 /// The version of a chart that an object installs: a version or a range. `None` if it names none.

@@ -55,6 +55,11 @@ impl Kind {
     pub const HTTP_SCALED_OBJECT: Kind = Kind::new("http.keda.sh", "HTTPScaledObject");
     /// The object that follows it, which only routes: a ScaledObject of one's own scales.
     pub(crate) const INTERCEPTOR_ROUTE: Kind = Kind::new("http.keda.sh", "InterceptorRoute");
+    /// The runners of GitHub Actions that the Actions Runner Controller starts for the jobs of a scale set.
+    pub(crate) const AUTOSCALING_RUNNER_SET: Kind = Kind::new("actions.github.com", "AutoscalingRunnerSet");
+    /// Those of its legacy mode, as a set of Runners, and as a StatefulSet.
+    pub(crate) const RUNNER_DEPLOYMENT: Kind = Kind::new("actions.summerwind.dev", "RunnerDeployment");
+    pub(crate) const RUNNER_SET: Kind = Kind::new("actions.summerwind.dev", "RunnerSet");
     pub(crate) const CANARY: Kind = Kind::new("flagger.app", "Canary");
     pub(crate) const ARGO_APPLICATION: Kind = Kind::new("argoproj.io", "Application");
     pub const SERVICE: Kind = Kind::new("", "Service");
@@ -108,6 +113,8 @@ impl Kind {
     pub(crate) const SEALED_SECRET: Kind = Kind::new("bitnami.com", "SealedSecret");
     pub const SERVICE_ACCOUNT: Kind = Kind::new("", "ServiceAccount");
     pub const PRIORITY_CLASS: Kind = Kind::new("scheduling.k8s.io", "PriorityClass");
+    /// Security groups for pods, which Amazon's VPC resource controller reads.
+    pub(crate) const SECURITY_GROUP_POLICY: Kind = Kind::new("vpcresources.k8s.aws", "SecurityGroupPolicy");
     pub(crate) const STORAGE_CLASS: Kind = Kind::new("storage.k8s.io", "StorageClass");
     pub(crate) const ARGO_APPLICATION_SET: Kind = Kind::new("argoproj.io", "ApplicationSet");
     pub const ROLLOUT: Kind = Kind::new("argoproj.io", "Rollout");
@@ -130,6 +137,11 @@ impl Kind {
     pub(crate) const RESOURCE_FLAVOR: Kind = Kind::new("kueue.x-k8s.io", "ResourceFlavor");
     pub(crate) const FLUX_KUSTOMIZATION: Kind = Kind::new("kustomize.toolkit.fluxcd.io", "Kustomization");
     pub const LEADER_WORKER_SET: Kind = Kind::new("leaderworkerset.x-k8s.io", "LeaderWorkerSet");
+    /// A database of CloudNativePG, and of the product of EDB that is built on it.
+    pub(crate) const CNPG_CLUSTER: Kind = Kind::new("postgresql.cnpg.io", "Cluster");
+    pub(crate) const EDB_CLUSTER: Kind = Kind::new("postgresql.k8s.enterprisedb.io", "Cluster");
+    /// A topic of Strimzi.
+    pub(crate) const KAFKA_TOPIC: Kind = Kind::new("kafka.strimzi.io", "KafkaTopic");
     pub(crate) const POD_MONITOR: Kind = Kind::new("monitoring.coreos.com", "PodMonitor");
     pub(crate) const PROBE: Kind = Kind::new("monitoring.coreos.com", "Probe");
     pub(crate) const PROMETHEUS: Kind = Kind::new("monitoring.coreos.com", "Prometheus");
@@ -151,6 +163,8 @@ impl Kind {
     /// The object from which Knative's operator installs Knative Serving.
     pub(crate) const KNATIVE_SERVING: Kind = Kind::new("operator.knative.dev", "KnativeServing");
     pub const KNATIVE_SERVICE: Kind = Kind::new("serving.knative.dev", "Service");
+    /// The object with which Knative's operator installs Knative Serving.
+    pub(crate) const KNATIVE_SERVING: Kind = Kind::new("operator.knative.dev", "KnativeServing");
     pub(crate) const CLUSTER_SERVING_RUNTIME: Kind = Kind::new("serving.kserve.io", "ClusterServingRuntime");
     pub const INFERENCE_SERVICE: Kind = Kind::new("serving.kserve.io", "InferenceService");
     pub(crate) const LLM_INFERENCE_SERVICE: Kind = Kind::new("serving.kserve.io", "LLMInferenceService");

@@ -347,6 +347,14 @@ pub static KINDS: &[KindInfo] = &[
         .schemas(&[operator("v1alpha1")]),
     namespaced("sparkoperator.k8s.io", "v1beta2", "SparkApplication", "sparkapplications")
         .pods(&["spec.driver.template", "spec.executor.template"]),
+    namespaced("actions.github.com", "v1alpha1", "AutoscalingRunnerSet", "autoscalingrunnersets")
+        .job(TEMPLATE),
+    // The controller adds the container of the runner to these two.
+    namespaced("actions.summerwind.dev", "v1alpha1", "RunnerDeployment", "runnerdeployments"),
+    namespaced("actions.summerwind.dev", "v1alpha1", "RunnerSet", "runnersets"),
+    namespaced("kafka.strimzi.io", "v1beta2", "KafkaTopic", "kafkatopics"),
+    namespaced("postgresql.cnpg.io", "v1", "Cluster", "clusters"),
+    namespaced("postgresql.k8s.enterprisedb.io", "v1", "Cluster", "clusters"),
     // The object that installs NVIDIA's GPU Operator.
     cluster_scoped("nvidia.com", "v1", "ClusterPolicy", "clusterpolicies").schemas(&[operator("v1")]),
     cluster_scoped("nvidia.com", "v1alpha1", "NVIDIADriver", "nvidiadrivers")
@@ -391,6 +399,7 @@ pub static KINDS: &[KindInfo] = &[
     namespaced("flow.volcano.sh", "v1alpha1", "JobFlow", "jobflows").schemas(&[operator("v1alpha1")]),
     cluster_scoped("topology.volcano.sh", "v1alpha1", "HyperNode", "hypernodes")
         .schemas(&[operator("v1alpha1")]),
+    namespaced("vpcresources.k8s.aws", "v1beta1", "SecurityGroupPolicy", "securitygrouppolicies"),
     namespaced("external-secrets.io", "v1", "ExternalSecret", "externalsecrets"),
     namespaced("bitnami.com", "v1alpha1", "SealedSecret", "sealedsecrets"),
     namespaced("helm.toolkit.fluxcd.io", "v2", "HelmRelease", "helmreleases"),
