@@ -11,6 +11,10 @@
 //! The annotation `cluster-autoscaler.kubernetes.io/safe-to-evict: "false"` says that pods of any kind must
 //! not be evicted, but only the Cluster Autoscaler reads it. It is reported where a NodePool takes the pods.
 //!
+//! A job of GitHub Actions ends with its runner, and is not started again: runners of the Actions Runner Controller
+//! (`AutoscalingRunnerSet`, the chart `gha-runner-scale-set`, and ephemeral runners of its legacy kinds) are
+//! reported where something shows Karpenter. On pools that only end empty nodes it is info: drift and expiry remain.
+//!
 //! # Fix
 //! Annotate the pod template with `karpenter.sh/do-not-disrupt: "true"`. Give the NodePool a
 //! `terminationGracePeriod`, so that a hanging run cannot hold its node forever.
@@ -48,6 +52,7 @@
 
 use crate::karpenter::do_not_disrupt::protects_nodes;
 use crate::rules::class_evidence::add_class_evidence;
+use crate::rules::disruption::runners;
 use crate::rules::karpenter_in_use::{READS, may_have_cluster_autoscaler, uses_karpenter};
 use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
@@ -56,9 +61,12 @@ use crate::workload::template::{is_short_deadline, is_short_lived, workload_kind
 
 const READ: [Kind; READS.len() + CHART_KINDS.len()] = joined(&READS, &CHART_KINDS);
 
+/// Workloads, and what starts runners of GitHub Actions.
+const KINDS: [Kind; WORKLOAD_KINDS.len() + runners::KINDS.len()] = with_workloads(&runners::KINDS);
+
 pub(crate) static RULE: Rule = Rule {
     id: "do-not-disrupt-missing",
-    kinds: WORKLOAD_KINDS,
+    kinds: &KINDS,
     reads: &READ,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("do_not_disrupt_missing.rs")),
@@ -67,13 +75,16 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 /// Names of the annotation, including the deprecated ones, which another rule reports.
-const NAMES: [&str; 3] = [DO_NOT_DISRUPT, "karpenter.sh/do-not-evict", "karpenter.sh/do-not-consolidate"];
+pub(super) const NAMES: [&str; 3] =
+    [DO_NOT_DISRUPT, "karpenter.sh/do-not-evict", "karpenter.sh/do-not-consolidate"];
 
 /// What the Cluster Autoscaler reads in the place of Karpenter's annotation.
 const SAFE_TO_EVICT: &str = "cluster-autoscaler.kubernetes.io/safe-to-evict";
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    for_other_autoscaler(object, ctx).or_else(|| of_training(object, ctx))
+    for_other_autoscaler(object, ctx)
+        .or_else(|| runners::check(object, ctx))
+        .or_else(|| of_training(object, ctx))
 }
 
 /// Reports pods that only the Cluster Autoscaler would leave alone, on nodes of Karpenter.
@@ -177,7 +188,7 @@ fn is_bare(template: &Template<'_>) -> bool {
         && !is_short_deadline(&template.spec.get("activeDeadlineSeconds"))
 }
 
-fn is_spot_only(template: &Template<'_>) -> bool {
+pub(super) fn is_spot_only(template: &Template<'_>) -> bool {
     let wanted = template.spec.path(&["nodeSelector", CAPACITY_TYPE]);
     if wanted.is_unknown() || wanted.text() == Some("spot") {
         return true;

@@ -24,5 +24,6 @@ pub(crate) mod expire_after_short;
 pub(crate) mod expiry_ignores_budgets;
 pub(crate) mod expiry_kills_training;
 pub(crate) mod grace_period_ends_runs;
+mod runners;
 pub(crate) mod tolerates_disruption_taint;
 pub(crate) mod training_pool_without_budget;
