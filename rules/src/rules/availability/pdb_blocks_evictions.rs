@@ -8,6 +8,9 @@
 //! If only the autoscaler's minimum is too small, this happens exactly when load is low and
 //! consolidation would pay.
 //!
+//! CloudNativePG makes a PDB with `minAvailable: 1` for the primary of each Cluster. With `instances: 1` no other
+//! can become primary, so its node is never drained: `enablePDB: false` (1.23 and later) leaves the PDB out.
+//!
 //! # Fix
 //! Write `maxUnavailable: 1` instead: it is right for any number of replicas. Training pods are
 //! better protected by `karpenter.sh/do-not-disrupt` than by a PDB, and pods of Jobs need a whole
@@ -32,7 +35,7 @@
 
 use crate::cluster::views::Workload;
 use crate::cluster::views::disruptions::{IntOrPercent, runs_as_job, selected_pods, selects_by_job_label};
-use crate::rules::manifest_purpose::is_release_manifest;
+use crate::rules::manifest_purpose::{is_example, is_release_manifest};
 use crate::rules::partners::{around_budget, budgets};
 use crate::rules::prelude::*;
 
@@ -42,7 +45,7 @@ const READS: [Kind; WORKLOAD_KINDS.len() + 3] =
 
 pub(crate) static RULE: Rule = Rule {
     id: "pdb-blocks-evictions",
-    kinds: &[Kind::PDB],
+    kinds: &[Kind::PDB, Kind::CNPG_CLUSTER, Kind::EDB_CLUSTER],
     reads: &READS,
     fix: Some(Safety::Unsafe),
     pairs: &[Pair { with: WORKLOAD_KINDS, partners: budgets, beside: around_budget }],
@@ -52,6 +55,9 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if !object.is(Kind::PDB) {
+        return of_database(object, ctx);
+    }
     let spec = object.get("spec");
     let most = spec.get("maxUnavailable");
     let least = spec.get("minAvailable");
@@ -71,6 +77,35 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         ctx.report(&most, "without `maxUnavailable` or `minAvailable` the PDB allows no eviction at all");
     let fix = Fix::new("write `maxUnavailable: 1`", Safety::Unsafe).set(&most, json!(1));
     finish(finding, selected.advice, fix);
+    None
+}
+
+/// Reports a database with one instance, for whose primary CloudNativePG makes a PDB (1.23 to 1.29).
+fn of_database(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let spec = object.get("spec");
+    let (instances, pdb) = (spec.get("instances"), spec.get("enablePDB"));
+    let is_one = if instances.is_set() { instances.int() == Some(1) } else { !instances.is_unknown() };
+    // The operator removes the PDB in a maintenance window that reuses the volume.
+    let window = spec.get("nodeMaintenanceWindow");
+    let is_hibernated = object.annotation("cnpg.io/hibernation").text() == Some("on");
+    if !is_one
+        || pdb.is_unknown()
+        || pdb.bool() == Some(false)
+        || window.is_unknown()
+        || window.get("inProgress").bool() == Some(true)
+        || is_hibernated
+        || object.may_lack_fields()
+        || spec.has_unknown_key()
+        || is_example(object)
+    {
+        return None;
+    }
+    let name = object.display_name();
+    let message = format!("the operator's PDB for the one instance of `{name}` allows no eviction, ever");
+    ctx.report(if instances.is_set() { &instances } else { &spec }, message)
+        .severity(Severity::Warning)
+        .help("write `enablePDB: false` for a short outage when its node is drained, or `instances: 2`")
+        .fix(Fix::unsafe_("make no PDB for it").set(&pdb, json!(false)));
     None
 }
 
