@@ -12,6 +12,7 @@ pub(crate) mod monitor_endpoint_split;
 pub(crate) mod monitor_unselected;
 pub(super) mod monitors;
 pub(crate) mod pod_monitor_selects_nothing;
+mod prometheus_stack;
 pub(crate) mod promql_counter_as_level;
 pub(crate) mod promql_invalid;
 pub(crate) mod promql_rate_of_gauge;

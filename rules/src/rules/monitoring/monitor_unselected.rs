@@ -6,6 +6,9 @@
 //! without a selector it takes none. The others have no effect, without an error: the queries behind
 //! autoscalers stay empty, and alerts never fire.
 //!
+//! The chart kube-prometheus-stack selects the label `release` with the name of its release, unless its values have other
+//! selectors, or `serviceMonitorSelectorNilUsesHelmValues: false` and its like for the other kinds.
+//!
 //! # Fix
 //! Add the label that the selector asks for, or widen the selectors: `{}` selects all.
 //!
@@ -34,21 +37,15 @@
 //! - <https://prometheus-operator.dev/docs/platform/troubleshooting/#troubleshooting-servicemonitor-changes>
 //! - <https://prometheus-operator.dev/docs/api-reference/api/#monitoring.coreos.com/v1.Prometheus>
 
+use crate::rules::monitoring::prometheus_stack::{Release, releases};
 use crate::rules::prelude::*;
 use crate::workload::selector::matches;
 
 const AGENT: Kind = Kind::new("monitoring.coreos.com", "PrometheusAgent");
 const RULER: Kind = Kind::new("monitoring.coreos.com", "ThanosRuler");
 
-/// Others that may read monitors and rules, or bring a Prometheus.
-const OTHERS: [Kind; 6] = [
-    Kind::HELM_RELEASE,
-    Kind::ARGO_APPLICATION,
-    Kind::OPENTELEMETRY_COLLECTOR,
-    Kind::VM_AGENT,
-    Kind::VM_SINGLE,
-    Kind::VM_ALERT,
-];
+/// Others that may read monitors and rules.
+const OTHERS: [Kind; 4] = [Kind::OPENTELEMETRY_COLLECTOR, Kind::VM_AGENT, Kind::VM_SINGLE, Kind::VM_ALERT];
 
 pub(crate) static RULE: Rule = Rule {
     id: "monitor-unselected",
@@ -68,8 +65,9 @@ pub(crate) static RULE: Rule = Rule {
         OTHERS[1],
         OTHERS[2],
         OTHERS[3],
-        OTHERS[4],
-        OTHERS[5],
+        Kind::HELM_RELEASE,
+        Kind::ARGO_APPLICATION,
+        Kind::ARGO_APPLICATION_SET,
     ],
     reports_absence: true,
     fix: Some(Safety::Unsafe),
@@ -130,8 +128,45 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             known = Some((reason, reader));
         }
     }
-    let (reason, reader) = known?;
-    report(object, reader, reason, ctx)
+    let releases = releases(selectors(object)?.0, ctx)?;
+    let labels = object.path(&["metadata", "labels"]);
+    let is_selected = |release: &Release<'_>| labels.get("release").text() == Some(release.name.as_str());
+    if releases.iter().any(is_selected) || !releases.is_empty() && gets_labels(object) {
+        return None;
+    }
+    match (known, releases.first()) {
+        (Some((reason, reader)), _) => report(object, reader, reason, ctx),
+        (None, Some(release)) => report_release(object, release, ctx),
+        (None, None) => None,
+    }
+}
+
+/// Whether a kustomization may add labels to an object.
+fn gets_labels(object: &Object) -> bool {
+    object.origin().is_some_and(|origin| origin.source.sets_labels())
+}
+
+fn report_release(object: &Object, release: &Release<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let (own, _) = selectors(object)?;
+    let labels = object.path(&["metadata", "labels"]);
+    let Release { installer, name } = release;
+    let shown = ellipsize(name);
+    let message =
+        format!("no Prometheus reads this {}: that of release `{shown}` selects other labels", object.kind());
+    ctx.report(&labels, message)
+        .help(format!("add the label `release: {shown}`, or write `{own}NilUsesHelmValues: false`"))
+        .related(installer, &installer.path(&["metadata", "name"]), "its chart selects by the release")
+        .fix(add_labels(&labels, &[("release", name)], "the release"));
+    None
+}
+
+fn add_labels(labels: &Node<'_>, missing: &[(&str, &str)], by: &str) -> Fix {
+    let fix = Fix::unsafe_(format!("add the label that {by} selects"));
+    if !labels.is_mapping() {
+        let all = missing.iter().map(|(key, value)| ((*key).to_owned(), json!(value)));
+        return fix.set(labels, Value::Object(all.collect()));
+    }
+    missing.iter().fold(fix, |fix, (key, value)| fix.set(&labels.get(key), json!(value)))
 }
 
 /// Why a Prometheus does not select an object; `Some(None)` if it does. `None` if that is not known.
@@ -158,8 +193,7 @@ fn reason(object: &Object, reader: &Object, ctx: &Context<'_>) -> Option<Option<
     let labels = object.path(&["metadata", "labels"]).entries();
     if !matches(&selector, &labels)? {
         // A kustomization may add the label.
-        let are_added = object.origin().is_some_and(|origin| origin.source.sets_labels());
-        return (!are_added).then_some(Some(Reason::Labels));
+        return (!gets_labels(object)).then_some(Some(Reason::Labels));
     }
     let is_in = is_in_namespaces(object, reader, &namespaces, ctx)?;
     Some((!is_in).then_some(Reason::Namespace))
@@ -226,15 +260,7 @@ fn report(object: &Object, reader: &Object, reason: Reason, ctx: &mut Context<'_
             finding.related(reader, &selector, "its selector");
             match missing.first() {
                 Some((key, value)) => {
-                    let mut fix = Fix::unsafe_(format!("add the label that {by} selects"));
-                    if labels.is_mapping() {
-                        for (key, value) in &missing {
-                            fix = fix.set(&labels.get(key), json!(value));
-                        }
-                    } else {
-                        let all = missing.iter().map(|(key, value)| ((*key).to_owned(), json!(value)));
-                        fix = fix.set(&labels, Value::Object(all.collect()));
-                    }
+                    let fix = add_labels(&labels, &missing, &by);
                     finding.help(format!("add the label `{key}: {}`", ellipsize(value))).fix(fix);
                 }
                 None => {

@@ -1,0 +1,90 @@
+//! The Prometheus that the chart kube-prometheus-stack brings, as far as its values say what it selects.
+//!
+//! Without a selector in the values its template (`templates/prometheus/prometheus.yaml`, 45 to 80) asks for the label `release` with the
+//! name of the release, unless the value that ends in `NilUsesHelmValues` is false.
+
+use crate::cluster::values::{installs, is_for_other_cluster, release_name};
+use crate::rules::prelude::*;
+
+const CHART: &str = "kube-prometheus-stack";
+
+/// Words in the names of what else may read monitors.
+const COLLECTORS: [&str; 11] = [
+    "alloy",
+    "datadog",
+    "grafana-agent",
+    "k8s-monitoring",
+    "mimir",
+    "opentelemetry",
+    "otel",
+    "prometheus-operator",
+    "thanos",
+    "victoria",
+    "vmagent",
+];
+
+/// A release of the chart whose Prometheus selects what has the label `release` with its name.
+pub(super) struct Release<'a> {
+    pub(super) installer: &'a Object,
+    pub(super) name: String,
+}
+
+/// The releases of the chart, which select by their names with a selector such as `serviceMonitorSelector`. `None` if a chart of the
+/// input may bring a Prometheus with another selector.
+pub(super) fn releases<'a>(selector: &str, ctx: &Context<'a>) -> Option<Vec<Release<'a>>> {
+    let cluster = ctx.cluster();
+    let is_stack = |object: &&Object| installs(object, CHART);
+    let (stacks, others): (Vec<_>, Vec<_>) = chart_installers(cluster).partition(is_stack);
+    let sets = cluster.of(Kind::ARGO_APPLICATION_SET);
+    let has_collector = |object: &Object| {
+        let spec = object.get("spec");
+        let spec =
+            if object.is(Kind::ARGO_APPLICATION_SET) { spec.path(&["template", "spec"]) } else { spec };
+        let chart = [spec.path(&["chart", "spec", "chart"]), spec.path(&["source", "chart"])];
+        let mut named = chart.iter().filter_map(Node::text).chain([object.name()]);
+        named.any(|name| name == "prometheus" || mentions(name, &COLLECTORS))
+    };
+    let is_unclear = match stacks.is_empty() {
+        true => !others.is_empty(),
+        false => others.iter().copied().chain(sets).any(has_collector),
+    };
+    if is_unclear {
+        return None;
+    }
+    stacks.into_iter().map(|installer| release(installer, selector, ctx)).collect()
+}
+
+fn release<'a>(installer: &'a Object, selector: &str, ctx: &Context<'_>) -> Option<Release<'a>> {
+    if is_for_other_cluster(installer) || !ctx.pairs_with(installer) || installer.may_lack_fields() {
+        return None;
+    }
+    // A chart of a folder has values of its own, and may be one around it.
+    if installer.path(&["spec", "chart", "spec", "chart"]).text().is_some_and(|chart| chart != CHART) {
+        return None;
+    }
+    let mut by_release = None;
+    for_each_values(installer, CHART, |values| {
+        let prometheus = values.root.get("prometheus");
+        let spec = prometheus.get("prometheusSpec");
+        let of_nil = spec.get(&format!("{selector}NilUsesHelmValues"));
+        let written = spec.get(selector);
+        let is_empty = !written.is_set() || written.is_mapping() && written.entries().is_empty();
+        let ruler = values.root.path(&["thanosRuler", "enabled"]);
+        // Values below the name of the chart are those of a chart around it.
+        let is_known = !values.may_differ
+            && !values.root.get(CHART).is_set()
+            && !values.root.has_unknown_key()
+            && !spec.has_unknown_key()
+            && [&prometheus, &spec, &of_nil, &written].iter().all(|node| !node.is_unknown());
+        let selects_release = is_known
+            && is_empty
+            && !prometheus.get("enabled").is_unknown()
+            && prometheus.get("enabled").bool() != Some(false)
+            && of_nil.bool() != Some(false)
+            && !ruler.is_unknown()
+            && ruler.bool() != Some(true);
+        by_release = Some(selects_release && by_release != Some(false));
+    });
+    let name = release_name(installer, CHART)?;
+    (by_release == Some(true)).then_some(Release { installer, name })
+}
