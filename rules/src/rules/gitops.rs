@@ -35,7 +35,10 @@ pub(super) fn delivery_of<'a>(object: &Object, field: &[&str], ctx: &Context<'a>
     }
     let spec = spec_of(by);
     let policy = spec.get("syncPolicy");
-    let heals = policy.path(&["automated", "selfHeal"]).bool() == Some(true);
+    let automated = policy.get("automated");
+    // `enabled: false` came with Argo CD 3.1.
+    let is_off = automated.get("enabled").is_set() && automated.get("enabled").bool() != Some(true);
+    let heals = automated.get("selfHeal").bool() == Some(true) && !is_off;
     Some(Delivery { by, ignores: ignores(&spec, object, field), heals })
 }
 

@@ -8,6 +8,9 @@
 //! The workers of an MPIJob run an SSH server, which does not end with the run: with `cleanPodPolicy: None`,
 //! the default of `v2beta1`, they keep their GPUs and nodes after it. That is a warning.
 //!
+//! A run that Argo CD with `selfHeal`, or Flux, applies is missing once its TTL has deleted it. They create it again, and it
+//! runs again, for ever: this is a warning for every kind with a TTL. Argo CD runs a hook once for each sync.
+//!
 //! # Fix
 //! Write `ttlSecondsAfterFinished`, long enough to read the logs: a day is 86400. For an MPIJob write
 //! `cleanPodPolicy: Running`, which leaves finished pods and their logs.
@@ -34,11 +37,24 @@
 //! # References
 //! - <https://kubernetes.io/docs/concepts/workloads/controllers/ttlafterfinished/>
 
+use crate::rules::gitops::delivery_of;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "finished-job-kept",
-    kinds: &[Kind::JOB, Kind::MPI_JOB],
+    kinds: &[
+        Kind::JOB,
+        Kind::MPI_JOB,
+        Kind::PYTORCH_JOB,
+        Kind::TF_JOB,
+        Kind::XGBOOST_JOB,
+        Kind::PADDLE_JOB,
+        Kind::JAX_JOB,
+        Kind::JOB_SET,
+        Kind::VOLCANO_JOB,
+        Kind::ARGO_WORKFLOW,
+    ],
+    reads: &[Kind::ARGO_APPLICATION, Kind::ARGO_APPLICATION_SET, Kind::FLUX_KUSTOMIZATION],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("finished_job_kept.rs")),
     check: Check::Object(check),
@@ -49,13 +65,25 @@ pub(crate) static RULE: Rule = Rule {
 const HOOKS: [&str; 3] = ["helm.sh/hook", "argocd.argoproj.io/hook", "kustomize.toolkit.fluxcd.io/force"];
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let spec = object.get("spec");
+    let ttl = ttl_of(object);
+    if ttl.is_set() {
+        repeats(object, &ttl, ctx);
+    }
     if object.is(Kind::MPI_JOB) {
         return workers(object, ctx);
     }
-    let spec = object.get("spec");
-    let ttl = spec.get("ttlSecondsAfterFinished");
+    // What applies it makes it again, or says that it is missing, when a TTL has deleted it.
+    let is_applied = || delivery_of(object, &[], ctx).is_some();
     let hook = HOOKS.iter().any(|key| object.annotation(key).is_set());
-    if ttl.is_set() || hook || !uses_accelerators(object) || object.is_owned() || spec.has_unknown_key() {
+    if !object.is(Kind::JOB)
+        || ttl.is_set()
+        || hook
+        || is_applied()
+        || !uses_accelerators(object)
+        || object.is_owned()
+        || spec.has_unknown_key()
+    {
         return None;
     }
     let name = object.display_name();
@@ -63,6 +91,48 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         .help("write `ttlSecondsAfterFinished: 86400`")
         .fix(Fix::new("delete it a day after it has finished", Safety::Unsafe).set(&ttl, json!(86400)));
     None
+}
+
+/// The time after which a finished run is deleted. The operators of these kinds delete the object itself, unlike KubeRay.
+fn ttl_of(object: &Object) -> Node<'_> {
+    let spec = object.get("spec");
+    if object.is(Kind::ARGO_WORKFLOW) {
+        return spec.get("ttlStrategy");
+    }
+    let of_policy = spec.path(&["runPolicy", "ttlSecondsAfterFinished"]);
+    if of_policy.is_set() { of_policy } else { spec.get("ttlSecondsAfterFinished") }
+}
+
+/// Reports a run that is created again each time its TTL has deleted it.
+fn repeats(object: &Object, ttl: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let delivery = delivery_of(object, &[], ctx).filter(|delivery| delivery.heals)?;
+    let is_flux = delivery.by.is(Kind::FLUX_KUSTOMIZATION);
+    // A hook is no part of what Argo CD compares.
+    let left_alone = if is_flux {
+        object.annotation("kustomize.toolkit.fluxcd.io/reconcile").is_set()
+    } else {
+        HOOKS[..2].iter().any(|key| object.annotation(key).is_set())
+    };
+    if left_alone || ttl.is_unknown() || object.is_owned() || is_suspended(object) != Some(false) {
+        return None;
+    }
+    let name = object.display_name();
+    let who = if is_flux { "Flux" } else { "Argo CD" };
+    let message = format!("{who} creates `{name}` again once its TTL has deleted it: it runs for ever");
+    let is_near = ctx.pairs_with(delivery.by);
+    let finding = ctx.report(ttl, message).at_key();
+    finding
+        .severity(Severity::Warning)
+        .help(if is_flux {
+            "remove the TTL: `kustomize.toolkit.fluxcd.io/force: enabled` replaces the run when its manifest changes"
+        } else {
+            "remove the TTL, and let a hook delete it: `argocd.argoproj.io/hook-delete-policy: BeforeHookCreation`"
+        })
+        .fix(Fix::unsafe_("keep it after it has finished").remove(ttl));
+    if is_near {
+        finding.related(delivery.by, &delivery.by.path(&["metadata", "name"]), "applies the manifest");
+    }
+    Some(())
 }
 
 /// A time after which a finished MPIJob is deleted, with its workers, that nobody needs to shorten.
