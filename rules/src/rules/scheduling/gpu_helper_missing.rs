@@ -6,8 +6,9 @@
 //! label, the device plugin of NVIDIA, Neuron, AMD, Gaudi or EFA that selects it registers the devices,
 //! and only then the pods that request them fit. It is a warning for the device plugin, and for a labeller
 //! whose label a plugin selects, because the pod that started such a node stays Pending; it is information
-//! for agents, without which nodes have no logs or metrics. The values of NVIDIA's charts in a HelmRelease or an
-//! Application are read for the tolerations of their DaemonSets.
+//! for agents, without which nodes have no logs or metrics. The values of NVIDIA's charts and of NFD's in a HelmRelease or an
+//! Application are read for the tolerations of their DaemonSets. `daemonsets.tolerations` of the GPU Operator is not for the worker of
+//! NFD, without whose labels the operator starts nothing on a node.
 //!
 //! # Fix
 //! Let the DaemonSets tolerate all taints of the pools, and select labels that the pools have.
@@ -233,7 +234,7 @@ pub(super) fn brings(helper: Helper, pool: &NodePool<'_>, ctx: &Context<'_>) -> 
         && class_of(pool, ctx).and_then(|class| class.family()) == Some(AmiFamily::Bottlerocket)
 }
 
-pub(super) fn user_data_has(pool: &NodePool<'_>, key: &str, ctx: &Context<'_>) -> bool {
+pub(in crate::rules) fn user_data_has(pool: &NodePool<'_>, key: &str, ctx: &Context<'_>) -> bool {
     class_of(pool, ctx).is_some_and(|class| {
         class.get("userData").is_unknown() || class.user_data().is_some_and(|text| text.contains(key))
     })

@@ -2,38 +2,126 @@
 
 use super::gpu_helper_missing::{brings, tolerate, user_data_has};
 use super::node_helpers::{Helper, has_devices, helper_of_image, helpers, lacking_label, untolerated};
-use crate::cluster::values::ChartValues;
+use crate::cluster::values::{ChartValues, installs};
 use crate::karpenter::pod::toleration;
 use crate::karpenter::scheduling::Toleration;
 use crate::rules::gpu::report_value;
 use crate::rules::prelude::*;
 
-/// A chart with a helper.
+/// A helper that a chart brings.
 struct Chart {
     name: &'static str,
     /// The image of the helper, as [`Helper::image`].
     image: &'static str,
+    /// The part of the chart, for the message.
+    part: &'static str,
+    /// The device whose nodes need it. `None` if all with accelerators do.
+    device: Option<&'static str>,
+    /// The field of its values that switches the helper on or off, and whether it is on without.
+    switch: (&'static [&'static str], bool),
     /// The field of its values with the tolerations.
     tolerations: &'static [&'static str],
-    /// The key that it tolerates without such a value, from its `values.yaml` (read in November 2026).
-    default: Option<&'static str>,
+    /// The taint that it tolerates without such a value, from its `values.yaml` (read in November 2026): the key, and the value if
+    /// it tolerates only that.
+    default: Option<(&'static str, &'static str)>,
 }
 
-const CHARTS: [Chart; 3] = [
+const NVIDIA: Option<&str> = Some("nvidia.com/gpu");
+const NFD: &str = "node-feature-discovery";
+
+const CHARTS: [Chart; 6] = [
     Chart {
         name: "nvidia-device-plugin",
         image: "k8s-device-plugin",
+        part: "",
+        device: NVIDIA,
+        switch: (&["devicePlugin", "enabled"], true),
         tolerations: &["tolerations"],
-        default: Some("nvidia.com/gpu"),
+        default: Some(("nvidia.com/gpu", "")),
     },
     Chart {
         name: "gpu-operator",
         image: "k8s-device-plugin",
+        part: "",
+        device: NVIDIA,
+        switch: (&["devicePlugin", "enabled"], true),
         tolerations: &["daemonsets", "tolerations"],
-        default: Some("nvidia.com/gpu"),
+        default: Some(("nvidia.com/gpu", "")),
     },
-    Chart { name: "dcgm-exporter", image: "dcgm-exporter", tolerations: &["tolerations"], default: None },
+    Chart {
+        name: "dcgm-exporter",
+        image: "dcgm-exporter",
+        part: "",
+        device: NVIDIA,
+        switch: (&[], true),
+        tolerations: &["tolerations"],
+        default: None,
+    },
+    Chart {
+        name: "gpu-operator",
+        image: NFD,
+        part: "the NFD worker of ",
+        device: NVIDIA,
+        switch: (&["nfd", "enabled"], true),
+        tolerations: &[NFD, "worker", "tolerations"],
+        default: Some(("nvidia.com/gpu", "")),
+    },
+    Chart {
+        name: "nvidia-device-plugin",
+        image: NFD,
+        part: "the NFD worker of ",
+        device: NVIDIA,
+        switch: (&["gfd", "enabled"], false),
+        tolerations: &["nfd", "worker", "tolerations"],
+        default: Some(("nvidia.com/gpu", "present")),
+    },
+    Chart {
+        name: NFD,
+        image: NFD,
+        part: "the worker of ",
+        device: None,
+        switch: (&["worker", "enable"], true),
+        tolerations: &["worker", "tolerations"],
+        default: None,
+    },
 ];
+
+impl Chart {
+    /// Whether the values switch the helper on. `None` if that is not known.
+    fn is_on(&self, values: &ChartValues<'_, '_>) -> Option<bool> {
+        let (path, default) = self.switch;
+        let switch = values.root.path(path);
+        if path.is_empty() || !switch.is_set() && !values.may_differ {
+            return Some(default);
+        }
+        switch.bool()
+    }
+
+    fn is_needed(&self, ctx: &Context<'_>) -> bool {
+        let runs_operator = || {
+            let operator = |object: &Object| installs(object, "gpu-operator");
+            ctx.cluster().has_any(Kind::CLUSTER_POLICY) || chart_installers(ctx.cluster()).any(operator)
+        };
+        match self.image {
+            // NVIDIA's programs select the labels that it writes.
+            NFD => self.name != NFD || runs_operator(),
+            image => image == "k8s-device-plugin",
+        }
+    }
+
+    /// Whether the nodes of a pool need the helper. Those of a pool that gives its nodes the labels of NFD do not need its worker.
+    fn concerns(&self, pool: &NodePool<'_>) -> bool {
+        let is_label =
+            |key: &str| key.starts_with("feature.node.kubernetes.io/") || key == "nvidia.com/gpu.present";
+        if self.image == NFD && pool.labels().entries().iter().any(|(key, _)| is_label(key)) {
+            return false;
+        }
+        match self.device {
+            Some(device) => has_devices(pool, device),
+            None => pool.hardware() == Hardware::Accelerated,
+        }
+    }
+}
 
 /// Reports a chart whose helper does not tolerate a taint of a pool.
 pub(super) fn check(object: &Object, ctx: &mut Context<'_>) {
@@ -49,8 +137,7 @@ pub(super) fn check(object: &Object, ctx: &mut Context<'_>) {
 fn inspect(chart: &Chart, helper: Helper, values: &ChartValues<'_, '_>, ctx: &mut Context<'_>) -> Option<()> {
     let _ = inspect_selector(chart, helper, values, ctx);
     let list = values.root.path(chart.tolerations);
-    let plugin = values.root.path(&["devicePlugin", "enabled"]);
-    let is_off = chart.name == "gpu-operator" && (plugin.is_unknown() || plugin.bool() == Some(false));
+    let is_off = chart.is_on(values) != Some(true);
     if list.has_unknown() || is_off || values.may_differ && !list.is_set() || is_installed_twice(helper, ctx)
     {
         return None;
@@ -58,31 +145,39 @@ fn inspect(chart: &Chart, helper: Helper, values: &ChartValues<'_, '_>, ctx: &mu
     let tolerations: Vec<Toleration> = if list.is_set() {
         list.items().map(|item| toleration(&item)).collect()
     } else {
-        let of_key = |key: &str| Toleration {
+        let of_taint = |(key, value): (&str, &str)| Toleration {
             key: key.to_owned(),
-            operator: "Exists".to_owned(),
+            operator: if value.is_empty() { "Exists" } else { "Equal" }.to_owned(),
+            value: value.to_owned(),
             ..Toleration::default()
         };
-        chart.default.map(of_key).into_iter().collect()
+        chart.default.map(of_taint).into_iter().collect()
     };
-    let device = helper.device?;
     let (pool, node, taints) = ctx.cluster().of(Kind::NODE_POOL).find_map(|object| {
         let pool = NodePool::new(object)?;
-        let needs = has_devices(&pool, device) && !pool.is_auto_mode() && ctx.pairs_with(object);
+        let needs = chart.concerns(&pool) && !pool.is_auto_mode() && ctx.pairs_with(object);
         if !needs || pool.template_spec().get("taints").has_unknown() || brings(helper, &pool, ctx) {
             return None;
         }
         let (node, taints) = untolerated(&tolerations, &pool)?;
         Some((object, node, taints))
     })?;
+    let is_value = |(key, value): (&str, &str)| key == taints[0].key && !value.is_empty();
+    let shown = match chart.default {
+        Some(default) if !list.is_set() && is_value(default) => {
+            format!("{}={}", taints[0].key, taints[0].value)
+        }
+        _ => taints[0].key.clone(),
+    };
     let message = format!(
-        "`{}` does not tolerate `{}`: nodes of GPU pool `{}` have {}",
+        "{}`{}` does not tolerate `{}`: nodes of GPU pool `{}` have {}",
+        chart.part,
         ctx.object().display_name(),
-        taints[0].key,
+        shown,
         pool.display_name(),
         helper.lacking
     );
-    let is_needed = helper.role == super::node_helpers::Role::DevicePlugin;
+    let is_needed = chart.is_needed(ctx);
     report_value(values, &list, message, ctx)
         .severity(if is_needed { Severity::Warning } else { Severity::Info })
         .help(tolerate(&taints))
@@ -100,7 +195,7 @@ fn inspect_selector(
 ) -> Option<()> {
     let selector = values.root.get("nodeSelector");
     let is_unknown = selector.has_unknown() || selector.has_unknown_key() || values.may_differ;
-    if chart.name == "gpu-operator" || is_unknown || is_installed_twice(helper, ctx) {
+    if chart.name == "gpu-operator" || chart.image == NFD || is_unknown || is_installed_twice(helper, ctx) {
         return None;
     }
     let device = helper.device?;
@@ -143,15 +238,16 @@ const MAX_COMPARED: usize = 256;
 /// Whether something else in the input may run the helper.
 fn is_installed_twice(helper: Helper, ctx: &Context<'_>) -> bool {
     let cluster = ctx.cluster();
-    let installs = |object: &&Object| {
+    let is_installed = |object: &&Object| {
         let mut found = false;
         for chart in CHARTS.iter().filter(|chart| chart.image == helper.image) {
-            for_each_values(object, chart.name, |_| found = true);
+            for_each_values(object, chart.name, |values| found |= chart.is_on(values) != Some(false));
         }
         found
     };
-    let releases = chart_installers(cluster).filter(installs);
+    let releases = chart_installers(cluster).filter(is_installed);
     let by_set =
         |set: &Object| templates(set).iter().any(|template| helpers(template).any(|one| one == helper));
-    cluster.has_any(Kind::CLUSTER_POLICY) || releases.count() > 1 || cluster.of(Kind::DAEMON_SET).any(by_set)
+    let has_operator = helper.image != NFD && cluster.has_any(Kind::CLUSTER_POLICY);
+    has_operator || releases.count() > 1 || cluster.of(Kind::DAEMON_SET).any(by_set)
 }

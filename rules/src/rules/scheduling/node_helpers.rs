@@ -360,7 +360,7 @@ pub(super) fn pool_noun(resource: &str) -> &'static str {
 }
 
 /// Whether the nodes of a pool have devices of a resource: all of them have accelerators, and some these; EFA on all of them.
-pub(super) fn has_devices(pool: &NodePool<'_>, resource: &str) -> bool {
+pub(in crate::rules) fn has_devices(pool: &NodePool<'_>, resource: &str) -> bool {
     let Some(types) = pool.types() else { return false };
     let mut counts = types.iter().map(|one| one.devices(resource));
     if resource == EFA {
