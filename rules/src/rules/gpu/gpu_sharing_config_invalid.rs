@@ -10,12 +10,14 @@
 //! resource keeps its name, and a pod that requests `nvidia.com/gpu.shared` waits for ever.
 //!
 //! A ConfigMap is nothing by itself: where the DaemonSet of the plugin beside it mounts no ConfigMap and
-//! names no file, each pod still gets a whole GPU. That is a warning as well.
+//! names no file, each pod still gets a whole GPU. That is a warning as well, where the ClusterPolicy or the values of
+//! the chart do not name the ConfigMap, and where no default and no label `nvidia.com/device-plugin.config` of a
+//! NodePool chooses one of its entries.
 //!
 //! # Fix
 //! Keep one of `timeSlicing` and `mps`, name `nvidia.com/gpu`, and give it two or more `replicas`. Move a key
 //! to the place that the help names. Mount the ConfigMap in the plugin, and name the file in `CONFIG_FILE`;
-//! the chart of the plugin does so for `config.name`.
+//! the chart of the plugin does so for `config.name`. The GPU Operator reads `devicePlugin.config.name` and `default`.
 //!
 //! # Example
 //! ```yaml,diff
@@ -36,13 +38,14 @@
 //! - <https://github.com/NVIDIA/k8s-device-plugin#shared-access-to-gpus>
 //! - <https://github.com/NVIDIA/k8s-device-plugin/tree/main/api/config/v1>
 
-use crate::rules::gpu::sharing;
+use crate::cluster::values::installs;
+use crate::rules::gpu::sharing::{self, Why};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-sharing-config-invalid",
     kinds: &[Kind::CONFIG_MAP],
-    reads: &sharing::PLUGIN_KINDS,
+    reads: &sharing::READERS,
     docs: docs(include_str!("gpu_sharing_config_invalid.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Gpu)
@@ -54,15 +57,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         first.get_or_insert_with(|| entry.pointer());
     });
     if let Some(entry) = first.map(|pointer| object.root().at(&pointer))
-        && let Some(plugin) = sharing::plugin_without_config(object, ctx)
+        && let Some((plugin, why)) = sharing::unused(object, ctx)
     {
-        let message =
-            format!("no device plugin reads this: DaemonSet `{}` has no configuration", plugin.name());
-        let finding = ctx.report(&entry, message).severity(Severity::Warning).at_key();
-        finding
-            .identified_by("reader")
-            .help("mount the ConfigMap in the plugin, and set `CONFIG_FILE` to its path");
-        finding.related(&plugin, &plugin.path(&["metadata", "name"]), "the plugin");
+        report_unused(&entry, &plugin, &why, ctx);
     }
     sharing::for_each(object, |entry, config| {
         if let Some((message, help)) = fault(config) {
@@ -78,6 +75,32 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
     });
     None
+}
+
+fn report_unused(entry: &Node<'_>, plugin: &Object, why: &Why, ctx: &mut Context<'_>) {
+    let who = format!("{} `{}`", plugin.kind(), plugin.display_name());
+    let message = match why {
+        Why::NoConfiguration => format!("no device plugin reads this: {who} has no configuration"),
+        Why::Other(name) => format!("no device plugin reads this: {who} names ConfigMap `{name}`"),
+        Why::NoDefault => {
+            format!("no node uses this: {who} has no default, and no NodePool the label of an entry")
+        }
+    };
+    let field = match why {
+        Why::NoDefault => "default",
+        _ => "name",
+    };
+    let help = match plugin.kind() {
+        "DaemonSet" => "mount the ConfigMap in the plugin, and set `CONFIG_FILE` to its path".to_owned(),
+        "ClusterPolicy" => format!("write `{field}` in `devicePlugin.config` of the ClusterPolicy"),
+        _ if installs(plugin, "gpu-operator") => {
+            format!("write `{field}` in the values' `devicePlugin.config`")
+        }
+        _ => format!("write `{field}` in the values' `config`"),
+    };
+    let finding = ctx.report(entry, message).severity(Severity::Warning).at_key();
+    finding.identified_by("reader").help(help);
+    finding.related(plugin, &plugin.path(&["metadata", "name"]), "the plugin");
 }
 
 /// The keys of a level of the configuration, from `api/config/v1` of the plugin as of November 2026.

@@ -48,6 +48,7 @@
 //! - <https://github.com/NVIDIA/k8s-device-plugin#shared-access-to-gpus>
 //! - <https://bottlerocket.dev/en/os/latest/#/api/settings/kubelet-device-plugins/>
 
+use crate::rules::gpu::sharing::CONFIG_LABEL;
 use crate::rules::gpu::{gpu_templates, label_of_nodes, sharing};
 use crate::rules::prelude::*;
 
@@ -67,9 +68,6 @@ pub(crate) static RULE: Rule = Rule {
     check: Check::Object(check),
     ..Rule::warning(Group::Gpu)
 };
-
-/// The label of nodes that selects an entry of the device plugin's ConfigMap.
-const CONFIG_LABEL: &str = "nvidia.com/device-plugin.config";
 
 /// How nodes share a resource.
 #[derive(Clone, PartialEq)]

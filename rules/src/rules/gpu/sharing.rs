@@ -1,8 +1,10 @@
 //! Configurations of NVIDIA's device plugin that share GPUs, in ConfigMaps and in the values of the charts that write them.
 
-use crate::cluster::values::{installs, value_fields};
+use crate::cluster::values::{installs, target_namespace, value_fields};
 use crate::facts::text::contains;
 use crate::rules::prelude::*;
+use crate::rules::scheduling::gpu_helper_missing::user_data_has;
+use crate::rules::scheduling::node_helpers::has_devices;
 use crate::source::with_embedded;
 use crate::workload::command::base_name;
 
@@ -34,9 +36,16 @@ pub(super) fn for_each(object: &Object, mut read: impl FnMut(&Node<'_>, &Node<'_
     }
 }
 
-/// What may read a configuration of the device plugin, and [`plugin_without_config`] looks at.
+/// What may read a configuration of the device plugin.
 pub(super) const PLUGIN_KINDS: [Kind; 4] =
     [Kind::DAEMON_SET, Kind::HELM_RELEASE, Kind::ARGO_APPLICATION, Kind::CLUSTER_POLICY];
+
+/// What [`unused`] looks at.
+pub(super) const READERS: [Kind; PLUGIN_KINDS.len() + 3] =
+    joined(&PLUGIN_KINDS, &[Kind::NODE_POOL, Kind::NODE, Kind::EC2_NODE_CLASS]);
+
+/// The label of nodes that selects an entry of the device plugin's ConfigMap.
+pub(super) const CONFIG_LABEL: &str = "nvidia.com/device-plugin.config";
 
 /// The device plugins of a cluster, and what installs them.
 struct DevicePlugins;
@@ -68,18 +77,94 @@ pub(super) fn is_plugin(container: &Node<'_>) -> bool {
     !is_other && container.get("image").raw_text().is_some_and(|image| image.contains("k8s-device-plugin"))
 }
 
-/// The device plugin in the namespace of a ConfigMap, if no plugin of the cluster reads a configuration.
-pub(super) fn plugin_without_config(map: &Object, ctx: &Context<'_>) -> Option<Object> {
+/// Why a device plugin uses no entry of a ConfigMap.
+pub(super) enum Why {
+    NoConfiguration,
+    /// It names another ConfigMap.
+    Other(String),
+    /// It names the ConfigMap, and neither a default nor a label of nodes chooses an entry.
+    NoDefault,
+}
+
+/// The device plugin that would be the one to use a ConfigMap, if no plugin of the cluster does.
+pub(super) fn unused(map: &Object, ctx: &Context<'_>) -> Option<(Object, Why)> {
     if !map.is(Kind::CONFIG_MAP) {
         return None;
     }
     let plugins = ctx.cluster().satisfying::<DevicePlugins>();
-    if plugins.iter().any(|plugin| !ctx.cluster().likely_pairs(map, &plugin.0) || may_read_config(&plugin.0))
-    {
+    let reason = |plugin: &Object| {
+        let reason = why(plugin, map, ctx).filter(|_| ctx.cluster().likely_pairs(map, plugin))?;
+        Some((plugin.clone(), reason))
+    };
+    let all: Option<Vec<_>> = plugins.iter().map(|ObjectKey(plugin)| reason(plugin)).collect();
+    let is_near = |(plugin, _): &(Object, Why)| match plugin.is(Kind::DAEMON_SET) {
+        true => plugin.namespace_or_default() == map.namespace_or_default(),
+        false => target_namespace(plugin).is_none_or(|namespace| namespace == map.namespace_or_default()),
+    };
+    all?.into_iter().find(is_near)
+}
+
+/// Why a plugin uses no entry of a ConfigMap. `None` if it may use one.
+fn why(plugin: &Object, map: &Object, ctx: &Context<'_>) -> Option<Why> {
+    if plugin.is(Kind::DAEMON_SET) {
+        return (!may_read_config(plugin)).then_some(Why::NoConfiguration);
+    }
+    if plugin.may_lack_fields() {
         return None;
     }
-    let is_near = |plugin: &&Object| plugin.namespace_or_default() == map.namespace_or_default();
-    plugins.iter().map(|plugin| &plugin.0).find(is_near).cloned()
+    if plugin.is(Kind::CLUSTER_POLICY) {
+        return by_config(&plugin.path(&["spec", "devicePlugin", "config"]), map, false, ctx);
+    }
+    let mut found = Vec::new();
+    for (chart, path) in CONFIG_VALUES {
+        for_each_values(plugin, chart, |values| {
+            let config = values.root.path(path);
+            let reason = by_config(&config, map, chart == "nvidia-device-plugin", ctx);
+            found.push(reason.filter(|_| !values.may_differ && !values.root.has_unknown_key()));
+        });
+    }
+    let last = found.pop()?;
+    found.is_empty().then_some(last)?
+}
+
+/// The values of charts that name the ConfigMap.
+const CONFIG_VALUES: [(&str, &[&str]); 2] =
+    [("nvidia-device-plugin", &["config"]), ("gpu-operator", &["devicePlugin", "config"])];
+
+/// Why a plugin with such a `config` uses no entry of a ConfigMap. The chart of the plugin falls back on an entry `default`, and on the
+/// only entry (0.18, `config.fallbackStrategies`); the GPU Operator waits for the
+/// label (its documentation on time-slicing, 25.10).
+fn by_config(config: &Node<'_>, map: &Object, falls_back: bool, ctx: &Context<'_>) -> Option<Why> {
+    if config.has_unknown() || config.has_unknown_key() || config.get("fallbackStrategies").is_set() {
+        return None;
+    }
+    match config.get("name").text().unwrap_or_default() {
+        "" => return Some(Why::NoConfiguration),
+        name if name != map.name() => return Some(Why::Other(ellipsize(name).into_owned())),
+        _ => {}
+    }
+    let is_chosen = config.get("default").text().is_some_and(|name| !name.is_empty());
+    let entries = map.get("data").entries();
+    let is_fallback = falls_back && (entries.len() < 2 || entries.iter().any(|(key, _)| *key == "default"));
+    (!is_chosen && !is_fallback && !is_labelled(map, ctx)).then_some(Why::NoDefault)
+}
+
+/// Whether a node may have the label that chooses an entry. It has not where NodePools with GPUs of the input do not give it.
+fn is_labelled(map: &Object, ctx: &Context<'_>) -> bool {
+    let says = |labels: Node<'_>| {
+        labels.is_unknown() || labels.has_unknown_key() || labels.get(CONFIG_LABEL).is_set()
+    };
+    let mut has_pool = false;
+    for object in ctx.cluster().of(Kind::NODE_POOL) {
+        let Some(pool) = NodePool::new(object).filter(|pool| has_devices(pool, "nvidia.com/gpu")) else {
+            continue;
+        };
+        if says(pool.labels()) || object.may_lack_fields() || user_data_has(&pool, CONFIG_LABEL, ctx) {
+            return true;
+        }
+        has_pool |= ctx.cluster().likely_pairs(map, object);
+    }
+    !has_pool || ctx.cluster().of(Kind::NODE).any(|node| says(node.path(&["metadata", "labels"])))
 }
 
 /// Whether a plugin may have a configuration: a file beside folders of the node, a variable or an option.
@@ -92,8 +177,7 @@ fn may_read_config(plugin: &Object) -> bool {
             || container.get("env").items().any(|variable| says(&variable.get("name")))
             || words.any(|word| says(&word))
     };
-    !plugin.is(Kind::DAEMON_SET)
-        || plugin.is_patched_by_kustomize()
+    plugin.is_patched_by_kustomize()
         || templates(plugin).iter().any(|template| {
             let volumes = template.spec.get("volumes");
             volumes.has_unknown()

@@ -37,8 +37,8 @@ use crate::rules::gpu::sharing;
 use crate::rules::prelude::*;
 use crate::workload::launcher::MemoryShare;
 
-const READS: [Kind; CLASSED_WORKLOADS.len() + sharing::PLUGIN_KINDS.len()] =
-    joined(&CLASSED_WORKLOADS, &sharing::PLUGIN_KINDS);
+const READS: [Kind; CLASSED_WORKLOADS.len() + sharing::READERS.len()] =
+    joined(&CLASSED_WORKLOADS, &sharing::READERS);
 
 pub(crate) static RULE: Rule = Rule {
     id: "time-slicing-for-serving",
@@ -50,7 +50,7 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if sharing::plugin_without_config(object, ctx).is_some() {
+    if sharing::unused(object, ctx).is_some() {
         return None;
     }
     let mut done = false;
