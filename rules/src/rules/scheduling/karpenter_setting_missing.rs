@@ -3,7 +3,8 @@
 //! # Why
 //! Without `interruptionQueue` Karpenter does not learn that EC2 takes a Spot node back: the node
 //! disappears two minutes later with its pods still running, which are not evicted and get no replacement
-//! before. Its setting was `settings.aws.interruptionQueueName` until 0.32, which later charts ignore. With
+//! before. Its setting was `settings.aws.interruptionQueueName` until 0.32. Later charts ignore all of `settings.aws`, and
+//! Karpenter does not start without `settings.clusterName`. With
 //! custom networking (`AWS_VPC_K8S_CNI_CUSTOM_NETWORK_CFG`) the first network interface of a node has no
 //! addresses for pods. Karpenter counts them all the same unless `reservedENIs` is 1: it places pods on
 //! nodes that then stay in ContainerCreating.
@@ -47,8 +48,9 @@
 //! - <https://karpenter.sh/docs/reference/settings/>
 //! - <https://docs.aws.amazon.com/eks/latest/userguide/cni-custom-network.html>
 
-use crate::cluster::values::installs;
+use crate::cluster::values::{chart_version, installs};
 use crate::karpenter::installation::{INSTALLERS, unset_option};
+use crate::rules::gpu::report_value;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -75,9 +77,49 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.may_lack_fields() {
         return None;
     }
-    interruption_queue(object, ctx);
+    old_block(object, ctx).or_else(|| interruption_queue(object, ctx));
     reserved_interfaces(object, ctx);
     None
+}
+
+/// Karpenter's chart.
+const CHART: &str = "karpenter";
+
+/// The settings below `settings.aws` that Karpenter's chart had until 0.32, with the key that each has below `settings` today.
+const OLD_SETTINGS: [(&str, &str); 6] = [
+    ("clusterName", "clusterName"),
+    ("clusterEndpoint", "clusterEndpoint"),
+    ("clusterCABundle", "clusterCABundle"),
+    ("interruptionQueueName", "interruptionQueue"),
+    ("reservedENIs", "reservedENIs"),
+    ("vmMemoryOverheadPercent", "vmMemoryOverheadPercent"),
+];
+
+/// Reports the first setting that the values have at its place until 0.32 alone.
+fn old_block(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let version = chart_version(object, CHART).and_then(Version::parse)?;
+    if version < Version::new(0, 33) {
+        return None;
+    }
+    let mut is_found = None;
+    for_each_values(object, CHART, |values| {
+        let settings = values.root.get("settings");
+        let old = OLD_SETTINGS.into_iter().find_map(|(old, new)| {
+            let node = settings.path(&["aws", old]);
+            (node.is_set() && settings.get(new).is_absent()).then_some((node, new))
+        });
+        let Some((node, setting)) = old.filter(|_| !values.may_differ && !settings.has_unknown_key()) else {
+            return;
+        };
+        let effect = match setting {
+            "clusterName" => ", and Karpenter does not start without the name of its cluster",
+            _ => "",
+        };
+        let message = format!("the chart reads nothing below `settings.aws` since 0.33{effect}");
+        report_value(values, &node, message, ctx).help(format!("write it as `settings.{setting}`"));
+        is_found = Some(());
+    });
+    is_found
 }
 
 fn interruption_queue(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
