@@ -6,10 +6,12 @@
 //! an Application or ApplicationSet of Argo CD with `selfHeal: true`, or a Kustomization of Flux, that applies
 //! the file: both write the number back while nobody deploys anything. Nothing is reported where the
 //! Application ignores the field, with `RespectIgnoreDifferences=true`. With `replicas: 0` an HPA is switched
-//! off, which is a warning: it changes nothing until somebody writes another number.
+//! off, which is a warning: it changes nothing until somebody writes another number. With `driftDetection` Flux
+//! writes the number of a chart back as well: a warning at a HelmRelease with `replicaCount` or `replicas` in its values, where
+//! an autoscaler scales what is named after the release.
 //!
 //! # Fix
-//! Remove `replicas`. The next client-side apply after that resets the number to 1 once; the guide on
+//! Remove `replicas`, or let the drift detection ignore `/spec/replicas`. The next client-side apply after that resets the number to 1 once; the guide on
 //! migrating to autoscaling says how to avoid it.
 //!
 //! # Example
@@ -41,14 +43,21 @@
 //! # References
 //! - <https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/#migrating-deployments-and-statefulsets-to-horizontal-autoscaling>
 
-use crate::cluster::views::{AUTOSCALER_MAKERS, as_target};
+use crate::cluster::values::{is_for_other_cluster, release_name, target_namespace};
+use crate::cluster::views::{AUTOSCALER_MAKERS, as_target, scale_target};
 use crate::rules::gitops::{delivery_of, may_be_ignored};
 use crate::rules::prelude::*;
 
+const KINDS: [Kind; REPLICATED_KINDS.len() + 1] = joined(REPLICATED_KINDS, &[Kind::HELM_RELEASE]);
+
 pub(crate) static RULE: Rule = Rule {
     id: "replicas-with-autoscaler",
-    kinds: REPLICATED_KINDS,
+    kinds: &KINDS,
     reads: &[
+        KINDS[0],
+        KINDS[1],
+        KINDS[2],
+        KINDS[3],
         Kind::HPA,
         Kind::SCALED_OBJECT,
         AUTOSCALER_MAKERS[0],
@@ -64,6 +73,9 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if object.is(Kind::HELM_RELEASE) {
+        return of_release(object, ctx);
+    }
     let node = object.path(&["spec", "replicas"]);
     let count = node.int().filter(|count| *count >= 0)?;
     // An object from a cluster always has a number, and a patch may remove this one.
@@ -108,6 +120,54 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
     }
     None
+}
+
+/// Reports a number of replicas in the values of a release, which helm-controller (0.37 and later) writes back when an
+/// autoscaler has changed it.
+fn of_release(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let spec = object.get("spec");
+    let (detection, values) = (spec.get("driftDetection"), spec.get("values"));
+    let ignore = detection.get("ignore");
+    let is_replicas = |path: Node<'_>| path.text().is_none_or(|path| "/spec/replicas".starts_with(path));
+    if detection.get("mode").text() != Some("enabled")
+        || ignore.is_unknown()
+        || ignore.items().any(|entry| entry.get("paths").items().any(is_replicas))
+        || spec.get("postRenderers").is_set()
+        || values.path(&["autoscaling", "enabled"]).is_set()
+        || object.may_lack_fields()
+        || is_for_other_cluster(object)
+    {
+        return None;
+    }
+    let numbers = ["replicaCount", "replicas"].map(|key| values.get(key));
+    let node = numbers.into_iter().find(|node| node.int().is_some_and(|count| count > 0))?;
+    let release = release_name(object, "")?;
+    let (cluster, namespace) = (ctx.cluster(), target_namespace(object)?);
+    let is_here = |name: &str| {
+        let mut all = REPLICATED_KINDS.iter().flat_map(|kind| cluster.in_namespace(*kind, namespace));
+        all.any(|workload| workload.name() == name)
+    };
+    // The chart makes the target, which it names after the release.
+    let is_of_release = |name: &str| {
+        let rest = name.strip_prefix(release.as_str());
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-')) && !is_here(name)
+    };
+    let kinds = [Kind::SCALED_OBJECT, Kind::HPA];
+    let mut scalers = kinds.into_iter().flat_map(|kind| cluster.in_namespace(kind, namespace));
+    let scaler = scalers.find(|scaler| {
+        scale_target(scaler).is_some_and(|(_, _, name)| is_of_release(&name)) && ctx.pairs_with(scaler)
+    })?;
+    let kind = if scaler.is(Kind::HPA) { "HPA" } else { scaler.kind() };
+    let message = format!("Flux writes this number back when {kind} `{}` scales", ellipsize(scaler.name()));
+    let entry = json!({"paths": ["/spec/replicas"]});
+    let fix = Fix::unsafe_("ignore the number of replicas");
+    let fix = if ignore.is_set() { fix.append(&ignore, entry) } else { fix.set(&ignore, json!([entry])) };
+    ctx.report(&node, message)
+        .severity(Severity::Warning)
+        .help("write `ignore: [{paths: [/spec/replicas]}]` in `driftDetection`")
+        .related(scaler, &scaler.path(&["spec", "scaleTargetRef", "name"]), "it scales what the chart makes")
+        .fix(fix);
+    Some(())
 }
 
 /// Reports `replicas: 0`, with which an HPA does nothing until somebody writes another number: a way to switch a workload
