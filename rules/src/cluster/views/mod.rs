@@ -468,6 +468,14 @@ impl<'i> Views<'i> {
         self.cluster.table::<Workloads>().get(&key).iter().map(|workload| &workload.object)
     }
 
+    /// The workloads of a namespace whose pods a label selector may certainly match: those with a label that it names, if it
+    /// names one.
+    pub(crate) fn candidates(self, namespace: &str, selector: &Node<'_>) -> impl Iterator<Item = &'i Object> {
+        let labels = selector.get("matchLabels").entries();
+        let key = candidates_key(namespace, &labels);
+        self.cluster.table::<Workloads>().get(&key).iter().map(|workload| &workload.object)
+    }
+
     /// The objects from which an operator may create pods.
     pub(crate) fn pod_makers(self) -> PodMakerObjects {
         self.cluster.query::<PodMakers>(&())
@@ -490,12 +498,7 @@ impl<'i> Views<'i> {
         let namespace = owner.namespace_or_default();
         let pair = wanted.iter().find_map(|(key, value)| Some((*key, value.text()?)));
         let table = self.cluster.table::<Workloads>();
-        let candidates = table.get(&match pair {
-            Some((key, value)) => {
-                WorkloadKey::PodLabel(namespace.to_owned(), key.to_owned(), value.to_owned())
-            }
-            None => WorkloadKey::Namespace(namespace.to_owned()),
-        });
+        let candidates = table.get(&candidates_key(namespace, wanted));
         // A placeholder may be any label. Pods that also have the literal label are among the candidates.
         let may_have_label = match pair {
             Some(_) => table.get(&WorkloadKey::UnknownPodLabels(namespace.to_owned())),
@@ -569,6 +572,14 @@ impl<'i> Views<'i> {
             }
         }
         (found, unknown)
+    }
+}
+
+/// The key of the workloads that may certainly have the labels of a selector.
+fn candidates_key(namespace: &str, wanted: &[(&str, Node<'_>)]) -> WorkloadKey {
+    match wanted.iter().find_map(|(key, value)| Some((*key, value.text()?))) {
+        Some((key, value)) => WorkloadKey::PodLabel(namespace.to_owned(), key.to_owned(), value.to_owned()),
+        None => WorkloadKey::Namespace(namespace.to_owned()),
     }
 }
 

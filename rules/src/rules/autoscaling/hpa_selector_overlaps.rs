@@ -101,16 +101,16 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let own = templates(workload);
     let namespace = workload.namespace_or_default();
-    let mut around = ctx.cluster().views().workloads_in(namespace).map(|other| &other.object);
+    let mut around = ctx.cluster().views().candidates(namespace, &wanted);
     let other = around.find(|other| {
         !other.ptr_eq(workload)
+            && templates(other).iter().any(|t| selector::matches(&wanted, &t.labels()) == Some(true))
             && !other.is_partial()
             && !is_stopped(other)
             // The pods of a dump have an owner.
             && !other.is_owned()
             && run_together(workload, other, ctx.cluster())
             && (runs_as_job(other) || !are_versions(workload, other))
-            && templates(other).iter().any(|t| selector::matches(&wanted, &t.labels()) == Some(true))
     })?;
     let pods = own.first().map(|template| template.labels()).unwrap_or_default();
     // A selector that does not match its own pods is rejected.

@@ -39,11 +39,10 @@ pub(in crate::rules) fn belong_together(a: &Object, b: &Object) -> bool {
 /// Whether a label that tells versions apart, or their names, show that two workloads are versions of one program or
 /// parts of one group.
 pub(in crate::rules) fn are_versions(a: &Object, b: &Object) -> bool {
-    let is_group = is_in_group(a) && is_in_group(b);
     let is_part = |word: &str| {
         VERSION_NAMES.contains(&word)
             || SHARE_NAMES.contains(&word)
-            || is_group && GROUP_NAMES.contains(&word)
+            || GROUP_NAMES.contains(&word) && is_in_group(a) && is_in_group(b)
             || version_number(word)
     };
     stem(a, is_part) == stem(b, is_part) || has_version_label(a, b)
