@@ -170,7 +170,9 @@ pub(crate) fn judge(scopes: Scopes, reading: &Reading<'_>) -> Result<Judged, Cli
     };
     let renders =
         if reading.checks { Renders::of(&mut batch, &scopes, &options) } else { Renders::default() };
+    renders.find_written_lines();
     let mut judged = Judged { errors: std::mem::take(&mut found.errors), ..Judged::default() };
+    judged.errors.extend(renders.failures().cloned());
     judged.errors.extend(batch.reads.iter().filter_map(|read| read.error.clone()));
     if reading.checks {
         judged.findings = findings(&batch, &renders, &baselines, reading.root);

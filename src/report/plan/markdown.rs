@@ -24,7 +24,8 @@ fn page(report: &PlanReport, links: &Links, most: usize) -> String {
     let sides = format!("`{}` → `{}`", escaped(&report.before), escaped(&report.after));
     let _ = writeln!(page, "### gpulint plan: {sides}\n");
     if report.is_empty() {
-        let _ = writeln!(page, "Nothing changes for nodes, pods, dollars and findings.");
+        let _ = writeln!(page, "{}", escaped(&sentence(report.nothing())));
+        errors(&mut page, report, most);
         return page;
     }
     let mark = if report.reasons().is_empty() { "" } else { "❌ " };
@@ -33,6 +34,7 @@ fn page(report: &PlanReport, links: &Links, most: usize) -> String {
     if !reasons.is_empty() {
         let _ = writeln!(page, "\nFails: {}.", escaped(&reasons.join("; ")));
     }
+    errors(&mut page, report, most);
     if let Some(section) = unread(report) {
         section_text(&mut page, &section, links, most);
     }
@@ -51,6 +53,18 @@ fn page(report: &PlanReport, links: &Links, most: usize) -> String {
         let _ = writeln!(page, "\n</details>");
     }
     page
+}
+
+/// What could not be read or rendered. A comment has no standard error, on which the text has it.
+fn errors(page: &mut String, report: &PlanReport, most: usize) {
+    if report.errors.is_empty() {
+        return;
+    }
+    let _ = writeln!(page, "\n**Not read or rendered**\n");
+    for error in report.errors.iter().take(most) {
+        let _ = writeln!(page, "- {}", escaped(error));
+    }
+    more(page, report.errors.len(), most);
 }
 
 /// The text with an upper case letter at its begin, and a full stop.

@@ -149,6 +149,14 @@ impl PlanReport {
             && self.unread.is_empty()
     }
 
+    /// What is said of a change that does nothing.
+    fn nothing(&self) -> &'static str {
+        match self.errors.as_slice() {
+            [] => "nothing changes for nodes, pods, dollars and findings",
+            _ => "what changes is not known, because not everything could be read",
+        }
+    }
+
     pub(crate) fn write(
         &self,
         out: &mut dyn Write,

@@ -1,7 +1,7 @@
 //! A plan as sections of items, which the formats for people lay out.
 
 use gpulint_rules::Pointer;
-use gpulint_rules::plan::{ASSUMED_START_MINUTES, ClassPlan, Fate, Money, PoolPlan};
+use gpulint_rules::plan::{ASSUMED_START_MINUTES, ClassPlan, Edit, Fate, Money, PoolPlan};
 
 use crate::report::answer::{place_of, workload_name};
 use crate::report::place::position;
@@ -118,19 +118,34 @@ fn pool_item(pool: &PoolPlan) -> (bool, Item) {
         details.extend(words::rollout(pool, rollout));
         details.extend(words::holders(rollout));
     }
-    details.extend(pool.edits.iter().map(words::edit));
-    let place = pool.edits.first().and_then(|edit| place(&edit.object, &edit.pointer));
-    let place = place.or_else(|| self::place(&pool.object, &Pointer::root()));
+    let place = place_of_edits(&pool.edits, &pool.object);
+    details.extend(pool.edits.iter().map(|edit| edit_text(edit, place.as_ref())));
     (costs, Item { name: pool.name.clone(), text: words::fate(pool), place, details })
 }
 
 fn class_item(class: &ClassPlan) -> (bool, Item) {
     let costs = class.fate.costs_nodes() || class.fate == Fate::Unknown;
-    let details = class.edits.iter().map(words::edit).collect();
-    let place = class.edits.first().and_then(|edit| place(&edit.object, &edit.pointer));
-    let place = place.or_else(|| self::place(&class.object, &Pointer::root()));
+    let place = place_of_edits(&class.edits, &class.object);
+    let details = class.edits.iter().map(|edit| edit_text(edit, place.as_ref())).collect();
     let name = format!("{} {}", class.object.id().kind, class.object.name());
     (costs, Item { name, text: words::class_fate(class), place, details })
+}
+
+/// The place of the first edit, or of the object where nothing is edited.
+fn place_of_edits(edits: &[Edit], object: &gpulint_rules::Object) -> Option<(String, u32)> {
+    let first = edits.first().and_then(|edit| place(&edit.object, &edit.pointer));
+    first.or_else(|| place(object, &Pointer::root()))
+}
+
+/// An edit, with its place if that is not the one of the item.
+fn edit_text(edit: &Edit, of_item: Option<&(String, u32)>) -> String {
+    let text = words::edit(edit);
+    match place(&edit.object, &edit.pointer) {
+        Some((file, line)) if of_item.is_none_or(|known| (&known.0, known.1) != (&file, line)) => {
+            format!("{text} ({file}:{line})")
+        }
+        _ => text,
+    }
 }
 
 fn place(object: &gpulint_rules::Object, pointer: &Pointer) -> Option<(String, u32)> {
@@ -213,6 +228,9 @@ pub(super) fn headline(report: &PlanReport) -> String {
     let mut parts = Vec::new();
     if !report.unread.is_empty() {
         parts.push(format!("{} cannot be read", count(report.unread.len(), "file")));
+    }
+    if !report.errors.is_empty() {
+        parts.push("not everything could be read".to_owned());
     }
     let pools = |wanted: fn(Fate) -> bool| {
         let all = report.sets.iter().flat_map(|set| &set.plan.pools);

@@ -30,7 +30,8 @@ pub(super) fn write(
             0 => String::new(),
             still => format!(" ({} still there)", count(still, "finding")),
         };
-        let _ = writeln!(page, "{from}: nothing changes for nodes, pods, dollars and findings{same}");
+        let nothing = report.nothing();
+        let _ = writeln!(page, "{from}: {nothing}{same}");
     } else {
         wrapped(&mut page, "", &format!("{from}: {}", headline(report)), options.width);
         if let Some(section) = unread(report) {
