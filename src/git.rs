@@ -39,9 +39,7 @@ impl Repository {
     /// Says that there is none.
     pub(crate) fn around(folder: &Path) -> Result<Repository, String> {
         let shown = folder.display();
-        let inner = gix::discover(folder).map_err(|_| {
-            format!("{shown} is in no git repository; --before DIR --after DIR compare two folders")
-        })?;
+        let inner = gix::discover(folder).map_err(|_| format!("{shown} is in no git repository"))?;
         let is_bare = inner.workdir().is_none();
         let root = crate::files::absolute(inner.workdir().unwrap_or(inner.git_dir()));
         Ok(Repository { inner, root, is_bare })

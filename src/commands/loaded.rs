@@ -23,6 +23,16 @@ pub(crate) struct Loaded {
     scopes: Scopes,
 }
 
+/// The error that there is no set of a name, with the names that there are.
+pub(crate) fn no_set(name: &str, names: &[&str]) -> CliError {
+    let hint = match (suggest::nearest(name, names.iter().copied()), names.is_empty()) {
+        (Some(meant), _) => format!("; did you mean `{meant}`?"),
+        (None, true) => "; the whole input is one".to_owned(),
+        (None, false) => format!("; there are {}", names.join(", ")),
+    };
+    CliError::Usage(format!("there is no set `{name}`{hint}"))
+}
+
 impl Loaded {
     /// Reads the files. Prints errors to standard error.
     pub(crate) fn read(args: &SetArgs, paths: &[PathBuf]) -> Result<Loaded, CliError> {
@@ -69,12 +79,7 @@ impl Loaded {
             return Ok(vec![set]);
         }
         let names: Vec<&str> = self.sets.iter().filter_map(|set| set.name.as_deref()).collect();
-        let hint = match (suggest::nearest(name, names.iter().copied()), names.is_empty()) {
-            (Some(meant), _) => format!("; did you mean `{meant}`?"),
-            (None, true) => "; the whole input is one".to_owned(),
-            (None, false) => format!("; there are {}", names.join(", ")),
-        };
-        Err(CliError::Usage(format!("there is no set `{name}`{hint}")))
+        Err(no_set(name, &names))
     }
 
     /// The settings for an object: those of its file, or of the current folder.

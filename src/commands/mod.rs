@@ -3,7 +3,7 @@
 pub(crate) mod docs;
 pub(crate) mod explain;
 pub(crate) mod init;
-mod loaded;
+pub(crate) mod loaded;
 pub(crate) mod mcp;
 pub(crate) mod pools;
 #[cfg(feature = "webhook")]

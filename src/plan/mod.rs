@@ -18,6 +18,7 @@ use gpulint_rules::plan::{Side, plan};
 
 use crate::args::{Color, PlanArgs, PlanFormat, PlanStyle};
 use crate::checkout::Checkout;
+use crate::commands::loaded::no_set;
 use crate::config::Scopes;
 use crate::error::CliError;
 use crate::files::Disk;
@@ -118,12 +119,11 @@ fn sets(args: &PlanArgs, before: &[JudgedSet], after: &[JudgedSet]) -> Result<Ve
         }
     }
     if let Some(only) = args.only.as_deref() {
-        names.retain(|name| name.is_some_and(|name| **name == *only));
-        if names.is_empty() {
-            return Err(CliError::Usage(format!(
-                "there is no set `{only}`; gpulint check --show-sets lists them"
-            )));
+        let known: Vec<&str> = names.iter().filter_map(|name| Some(&***name.as_ref()?)).collect();
+        if !known.contains(&only) {
+            return Err(no_set(only, &known));
         }
+        names.retain(|name| name.is_some_and(|name| **name == *only));
     }
     let counts: BTreeMap<String, u64> = args.nodes.iter().cloned().collect();
     let nothing = Cluster::new(false);

@@ -37,7 +37,9 @@ impl Sides {
             return folders(before, after, &args.what);
         }
         let here = files::absolute(Path::new("."));
-        let repository = Repository::around(&here).map_err(CliError::Usage)?;
+        let no_repository =
+            |error| CliError::Usage(format!("{error}; --before DIR --after DIR compare two folders"));
+        let repository = Repository::around(&here).map_err(no_repository)?;
         let (revisions, paths) = parse(&args.what, &repository)?;
         let (base, base_name, tip) = resolve(&revisions, &repository).map_err(CliError::Usage)?;
         if tip.is_none() && repository.is_bare {

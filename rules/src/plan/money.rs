@@ -7,7 +7,7 @@ use crate::kind::Kind;
 use crate::object::{Object, ObjectKey};
 
 use crate::plan::pods::by_key;
-use crate::plan::{Move, View, by_name};
+use crate::plan::{Landing, Move, View, by_name};
 use crate::workload::template::templates;
 
 /// The highest bill of a NodePool under its limits, an hour.
@@ -242,40 +242,14 @@ fn causes(
             }
         }
     }
-    let pool = Some(money.pool.as_str());
     let tenants = (tenants_of(before, &money.pool), tenants_of(after, &money.pool));
     for key in tenants.0.iter().chain(tenants.1.iter()).collect::<BTreeSet<_>>() {
         match (counts.0.get(key), counts.1.get(key)) {
-            (Some((_, Some(was))), Some((workload, Some(is)))) if was != is => {
-                let workload = (*workload).clone();
-                causes.push(MoneyCause::Replicas { workload, before: *was, after: *is });
-            }
             (None, Some((workload, _))) => causes.push(MoneyCause::NewWorkload((*workload).clone())),
             (Some((workload, _)), None) => causes.push(MoneyCause::GoneWorkload((*workload).clone())),
-            (Some((was, _)), Some((is, _))) => {
+            (Some(was), Some(is)) => {
                 let moved = moves.iter().filter(|one| one.workload.id().key() == *key);
-                let name = |landing: &Option<crate::plan::Landing>| {
-                    Some(landing.as_ref()?.pool.as_ref()?.name().to_owned())
-                };
-                let mut is_moved = false;
-                for one in moved {
-                    let (from, to) = (name(&one.before), name(&one.after));
-                    if from == to {
-                        continue;
-                    }
-                    is_moved = true;
-                    let workload = one.workload.clone();
-                    if to.as_deref() == pool {
-                        causes.push(MoneyCause::Arrives { workload, from });
-                    } else if from.as_deref() == pool {
-                        causes.push(MoneyCause::Leaves { workload, to });
-                    }
-                }
-                let specs =
-                    |object: &Object| templates(object).iter().map(|t| t.spec.to_json()).collect::<Vec<_>>();
-                if !is_moved && specs(was) != specs(is) {
-                    causes.push(MoneyCause::Requests((*is).clone()));
-                }
+                causes.extend(of_workload(was, is, moved, &money.pool));
             }
             (None, None) => {}
         }
@@ -285,6 +259,39 @@ fn causes(
     }
     if had && has && money.limits.0 != money.limits.1 {
         causes.push(MoneyCause::Limits);
+    }
+    causes
+}
+
+/// Why the pods of a workload of both sides cost something else on a pool: they come or go, are more or fewer, or ask for
+/// something else.
+fn of_workload<'m>(
+    (old, was): &(&Object, Option<Range>),
+    (new, is): &(&Object, Option<Range>),
+    moved: impl Iterator<Item = &'m Move>,
+    pool: &str,
+) -> Vec<MoneyCause> {
+    let name = |landing: &Option<Landing>| Some(landing.as_ref()?.pool.as_ref()?.name().to_owned());
+    let mut causes = Vec::new();
+    let mut is_moved = false;
+    for one in moved {
+        let (from, to) = (name(&one.before), name(&one.after));
+        is_moved |= from != to;
+        let workload = one.workload.clone();
+        match (from.as_deref() == Some(pool), to.as_deref() == Some(pool)) {
+            (false, true) => causes.push(MoneyCause::Arrives { workload, from }),
+            (true, false) => causes.push(MoneyCause::Leaves { workload, to }),
+            _ => {}
+        }
+    }
+    let specs = |object: &Object| templates(object).iter().map(|t| t.spec.to_json()).collect::<Vec<_>>();
+    match (was, is) {
+        (Some(before), Some(after)) if before != after => {
+            let workload = (*new).clone();
+            causes.push(MoneyCause::Replicas { workload, before: *before, after: *after });
+        }
+        _ if !is_moved && specs(old) != specs(new) => causes.push(MoneyCause::Requests((*new).clone())),
+        _ => {}
     }
     causes
 }

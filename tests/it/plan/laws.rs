@@ -354,3 +354,20 @@ fn a_headline_says_something_that_differs() {
     let text = headline(with_app("m6a.large, m6a.xlarge"), with_app("m6a.large"));
     assert!(text.contains(" up to ") && !text.contains("0.00 an hour"), "{text}");
 }
+
+#[test]
+fn pods_that_go_elsewhere_and_are_more_are_told_of_both() {
+    let pools =
+        format!("{CLASS}---\n{}---\n{}", pool("one", "m6a.large", "", ""), pool("two", "m6a.large", "", ""));
+    let folder = Folder::new()
+        .with("before/pools.yaml", &pools)
+        .with("before/app.yaml", deployment("web", "{team: one}", 2))
+        .with("after/pools.yaml", &pools)
+        .with("after/app.yaml", deployment("web", "{team: two}", 3));
+    let value = json(&folder.0, "before", "after");
+    for (name, moved) in [("one", "goes to `two`"), ("two", "comes from `one`")] {
+        let pools = value["sets"][0]["money"]["pools"].as_array().unwrap();
+        let causes = pools.iter().find(|pool| pool["name"] == name).unwrap()["causes"].to_string();
+        assert!(causes.contains(moved) && causes.contains("runs 3 pods, was 2"), "{name}: {causes}");
+    }
+}

@@ -272,3 +272,41 @@ fn an_object_that_is_missing_counts_only_if_it_is_asked_about() {
     repository.run(&["plan", "HEAD~1..HEAD", "clusters"]).exits(0).prints("expireAfter");
     repository.run(&["plan", "HEAD~1..HEAD"]).exits(2).complains("other/pool.yaml");
 }
+
+#[test]
+fn what_cannot_be_rendered_is_not_what_does_not_change() {
+    let chart = "apiVersion: v2\nname: a\nversion: 1.0.0\n";
+    let folder = Folder::new()
+        .with("before/chart/Chart.yaml", chart)
+        .with("before/chart/templates/pool.yaml", POOL)
+        .with("after/chart/Chart.yaml", chart)
+        .with("after/chart/templates/pool.yaml", POOL.replace("720h", "168h"));
+    let nowhere = std::path::Path::new("/nonexistent");
+    let args = ["plan", "--render", "--before", "before", "--after", "after", "--format"];
+    let run = |format: &str| {
+        crate::render::run_with_path(nowhere, &folder.0, &[&args[..], &[format]].concat()).exits(2)
+    };
+    let text = run("text").complains("after: `helm template chart` was not run");
+    assert!(text.out.contains("what changes is not known"), "{text:#?}");
+    let page = run("markdown").prints("What changes is not known").prints("**Not read or rendered**");
+    assert!(!page.out.contains("othing changes"), "{page:#?}");
+}
+
+#[test]
+fn the_options_of_another_command_are_not_named() {
+    let folder = Folder::new().with("pool.yaml", POOL);
+    let run = folder.run(&["check", "--since", "main"]).exits(2).complains("is in no git repository");
+    assert!(!run.err.contains("--before"), "{run:#?}");
+    folder.run(&["plan"]).exits(2).complains("is in no git repository; --before DIR --after DIR");
+    let sets = Folder::new()
+        .with("before/gpulint.yaml", "clusters: [\"*\"]\n")
+        .with("before/prod/pool.yaml", POOL)
+        .with("before/stage/pool.yaml", POOL)
+        .with("after/gpulint.yaml", "clusters: [\"*\"]\n")
+        .with("after/prod/pool.yaml", POOL.replace("720h", "168h"))
+        .with("after/stage/pool.yaml", POOL);
+    let args = ["plan", "--before", "before", "--after", "after", "--set"];
+    sets.run(&[&args[..], &["prd"]].concat())
+        .exits(2)
+        .complains("there is no set `prd`; did you mean `prod`?");
+}
