@@ -367,7 +367,10 @@ fn render_with(
     let templates = marked.copy.as_ref().map_or(&[][..], |copy| copy.files.as_slice());
     let templates = templates.iter().map(|path| sources.get(path)).collect();
     let origin = HelmOrigin { files: origins, templates, chart: (Arc::clone(&chart.source), chart.span) };
-    Ok((Run { command: Arc::from(command), set: None, files, origin: Box::new(origin) }, error))
+    Ok((
+        Run { command: Arc::from(command), set: None, is_alone: false, files, origin: Box::new(origin) },
+        error,
+    ))
 }
 
 /// A rendered document, preceded by the path in its `# Source:` line.

@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use crate::batch::Batch;
 use crate::files;
-use crate::files::{Directories, Disk, Kustomization, Sign, SkipReason, Skipped};
+use crate::files::{Directories, Disk, Evidence, Kustomization, Sign, SkipReason, Skipped};
 
 use super::origin;
 use super::origin::{BuiltBy, Origin, Written};
@@ -125,11 +125,11 @@ pub(super) fn render(job: &Job<'_>) -> Rendering {
         }
         match result {
             Ok(built) => {
-                let set = set_of(&top, batch, &numbers);
+                let (set, is_alone) = (set_of(&top, batch, &numbers), is_alone(&top, batch));
                 out.covered.extend(top.files);
                 let by = BuiltBy { kustomizations: top.all, sources: Arc::clone(sources) };
                 let origin = Box::new(KustomizeOrigin { written: built.written, by });
-                out.runs.push(Run { command: built.command, set, files: built.files, origin });
+                out.runs.push(Run { command: built.command, set, is_alone, files: built.files, origin });
             }
             // The target of a patch may be in an entry that was left out.
             Err(_) if top.has_remote() => out.uncertain.extend(top.files),
@@ -163,6 +163,12 @@ fn set_of(top: &Top, batch: &Batch<'_>, numbers: &HashMap<&Path, usize>) -> Opti
     }
     let common = common?;
     if common.len() == 1 { common.first().copied() } else { None }
+}
+
+/// Whether a top kustomization makes a set of the input alone: it repeats objects of others, or is the only one.
+fn is_alone(top: &Top, batch: &Batch<'_>) -> bool {
+    let is_its = |one: &Evidence| one.sign == Sign::Kustomization && one.places == [top.own().folder()];
+    batch.sets.evidence.iter().any(is_its)
 }
 
 fn discover(job: &Job<'_>) -> Vec<Top> {

@@ -74,6 +74,8 @@ struct Run {
     command: Arc<str>,
     /// The set of the input that claims the run, if there is one.
     set: Option<usize>,
+    /// Whether it is a kustomization that makes a set of the input alone.
+    is_alone: bool,
     files: Vec<RenderedFile>,
     origin: Box<dyn Locate + Send + Sync>,
 }
@@ -398,7 +400,8 @@ impl Renders {
         ManifestSet {
             name: Arc::clone(&run.command),
             bond: Bond::Certain,
-            may_be_complete: self.runs().count() == 1 && !others.any(|(_, read)| has_objects(read)),
+            may_be_complete: (run.is_alone || self.runs().count() == 1)
+                && !others.any(|(_, read)| has_objects(read)),
             ..ManifestSet::default()
         }
     }
