@@ -14,7 +14,7 @@ use crate::args::{Color, WhyArgs};
 use crate::error::CliError;
 use crate::files::display_path;
 use crate::output;
-use crate::report::{WhyAnswer, position};
+use crate::report::{WhyAnswer, WhyPod, position};
 use crate::terminal::RenderOptions;
 
 use super::loaded::Loaded;
@@ -29,19 +29,23 @@ pub(crate) fn run(args: &WhyArgs, color: Color) -> Result<ExitCode, CliError> {
         paths.push(path.clone());
     }
     let mut loaded = Loaded::read(&args.set, &paths)?;
-    let workload = match &place {
-        Target::Stdin => from_stdin(&mut loaded)?,
-        other => find(other, &loaded)?,
+    let copies = match &place {
+        Target::Stdin => vec![from_stdin(&mut loaded)?],
+        other => find(other, &loaded, args.set.only.as_deref())?,
     };
-    let settings = loaded.settings(Some(&workload))?;
-    let around = surroundings(&loaded, &workload, args.set.only.as_deref())?;
+    let settings = loaded.settings(copies.first())?;
+    let mut around = Vec::new();
+    for copy in &copies {
+        let places = surroundings(&loaded, copy, args.set.only.as_deref())?;
+        around.extend(places.into_iter().map(|place| (copy, place)));
+    }
     let mut pods = Vec::new();
     let mut known: Vec<String> = Vec::new();
     let mut complete = true;
     let mut room: Option<(Room, i64)> = None;
-    let first = around.first().map(|place| place.cluster.platform(&settings.platform).into_owned());
+    let first = around.first().map(|(_, place)| place.cluster.platform(&settings.platform).into_owned());
     let platform = first.unwrap_or_else(|| settings.platform.clone());
-    for place in around {
+    for (copy, place) in around {
         let of_set = place.cluster.platform(&settings.platform);
         let situation = Situation::read(place.cluster, &of_set, Some(&place.workload));
         known.extend(situation.pool_names().map(str::to_owned));
@@ -53,7 +57,8 @@ pub(crate) fn run(args: &WhyArgs, color: Color) -> Result<ExitCode, CliError> {
         complete &= place.cluster.is_complete();
         let here = situation.room(place.cluster, &place.workload);
         room = here.into_iter().chain(room).min_by_key(|(room, _)| room.pods);
-        pods.extend(situation.explain(&place.workload).into_iter().map(|pod| (place.set.clone(), pod)));
+        let explained = situation.explain(&place.workload).into_iter();
+        pods.extend(explained.map(|pod| WhyPod { set: place.set.clone(), workload: copy.clone(), pod }));
     }
     if pods.is_empty() {
         return Err(CliError::Usage(match &args.pool {
@@ -68,9 +73,9 @@ pub(crate) fn run(args: &WhyArgs, color: Color) -> Result<ExitCode, CliError> {
             ),
         }));
     }
-    let answer = WhyAnswer { workload: &workload, pods, room, platform: &platform, complete };
+    let answer = WhyAnswer { pods, room, platform: &platform, complete };
     output::to_stdout(|out| answer.write(out, args.format, RenderOptions::for_stdout(color)))?;
-    let fits = answer.pods.iter().all(|(_, pod)| pod.verdict == FitVerdict::Fits);
+    let fits = answer.pods.iter().all(|one| one.pod.verdict == FitVerdict::Fits);
     Ok(if fits { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
@@ -197,8 +202,17 @@ fn is_kind(object: &Object, written: &str) -> bool {
     written == kind || written == format!("{kind}s") || singular == Some(kind.as_str())
 }
 
-fn find(target: &Target, loaded: &Loaded) -> Result<Object, CliError> {
-    let all: Vec<&Object> = workloads(&loaded.cluster).collect();
+/// The workload that a target names, in the given set if there is one; of one that was rendered, the copy of each set.
+fn find(target: &Target, loaded: &Loaded, only: Option<&str>) -> Result<Vec<Object>, CliError> {
+    let mut all: Vec<&Object> = workloads(&loaded.cluster).collect();
+    if only.is_some() {
+        let chosen = loaded.chosen(only)?;
+        let applied: Vec<&Object> =
+            all.iter().filter(|one| chosen.iter().any(|set| applies(set, one))).copied().collect();
+        if !applied.is_empty() {
+            all = applied;
+        }
+    }
     let (found, what) = match target {
         Target::Name { namespace, kind, name } => {
             let is = |object: &&&Object| {
@@ -224,7 +238,10 @@ fn find(target: &Target, loaded: &Loaded) -> Result<Object, CliError> {
         Target::Stdin => (Vec::new(), "-".to_owned()),
     };
     match found.as_slice() {
-        [one] => Ok((*one).clone()),
+        [one] => Ok(vec![(*one).clone()]),
+        several if !several.is_empty() && are_copies(several, loaded) => {
+            Ok(several.iter().copied().cloned().collect())
+        }
         [] => {
             let names: Vec<String> = all.iter().map(|object| written(object)).collect();
             let hint = suggest::nearest(&what.to_lowercase(), names.iter().map(String::as_str));
@@ -250,6 +267,17 @@ fn find(target: &Target, loaded: &Loaded) -> Result<Object, CliError> {
     }
 }
 
+fn applies(set: &FilledSet, workload: &Object) -> bool {
+    workloads(&set.cluster).any(|object| object.is_same_manifest(workload))
+}
+
+/// Whether workloads are what one place gives in several sets.
+fn are_copies(all: &[&Object], loaded: &Loaded) -> bool {
+    let place = |object: &&Object| position(object, &Pointer::root());
+    let is_one_place = all.iter().all(|one| place(one).is_some() && place(one) == place(&all[0]));
+    is_one_place && loaded.sets.iter().all(|set| all.iter().filter(|one| applies(set, one)).count() <= 1)
+}
+
 /// The name of a workload in the form of the argument.
 fn written(object: &Object) -> String {
     let id = object.id();
@@ -257,12 +285,15 @@ fn written(object: &Object) -> String {
     id.namespace().map_or(name.clone(), |namespace| format!("{namespace}/{name}"))
 }
 
-/// The workload whose document holds a line.
+/// The workload whose document holds a line; of one that was rendered, each copy.
 fn at_line<'o>(objects: &[&'o Object], line: u32) -> Vec<&'o Object> {
+    let is_rendered = |object: &Object| {
+        object.origin().is_some_and(|origin| origin.source.written_line(origin.document).is_some())
+    };
     let holds = |object: &&&'o Object| {
         object.origin().is_some_and(|origin| {
             // The lines of a template are not those of what it gives.
-            if origin.source.written_line(origin.document).is_some() {
+            if is_rendered(object) {
                 return true;
             }
             let lines = origin.source.lines();
@@ -275,5 +306,9 @@ fn at_line<'o>(objects: &[&'o Object], line: u32) -> Vec<&'o Object> {
     let of_document: Vec<&Object> = objects.iter().filter(holds).copied().collect();
     let above =
         of_document.iter().filter(|object| starts(object) <= line).max_by_key(|object| starts(object));
-    above.or_else(|| of_document.first()).map(|object| vec![*object]).unwrap_or_default()
+    let Some(found) = above.or_else(|| of_document.first()).copied() else { return Vec::new() };
+    if !is_rendered(found) {
+        return vec![found];
+    }
+    of_document.into_iter().filter(|object| starts(object) == starts(&found)).collect()
 }

@@ -61,7 +61,7 @@ pub(crate) use sets::{environment_note, write as write_sets};
 pub(crate) use total::{shell_word, summary_line, unread_lines};
 pub(crate) use verbose::write as write_verbose;
 pub(crate) use versions::{TakenVersion, taken as taken_versions};
-pub(crate) use why::{SCHEMA as WHY_SCHEMA, WhyAnswer, request_list};
+pub(crate) use why::{SCHEMA as WHY_SCHEMA, WhyAnswer, WhyPod, request_list};
 
 #[derive(Debug, Default)]
 pub(crate) struct Report {
@@ -155,6 +155,8 @@ pub(crate) struct Summary {
     pub(crate) skipped: Vec<Skipped>,
     /// Number of templates that were not rendered, by the path of the chart.
     pub(crate) unrendered: BTreeMap<String, usize>,
+    /// Whether rendering failed for some of them.
+    pub(crate) render_failed: bool,
     /// Number of files that may hold manifests and are not read, by reason.
     pub(crate) unread: BTreeMap<SkipReason, usize>,
     pub(crate) errors: usize,

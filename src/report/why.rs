@@ -29,16 +29,23 @@ const MIN_WHY: usize = 20;
 
 /// The answer of where the pods of a workload go.
 pub(crate) struct WhyAnswer<'a> {
-    pub(crate) workload: &'a Object,
-    /// One explanation for each set that applies the workload and each pod template, with the name of the
-    /// set.
-    pub(crate) pods: Vec<(Option<Arc<str>>, Explanation)>,
+    /// For each set that applies the workload and each pod template; at least one.
+    pub(crate) pods: Vec<WhyPod>,
     /// How many of its pods the limits of the NodePool have room for, and how many there may be, where they have not room for
     /// all.
     pub(crate) room: Option<(Room, i64)>,
     pub(crate) platform: &'a Platform,
     /// Whether objects that are not in the input do not exist.
     pub(crate) complete: bool,
+}
+
+/// Where the pods of a template go in a set.
+pub(crate) struct WhyPod {
+    /// The name of the set; `None` if the whole input is one.
+    pub(crate) set: Option<Arc<str>>,
+    /// The workload as it is written, or as it was rendered for the set.
+    pub(crate) workload: Object,
+    pub(crate) pod: Explanation,
 }
 
 impl WhyAnswer<'_> {
@@ -58,13 +65,14 @@ impl WhyAnswer<'_> {
 /// Writes the answer as JSON, version 1.
 fn json(out: &mut dyn Write, answer: &WhyAnswer<'_>) -> Result<(), CliError> {
     let region = answer.platform.region.as_deref();
-    let id = answer.workload.id();
-    let (file, line) = place_of(answer.workload, &Pointer::root());
+    let workload = &answer.pods[0].workload;
+    let id = workload.id();
+    let (file, line) = place_of(workload, &Pointer::root());
     let report = json!({
         "version": 1,
         "tool": {"name": "gpulint", "version": env!("CARGO_PKG_VERSION")},
         "workload": {
-            "apiVersion": id.api_version(), "kind": id.kind, "namespace": id.namespace(), "name": answer.workload.name(),
+            "apiVersion": id.api_version(), "kind": id.kind, "namespace": id.namespace(), "name": workload.name(),
             "file": file, "line": line,
         },
         "assumed": {
@@ -75,7 +83,7 @@ fn json(out: &mut dyn Write, answer: &WhyAnswer<'_>) -> Result<(), CliError> {
         },
         "prices": price_list(region).map(|(region, date)| json!({"region": region, "date": date})),
         "room": answer.room.as_ref().map(|(room, replicas)| json!({"pods": number(room.pods), "of": replicas})),
-        "pods": answer.pods.iter().map(|(set, pod)| pod_json(set.as_deref(), pod, region)).collect::<Vec<_>>(),
+        "pods": answer.pods.iter().map(|one| pod_json(one.set.as_deref(), &one.pod, region)).collect::<Vec<_>>(),
     });
     serde_json::to_writer_pretty(&mut *out, &report)?;
     writeln!(out)?;
@@ -187,14 +195,9 @@ fn change_json(change: &Change) -> Value {
 }
 
 fn text(out: &mut dyn Write, answer: &WhyAnswer<'_>, options: RenderOptions) -> Result<(), CliError> {
-    let id = answer.workload.id();
-    let namespace = id.namespace().map_or(String::new(), |namespace| format!("{namespace}/"));
-    let at = position(answer.workload, &Pointer::root());
-    let at = at.map_or(String::new(), |(file, line, _)| format!(" ({file}:{line})"));
-    let name = format!("{} {namespace}{}{at}", id.kind, answer.workload.display_name());
     let mut page = String::new();
-    let several = answer.pods.iter().any(|(_, pod)| pod.spec != answer.pods[0].1.spec);
-    for (number, (set, pod)) in answer.pods.iter().enumerate() {
+    let several = answer.pods.iter().any(|one| one.pod.spec != answer.pods[0].pod.spec);
+    for (number, WhyPod { set, workload, pod }) in answer.pods.iter().enumerate() {
         if number > 0 {
             page.push('\n');
         }
@@ -213,7 +216,7 @@ fn text(out: &mut dyn Write, answer: &WhyAnswer<'_>, options: RenderOptions) -> 
             },
             (FitVerdict::Unknown, _) => "may or may not fit".to_owned(),
         };
-        let _ = writeln!(page, "{name}{which} {verdict}");
+        let _ = writeln!(page, "{}{which} {verdict}", title(workload));
         explain(&mut page, pod, answer, options);
     }
     if let Some((room, replicas)) = &answer.room {
@@ -227,6 +230,15 @@ fn text(out: &mut dyn Write, answer: &WhyAnswer<'_>, options: RenderOptions) -> 
     }
     out.write_all(printable(&page, true).as_bytes())?;
     Ok(())
+}
+
+/// The kind, namespace and name of a workload, and where it is written.
+fn title(workload: &Object) -> String {
+    let id = workload.id();
+    let namespace = id.namespace().map_or(String::new(), |namespace| format!("{namespace}/"));
+    let at = position(workload, &Pointer::root());
+    let at = at.map_or(String::new(), |(file, line, _)| format!(" ({file}:{line})"));
+    format!("{} {namespace}{}{at}", id.kind, workload.display_name())
 }
 
 /// The requests of a pod, such as `4 nvidia.com/gpu`.

@@ -763,3 +763,55 @@ fn charts_of_a_kustomization_are_inflated() {
     let run = run.prints("prod/kustomization.yaml:1:1: error[gpu-limit-mismatch]").prints("3");
     assert_eq!(run.out.matches("error[").count(), 1, "{run:?}");
 }
+
+/// Two overlays of one base: each is a whole cluster with `--complete`, has its own answer of `why`, and is changed at the line of
+/// the base.
+#[test]
+fn overlays_are_sets_of_their_own() {
+    let Some(programs) = programs() else { return };
+    let side = |folder: Folder, side: &str, types: &str| {
+        let pool = POOL.replace("[g6.2xlarge]", types);
+        ["prod", "stage"].into_iter().fold(
+            folder
+                .with(&format!("{side}/base/kustomization.yaml"), "resources: [pool.yaml, serve.yaml]\n")
+                .with(&format!("{side}/base/pool.yaml"), format!("# A pool.\n---\n{pool}"))
+                .with(&format!("{side}/base/serve.yaml"), SERVED),
+            |folder, name| {
+                let file = format!("{side}/overlays/{name}/kustomization.yaml");
+                folder.with(&file, format!("namespace: {name}\nresources: [../../base]\n"))
+            },
+        )
+    };
+    let folder = side(side(Folder::new(), "before", "[g6.2xlarge]"), "after", "[g6.4xlarge]");
+    let inside = folder.0.join("after");
+    let run = |args: &[&str]| run_with_path(&programs, &inside, args);
+    let select = ["check", "--render", "-f", "concise", "--select", "node-class-missing", "--complete"];
+    run(&select).exits(1).prints("error[node-class-missing] there is no EC2NodeClass `gpu`");
+    for target in ["deployment/serve", "base/serve.yaml", "base/serve.yaml:2"] {
+        let why = run(&["why", "--render", target]).exits(0);
+        let why = why.prints("Deployment prod/serve (base/serve.yaml:2) in kustomize build overlays/prod ");
+        why.prints("Deployment stage/serve (base/serve.yaml:2) in kustomize build overlays/stage ");
+    }
+    let one = run(&["why", "--render", "serve", "--set", "kustomize build overlays/prod"]).exits(0);
+    assert!(one.out.contains("prod/serve") && !one.out.contains("stage"), "{one:#?}");
+    let args = ["plan", "--render", "--before", "before", "--after", "after"];
+    let plan = run_with_path(&programs, &folder.0, &args).exits(0);
+    plan.prints("(base/pool.yaml:3)")
+        .prints("In kustomize build overlays/prod, kustomize build overlays/stage:");
+}
+
+const SERVED: &str = "apiVersion: apps/v1
+kind: Deployment
+metadata: {name: serve}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: serve}}
+  template:
+    metadata: {labels: {app: serve}}
+    spec:
+      tolerations: [{key: nvidia.com/gpu, operator: Exists}]
+      containers:
+        - name: serve
+          image: registry.example.com/serve:1.2
+          resources: {requests: {cpu: 2, memory: 8Gi}, limits: {nvidia.com/gpu: 1, memory: 8Gi}}
+";
