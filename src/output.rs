@@ -25,18 +25,43 @@ pub(crate) fn to_file(
     path: &Path,
     write: impl FnOnce(&mut dyn Write) -> Result<(), CliError>,
 ) -> Result<(), CliError> {
-    let name = |e: io::Error| CliError::Usage(format!("cannot write {}: {e}", path.display()));
-    let place = Place::of(path).map_err(name)?;
-    let written = match place {
-        Place::Direct(file) => through(file, write),
-        Place::Beside { temporary, file, target } => {
-            through(file, write).and_then(|()| temporary.replace(&target).map_err(CliError::Output))
-        }
-    };
-    written.map_err(|failure| match failure {
-        CliError::Output(error) => name(error),
-        other => other,
-    })
+    Destination::open(path)?.write(write)
+}
+
+/// A file that will be written. Before that it is as it was, unless it is a pipe or a device.
+pub(crate) struct Destination {
+    path: PathBuf,
+    place: Place,
+}
+
+impl Destination {
+    /// # Errors
+    /// Says that the file cannot be written.
+    pub(crate) fn open(path: &Path) -> Result<Destination, CliError> {
+        let place = Place::of(path).map_err(|error| cannot_write(path, &error))?;
+        Ok(Destination { path: path.to_owned(), place })
+    }
+
+    /// Writes the file, buffered: completely, or not at all.
+    pub(crate) fn write(
+        self,
+        write: impl FnOnce(&mut dyn Write) -> Result<(), CliError>,
+    ) -> Result<(), CliError> {
+        let written = match self.place {
+            Place::Direct(file) => through(file, write),
+            Place::Beside { temporary, file, target } => {
+                through(file, write).and_then(|()| temporary.replace(&target).map_err(CliError::Output))
+            }
+        };
+        written.map_err(|failure| match failure {
+            CliError::Output(error) => cannot_write(&self.path, &error),
+            other => other,
+        })
+    }
+}
+
+fn cannot_write(path: &Path, error: &io::Error) -> CliError {
+    CliError::Usage(format!("cannot write {}: {error}", path.display()))
 }
 
 /// Replaces the text of a file and keeps its mode, or creates the file: completely, or not at all. Links are

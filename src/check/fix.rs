@@ -27,26 +27,31 @@ const MAX_RENDERS: usize = 16;
 
 pub(super) fn apply(run: &Run<'_>, rendered: &mut Rendered<'_>, reports: Vec<Option<CheckReport>>) -> Done {
     let _progress = run.progress("fixing");
-    let mut errors = Vec::new();
-    let mut log = fix_files(run, rendered, &reports).write(&mut rendered.batch, &mut errors);
+    let mut unwritten = Unwritten::default();
+    let mut log = fix_files(run, rendered, &reports).write(&mut rendered.batch, &mut unwritten);
     for _ in 0..MAX_RENDERS {
-        if !fix_rendered(run, rendered, &mut log, &mut errors) {
+        if !fix_rendered(run, rendered, &mut log, &mut unwritten) {
             break;
         }
     }
     let reports = if log.count() > 0 { rendered.batch.check(None) } else { reports };
-    Done { reports, errors, fixed: Some(log.list()), diff: None }
+    let Unwritten { files, errors } = unwritten;
+    Done { reports, errors, unwritten: files, fixed: Some(log.list()), diff: None }
 }
 
-/// Shows the changes that [`apply`] would make, with a single round of rendering.
+/// Shows the changes that [`apply`] would make, without rendering again.
 pub(super) fn diff(run: &Run<'_>, rendered: &mut Rendered<'_>, reports: Vec<Option<CheckReport>>) -> Done {
     let fixed = fix_files(run, rendered, &reports);
-    let planned = plan_rendered(&rendered.renders.check(&rendered.batch).findings, run.args.max_safety());
-    let count = fixed.log.count() + planned.iter().map(|(_, edit)| edit.fixes.len()).sum::<usize>();
+    let (found, safety) = (rendered.renders.check(&rendered.batch).findings, run.args.max_safety());
+    let planned = plan_rendered(&found, safety, FileEdit::of_all);
+    let shown: usize = planned.iter().map(|(_, edit)| edit.fixes.len()).sum();
+    let fixable =
+        found.iter().filter(|(_, one)| matches!(applicable_repair(one, safety), Some(Ok(_)))).count();
+    let (count, later) = (fixed.log.count() + shown, fixable - shown);
     let mut changes = fixed.undo(&mut rendered.batch);
     let planned = planned.into_iter();
     changes.extend(planned.map(|(source, edit)| (source.path().into(), source.text().into(), edit.text)));
-    Done { reports, errors: Vec::new(), fixed: None, diff: Some(Diff { changes, count }) }
+    Done { reports, diff: Some(Diff { changes, count, later }), ..Done::default() }
 }
 
 #[derive(Default)]
@@ -54,6 +59,23 @@ struct FixRun {
     /// The content that was read from disk, by the index of the input.
     before: BTreeMap<usize, ReadOutcome>,
     log: FixLog,
+}
+
+/// The files that could not be written.
+#[derive(Default)]
+struct Unwritten {
+    /// Their reported paths.
+    files: BTreeSet<String>,
+    errors: Vec<String>,
+}
+
+impl Unwritten {
+    fn add(&mut self, path: &str, what: &str, error: &io::Error) {
+        // Each render tries again.
+        if self.files.insert(path.to_owned()) {
+            self.errors.push(format!("{path}: {what}: {error}"));
+        }
+    }
 }
 
 /// The fixes, by the reported path of the file.
@@ -148,16 +170,16 @@ fn fix_rendered(
     run: &Run<'_>,
     rendered: &mut Rendered<'_>,
     log: &mut FixLog,
-    errors: &mut Vec<String>,
+    unwritten: &mut Unwritten,
 ) -> bool {
     let Rendered { batch, renders, found } = rendered;
-    let planned = plan_rendered(&renders.check(batch).findings, run.args.max_safety());
+    let planned = plan_rendered(&renders.check(batch).findings, run.args.max_safety(), FileEdit::of);
     let mut written = Vec::new();
     for (source, edit) in planned {
         let Some(path) = renders.path_of(&source) else { continue };
         match replace_file(&path, source.text(), &edit.text) {
             Ok(()) => written.push((path, source, edit)),
-            Err(error) => errors.push(format!("{}: not fixed: {error}", source.path())),
+            Err(error) => unwritten.add(source.path(), "not fixed", &error),
         }
     }
     if written.is_empty() {
@@ -171,7 +193,7 @@ fn fix_rendered(
             log.add(source.path(), edit);
             batch.read_again(path, &edit.text);
         } else if let Err(error) = replace_file(path, &edit.text, source.text()) {
-            errors.push(format!("{}: not restored: {error}", source.path()));
+            unwritten.add(source.path(), "not restored", &error);
         }
     }
     if is_sound {
@@ -192,10 +214,18 @@ fn plan_round(reports: &[Option<CheckReport>], max_safety: Safety) -> Round {
 }
 
 /// The reasons why findings with a suitable fix were not fixed, by index of the finding.
-pub(super) fn unfixed_reasons(findings: &[Finding], max_safety: Safety) -> BTreeMap<usize, String> {
+/// `unwritten` are the files that could not be written.
+pub(super) fn unfixed_reasons(
+    findings: &[Finding],
+    max_safety: Safety,
+    unwritten: &BTreeSet<String>,
+) -> BTreeMap<usize, String> {
     let reason = |(at, finding): (usize, &Finding)| {
         let reason = match applicable_repair(finding, max_safety)? {
             Err(refused) => refused.to_string(),
+            Ok(_) if finding.location.path().is_some_and(|path| unwritten.contains(path)) => {
+                "its file could not be written".to_owned()
+            }
             Ok(_) => "another fix undoes it".to_owned(),
         };
         Some((at, reason))
@@ -206,13 +236,13 @@ pub(super) fn unfixed_reasons(findings: &[Finding], max_safety: Safety) -> BTree
 impl FixRun {
     /// Writes the files, and returns the fixes. If a file cannot be written, its input is reset to the
     /// content that was read, and an error is added.
-    fn write(mut self, batch: &mut Batch<'_>, errors: &mut Vec<String>) -> FixLog {
+    fn write(mut self, batch: &mut Batch<'_>, unwritten: &mut Unwritten) -> FixLog {
         for (at, before) in self.before {
             let (input, (old, new)) = (&batch.inputs[at].input, texts(&before, &batch.reads[at]));
             if input.stream.is_none()
                 && let Err(error) = replace_file(&input.path, old, new)
             {
-                errors.push(format!("{}: not fixed: {error}", input.display_path));
+                unwritten.add(&input.display_path, "not fixed", &error);
                 self.log.files.remove(&input.display_path);
                 batch.reads[at] = before;
             }
@@ -238,7 +268,11 @@ fn texts<'r>(before: &'r ReadOutcome, after: &'r ReadOutcome) -> (&'r str, &'r s
 }
 
 /// The edits for findings of rendered objects that can be applied together, by the file that they edit.
-fn plan_rendered(findings: &[(usize, Finding)], max_safety: Safety) -> Vec<(Arc<Source>, FileEdit)> {
+fn plan_rendered(
+    findings: &[(usize, Finding)],
+    max_safety: Safety,
+    edit: fn(&[Finding], Safety) -> Option<FileEdit>,
+) -> Vec<(Arc<Source>, FileEdit)> {
     let mut files: Vec<(&Arc<Source>, Vec<Finding>)> = Vec::new();
     for (_, finding) in findings {
         let Some(rendered) = finding.location.rendered().filter(|rendered| rendered.repair.is_some()) else {
@@ -251,7 +285,7 @@ fn plan_rendered(findings: &[(usize, Finding)], max_safety: Safety) -> Vec<(Arc<
     }
     files
         .into_iter()
-        .filter_map(|(source, findings)| Some((Arc::clone(source), FileEdit::of(&findings, max_safety)?)))
+        .filter_map(|(source, findings)| Some((Arc::clone(source), edit(&findings, max_safety)?)))
         .collect()
 }
 

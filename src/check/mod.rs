@@ -24,7 +24,7 @@ use crate::batch::{Batch, ScopedInput, Selection};
 use crate::config::Scopes;
 use crate::error::CliError;
 use crate::files::{self, CONFIGURATIONS, Disk, FoundFiles};
-use crate::output;
+use crate::output::{self, Destination};
 use crate::render::Renders;
 use crate::report::{
     Diff, Layout, environment_note, taken_versions, unread_lines, write_sets, write_verbose,
@@ -68,8 +68,11 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
         return show_sets(&read.batch, args);
     }
     let rendered = render(&run, read)?;
+    // A file that cannot be written is an error before anything is fixed.
+    let files = formats(args).iter().map(|format| format.file.as_deref().map(Destination::open).transpose());
+    let files = files.collect::<Result<Vec<_>, CliError>>()?;
     let checked = check(&run, rendered)?;
-    present(&run, &checked)
+    present(&run, &checked, files)
 }
 
 /// Finds the files, and the configuration of each.
@@ -167,7 +170,11 @@ fn check<'r>(run: &'r Run<'_>, mut rendered: Rendered<'r>) -> Result<Checked<'r>
 }
 
 /// Prints the report and the notes.
-fn present(run: &Run<'_>, checked: &Checked<'_>) -> Result<ExitCode, CliError> {
+fn present(
+    run: &Run<'_>,
+    checked: &Checked<'_>,
+    files: Vec<Option<Destination>>,
+) -> Result<ExitCode, CliError> {
     let Checked { batch, renders, outcome, diff } = checked;
     let args = run.args;
     // The fixed text of a stream, or a diff, replaces the report.
@@ -180,14 +187,18 @@ fn present(run: &Run<'_>, checked: &Checked<'_>) -> Result<ExitCode, CliError> {
         output::to_stdout(|out| Ok(out.write_all(text)?))?;
     }
     if diff.is_none() || !args.formats.is_empty() {
-        write(run, outcome, diff.is_none() && stream.is_none())?;
+        write(run, outcome, files, diff.is_none() && stream.is_none())?;
     }
     // A report on standard error is not mixed with other text.
     if let Some(diff) = diff
         && outcome.has_summary(args)
         && args.formats.iter().all(|format| format.file.is_some())
     {
-        print_note(&format!("{} would be fixed: {}", diff.count, outcome.summary()));
+        let later = match diff.later {
+            0 => String::new(),
+            later => format!(", and up to {later} more once these are"),
+        };
+        print_note(&format!("{} would be fixed{later}: {}", diff.count, outcome.summary()));
     }
     outcome.errors.iter().for_each(|error| print_error(error));
     baseline::finish(&outcome.baselined, args, batch, renders)?;
@@ -233,7 +244,7 @@ impl<'a> Action<'a> {
             Action::Diff => return Ok(fix::diff(run, rendered, reports)),
             Action::Fix => return Ok(fix::apply(run, rendered, reports)),
         }
-        Ok(Done { reports, errors: Vec::new(), fixed: None, diff: None })
+        Ok(Done { reports, ..Done::default() })
     }
 }
 
@@ -303,15 +314,20 @@ fn show_sets(batch: &Batch<'_>, args: &CheckArgs) -> Result<ExitCode, CliError> 
     Ok(if errors.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(2) })
 }
 
-/// Writes the report in each format. A format without a file is written to standard output, if that is free.
-fn write(run: &Run<'_>, outcome: &Outcome, stdout_is_free: bool) -> Result<(), CliError> {
-    for format in formats(run.args) {
-        let is_stdout = format.file.is_none() && stdout_is_free;
+/// Writes the report in each format, to its file. A format without a file is written to standard output, if that is free.
+fn write(
+    run: &Run<'_>,
+    outcome: &Outcome,
+    files: Vec<Option<Destination>>,
+    stdout_is_free: bool,
+) -> Result<(), CliError> {
+    for (format, file) in formats(run.args).iter().zip(files) {
+        let is_stdout = file.is_none() && stdout_is_free;
         let summary = outcome.has_summary(run.args);
         let layout = Layout { summary, ..Layout::of(run.args, run.color, is_stdout) };
         let print = |out: &mut dyn Write| format.style.write(out, &outcome.report, &layout);
-        match &format.file {
-            Some(path) => output::to_file(path, print)?,
+        match file {
+            Some(file) => file.write(print)?,
             None if is_stdout => output::to_stdout(print)?,
             None => output::to_stderr(print)?,
         }

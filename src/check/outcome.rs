@@ -52,6 +52,7 @@ impl Outcome {
         outcome.add_reports(batch, done.reports, since);
         outcome.report.configurations = configurations(batch, &run.scopes);
         outcome.add_rendered(batch, &run.scopes, renders.check(batch), since);
+        outcome.report.summary.render_failed = outcome.render_failed > 0;
         outcome.report.summary.since = since.map(|before| before.name.clone());
         outcome.errors.extend(done.errors);
         outcome.nothing = outcome.empty_input_message(args, &found.ignored);
@@ -62,7 +63,7 @@ impl Outcome {
         if let Some(fixed) = done.fixed {
             report.summary.fixed = Some(fixed.len());
             report.fixed = fixed;
-            report.unfixed = fix::unfixed_reasons(&report.findings, args.max_safety());
+            report.unfixed = fix::unfixed_reasons(&report.findings, args.max_safety(), &done.unwritten);
         }
         report.statistics = args.statistics;
         report.next = next::steps(args, report);
@@ -230,7 +231,8 @@ impl Outcome {
             reasons.push(format!("{} ignored by .gitignore and the like", count(hidden, "file")));
         }
         let skipped = &self.report.summary.skipped;
-        let others = skipped.iter().filter(|skipped| skipped.reason != SkipReason::Ignored);
+        let is_told = |reason| !matches!(reason, SkipReason::Ignored | SkipReason::Config);
+        let others = skipped.iter().filter(|skipped| is_told(skipped.reason));
         match others.collect::<Vec<_>>().as_slice() {
             [] => {}
             [one] => reasons.push(format!("{}: {}", one.file, told(one.reason))),

@@ -1,5 +1,6 @@
 //! Types that the stages of a run and its actions share.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use gpulint_rules::{CheckReport, Engine, Platform};
@@ -36,10 +37,13 @@ pub(super) struct Rendered<'r> {
 }
 
 /// The result of an action: the findings that remain to be reported.
+#[derive(Default)]
 pub(super) struct Done {
     pub(super) reports: Vec<Option<CheckReport>>,
-    /// Files that could not be written.
+    /// Files that could not be written, with the reason.
     pub(super) errors: Vec<String>,
+    /// The reported paths of files that could not be written.
+    pub(super) unwritten: BTreeSet<String>,
     pub(super) fixed: Option<Vec<Fixed>>,
     pub(super) diff: Option<Diff>,
 }

@@ -65,7 +65,7 @@ pub(super) fn add(
         reports = rendered.batch.check(None);
     }
     added.notes().iter().for_each(|note| run.note(note));
-    Ok(Done { reports, errors: added.errors, fixed: None, diff: None })
+    Ok(Done { reports, errors: added.errors, ..Done::default() })
 }
 
 impl Added {

@@ -19,6 +19,8 @@ pub(crate) struct Diff {
     pub(crate) changes: Vec<(String, String, String)>,
     /// Number of findings that would be fixed.
     pub(crate) count: usize,
+    /// Number of those that would be fixed when charts and kustomizations are rendered with these changes.
+    pub(crate) later: usize,
 }
 
 impl Diff {

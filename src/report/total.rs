@@ -89,6 +89,9 @@ pub(crate) fn unread_lines(summary: &Summary) -> Vec<String> {
 fn unrendered_line(summary: &Summary) -> Option<String> {
     let (first, _) = summary.unrendered.first_key_value()?;
     let templates = count(summary.unrendered.values().sum(), "Helm template");
+    if summary.render_failed {
+        return Some(format!("{templates} not rendered: see the findings of render-failed"));
+    }
     Some(match summary.unrendered.len() {
         1 => format!(
             "{templates} not rendered: gpulint check --render, or helm template {} | gpulint check -",
@@ -124,6 +127,10 @@ mod tests {
             unrendered_line(&Summary { unrendered, ..Summary::default() })
         };
         assert_eq!(line(&[]), None);
+        let failed =
+            Summary { unrendered: [(".".to_owned(), 1)].into(), render_failed: true, ..Summary::default() };
+        let said = unrendered_line(&failed).unwrap();
+        assert_eq!(said, "1 Helm template not rendered: see the findings of render-failed");
         let one = line(&[(".", 1)]).unwrap();
         assert_eq!(
             one,

@@ -295,10 +295,23 @@ fn a_read_only_file_is_not_fixed() {
     let mut permissions = before.clone();
     permissions.set_readonly(true);
     fs::set_permissions(&closed, permissions).unwrap();
-    let run = folder.run(&check(&["--fix"]));
+    let run = folder.run(&check(&["--fix", "-f", "concise"]));
     fs::set_permissions(&closed, before).unwrap();
-    run.exits(2).complains("closed.yaml: not fixed: it is read-only").prints("2 fixed, 2 left");
+    let run = run.exits(2).complains("closed.yaml: not fixed: it is read-only").prints("2 fixed, 2 left");
+    assert_eq!(run.out.matches("not fixed: its file could not be written").count(), 2, "{run:#?}");
     assert_eq!(read(&folder, "closed.yaml"), SAFE);
+    assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 2, "nothing else is left in the folder");
+}
+
+#[test]
+fn nothing_is_fixed_if_the_report_cannot_be_written() {
+    let folder = Folder::new().with("safe.yaml", SAFE);
+    let run = folder.run(&check(&["--fix", "--format", "json=absent/report.json"]));
+    run.exits(2).complains("cannot write absent/report.json: ");
+    assert_eq!(read(&folder, "safe.yaml"), SAFE);
+    folder.run(&check(&["--fix", "--format", "json=report.json", "safe.yaml"])).exits(0);
+    assert!(read(&folder, "report.json").contains("\"fixed\""));
+    assert_eq!(read(&folder, "safe.yaml"), repaired());
     assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 2, "nothing else is left in the folder");
 }
 

@@ -121,6 +121,16 @@ impl FileEdit {
     /// For each object of a file, the first fix that is at most `max_safety` and can be applied. `None` if
     /// there is none. `findings` are those of the file.
     pub fn of(findings: &[Finding], max_safety: Safety) -> Option<FileEdit> {
+        FileEdit::planned(findings, max_safety, true)
+    }
+
+    /// The edit that applies all fixes that do not overlap, several of one object included: what some rounds come to where the
+    /// file is not checked in between.
+    pub fn of_all(findings: &[Finding], max_safety: Safety) -> Option<FileEdit> {
+        FileEdit::planned(findings, max_safety, false)
+    }
+
+    fn planned(findings: &[Finding], max_safety: Safety, one_of_object: bool) -> Option<FileEdit> {
         let mut source = None;
         let mut fixes = Vec::new();
         // By the start of their scopes, which must not overlap.
@@ -128,7 +138,7 @@ impl FileEdit {
         let mut last = None;
         for finding in findings {
             let Some(object) = finding.location.object() else { continue };
-            if last.is_some_and(|last| object.is_same_resource(last)) {
+            if one_of_object && last.is_some_and(|last| object.is_same_resource(last)) {
                 continue;
             }
             let Some(Ok(repair)) = applicable_repair(finding, max_safety) else { continue };
