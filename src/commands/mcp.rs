@@ -7,13 +7,16 @@
 use std::io::{BufRead, Write};
 use std::process::{Command, ExitCode, Stdio};
 
-use gpulint_rules::{RULES, find_rule};
+use gpulint_rules::facts::suggest;
+use gpulint_rules::{Platform, Product, RULES, find_rule};
 use serde_json::{Value, json};
 
 use crate::error::CliError;
 
 /// Versions of the protocol whose messages are as they are written here, newest first.
-const VERSIONS: [&str; 3] = ["2025-06-18", "2025-03-26", "2024-11-05"];
+const VERSIONS: [&str; 4] = ["2025-11-25", "2025-06-18", BATCHES, "2024-11-05"];
+/// The version of the protocol that has batches of JSON-RPC: they came with it, and 2025-06-18 removed them.
+const BATCHES: &str = "2025-03-26";
 /// The address of the manual of a rule, before its id.
 const MANUAL: &str = "gpulint://rules/";
 /// Number of findings that are returned if the call does not say.
@@ -33,9 +36,10 @@ const NO_RESOURCE: i64 = -32002;
 /// Answers requests until standard input ends.
 pub(crate) fn run() -> Result<ExitCode, CliError> {
     let mut out = std::io::stdout().lock();
+    let mut version = VERSIONS[0];
     for line in std::io::stdin().lock().lines() {
         let line = line?;
-        if let Some(answer) = answer(&line) {
+        if let Some(answer) = answer(&line, &mut version) {
             writeln!(out, "{answer}")?;
             out.flush()?;
         }
@@ -43,33 +47,49 @@ pub(crate) fn run() -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The answer to a line; `None` for an empty line and for a notification.
-fn answer(line: &str) -> Option<Value> {
+fn failed(id: Value, (code, message): Failure) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
+}
+
+/// The answer to a line; `None` for an empty line and where there are only notifications. `version` is that of the protocol,
+/// which the client may set.
+fn answer(line: &str, version: &mut &'static str) -> Option<Value> {
     if line.trim().is_empty() {
         return None;
     }
-    let failed = |id: Value, (code, message): Failure| json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}});
-    let request: Value = match serde_json::from_str(line) {
-        Ok(request) => request,
-        Err(error) => return Some(failed(Value::Null, (PARSE_ERROR, error.to_string()))),
-    };
+    let invalid = |message: &str| Some(failed(Value::Null, (INVALID_REQUEST, message.to_owned())));
+    match serde_json::from_str(line) {
+        Err(error) => Some(failed(Value::Null, (PARSE_ERROR, error.to_string()))),
+        Ok(Value::Array(_)) if *version != BATCHES => {
+            invalid(&format!("version {version} of the protocol has no batches; send each message on a line"))
+        }
+        Ok(Value::Array(batch)) if batch.is_empty() => invalid("the batch is empty"),
+        Ok(Value::Array(batch)) => {
+            let answers: Vec<Value> = batch.iter().filter_map(|one| answer_one(one, version)).collect();
+            (!answers.is_empty()).then_some(Value::Array(answers))
+        }
+        Ok(request) => answer_one(&request, version),
+    }
+}
+
+fn answer_one(request: &Value, version: &mut &'static str) -> Option<Value> {
     let Some(method) = request["method"].as_str() else {
         return Some(failed(request["id"].clone(), (INVALID_REQUEST, "no method".to_owned())));
     };
     let id = request.get("id")?.clone();
-    Some(match result(method, &request["params"]) {
+    Some(match result(method, &request["params"], version) {
         Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
         Err(failure) => failed(id, failure),
     })
 }
 
-fn result(method: &str, params: &Value) -> Result<Value, Failure> {
+fn result(method: &str, params: &Value, version: &mut &'static str) -> Result<Value, Failure> {
     match method {
         "initialize" => {
             let asked = params["protocolVersion"].as_str().unwrap_or_default();
-            let version = VERSIONS.into_iter().find(|known| *known == asked).unwrap_or(VERSIONS[0]);
+            *version = VERSIONS.into_iter().find(|known| *known == asked).unwrap_or(VERSIONS[0]);
             Ok(json!({
-                "protocolVersion": version,
+                "protocolVersion": *version,
                 "capabilities": {"tools": {}, "resources": {}},
                 "serverInfo": {"name": "gpulint", "version": env!("CARGO_PKG_VERSION")},
                 "instructions": "Checks manifests of Karpenter, KEDA and GPU workloads on EKS. Call `check` after you have \
@@ -105,7 +125,10 @@ fn tools() -> Value {
         "description": "Files and folders; what is applied to one cluster together belongs together [default: the current folder]",
     });
     let render = json!({"type": "boolean", "description": "Take charts and kustomizations as helm and kustomize print them"});
-    let version = |product: &str| json!({"type": "string", "description": format!("The minor version of {product}, such as 1.36")});
+    let version = |name: &str, product: Product| {
+        let about = format!("The minor version of {name}, such as {}", Platform::default().version(product));
+        json!({"type": "string", "description": about})
+    };
     let severity = json!({"enum": ["error", "warning", "info"], "default": "warning"});
     let tool = |name: &str, about: &str, properties: Value, required: &[&str], is_read_only: bool| {
         json!({
@@ -124,7 +147,9 @@ fn tools() -> Value {
                 "limit": {"type": "integer", "minimum": 1, "default": FINDINGS},
                 "complete": {"type": "boolean", "description": "The input is the whole cluster: what is not in it does not exist"},
                 "render": render,
-                "karpenter": version("Karpenter"), "keda": version("KEDA"), "kubernetes": version("Kubernetes"),
+                "karpenter": version("Karpenter", Product::Karpenter),
+                "keda": version("KEDA", Product::Keda),
+                "kubernetes": version("Kubernetes", Product::Kubernetes),
             }),
             &[],
             true,
@@ -170,12 +195,82 @@ fn tools() -> Value {
     ])
 }
 
-/// Calls a tool. What it has to say about its input is a result that is marked as an error; other failures are errors of
-/// the protocol.
+/// What is wrong with the arguments of a tool, by its schema. An argument that is null is left out.
+fn wrong_argument(tool: &Value, arguments: &Value) -> Option<String> {
+    let known = tool["inputSchema"]["properties"].as_object()?;
+    let given = match arguments {
+        Value::Null => &serde_json::Map::new(),
+        Value::Object(given) => given,
+        _ => return Some("the arguments are no object".to_owned()),
+    };
+    for (name, value) in given.iter().filter(|(_, value)| !value.is_null()) {
+        let Some(schema) = known.get(name) else {
+            let names: Vec<&str> = known.keys().map(String::as_str).collect();
+            return Some(match suggest::nearest(name, names.iter().copied()) {
+                Some(meant) => format!("there is no argument `{name}`; did you mean `{meant}`?"),
+                None => format!("there is no argument `{name}`; there are {}", names.join(", ")),
+            });
+        };
+        if let Some(wanted) = wanted(schema, value) {
+            return Some(format!("`{name}` must be {wanted}, and is {value}"));
+        }
+    }
+    let needed = tool["inputSchema"]["required"].as_array()?.iter().filter_map(Value::as_str);
+    let mut lacking = needed.filter(|name| given.get(*name).is_none_or(Value::is_null));
+    lacking.next().map(|name| format!("`{name}` is required"))
+}
+
+/// What an argument must be, if it is something else.
+fn wanted(schema: &Value, value: &Value) -> Option<String> {
+    if let Some(words) = schema["enum"].as_array() {
+        let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
+        return (!value.as_str().is_some_and(|word| words.contains(&word)))
+            .then(|| format!("one of {}", words.join(", ")));
+    }
+    let (is_right, wanted) = match schema["type"].as_str()? {
+        "string" => (value.is_string(), "a string"),
+        "boolean" => (value.is_boolean(), "true or false"),
+        "integer" => (value.as_u64().is_some_and(|number| number > 0), "a whole number from 1 on"),
+        "array" => {
+            let all = value.as_array().is_some_and(|items| items.iter().all(Value::is_string));
+            (all, "an array of strings")
+        }
+        _ => return None,
+    };
+    (!is_right).then(|| wanted.to_owned())
+}
+
+/// A result that the assistant reads.
+fn said(text: &str, is_error: bool) -> Value {
+    json!({"content": [{"type": "text", "text": text}], "isError": is_error})
+}
+
+/// Calls a tool. What it has to say about its input is a result that is marked as an error, which the assistant sees and can
+/// correct; other failures are errors of the protocol.
 fn call(name: &str, arguments: &Value) -> Result<Value, Failure> {
+    let tools = tools();
+    let tool = tools.as_array().into_iter().flatten().find(|tool| tool["name"] == name);
+    let tool = tool.ok_or_else(|| (INVALID_PARAMS, format!("there is no tool `{name}`")))?;
+    if let Some(wrong) = wrong_argument(tool, arguments) {
+        return Ok(said(&wrong, true));
+    }
+    let command = command_of(name, arguments);
+    let command: Vec<&str> = command.iter().map(String::as_str).collect();
+    let (mut printed, errors, code) = output(&command)?;
+    if name == "check" && code < 2 {
+        let limit = arguments["limit"].as_u64().unwrap_or(FINDINGS);
+        printed = findings(&printed, limit).map_err(|error| (INTERNAL_ERROR, error.to_string()))?;
+    }
+    // Exit code 1 is an answer: there are findings, or a pod does not fit.
+    let is_error = code > 1;
+    Ok(said(if is_error && printed.trim().is_empty() { &errors } else { &printed }, is_error))
+}
+
+/// The command line that does the work of a tool, with valid arguments.
+fn command_of(name: &str, arguments: &Value) -> Vec<String> {
     let is_set = |key: &str| arguments[key].as_bool() == Some(true);
     let text = |key: &str| arguments[key].as_str().map(str::to_owned);
-    let needed = |key: &str| text(key).ok_or_else(|| (INVALID_PARAMS, format!("`{key}` is required")));
+    let needed = |key: &str| text(key).unwrap_or_default();
     let mut command: Vec<String> = Vec::new();
     let mut flag = |flag: &str| command.push(flag.to_owned());
     match name {
@@ -193,7 +288,7 @@ fn call(name: &str, arguments: &Value) -> Result<Value, Failure> {
         "why" => {
             ["why", "--format", "json"].into_iter().for_each(&mut flag);
             is_set("render").then(|| flag("--render"));
-            ["--", &needed("workload")?].into_iter().for_each(&mut flag);
+            ["--", &needed("workload")].into_iter().for_each(&mut flag);
         }
         "pools" => {
             ["pools", "--format", "json"].into_iter().for_each(&mut flag);
@@ -203,30 +298,21 @@ fn call(name: &str, arguments: &Value) -> Result<Value, Failure> {
                 .for_each(|key| flag(&format!("--{key}")));
         }
         "explain" => {
-            ["explain", "--format", "markdown", "--", &needed("rule")?].into_iter().for_each(&mut flag)
+            ["explain", "--format", "markdown", "--", &needed("rule")].into_iter().for_each(&mut flag)
         }
         "fix" => {
             ["check", "--quiet", "--color", "never"].into_iter().for_each(&mut flag);
             flag(if is_set("write") { "--fix" } else { "--diff" });
             is_set("unsafe").then(|| flag("--unsafe-fixes"));
         }
-        _ => return Err((INVALID_PARAMS, format!("there is no tool `{name}`"))),
+        _ => {}
     }
     if name != "explain" {
         let paths = arguments["paths"].as_array().into_iter().flatten().filter_map(Value::as_str);
         command.extend((name != "why").then(|| "--".to_owned()));
         command.extend(paths.map(str::to_owned));
     }
-    let command: Vec<&str> = command.iter().map(String::as_str).collect();
-    let (mut printed, errors, code) = output(&command)?;
-    if name == "check" && code < 2 {
-        let limit = arguments["limit"].as_u64().unwrap_or(FINDINGS);
-        printed = findings(&printed, limit).map_err(|error| (INTERNAL_ERROR, error.to_string()))?;
-    }
-    // Exit code 1 is an answer: there are findings, or a pod does not fit.
-    let is_error = code > 1;
-    let said = if is_error && printed.trim().is_empty() { errors } else { printed };
-    Ok(json!({"content": [{"type": "text", "text": said}], "isError": is_error}))
+    command
 }
 
 /// The parts of a report that an assistant needs, of at most `limit` findings, the worst first.

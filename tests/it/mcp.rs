@@ -117,7 +117,37 @@ fn what_is_wrong_is_said_and_the_server_goes_on() {
     let (text, is_error) = client.call("check", &json!({"paths": ["--fix"]}));
     assert!(is_error && text.contains("--fix: "), "{text}");
     assert_eq!(client.ask("tools/call", &json!({"name": "delete"}))["error"]["code"], -32602);
-    assert_eq!(client.ask("tools/call", &json!({"name": "why", "arguments": {}}))["error"]["code"], -32602);
+    // What is wrong with arguments is for the assistant.
+    for (tool, arguments, said) in [
+        ("why", json!({}), "`workload` is required"),
+        ("why", json!({"workload": "pod/a", "path": ["a.yaml"]}), "did you mean `paths`?"),
+        (
+            "explain",
+            json!({"rule": "gpu-limit-mismatch", "format": "json"}),
+            "there is no argument `format`; there are rule",
+        ),
+        ("check", json!({"paths": "a.yaml"}), "`paths` must be an array of strings, and is \"a.yaml\""),
+        ("check", json!({"complete": "yes"}), "`complete` must be true or false, and is \"yes\""),
+        ("check", json!({"min_severity": "fatal"}), "`min_severity` must be one of error, warning, info"),
+        ("check", json!({"limit": 0}), "`limit` must be a whole number from 1 on"),
+    ] {
+        let (text, is_error) = client.call(tool, &arguments);
+        assert!(is_error && text.contains(said), "{tool} {arguments}: {text}");
+    }
+    // The version that the client asked for has batches.
+    client.send(
+        &json!([
+            {"jsonrpc": "2.0", "id": 8, "method": "ping"},
+            {"jsonrpc": "2.0", "method": "notifications/cancelled"},
+            {"jsonrpc": "2.0", "id": 9, "method": "ping"},
+        ])
+        .to_string(),
+    );
+    let ids: Vec<Value> = client.receive().as_array().unwrap().iter().map(|one| one["id"].clone()).collect();
+    assert_eq!(ids, [8, 9]);
+    client.ask("initialize", &json!({"protocolVersion": "2025-06-18"}));
+    client.send("[]");
+    assert_eq!(client.receive()["error"]["code"], -32600);
     assert_eq!(
         client.ask("resources/read", &json!({"uri": "gpulint://rules/none"}))["error"]["code"],
         -32002
