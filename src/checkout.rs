@@ -97,11 +97,10 @@ impl Checkout {
     /// Those of the work, and if the folder cannot be entered.
     pub(crate) fn inside<T>(&self, work: impl FnOnce() -> Result<T, CliError>) -> Result<T, CliError> {
         let enter = |folder: &Path| {
-            std::env::set_current_dir(folder)
+            files::enter(folder)
                 .map_err(|error| CliError::Usage(format!("{}: {error}", files::display_path(folder))))
         };
-        let here =
-            std::env::current_dir().map_err(|error| CliError::Usage(format!("current folder: {error}")))?;
+        let here = files::here();
         enter(&self.folder)?;
         let done = work();
         enter(&here)?;

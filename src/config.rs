@@ -16,13 +16,18 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use crate::args::{CheckArgs, KarpenterArgs, LspArgs, PlanArgs, RuleArgs, SetArgs};
 use crate::crds;
 use crate::error::CliError;
-use crate::files::{CONFIGURATIONS, Directories, absolute, display_path, relative, short_path};
+use crate::files::{
+    CONFIGURATIONS, Directories, absolute, display_path, here, may_be_configured, relative, short_path,
+};
 
 /// The configuration file of a folder.
 ///
 /// # Errors
 /// Both names if it has several.
 pub(crate) fn in_folder(folder: &Path, directories: &Directories) -> Result<Option<PathBuf>, String> {
+    if !may_be_configured(folder) {
+        return Ok(None);
+    }
     let names = CONFIGURATIONS.iter().filter(|name| directories.has_file(folder, name));
     let mut files = names.map(|name| folder.join(name));
     match (files.next(), files.next()) {
@@ -451,7 +456,7 @@ fn read_with_base(path: &Path, place: Option<&str>, files: &mut Vec<PathBuf>) ->
 /// short if it is below the current folder.
 fn relative_to(folder: Option<&Path>, path: &str) -> PathBuf {
     let whole = folder.map_or_else(|| PathBuf::from(path), |folder| folder.join(path));
-    let here = std::env::current_dir().unwrap_or_default();
+    let here = here();
     whole.strip_prefix(&here).map(Path::to_owned).unwrap_or(whole)
 }
 
@@ -476,7 +481,7 @@ pub(crate) fn files_of(path: &Path) -> Vec<PathBuf> {
 /// The configuration nearest to the current folder.
 #[cfg(feature = "webhook")]
 pub(crate) fn nearest_config() -> Result<Option<PathBuf>, CliError> {
-    let here = std::env::current_dir().unwrap_or_default();
+    let here = here();
     let nearest = here.ancestors().find_map(|folder| in_folder(folder, &Directories::default()).transpose());
     nearest.transpose().map_err(CliError::Usage)
 }

@@ -18,7 +18,9 @@ mod walk;
 mod walker;
 
 use std::ffi::OsStr;
+use std::io;
 use std::path::{Component, Path, PathBuf};
+use std::sync::{PoisonError, RwLock};
 
 use rayon::prelude::*;
 
@@ -37,8 +39,18 @@ pub(crate) use walk::{FoundFiles, Input, count_hidden, find, find_with_unsaved};
 /// The names of gpulint's configuration file. A folder has at most one.
 pub(crate) const CONFIGURATIONS: [&str; 4] = ["gpulint.yaml", "gpulint.yml", ".gpulint.yaml", ".gpulint.yml"];
 
+/// Folders of the pipelines of a code host, which may call the one that runs gpulint by its name.
+const PIPELINES: [&str; 8] =
+    [".azuredevops", ".buildkite", ".circleci", ".forgejo", ".gitea", ".github", ".gitlab", ".woodpecker"];
+
 pub(crate) fn is_configuration(path: &Path) -> bool {
     path.file_name().is_some_and(|name| CONFIGURATIONS.iter().any(|known| name == *known))
+        && path.parent().is_none_or(may_be_configured)
+}
+
+/// Whether a file of a folder may be a configuration by its name.
+pub(crate) fn may_be_configured(folder: &Path) -> bool {
+    !folder.components().any(|part| PIPELINES.iter().any(|name| part.as_os_str() == *name))
 }
 
 /// A file or document that was not read as a manifest.
@@ -184,9 +196,31 @@ fn map_on_all_threads<T: Send, R: Send>(items: Vec<T>, of: impl Fn(T) -> R + Syn
     }
 }
 
+/// The current folder under the name by which it was entered. Of a folder that a symbolic link leads to, the system tells only
+/// the target, and an editor knows only the link.
+static ENTERED: RwLock<Option<PathBuf>> = RwLock::new(None);
+
+/// Makes a folder the current one.
+///
+/// # Errors
+/// Those of the system.
+pub(crate) fn enter(folder: &Path) -> io::Result<()> {
+    let folder = absolute(folder);
+    std::env::set_current_dir(&folder)?;
+    *ENTERED.write().unwrap_or_else(PoisonError::into_inner) = Some(folder);
+    Ok(())
+}
+
+/// The current folder.
+pub(crate) fn here() -> PathBuf {
+    let entered = ENTERED.read().unwrap_or_else(PoisonError::into_inner);
+    entered.clone().unwrap_or_else(|| std::env::current_dir().unwrap_or_default())
+}
+
 /// The absolute path, with `.` and `..` removed without accessing the file system.
 pub(crate) fn absolute(path: &Path) -> PathBuf {
-    let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let whole = if path.is_absolute() { path.to_owned() } else { here().join(path) };
+    let whole = std::path::absolute(&whole).unwrap_or(whole);
     let mut out = PathBuf::new();
     for part in whole.components() {
         match part {
@@ -212,7 +246,7 @@ pub(crate) fn display_path(path: &Path) -> String {
 
 /// The path relative to the current folder if it is below it, with `/` as separator.
 pub(crate) fn short_path(path: &Path) -> String {
-    let here = std::env::current_dir().unwrap_or_default();
+    let here = here();
     display_path(path.strip_prefix(here).unwrap_or(path))
 }
 

@@ -185,7 +185,7 @@ pub(super) fn enter(folder: &Path) {
     let is_other = |now: &mut Current| now.stays && now.folder != folder;
     let mut now = MAY_CHANGE.wait_while(now, is_other).unwrap_or_else(PoisonError::into_inner);
     // This fails if the folder was removed; it has no files then.
-    let _ = std::env::set_current_dir(folder);
+    let _ = crate::files::enter(folder);
     now.folder = folder.to_owned();
 }
 

@@ -184,3 +184,48 @@ fn a_configuration_is_written_for_a_folder() {
     folder.run(&["init", "--force"]).exits(0);
     folder.run(&["init", "nowhere"]).exits(2).complains("nowhere: not a folder");
 }
+
+/// A pipeline that runs gpulint may be called by its name.
+#[test]
+fn a_pipeline_is_no_configuration() {
+    let pipeline = "gpulint:\n  script: [gpulint check]\n";
+    let folder = Folder::new()
+        .with(".gitlab/gpulint.yml", pipeline)
+        .with(".gitlab/ci/gpulint.yml", pipeline)
+        .with(".github/workflows/gpulint.yaml", "name: gpulint\non: push\njobs: {}\n")
+        .with("a.yaml", POD);
+    let run = folder.run(&check(".")).exits(1).prints("a.yaml:8:44: error[gpu-limit-mismatch]");
+    assert_eq!(run.err, "", "{run:#?}");
+    folder.with("ci/gpulint.yml", pipeline).run(&check(".")).exits(2).complains("ci/gpulint.yml:1:1: ");
+}
+
+/// What the manual shows of a configuration is one.
+#[test]
+fn configurations_of_the_manual_are_valid() {
+    let schema: serde_json::Value =
+        serde_json::from_str(&Folder::new().run(&["schema", "config"]).exits(0).out).unwrap();
+    let known = schema["properties"].as_object().unwrap();
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut pages: Vec<_> =
+        std::fs::read_dir(root.join("docs/src")).unwrap().map(|e| e.unwrap().path()).collect();
+    pages.push(root.join("README.md"));
+    let mut count = 0;
+    for page in pages.iter().filter(|page| page.extension().is_some_and(|end| end == "md")) {
+        let text = std::fs::read_to_string(page).unwrap();
+        for block in text.split("\n```yaml\n").skip(1).filter_map(|rest| rest.split("\n```").next()) {
+            let keys = block.lines().filter(|line| line.starts_with(char::is_alphabetic));
+            let mut keys = keys.filter_map(|line| line.split_once(':')).map(|(key, _)| key);
+            if !keys.all(|key| known.contains_key(key)) || block.starts_with(['-', '#']) {
+                continue;
+            }
+            count += 1;
+            let folder = Folder::new()
+                .with("gpulint.yaml", "fail-on: error\n")
+                .with("below/crds/none.yaml", "")
+                .with("below/gpulint.yaml", block);
+            let run = folder.run(&["check", "--allow-empty", "below"]);
+            assert!(run.code == Some(0) && run.err.is_empty(), "{}:\n{block}\n{run:#?}", page.display());
+        }
+    }
+    assert!(count > 3, "{count}");
+}

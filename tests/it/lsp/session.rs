@@ -279,3 +279,21 @@ fn our_own_client() {
     saw.push(("exit code", json!(0)));
     assert_eq!(saw, expected());
 }
+
+/// An editor knows a folder by the link through which it was opened.
+#[cfg(unix)]
+#[test]
+fn a_folder_behind_a_link_is_checked() {
+    let folder = infra();
+    folder.git(&["init", "-q", "-b", "main"]);
+    folder.commit("first");
+    let around = Folder::new();
+    let link = around.0.join("link");
+    std::os::unix::fs::symlink(&folder.0, &link).unwrap();
+    let mut client = Client::start(&link, Setup::push());
+    client.wait_for("hpa.yaml", &["removed-api-version"]);
+    client.open("pools.yaml");
+    client.replace("pools.yaml", "name: gpu}\n      taints", "name: absent}\n      taints");
+    client.wait_for("pools.yaml", &["node-class-missing"]);
+    client.end();
+}
