@@ -488,9 +488,9 @@ pub(crate) enum ManualFormat {
 /// `gpulint init`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-What the files show is set: the versions of Karpenter, KEDA and Kubernetes that charts (HelmRelease, Application, Chart.yaml), \
-images, eksctl and Terraform pin. What they only hint at is a comment: the sets of manifests, charts to render, the rules with \
-most findings.
+It sets the versions of Karpenter, KEDA and Kubernetes that charts (HelmRelease, Application, Chart.yaml), images, eksctl and \
+Terraform pin. Everything else is a comment, to be uncommented where it fits: the sets of manifests, charts to render, the rules \
+with most findings.
 
 Exit codes: 0 done, 2 there is a configuration already, or it cannot be written.")]
 pub(crate) struct InitArgs {

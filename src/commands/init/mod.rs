@@ -206,8 +206,8 @@ impl Seen<'_, '_> {
             comment(
                 out,
                 &format!(
-                    "There are {}. They are checked as these programs print them with --render, or here; the programs \
-                     have to be installed.",
+                    "Found: {}. With --render, or with this setting, gpulint checks what these programs print; they \
+                     must be installed.",
                     what.join(" and ")
                 ),
             );
@@ -281,7 +281,7 @@ impl Seen<'_, '_> {
             comment(
                 out,
                 &format!(
-                    "To begin with what is new, put the {now} of now into a baseline, and name it here:"
+                    "To report only what is new from now on, write a baseline of what there is now ({now}), and name it here:"
                 ),
             );
             let _ = writeln!(out, "#   gpulint check --write-baseline gpulint-baseline.yaml{from}");

@@ -73,11 +73,14 @@ fn audience(set: &InSet<'_>, taint: &Taint) -> Option<String> {
         lines.push(format!("{text}: {}", names(list.iter(), MAX_NAMES)));
     }
     if audience.unknown > 0 {
-        lines.push(format!("of {} it is not known", count(audience.unknown, "workload")));
+        let verb = if audience.unknown == 1 { "tolerates" } else { "tolerate" };
+        lines.push(format!("whether {} {verb} it is not known", count(audience.unknown, "workload")));
     }
     if eks && taint.effect == "NoSchedule" && is_extended(&taint.key) {
-        lines
-            .push(format!("on EKS, pods that request {} get the toleration by themselves", code(&taint.key)));
+        lines.push(format!(
+            "on EKS the API server adds the toleration to pods that request {}",
+            code(&taint.key)
+        ));
     }
     Some(lines.iter().map(|line| format!("- {line}")).collect::<Vec<_>>().join("\n"))
 }
