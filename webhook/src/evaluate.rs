@@ -22,6 +22,10 @@ use crate::wire::Request;
 const SERVER_MANAGED_FIELDS: [&str; 5] =
     ["managedFields", "resourceVersion", "generation", "creationTimestamp", "selfLink"];
 
+/// Labels with the uid of a Job that the API server gives to its pods and to its selector, before it calls validating
+/// webhooks: `generateSelector` of `k8s.io/kubernetes/pkg/registry/batch/job`.
+const CONTROLLER_UID_LABELS: [&str; 2] = ["batch.kubernetes.io/controller-uid", "controller-uid"];
+
 pub(crate) type Evaluations = EvaluationCache<Evaluation>;
 
 /// The engine for the current configuration, and the objects of the cluster.
@@ -249,7 +253,7 @@ impl From<&Finding> for FindingSummary {
 }
 
 /// An object of a request in the form that rules read: with the namespace of the request if it has none, and without
-/// what the API server writes: [`SERVER_MANAGED_FIELDS`], and the status of a stored object. A new object has a uid at
+/// what the API server writes: [`SERVER_MANAGED_FIELDS`], the selector of a Job, and the status of a stored object. A new object has a uid at
 /// the validating webhook, but none at the mutating one; for the rules it is new at both. Suppressions and owners are
 /// removed, from the old object as well, if those of the sender do not count: anybody may have stored them.
 fn normalized(mut object: Draft, request: &Request<'_>, standing: Standing) -> Draft {
@@ -274,6 +278,7 @@ fn normalized(mut object: Draft, request: &Request<'_>, standing: Standing) -> D
         object.set_string(&["metadata", "namespace"], namespace);
     }
     if has_uid {
+        remove_generated_selector(&mut object);
         for key in SERVER_MANAGED_FIELDS {
             object.remove(&["metadata", key]);
         }
@@ -294,6 +299,22 @@ fn normalized(mut object: Draft, request: &Request<'_>, standing: Standing) -> D
         object.remove(&["status"]);
     }
     object
+}
+
+/// Removes the labels of a Job's selector and pods that the API server has generated from its uid.
+fn remove_generated_selector(object: &mut Draft) {
+    if object.string(&["kind"]) != Some("Job") {
+        return;
+    }
+    let Some(uid) = object.string(&["metadata", "uid"]).map(str::to_owned) else { return };
+    for labels in [&["spec", "selector", "matchLabels"][..], &["spec", "template", "metadata", "labels"]] {
+        for label in CONTROLLER_UID_LABELS {
+            let path = [labels, &[label]].concat();
+            if object.string(&path) == Some(&*uid) {
+                object.remove(&path);
+            }
+        }
+    }
 }
 
 /// The time at which an object was created: its `metadata.creationTimestamp`, which the API server sets.
@@ -473,6 +494,22 @@ mod tests {
         let mut admitted = stored(pod);
         admitted["status"] = json!({"phase": "Pending", "qosClass": "BestEffort"});
         assert_eq!(server.send(&review("u-4", "CREATE", &admitted, &Value::Null)).1, 0);
+
+        let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a", "namespace": "ml"},
+            "spec": {"backoffLimit": 1, "template": {"metadata": {"labels": {"app": "a"}}, "spec": {
+                "restartPolicy": "Never", "containers": [{"name": "a", "image": "a:1"}]}}}, "status": {}});
+        let mut admitted = stored(job);
+        for label in CONTROLLER_UID_LABELS {
+            admitted["spec"]["template"]["metadata"]["labels"][label] = "7e1a".into();
+        }
+        admitted["spec"]["selector"] = json!({"matchLabels": {CONTROLLER_UID_LABELS[0]: "7e1a"}});
+        for (operation, old) in [("CREATE", Value::Null), ("UPDATE", admitted.clone())] {
+            let (answer, _) = server.send(&review("u-7", operation, &admitted, &old));
+            assert!(!answer.contains("selector"), "{answer}");
+        }
+        admitted["spec"]["selector"]["matchLabels"][CONTROLLER_UID_LABELS[0]] = "90ab".into();
+        let (answer, _) = server.send(&review("u-8", "CREATE", &admitted, &Value::Null));
+        assert!(answer.contains("writes a Job's `selector` itself"), "{answer}");
 
         // Also with a patch.
         let mut misspelt = pool();
