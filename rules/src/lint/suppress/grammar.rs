@@ -46,6 +46,14 @@ impl Directive {
         self.errors.push(SyntaxError { at, message, help });
     }
 
+    /// Keeps the first entries and the first errors; returns whether there were more.
+    pub(super) fn truncate(&mut self, most: usize) -> bool {
+        let has_more = self.entries.len() > most || self.errors.len() > most;
+        self.entries.truncate(most);
+        self.errors.truncate(most);
+        has_more
+    }
+
     /// Appends a line that continues the reason of a comment, and begins `offset` bytes after its start.
     pub(super) fn continue_with(&mut self, line: &str, offset: u32) {
         for word in words(line, 0, ' ') {

@@ -27,6 +27,10 @@ use grammar::{AllowEntry, Directive, ellipsize};
 /// Name of the annotation that suppresses findings.
 pub const ANNOTATION: &str = "gpulint.dev/allow";
 
+/// Maximum number of entries of an annotation that count. An object has far fewer rules with findings, and each entry is
+/// looked up at every review.
+const MAX_ENTRIES: usize = 512;
+
 /// Makes the comment that suppresses some rules for a reason.
 ///
 /// # Errors
@@ -244,6 +248,13 @@ impl<'e> Suppressions<'e> {
             return;
         };
         let mut directive = grammar::parse_annotation(text);
+        if directive.truncate(MAX_ENTRIES) {
+            let message =
+                format!("`{ANNOTATION}` has more than {MAX_ENTRIES} entries: the others do not count");
+            let help = Some("name each rule once".to_owned());
+            let severity = Some(Severity::Warning);
+            self.report_as("suppression-invalid", severity, "", place(0..0), message, help);
+        }
         let forbidden = &self.rules.settings().webhook.forbid_suppressions;
         directive.entries.retain(|entry| {
             let id = &text[entry.id.clone()];
