@@ -9,6 +9,12 @@ use crate::steps;
 use crate::tree::node::Node;
 use crate::tree::placeholder::is_placeholder;
 
+/// Maximum number of bytes of a command line that are read. Scripts in manifests are shorter; Linux passes no argument of
+/// 128 KiB to a process (`MAX_ARG_STRLEN`). Rules read a command line many times.
+const MAX_LINE_BYTES: usize = 32 * 1024;
+/// Steps for each word, which is a text of its own.
+const STEPS_PER_WORD: usize = 4;
+
 #[derive(Clone, Debug)]
 pub(crate) struct Word<'a> {
     /// The text, with known variables replaced.
@@ -48,27 +54,53 @@ impl<'a> OptionValue<'a> {
     }
 }
 
+/// The items of `command` and `args` with their texts, up to [`MAX_LINE_BYTES`]; the last text may be cut. Also returns
+/// whether there is more.
+pub(crate) fn items<'a>(container: &Node<'a>) -> (Vec<(&'a str, Node<'a>)>, bool) {
+    let (mut found, mut left) = (Vec::new(), MAX_LINE_BYTES);
+    for field in ["command", "args"] {
+        for item in container.get(field).items() {
+            let Some(text) = item.raw_text() else { continue };
+            let part = beginning(text, left);
+            found.push((part, item));
+            // Each item is a word of its own, however short it is.
+            left = left.saturating_sub(part.len() + 1);
+            if part.len() < text.len() || left == 0 {
+                return (found, true);
+            }
+        }
+    }
+    (found, false)
+}
+
+/// The beginning of a text, at most so many bytes.
+pub(crate) fn beginning(text: &str, most: usize) -> &str {
+    &text[..text.floor_char_boundary(most)]
+}
+
 /// The words of a container's command line. `;` stands for each separator between two commands of a script.
 pub(crate) fn words<'a>(container: &Node<'a>) -> Vec<Word<'a>> {
     let mut out = Vec::new();
     let mut environment = None;
-    for field in ["command", "args"] {
-        for item in container.get(field).items() {
-            let Some(text) = item.raw_text() else { continue };
-            let text = if text.contains('$') {
-                let environment = environment.get_or_insert_with(|| literals(container));
-                substitute(text, environment)
-            } else {
-                Cow::Borrowed(text)
-            };
-            steps::take(1 + text.len() / 8);
-            if text.contains(char::is_whitespace) && !is_quoted_value(&text) {
-                split(&text, &item, &mut out);
-            } else {
-                out.push(word(text.into_owned(), &item));
-            }
+    let (items, has_more) = items(container);
+    for (text, item) in &items {
+        let text = if text.contains('$') {
+            let environment = environment.get_or_insert_with(|| literals(container));
+            substitute(text, environment)
+        } else {
+            Cow::Borrowed(*text)
+        };
+        steps::take(1 + text.len() / 8);
+        if text.contains(char::is_whitespace) && !is_quoted_value(&text) {
+            split(&text, item, &mut out);
+        } else {
+            out.push(word(text.into_owned(), item));
         }
     }
+    if let Some((_, last)) = items.last().filter(|_| has_more) {
+        out.extend(unread(last));
+    }
+    steps::take(STEPS_PER_WORD * out.len());
     out
 }
 
@@ -80,9 +112,19 @@ pub(crate) fn words_of_line<'a>(node: &Node<'a>) -> Vec<Word<'a>> {
 /// The words of a text that is a part of a node, such as a line of a script.
 pub(crate) fn words_of_text<'a>(text: &str, node: &Node<'a>) -> Vec<Word<'a>> {
     let mut out = Vec::new();
-    steps::take(1 + text.len() / 8);
-    split(text, node, &mut out);
+    let part = beginning(text, MAX_LINE_BYTES);
+    steps::take(1 + part.len() / 8);
+    split(part, node, &mut out);
+    if part.len() < text.len() {
+        out.extend(unread(node));
+    }
+    steps::take(STEPS_PER_WORD * out.len());
     out
+}
+
+/// What stands for words that are not read: the first may be the value of an option, the second may be an option.
+fn unread<'a>(node: &Node<'a>) -> [Word<'a>; 2] {
+    [(); 2].map(|()| Word { text: String::new(), known: false, node: node.clone() })
 }
 
 /// Whether an item with blanks is one value and not a script: JSON, or an option with its value.
@@ -101,7 +143,8 @@ fn literals<'a>(container: &Node<'a>) -> Vec<(&'a str, Cow<'a, str>)> {
     variables.filter_map(|v| Some((v.get("name").text()?, v.get("value").string_or_number()?))).collect()
 }
 
-/// Replaces `$(NAME)`, `${NAME}` and `$NAME` by the values in the environment.
+/// Replaces `$(NAME)`, `${NAME}` and `$NAME` by the values in the environment, up to [`MAX_LINE_BYTES`]: a long value may
+/// be named many times.
 fn substitute<'t>(text: &'t str, environment: &[(&str, Cow<'_, str>)]) -> Cow<'t, str> {
     if environment.is_empty() {
         return Cow::Borrowed(text);
@@ -122,7 +165,9 @@ fn substitute<'t>(text: &'t str, environment: &[(&str, Cow<'_, str>)]) -> Cow<'t
         };
         steps::take(1 + environment.len());
         match environment.iter().rev().find(|(known, _)| *known == name) {
-            Some((_, value)) if length > 0 => out.push_str(value),
+            Some((_, value)) if length > 0 && out.len() + value.len() <= MAX_LINE_BYTES => {
+                out.push_str(value);
+            }
             _ => out.push_str(&rest[at..=at + length]),
         }
         rest = &tail[length..];
@@ -253,6 +298,22 @@ mod tests {
             let own: Vec<&str> = command_at(words, start).iter().map(|w| w.text.as_str()).collect();
             assert_eq!(own, ["torchrun", "--nproc_per_node=4", "my train.py", "a b"]);
         });
+    }
+
+    #[test]
+    fn of_a_long_command_line_the_beginning_is_read() {
+        let long = "--pad x ".repeat(MAX_LINE_BYTES);
+        with_words(json!({"args": [format!("serve --port 80 {long} --port 90")]}), |words| {
+            assert!(words.len() < MAX_LINE_BYTES, "{}", words.len());
+            assert!(option(words, &["port"]).is("80"));
+            assert!(may_have_more_options(words));
+        });
+        with_words(json!({"args": vec!["--a"; 2 * MAX_LINE_BYTES]}), |words| {
+            assert!(words.len() < MAX_LINE_BYTES && may_have_more_options(words), "{}", words.len());
+        });
+        let named =
+            json!({"env": [{"name": "PAD", "value": "x".repeat(20_000)}], "args": ["$(PAD)".repeat(5000)]});
+        with_words(named, |words| assert!(words[0].text.len() < 2 * MAX_LINE_BYTES));
     }
 
     #[test]

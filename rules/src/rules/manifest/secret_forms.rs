@@ -58,15 +58,21 @@ const STAND_INS: [&str; 16] = [
     "...",
 ];
 
+/// Maximum length of a token in bytes: those of all vendors are far shorter.
+const MAX_LENGTH: usize = 4096;
+
 /// Who gives out the token that a text is, empty if it is not known; `None` if it is none, or stands for one.
 pub(super) fn token_in(text: &str) -> Option<&'static str> {
+    if text.len() > MAX_LENGTH {
+        return None;
+    }
     let of_form = FORMS.iter().find_map(|(prefix, least, owner)| {
         let rest = text.strip_prefix(prefix)?;
         // Names of models, packages and metrics begin with `sk-` and `hf_` as well.
         let is_plain = matches!(*prefix, "sk-" | "hf_");
         let is_token = |c: char| c.is_ascii_alphanumeric() || !is_plain && matches!(c, '-' | '_');
-        let is_random = is_varied(rest) || *prefix == "hf_" && are_random_letters(rest);
-        (rest.len() >= *least && rest.chars().all(is_token) && is_random).then_some(*owner)
+        let is_random = || is_varied(rest) || *prefix == "hf_" && are_random_letters(rest);
+        (rest.len() >= *least && rest.chars().all(is_token) && is_random()).then_some(*owner)
     });
     of_form.or_else(|| {
         // Gateways to models give out such keys.
@@ -120,7 +126,10 @@ pub(super) fn is_secret_of(name: &str, value: &str) -> bool {
 /// Whether a text is long and random: letters and digits of many kinds, without words that stand for a token.
 pub(super) fn looks_random(text: &str, least: usize) -> bool {
     let is_key = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '+' | '/' | '=' | '.');
-    text.len() >= least && text.chars().all(is_key) && !text.starts_with(['/', '.']) && is_varied(text)
+    (least..=MAX_LENGTH).contains(&text.len())
+        && text.chars().all(is_key)
+        && !text.starts_with(['/', '.'])
+        && is_varied(text)
 }
 
 fn is_varied(text: &str) -> bool {

@@ -10,7 +10,9 @@ mod tests;
 use crate::facts::image::ImageRef;
 use crate::kind::Kind;
 use crate::object::{Memo, Object};
+use crate::steps;
 use crate::tree::node::Node;
+use crate::workload::command::{beginning, items};
 use crate::workload::diagnostic::is_test;
 use crate::workload::gpu::requests_accelerator;
 use crate::workload::template::{Template, templates};
@@ -289,7 +291,10 @@ fn by_command(object: &Object, templates: &[Template<'_>]) -> Option<Classified>
     // The command that a RayJob submits to its cluster.
     if object.is(Kind::RAY_JOB) {
         lines.extend(
-            object.path(&["spec", "entrypoint"]).raw_text().map(|text| without_installs(text.to_owned())),
+            object
+                .path(&["spec", "entrypoint"])
+                .raw_text()
+                .map(|text| without_installs(beginning(text, MAX_COMMANDS_BYTES).to_owned())),
         );
     }
     let has = |sign: &str| lines.iter().any(|l| has_word(l, sign));
@@ -338,9 +343,17 @@ fn by_command(object: &Object, templates: &[Template<'_>]) -> Option<Classified>
         .then(|| Classified::new(WorkloadClass::Notebook, Confidence::Medium, "its command only waits"))
 }
 
+/// Maximum number of bytes of the command lines that the class follows from. Each is searched for some hundred words.
+const MAX_COMMANDS_BYTES: usize = 128 * 1024;
+
 fn commands(templates: &[Template<'_>]) -> Vec<String> {
-    let containers = templates.iter().flat_map(|t| t.containers());
-    containers.map(|c| without_installs(command_line(&c))).collect()
+    let mut left = MAX_COMMANDS_BYTES;
+    let containers = templates.iter().flat_map(|t| t.containers()).map_while(|container| {
+        let line = command_line(&container);
+        left = left.checked_sub(line.len())?;
+        Some(without_installs(line))
+    });
+    containers.collect()
 }
 
 /// Removes commands that install packages from a script: `pip install deepspeed` does not train anything.
@@ -357,18 +370,15 @@ fn without_installs(line: String) -> String {
     line.split(['\n', ';', '&', '|']).filter(|command| !installs(command)).collect::<Vec<_>>().join("\n")
 }
 
-/// Command and arguments of a container on one line.
+/// Command and arguments of a container on one line; the beginning of a long one.
 pub(crate) fn command_line(container: &Node<'_>) -> String {
     let mut line = String::new();
-    for field in ["command", "args"] {
-        for item in container.get(field).items() {
-            // In a shell script `$(hostname)` is command substitution, not a placeholder.
-            if let Some(text) = item.raw_text() {
-                line.push_str(text);
-                line.push(' ');
-            }
-        }
+    for (text, _) in items(container).0 {
+        // In a shell script `$(hostname)` is command substitution, not a placeholder.
+        line.push_str(text);
+        line.push(' ');
     }
+    steps::take(line.len() / 64);
     line
 }
 
@@ -377,9 +387,14 @@ pub(crate) fn command_line(container: &Node<'_>) -> String {
 pub(crate) fn has_word(line: &str, sign: &str) -> bool {
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let Some(first) = sign.bytes().next() else { return false };
-    // Lines are short: preparing a search would take longer than the search.
+    steps::take(1 + line.len() / 64);
+    // Most lines are short: preparing a search would take longer than the search.
+    let is_short = line.len() < 1024;
+    let find = |rest: &[u8]| {
+        if is_short { memchr::memchr(first, rest) } else { memchr::memmem::find(rest, sign.as_bytes()) }
+    };
     let mut from = 0;
-    while let Some(found) = memchr::memchr(first, &line.as_bytes()[from..]) {
+    while let Some(found) = find(&line.as_bytes()[from..]) {
         let at = from + found;
         from = at + 1;
         if line.as_bytes()[at..].starts_with(sign.as_bytes()) {

@@ -209,6 +209,21 @@ fn every_row_of_the_table() {
 }
 
 #[test]
+fn of_long_command_lines_the_beginning_counts() {
+    let class_of = |args: &[String]| {
+        let containers: Vec<Value> =
+            args.iter().map(|text| json!({"image": "repo/x:1", "args": [text]})).collect();
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": {"containers": containers}});
+        own_class(&Object::from_json(&pod).unwrap()).class
+    };
+    let (server, long) = ("vllm serve m".to_owned(), "{\"v\": \"v\"},".repeat(20_000));
+    assert_eq!(class_of(&[format!("{server} {long}")]), WorkloadClass::Realtime);
+    assert_eq!(class_of(&[long.clone(), server.clone()]), WorkloadClass::Realtime);
+    assert_ne!(class_of(&[format!("{long} {server}")]), WorkloadClass::Realtime);
+    assert_ne!(class_of(&[vec![long; 8], vec![server]].concat()), WorkloadClass::Realtime);
+}
+
+#[test]
 fn words_are_whole_and_do_not_overlap() {
     for (line, sign, is_there) in [
         ("", "train", false),
@@ -222,5 +237,8 @@ fn words_are_whole_and_do_not_overlap() {
         ("mlflow server-side", "mlflow server", false),
     ] {
         assert_eq!(has_word(line, sign), is_there, "{line}: {sign}");
+        // Long lines are searched in another way.
+        let long = format!("{} {line}", "x ".repeat(1000));
+        assert_eq!(has_word(&long, sign), is_there, "{line}: {sign}");
     }
 }

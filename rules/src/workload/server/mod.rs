@@ -4,6 +4,7 @@ mod table;
 
 use crate::facts::image::ImageRef;
 use crate::object::Object;
+use crate::steps;
 use crate::tree::node::Node;
 use crate::workload::class::{command_line, has_word};
 use crate::workload::command::{
@@ -128,13 +129,17 @@ pub(crate) fn runs(
     containers.any(|container| find(&container).is_some_and(|found| found.id == server.id))
 }
 
+/// Steps to compare a word with the commands of all servers.
+const STEPS_PER_WORD: usize = 10;
+
 /// The server that starts at a word of a command line, and the number of words of its command.
 pub(crate) fn server_at(words: &[Word<'_>], at: usize) -> Option<(&'static Server, usize)> {
+    steps::take(STEPS_PER_WORD);
+    let first = base_name(&words.get(at)?.text);
     let begins = |sign: &str| {
         let mut parts = 0;
         for (offset, part) in sign.split(' ').enumerate() {
-            let word = &words.get(at + offset)?.text;
-            let word = if offset == 0 { base_name(word) } else { word.as_str() };
+            let word = if offset == 0 { first } else { words.get(at + offset)?.text.as_str() };
             let fits = if part.ends_with('.') { word.starts_with(part) } else { word == part };
             if !fits {
                 return None;
