@@ -16,6 +16,7 @@ use kube::core::{ApiResource, DynamicResourceScope};
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, Resource};
 use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinSet};
 
@@ -32,6 +33,14 @@ const REDISCOVERY_INTERVAL: Duration = Duration::from_secs(10);
 /// quarter so that watches do not retry at the same time.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// Number of objects in a page of a list. ConfigMaps are as large as the API server accepts, and anybody may create them.
+const PAGE_SIZE: u32 = 200;
+const CONFIG_MAPS_PAGE_SIZE: u32 = 20;
+/// Maximum size of the values of a ConfigMap that are kept. Rules read the configurations of operators, which are shorter.
+const MAX_CONFIG_MAP_BYTES: usize = 64 * 1024;
+/// The end of a value that was cut: a placeholder, so that it is unknown to rules.
+const LEFT_OUT: &str = "\n${LEFT_OUT}";
 
 /// An annotation that contains the whole object again; no rule reads it.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -105,7 +114,8 @@ impl Watches {
     /// keeps its objects.
     async fn watch(&self, kind: Kind, resource: &ApiResource, backoff: &mut Backoff) {
         let api: Api<Watched> = Api::all_with(self.client.clone(), resource);
-        let config = watcher::Config::default().page_size(200);
+        let page_size = if kind == Kind::CONFIG_MAP { CONFIG_MAPS_PAGE_SIZE } else { PAGE_SIZE };
+        let config = watcher::Config::default().page_size(page_size);
         let mut events = std::pin::pin!(watcher(api, config));
         // Held from before the first page of a list until its end.
         let mut _turn = None;
@@ -273,8 +283,35 @@ impl<'de> Deserialize<'de> for Watched {
         }
         draft.remove(&["metadata", "annotations", LAST_APPLIED]);
         draft.remove(&["status"]);
+        let draft = if is_large_config_map(&draft) { shortened(&draft) } else { draft };
         Ok(Watched { metadata: ObjectMeta { resource_version, ..ObjectMeta::default() }, draft })
     }
+}
+
+/// Whether it is a ConfigMap of which a part is kept. Items of a list have no `kind`: other kinds that are watched have no
+/// `data`.
+fn is_large_config_map(draft: &Draft) -> bool {
+    draft.text_bytes() > MAX_CONFIG_MAP_BYTES
+        && !draft.has(&["spec"])
+        && (draft.has(&["data"]) || draft.has(&["binaryData"]))
+}
+
+/// A ConfigMap with all its keys, the beginning of its values, and no binary ones, which no rule reads.
+fn shortened(config_map: &Draft) -> Draft {
+    let mut value = config_map.to_json();
+    if let Some(map) = value.get_mut("binaryData").and_then(Value::as_object_mut) {
+        map.values_mut().for_each(|value| *value = Value::String(String::new()));
+    }
+    let mut left = MAX_CONFIG_MAP_BYTES;
+    for text in value.get_mut("data").and_then(Value::as_object_mut).into_iter().flat_map(Map::values_mut) {
+        let Value::String(text) = text else { continue };
+        if text.len() > left {
+            text.truncate(text.floor_char_boundary(left));
+            text.push_str(LEFT_OUT);
+        }
+        left = left.saturating_sub(text.len());
+    }
+    Draft::of(&value)
 }
 
 impl Resource for Watched {
@@ -322,7 +359,25 @@ pub(crate) fn typed(object: Watched, resource: &ApiResource) -> Draft {
 
 #[cfg(test)]
 mod tests {
+    use gpulint_rules::Object;
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn of_a_large_config_map_the_keys_and_the_beginning_are_kept() {
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "ml"},
+            "data": {"a.yaml": "x: 1", "b.txt": "ä".repeat(400_000), "c.yaml": "y: 1"},
+            "binaryData": {"d": "AAAA".repeat(50_000)}});
+        let watched: Watched = serde_json::from_value(map).unwrap();
+        assert!(watched.draft.text_bytes() < MAX_CONFIG_MAP_BYTES + 1000, "{}", watched.draft.text_bytes());
+        let object = Object::from_draft(watched.draft).unwrap();
+        let value = |key: &str| object.path(&["data", key]);
+        assert_eq!(value("a.yaml").text(), Some("x: 1"));
+        assert!(value("b.txt").is_unknown() && value("b.txt").raw_text().unwrap().starts_with('ä'));
+        assert!(value("c.yaml").is_unknown());
+        assert!(object.path(&["binaryData", "d"]).is_set());
+    }
 
     #[test]
     fn pauses_grow_up_to_the_longest_and_begin_anew() {

@@ -12,6 +12,7 @@ use serde_json::{Number, Value};
 
 use super::placeholder::may_contain_placeholder;
 use super::scalar::TagKind;
+use crate::tree::node::Node;
 use crate::tree::{
     KeySigns, MappingKey, NONE, PATCH_DIRECTIVE, Slot, SlotKey, SlotKind, Span, Tree, key_hash,
     out_of_line_key,
@@ -71,6 +72,16 @@ impl Draft {
     pub fn of(value: &Value) -> Draft {
         // Reading a value in memory does not fail.
         Builder::build(value, false).unwrap_or_else(|_| Builder::new(false).finish())
+    }
+
+    /// Bytes of all its keys and strings.
+    pub fn text_bytes(&self) -> usize {
+        self.text.len()
+    }
+
+    /// The value.
+    pub fn to_json(&self) -> Value {
+        Node::new(&self.clone().into_tree(), 0).to_json()
     }
 
     pub fn has(&self, path: &[&str]) -> bool {
