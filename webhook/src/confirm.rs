@@ -13,12 +13,12 @@ use kube::{Api, Client};
 use tokio::time::{Instant, timeout_at};
 
 use crate::cache::{Watched, typed};
-use crate::exemption::has_checked_controller;
+use crate::exemption::{DerivedOwners, claims, is_of_owner};
 use crate::kinds;
 
 /// Maximum number of objects that are read for one review; a denial that depends on more is not confirmed for the
 /// rest.
-const MAX_READS: usize = 16;
+pub(crate) const MAX_READS: usize = 16;
 /// Maximum number of rivals of each kind that are read.
 const MAX_RIVALS: u32 = 100;
 /// Maximum number of concurrent reads of one review.
@@ -91,8 +91,16 @@ impl Confirmed {
         refs.iter().all(|object| self.0.contains_key(object))
     }
 
-    /// The cluster with these objects in place of its own; `None` if that changes nothing.
-    pub(crate) fn applied_to(&self, cluster: &Cluster) -> Option<Cluster> {
+    /// The cluster with these objects in place of its own; `None` if that changes nothing. Those that were created by a
+    /// controller from others are left out, as in the cluster.
+    pub(crate) fn applied_to(&self, cluster: &Cluster, derived: Option<&DerivedOwners>) -> Option<Cluster> {
+        let fresh: Vec<(&ObjectRef, Option<&Object>)> = self
+            .0
+            .iter()
+            .map(|(object, fresh)| {
+                (object, fresh.as_ref().filter(|fresh| !self.is_made(fresh, cluster, derived)))
+            })
+            .collect();
         let known = |object: &ObjectRef| {
             let namespace = object.namespace.as_deref().unwrap_or("default");
             match cluster.find(object.kind, namespace, &object.name) {
@@ -100,11 +108,11 @@ impl Confirmed {
                 _ => None,
             }
         };
-        let is_same = |(object, fresh): (&ObjectRef, &Option<Object>)| match (known(object), fresh) {
+        let is_same = |(object, fresh): &(&ObjectRef, Option<&Object>)| match (known(object), fresh) {
             (Some(known), Some(fresh)) => known.root().to_json() == fresh.root().to_json(),
             (known, fresh) => known.is_none() && fresh.is_none(),
         };
-        if self.0.iter().all(is_same) {
+        if fresh.iter().all(is_same) {
             return None;
         }
         let mut out = cluster.successor(cluster.is_complete());
@@ -117,8 +125,23 @@ impl Confirmed {
                 out.apply(object.clone());
             }
         }
-        self.0.values().flatten().for_each(|object| out.apply(object.clone()));
+        fresh.iter().filter_map(|(_, fresh)| *fresh).for_each(|object| out.apply(object.clone()));
         Some(out)
+    }
+
+    /// Whether a controller created an object from one of these, or of the cluster.
+    fn is_made(&self, object: &Object, cluster: &Cluster, derived: Option<&DerivedOwners>) -> bool {
+        let claims = claims(object);
+        let find = |kind: Kind, namespace: &str, name: &str| {
+            let is_it = |other: &&Object| {
+                other.is(kind) && other.id().namespace() == Some(namespace) && other.name() == name
+            };
+            match self.0.values().flatten().find(is_it) {
+                Some(fresh) => Lookup::Found(fresh),
+                None => DerivedOwners::find(derived, cluster, kind, namespace, name),
+            }
+        };
+        !claims.is_empty() && is_of_owner(object, &claims, find)
     }
 }
 
@@ -177,7 +200,7 @@ impl Reader {
     }
 }
 
-/// The objects of a kind as they would be cached, without those that are not.
+/// The objects of a kind as they would be cached.
 async fn list(client: Client, kind: Kind, namespace: Option<&str>) -> kube::Result<Vec<Object>> {
     let Some(row) = kind.info() else {
         return Ok(Vec::new());
@@ -189,8 +212,7 @@ async fn list(client: Client, kind: Kind, namespace: Option<&str>) -> kube::Resu
         _ => Api::all_with(client, &resource),
     };
     let found = api.list(&ListParams::default().limit(MAX_RIVALS)).await?;
-    let objects = found.items.into_iter().filter_map(|found| Object::from_draft(typed(found, &resource)));
-    Ok(objects.filter(|object| !has_checked_controller(object)).collect())
+    Ok(found.items.into_iter().filter_map(|found| Object::from_draft(typed(found, &resource))).collect())
 }
 
 /// An object as it would be cached; `None` if it does not exist.
@@ -254,19 +276,21 @@ mod tests {
         let first = review(&cluster, &Confirmed::default());
         assert_eq!(first.decision, Decision::Warned, "not read: it warns");
         assert_eq!(first.to_confirm.len(), 1, "{:?}", first.to_confirm);
+        let answer = String::from_utf8(first.body.clone()).unwrap();
+        assert!(answer.contains("1 of these would deny, but not all objects"), "{answer}");
 
         let read = |found: Option<&Value>| {
             Confirmed(BTreeMap::from([(first.to_confirm[0].clone(), found.map(object))]))
         };
         // As in the snapshot.
         let same = read(Some(&without));
-        assert!(same.applied_to(&cluster).is_none());
+        assert!(same.applied_to(&cluster, None).is_none());
         let outcome = review(&cluster, &same);
         assert_eq!((outcome.decision, outcome.to_confirm.len()), (Decision::Denied, 0));
         // Corrected a moment ago, or deleted.
         let repaired = deployment(&json!({"requests": {"cpu": "1"}}));
         for fresh in [read(Some(&repaired)), read(None)] {
-            let newer = fresh.applied_to(&cluster).unwrap();
+            let newer = fresh.applied_to(&cluster, None).unwrap();
             let outcome = review(&newer, &fresh);
             assert_ne!(outcome.decision, Decision::Denied, "{outcome:?}");
             assert!(!outcome.rules.contains(&"missing-resource-request"), "{outcome:?}");

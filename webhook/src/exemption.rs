@@ -3,12 +3,19 @@
 //!
 //! An owner reference is no proof, because any client may write one. It counts only in requests of the operators that
 //! the configuration names, if operators create objects of that kind from owners of that kind, and the owner exists:
-//! the cache has it with the same uid. Objects that controllers of kube-system create need no proof, because the
-//! requests of these accounts are exempt. For the rules, objects of all other senders have no owner.
+//! the cache has it with the same uid. The HPA of a ScaledObject counts in requests of any account if it has the name that
+//! KEDA gives it: KEDA overwrites such an HPA, whoever made it, and may run in any namespace. Objects that controllers of
+//! kube-system create need no proof, because the requests of these accounts are exempt. For the rules, objects of all
+//! other senders have no owner.
+//!
+//! Nor is an owner reference of a stored object a proof: rules that review other objects see it unless its owner exists
+//! ([`is_of_owner`]).
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use gpulint_rules::facts::names::is_dns_label;
+use gpulint_rules::keda::hpa_name;
 use gpulint_rules::{Cluster, Engine, Kind, Lookup, Object};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -106,14 +113,35 @@ const MADE_BY_OPERATORS: &[(Kind, &[Kind])] = &[
 /// Both tables.
 const MADE: [&[(Kind, &[Kind])]; 2] = [MADE_BY_KUBE_CONTROLLERS, MADE_BY_OPERATORS];
 
-/// The uids of objects that were created by controllers, by kind, namespace and name. Rules do not see these objects,
-/// but they may own others: the JobSet of a TrainJob owns Jobs.
+/// Kinds of which a cluster may have as many objects as Pods. Those with an owner that is checked are not stored, and the
+/// owner is not looked up.
+const NUMEROUS: [Kind; 3] = [Kind::POD, Kind::REPLICA_SET, Kind::RESOURCE_CLAIM];
+
+/// The objects that were created by controllers, by kind, namespace and name. Rules do not see these objects, but they may
+/// own others: the JobSet of a TrainJob owns Jobs.
 #[derive(Debug, Default)]
-pub(crate) struct DerivedOwners(BTreeMap<(Kind, String, String), String>);
+pub(crate) struct DerivedOwners(BTreeMap<(Kind, String, String), Object>);
 
 impl DerivedOwners {
-    pub(crate) fn insert(&mut self, kind: Kind, namespace: String, name: String, uid: String) {
-        self.0.insert((kind, namespace, name), uid);
+    pub(crate) fn insert(&mut self, kind: Kind, namespace: String, name: String, object: Object) {
+        self.0.insert((kind, namespace, name), object);
+    }
+
+    /// An object that is in the cluster, or was created by a controller.
+    pub(crate) fn find<'o>(
+        derived: Option<&'o DerivedOwners>,
+        cluster: &'o Cluster,
+        kind: Kind,
+        namespace: &str,
+        name: &str,
+    ) -> Lookup<'o> {
+        match cluster.find(kind, namespace, name) {
+            Lookup::Found(object) => Lookup::Found(object),
+            other => {
+                let key = (kind, namespace.to_owned(), name.to_owned());
+                derived.and_then(|derived| derived.0.get(&key)).map_or(other, Lookup::Found)
+            }
+        }
     }
 }
 
@@ -136,6 +164,21 @@ fn is_exempt_sender(engine: &Engine, request: &Request<'_>) -> bool {
         || service_account(request)
             .is_some_and(|(namespace, name)| namespace == "kube-system" && KUBE_CONTROLLERS.contains(&name))
         || is_account_of(&webhook.exempt_accounts, request)
+}
+
+/// The namespaces that the configuration names, in exemptions and accounts, and that do not exist. Who creates one of them is
+/// not checked in it, or speaks for an operator. `None` if the namespaces are not known yet.
+pub(crate) fn missing_namespaces(engine: &Engine, cluster: &Cluster) -> Option<Vec<String>> {
+    if !cluster.is_complete_for(Kind::NAMESPACE) {
+        return None;
+    }
+    let webhook = &engine.settings().webhook;
+    let accounts = webhook.exempt_accounts.iter().chain(&webhook.operators);
+    let accounts = accounts.filter_map(|account| Some(account.split_once('/')?.0));
+    let exempt = webhook.exempt_namespaces.patterns().iter().map(String::as_str);
+    let names: BTreeSet<&str> = accounts.chain(exempt.filter(|name| is_dns_label(name))).collect();
+    let is_missing = |name: &&str| matches!(cluster.find(Kind::NAMESPACE, "default", name), Lookup::Missing);
+    Some(names.into_iter().filter(is_missing).map(str::to_owned).collect())
 }
 
 /// What the sender of a request may say of its object.
@@ -170,7 +213,7 @@ fn service_account<'r>(request: &'r Request<'_>) -> Option<(&'r str, &'r str)> {
 }
 
 /// Whether an operator created the object of a request from a known owner, by uid, that is checked itself. An update
-/// may also release such an object.
+/// may also release such an object. An HPA that is KEDA's by its name needs no known account.
 pub(crate) fn is_derived(
     engine: &Engine,
     cluster: &Cluster,
@@ -179,15 +222,21 @@ pub(crate) fn is_derived(
 ) -> bool {
     // Operators create no cluster-scoped objects from an owner that is checked.
     let Some(namespace) = request.namespace.as_deref().filter(|n| !n.is_empty()) else { return false };
-    is_account_of(&engine.settings().webhook.operators, request)
-        && [request.object, request.old_object].into_iter().filter_map(partial_metadata).any(|object| {
-            let made = (group_of(&object.api_version), &*object.kind);
-            object.controllers().any(|owner| {
-                let named = (group_of(&owner.api_version), &*owner.kind);
-                let kind = owner_kind(MADE_BY_OPERATORS, named, made);
-                kind.is_some_and(|kind| exists(cluster, derived, kind, namespace, owner))
-            })
+    let is_operator = is_account_of(&engine.settings().webhook.operators, request);
+    let old_object = request.old_object.filter(|_| is_operator);
+    [request.object, old_object].into_iter().filter_map(partial_metadata).any(|object| {
+        let made = (group_of(&object.api_version), &*object.kind);
+        object.controllers().any(|owner| {
+            let named = (group_of(&owner.api_version), &*owner.kind);
+            let Some(kind) = owner_kind(MADE_BY_OPERATORS, named, made) else { return false };
+            let Lookup::Found(found) = DerivedOwners::find(derived, cluster, kind, namespace, &owner.name)
+            else {
+                return false;
+            };
+            has_uid(found, &owner.uid)
+                && (is_operator || found.is(Kind::SCALED_OBJECT) && makes_hpa(found, &object.metadata.name))
         })
+    })
 }
 
 /// The service account that sent the request, as `NAMESPACE/NAME`, if it gives the object an owner like an operator, but
@@ -223,44 +272,70 @@ fn partial_metadata(raw: Option<&RawValue>) -> Option<PartialObjectMetadata<'_>>
     serde_json::from_str(raw.get()).ok()
 }
 
-/// Whether an owner is in the cache, with its uid.
-fn exists(
-    cluster: &Cluster,
-    derived: Option<&DerivedOwners>,
+fn has_uid(object: &Object, uid: &str) -> bool {
+    !uid.is_empty() && object.path(&["metadata", "uid"]).text() == Some(uid)
+}
+
+/// Whether KEDA makes an HPA of this name for a ScaledObject.
+fn makes_hpa(scaled_object: &Object, name: &str) -> bool {
+    hpa_name(scaled_object).is_some_and(|made| made == name)
+}
+
+/// An owner that an object states.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Claim {
     kind: Kind,
-    namespace: &str,
-    owner: &OwnerReference<'_>,
-) -> bool {
-    if owner.uid.is_empty() {
-        return false;
-    }
-    if let Lookup::Found(object) = cluster.find(kind, namespace, &owner.name) {
-        return object.path(&["metadata", "uid"]).text() == Some(&*owner.uid);
-    }
-    let key = (kind, namespace.to_owned(), owner.name.clone().into_owned());
-    derived.and_then(|derived| derived.0.get(&key)).is_some_and(|uid| *uid == *owner.uid)
+    name: String,
+    uid: String,
 }
 
-/// Whether the metadata of an object states that a controller created it from an owner of a kind that is checked.
-pub(crate) fn has_checked_controller(object: &Object) -> bool {
+/// The controllers of kinds that are checked from which the object was created, as its metadata states.
+pub(crate) fn claims(object: &Object) -> Vec<Claim> {
     let id = object.id();
+    if id.namespace().is_none() {
+        return Vec::new();
+    }
     let owners = object.path(&["metadata", "ownerReferences"]);
-    id.namespace().is_some()
-        && owners.items().any(|owner| {
-            let (version, kind) = (owner.get("apiVersion"), owner.get("kind"));
-            let named = version.text().zip(kind.text());
-            owner.get("controller").bool() == Some(true)
-                && named.is_some_and(|(version, kind)| {
-                    let (owner, made) = ((group_of(version), kind), (id.group.as_str(), id.kind.as_str()));
-                    MADE.iter().any(|table| owner_kind(table, owner, made).is_some())
-                })
-        })
+    let claim = |owner: gpulint_rules::Node<'_>| {
+        let text = |key: &str| owner.get(key).text();
+        let (named, made) =
+            ((group_of(text("apiVersion")?), text("kind")?), (id.group.as_str(), id.kind.as_str()));
+        let kind = MADE.iter().find_map(|table| owner_kind(table, named, made))?;
+        let is_controller = owner.get("controller").bool() == Some(true);
+        let words = |key: &str| text(key).unwrap_or_default().to_owned();
+        is_controller.then(|| Claim { kind, name: words("name"), uid: words("uid") })
+    };
+    owners.items().filter_map(claim).collect()
 }
 
-/// Whether operators create objects from objects of this kind.
+/// Whether a stored object with these owners is one of them's: the owner exists, and KEDA's HPA has the name that KEDA gives
+/// it. What the metadata states counts where the owner is not known.
+pub(crate) fn is_of_owner<'o>(
+    object: &Object,
+    claims: &[Claim],
+    find: impl Fn(Kind, &str, &str) -> Lookup<'o>,
+) -> bool {
+    let namespace = object.id().namespace().unwrap_or_default();
+    claims.iter().any(|claim| match find(claim.kind, namespace, &claim.name) {
+        _ if NUMEROUS.contains(&claim.kind) => true,
+        Lookup::Found(owner) => {
+            let is_named =
+                !owner.is(Kind::SCALED_OBJECT) || !object.is(Kind::HPA) || makes_hpa(owner, object.name());
+            has_uid(owner, &claim.uid) && is_named
+        }
+        Lookup::Missing => false,
+        Lookup::Unknown => true,
+    })
+}
+
+/// Whether there may be as many objects of its kind as Pods.
+pub(crate) fn is_numerous(object: &Object) -> bool {
+    NUMEROUS.iter().any(|kind| object.is(*kind))
+}
+
+/// Whether operators create objects from objects of its kind.
 pub(crate) fn may_own(object: &Object) -> bool {
-    // A Pod rarely owns objects, and there are many of them.
-    !object.is(Kind::POD) && MADE_BY_OPERATORS.iter().any(|(owner, _)| object.is(*owner))
+    MADE_BY_OPERATORS.iter().any(|(owner, _)| object.is(*owner))
 }
 
 /// The kind of an owner, if it is checked and controllers create objects of the other kind from it.
@@ -290,6 +365,8 @@ struct PartialObjectMetadata<'a> {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Metadata<'a> {
+    #[serde(borrow, default)]
+    name: Cow<'a, str>,
     #[serde(borrow, default)]
     owner_references: Vec<OwnerReference<'a>>,
 }
@@ -359,7 +436,9 @@ mod tests {
     fn an_owner_counts_for_operators_that_make_the_kind_and_know_the_uid() {
         let mut cluster = Cluster::new(true);
         let mut derived = DerivedOwners::default();
-        derived.insert(Kind::JOB_SET, "ml".into(), "web-1".into(), "7e1a".into());
+        let job_set = json!({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet",
+            "metadata": {"name": "web-1", "namespace": "ml", "uid": "7e1a"}});
+        derived.insert(Kind::JOB_SET, "ml".into(), "web-1".into(), Object::from_json(&job_set).unwrap());
         let scaled = json!({"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledJob",
             "metadata": {"name": "train", "namespace": "ml", "uid": "90ab"}, "spec": {}});
         cluster.apply(Object::from_json(&scaled).unwrap());
@@ -426,11 +505,53 @@ mod tests {
 
     fn derived_pod_of_a_replica_set(engine: &Engine) {
         let mut derived = DerivedOwners::default();
-        derived.insert(Kind::REPLICA_SET, "ml".into(), "web-1".into(), "7e1a".into());
+        let owner = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet",
+            "metadata": {"name": "web-1", "namespace": "ml", "uid": "7e1a"}});
+        derived.insert(Kind::REPLICA_SET, "ml".into(), "web-1".into(), Object::from_json(&owner).unwrap());
         let body = json!({"uid": "u", "operation": "CREATE", "namespace": "ml", "object": pod(&replica_set()),
             "userInfo": {"username": "system:serviceaccount:keda:keda-operator"}});
         let body = body.to_string();
         assert!(!super::is_derived(engine, &Cluster::new(true), Some(&derived), &request(&body)));
+    }
+
+    #[test]
+    fn namespaces_that_are_named_and_do_not_exist_are_found() {
+        let config = gpulint_rules::lint::config::Config::parse(
+            "gpulint.yaml",
+            "webhook: {exempt-namespaces: [kube-system, \"infra-*\"], exempt-accounts: [karpenter/karpenter], operators: [keda/keda-operator]}",
+        );
+        let engine = Engine::new(config.unwrap().resolve());
+        let mut cluster = Cluster::new(false);
+        assert_eq!(missing_namespaces(&engine, &cluster), None);
+        let there = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system"}});
+        cluster.apply(Object::from_json(&there).unwrap());
+        cluster.mark_complete(Kind::NAMESPACE);
+        assert_eq!(
+            missing_namespaces(&engine, &cluster),
+            Some(vec!["karpenter".to_owned(), "keda".to_owned()])
+        );
+    }
+
+    #[test]
+    fn an_hpa_with_the_name_that_keda_gives_it_is_kedas_in_any_namespace() {
+        let scaled = json!({"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject",
+            "metadata": {"name": "chat", "namespace": "ml", "uid": "90ab"}, "spec": {}});
+        let mut cluster = Cluster::new(true);
+        cluster.apply(Object::from_json(&scaled).unwrap());
+        let engine = Engine::new(Settings::default());
+        let is_derived = |name: &str, uid: &str, user: &str| {
+            let hpa = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
+                "metadata": {"name": name, "namespace": "ml", "ownerReferences": [{"apiVersion": "keda.sh/v1alpha1",
+                    "kind": "ScaledObject", "name": "chat", "uid": uid, "controller": true}]}, "spec": {}});
+            let body = json!({"uid": "u", "operation": "CREATE", "namespace": "ml", "object": hpa,
+                "userInfo": {"username": user}});
+            super::is_derived(&engine, &cluster, None, &request(&body.to_string()))
+        };
+        const ELSEWHERE: &str = "system:serviceaccount:scaling:keda-operator";
+        assert!(is_derived("keda-hpa-chat", "90ab", ELSEWHERE));
+        assert!(!is_derived("keda-hpa-chat", "made-up", ELSEWHERE));
+        assert!(!is_derived("chat", "90ab", ELSEWHERE), "a second HPA");
+        assert!(is_derived("chat", "90ab", "system:serviceaccount:keda:keda-operator"));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The objects of the cluster that rules read, filled by watches.
 //!
 //! Requests read a snapshot: a [`Cluster`] with its views built, which is replaced as a whole. Fields that no rule
-//! reads (managed fields, status, resource versions) are removed before an object is stored. For objects whose
-//! controller is checked itself, only the uid is stored, if they own others. An event that does not change the stored
+//! reads (managed fields, status, resource versions) are removed before an object is stored. Rules do not see objects whose
+//! controller is checked itself; Pods and others of which there are as many are not even stored. An event that does not change the stored
 //! part of an object, such as the status update of a node, builds no snapshot.
 //!
 //! [`Cache::handle`] does what `kube::runtime::reflector::store::Writer` does (buffer the objects of a
@@ -24,12 +24,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use gpulint_rules::{Cluster, Draft, Kind, Object, Platform};
+use gpulint_rules::{Cluster, Draft, Kind, Lookup, Object, Platform};
 use kube::runtime::watcher::Event;
 use tokio::sync::Notify;
 
 use crate::evaluation_cache::Versioned;
-use crate::exemption::{DerivedOwners, has_checked_controller, may_own};
+use crate::exemption::{Claim, DerivedOwners, claims, is_numerous, is_of_owner, may_own};
 use crate::metrics::Metrics;
 
 pub(crate) use feed::{Watched, run_watches, typed};
@@ -124,17 +124,11 @@ impl KindState {
 
 #[derive(Clone, Debug)]
 struct CachedObject {
-    content: Content,
-    /// Hash of its value or its uid, to recognize events without a relevant change.
+    object: Object,
+    /// The owners that are checked themselves, as it states.
+    claims: Vec<Claim>,
+    /// Hash of its value, to recognize events without a relevant change.
     hash: u64,
-}
-
-#[derive(Clone, Debug)]
-enum Content {
-    /// An object that rules read.
-    Whole(Object),
-    /// The uid of an object that was created by a controller and may own others.
-    Derived(String),
 }
 
 /// A consistent view of the cluster for requests.
@@ -310,14 +304,14 @@ impl Cache {
         // every event.
         let kinds: Vec<(Kind, Availability, Vec<Object>)> = {
             let kinds = self.lock();
+            let find = |kind: Kind, namespace: &str, name: &str| find(&kinds, kind, namespace, name);
             let mut copy = |kind: Kind, state: &KindState| {
                 let mut objects = Vec::with_capacity(state.objects.len());
-                for ((namespace, name), cached) in &state.objects {
-                    match &cached.content {
-                        Content::Whole(object) => objects.push(object.clone()),
-                        Content::Derived(uid) => {
-                            derived.insert(kind, namespace.clone(), name.clone(), uid.clone());
-                        }
+                for ((namespace, name), CachedObject { object, claims, .. }) in &state.objects {
+                    if claims.is_empty() || !is_of_owner(object, claims, find) {
+                        objects.push(object.clone());
+                    } else if may_own(object) {
+                        derived.insert(kind, namespace.clone(), name.clone(), object.clone());
                     }
                 }
                 objects
@@ -367,21 +361,24 @@ impl Cache {
     }
 }
 
-/// The object to store. If its controller is checked itself: its uid, or nothing if it owns no others.
+/// The object to store; `None` for one of the many whose controller is checked itself.
 fn cached_object(draft: Draft) -> Option<CachedObject> {
     let mut hasher = DefaultHasher::new();
     draft.hash_value(&mut hasher);
     let object = Object::from_draft(draft)?;
-    if has_checked_controller(&object) {
-        if !may_own(&object) {
-            return None;
-        }
-        let uid = object.path(&["metadata", "uid"]).text()?.to_owned();
-        let mut hasher = DefaultHasher::new();
-        uid.hash(&mut hasher);
-        return Some(CachedObject { content: Content::Derived(uid), hash: hasher.finish() });
+    let claims = claims(&object);
+    let is_left_out = !claims.is_empty() && is_numerous(&object);
+    (!is_left_out).then(|| CachedObject { object, claims, hash: hasher.finish() })
+}
+
+/// An object of the cache, also if rules do not see it.
+fn find<'k>(kinds: &'k BTreeMap<Kind, KindState>, kind: Kind, namespace: &str, name: &str) -> Lookup<'k> {
+    let Some(state) = kinds.get(&kind) else { return Lookup::Unknown };
+    match state.objects.get(&(namespace.to_owned(), name.to_owned())) {
+        Some(cached) => Lookup::Found(&cached.object),
+        None if state.availability.is_complete() => Lookup::Missing,
+        None => Lookup::Unknown,
     }
-    Some(CachedObject { content: Content::Whole(object), hash: hasher.finish() })
 }
 
 /// Namespace (empty if cluster-scoped) and name.
@@ -393,7 +390,6 @@ fn namespaced_name(draft: &Draft) -> NamespacedName {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gpulint_rules::Lookup;
     use serde_json::{Value, json};
 
     fn cache() -> Cache {
@@ -477,13 +473,18 @@ mod tests {
     }
 
     #[test]
-    fn of_what_operators_make_and_make_others_from_the_uid_is_kept() {
+    fn what_operators_make_is_hidden_and_may_own_others() {
         let cache = cache();
         let owned_by = |kind: &str, version: &str, name: &str, uid: &str| json!([{"apiVersion": version, "kind": kind, "name": name, "uid": uid, "controller": true}]);
         let job_set = json!({"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet",
             "metadata": {"name": "llm", "namespace": "x", "uid": "7e1a",
                 "ownerReferences": owned_by("TrainJob", "trainer.kubeflow.org/v1alpha1", "llm", "90ab")},
             "spec": {}});
+        let train_job = json!({"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob",
+            "metadata": {"name": "llm", "namespace": "x", "uid": "90ab"}, "spec": {}});
+        cache.handle(Kind::TRAIN_JOB, Event::Init);
+        cache.handle(Kind::TRAIN_JOB, Event::InitApply(Draft::of(&train_job)));
+        cache.handle(Kind::TRAIN_JOB, Event::InitDone);
         let kind = Kind::JOB_SET;
         cache.handle(kind, Event::Init);
         cache.handle(kind, Event::InitApply(Draft::of(&job_set)));
@@ -500,6 +501,43 @@ mod tests {
         let engine = gpulint_rules::Engine::new(gpulint_rules::Settings::default());
         let derived = Some(&snapshot.value.derived);
         assert!(crate::exemption::is_derived(&engine, &snapshot.value.cluster, derived, &request));
+    }
+
+    #[test]
+    fn an_invented_owner_hides_nothing() {
+        let cache = cache();
+        let scaled = json!({"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject",
+            "metadata": {"name": "chat", "namespace": "ml", "uid": "90ab"}, "spec": {}});
+        let hpa = |name: &str, owner: &str, uid: &str| {
+            json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
+                "metadata": {"name": name, "namespace": "ml", "ownerReferences": [{"apiVersion": "keda.sh/v1alpha1",
+                    "kind": "ScaledObject", "name": owner, "uid": uid, "controller": true}]}, "spec": {}})
+        };
+        let lists = [
+            (
+                Kind::HPA,
+                vec![
+                    hpa("keda-hpa-chat", "chat", "90ab"),
+                    hpa("second", "chat", "90ab"),
+                    hpa("keda-hpa-gone", "gone", "90ab"),
+                    hpa("made-up", "chat", "7e1a"),
+                ],
+            ),
+            (Kind::SCALED_OBJECT, vec![scaled]),
+        ];
+        let seen = || {
+            cache.rebuild_snapshot(&Platform::default());
+            let snapshot = cache.snapshot();
+            let hpas = snapshot.value.cluster.objects().filter(|object| object.is(Kind::HPA));
+            hpas.map(|hpa| hpa.name().to_owned()).collect::<Vec<_>>()
+        };
+        for (kind, objects) in lists {
+            assert_eq!(seen(), Vec::<String>::new(), "the owners are not known yet");
+            cache.handle(kind, Event::Init);
+            objects.iter().for_each(|object| cache.handle(kind, Event::InitApply(Draft::of(object))));
+            cache.handle(kind, Event::InitDone);
+        }
+        assert_eq!(seen(), ["keda-hpa-gone", "made-up", "second"]);
     }
 
     #[tokio::test]

@@ -46,6 +46,7 @@
 
 use std::sync::Arc;
 
+use crate::cluster::objects::Lookup;
 use crate::cluster::together::{Company, company, routes};
 use crate::cluster::views::{AUTOSCALER_MAKERS, ScaleTarget, scale_target};
 use crate::keda::{OWNERSHIP, TRANSFER, hpa_name};
@@ -103,9 +104,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     same_hpa_name(object, ctx);
     for hpa in views.hpas_of(&key) {
-        // In a dump of a cluster, the HPA names the ScaledObject as its owner. A transfer that panics is reported by
-        // crashes-keda-operator.
-        if owners(hpa).any(|name| name == object.name())
+        // A transfer that panics is reported by crashes-keda-operator.
+        if is_made_for(hpa, object, ctx)
             || transfers(object, hpa)
             || panics_on_transfer(object, ctx)
             || !ctx.pairs_with(hpa)
@@ -182,7 +182,7 @@ fn made_by_operator(object: &Object, key: &Arc<ScaleTarget>, ctx: &mut Context<'
 /// one that is most certainly applied together with it.
 fn rival<'a>(object: &Object, same: &'a [Object], ctx: &Context<'_>) -> Option<&'a Object> {
     let is_hpa = object.is(Kind::HPA);
-    if is_hpa && owned_by_keda(object) {
+    if is_hpa && is_of_keda(object, ctx) {
         return None;
     }
     let own = same.iter().position(|other| other.ptr_eq(object));
@@ -191,7 +191,7 @@ fn rival<'a>(object: &Object, same: &'a [Object], ctx: &Context<'_>) -> Option<&
     let others = earlier.filter(|other| {
         !other.is_same_resource(object)
             && other.name() != object.name()
-            && !(is_hpa && owned_by_keda(other))
+            && !(is_hpa && is_of_keda(other, ctx))
             && ctx.pairs_with(other)
     });
     others.min_by_key(|other| company(object, other))
@@ -253,8 +253,25 @@ fn spelled_alike(a: &Object, b: &Object) -> bool {
     words(a) == words(b)
 }
 
-fn owned_by_keda(hpa: &Object) -> bool {
-    owners(hpa).next().is_some()
+/// Whether KEDA made an HPA for a ScaledObject. In a dump of a cluster it names the ScaledObject as its owner. Anybody may
+/// write that, so it must also have the name that KEDA gives it, or gave it before an update of the ScaledObject: KEDA
+/// overwrites such an HPA.
+fn is_made_for(hpa: &Object, scaled: &Object, ctx: &Context<'_>) -> bool {
+    let views = ctx.cluster().views();
+    let stored = || views.scaled_objects_of_hpa(hpa.namespace_or_default(), hpa.name());
+    owners(hpa).any(|name| name == scaled.name())
+        && (hpa_name(scaled).is_none_or(|name| name == hpa.name())
+            || stored().iter().any(|other| other.is_same_resource(scaled)))
+}
+
+/// Whether an HPA is that of a ScaledObject, which may be unknown.
+fn is_of_keda(hpa: &Object, ctx: &Context<'_>) -> bool {
+    let namespace = hpa.namespace_or_default();
+    owners(hpa).any(|name| match ctx.cluster().find(Kind::SCALED_OBJECT, namespace, name) {
+        Lookup::Found(scaled) => is_made_for(hpa, scaled, ctx),
+        Lookup::Missing => false,
+        Lookup::Unknown => true,
+    })
 }
 
 fn owners(hpa: &Object) -> impl Iterator<Item = &str> {
