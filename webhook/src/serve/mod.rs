@@ -15,9 +15,9 @@ mod turns;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, oneshot, watch};
@@ -130,6 +130,7 @@ pub(crate) struct Shared {
     /// Reads the objects on which denials depend; `None` without a cluster.
     pub(crate) reader: Option<Reader>,
     pub(crate) registration: RegistrationState,
+    pub(crate) api_server: Silence,
     pub(crate) denials: Denials,
     /// Whether the lazily built data of rules exists.
     warm: AtomicBool,
@@ -156,6 +157,14 @@ impl Shared {
         let mut checks =
             vec![check("serving", draining), check("rules", rules), check("certificate", certificate)];
         checks.extend(self.cluster_checks(cluster));
+        // All replicas ask the same API server: if readiness depended on it, all would leave the Service at once. What
+        // they know, however old, still serves; without endpoints the failure policy Fail would forbid every write.
+        checks.extend(self.api_server.lasting().map(|silent| Check {
+            name: "api-server".to_owned(),
+            fails: Some(format!("no answer for {} s; what is known of the cluster stays", silent.as_secs())),
+            counts: false,
+            note: None,
+        }));
         for (kind, found) in self.registration.found() {
             let fails = (found != Registered::Yes).then(|| format!("{kind}: {found}"));
             checks.push(Check { name: format!("registration/{kind}"), fails, counts: false, note: None });
@@ -182,6 +191,22 @@ impl Shared {
             _ => None,
         }));
         checks
+    }
+}
+
+/// Since when the API server does not answer the polls, if it does not.
+#[derive(Debug, Default)]
+pub(crate) struct Silence(Mutex<Option<Instant>>);
+
+impl Silence {
+    /// Records whether it answered.
+    fn record(&self, answered: bool) {
+        let mut since = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *since = if answered { None } else { Some(since.unwrap_or_else(Instant::now)) };
+    }
+
+    fn lasting(&self) -> Option<Duration> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).map(|since| since.elapsed())
     }
 }
 
@@ -250,6 +275,7 @@ impl Server {
             tls: Arc::new(Tls::new(options.tls_floor)),
             reader: client.clone().map(Reader::new),
             registration: RegistrationState::default(),
+            api_server: Silence::default(),
             denials,
             warm: AtomicBool::new(false),
             draining: AtomicBool::new(false),

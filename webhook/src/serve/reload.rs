@@ -15,6 +15,7 @@ use super::{Certificates, Options, ServeError, Shared};
 use crate::cache::OpenApi;
 use crate::cause::Cause;
 use crate::certificates::{CertificateSpec, SecretData, Store};
+use crate::exemption::missing_namespaces;
 use crate::kinds;
 use crate::registration::Registrar;
 use crate::supervise::catch_panic;
@@ -40,11 +41,13 @@ pub(super) fn configuration(
     tasks.spawn(async move {
         let mut api = client.map(ServedApi::new);
         let mut seen = shared.live_config.fingerprint(now());
+        let mut names_checked = false;
         loop {
             let again = async {
                 if let Some(api) = &mut api {
-                    api.read(&shared.live_config).await;
+                    shared.api_server.record(api.read(&shared.live_config).await);
                 }
+                names_checked = names_checked || log_missing_namespaces(&shared);
                 // On a thread that may block, because schemas are compiled.
                 let (shared, mut last) = (Arc::clone(&shared), seen.clone());
                 let refreshed = tokio::task::spawn_blocking(move || {
@@ -66,6 +69,20 @@ pub(super) fn configuration(
     });
 }
 
+/// Warns of namespaces that the configuration names and that do not exist. Returns whether they are known.
+fn log_missing_namespaces(shared: &Shared) -> bool {
+    let (engine, snapshot) = (shared.live_config.engine(), shared.cache.snapshot());
+    let missing = missing_namespaces(&engine.value, &snapshot.value.cluster);
+    if let Some(missing) = missing.as_ref().filter(|missing| !missing.is_empty()) {
+        tracing::warn!(
+            namespaces = %missing.join(","),
+            "exempt-namespaces, exempt-accounts and operators name namespaces that do not exist: whoever can create them \
+             is believed there; name only what is installed"
+        );
+    }
+    missing.is_some()
+}
+
 /// The schemas and the version of the API server, which are read again at every poll.
 struct ServedApi {
     client: Client,
@@ -84,7 +101,8 @@ impl ServedApi {
         }
     }
 
-    async fn read(&mut self, live_config: &LiveConfig) {
+    /// Returns whether the API server answered.
+    async fn read(&mut self, live_config: &LiveConfig) -> bool {
         const KEPT: &str = "objects are checked against the schemas that are known";
         let asked = tokio::time::timeout(SERVED_TIME, async {
             let info = self.client.apiserver_version().await?;
@@ -94,12 +112,14 @@ impl ServedApi {
             Ok(Ok(found)) => found,
             Ok(Err(error)) => {
                 // The watches log a connection that failed, once for all that is read.
-                if let Cause::Answer(_) = Cause::of(&error) {
-                    self.log.warn(KEPT, &error);
-                }
-                return;
+                let Cause::Answer(_) = Cause::of(&error) else { return false };
+                self.log.warn(KEPT, &error);
+                return true;
             }
-            Err(error) => return self.log.warn(KEPT, &error),
+            Err(error) => {
+                self.log.warn(KEPT, &error);
+                return false;
+            }
         };
         self.log.ok();
         // EKS writes `34+` as the minor version.
@@ -113,6 +133,7 @@ impl ServedApi {
                 "objects are checked against the schemas that the API server serves"
             );
         }
+        true
     }
 }
 

@@ -114,7 +114,7 @@ fn validate_confirmed(
     body: &[u8],
     confirmed: &Confirmed,
 ) -> Result<ReviewOutcome, ReviewError> {
-    with_evaluator(shared, |evaluator| match confirmed.applied_to(evaluator.cluster) {
+    with_evaluator(shared, |evaluator| match confirmed.applied_to(evaluator.cluster, evaluator.derived) {
         Some(cluster) => {
             // The cache has no results for this modified snapshot.
             let evaluator = evaluator.on_index(&cluster).with_confirmed(confirmed);
@@ -429,6 +429,7 @@ mod tests {
     use crate::limits::Limits;
     use crate::metrics::Metrics;
     use crate::registration::RegistrationState;
+    use crate::serve::Silence;
     use crate::serve::denials::Denials;
     use crate::serve::live_config::LiveConfig;
     use crate::serve::peers::Peers;
@@ -454,6 +455,7 @@ mod tests {
             tls: Arc::new(Tls::new(TlsFloor::Tls12)),
             reader: None,
             registration: RegistrationState::default(),
+            api_server: Silence::default(),
             denials: Denials::new(false),
             warm: AtomicBool::new(true),
             draining: AtomicBool::new(false),
@@ -705,6 +707,22 @@ mod tests {
         let line = r#"gpulint_admission_failures_total{webhook="validate",reason="gone"} 1"#;
         assert!(shared.metrics.text().contains(line), "{}", shared.metrics.text());
         until("it has ended", || shared.peers.used() == (0, 0)).await;
+    }
+
+    /// All replicas would leave the Service at once.
+    #[tokio::test]
+    async fn a_silent_api_server_is_named_and_leaves_the_server_ready() {
+        let shared = shared(patient());
+        let checks = |shared: &Shared| {
+            let found = shared.checks().into_iter().find(|check| check.name == "api-server");
+            found.map(|check| (check.counts, check.fails.is_some()))
+        };
+        assert_eq!(checks(&shared), None);
+        shared.api_server.record(false);
+        assert_eq!(checks(&shared), Some((false, true)));
+        assert!(shared.not_ready_reasons().iter().all(|reason| !reason.contains("answer")));
+        shared.api_server.record(true);
+        assert_eq!(checks(&shared), None);
     }
 
     #[tokio::test]
