@@ -11,8 +11,9 @@ use crate::lint::rule::Pair;
 use crate::lint::suppress;
 use crate::object::Object;
 
-/// Maximum number of objects that a rule is asked about for one other object.
-const MAX_PARTNERS: usize = 16;
+/// Maximum number of objects that a rule is asked about for one other object. Who adds objects that name another must not
+/// be able to hide one of them; what the rules cost is bounded by steps.
+const MAX_PARTNERS: usize = 64;
 /// Maximum number of objects beside a pair. With more, the rule is not asked: it would miss some.
 const MAX_BESIDE: usize = 64;
 

@@ -7,12 +7,12 @@ use std::time::{Duration, SystemTime};
 use gpulint_rules::facts::text::cut;
 use gpulint_rules::lint::settings::Thresholds;
 use gpulint_rules::lint::suppress::{ANNOTATION, is_suppressible};
-use gpulint_rules::{Cluster, Engine, Identity, Kind, Lookup, find_rule};
+use gpulint_rules::{Cluster, Engine, Identity, Kind, Lookup, Severity, find_rule};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::confirm::{ObjectRef, Rivals};
+use crate::confirm::{MAX_READS, ObjectRef, Rivals};
 use crate::evaluate::{
     Evaluation, Evaluator, FindingSummary, Verdict, created_at, differ_in_bookkeeping_only,
 };
@@ -283,9 +283,14 @@ fn decide(evaluator: Evaluator<'_>, context: ReviewContext, request: &Request<'_
         sorted.warned.append(&mut sorted.denied);
     }
     let mut to_confirm = Vec::new();
-    for object in sorted.unconfirmed.iter().flat_map(|finding| &finding.rests_on).filter(|_| !is_forced) {
-        if !to_confirm.contains(object) {
-            to_confirm.push(object.clone());
+    if !is_forced {
+        sorted.unread = sorted.unconfirmed.len();
+        // One finding denies, and only some objects are read: those of the findings that need the fewest come first.
+        sorted.unconfirmed.sort_by_key(|finding| finding.rests_on.len());
+        for object in sorted.unconfirmed.iter().flat_map(|finding| &finding.rests_on) {
+            if !to_confirm.contains(object) {
+                to_confirm.push(object.clone());
+            }
         }
     }
     sorted.warned.append(&mut sorted.unconfirmed);
@@ -324,6 +329,8 @@ struct Sorted<'f> {
     unconfirmed: Vec<&'f FindingSummary>,
     warned: Vec<&'f FindingSummary>,
     accepted_by_api_server: Vec<&'f FindingSummary>,
+    /// Number of findings that only warn because not all objects that they rest on were read.
+    unread: usize,
 }
 
 fn sort<'f>(
@@ -333,7 +340,7 @@ fn sort<'f>(
     (findings, before): (&'f [FindingSummary], &[FindingSummary]),
     thresholds: Thresholds,
 ) -> Sorted<'f> {
-    let mut old = count_by_identity(before);
+    let mut old = severities_by_identity(before);
     let mut sorted = Sorted::default();
     let is_settled = is_settled(context, request);
     for finding in findings {
@@ -342,11 +349,10 @@ fn sort<'f>(
             continue;
         }
         // A finding that the old object also has does not deny: an update must not be blocked by a problem that it did
-        // not introduce.
-        let had = old.get_mut(&finding.identity).is_some_and(|n| {
-            let had = *n > 0;
-            *n = n.saturating_sub(1);
-            had
+        // not introduce. One that was less severe is new.
+        let had = old.get_mut(&finding.identity).is_some_and(|old| {
+            let same = old.iter().position(|severity| *severity >= finding.severity);
+            same.map(|at| old.remove(at)).is_some()
         });
         // Nor is it told of other objects what was true before.
         if had && finding.from_partner {
@@ -386,6 +392,7 @@ fn respond(
     let (refusal, ignored) = if may_deny { (suppression, None) } else { (None, suppression) };
     let allowed = denied.is_empty() && refusal.is_none();
     let notes = ignored.into_iter().chain((unsynced && context.is_syncing).then(|| UNSYNCED.to_owned()));
+    let notes = notes.chain((allowed && sorted.unread > 0).then(|| unread(sorted.unread)));
     let mut response = Response { allowed, warnings: warnings(warned, notes), ..Response::default() };
     let lists = [("denied", denied), ("warned", warned), ("taken-by-api-server", accepted_by_api_server)];
     for (key, findings) in lists {
@@ -471,12 +478,14 @@ fn rule_ids(findings: &[&FindingSummary]) -> Vec<&'static str> {
     ids
 }
 
-fn count_by_identity(findings: &[FindingSummary]) -> BTreeMap<&Identity, usize> {
-    let mut counts = BTreeMap::new();
+/// The severities of the findings of each identity, the lowest first.
+fn severities_by_identity(findings: &[FindingSummary]) -> BTreeMap<&Identity, Vec<Severity>> {
+    let mut found: BTreeMap<&Identity, Vec<Severity>> = BTreeMap::new();
     for finding in findings {
-        *counts.entry(&finding.identity).or_insert(0) += 1;
+        found.entry(&finding.identity).or_default().push(finding.severity);
     }
-    counts
+    found.values_mut().for_each(|severities| severities.sort_unstable());
+    found
 }
 
 /// The status of a denial, in the form of the API server's own validation errors. Its size is limited: an object may
@@ -504,8 +513,12 @@ fn denial_status(
     }
     causes.extend(refusal.map(|refusal| cause("FieldValueForbidden", ANNOTATION_FIELD, refusal)));
     if let Some(first) = denied.first() {
-        let explain = format!("`gpulint explain {}` says why, and what to do", first.rule);
-        causes.push(cause("Help", &first.field, explain));
+        let commands: Vec<String> =
+            rule_ids(denied).iter().map(|rule| format!("`gpulint explain {rule}`")).collect();
+        let verb = if commands.len() == 1 { "says" } else { "say" };
+        let commands = commands.join(", ");
+        let commands = cut(&commands, MAX_CAUSE_CHARS);
+        causes.push(cause("Help", &first.field, format!("{commands} {verb} why, and what to do")));
         let account = unnamed_operator(engine, request);
         causes.extend(account.map(|account| {
             let message = format!(
@@ -566,6 +579,13 @@ fn cause_message(finding: &FindingSummary) -> String {
 
 /// The warning of [`ReviewOutcome::unsynced`].
 const UNSYNCED: &str = "gpulint: the cluster's objects are not all known yet; rules about them kept silent";
+
+/// The warning that findings which would deny do not, because of objects that were not read.
+fn unread(count: usize) -> String {
+    format!(
+        "gpulint: {count} of these would deny, but not all objects that they rest on were read ({MAX_READS} at most)"
+    )
+}
 
 /// The warnings of findings, after other notes.
 fn warnings(findings: &[&FindingSummary], notes: impl Iterator<Item = String>) -> Vec<String> {

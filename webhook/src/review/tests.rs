@@ -43,6 +43,11 @@ fn a_denial_has_the_form_of_a_validation_error() {
     assert!(answer["auditAnnotations"]["denied"].as_str().unwrap().contains("gpu-pool-untainted"));
     let message = taint["message"].as_str().unwrap();
     assert!(message.starts_with("gpulint gpu-pool-untainted: "), "{message}");
+    let help = &causes[causes.len() - 2];
+    let explained = help["message"].as_str().unwrap();
+    for rule in answer["auditAnnotations"]["denied"].as_str().unwrap().split(',') {
+        assert!(explained.contains(&format!("`gpulint explain {rule}`")), "{explained}");
+    }
     let help = causes.last().unwrap();
     let denied = answer["auditAnnotations"]["denied"].as_str().unwrap();
     let suppressed: Vec<String> = denied.split(',').map(|rule| format!("{rule}: the reason")).collect();
@@ -118,6 +123,48 @@ fn another_number_in_the_words_is_no_new_fault() {
     assert!(created["status"]["message"].to_string().contains('3'), "{created}");
     let answer = ask("UPDATE", scaled(2), scaled(3));
     assert_eq!(answer["allowed"], true, "{answer}");
+}
+
+#[test]
+fn of_a_long_suppression_the_first_entries_count() {
+    let mut pool = pool(json!({}));
+    let others: Vec<String> = (0..20_000).map(|n| format!("rule-{n}: the team agreed")).collect();
+    let text = |first: &str, last: &str| format!("{first}{}{last}", others.join("; "));
+    let denied = |pool: &Value| {
+        let answer = ask("CREATE", pool.clone(), Value::Null);
+        let causes = answer["status"]["details"]["causes"].to_string();
+        assert!(answer["warnings"].to_string().contains("more than 512 entries"), "{answer}");
+        (answer["allowed"] == false, causes.contains("gpulint gpu-pool-untainted: "))
+    };
+    pool["metadata"]["annotations"] = json!({ANNOTATION: text("gpu-pool-untainted: agreed; ", "")});
+    assert_eq!(denied(&pool), (true, false), "names of unknown rules deny");
+    pool["metadata"]["annotations"] = json!({ANNOTATION: text("", "; gpu-pool-untainted: agreed")});
+    assert_eq!(denied(&pool), (true, true));
+}
+
+#[test]
+fn a_warning_that_becomes_an_error_is_new() {
+    let finding = |severity| {
+        let pool = pool(json!({"limits": null}));
+        let object = gpulint_rules::Object::from_json(&pool).unwrap();
+        let mut found = Engine::new(Settings::default()).check_object(&object, &Cluster::new(false));
+        found.retain(|finding| finding.rule.id == "gpu-pool-untainted");
+        found[0].severity = severity;
+        FindingSummary::from(&found[0])
+    };
+    let (warning, error) = (finding(Severity::Warning), finding(Severity::Error));
+    let engine = Engine::new(Settings::default());
+    let cluster = Cluster::new(false);
+    let request: Request<'_> = serde_json::from_str(r#"{"uid": "u", "operation": "UPDATE"}"#).unwrap();
+    let denied = |new: FindingSummary, old: FindingSummary| {
+        let evaluator = Evaluator::new(&engine, &cluster);
+        let thresholds = thresholds(evaluator, &request);
+        let new = [new];
+        sort(evaluator, ReviewContext::default(), &request, (&new, &[old]), thresholds).denied.len()
+    };
+    assert_eq!(denied(error, warning), 1);
+    assert_eq!(denied(finding(Severity::Error), finding(Severity::Error)), 0);
+    assert_eq!(denied(finding(Severity::Warning), finding(Severity::Error)), 0);
 }
 
 #[test]
