@@ -19,7 +19,7 @@ mod open_api;
 mod served;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{DefaultHasher, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -528,7 +528,7 @@ mod tests {
         let seen = || {
             cache.rebuild_snapshot(&Platform::default());
             let snapshot = cache.snapshot();
-            let hpas = snapshot.value.cluster.objects().filter(|object| object.is(Kind::HPA));
+            let hpas = snapshot.value.cluster.objects().iter().filter(|object| object.is(Kind::HPA));
             hpas.map(|hpa| hpa.name().to_owned()).collect::<Vec<_>>()
         };
         for (kind, objects) in lists {
