@@ -19,7 +19,8 @@ Sources, of both of which figures alone are taken:
 
 A column holds what Karpenter would put on the type as a label or resource. An empty cell means that the label
 or resource is absent, `?` that its value is not known, and hypervisor `-` stands for the empty string that
-Karpenter sets on metal types. A type that Karpenter's tables do not have yet is newer than they are: its label
+Karpenter sets on metal types. `network_cards` has the interfaces of each card in order (`8+7`; `4*16`: sixteen
+cards of four), `features` letters: n for ENA, e for Nitro Enclaves, v for nested virtualization. A type that Karpenter's tables do not have yet is newer than they are: its label
 depends on the release.
 
 What both lack is in the tables RETIRED and UNSTATED_NEURON below, each with its source.
@@ -28,6 +29,7 @@ What both lack is in the tables RETIRED and UNSTATED_NEURON below, each with its
 import argparse
 import datetime
 import gzip
+import itertools
 import json
 import pathlib
 import re
@@ -39,7 +41,7 @@ COLUMNS = (
     "instance_type arch vcpu memory_mib cpu_manufacturer clock_mhz hypervisor encryption local_nvme_gb "
     "instance_store_gb ebs_mbps network_mbps gpu_name gpu_manufacturer gpu_count gpu_memory_mib accelerator_name "
     "accelerator_manufacturer accelerator_count nvidia_gpu amd_gpu neuron neuroncore gaudi efa enis ipv4_per_eni "
-    "pod_eni spot regions"
+    "pod_eni spot regions network_cards features"
 ).split()
 
 # The regions whose on-demand list prices are taken. Those of China are in another currency and of another year.
@@ -173,6 +175,23 @@ def devices(info, group, kind):
     return info.get(group, {}).get(kind, [])
 
 
+def interfaces_of(cards):
+    """The most interfaces of each card, in the order of the cards."""
+    most = [card["MaximumNetworkInterfaces"] for card in sorted(cards, key=lambda card: card["NetworkCardIndex"])]
+    runs = [(count, len(list(group))) for count, group in itertools.groupby(most)]
+    return "+".join(f"{count}*{times}" if times > 1 else str(count) for count, times in runs)
+
+
+def features(info):
+    """What a class can ask of types beside labels (`pkg/providers/instancetype/compatibility` of Karpenter's provider)."""
+    has = {
+        "n": info["NetworkInfo"].get("EnaSupport") != "unsupported",
+        "e": info.get("NitroEnclavesSupport") == "supported",
+        "v": "nested-virtualization" in info["ProcessorInfo"].get("SupportedFeatures", []),
+    }
+    return "".join(letter for letter, is_there in has.items() if is_there)
+
+
 def row(name, info):
     network = info["NetworkInfo"]
     cards = network["NetworkCards"]
@@ -201,6 +220,8 @@ def row(name, info):
         "ipv4_per_eni": network["Ipv4AddressesPerInterface"],
         "pod_eni": "?",
         "spot": "1" if "spot" in info["SupportedUsageClasses"] else "0",
+        "network_cards": interfaces_of(cards),
+        "features": features(info),
     }
     gpus = devices(info, "GpuInfo", "Gpus")
     if len(gpus) == 1:
@@ -253,6 +274,8 @@ def retired_row(name):
         "ipv4_per_eni": ips,
         "pod_eni": "?",
         "spot": "1",
+        "network_cards": "?",
+        "features": "?",
     }
     if gpu:
         cells["gpu_name"], cells["gpu_manufacturer"], cells["gpu_count"], cells["gpu_memory_mib"] = gpu

@@ -88,6 +88,10 @@ pub struct InstanceType {
     pub spot: bool,
     /// The position in [`all`].
     row: u16,
+    /// The interfaces of each network card, as `8+7` or `4*16`; `?` if they are not known.
+    cards: &'static str,
+    /// Letters: `n` for ENA, `e` for Nitro Enclaves, `v` for nested virtualization; `?` if that is not known.
+    features: &'static str,
     /// Bit n: offered in region n of [`regions`].
     regions: u64,
     /// The cells of the row in the order of [`parse::COLUMNS`].
@@ -245,6 +249,30 @@ impl InstanceType {
     pub(crate) fn eni_pods(&self, reserved: u32) -> u32 {
         let enis = self.enis.saturating_sub(reserved);
         if enis == 0 { 0 } else { enis * self.ipv4_per_eni.saturating_sub(1) + 2 }
+    }
+
+    /// The most interfaces of each network card. Empty if they are not known.
+    pub(crate) fn network_cards(&self) -> Vec<u32> {
+        let run = |text: &str| {
+            let (most, times) = text.split_once('*').unwrap_or((text, "1"));
+            Some(std::iter::repeat_n(most.parse().ok()?, times.parse().ok()?))
+        };
+        self.cards.split('+').filter_map(run).flatten().collect()
+    }
+
+    /// Whether the type has the Elastic Network Adapter.
+    pub(crate) fn has_ena(&self) -> bool {
+        self.features.contains('n')
+    }
+
+    /// Whether instances of the type can have Nitro Enclaves.
+    pub(crate) fn has_enclaves(&self) -> bool {
+        self.features.contains('e')
+    }
+
+    /// Whether virtual machines can run in instances of the type.
+    pub(crate) fn nests_machines(&self) -> bool {
+        self.features.contains('v')
     }
 
     /// Whether the type is offered in a region; [`None`] for an unknown region.

@@ -6,7 +6,7 @@
 use super::InstanceType;
 
 /// The columns, as in the header of the file. The first [`LABEL_COLUMNS`] are kept as text: they are label values.
-pub(super) const COLUMNS: [&str; 30] = [
+pub(super) const COLUMNS: [&str; 32] = [
     "instance_type",
     "arch",
     "vcpu",
@@ -37,6 +37,8 @@ pub(super) const COLUMNS: [&str; 30] = [
     "pod_eni",
     "spot",
     "regions",
+    "network_cards",
+    "features",
 ];
 
 /// Number of columns with label values.
@@ -90,6 +92,8 @@ fn instance(line: &'static str, row: u16) -> InstanceType {
         pod_eni: (cells[27] != "?").then(|| number(27)),
         spot: cells[28] == "1",
         regions: u64::from_str_radix(cells[29], 16).unwrap_or(0),
+        cards: cells[30],
+        features: cells[31],
         row,
         cells: labels,
     }

@@ -18,8 +18,8 @@ use crate::karpenter::pod::{to_scheduling_pod, toleration};
 use crate::karpenter::provider::Provider;
 use crate::karpenter::requirement::Operator;
 use crate::karpenter::scheduling::{
-    BlockDevice, DaemonSet, EvictionThreshold, Kubelet, NodeClass, Overlay, Pod, Pool, PriceChange,
-    RequirementSpec, Reservation, Reservations, ResourceList, Toleration, Uncertainty, Zone,
+    BlockDevice, DaemonSet, EvictionThreshold, Kubelet, NetworkInterface, NodeClass, Overlay, Pod, Pool,
+    PriceChange, RequirementSpec, Reservation, Reservations, ResourceList, Toleration, Uncertainty, Zone,
 };
 use crate::kind::Kind;
 use crate::object::Object;
@@ -148,13 +148,22 @@ pub(super) fn built_in_pools(cluster: &Cluster, platform: &Platform) -> Vec<(Poo
 /// A node class as input of the scheduler. `None` if a field that decides cannot be read.
 fn node_class(object: &Object) -> Option<NodeClass> {
     let class = Ec2NodeClass::new(object)?;
-    let deciding = ["kubelet", "blockDeviceMappings", "instanceStorePolicy", "networkInterfaces"];
+    let deciding = [
+        "kubelet",
+        "blockDeviceMappings",
+        "instanceStorePolicy",
+        "networkInterfaces",
+        "cpuOptions",
+        "enclaveOptions",
+    ];
     if object.is_partial() || deciding.iter().any(|name| class.get(name).has_unknown()) {
         return None;
     }
-    let interfaces = class.get("networkInterfaces");
-    let efa_only = |node: &Node<'_>| node.get("interfaceType").text() == Some("efa-only");
-    let efa = interfaces.items().filter(efa_only).count();
+    let interface = |node: Node<'_>| {
+        let index = |name: &str| u32::try_from(node.get(name).int()?).ok();
+        let efa_only = node.get("interfaceType").text()? == "efa-only";
+        Some(NetworkInterface { card: index("networkCardIndex")?, device: index("deviceIndex")?, efa_only })
+    };
     Some(NodeClass {
         provider: Provider::Aws,
         is_assumed: false,
@@ -162,14 +171,14 @@ fn node_class(object: &Object) -> Option<NodeClass> {
         kubelet: kubelet(&class.get("kubelet"))?,
         block_devices: class.block_devices().map(|node| block_device(&node)).collect::<Option<_>>()?,
         instance_store_raid0: class.raid0()?,
-        network_interfaces_efa: interfaces.items().next().and_then(|_| u32::try_from(efa).ok()),
+        network_interfaces: class.get("networkInterfaces").items().map(interface).collect::<Option<_>>()?,
         reservations: reservations(&class, object)?,
         zones: zones(object),
         placement_group: class.get("placementGroupSelector").is_set(),
         connection_tracking: class.get("connectionTracking").is_set(),
-        cpu_options: class.spec().path(&["cpuOptions", "nestedVirtualization"]).is_set()
-            || class.spec().path(&["enclaveOptions", "enabled"]).bool() != Some(false)
-                && class.get("enclaveOptions").is_set(),
+        nested_virtualization: class.spec().path(&["cpuOptions", "nestedVirtualization"]).text()
+            == Some("enabled"),
+        enclaves: class.spec().path(&["enclaveOptions", "enabled"]).bool() == Some(true),
     })
 }
 

@@ -22,7 +22,6 @@ pub fn uncertainty_code(uncertainty: &Uncertainty) -> &'static str {
         Uncertainty::StandingTypes(_) => "standing-types",
         Uncertainty::OtherProvider(_) => "other-provider",
         Uncertainty::Windows => "windows",
-        Uncertainty::ClassNarrows(_) => "node-class-narrows",
         Uncertainty::KubeletExpressions(_) => "kubelet-expressions",
         Uncertainty::LabelValues(_) => "label-values",
         Uncertainty::UnreadablePod => "unreadable-pod",
@@ -89,9 +88,6 @@ pub fn uncertainty_text(uncertainty: &Uncertainty) -> String {
             format!("the node class `{name}` is one of another provider than AWS")
         }
         Uncertainty::Windows => "the nodes run Windows".to_owned(),
-        Uncertainty::ClassNarrows(name) => {
-            format!("the EC2NodeClass `{name}` leaves out types by properties that the catalogue lacks")
-        }
         Uncertainty::KubeletExpressions(name) => format!(
             "what the expressions of the EC2NodeClass `{name}` give is not known (feature gate `NodeClassCEL`)"
         ),

@@ -660,9 +660,6 @@ fn cluster_uncertainties(
     if has(|class| class.ami_family == AmiFamily::Windows) {
         uncertainties.push(Uncertainty::Windows);
     }
-    if has(|class| class.network_interfaces_efa.is_some() || class.cpu_options) {
-        uncertainties.push(Uncertainty::ClassNarrows(pool.node_class.name.clone()));
-    }
     uncertainties
 }
 

@@ -11,6 +11,7 @@ use litemap::LiteMap;
 use super::super::provider::Provider;
 use super::super::requirement::Operator;
 use super::verdict::Uncertainty;
+use crate::catalog::InstanceType;
 
 /// One requirement or expression of node affinity.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -197,19 +198,50 @@ pub struct NodeClass {
     pub block_devices: Vec<BlockDevice>,
     /// Whether `spec.instanceStorePolicy` is RAID0.
     pub instance_store_raid0: bool,
-    /// The number of efa-only interfaces, if `spec.networkInterfaces` is set.
-    pub network_interfaces_efa: Option<u32>,
+    /// `spec.networkInterfaces`. Empty: those of the type.
+    pub network_interfaces: Vec<NetworkInterface>,
     pub reservations: Reservations,
     /// The zones of `status.subnets`, by name and id. Empty if they are not known.
     pub zones: Vec<Zone>,
     pub placement_group: bool,
     /// Whether `spec.connectionTracking` is set: only types with the nitro hypervisor are used.
     pub connection_tracking: bool,
-    /// Whether `spec.cpuOptions` restricts the types by properties that are not in the catalogue.
-    pub cpu_options: bool,
+    /// Whether `spec.cpuOptions.nestedVirtualization` is `enabled`.
+    pub nested_virtualization: bool,
+    /// Whether `spec.enclaveOptions.enabled` is true.
+    pub enclaves: bool,
+}
+
+/// A network interface of each node of a class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub struct NetworkInterface {
+    pub card: u32,
+    pub device: u32,
+    /// Whether it is `efa-only`, without IP addresses.
+    pub efa_only: bool,
 }
 
 impl NodeClass {
+    /// The interfaces for EFA of each node; [`None`] if those of its type are not overridden.
+    pub(super) fn efa_interfaces(&self) -> Option<usize> {
+        let interfaces = Some(&self.network_interfaces).filter(|list| !list.is_empty())?;
+        Some(interfaces.iter().filter(|one| one.efa_only).count())
+    }
+
+    /// Whether nodes of a type can have what the class asks for (`IsCompatibleWithNodeClass` of the AWS provider 1.15, without AMI
+    /// families and placement groups).
+    pub(super) fn suits(&self, instance: &InstanceType) -> bool {
+        let interfaces = &self.network_interfaces;
+        let cards = if interfaces.is_empty() { Vec::new() } else { instance.network_cards() };
+        let has_room =
+            |one: &NetworkInterface| cards.get(one.card as usize).is_some_and(|most| one.device < *most);
+        (!self.enclaves || instance.has_enclaves())
+            && (!self.nested_virtualization || instance.nests_machines())
+            && (interfaces.is_empty() || instance.has_ena())
+            && interfaces.iter().all(has_room)
+            && self.efa_interfaces().is_none_or(|wanted| wanted <= instance.efa as usize)
+    }
+
     /// A NodeClass of EKS Auto Mode, with the size of its volume in thousandths of a byte.
     ///
     /// The nodes run Bottlerocket with at most 110 pods, and join local disks for images and pods:

@@ -387,6 +387,9 @@ fn usable_by_class(class: Option<&NodeClass>) -> TypeSet {
         AmiFamily::Windows => types = types.and(&AMD64),
         AmiFamily::Al2 | AmiFamily::Bottlerocket | AmiFamily::Custom => {}
     }
+    if !class.network_interfaces.is_empty() || class.enclaves || class.nested_virtualization {
+        types = types.and(&TypeSet::matching(|instance| class.suits(instance)));
+    }
     if class.connection_tracking { types.and(&NITRO) } else { types }
 }
 

@@ -22,9 +22,9 @@ pub(crate) use candidate::PREFER_NO_SCHEDULE;
 pub use candidate::PreparedPool;
 pub use input::{
     AmiFamily, BlockDevice, ComputedKubelet, Container, DaemonSet, EvictionThreshold, HostPort, Kubelet,
-    NodeClass, NodeClassRef, Overlay, Pod, Pool, Preference, PriceChange, RequirementSpec, Reservation,
-    Reservations, ResourceList, SchedulerOptions, Selected, Taint, Term, Toleration, TopologyKind,
-    TopologyRule, Zone,
+    NetworkInterface, NodeClass, NodeClassRef, Overlay, Pod, Pool, Preference, PriceChange, RequirementSpec,
+    Reservation, Reservations, ResourceList, SchedulerOptions, Selected, Taint, Term, Toleration,
+    TopologyKind, TopologyRule, Zone,
 };
 pub use instance_types::{
     Admitted, admitted, admitted_types, admitted_without_class, auto_mode_types, crashing_keys, matching,

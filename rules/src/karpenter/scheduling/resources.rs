@@ -71,7 +71,7 @@ pub fn capacity(
         memory: i128::from(instance.memory_capacity_mib(settings.memory_overhead)) * MIB,
         pods: i128::from(pods(instance, class, settings)) * 1000,
         ephemeral_storage: disk(instance, class),
-        efa: i128::from(class.and_then(|class| class.network_interfaces_efa).unwrap_or(instance.efa)) * 1000,
+        efa: efa(instance, class) * 1000,
     }
 }
 
@@ -85,7 +85,7 @@ pub fn allocatable(
     let family = class.map(|class| class.ami_family).unwrap_or_default();
     let density = match family {
         AmiFamily::Al2 | AmiFamily::Al2023 | AmiFamily::Custom => {
-            i128::from(instance.eni_pods(settings.reserved_enis))
+            i128::from(instance.eni_pods(settings.reserved_enis + without_addresses(class)))
         }
         AmiFamily::Bottlerocket | AmiFamily::Windows => node.pods / 1000,
     };
@@ -139,7 +139,7 @@ fn pods(instance: &InstanceType, class: Option<&NodeClass>, settings: &Scheduler
     let count =
         kubelet.and_then(|kubelet| kubelet.max_pods).or_else(computed).unwrap_or_else(|| match family {
             AmiFamily::Windows => 110,
-            _ => instance.eni_pods(settings.reserved_enis),
+            _ => instance.eni_pods(settings.reserved_enis + without_addresses(class)),
         });
     match kubelet.and_then(|kubelet| kubelet.pods_per_core) {
         Some(each) if each > 0 && family != AmiFamily::Bottlerocket => {
@@ -147,6 +147,17 @@ fn pods(instance: &InstanceType, class: Option<&NodeClass>, settings: &Scheduler
         }
         _ => count,
     }
+}
+
+fn efa(instance: &InstanceType, class: Option<&NodeClass>) -> i128 {
+    let of_class = class.and_then(NodeClass::efa_interfaces).and_then(|count| i128::try_from(count).ok());
+    of_class.unwrap_or_else(|| i128::from(instance.efa))
+}
+
+/// The interfaces of the first network card that have no addresses for pods (`ENILimitedPods`).
+fn without_addresses(class: Option<&NodeClass>) -> u32 {
+    let interfaces = class.map_or(&[][..], |class| class.network_interfaces.as_slice());
+    interfaces.iter().filter(|one| one.card == 0 && one.efa_only).map(|_| 1).sum()
 }
 
 fn disk(instance: &InstanceType, class: Option<&NodeClass>) -> i128 {

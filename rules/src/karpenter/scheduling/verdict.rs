@@ -199,8 +199,6 @@ pub enum Uncertainty {
     /// A node class of another provider.
     OtherProvider(String),
     Windows,
-    /// A node class that restricts the types by network cards or processor features.
-    ClassNarrows(String),
     /// The named class computes kubelet settings with expressions, and whether the feature gate for them is on is not known.
     KubeletExpressions(String),
     /// The value of this label is not known for the types that remain.
