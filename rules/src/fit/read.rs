@@ -105,6 +105,12 @@ pub(super) fn pool(object: &Object, cluster: &Cluster, platform: &Platform) -> P
         return pool;
     }
     pool.class = node_class(&class);
+    if let Some(read) = &mut pool.class
+        && read.reservations != Reservations::None
+        && settings::gate("ReservedCapacity", platform, cluster) == Some(false)
+    {
+        read.reservations = Reservations::None;
+    }
     let has_expressions =
         || Ec2NodeClass::new(&class).is_some_and(|class| !kubelet::expressions(&class).is_empty());
     if has_open_kubelet(platform.karpenter) && has_expressions() {

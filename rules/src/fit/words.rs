@@ -47,7 +47,9 @@ pub fn uncertainty_text(uncertainty: &Uncertainty) -> String {
             format!("{} may be newer than gpulint's catalogue of instance types", quoted(names))
         }
         Uncertainty::Retired => "only instance types remain that EC2 no longer offers".to_owned(),
-        Uncertainty::Reservations => "which capacity reservations the class selects is not known".to_owned(),
+        Uncertainty::Reservations => {
+            "which capacity reservations the class selects, and what they have left, is not known".to_owned()
+        }
         Uncertainty::PlacementGroup => "which placement group the class selects is not known".to_owned(),
         Uncertainty::Region => "the region of the cluster is not known (`platform.region`)".to_owned(),
         Uncertainty::Subnets(zone) => {

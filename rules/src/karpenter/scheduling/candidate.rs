@@ -25,8 +25,8 @@ use crate::karpenter::scheduling::input::{
     Reservations, ResourceList, SchedulerOptions, Taint, Term, Toleration,
 };
 use crate::karpenter::scheduling::instance_types::{
-    Admitted, admitted, all_retired, crashing_keys, filter_types, launch_order, pool_requirements,
-    uncatalogued_types, unmet_min_values, validation_error,
+    Admitted, RESERVATION_KEYS, admitted, all_retired, crashing_keys, filter_types, launch_order,
+    pool_requirements, uncatalogued_types, unmet_min_values, validation_error,
 };
 use crate::karpenter::scheduling::pod_requirements::{
     Relaxation, host_ports_conflict, pod_requirements, tolerates,
@@ -34,7 +34,6 @@ use crate::karpenter::scheduling::pod_requirements::{
 use crate::steps;
 
 pub(crate) const PREFER_NO_SCHEDULE: &str = "PreferNoSchedule";
-const AWS_GROUP: &str = "karpenter.k8s.aws";
 
 pub(super) struct Candidate<'a> {
     pub(super) position: usize,
@@ -627,11 +626,10 @@ fn cluster_uncertainties(
     if both.get(ZONE).is_some() && both.get(ZONE_ID).is_some() && !has_ids {
         uncertainties.push(Uncertainty::ZonePair);
     }
-    if has(|class| class.reservations == Reservations::Unknown) {
-        let keys =
-            ["id", "type", "interruptible"].map(|end| format!("{AWS_GROUP}/capacity-reservation-{end}"));
+    // How many instances a reservation has left is in no file: they may all be taken.
+    if has(|class| class.reservations != Reservations::None) {
         let only = both.get(CAPACITY_TYPE).is_some_and(|r| !r.has("on-demand") && !r.has("spot"));
-        if only || keys.iter().any(|key| wanted(key)) {
+        if only || RESERVATION_KEYS.iter().any(|key| wanted(key)) {
             uncertainties.push(Uncertainty::Reservations);
         }
     }

@@ -245,6 +245,8 @@ pub fn matching(
 const RESERVATION_ID: &str = "karpenter.k8s.aws/capacity-reservation-id";
 const RESERVATION_TYPE: &str = "karpenter.k8s.aws/capacity-reservation-type";
 const RESERVATION_INTERRUPTIBLE: &str = "karpenter.k8s.aws/capacity-reservation-interruptible";
+/// The labels of nodes of capacity reservations.
+pub(super) const RESERVATION_KEYS: [&str; 3] = [RESERVATION_ID, RESERVATION_TYPE, RESERVATION_INTERRUPTIBLE];
 
 /// The value of one of the labels of a reservation.
 fn label_of<'r>(reservation: &'r Reservation, key: &str) -> &'r str {
@@ -283,9 +285,8 @@ fn offered(
     let Reservations::Known(reservations) = &class.reservations else {
         return (!has_zone).then_some(TypeSet::EMPTY);
     };
-    let keys = [RESERVATION_ID, RESERVATION_TYPE, RESERVATION_INTERRUPTIBLE];
     let may_be_unreserved =
-        keys.iter().all(|key| requirements.get(key).is_none_or(Requirement::allows_absence));
+        RESERVATION_KEYS.iter().all(|key| requirements.get(key).is_none_or(Requirement::allows_absence));
     let mut types = TypeSet::EMPTY;
     if may_be_unreserved && has_zone {
         types = if has(CAPACITY_TYPE, "on-demand") { TypeSet::full() } else { types };
@@ -293,16 +294,22 @@ fn offered(
             types = types.or(&if settings.listed_spot { *listed_spot() } else { TypeSet::full() });
         }
     }
-    let is_offered = |reservation: &Reservation| {
+    Some(types.or(&offered_by(reservations, requirements, class)))
+}
+
+/// The types with a reservation in which Karpenter starts nodes that meet all requirements.
+fn offered_by(reservations: &[Reservation], requirements: &Requirements, class: &NodeClass) -> TypeSet {
+    let has = |key: &str, value: &str| requirements.get(key).is_none_or(|requirement| requirement.has(value));
+    let is_offered = |reservation: &&Reservation| {
         let in_subnet = || class.zones.iter().any(|zone| zone.name == reservation.zone);
         !reservation.expiring
             && has(CAPACITY_TYPE, "reserved")
             && has(ZONE, &reservation.zone)
             && (class.zones.is_empty() || in_subnet())
-            && keys.iter().all(|key| has(key, label_of(reservation, key)))
+            && RESERVATION_KEYS.iter().all(|key| has(key, label_of(reservation, key)))
     };
-    let reserved = reservations.iter().filter(|reservation| is_offered(reservation));
-    Some(types.or(&reserved.filter_map(|reservation| find(&reservation.instance_type)).collect()))
+    let offered = reservations.iter().filter(is_offered);
+    offered.filter_map(|reservation| find(&reservation.instance_type)).collect()
 }
 
 fn matching_in_catalogue(key: &str, requirement: &Requirement) -> Option<TypeSet> {
@@ -336,7 +343,10 @@ pub(super) fn launch_order(
 ) -> Vec<&'static str> {
     let allowed = |capacity: &str| requirements.get(CAPACITY_TYPE).is_none_or(|r| r.has(capacity));
     let mut order = Vec::new();
-    let reserved = class.map(|class| reserved_types(&class.reservations, |_| true));
+    let reserved = class.map(|class| match &class.reservations {
+        Reservations::Known(list) => offered_by(list, requirements, class),
+        other => reserved_types(other, |_| true),
+    });
     if reserved.is_some_and(|reserved| !types.is_disjoint(&reserved)) && allowed("reserved") {
         order.push("reserved");
     }
