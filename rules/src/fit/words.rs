@@ -35,6 +35,7 @@ pub fn uncertainty_code(uncertainty: &Uncertainty) -> &'static str {
         Uncertainty::QueueFlavor => "queue-flavor",
         Uncertainty::PodAffinity => "pod-affinity",
         Uncertainty::TopologySpread => "topology-spread",
+        Uncertainty::DomainTaken(_) => "domain-taken",
         Uncertainty::SpreadOver(_) => "spread-over",
         Uncertainty::Replicas => "replicas",
         Uncertainty::MemoryEstimate => "memory-estimate",
@@ -120,6 +121,9 @@ pub fn uncertainty_text(uncertainty: &Uncertainty) -> String {
         }
         Uncertainty::PodAffinity => "where the pods are that its pod affinity names is not known".to_owned(),
         Uncertainty::TopologySpread => "the domains that it has to spread over are not known".to_owned(),
+        Uncertainty::DomainTaken(key) => format!(
+            "Karpenter takes any value of `{key}` to place its pods by, and not every one leaves an instance type"
+        ),
         Uncertainty::SpreadOver(key) => {
             format!("its pods spread over `{key}`, whose values are not known: they may need more nodes")
         }

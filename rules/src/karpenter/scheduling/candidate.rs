@@ -14,7 +14,7 @@ use super::overlay::{
     AppliedOverlay, EffectiveOverlay, PriceOverlay, of_pool, overlaid, overlaid_price, prices_of,
 };
 use super::resources::{NodeResources, POD_ENI, add, allocatable, capacity, pod_requests};
-use super::topology::{Domains, narrow_to_domains, with_volumes};
+use super::topology::{Domains, misses_a_domain, narrow_to_domains, with_volumes};
 use super::verdict::{Admission, Outcome, RejectionStage, Uncertainty, sorted_unique};
 use crate::catalog::{
     CAPACITY_TYPE, INSTANCE_TYPE, InstanceType, REGION, TENANCY, TypeSet, ZONE, ZONE_ID, cheapest_first,
@@ -237,13 +237,13 @@ impl<'a> Candidate<'a> {
     ) -> Result<TypeSet, NotAdmitted> {
         let both = self.constrained(pod, state, tolerations)?;
         if pod.volumes.is_empty() {
-            return self.admit_with(pod, state, both, need, conditions);
+            return self.admit_with(pod, state, tolerations, both, need, conditions);
         }
         // `tryVolumeAlternative` for one alternative after the other.
         let mut last = None;
         for volumes in &pod.volumes {
             let required = with_volumes(both.clone(), volumes);
-            match required.and_then(|both| self.admit_with(pod, state, both, need, conditions)) {
+            match required.and_then(|both| self.admit_with(pod, state, tolerations, both, need, conditions)) {
                 Ok(types) => return Ok(types),
                 Err(why) if matches!(last, Some(NotAdmitted::Undecided(_))) => drop(why),
                 Err(why) => last = Some(why),
@@ -257,12 +257,13 @@ impl<'a> Candidate<'a> {
         &self,
         pod: &Pod,
         state: &Relaxation,
+        tolerations: &[Toleration],
         mut both: Requirements,
         need: &ResourceList,
         conditions: Conditions<'_>,
     ) -> Result<TypeSet, NotAdmitted> {
         let settings = conditions.settings;
-        let mut uncertainties = narrow_to_domains(&mut both, pod, state, conditions.domains)?;
+        let mut uncertainties = narrow_to_domains(&mut both, pod, state, tolerations, conditions.domains)?;
         let class = self.pool.class.as_ref();
         let types = match self.remaining_types(pod, &both, need, class, settings) {
             Ok(types) => types,
@@ -286,6 +287,8 @@ impl<'a> Candidate<'a> {
         }
         uncertainties.extend(cluster_uncertainties(self.pool, &both, &types, settings));
         uncertainties.extend(self.unknown_zone(pod, state, conditions.domains));
+        let missed = misses_a_domain(&both, pod, state, &types, (conditions.domains, class, settings));
+        uncertainties.extend(missed.map(|key| Uncertainty::DomainTaken(key.to_owned())));
         // Which of its types the nodes of a static pool have was decided when they were started.
         if self.pool.replicas.is_some() && !self.nodes.types.without(retired()).is_subset(&types) {
             uncertainties.push(Uncertainty::StandingTypes(self.pool.name.clone()));

@@ -7,7 +7,6 @@ use std::cmp::Ordering;
 use std::sync::{Arc, OnceLock};
 
 use super::super::provider::Provider;
-use super::super::requirement::Operator;
 use super::candidate::{Candidate, Conditions, NotAdmitted, PREFER_NO_SCHEDULE, PreparedPool};
 use super::overlay::effective_overlays;
 use super::resources::{allocatable, crashes, pod_requests};
@@ -40,7 +39,7 @@ pub struct Scheduler<'a> {
     without_multi_term_daemonsets: OnceLock<Box<Scheduler<'a>>>,
     /// A scheduler whose nodes have all the memory that EC2 states, built for the first pod that needs it.
     without_memory_overhead: OnceLock<Box<Scheduler<'a>>>,
-    /// The values of labels that pools list, by key: the domains of spread and pod affinity over labels of one's own.
+    /// The domains of spread and pod affinity.
     domains: Domains,
     /// A scheduler in which overlays count, where that is not known and there are any that give types resources.
     other: Option<Box<Scheduler<'a>>>,
@@ -107,7 +106,7 @@ impl<'a> Scheduler<'a> {
             crash,
             without_multi_term_daemonsets: OnceLock::new(),
             without_memory_overhead: OnceLock::new(),
-            domains: Domains::new(),
+            domains: Domains::of(std::iter::once(pool)),
             other: None,
         }
     }
@@ -177,7 +176,7 @@ impl<'a> Scheduler<'a> {
             }
         }
         let (without_multi_term_daemonsets, without_memory_overhead) = (OnceLock::new(), OnceLock::new());
-        let domains = listed_domains(&candidates);
+        let domains = Domains::of(candidates.iter().map(|candidate| candidate.pool));
         Self {
             pools,
             daemonsets,
@@ -426,18 +425,6 @@ impl<'a> Scheduler<'a> {
     pub(super) fn conditions(&self) -> Conditions<'_> {
         Conditions { settings: &self.settings, domains: &self.domains }
     }
-}
-
-/// The values that pools list for labels, by key (`buildDomainGroups`). Labels of instance types have more.
-fn listed_domains(candidates: &[Candidate<'_>]) -> Domains {
-    let mut domains = Domains::new();
-    for candidate in candidates {
-        let listed = candidate.nodes.requirements.iter();
-        for (key, requirement) in listed.filter(|(_, requirement)| requirement.operator() == Operator::In) {
-            domains.entry(key.to_owned()).or_default().extend(requirement.values.iter().cloned());
-        }
-    }
-    domains
 }
 
 /// The order in which pods find nodes: those that stand come first (`addToExistingNode` in scheduler.go), then those that

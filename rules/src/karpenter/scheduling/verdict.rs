@@ -225,6 +225,8 @@ pub enum Uncertainty {
     PodAffinity,
     /// Spread over a key whose domains are not known.
     TopologySpread,
+    /// Which value of this key Karpenter takes for the pod: not every one leaves a type.
+    DomainTaken(String),
     /// Pods are spread over this key, whose domains are not known: they fit, on more nodes perhaps.
     SpreadOver(String),
     /// The number of pods that a workload runs.
