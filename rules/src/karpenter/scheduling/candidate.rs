@@ -307,13 +307,21 @@ impl<'a> Candidate<'a> {
         Err(NotAdmitted::Undecided(uncertainties))
     }
 
-    /// A zone of the pod in which the class may have no subnet: pools name zones of the cluster, and none names this one.
+    /// A zone of the pod in which the class may have no subnet: neither the class nor a pool names it. Where no pool names any, subnets
+    /// are taken to be in the first zones of the region, as most are.
     fn unknown_zone(&self, pod: &Pod, state: &Relaxation, domains: &Domains) -> Option<Uncertainty> {
-        let (listed, required) = (domains.get(ZONE)?, pod_requirements(pod, state));
-        let wanted = required.get(ZONE).filter(|wanted| wanted.operator() == Operator::In)?;
-        let is_known = self.pool.class.as_ref().is_some_and(|class| !class.zones.is_empty())
-            || wanted.values.iter().any(|zone| listed.contains(zone));
-        (!is_known).then(|| Uncertainty::Subnets(wanted.values.join(", ")))
+        if self.pool.class.as_ref().is_some_and(|class| !class.zones.is_empty()) {
+            return None;
+        }
+        let required = pod_requirements(pod, state);
+        let key = if required.get(ZONE).is_some() { ZONE } else { ZONE_ID };
+        let wanted = required.get(key).filter(|wanted| wanted.operator() == Operator::In)?;
+        let is_usual = |zone: &String| match domains.listed(key) {
+            Some(listed) => listed.contains(zone),
+            // Not one of a Local Zone, such as `us-west-2-lax-1a`.
+            None => key == ZONE && zone.ends_with(['a', 'b', 'c', 'd']) && zone.matches('-').count() < 4,
+        };
+        (!wanted.values.iter().any(is_usual)).then(|| Uncertainty::Subnets(wanted.values.join(", ")))
     }
 
     /// What the pool and the pod require of a node together, or what stops the pod before instance types are looked at.

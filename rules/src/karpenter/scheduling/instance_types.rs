@@ -9,9 +9,10 @@ use super::resources::allocatable;
 use super::verdict::{Cause, Conflict, Uncertainty};
 use crate::catalog::{
     ARCH, CAPACITY_TYPE, INSTANCE_FAMILY, INSTANCE_TYPE, OS, REGION, TENANCY, TypeSet, ZONE, ZONE_ID, find,
-    index, retired,
+    index, regions, retired,
 };
 use crate::facts::names::{is_label_value, is_qualified_name};
+use crate::facts::region::of_zone_id;
 use crate::karpenter::scheduling::input::{
     AmiFamily, Kubelet, NodeClass, Pool, RequirementSpec, Reservation, Reservations, SchedulerOptions, Taint,
     Zone,
@@ -206,15 +207,7 @@ pub fn matching(
         }
         TENANCY => when(requirement.has("default") || requirement.has("dedicated")),
         REGION => when(settings.region.as_ref().map_or(unknown, |region| requirement.has(region))),
-        ZONE if !zones.is_empty() => when(zones.iter().any(|zone| requirement.has(&zone.name))),
-        ZONE_ID if zones.iter().any(|zone| !zone.id.is_empty()) => {
-            when(zones.iter().any(|zone| requirement.has(&zone.id)))
-        }
-        ZONE if requirement.operator() == Operator::In => {
-            let region = settings.region.as_deref().unwrap_or_default();
-            when(unknown && requirement.values.iter().any(|zone| zone.starts_with(region)))
-        }
-        ZONE | ZONE_ID => when(unknown),
+        ZONE | ZONE_ID => when(may_be_in_zone(key, requirement, zones, settings)),
         "node.kubernetes.io/windows-build" => {
             when(if windows { unknown } else { requirement.allows_absence() })
         }
@@ -240,6 +233,22 @@ pub fn matching(
             matching_in_catalogue(&provider.catalogue_key(key), requirement)
         }
     }
+}
+
+/// Whether nodes can be in a zone that a requirement allows: one with a subnet where these are known, otherwise any of the region.
+fn may_be_in_zone(key: &str, requirement: &Requirement, zones: &[Zone], settings: &SchedulerOptions) -> bool {
+    let of = |zone: &Zone| if key == ZONE { zone.name.clone() } else { zone.id.clone() };
+    if zones.iter().any(|zone| !of(zone).is_empty()) {
+        return zones.iter().any(|zone| requirement.has(&of(zone)));
+    }
+    let region = settings.region.as_deref();
+    let is_here = |value: &String| match key {
+        ZONE => value.starts_with(region.unwrap_or_default()),
+        _ => of_zone_id(value, regions().iter().copied()).is_none_or(|of| region.is_none_or(|own| of == own)),
+    };
+    requirement.operator() != Operator::DoesNotExist
+        && !requirement.is_bounded()
+        && (requirement.operator() != Operator::In || requirement.values.iter().any(is_here))
 }
 
 const RESERVATION_ID: &str = "karpenter.k8s.aws/capacity-reservation-id";
