@@ -207,7 +207,8 @@ fn decode<'a>(name: &str, path: &str, node: &Node<'a>, out: &mut Vec<Fault<'a>>)
     };
     let fits = match wanted {
         "boolean" => node.bool().is_some(),
-        "integer" | "number" => node.text().is_none() && node.string_or_number().is_some(),
+        "integer" => node.int().is_some(),
+        "number" => node.text().is_none() && node.string_or_number().is_some(),
         "string" => node.text().is_some(),
         "duration" => node.text().is_some_and(|text| GoDuration::parse(text).is_ok()),
         "quantity" => node.string_or_number().is_some(),

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use super::super::provider::Provider;
 use super::super::requirement::{Operator, Requirement, Requirements, is_restricted, normalise};
+use super::candidate::PREFER_NO_SCHEDULE;
 use super::resources::allocatable;
 use super::verdict::{Cause, Conflict, Uncertainty};
 use crate::catalog::{
@@ -553,6 +554,10 @@ pub fn validation_error(pool: &Pool) -> Option<String> {
         return Some(format!("{value} is not a value for the label {key}"));
     }
     let taints: Vec<&Taint> = pool.taints.iter().chain(&pool.startup_taints).collect();
+    let is_effect = |effect: &str| matches!(effect, "NoSchedule" | PREFER_NO_SCHEDULE | "NoExecute" | "");
+    if let Some(wrong) = taints.iter().find(|taint| !is_effect(&taint.effect)) {
+        return Some(format!("{} is not an effect of taints", wrong.effect));
+    }
     let twice =
         |at: usize| taints[..at].iter().any(|t| t.key == taints[at].key && t.effect == taints[at].effect);
     (0..taints.len()).find(|at| twice(*at)).map(|at| format!("the taint {} is there twice", taints[at].key))

@@ -75,6 +75,7 @@ pub(super) fn ignore_reason(pod: &Pod, settings: &SchedulerOptions) -> Option<Ig
             return Some(IgnoreReason::Malformed(key.clone()));
         }
         let well_formed = match op {
+            Operator::In => !values.is_empty(),
             Operator::Gt | Operator::Lt => is_bound(values),
             Operator::Gte | Operator::Lte => false,
             _ => true,
