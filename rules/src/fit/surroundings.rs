@@ -146,7 +146,14 @@ fn named_claim(name: &str, namespace: &str, cluster: &Cluster) -> Claimed {
         return Claimed::Unknown;
     }
     let volume = spec.get("volumeName");
+    // Karpenter waits until the controller of volumes has bound the claim to the volume that it names.
+    let is_bound = claim.path(&["metadata", "annotations", "pv.kubernetes.io/bind-completed"]).is_set()
+        || claim.path(&["status", "phase"]).text() == Some("Bound");
+    let is_live = claim.path(&["metadata", "uid"]).is_set();
     match volume.text().filter(|name| !name.is_empty()) {
+        Some(_) if is_live && !is_bound => {
+            Claimed::Fault(format!("the PersistentVolumeClaim `{name}` is not bound yet"))
+        }
         Some(volume) => bound(volume, cluster),
         None => match unbound(&spec, cluster) {
             // A claim in a repository is bound once it is applied, to a volume that is not known.
