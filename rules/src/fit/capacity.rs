@@ -521,6 +521,7 @@ fn neighbours(demand: &Demand<'_>, count: u64) -> (Vec<Uncertainty>, Vec<Uncerta
                     unknown.push(Uncertainty::TopologySpread);
                 }
             }
+            Some(key) if demand.spread.as_ref().is_some_and(|spread| spread.key == key) => {}
             Some(key) => notes.push(Uncertainty::SpreadOver(key.to_owned())),
         }
     }

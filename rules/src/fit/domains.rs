@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::catalog::{CAPACITY_TYPE, HOSTNAME, TypeSet, ZONE, index};
+use crate::catalog::{CAPACITY_TYPE, HOSTNAME, TypeSet, ZONE, index, retired};
 use crate::cluster::Cluster;
 use crate::fit::Situation;
 use crate::fit::capacity::counts;
@@ -38,7 +38,7 @@ pub(crate) struct DomainLimit {
 /// A rule that spreads pods over values of a label, all of which are known.
 pub(super) struct Spread {
     pub(super) key: String,
-    /// The values that the pods reach.
+    /// The values that the pods reach, those of the pool that is tried first before others.
     values: Vec<String>,
     skew: u64,
     /// Whether a domain counts that no pod reaches, so that the fewest pods in a domain are 0.
@@ -48,18 +48,20 @@ pub(super) struct Spread {
 }
 
 impl Spread {
-    /// The number of pods in each domain, as Karpenter gives them out one by one: on a node that there is, if the rule allows it, and
-    /// otherwise on a new one in the domain with the fewest (`nextDomainTopologySpread`).
+    /// The number of pods in each domain, as Karpenter gives them out one by one: on the node with the fewest pods that the rule allows
+    /// (`addToInflightNode`), and otherwise on a new one of the first pool with a domain that it allows.
     pub(super) fn shares(&self, count: u64) -> Vec<(&str, u64)> {
         let mut shares = vec![0; self.values.len()];
+        let mut started: Vec<usize> = Vec::new();
         for _ in 0..count {
             let fewest = if self.has_empty { 0 } else { shares.iter().copied().min().unwrap_or(0) };
-            let is_allowed = |share: u64| share < fewest + self.skew;
-            let least = |wanted: &dyn Fn(u64) -> bool| {
-                let domains = (0..shares.len()).filter(|at| wanted(shares[*at]) && is_allowed(shares[*at]));
-                domains.min_by_key(|at| shares[*at])
-            };
-            let Some(at) = least(&|share| share > 0).or_else(|| least(&|share| share == 0)) else { break };
+            started.sort_by_key(|at| shares[*at]);
+            let is_allowed = |at: &usize| shares[*at] < fewest + self.skew;
+            let next = started.iter().copied().find(is_allowed);
+            let Some(at) = next.or_else(|| (0..shares.len()).find(|at| shares[*at] == 0)) else { break };
+            if shares[at] == 0 {
+                started.push(at);
+            }
             shares[at] += 1;
         }
         let used = self.values.iter().map(String::as_str).zip(shares);
@@ -126,6 +128,7 @@ impl Situation<'_> {
     }
 
     /// The rule that spreads the pods of a template over the values of a label, if there is one such rule and all values are known.
+    /// Anti-affinity is one as well: a required one allows a pod for each value.
     pub(super) fn spread<'t>(
         &self,
         scheduler: &Scheduler<'_>,
@@ -136,19 +139,22 @@ impl Situation<'_> {
         let mut rules = rules_of(template)
             .into_iter()
             .filter(|(kind, _, node)| *kind != TopologyKind::Affinity && !is_of_nodes(node));
-        let (TopologyKind::Spread, is_required, node) = rules.next()? else { return None };
+        let (kind, is_required, node) = rules.next()?;
+        let keeps_apart = kind == TopologyKind::AntiAffinity;
         let counts_itself = matches(&node.get("labelSelector"), &template.labels()) == Some(true);
         if rules.next().is_some() || !counts_itself {
             return None;
         }
         let key = node.get("topologyKey").text()?;
-        let Reach { all: Some(all), reachable: Some(reachable), .. } = self.reach(scheduler, pod, key, &node)
-        else {
-            return None;
-        };
+        let reach = self.reach(scheduler, pod, key, &node);
+        let Reach { all: Some(all), reachable: Some(reachable), by_pool, .. } = reach else { return None };
         let (skew, wanted) = (whole(&node, "maxSkew").unwrap_or(1).max(1), whole(&node, "minDomains"));
-        let has_empty = all != reachable || (all.len() as u64) < wanted.unwrap_or(0);
-        let values: Vec<String> = reachable.into_iter().collect();
+        let is_missed = all != reachable || (all.len() as u64) < wanted.unwrap_or(0);
+        let has_empty = if keeps_apart { is_required } else { is_missed };
+        // A node that may have several values keeps the next pods off all of them. Those that wait find the others free once it is
+        // there, and preferences are given up before.
+        let of_each = if keeps_apart && !is_required { 1 } else { usize::MAX };
+        let values: Vec<String> = by_pool.into_iter().flat_map(|one| one.into_iter().take(of_each)).collect();
         // A preference is dropped before a taint that only prefers other pods is tolerated.
         let is_relaxed = |outcome: &Outcome| matches!(outcome, Outcome::Admits(one) if one.relaxations > 0);
         let may_be_dropped = || has_empty || scheduler.survey(pod).iter().any(|(_, one)| is_relaxed(one));
@@ -164,42 +170,59 @@ impl Situation<'_> {
         let own = own_requirement(pod, key);
         let honors_taints = rule.get("nodeTaintsPolicy").text() == Some("Honor");
         let (mut all, mut reachable) = (Some(BTreeSet::new()), Some(BTreeSet::new()));
-        let add = |known: &mut Domains, more: Domains| {
-            let allowed = |value: &String| own.as_ref().is_none_or(|own| own.has(value));
-            match (known.as_mut(), more) {
-                (Some(known), Some(more)) => known.extend(more.into_iter().filter(allowed)),
-                _ => *known = None,
-            }
+        let mut by_pool: Vec<Vec<String>> = Vec::new();
+        let allowed = |value: &String| own.as_ref().is_none_or(|own| own.has(value));
+        let add = |known: &mut Domains, more: Domains| match (known.as_mut(), more) {
+            (Some(known), Some(more)) => known.extend(more.into_iter().filter(allowed)),
+            _ => *known = None,
         };
+        let listed = self.listed(scheduler, key);
         for (position, outcome) in self.survey(scheduler, pod).iter() {
             let position = *position;
-            let Ok((types, _)) = scheduler.admitted(position) else { continue };
+            if scheduler.admitted(position).is_err() {
+                continue;
+            }
             let is_tolerated = |taint: &Taint| pod.tolerations.iter().any(|one| tolerates(one, taint));
             let prefers_others = |taint: &Taint| taint.effect == PREFER_NO_SCHEDULE && !is_tolerated(taint);
             if honors_taints && self.pools[position].taints.iter().any(prefers_others) {
                 continue;
             }
             if !(honors_taints && matches!(outcome, Outcome::Rejects(RejectionStage::Taint(_)))) {
-                add(&mut all, self.values(position, &types, key));
-                // Listed values count even if no node can have them (`buildDomainGroups` in topology.go).
-                let listed = pool_requirements(&self.pools[position]).get(key).cloned();
-                let listed = listed.filter(|one| one.operator() == Operator::In);
-                add(&mut all, Some(listed.iter().flat_map(|one| one.values.iter().cloned()).collect()));
+                // Karpenter counts the values of all types, whatever else the pool requires, and listed values even if no node can
+                // have them (`buildDomainGroups` in topology.go).
+                let every = TypeSet::full().without(retired());
+                add(&mut all, self.values(position, &every, key, &listed));
+                let own = pool_requirements(&self.pools[position]).get(key).cloned();
+                let own = own.filter(|one| one.operator() == Operator::In);
+                add(&mut all, Some(own.iter().flat_map(|one| one.values.iter().cloned()).collect()));
             }
             match outcome {
                 Outcome::Admits(admission) => {
-                    add(&mut reachable, self.values(position, &admission.types, key))
+                    let values = self.values(position, &admission.types, key, &listed);
+                    let is_new = |value: &&String| {
+                        allowed(value) && !by_pool.iter().flatten().any(|known| known == *value)
+                    };
+                    let new = values.iter().flatten().filter(is_new).cloned().collect();
+                    by_pool.push(new);
+                    add(&mut reachable, values);
                 }
                 Outcome::Undecided(_) => reachable = None,
                 Outcome::Rejects(_) => {}
             }
         }
-        let listed = own.filter(|own| own.operator() == Operator::In).map(|own| own.values.len() as u64);
-        Reach { all, reachable, listed }
+        let written = own.filter(|own| own.operator() == Operator::In).map(|own| own.values.len() as u64);
+        Reach { all, reachable, by_pool, listed: written }
     }
 
-    /// The values of a label on nodes of a pool.
-    fn values(&self, position: usize, types: &TypeSet, key: &str) -> Domains {
+    /// The values that pools list for a label.
+    fn listed(&self, scheduler: &Scheduler<'_>, key: &str) -> BTreeSet<String> {
+        let positions = (0..self.pools.len()).filter(|position| scheduler.admitted(*position).is_ok());
+        let listed = positions.filter_map(|at| pool_requirements(&self.pools[at]).get(key).cloned());
+        listed.flat_map(|one| one.values.to_vec()).collect()
+    }
+
+    /// The values of a label on nodes of a pool that have one of these types.
+    fn values(&self, position: usize, types: &TypeSet, key: &str, listed: &BTreeSet<String>) -> Domains {
         let pool = &self.pools[position];
         let requirements = pool_requirements(pool);
         let required = requirements.get(key);
@@ -218,14 +241,19 @@ impl Situation<'_> {
             );
         }
         if let Some(index) = index(key) {
-            let on_types = |value: &&&str| index.with(value).is_some_and(|with| !with.is_disjoint(types));
-            return Some(index.values().iter().filter(on_types).map(|value| (*value).to_owned()).collect());
+            let on_types = |value: &&str| index.with(value).is_some_and(|with| !with.is_disjoint(types));
+            let values = index.values().iter().copied().filter(on_types).filter(allowed);
+            return Some(values.map(str::to_owned).collect());
         }
         match required {
             Some(required) if required.operator() == Operator::In => {
                 Some(required.values.iter().cloned().collect())
             }
             None if !is_well_known(key) => Some(BTreeSet::new()),
+            // A node gets one of the values that some pool lists.
+            Some(required) if !is_well_known(key) => {
+                Some(listed.iter().filter(|value| required.has(value)).cloned().collect())
+            }
             _ => None,
         }
     }
@@ -235,6 +263,8 @@ impl Situation<'_> {
 struct Reach {
     all: Domains,
     reachable: Domains,
+    /// Those that it can reach, by the pool that is tried first of those with the value.
+    by_pool: Vec<Vec<String>>,
     /// The number of domains that the pod lists itself.
     listed: Option<u64>,
 }

@@ -449,6 +449,42 @@ fn pods_keep_apart_by_a_label_that_all_nodes_share() {
     assert!(capacity.floor.misfits[0].reason.contains("`karpenter.sh/capacity-type`"));
 }
 
+/// Karpenter takes the first pool with a domain that is free, and the values of a pool with several one after the other.
+#[test]
+fn pods_that_keep_apart_over_values_go_to_other_pools() {
+    let with_values = |name: &str, values: &[&str]| {
+        let mut pool = pool(name, &["m5.xlarge"], json!({}));
+        let requirements = pool["spec"]["template"]["spec"]["requirements"].as_array_mut().expect("a list");
+        requirements.push(json!({"key": "team/rack", "operator": "In", "values": values}));
+        pool
+    };
+    let web = |replicas| {
+        let affinity = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": "team/rack", "labelSelector": {"matchLabels": {"app": "web"}}}]}});
+        with(deployment("web", replicas, "cpu", "500m"), "affinity", affinity)
+    };
+    let two = capacity(&[with_values("a", &["1"]), with_values("b", &["2"]), web(3)]).floor;
+    assert_eq!(nodes(&two), [("b", "m5.xlarge", 1, 1), ("a", "m5.xlarge", 1, 1)]);
+    assert_eq!(left(&two), [("web", 1, 3)]);
+    let several = capacity(&[with_values("a", &["1", "2"]), with_values("b", &["3"]), web(3)]).floor;
+    assert_eq!(nodes(&several), [("b", "m5.xlarge", 1, 1), ("a", "m5.xlarge", 2, 2)]);
+    // A pool that leaves the value open has those that others list.
+    let mut open = pool("z", &["m5.xlarge"], json!({}));
+    let requirements = open["spec"]["template"]["spec"]["requirements"].as_array_mut().expect("a list");
+    requirements.push(json!({"key": "team/rack", "operator": "Exists"}));
+    let shared = capacity(&[open, with_values("a", &["1", "2"]), web(3)]).floor;
+    assert_eq!((nodes(&shared), left(&shared)), (vec![("z", "m5.xlarge", 2, 2)], vec![("web", 1, 3)]));
+    // A preference is given up once no pool has a free value: a node with two keeps both to itself.
+    let mut soft = web(3);
+    let rules = &mut soft["spec"]["template"]["spec"]["affinity"]["podAntiAffinity"];
+    let term = rules["requiredDuringSchedulingIgnoredDuringExecution"][0].clone();
+    *rules =
+        json!({"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": term}]});
+    let soft = capacity(&[with_values("a", &["1", "2"]), with_values("b", &["3"]), soft]).floor;
+    assert_eq!(nodes(&soft), [("b", "m5.xlarge", 1, 2), ("a", "m5.xlarge", 1, 1)]);
+    assert!(soft.notes.is_empty() && soft.misfits.is_empty());
+}
+
 /// What Kueue adds to pods is not known without their queue: they count as they are written, unless they fit nowhere.
 #[test]
 fn pods_of_a_queue_that_is_not_there_count_as_they_are_written() {
