@@ -77,6 +77,9 @@ fn placement_is_that_of_karpenter() {
         // Karpenter was asked in a cluster without nodes, also of static pools.
         let pools = manifests.iter_mut().filter(|object| object["kind"] == "NodePool");
         pools.filter_map(|pool| pool["spec"].get_mut("replicas")).for_each(|replicas| *replicas = 0.into());
+        // Pools of EKS Auto Mode belong to another controller.
+        let group = |pool: &Value| pool["spec"]["template"]["spec"]["nodeClassRef"]["group"].clone();
+        manifests.retain(|object| object["kind"] != "NodePool" || group(object) == "karpenter.k8s.aws");
         let objects: Vec<Object> = manifests.iter().filter_map(Object::from_json).collect();
         let mut cluster = Cluster::new(true);
         objects.iter().for_each(|object| cluster.apply(object.clone()));
