@@ -126,6 +126,11 @@ fn names_are_cut_as_karpenter_cuts_them() {
 fn labels_of_plain_types() {
     let m5 = get("m5.large");
     assert_eq!((m5.vcpu, m5.memory_mib, m5.eni_pods(0)), (2, 8192, 29));
+    assert!(m5.has_ena() && !m5.has_enclaves() && !m5.nests_machines());
+    assert!(get("m5.xlarge").has_enclaves() && get("c8i.large").nests_machines());
+    assert!(!get("m1.small").has_ena());
+    assert_eq!((m5.network_cards(), get("p5.48xlarge").network_cards()), (vec![3], vec![2; 32]));
+    assert!(get("p3.2xlarge").network_cards().is_empty());
     assert_eq!(m5.capacity("memory"), (7577 << 20) * 1000);
     assert_eq!(get("m7g.large").capacity("memory"), (7518 << 20) * 1000);
     assert_eq!(get("m5.xlarge").capacity("memory"), (15155 << 20) * 1000);
