@@ -102,7 +102,8 @@ struct Demand<'c> {
     bound: Option<Bound>,
     /// How the pods spread over known values of a label, of which a node has one.
     spread: Option<Spread>,
-    /// Whether only nodes of capacity reservations take the pods: how many instances these have left is not known.
+    /// Whether pods may get nodes of capacity reservations, which take no other pods than those that fit on their types: how many
+    /// instances these have left is not known.
     is_reserved: bool,
 }
 
@@ -170,9 +171,9 @@ impl Load {
 
     fn add_fitting(&mut self, demand: &Demand<'_>, count: u64, uncertainties: &[Uncertainty]) -> bool {
         let workload = demand.workload.clone();
-        let (mut unknown, notes) = neighbours(demand, count);
+        let (unknown, mut notes) = neighbours(demand, count);
         if count > 1 && demand.is_reserved {
-            unknown.push(Uncertainty::Reservations);
+            notes.push(Uncertainty::Reservations);
         }
         if !unknown.is_empty() {
             self.unknown.push((workload, Some(count), unknown));
@@ -249,7 +250,7 @@ impl Situation<'_> {
                     }
                     _ => None,
                 };
-                let is_reserved = pod.as_ref().is_some_and(|pod| self.needs_reservations(scheduler, pod));
+                let is_reserved = pod.as_ref().is_some_and(|pod| self.takes_reservations(scheduler, pod));
                 let spread = None;
                 demands.push(Demand { workload, template, counts, pod, verdict, bound, spread, is_reserved });
             }
@@ -268,20 +269,16 @@ impl Situation<'_> {
         demands
     }
 
-    /// Whether each pool that admits a pod does so on reserved capacity alone.
-    fn needs_reservations(&self, scheduler: &Scheduler<'_>, pod: &Pod) -> bool {
+    /// Whether a pool that admits a pod launches into capacity reservations first.
+    fn takes_reservations(&self, scheduler: &Scheduler<'_>, pod: &Pod) -> bool {
         let reserves =
             |pool: &Pool| pool.class.as_ref().is_some_and(|class| class.reservations != Reservations::None);
-        if !self.pools.iter().any(reserves) {
-            return false;
-        }
-        let survey = self.survey(scheduler, pod);
-        let admitting = survey.iter().filter_map(|(_, outcome)| match outcome {
-            Outcome::Admits(admission) => Some(&admission.capacity_types),
-            _ => None,
-        });
-        let all: Vec<&Vec<&str>> = admitting.collect();
-        !all.is_empty() && all.iter().all(|types| **types == ["reserved"])
+        let is_first = |outcome: &Outcome| match outcome {
+            Outcome::Admits(admission) => admission.capacity_types.contains(&"reserved"),
+            _ => false,
+        };
+        self.pools.iter().any(reserves)
+            && self.survey(scheduler, pod).iter().any(|(_, outcome)| is_first(outcome))
     }
 
     fn load<'d>(

@@ -485,6 +485,24 @@ fn pods_that_keep_apart_over_values_go_to_other_pools() {
     assert!(soft.notes.is_empty() && soft.misfits.is_empty());
 }
 
+/// A node of a reservation takes only pods that fit on its type, and what the reservation has left is not known.
+#[test]
+fn reservations_leave_the_number_of_nodes_open() {
+    let mut reserving = class();
+    reserving["metadata"]["name"] = json!("held");
+    reserving["spec"]["capacityReservationSelectorTerms"] = json!([{"tags": {"use": "web"}}]);
+    let mut pool = pool("a", &["m5.large"], json!({}));
+    pool["spec"]["template"]["spec"]["requirements"][1]["values"] = json!(["on-demand", "reserved"]);
+    pool["spec"]["template"]["spec"]["nodeClassRef"]["name"] = json!("held");
+    let load = |replicas| {
+        capacity(&[reserving.clone(), pool.clone(), deployment("web", replicas, "cpu", "500m")]).floor
+    };
+    let several = load(4);
+    assert_eq!((several.verdict, several.pods), (FitVerdict::Fits, 4));
+    assert_eq!(uncertainty_code(&several.notes[0].1[0]), "capacity-reservations");
+    assert!(load(1).notes.is_empty());
+}
+
 /// What Kueue adds to pods is not known without their queue: they count as they are written, unless they fit nowhere.
 #[test]
 fn pods_of_a_queue_that_is_not_there_count_as_they_are_written() {
