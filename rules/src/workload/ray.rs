@@ -47,6 +47,12 @@ pub(crate) fn group_pods(cluster: &Node<'_>, group: &Node<'_>, extent: Extent) -
     Some(replicas.max(0).saturating_mul(group.get("numOfHosts").int_or(1)?))
 }
 
+/// Whether a RayJob has rules of its own for what is deleted when, which exclude `shutdownAfterJobFinishes`
+/// (`validateDeletionConfiguration` of KubeRay 1.5).
+pub(crate) fn has_deletion_rules(spec: &Node<'_>) -> bool {
+    spec.path(&["deletionStrategy", "deletionRules"]).is_set()
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

@@ -8,8 +8,9 @@
 //! `ttlSecondsAfterFinished` and without `shutdownAfterJobFinishes` is refused by newer controllers, and a
 //! Knative Service by its webhook where autoscaling annotations are on the Service: these are warnings, the
 //! others information. A request of a Knative Service may take 600 seconds at most, unless the ConfigMap
-//! `config-defaults` allows more. Of the keys in `serveConfigV2`, `max_concurrent_queries` and
-//! `target_num_ongoing_requests_per_replica` have other names since Ray 2.10, and are gone after 2.32.
+//! `config-defaults` or the KnativeServing allows more. Of the keys in `serveConfigV2`,
+//! `max_concurrent_queries` and `target_num_ongoing_requests_per_replica` have other names since Ray 2.10, and
+//! are gone after 2.32.
 //! KServe reads `minReplicas: 0` of an InferenceService without Knative as 1, because its HPA has no zero:
 //! a GPU stays occupied, and that is a warning.
 //!
@@ -36,10 +37,11 @@
 //! - <https://knative.dev/docs/serving/configuration/config-defaults/>
 //! - <https://github.com/kserve/kserve/issues/3514>
 
+use super::knative;
 use crate::rules::prelude::*;
 use crate::source::with_embedded;
 use crate::workload::gpu::has_device;
-use crate::workload::ray::{Extent, group_pods};
+use crate::workload::ray::{Extent, group_pods, has_deletion_rules};
 
 pub(crate) static RULE: Rule = Rule {
     id: "operator-setting-inert",
@@ -50,7 +52,7 @@ pub(crate) static RULE: Rule = Rule {
         Kind::KNATIVE_SERVICE,
         Kind::INFERENCE_SERVICE,
     ],
-    reads: &[Kind::CONFIG_MAP],
+    reads: &knative::SETTINGS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("operator_setting_inert.rs")),
     check: Check::Object(check),
@@ -85,9 +87,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let needs = "`enableInTreeAutoscaling` is not true: nothing reads";
-    remove(&cluster.get("autoscalerOptions"), &format!("{needs} `autoscalerOptions`"), ctx);
+    remove(&set([cluster.get("autoscalerOptions")]), &format!("{needs} `autoscalerOptions`"), ctx);
     for group in cluster.get("workerGroupSpecs").items() {
-        remove(&group.get("idleTimeoutSeconds"), &format!("{needs} `idleTimeoutSeconds`"), ctx);
+        remove(&set([group.get("idleTimeoutSeconds")]), &format!("{needs} `idleTimeoutSeconds`"), ctx);
         // Without the autoscaler the number of workers stays what it is at first.
         let (replicas, most) = (group.get("replicas"), group.get("maxReplicas"));
         if group_pods(&cluster, &group, Extent::Most) == Some(0)
@@ -122,20 +124,22 @@ fn renamed_serve_keys(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let found = with_embedded(config.text()?, |root| {
-        let applications = root.get("applications");
         let deployments: Vec<Node<'_>> =
-            applications.items().flat_map(|app| app.get("deployments").items().collect::<Vec<_>>()).collect();
-        let is_set = |old: &str| {
-            let has =
-                |one: &Node<'_>| one.get(old).is_set() || one.path(&["autoscaling_config", old]).is_set();
-            deployments.iter().any(has)
+            root.get("applications").items().flat_map(|app| app.get("deployments").items()).collect();
+        let place = |old: &str| {
+            let mut fields =
+                deployments.iter().flat_map(|one| [one.get(old), one.path(&["autoscaling_config", old])]);
+            let set = fields.find(Node::is_set)?;
+            let key = set.key_span()?;
+            Some(key.start as usize..key.end as usize)
         };
-        Some(RENAMED.into_iter().filter(|(old, _)| is_set(old)).collect::<Vec<_>>())
+        Some(RENAMED.map(|(old, new)| Some((old, new, place(old)?))))
     })?;
     let severity = if version.is_some() { Severity::Warning } else { Severity::Info };
-    for (old, new) in found {
+    for (old, new, part) in found.into_iter().flatten() {
         ctx.report(&config, format!("Ray Serve has no `{old}` after Ray {LAST_WITH_OLD_KEYS}"))
             .at_key()
+            .at_part(object, &config, part)
             .severity(severity)
             .identified_by(old)
             .help(match version {
@@ -161,26 +165,9 @@ fn ray_version(cluster: &Node<'_>) -> Option<Version> {
 /// Reports what KubeRay does not read since 1.1, in one finding.
 fn unread_thresholds(spec: &Node<'_>, ctx: &mut Context<'_>) {
     const FIELDS: [&str; 2] = ["serviceUnhealthySecondThreshold", "deploymentUnhealthySecondThreshold"];
-    let found: Vec<Node<'_>> =
-        FIELDS.into_iter().map(|field| spec.get(field)).filter(|node| node.is_set()).collect();
-    match found.as_slice() {
-        [] => {}
-        [one] => {
-            let field = one.pointer().steps().last().cloned().unwrap_or_default();
-            remove(one, &format!("KubeRay no longer reads `{field}`"), ctx);
-        }
-        [first, others @ ..] => {
-            let object = ctx.object().clone();
-            let fix = others
-                .iter()
-                .fold(Fix::unsafe_("remove the settings").remove(first), |fix, node| fix.remove(node));
-            let finding = ctx.report(first, format!("KubeRay no longer reads `{}`", FIELDS.join("` and `")));
-            finding.at_key().help("remove both").fix(fix);
-            for node in others {
-                finding.related(&object, node, "this one too");
-            }
-        }
-    }
+    let found = set(FIELDS.map(|field| spec.get(field)));
+    let names: Vec<String> = found.iter().filter_map(|node| node.pointer().steps().last().cloned()).collect();
+    remove(&found, &format!("KubeRay no longer reads `{}`", names.join("` and `")), ctx);
 }
 
 /// Whether a person or a program suspends the object and starts it later, with other numbers.
@@ -192,15 +179,23 @@ fn is_scaled_elsewhere(object: &Object) -> bool {
 
 fn of_ray_job(spec: &Node<'_>, ctx: &mut Context<'_>) {
     let (shutdown, ttl) = (spec.get("shutdownAfterJobFinishes"), spec.get("ttlSecondsAfterFinished"));
-    if shutdown.bool() == Some(true) && !spec.get("clusterSelector").entries().is_empty() {
+    let selects = !spec.get("clusterSelector").entries().is_empty();
+    if shutdown.bool() == Some(true) && selects {
         let message = "KubeRay ends only clusters of its own: the one of `clusterSelector` stays";
-        remove(&shutdown, message, ctx);
+        // The time alone is rejected.
+        remove(&set([shutdown, ttl]), message, ctx);
     } else if (!shutdown.is_set() || shutdown.bool() == Some(false)) && ttl.int().is_some_and(|ttl| ttl > 0) {
         let message = "KubeRay ignores `ttlSecondsAfterFinished` without `shutdownAfterJobFinishes`, or rejects it (newer ones)";
-        ctx.report(&ttl, message)
-            .severity(Severity::Warning)
-            .help("write `shutdownAfterJobFinishes: true`, or remove the time")
-            .fix(Fix::unsafe_("end the cluster after the job").set(&shutdown, json!(true)));
+        let finding = ctx.report(&ttl, message);
+        finding.severity(Severity::Warning);
+        // The other setting has no effect there, or is rejected beside the rules.
+        if selects || has_deletion_rules(spec) {
+            finding.help("remove the time").fix(Fix::unsafe_("remove the time").remove(&ttl));
+        } else {
+            finding
+                .help("write `shutdownAfterJobFinishes: true`, or remove the time")
+                .fix(Fix::unsafe_("end the cluster after the job").set(&shutdown, json!(true)));
+        }
     }
 }
 
@@ -211,9 +206,8 @@ const LONGEST_REQUEST: i64 = 600;
 /// Reports a time for requests that the webhook of Knative rejects.
 fn request_timeout(timeout: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let seconds = timeout.int().filter(|seconds| *seconds > LONGEST_REQUEST)?;
-    let mut configs = ctx.cluster().of(Kind::CONFIG_MAP);
     let is_of_google = |key: &str| key.starts_with("run.googleapis.com/");
-    if configs.any(|config| config.path(&["data", "max-revision-timeout-seconds"]).is_set())
+    if knative::setting(ctx, "defaults", "max-revision-timeout-seconds").is_some()
         || ctx.object().path(&["metadata", "annotations"]).entries().iter().any(|(key, _)| is_of_google(key))
     {
         return None;
@@ -273,12 +267,22 @@ fn of_kserve(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Reports a field that is set and that nothing reads.
-fn remove(field: &Node<'_>, message: &str, ctx: &mut Context<'_>) {
-    if field.is_set() {
-        ctx.report(field, message)
-            .at_key()
-            .help("remove it")
-            .fix(Fix::unsafe_("remove the setting").remove(field));
+fn set<const N: usize>(fields: [Node<'_>; N]) -> Vec<Node<'_>> {
+    fields.into_iter().filter(Node::is_set).collect()
+}
+
+/// Reports fields that nothing reads, in one finding.
+fn remove(fields: &[Node<'_>], message: &str, ctx: &mut Context<'_>) {
+    let Some((first, others)) = fields.split_first() else { return };
+    let object = ctx.object().clone();
+    let (help, title) = match others {
+        [] => ("remove it", "remove the setting"),
+        _ => ("remove both", "remove the settings"),
+    };
+    let fix = fields.iter().fold(Fix::unsafe_(title), |fix, node| fix.remove(node));
+    let finding = ctx.report(first, message);
+    finding.at_key().help(help).fix(fix);
+    for node in others {
+        finding.related(&object, node, "this one too");
     }
 }

@@ -35,6 +35,7 @@
 
 use super::kueue::queue_name;
 use crate::rules::prelude::*;
+use crate::workload::ray::has_deletion_rules;
 
 pub(crate) static RULE: Rule = Rule {
     id: "training-job-rejected",
@@ -108,7 +109,9 @@ fn queued_ray_job(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     queue_name(object).text().filter(|name| !name.is_empty())?;
     let spec = object.get("spec");
     let ends = spec.get("shutdownAfterJobFinishes");
-    let own = spec.get("rayClusterSpec").is_set() && !spec.get("clusterSelector").is_set();
+    let selector = spec.get("clusterSelector");
+    let selects = selector.is_unknown() || !selector.entries().is_empty();
+    let own = spec.get("rayClusterSpec").is_set() && !selects;
     let keeps = ends.is_absent() || ends.bool() == Some(false);
     if !own || !keeps || spec.has_unknown_key() || object.is_patched_by_kustomize() {
         return None;
@@ -119,7 +122,11 @@ fn queued_ray_job(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         format!("Kueue rejects RayJob `{name}`: its cluster stays, and holds the quota of its queue"),
     )
     .severity(Severity::Warning)
-    .help("write `shutdownAfterJobFinishes: true`");
+    .help(if has_deletion_rules(&spec) {
+        "write `shutdownAfterJobFinishes: true` in place of `deletionStrategy`"
+    } else {
+        "write `shutdownAfterJobFinishes: true`"
+    });
     None
 }
 
