@@ -85,6 +85,12 @@ fn served_versions_and_gates_of_other_programs_count() {
     }
     let folder = Folder::new().with("a.yaml", policy).with("talos/talconfig.yaml", talhelper);
     assert_eq!(versions(&folder), [json!(["Kubernetes", "1.36", "talos/talconfig.yaml", 3])]);
+    // A manifest beside it that no set claims does not make it the file of another cluster.
+    let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: extra}\n";
+    let folder = Folder::new().with("apps/policy.yaml", policy).with("talos/extra.yaml", map);
+    let folder = folder.with("apps/kustomization.yaml", "resources: [policy.yaml]\n");
+    let run = folder.with("talos/talconfig.yaml", talhelper).run(&check).exits(0);
+    assert_eq!(run.out, "");
 }
 
 #[test]

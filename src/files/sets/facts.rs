@@ -45,6 +45,9 @@ pub(super) fn add(sets: &mut Sets, files: &Files<'_>) {
     let mut facts: Vec<Vec<OutsideFact>> = vec![Vec::new(); count];
     let below = sets_below(&partition.files, files);
     let beside = |folder: &Path| below.get(folder).cloned().unwrap_or_default();
+    // Files that nothing claims do not show the cluster of what is beside them.
+    let evidence = &sets.evidence;
+    let is_claimed = |set: &usize| evidence[*set].sign != Sign::None;
     for product in Product::ALL {
         let users: Vec<usize> = (0..count)
             .filter(|set| members(*set).any(|file| uses(files.list[file].objects, product)))
@@ -53,9 +56,10 @@ pub(super) fn add(sets: &mut Sets, files: &Files<'_>) {
         for one in found.iter().filter(of_product) {
             let mut near = beside(&one.folder);
             near.retain(|set| users.contains(set));
-            let takers =
-                if near.is_empty() && users.len() == 1 { users.iter().copied().collect() } else { near };
-            takers.iter().for_each(|set| facts[*set].push(one.shown.clone()));
+            if !near.iter().any(is_claimed) && users.iter().filter(|set| is_claimed(set)).count() <= 1 {
+                near.extend(&users);
+            }
+            near.iter().for_each(|set| facts[*set].push(one.shown.clone()));
         }
         // What installs an operator is often applied apart from what it reads.
         if let [user] = users.as_slice() {
@@ -65,9 +69,11 @@ pub(super) fn add(sets: &mut Sets, files: &Files<'_>) {
         }
     }
     for one in found.iter().filter(|one| one.shown.fact.version().is_none()) {
-        let near = beside(&one.folder);
-        let takers = if near.is_empty() { (0..count).collect() } else { near };
-        takers.into_iter().for_each(|set| push(&mut facts[set], &one.shown));
+        let mut near = beside(&one.folder);
+        if !near.iter().any(is_claimed) {
+            near.extend(0..count);
+        }
+        near.into_iter().for_each(|set| push(&mut facts[set], &one.shown));
     }
     // Argo CD is often one way among several; where Flux applies files it applies all.
     let is_delivered = |evidence: &Evidence| matches!(evidence.sign, Sign::Flux | Sign::GitOps);
