@@ -334,10 +334,6 @@ fn mounts<'a>(pod: &PodContext<'a>, container: &Node<'a>, report: &mut Checker<'
 }
 
 fn unknown_volume<'a>(node: &Node<'a>, name: &str, volumes: &BTreeSet<&'a str>, report: &mut Checker<'a>) {
-    // The Kubernetes plugin of Jenkins adds this volume to the pods of its agents.
-    if name == "workspace-volume" {
-        return;
-    }
     let refusal = report.error(node, format!("the pod has no volume {}", quote(name)));
     match crate::facts::suggest::nearest(name, volumes.iter().copied()) {
         Some(near) => refusal.help(format!("did you mean `{near}`?")),

@@ -80,6 +80,23 @@ fn annotations<'a>(map: &Node<'a>, report: &mut Checker<'a>) {
     }
 }
 
+/// Whether another program makes pods of a Pod, with volumes of its own or of its configuration: Spark, also in EMR on EKS
+/// (<https://spark.apache.org/docs/latest/running-on-kubernetes.html#pod-template>), Airflow and the Kubernetes plugin of Jenkins. It
+/// has the container that they look for, or mounts a volume that they add.
+fn is_completed_elsewhere(spec: &Node<'_>) -> bool {
+    const CONTAINERS: [&str; 4] = ["spark-kubernetes-driver", "spark-kubernetes-executor", "base", "jnlp"];
+    const VOLUMES: [&str; 4] =
+        ["emr-container-", "spark-conf-volume-", "spark-local-dir-", "workspace-volume"];
+    let mut containers = ["containers", "initContainers"].into_iter().flat_map(|list| spec.get(list).items());
+    let is_added = |mount: Node<'_>| {
+        mount.get("name").text().is_some_and(|name| VOLUMES.iter().any(|start| name.starts_with(start)))
+    };
+    containers.any(|container| {
+        container.get("name").text().is_some_and(|name| CONTAINERS.contains(&name))
+            || container.get("volumeMounts").items().any(is_added)
+    })
+}
+
 pub(super) fn pod<'a>(
     spec: &Node<'a>,
     of: PodSpecOwner,
@@ -90,7 +107,8 @@ pub(super) fn pod<'a>(
         return;
     }
     let open = may_hold_more_fields(spec);
-    let mut volumes = known_names(&spec.get("volumes"), report).filter(|_| !open);
+    let is_completed = of == PodSpecOwner::Pod && is_completed_elsewhere(spec);
+    let mut volumes = known_names(&spec.get("volumes"), report).filter(|_| !open && !is_completed);
     match (&mut volumes, claimed) {
         (Some(volumes), Some(claimed)) => volumes.extend(claimed.iter()),
         (_, None) => volumes = None,
