@@ -423,6 +423,12 @@ impl ShownVersions {
                 said => found.extend(said.version()),
             }
         }
+        // Karpenter serves `v1` since 1.0: an older one is not what reads the objects, or not for long.
+        let is_v1 = |object: &Object| object.version() == "v1" && object.group().starts_with("karpenter");
+        if objects.iter().any(is_v1) {
+            let oldest = Product::Karpenter.oldest();
+            found.retain(|shown| shown.product != Product::Karpenter || shown.version >= oldest);
+        }
         ShownVersions(found)
     }
 

@@ -203,7 +203,7 @@ impl Engine {
         let mut of_comparison = 0;
         let completed = if rule.is_for_completed() { runtimes::completed(object, cluster) } else { None };
         let subject = completed.as_ref().map_or(object, |completed| &completed.object);
-        let platforms = self.platforms.of(object, cluster);
+        let platforms = self.platforms.of(cluster);
         let mut run = |rule: &'static Rule, platform: &Platform, findings: &mut Vec<Finding>| {
             let context = Context::new(rule, subject, &self.rules, set, cluster, findings);
             let is_comparison = !std::ptr::eq(platform, &raw const platforms.platform);

@@ -11,7 +11,6 @@ use crate::cluster::Cluster;
 use crate::cluster::versions::ShownVersions;
 use crate::lint::finding::{Finding, Severity};
 use crate::lint::message::{MAX_MESSAGE_CHARS, has_whole_quotes, truncate};
-use crate::object::Object;
 use crate::platform::{Platform, Product, Version};
 use crate::steps;
 
@@ -47,20 +46,13 @@ impl Platforms {
         Platforms { configured: KnownPlatform::new(configured.clone()), of_sets: RwLock::default() }
     }
 
-    /// The platform for an object of a set.
-    pub(crate) fn of(&self, object: &Object, cluster: &Cluster) -> Arc<KnownPlatform> {
+    /// The platform for the objects of a set.
+    pub(crate) fn of(&self, cluster: &Cluster) -> Arc<KnownPlatform> {
         let shown = cluster.shown().map(ShownVersions::numbers).unwrap_or_default();
-        let mut open: Shown =
+        let open: Shown =
             shown.into_iter().filter(|(product, _)| !self.configured.platform.is_stated(*product)).collect();
         if open.is_empty() {
             return Arc::clone(&self.configured);
-        }
-        // An object of Karpenter's v1 API is for the first version that serves it, while an older one may still be installed.
-        if object.version() == "v1" && object.group().starts_with("karpenter") {
-            for (product, version) in &mut open {
-                *version =
-                    if *product == Product::Karpenter { (*version).max(product.oldest()) } else { *version };
-            }
         }
         let find = |known: &[(Shown, Arc<KnownPlatform>)]| {
             known.iter().find(|(shown, _)| *shown == open).map(|(_, platform)| Arc::clone(platform))

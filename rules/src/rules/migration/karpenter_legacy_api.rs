@@ -141,12 +141,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let conversion = convert(object, ctx.cluster());
     // The first version of Karpenter that has another API for this object.
     let is_only = karpenter < Version::new(1, 0) && served && karpenter != LAST_WITH_ALPHA;
-    let kept = is_only
-        || (is_named_after_release(object, "karpenter") || is_named_after_version(object))
-            && !ctx.platform().is_stated(Product::Karpenter);
+    let is_copy = (is_named_after_release(object, "karpenter") || is_named_after_version(object))
+        && !ctx.platform().is_stated(Product::Karpenter);
     let is_v1 = is_v1_but_its_version(object);
     let finding = ctx.report(&object.get("apiVersion"), message);
-    if kept {
+    if is_only || is_copy {
         finding.severity(Severity::Info);
     } else if served {
         finding.severity(Severity::Warning);
@@ -172,7 +171,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             finding.help(reason);
         }
     }
-    if !kept {
+    if !is_copy {
         report_kept_meaning(object, ctx);
     }
     empty_without_delay(object, ctx);
