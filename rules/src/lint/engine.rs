@@ -237,6 +237,9 @@ impl Engine {
         if object.workload().is_some_and(|row| row.workflow().is_some()) {
             leave_repeated(findings, from);
         }
+        if findings.len() > from + 1 && object.root().has_aliases() {
+            leave_aliased(findings, from);
+        }
         leave_unrelated(findings, from, object, cluster);
         // The rules over the schema ask the user's definitions themselves.
         let definitions = &self.settings().definitions;
@@ -505,6 +508,21 @@ fn leave_repeated(findings: &mut Vec<Finding>, from: usize) {
     for finding in findings.split_off(from) {
         let is_same = |other: &Finding| other.is_equal_in_other_set(&finding);
         if !findings[from..].iter().any(is_same) {
+            findings.push(finding);
+        }
+    }
+}
+
+/// Removes findings at a place of the text that an alias repeats, beside the first one with the message. Messages of the schema have
+/// indices in their paths.
+fn leave_aliased(findings: &mut Vec<Finding>, from: usize) {
+    let plain = |finding: &Finding| -> String {
+        finding.message.split('[').map(|part| part.trim_start_matches(|c: char| c.is_ascii_digit())).collect()
+    };
+    for finding in findings.split_off(from) {
+        let is_repeated =
+            |other: &Finding| other.location.is_aliased(&finding.location) && plain(other) == plain(&finding);
+        if !findings[from..].iter().any(is_repeated) {
             findings.push(finding);
         }
     }

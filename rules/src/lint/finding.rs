@@ -173,6 +173,24 @@ impl Location {
         }
     }
 
+    /// Whether both are one place in the text of an object, which an alias repeats as another field.
+    pub(crate) fn is_aliased(&self, other: &Location) -> bool {
+        let (Some(object), Some(pointer), Some(repeated)) = (self.object(), self.pointer(), other.pointer())
+        else {
+            return false;
+        };
+        if pointer == repeated || !other.object().is_some_and(|other| other.ptr_eq(object)) {
+            return false;
+        }
+        let root = object.root();
+        let ((slot, depth), (other_slot, other_depth)) =
+            (root.place_in_text(pointer), root.place_in_text(repeated));
+        let span = |location: &Location| location.resolve_span().map(|(.., span)| span);
+        slot == other_slot
+            && pointer.steps()[depth..] == repeated.steps()[other_depth..]
+            && span(self) == span(other)
+    }
+
     /// The field, where the place is a part of its text.
     pub(crate) fn whole(&self) -> &Location {
         match self {
@@ -223,10 +241,7 @@ fn field_span(object: &Object, pointer: &Pointer, key: bool) -> Option<Span> {
     let mut node = object.root();
     let mut exact = true;
     for step in pointer.steps() {
-        let next = match step.parse::<usize>() {
-            Ok(index) if node.is_sequence() => node.index(index),
-            _ => node.get(step),
-        };
+        let next = node.step(step);
         if next.is_absent() {
             exact = false;
             break;

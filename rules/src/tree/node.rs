@@ -286,14 +286,33 @@ impl<'a> Node<'a> {
 
     /// The node at a pointer. A numeric step is an index in a list and a key in a mapping.
     pub fn at(&self, pointer: &Pointer) -> Node<'a> {
-        let mut node = self.clone();
-        for step in pointer.steps() {
-            node = match step.parse::<usize>() {
-                Ok(index) if node.is_sequence() => node.index(index),
-                _ => node.get(step),
-            };
+        pointer.steps().iter().fold(self.clone(), |node, step| node.step(step))
+    }
+
+    /// The node at a step of a pointer.
+    pub(crate) fn step(&self, step: &str) -> Node<'a> {
+        match step.parse::<usize>() {
+            Ok(index) if self.is_sequence() => self.index(index),
+            _ => self.get(step),
         }
-        node
+    }
+
+    /// Where the text has a field that aliases may repeat: the last of its nodes that is there, and the number of steps to it.
+    pub(crate) fn place_in_text(&self, pointer: &Pointer) -> (u32, usize) {
+        let mut node = self.clone();
+        for (depth, step) in pointer.steps().iter().enumerate() {
+            let next = node.step(step);
+            if next.is_absent() {
+                return (node.resolved_slot(), depth);
+            }
+            node = next;
+        }
+        (node.resolved_slot(), pointer.steps().len())
+    }
+
+    /// Whether the text repeats parts of its document by aliases.
+    pub(crate) fn has_aliases(&self) -> bool {
+        !self.tree.aliases().is_empty()
     }
 
     /// An item of a list; an absent node past its end.
