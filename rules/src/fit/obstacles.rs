@@ -483,7 +483,7 @@ impl<'s> Attempt<'s> {
                 let reason = match most {
                     Some((room, _)) if room <= 0 => {
                         if name != "pods" {
-                            let (text, name) = (format!("do not ask for `{name}`"), name.clone());
+                            let (text, name) = (without_resource(name), name.clone());
                             remedies.push(self.of_pod(&node, text, move |pod, _| clear(pod, Some(&name))));
                         }
                         format!("no instance type of the pool has `{name}`; the pod asks for {asked}")
@@ -659,6 +659,20 @@ pub(super) fn clear(pod: &mut Pod, name: Option<&String>) {
     let lists = containers.flat_map(|c| [&mut c.requests, &mut c.limits]);
     for list in lists.chain([&mut pod.requests, &mut pod.limits, &mut pod.overhead]) {
         list.retain(|key, _| name.is_some_and(|name| key != name));
+    }
+}
+
+/// What keeps a resource out of a pod that no type of the pool has. The VPC resource controller of EKS writes addresses and branch
+/// interfaces into pods while they are created (<https://github.com/aws/amazon-vpc-resource-controller-k8s>, `webhooks/core`).
+fn without_resource(name: &str) -> String {
+    match name {
+        "vpc.amazonaws.com/pod-eni" => {
+            format!("let no SecurityGroupPolicy select the pod: for one that does EKS adds `{name}`")
+        }
+        "vpc.amazonaws.com/PrivateIPv4Address" => {
+            format!("let the pod run on Linux: for Windows EKS adds `{name}`")
+        }
+        _ => format!("do not ask for `{name}`"),
     }
 }
 
