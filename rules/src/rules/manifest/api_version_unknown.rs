@@ -32,7 +32,7 @@
 //! - <https://kubernetes.io/docs/reference/using-api/deprecation-guide/>
 
 use crate::facts::suggest;
-use crate::kind::api_versions::{VersionsOfKind, groups_with, kinds_of, versions_of};
+use crate::kind::api_versions::{VersionsOfKind, groups_with, kinds_of, versions_of, versions_of_kind};
 use crate::object::ObjectId;
 use crate::rules::manifest::message_parts::list_names;
 use crate::rules::migration::removed_api_version::removed_in;
@@ -108,7 +108,13 @@ fn no_such_kind(object: &Object, newer: bool, ctx: &mut Context<'_>) {
     }
     // Kinds have common endings: of two long names that differ in a word, neither is the other's misspelling.
     let is_typo = |near: &&str| suggest::is_within(&id.kind, near, MAX_SLIPS);
-    let near = suggest::nearest(&id.kind, kinds_of(&id.group)).filter(is_typo);
+    let is_here = |kind: &&str| versions_of_kind(&id.group, kind).contains(&id.version.as_str());
+    let mut kinds: Vec<&str> = kinds_of(&id.group).filter(is_here).collect();
+    let is_version = !kinds.is_empty();
+    if !is_version {
+        kinds = kinds_of(&id.group).collect();
+    }
+    let near = suggest::nearest(&id.kind, kinds.iter().copied()).filter(is_typo);
     // Other tools write `v1` in their own files (`kind: Template`), and an operator that installs KEDA
     // has a kind of its own in KEDA's group (`KedaController`), so a clear typo is required there.
     let is_open = newer || matches!(id.group.as_str(), "" | "keda.sh");
@@ -120,11 +126,12 @@ fn no_such_kind(object: &Object, newer: bool, ctx: &mut Context<'_>) {
         Some(near) => finding.help(format!("did you mean `{near}`?")),
         None => {
             let words = words_of(&id.kind);
-            let mut kinds: Vec<String> = kinds_of(&id.group).map(str::to_owned).collect();
             kinds.sort_by_key(|kind| {
                 Reverse(words_of(kind).iter().filter(|word| words.contains(word)).count())
             });
-            finding.help(list_names("its kinds are", &kinds))
+            let names: Vec<String> = kinds.into_iter().map(str::to_owned).collect();
+            let lead = if is_version { "its kinds are" } else { "the kinds of its group are" };
+            finding.help(list_names(lead, &names))
         }
     };
 }
