@@ -3,11 +3,11 @@
 //! # Why
 //! Without `interruptionQueue` Karpenter does not learn that EC2 takes a Spot node back: the node
 //! disappears two minutes later with its pods still running, which are not evicted and get no replacement
-//! before. Its setting was `settings.aws.interruptionQueueName` until 0.32. Later charts ignore all of `settings.aws`, and
-//! Karpenter does not start without `settings.clusterName`. With
-//! custom networking (`AWS_VPC_K8S_CNI_CUSTOM_NETWORK_CFG`) the first network interface of a node has no
-//! addresses for pods. Karpenter counts them all the same unless `reservedENIs` is 1: it places pods on
-//! nodes that then stay in ContainerCreating.
+//! before. Its setting was `settings.aws.interruptionQueueName` until 0.32. Later charts ignore that, as all
+//! below `settings.aws`: the finding is where it stands, and Karpenter does not start without
+//! `settings.clusterName`. With custom networking (`AWS_VPC_K8S_CNI_CUSTOM_NETWORK_CFG`) the first network
+//! interface of a node has no addresses for pods. Karpenter counts them all the same unless `reservedENIs` is
+//! 1: it places pods on nodes that then stay in ContainerCreating.
 //!
 //! # Fix
 //! Create the queue with its EventBridge rules and set `settings.interruptionQueue` to its name. With
@@ -23,9 +23,9 @@
 //!    chart:
 //!      spec: {chart: karpenter, version: 1.14.1, sourceRef: {kind: HelmRepository, name: karpenter}}
 //!    values:
-//!      settings: # <-
+//!      settings:
 //!        clusterName: prod
-//! -      interruptionQueueName: prod-karpenter
+//! -      interruptionQueueName: prod-karpenter # <-
 //! +      interruptionQueue: prod-karpenter
 //!  ---
 //!  apiVersion: karpenter.sh/v1
@@ -64,6 +64,7 @@ pub(crate) static RULE: Rule = Rule {
         Kind::HELM_RELEASE,
         Kind::ARGO_APPLICATION,
     ],
+    fix: Some(Safety::Unsafe),
     docs: docs(include_str!("karpenter_setting_missing.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Scheduling)
@@ -77,7 +78,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.may_lack_fields() {
         return None;
     }
-    old_block(object, ctx).or_else(|| interruption_queue(object, ctx));
+    interruption_queue(object, ctx).or_else(|| old_block(object, ctx));
     reserved_interfaces(object, ctx);
     None
 }
@@ -122,6 +123,7 @@ fn old_block(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     is_found
 }
 
+/// Reports that Spot nodes end without a drain. Returns whether a setting of older charts is why.
 fn interruption_queue(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let node = unset_option(object, "interruptionQueue", "INTERRUPTION_QUEUE")?;
     let pool = own_pool(ctx, |pool| pool.capacity_types().is_some_and(|all| all.contains(&"spot")))?;
@@ -131,14 +133,31 @@ fn interruption_queue(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if by_chart || CHART_KINDS.into_iter().chain([Kind::DAEMON_SET, Kind::DEPLOYMENT]).any(named) {
         return None;
     }
-    let message = format!(
-        "Karpenter has no interruption queue: Spot nodes of NodePool `{}` end without a drain",
-        pool.display_name()
-    );
-    ctx.report(&node, message)
-        .help("set `settings.interruptionQueue` (`INTERRUPTION_QUEUE`) to the name of its SQS queue")
-        .related(pool, &pool.path(&["metadata", "name"]), "this pool starts Spot nodes");
-    None
+    let end = format!("Spot nodes of NodePool `{}` end without a drain", pool.display_name());
+    let old = old_setting(object, &node, &["interruptionQueueName", "interruptionQueue"]);
+    let finding = match &old {
+        Some(old) => {
+            let fix = Fix::unsafe_("write its name").move_to(old, &node);
+            let finding = ctx.report(old, format!("charts since 0.33 do not read this: {end}"));
+            finding.at_key().help("write `settings.interruptionQueue`").fix(fix)
+        }
+        None => ctx
+            .report(&node, format!("Karpenter has no interruption queue: {end}"))
+            .help("set `settings.interruptionQueue` (`INTERRUPTION_QUEUE`) to the name of its SQS queue"),
+    };
+    finding.related(pool, &pool.path(&["metadata", "name"]), "this pool starts Spot nodes");
+    old.map(|_| ())
+}
+
+/// The value of a setting under the names of charts before 0.33, which had those for AWS below `settings.aws`. `unset` is where charts
+/// since then read it.
+fn old_setting<'a>(object: &'a Object, unset: &Node<'_>, names: &[&str]) -> Option<Node<'a>> {
+    if object.is(Kind::DEPLOYMENT) {
+        return None;
+    }
+    let settings = object.root().at(&unset.pointer().above(1));
+    let mut places = names.iter().flat_map(|name| [settings.path(&["aws", *name]), settings.get(name)]);
+    places.find(|place| place.text().is_some_and(|text| !text.is_empty()))
 }
 
 fn reserved_interfaces(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
@@ -154,7 +173,8 @@ fn reserved_interfaces(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let pool = own_pool(ctx, counts)?;
     let message =
         "with custom networking no pods are on the first interface of a node, and Karpenter counts it";
-    ctx.report(&node, message)
+    let old = old_setting(object, &node, &["reservedENIs"]);
+    ctx.report(old.as_ref().unwrap_or(&node), message)
         .help("set `settings.reservedENIs: \"1\"` (`RESERVED_ENIS`), or `maxPods` in each EC2NodeClass")
         .related(plugin, &plugin.path(&["metadata", "name"]), "the network plugin, with custom networking")
         .related(pool, &pool.path(&["metadata", "name"]), "the pods of its nodes are counted");
