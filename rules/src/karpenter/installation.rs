@@ -1,12 +1,12 @@
 //! What an installation of Karpenter says of its feature gates: its Deployment, or the values of its Helm chart in a HelmRelease or
 //! an Application.
 
-use crate::facts::image::ImageRef;
 use crate::karpenter::minors::{Gate, GateList, gates};
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::platform::{MinValuesPolicy, Version};
 use crate::tree::node::Node;
+use crate::workload::image::image_of;
 use crate::workload::template::{Template, templates};
 
 /// The kinds that install Karpenter.
@@ -51,7 +51,7 @@ pub(crate) fn min_values_policy(object: &Object) -> Option<MinValuesPolicy> {
     }
     let templates = templates(object);
     let containers = templates.iter().flat_map(Template::containers);
-    let variables = containers.into_iter().filter(is_karpenter).flat_map(|c| c.get("env").items());
+    let variables = containers.into_iter().filter(names_gates).flat_map(|c| c.get("env").items());
     let mut policies = variables.filter(|entry| entry.get("name").text() == Some("MIN_VALUES_POLICY"));
     MinValuesPolicy::parse(policies.next()?.get("value").text()?)
 }
@@ -68,8 +68,6 @@ pub(crate) fn misplaced<'a>(object: &'a Object, gate: &Gate) -> Option<Node<'a>>
 pub(crate) fn unset_option<'a>(object: &'a Object, setting: &str, variable: &str) -> Option<Node<'a>> {
     if object.is(Kind::DEPLOYMENT) {
         let containers: Vec<Node<'a>> = templates(object).iter().flat_map(Template::containers).collect();
-        let is_controller =
-            |one: &Node<'_>| one.get("image").text().is_some_and(|image| image_version(image).is_some());
         let container = containers.into_iter().find(is_controller)?;
         let env = container.get("env");
         let mut entries = env.items().filter(|entry| entry.get("name").text() == Some(variable));
@@ -129,7 +127,7 @@ fn in_environment<'a>(container: &Node<'a>, gate: &Gate, list: GateList) -> Opti
     let mut states = states(value.text()?);
     let state = states.find(|(name, _)| *name == gate.name).map(|(_, state)| state);
     let on = state.map(|state| matches!(state, "true" | "True" | "TRUE" | "t" | "T" | "1"));
-    is_karpenter(container).then_some(GateSetting { node: value, on })
+    names_gates(container).then_some(GateSetting { node: value, on })
 }
 
 /// The value of the environment variable of a list.
@@ -143,7 +141,7 @@ fn states(text: &str) -> impl Iterator<Item = (&str, &str)> {
 }
 
 /// Whether a variable names gates of Karpenter: other programs have feature gates too.
-fn is_karpenter(container: &Node<'_>) -> bool {
+fn names_gates(container: &Node<'_>) -> bool {
     let known = |name: &str| gates().iter().any(|gate| gate.name == name);
     [GateList::Core, GateList::Aws].into_iter().any(|list| {
         let value = variable(container, list);
@@ -157,8 +155,9 @@ pub(crate) fn version(object: &Object) -> Option<(Node<'_>, Version)> {
     if object.is(Kind::DEPLOYMENT) {
         let templates = templates(object);
         let containers = templates.iter().flat_map(Template::containers);
-        let mut images = containers.into_iter().map(|container| container.get("image"));
-        return images.find_map(|image| Some((image.clone(), image_version(image.text()?)?)));
+        let container = containers.into_iter().find(is_controller)?;
+        let version = Version::parse(image_of(&container)?.tag?)?;
+        return Some((container.get("image"), version));
     }
     values(object)?;
     let spec = object.get("spec");
@@ -171,10 +170,9 @@ pub(crate) fn version(object: &Object) -> Option<(Node<'_>, Version)> {
     Some((node, version))
 }
 
-/// The version in the tag of an image of Karpenter's controller.
-fn image_version(image: &str) -> Option<Version> {
-    let image = ImageRef::parse(image);
-    image.tag.filter(|_| image.is("karpenter/controller")).and_then(Version::parse)
+/// Whether a container runs Karpenter's controller.
+pub(crate) fn is_controller(container: &Node<'_>) -> bool {
+    image_of(container).is_some_and(|image| image.is("karpenter/controller"))
 }
 
 /// The values of Karpenter's chart.

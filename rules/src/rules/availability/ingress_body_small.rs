@@ -152,8 +152,7 @@ fn reader<'i>(object: &Object, ctx: &Context<'i>) -> Option<(&'i Object, &'stati
 /// The names of the image of a container, of its programs and of its model, in lower case. The values of other options may have
 /// such a word as well: Graphite's files are called `whisper`.
 fn names(container: &Node<'_>) -> Vec<String> {
-    let image = container.get("image");
-    let mut names = vec![ImageRef::parse(image.text().unwrap_or_default()).repository.to_owned()];
+    let mut names = vec![image_of(container).map_or("", |image| image.repository).to_owned()];
     let mut before = String::new();
     for word in words(container) {
         let (option, value) = match word.text.split_once('=') {

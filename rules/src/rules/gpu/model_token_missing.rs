@@ -130,10 +130,7 @@ fn inspect(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>)
     let severity = if_empty(server, template, container, ctx)?;
     if is_nim {
         let image = container.get("image");
-        let path = image
-            .text()
-            .filter(|text| text.starts_with("nvcr.io/nim/"))
-            .map(|image| ImageRef::parse(image).repository)?;
+        let path = image_of(container).filter(|image| image.name.starts_with("nvcr.io/nim/"))?.repository;
         let message = format!("`{}` needs `NGC_API_KEY` to download its model", ellipsize(path));
         ctx.report(&image, message).severity(severity).help("give the container `NGC_API_KEY` from a Secret");
         return None;

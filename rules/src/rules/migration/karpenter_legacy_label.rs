@@ -39,6 +39,7 @@
 //! - <https://karpenter.sh/v0.32/upgrading/v1beta1-migration/>
 
 use super::rename_label::report_rename;
+use crate::karpenter::installation::is_controller;
 use crate::rules::prelude::*;
 
 const OLD: &str = "karpenter.sh/provisioner-name";
@@ -56,10 +57,7 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     // Karpenter itself avoids the nodes that its own version labels.
-    let is_karpenter = |container: Node<'_>| {
-        container.get("image").text().is_some_and(|image| image.contains("karpenter/controller"))
-    };
-    if template.containers().any(is_karpenter) {
+    if template.containers().any(|container| is_controller(&container)) {
         return None;
     }
     for mention in referenced_labels(template).into_iter().filter(|mention| mention.key == OLD) {

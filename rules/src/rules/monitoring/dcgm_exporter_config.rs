@@ -334,7 +334,7 @@ fn check_labels(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
 /// Reports a release that does not support the GPUs of a pool.
 fn check_release(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let image = container.get("image");
-    let tag = ImageRef::parse(image.text()?).tag?;
+    let tag = image_of(container)?.tag?;
     let release = tag.split('-').next().unwrap_or(tag);
     if !["2.", "3."].iter().any(|old| release.starts_with(old)) {
         return None;

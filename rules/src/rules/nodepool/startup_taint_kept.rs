@@ -211,8 +211,8 @@ fn configured<'i>(ctx: &Context<'i>) -> Option<(&'i Object, &'i str)> {
         && matches!(setting("remove-cilium-node-taints"), Some("true") | None);
     let of_image = |kind: Kind, is: fn(&str) -> bool| {
         let runs = |template: &Template<'i>| {
-            let mut images = template.containers().filter_map(|container| container.get("image").text());
-            images.any(|image| is(ImageRef::parse(image).repository))
+            let mut images = template.containers().filter_map(|container| image_of(&container));
+            images.any(|image| is(image.repository))
         };
         let all = ctx.cluster().of(kind).filter(|object| ctx.pairs_with(object));
         all.flat_map(templates).find(runs)

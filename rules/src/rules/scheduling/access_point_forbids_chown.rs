@@ -173,7 +173,7 @@ fn changes_owner<'a>(
         }
     }
     let image = container.get("image");
-    let name = ImageRef::parse(image.text()?).repository;
+    let name = image_of(container)?.repository;
     let name = name.strip_prefix("library/").unwrap_or(name);
     // Other commands start something else, and so do arguments that are no options.
     let first = container.get("args").items().next();

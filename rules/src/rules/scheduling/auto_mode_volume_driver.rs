@@ -55,6 +55,7 @@
 use super::node_helpers::{helpers, may_install};
 use super::pod_fits_no_pool::pinned_pools;
 use crate::cluster::storage::{AUTO_MODE_EBS_DRIVER, EBS_DRIVER, IN_TREE_EBS_DRIVER, is_default};
+use crate::karpenter::installation::is_controller;
 use crate::karpenter::provider::is_auto_mode_label;
 use crate::rules::prelude::*;
 use crate::workload::node_labels::is_of_other_nodes;
@@ -289,9 +290,6 @@ pub(super) fn is_all_auto_mode(ctx: &Context<'_>) -> bool {
 /// Whether a workload selects or avoids nodes as only a cluster with other nodes needs it, or makes them or serves them.
 fn shows_other_nodes(workload: &Object) -> bool {
     templates(workload).iter().any(|template| {
-        let is_controller = |container: Node<'_>| {
-            container.get("image").text().is_some_and(|image| image.contains("karpenter/controller"))
-        };
         let of_others = |key: &str| {
             is_of_other_nodes(key) || key == COMPUTE_TYPE || key.starts_with("karpenter.k8s.aws/")
         };
@@ -302,7 +300,7 @@ fn shows_other_nodes(workload: &Object) -> bool {
         referenced_labels(template).iter().any(|label| {
             let required = label.usage == LabelUse::Required && is_pinned(label.key, &label.values);
             of_others(label.key) && !required
-        }) || template.containers().any(is_controller)
+        }) || template.containers().any(|container| is_controller(&container))
             || template.spec.get("schedulerName").text() == Some("fargate-scheduler")
             || helpers(template).any(|helper| helper.image == "aws-ebs-csi-driver")
     })

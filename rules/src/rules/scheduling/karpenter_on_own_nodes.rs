@@ -54,6 +54,7 @@
 
 use super::PLACEMENT_READS;
 use crate::fit::Situation;
+use crate::karpenter::installation::is_controller;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -77,9 +78,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let template = templates(object).into_iter().next()?;
-    let is_controller =
-        |container: Node<'_>| image_of(&container).is_some_and(|image| image.is("karpenter/controller"));
-    if !template.containers().any(is_controller) {
+    if !template.containers().any(|container| is_controller(&container)) {
         return None;
     }
     let spec = &template.spec;
