@@ -1,4 +1,4 @@
-//! Manifests that are not meant for the current cluster: examples, and files for older API versions and releases.
+//! Manifests that are not meant for the current cluster: examples, templates, copies, and files for older API versions and releases.
 
 use crate::cluster::together::folder;
 use crate::facts::text::is_digits;
@@ -8,6 +8,33 @@ use crate::object::Object;
 /// production.
 pub(super) fn is_example(object: &Object) -> bool {
     object.source().is_some_and(|source| source.is_example())
+}
+
+/// Whether the object's file is a template by its own name or that of a folder, such as `job.tmpl.yaml`, `templates/`, or `skeleton/` of
+/// Backstage. What a program made of one is none.
+pub(super) fn is_template(object: &Object) -> bool {
+    const FOLDERS: [&str; 4] = ["template", "templates", "skeleton", "scaffold"];
+    const ENDS: [&str; 3] = [".tmpl", ".tpl", ".template"];
+    object.origin().is_some_and(|origin| {
+        let path = origin.source.path();
+        let stem = path.rsplit_once('.').map_or(path, |(stem, _)| stem);
+        let mut folders = folder(path).split('/');
+        origin.source.written_line(origin.document).is_none()
+            && (folders.any(|one| FOLDERS.contains(&one) || one.ends_with("-templates"))
+                || ENDS.iter().any(|end| stem.ends_with(end)))
+    })
+}
+
+/// Whether the object is a copy of what others publish, which its user does not write: the output of `helm template`, or a file in a
+/// folder for such copies or of a release.
+pub(super) fn is_copy(object: &Object) -> bool {
+    const FOLDERS: [&str; 6] = ["vendor", "vendored", "third_party", "third-party", "thirdparty", "upstream"];
+    let Some(origin) = object.origin() else { return false };
+    let label = object.path(&["metadata", "labels", "helm.sh/chart"]);
+    let is_output = label.is_set() && origin.source.written_line(origin.document).is_none();
+    is_output
+        || folder(origin.source.path()).split('/').any(|one| FOLDERS.contains(&one))
+        || is_release_manifest(object)
 }
 
 /// Whether a folder of the object's file is named after the object's own API version: `v1beta1/` beside `v1/`.
@@ -50,7 +77,9 @@ pub(super) fn is_release_manifest(object: &Object) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_example, is_named_after_release, is_named_after_version, is_release_manifest};
+    use super::{
+        is_copy, is_example, is_named_after_release, is_named_after_version, is_release_manifest, is_template,
+    };
     use crate::file::File;
     use crate::object::Object;
     use crate::source::Source;
@@ -80,6 +109,21 @@ mod tests {
                 is_example(&object),
             );
             assert_eq!(found, (release, version, example), "{path}");
+        }
+    }
+
+    #[test]
+    fn templates_and_copies_have_names_of_their_own() {
+        for (path, template, copy) in [
+            ("templates/workload/pools/pool.yaml", true, false),
+            ("tier-templates/pool.yaml", true, false),
+            ("scripts/wipe.tmpl.yaml", true, false),
+            ("templated/pool.yaml", false, false),
+            ("template.yaml", false, false),
+            ("karpenter/upstream/pool.yaml", false, true),
+            ("install/v0.5.0/all.yaml", false, true),
+        ] {
+            assert_eq!((is_template(&at(path)), is_copy(&at(path))), (template, copy), "{path}");
         }
     }
 

@@ -39,7 +39,7 @@
 use super::serving::is_owned;
 use crate::lint::finding::Merge;
 use crate::rules::class_evidence::add_class_evidence;
-use crate::rules::manifest_purpose::is_example;
+use crate::rules::manifest_purpose::{is_copy, is_example};
 use crate::rules::prelude::*;
 use crate::tree::placeholder::is_stand_in;
 use crate::workload::template::is_workflow;
@@ -85,7 +85,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             finding.help("write the version that was tested, or its digest").merges(merge);
             // A container beside the one with the accelerator.
             let helper = template.containers().count() > 1 && !is_main(&container);
-            if (!device && !trains) || helper || is_example(object) || has_version(&node) {
+            if (!device && !trains) || helper || is_example(object) || is_copy(object) || has_version(&node) {
                 finding.severity(Severity::Info);
             } else if trains && !device {
                 add_class_evidence(finding, object, &classified);

@@ -44,7 +44,7 @@
 use super::selected_workloads::{PortMatch, port_of};
 use super::serving::{has_silent_pods, is_owned, model_server, serving_templates, tell_autoscaler};
 use crate::rules::class_evidence::add_class_evidence;
-use crate::rules::manifest_purpose::is_example;
+use crate::rules::manifest_purpose::{is_copy, is_example};
 use crate::rules::prelude::*;
 use crate::workload::launcher::ServerSize;
 use crate::workload::ports::{self, target_of};
@@ -65,9 +65,10 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 /// Images of servers that answer as soon as they run, from files or with a fixed text.
-const INSTANT: [&str; 16] = [
+const INSTANT: [&str; 17] = [
     "nginx",
     "nginx-unprivileged",
+    "docker-2048",
     "httpd",
     "caddy",
     "whoami",
@@ -196,7 +197,13 @@ fn behind_service(object: &Object, template: &Template<'_>, ctx: &mut Context<'_
     // The pods of a headless Service find each other by it before they are ready.
     let is_sender = |service: &&Object| {
         let spec = service.get("spec");
-        let serves = |port: Node<'_>| !port.get("name").text().is_some_and(|name| name.contains("metrics"));
+        // A server of SSH answers as soon as it runs.
+        let serves = |port: Node<'_>| {
+            let is_other = |name: &str| ["metrics", "ssh"].iter().any(|word| name.contains(word));
+            let target = target_of(&port);
+            ![port.get("name"), target.clone()].iter().any(|one| one.text().is_some_and(is_other))
+                && ![port.get("port"), target].iter().any(|one| one.int() == Some(22))
+        };
         ctx.pairs_with(service)
             && spec.get("ports").items().any(serves)
             && spec.get("clusterIP").text() != Some("None")
@@ -222,12 +229,9 @@ fn behind_service(object: &Object, template: &Template<'_>, ctx: &mut Context<'_
         "container `{name}` has no readiness probe: Service `{}` sends requests before it can answer",
         service.display_name()
     );
-    let image = container.get("image");
-    let at_once = image.text().is_some_and(|image| {
-        let repository = ImageRef::parse(image).repository;
-        INSTANT.contains(&repository.rsplit('/').next().unwrap_or(repository))
-    });
-    let severity = if at_once || is_example(object) { Severity::Info } else { Severity::Warning };
+    let at_once = image_of(&container).is_some_and(|image| INSTANT.contains(&image.last()));
+    let severity =
+        if at_once || is_example(object) || is_copy(object) { Severity::Info } else { Severity::Warning };
     ctx.report(&probe, message)
         .severity(severity)
         .help("add one that succeeds when the server can answer")

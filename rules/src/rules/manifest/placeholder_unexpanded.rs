@@ -18,7 +18,8 @@
 //! `${X}` where a Terraform file, a script or a README beside the manifests, or up to two folders
 //! above, calls `templatefile` or `envsubst`, where one elsewhere does so and names the file, and
 //! where a comment of the file speaks of `envsubst`; `${X:-a}` and `${X:=a}`, and with them every
-//! `${X}` of the object; `{{ x }}` in templates of cookiecutter, copier and Ansible.
+//! `${X}` of the object; `{{ x }}` in templates of cookiecutter, copier and Ansible. Nor are those of a file
+//! that is a template by its name or that of a folder: `pool.tmpl.yaml`, `templates/`, `skeleton/`.
 //!
 //! # Example
 //! ```yaml,diff
@@ -50,6 +51,7 @@ use crate::lint::finding::{ALSO_HERE, MAX_MERGED_RELATED, Merge};
 use crate::object::Origin;
 use crate::rules::manifest::message_parts::quoted_value;
 use crate::rules::manifest::stand_in::stand_in;
+use crate::rules::manifest_purpose::is_template;
 use crate::rules::precedence::matches;
 use crate::rules::prelude::*;
 use crate::schema;
@@ -117,7 +119,7 @@ struct Found<'a> {
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // Operators fill in templates of their own, such as `{{.Name}}` in the arguments of a ServingRuntime.
-    if schema::operator_of(object, ctx.definitions()).is_some() {
+    if schema::operator_of(object, ctx.definitions()).is_some() || is_template(object) {
         return None;
     }
     let mut found = Vec::new();
