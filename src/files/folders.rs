@@ -404,8 +404,9 @@ impl Folders {
         if self.resources.contains(path) {
             return false;
         }
-        let folder = path.parent().and_then(Path::file_name);
-        self.is_unlisted_patch(path) || folder.is_some_and(|name| name == "patches")
+        // The folder may have one for each object that is patched.
+        let mut folders = path.ancestors().skip(1).take(2).filter_map(Path::file_name);
+        self.is_unlisted_patch(path) || folders.any(|name| name == "patches")
     }
 
     /// Whether the name of a file marks it as a patch of the kustomization beside it, which does not list it.

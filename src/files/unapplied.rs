@@ -7,9 +7,18 @@ use std::path::{Path, PathBuf};
 
 use super::{Directories, SkipReason};
 
-/// Folders of test data. `testdata` is the convention of the Go toolchain, which ignores it as well. Exploits are objects that
-/// a controller has to reject.
-const TEST_DATA: &[&str] = &["testdata", "test-data", "test_data", "__tests__", "exploits"];
+/// Folders of test data. `testdata` is the convention of the Go toolchain, which ignores it as well. Exploits and invalid objects are
+/// those that a controller has to reject: a finding says what their author wants.
+const TEST_DATA: &[&str] = &[
+    "testdata",
+    "test-data",
+    "test_data",
+    "__tests__",
+    "__fixtures__",
+    "exploits",
+    "invalid",
+    "should-fail",
+];
 
 /// Folders of tests beside the sources of a program. Elsewhere `test` is an environment.
 const TESTS: &[&str] = &["test", "tests", "e2e"];
@@ -140,6 +149,7 @@ mod tests {
             "pkg/a/testdata/b/pool.yaml",
             "src/test/resources/a.yaml",
             "redteam/exploits/a/b.yaml",
+            "samples/invalid/a.yaml",
         ] {
             assert_eq!(reason(path), Some(SkipReason::TestData), "{path}");
         }
