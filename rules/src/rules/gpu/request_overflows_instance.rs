@@ -102,7 +102,8 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
     let next = larger.iter().filter_map(|one| Some((price(one)?, *one))).min_by_key(|(price, _)| *price);
     let prices = next.zip(price(&instance));
     match prices {
-        Some(((next, _), own)) if next <= own => return None,
+        // An older generation costs as much as the size above it in the next one.
+        Some(((next, _), own)) if next <= own.saturating_add(own / 20) => return None,
         None if !need.is_all_of(instance) => return None,
         _ => {}
     }
