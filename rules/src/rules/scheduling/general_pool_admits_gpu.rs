@@ -79,7 +79,8 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if pool.is_static() || object.is_partial() || taints.is_unknown() || taints.items().next().is_some() {
         return None;
     }
-    if pool.hardware() != Hardware::Mixed {
+    // A pool that is called after what runs there is no general one.
+    if pool.hardware() != Hardware::Mixed || pool.purpose().is_some() {
         return None;
     }
     let requirements = pool.requirements();
