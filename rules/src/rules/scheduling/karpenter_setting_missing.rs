@@ -123,7 +123,7 @@ fn old_block(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     is_found
 }
 
-/// Reports that Spot nodes end without a drain. Returns whether a setting of older charts is why.
+/// Reports that Spot nodes end without a drain. `Some` if a setting of older charts is why.
 fn interruption_queue(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let node = unset_option(object, "interruptionQueue", "INTERRUPTION_QUEUE")?;
     let pool = own_pool(ctx, |pool| pool.capacity_types().is_some_and(|all| all.contains(&"spot")))?;

@@ -13,7 +13,7 @@ use crate::object::{Memo, Object};
 use crate::steps;
 use crate::tree::node::Node;
 use crate::workload::command::{beginning, items};
-use crate::workload::diagnostic::is_test;
+use crate::workload::diagnostic::{is_test, only_sleeps};
 use crate::workload::gpu::requests_accelerator;
 use crate::workload::template::{Template, templates};
 use heuristics::{
@@ -443,7 +443,9 @@ fn images<'a>(templates: &'a [Template<'a>]) -> impl Iterator<Item = &'a str> {
 }
 
 fn by_image(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
-    for image in images(templates) {
+    // An image is often started without its server, as a shell for clients.
+    let containers = templates.iter().flat_map(Template::containers).filter(|one| !only_sleeps(one));
+    for image in containers.filter_map(|container| container.get("image").text()) {
         let repository = ImageRef::parse(image).repository.to_ascii_lowercase();
         let reason = || format!("its image is `{image}`");
         let matches = |sign: &&str| repository.contains(*sign);
