@@ -262,6 +262,7 @@ pub static RULES: &[&Rule] = &[
     &availability::ingress_body_small::RULE,
     &availability::ingress_timeout_short::RULE,
     &availability::interceptor_bypassed::RULE,
+    &availability::knative_service_rejected::RULE,
     &availability::liveness_kills_model_load::RULE,
     &availability::liveness_restarts_busy_server::RULE,
     &availability::model_client_misdirected::RULE,

@@ -19,6 +19,7 @@ pub(crate) mod ingress_timeout_short;
 pub(in crate::rules) mod intended_workload;
 pub(crate) mod interceptor_bypassed;
 mod knative;
+pub(crate) mod knative_service_rejected;
 pub(crate) mod liveness_kills_model_load;
 pub(crate) mod liveness_restarts_busy_server;
 pub(crate) mod model_client_misdirected;

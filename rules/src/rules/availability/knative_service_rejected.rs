@@ -1,0 +1,177 @@
+//! Knative Serving rejects a field of a Service that its configuration does not enable.
+//!
+//! # Why
+//! Knative lets a Service set few fields of its pods. `nodeSelector`, `tolerations`, `affinity` and others that pods on
+//! GPU nodes need are rejected (`must not set the field(s)`) unless `config-features` enables each, and so is a
+//! `timeoutSeconds` above `max-revision-timeout-seconds` of `config-defaults`, 600 by default. KServe makes such a
+//! Service of an InferenceService in the mode `Serverless`, which then never becomes ready. It is reported where
+//! the input has the ConfigMap in `knative-serving`, or the KnativeServing of Knative's operator.
+//!
+//! # Fix
+//! Enable the feature, or raise the limit, in the ConfigMap or in `spec.config` of the KnativeServing.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: operator.knative.dev/v1beta1
+//!  kind: KnativeServing
+//!  metadata: {name: knative-serving, namespace: knative-serving}
+//!  spec:
+//!    config:
+//!      features:
+//!        kubernetes.podspec-tolerations: enabled
+//! +      kubernetes.podspec-nodeselector: enabled
+//!  ---
+//!  apiVersion: serving.knative.dev/v1
+//!  kind: Service
+//!  metadata: {name: resize, namespace: media}
+//!  spec:
+//!    template:
+//!      spec:
+//!        nodeSelector: {karpenter.sh/nodepool: general} # <-
+//!        containers:
+//!          - name: main
+//!            image: registry.example.com/media/resize:1.8
+//!            resources: {requests: {cpu: 1, memory: 1Gi}, limits: {memory: 1Gi}}
+//! ```
+//!
+//! # References
+//! - <https://knative.dev/docs/serving/configuration/feature-flags/>
+//! - <https://knative.dev/docs/serving/configuration/config-defaults/>
+
+use crate::rules::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "knative-service-rejected",
+    kinds: &[Kind::KNATIVE_SERVICE, Kind::INFERENCE_SERVICE],
+    reads: &[Kind::CONFIG_MAP, Kind::KNATIVE_SERVING],
+    docs: docs(include_str!("knative_service_rejected.rs")),
+    check: Check::Object(check),
+    ..Rule::warning(Group::Availability)
+};
+
+/// The fields of a pod that a feature enables, without `kubernetes.podspec-`. All are off by default (`pkg/apis/config/features.go` of
+/// Knative Serving 1.10 to 1.19).
+const FEATURES: [(&str, &str); 14] = [
+    ("affinity", "affinity"),
+    ("dnsConfig", "dnsconfig"),
+    ("dnsPolicy", "dnspolicy"),
+    ("hostAliases", "hostaliases"),
+    ("hostIPC", "hostipc"),
+    ("hostNetwork", "hostnetwork"),
+    ("hostPID", "hostpid"),
+    ("initContainers", "init-containers"),
+    ("nodeSelector", "nodeselector"),
+    ("priorityClassName", "priorityclassname"),
+    ("runtimeClassName", "runtimeclassname"),
+    ("schedulerName", "schedulername"),
+    ("tolerations", "tolerations"),
+    ("topologySpreadConstraints", "topologyspreadconstraints"),
+];
+
+/// The kinds of volumes that a feature enables.
+const VOLUMES: [(&str, &str); 3] = [
+    ("persistentVolumeClaim", "persistent-volume-claim"),
+    ("hostPath", "volumes-hostpath"),
+    ("csi", "volumes-csi"),
+];
+
+/// The limit of `timeoutSeconds` without a value.
+const MAX_TIMEOUT: i64 = 600;
+
+/// A part of Knative's configuration.
+struct Settings<'a> {
+    object: &'a Object,
+    entries: Node<'a>,
+}
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    // KServe makes a Service of Knative in these modes, the older name and the newer one.
+    let mode = object.annotation("serving.kserve.io/deploymentMode");
+    let is_serverless = matches!(mode.text(), Some("Serverless" | "Knative"));
+    if object.is(Kind::INFERENCE_SERVICE) && !is_serverless {
+        return None;
+    }
+    let all = templates(object);
+    if let Some(features) = settings("features", ctx) {
+        for template in &all {
+            for (field, feature) in FEATURES {
+                inspect(&template.spec.get(field), field, feature, &features, ctx);
+            }
+            for volume in template.spec.get("volumes").items() {
+                for (field, feature) in VOLUMES {
+                    inspect(&volume.get(field), field, feature, &features, ctx);
+                }
+            }
+        }
+    }
+    let defaults = settings("defaults", ctx)?;
+    let written = defaults.entries.get("max-revision-timeout-seconds");
+    let max = match written.string_or_number() {
+        Some(text) => text.parse().ok()?,
+        None => MAX_TIMEOUT,
+    };
+    let field = if object.is(Kind::KNATIVE_SERVICE) { "timeoutSeconds" } else { "timeout" };
+    for template in &all {
+        let timeout = template.spec.get(field);
+        if let Some(seconds) = timeout.int().filter(|seconds| *seconds > max) {
+            let message = format!("Knative rejects a timeout of {seconds} s: its limit is {max} s");
+            let help = format!(
+                "write `max-revision-timeout-seconds: \"{seconds}\"` in {}",
+                place(&defaults, "defaults")
+            );
+            report(&timeout, message, help, &defaults, ctx);
+        }
+    }
+    None
+}
+
+/// A part of the configuration: the ConfigMap, or what the operator writes into it. `None` if it is not known.
+fn settings<'a>(part: &str, ctx: &Context<'a>) -> Option<Settings<'a>> {
+    let map = ctx.partner(Kind::CONFIG_MAP, "knative-serving", &format!("config-{part}"));
+    let mut operators = ctx.cluster().of(Kind::KNATIVE_SERVING);
+    let operator = operators.next();
+    let (object, entries) = match (map, operator) {
+        (Some(map), None) => (map, map.get("data")),
+        (None, Some(operator)) if operators.next().is_none() && ctx.pairs_with(operator) => {
+            let config = operator.path(&["spec", "config"]);
+            let (short, long) = (config.get(part), config.get(&format!("config-{part}")));
+            (operator, if long.is_set() { long } else { short })
+        }
+        _ => return None,
+    };
+    let is_unknown = entries.has_unknown() || entries.has_unknown_key() || object.get("spec").is_unknown();
+    (!is_unknown && !object.may_lack_fields()).then_some(Settings { object, entries })
+}
+
+fn inspect(node: &Node<'_>, field: &str, feature: &str, features: &Settings<'_>, ctx: &mut Context<'_>) {
+    let is_empty = node.entries().is_empty() && node.items().next().is_none();
+    let is_off = node.bool() == Some(false) || node.scalar().is_none() && is_empty;
+    let key = format!("kubernetes.podspec-{feature}");
+    let value = features.entries.get(&key);
+    // What is neither of these leaves the default.
+    let is_enabled = value
+        .raw_text()
+        .is_some_and(|text| ["enabled", "allowed"].iter().any(|word| text.eq_ignore_ascii_case(word)));
+    if !node.is_set() || node.is_unknown() || is_off || is_enabled {
+        return;
+    }
+    let message = format!("Knative rejects `{field}`: the feature `{key}` is not enabled");
+    let help = format!("write `{key}: enabled` in {}", place(features, "features"));
+    report(node, message, help, features, ctx);
+}
+
+fn place(settings: &Settings<'_>, part: &str) -> String {
+    match settings.object.is(Kind::CONFIG_MAP) {
+        true => format!("ConfigMap `config-{part}`"),
+        false => format!("`spec.config.{part}` of the KnativeServing"),
+    }
+}
+
+fn report(node: &Node<'_>, message: String, help: String, settings: &Settings<'_>, ctx: &mut Context<'_>) {
+    let object = settings.object;
+    ctx.report(node, message).at_key().help(help).related(
+        object,
+        &object.path(&["metadata", "name"]),
+        "the configuration",
+    );
+}
