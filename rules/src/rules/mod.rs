@@ -249,6 +249,7 @@ pub static RULES: &[&Rule] = &[
     &autoscaling::vpa_scales_limits::RULE,
     &availability::alb_target_cluster_ip::RULE,
     &availability::backend_service_missing::RULE,
+    &availability::daemon_set_surge_blocked::RULE,
     &availability::drain_endpoint_unknown::RULE,
     &availability::gateway_timeout_short::RULE,
     &availability::gpu_rollout_needs_surge::RULE,
