@@ -411,6 +411,7 @@ pub static RULES: &[&Rule] = &[
     &scheduling::quota_key_inert::RULE,
     &scheduling::reference_missing::RULE,
     &scheduling::scheduler_unknown::RULE,
+    &scheduling::security_group_pods_unplaced::RULE,
     &scheduling::spread_exceeds_domains::RULE,
     &scheduling::spread_idles_gpus::RULE,
     &scheduling::static_pool_exceeded::RULE,

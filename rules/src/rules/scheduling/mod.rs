@@ -40,6 +40,7 @@ pub(crate) mod quota_below_replicas;
 pub(crate) mod quota_key_inert;
 pub(crate) mod reference_missing;
 pub(crate) mod scheduler_unknown;
+pub(crate) mod security_group_pods_unplaced;
 pub(crate) mod spread_exceeds_domains;
 pub(crate) mod spread_idles_gpus;
 pub(crate) mod static_pool_exceeded;
