@@ -241,6 +241,7 @@ pub static RULES: &[&Rule] = &[
     &autoscaling::scale_up_too_slow::RULE,
     &autoscaling::scaled_in_volumes_kept::RULE,
     &autoscaling::scaled_job_kills_running_jobs::RULE,
+    &autoscaling::scaled_job_on_cron::RULE,
     &autoscaling::scaled_job_strategy_mismatch::RULE,
     &autoscaling::total_as_value::RULE,
     &autoscaling::utilization_unreachable::RULE,

@@ -68,6 +68,7 @@ pub(crate) mod scale_threshold_off_class;
 pub(crate) mod scale_up_too_slow;
 pub(crate) mod scaled_in_volumes_kept;
 pub(crate) mod scaled_job_kills_running_jobs;
+pub(crate) mod scaled_job_on_cron;
 pub(crate) mod scaled_job_strategy_mismatch;
 pub(super) mod scraped_labels;
 mod signals;
