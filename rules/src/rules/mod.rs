@@ -233,6 +233,7 @@ pub static RULES: &[&Rule] = &[
     &autoscaling::llm_scaling_signal::RULE,
     &autoscaling::max_replicas_exceed_gpu_limit::RULE,
     &autoscaling::missing_resource_request::RULE,
+    &autoscaling::replicas_beyond_partitions::RULE,
     &autoscaling::replicas_with_autoscaler::RULE,
     &autoscaling::scale_down_disabled::RULE,
     &autoscaling::scale_down_kills_work::RULE,
