@@ -34,6 +34,7 @@ mod webhook_safety;
 pub static RULES: &[&Rule] = &[
     &manifest::api_version_not_served::RULE,
     &manifest::api_version_unknown::RULE,
+    &manifest::applied_object_too_large::RULE,
     &manifest::cel_syntax_error::RULE,
     &manifest::cluster_scoped_namespace::RULE,
     &manifest::crd_validation_rule::RULE,

@@ -1,0 +1,92 @@
+//! Argo CD cannot apply the large CustomResourceDefinitions of a chart.
+//!
+//! # Why
+//! Argo CD writes each object into an annotation of it (`kubectl.kubernetes.io/last-applied-configuration`), and all
+//! annotations of an object have 256 KiB together. The CustomResourceDefinitions of some charts are larger: the API server
+//! rejects them (`metadata.annotations: Too long: may not be more than 262144 bytes`), and the sync fails. With the
+//! server-side apply there is no such annotation.
+//!
+//! # Fix
+//! Write `ServerSideApply=true` in `syncOptions`, or leave the CustomResourceDefinitions out of the chart and apply
+//! them in another way.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: argoproj.io/v1alpha1
+//!  kind: Application
+//!  metadata: {name: monitoring, namespace: argocd}
+//!  spec:
+//!    project: platform
+//!    destination: {server: https://kubernetes.default.svc, namespace: monitoring}
+//!    source:
+//!      repoURL: https://prometheus-community.github.io/helm-charts
+//!      chart: kube-prometheus-stack # <-
+//!      targetRevision: 79.1.0
+//!    syncPolicy:
+//!      automated: {prune: true}
+//! -    syncOptions: [CreateNamespace=true]
+//! +    syncOptions: [CreateNamespace=true, ServerSideApply=true]
+//! ```
+//!
+//! # References
+//! - <https://argo-cd.readthedocs.io/en/stable/user-guide/sync-options/#server-side-apply>
+//! - <https://github.com/argoproj/argo-cd/issues/8128>
+
+use crate::rules::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "applied-object-too-large",
+    kinds: &[Kind::ARGO_APPLICATION],
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("applied_object_too_large.rs")),
+    check: Check::Object(check),
+    ..Rule::warning(Group::Manifest)
+};
+
+/// Charts with a CustomResourceDefinition of more than 256 KiB, and the value that leaves them out. Reported for each: argo-cd#8128,
+/// kedacore/charts#580, kuberay#271.
+const CHARTS: [(&str, &[&str]); 4] = [
+    ("kube-prometheus-stack", &["crds", "enabled"]),
+    ("prometheus-operator-crds", &[]),
+    ("keda", &["crds", "install"]),
+    ("kuberay-operator", &[]),
+];
+
+/// Options with which Argo CD writes no such annotation.
+const OPTIONS: [&str; 2] = ["ServerSideApply=true", "Replace=true"];
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let spec = object.get("spec");
+    let options = spec.path(&["syncPolicy", "syncOptions"]);
+    let is_option = |option: Node<'_>| OPTIONS.iter().any(|known| option.raw_text() == Some(*known));
+    if object.may_lack_fields()
+        || spec.has_unknown_key()
+        || options.has_unknown()
+        || options.items().any(is_option)
+    {
+        return None;
+    }
+    let sources = std::iter::once(spec.get("source")).chain(spec.get("sources").items());
+    let (source, chart, off) = sources.into_iter().find_map(|source| {
+        let chart = source.get("chart");
+        let (name, off) = CHARTS.into_iter().find(|(name, _)| chart.text() == Some(*name))?;
+        (source.path(&["helm", "skipCrds"]).bool() != Some(true)).then_some((source, name, off))
+    })?;
+    let mut has_crds = false;
+    for_each_values(object, chart, |values| {
+        let switch = values.root.path(off);
+        has_crds |=
+            !values.may_differ && (off.is_empty() || switch.is_absent() || switch.bool() == Some(true));
+    });
+    if !has_crds || source.get("helm").has_unknown_key() {
+        return None;
+    }
+    let option = json!("ServerSideApply=true");
+    let fix = Fix::unsafe_("apply it on the side of the server");
+    let fix =
+        if options.is_set() { fix.append(&options, option) } else { fix.set(&options, json!([option])) };
+    let message =
+        format!("Argo CD cannot apply `{chart}`: a CustomResourceDefinition does not fit into an annotation");
+    ctx.report(&source.get("chart"), message).help("write `ServerSideApply=true` in `syncOptions`").fix(fix);
+    Some(())
+}
