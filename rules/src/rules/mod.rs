@@ -247,6 +247,7 @@ pub static RULES: &[&Rule] = &[
     &autoscaling::scaled_job_strategy_mismatch::RULE,
     &autoscaling::total_as_value::RULE,
     &autoscaling::utilization_unreachable::RULE,
+    &autoscaling::vpa_above_nodes::RULE,
     &autoscaling::vpa_hpa_conflict::RULE,
     &autoscaling::vpa_never_acts::RULE,
     &autoscaling::vpa_scales_limits::RULE,

@@ -76,6 +76,7 @@ mod signals;
 mod target_missing;
 pub(crate) mod total_as_value;
 pub(crate) mod utilization_unreachable;
+pub(crate) mod vpa_above_nodes;
 pub(crate) mod vpa_hpa_conflict;
 pub(crate) mod vpa_never_acts;
 pub(crate) mod vpa_scales_limits;
