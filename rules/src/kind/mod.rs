@@ -57,7 +57,7 @@ impl Kind {
     pub(crate) const INTERCEPTOR_ROUTE: Kind = Kind::new("http.keda.sh", "InterceptorRoute");
     /// The runners of GitHub Actions that the Actions Runner Controller starts for the jobs of a scale set.
     pub(crate) const AUTOSCALING_RUNNER_SET: Kind = Kind::new("actions.github.com", "AutoscalingRunnerSet");
-    /// Those of its legacy mode, as a set of Runners, and as a StatefulSet.
+    /// Runners of its legacy mode, as a set and as a StatefulSet.
     pub(crate) const RUNNER_DEPLOYMENT: Kind = Kind::new("actions.summerwind.dev", "RunnerDeployment");
     pub(crate) const RUNNER_SET: Kind = Kind::new("actions.summerwind.dev", "RunnerSet");
     pub(crate) const CANARY: Kind = Kind::new("flagger.app", "Canary");

@@ -1,13 +1,15 @@
-//! A Kafka trigger never reaches the maximum of its ScaledObject: the topic has fewer partitions.
+//! A Kafka trigger never reaches the maximum: the topic has fewer partitions.
 //!
 //! # Why
-//! In a consumer group one consumer reads a partition, and more of them wait without work. KEDA's Kafka scalers therefore ask for at
-//! most as many replicas as the topic has partitions, whatever `maxReplicaCount` says: the lag grows, and nothing
-//! tells why. It is reported where the input has the KafkaTopic of Strimzi, and Kafka is the only trigger.
+//! In a consumer group one consumer reads a partition, and more of them wait without work. KEDA's Kafka
+//! scalers therefore ask for at most as many replicas as the topic has partitions, whatever `maxReplicaCount`
+//! says: the lag grows, and nothing tells why. It is reported where the input has the KafkaTopic of Strimzi,
+//! and Kafka is the only trigger.
 //!
 //! # Fix
-//! Give the topic as many partitions as there are to be consumers (their number can only grow), or write the number of
-//! partitions in `maxReplicaCount`. `allowIdleConsumers: "true"` lifts the limit, for consumers that do more than read.
+//! Give the topic as many partitions as there are to be consumers (their number can only grow), or write the
+//! number of partitions in `maxReplicaCount`. `allowIdleConsumers: "true"` lifts the limit, for consumers
+//! that do more than read.
 //!
 //! # Example
 //! ```yaml,diff

@@ -1,10 +1,10 @@
 //! A ScaledJob starts jobs over and over while a cron window is open.
 //!
 //! # Why
-//! A `cron` trigger asks for a number of jobs as long as its window is open. At each poll KEDA starts as many as are
-//! missing, and a job that has ended is missing: from 8 to 18 o'clock the work runs again and again, not once. A trigger on
-//! a queue says how much work there is; a time does not. Windows of ten minutes and less are left out: few jobs end
-//! within them, so that each window starts about one.
+//! A `cron` trigger asks for a number of jobs as long as its window is open. At each poll KEDA starts as many
+//! as are missing, and a job that has ended is missing: from 8 to 18 o'clock the work runs again and again,
+//! not once. A trigger on a queue says how much work there is; a time does not. Windows of ten minutes and
+//! less are left out: few jobs end within them, so that each window starts about one.
 //!
 //! # Fix
 //! Use a CronJob for a run at a time, or a ScaledObject for workers that are to run throughout the window.

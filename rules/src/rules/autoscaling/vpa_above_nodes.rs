@@ -1,13 +1,13 @@
 //! A VPA may ask for more than any node of the pools has, and the pod stays Pending.
 //!
 //! # Why
-//! The recommender follows the usage up to `maxAllowed`, and a pod that starts with its recommendation needs one node
-//! with all of it. Where `maxAllowed` is above the largest instance type of the NodePools that admit the pods, a leak
-//! or a long peak leads to a pod that fits nowhere, after the old one is gone.
+//! The recommender follows the usage up to `maxAllowed`, and a pod that starts with its recommendation needs
+//! one node with all of it. Where `maxAllowed` is above the largest instance type of the NodePools that admit
+//! the pods, a leak or a long peak leads to a pod that fits nowhere, after the old one is gone.
 //!
 //! # Fix
-//! Write a `maxAllowed` that leaves room on the largest instance type for DaemonSets and for the system, or admit
-//! larger types.
+//! Write a `maxAllowed` that leaves room on the largest instance type for DaemonSets and for the system, or
+//! admit larger types.
 //!
 //! # Example
 //! ```yaml,diff
@@ -48,7 +48,7 @@
 //!      spec:
 //!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
 //!        requirements:
-//!          - {key: node.kubernetes.io/instance-type, operator: In, values: [m6i.large, m6i.xlarge, m6i.2xlarge]}
+//!          - {key: node.kubernetes.io/instance-type, operator: In, values: [m6i.large, m6i.2xlarge]}
 //!          - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
 //! ```
 //!

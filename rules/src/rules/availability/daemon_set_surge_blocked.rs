@@ -1,10 +1,10 @@
 //! The update of a DaemonSet waits for a port that the old pod holds.
 //!
 //! # Why
-//! With `maxSurge` the controller starts the new pod of a node before it ends the old one. Where the pods take a port of
-//! the node (`hostPort`, or `hostNetwork` with ports), the scheduler finds no place for the new one (`didn't have free
-//! ports`), and the old one is not ended before the new one is ready: the update never ends. The API server
-//! accepts it, and the first rollout works.
+//! With `maxSurge` the controller starts the new pod of a node before it ends the old one. Where the pods
+//! take a port of the node (`hostPort`, or `hostNetwork` with ports), the scheduler finds no place for the
+//! new one (`didn't have free ports`), and the old one is not ended before the new one is ready: the update
+//! never ends. The API server accepts it, and the first rollout works.
 //!
 //! # Fix
 //! Write `maxSurge: 0` and `maxUnavailable: 1`: the node is without the pod for the time of its start.

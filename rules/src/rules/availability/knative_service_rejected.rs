@@ -1,11 +1,12 @@
 //! Knative Serving rejects a field of a Service that its configuration does not enable.
 //!
 //! # Why
-//! Knative lets a Service set few fields of its pods. `nodeSelector`, `tolerations`, `affinity` and others that pods on
-//! GPU nodes need are rejected (`must not set the field(s)`) unless `config-features` enables each, and so is a
-//! `timeoutSeconds` above `max-revision-timeout-seconds` of `config-defaults`, 600 by default. KServe makes such a
-//! Service of an InferenceService in the mode `Serverless`, which then never becomes ready. It is reported where
-//! the input has the ConfigMap in `knative-serving`, or the KnativeServing of Knative's operator.
+//! Knative lets a Service set few fields of its pods. `nodeSelector`, `tolerations`, `affinity` and others
+//! that pods on GPU nodes need are rejected (`must not set the field(s)`) unless `config-features` enables
+//! each, and so is a `timeoutSeconds` above `max-revision-timeout-seconds` of `config-defaults`, 600 by
+//! default. KServe makes such a Service of an InferenceService in the mode `Serverless`, which then never
+//! becomes ready. It is reported where the input has the ConfigMap in `knative-serving`, or the
+//! KnativeServing of Knative's operator.
 //!
 //! # Fix
 //! Enable the feature, or raise the limit, in the ConfigMap or in `spec.config` of the KnativeServing.

@@ -8,8 +8,9 @@
 //! If only the autoscaler's minimum is too small, this happens exactly when load is low and
 //! consolidation would pay.
 //!
-//! CloudNativePG makes a PDB with `minAvailable: 1` for the primary of each Cluster. With `instances: 1` no other
-//! can become primary, so its node is never drained: `enablePDB: false` (1.23 and later) leaves the PDB out.
+//! CloudNativePG makes a PDB with `minAvailable: 1` for the primary of each Cluster. With `instances: 1` no
+//! other can become primary, so its node is never drained: `enablePDB: false` (1.23 and later) leaves the PDB
+//! out.
 //!
 //! # Fix
 //! Write `maxUnavailable: 1` instead: it is right for any number of replicas. Training pods are

@@ -11,9 +11,10 @@
 //! The annotation `cluster-autoscaler.kubernetes.io/safe-to-evict: "false"` says that pods of any kind must
 //! not be evicted, but only the Cluster Autoscaler reads it. It is reported where a NodePool takes the pods.
 //!
-//! A job of GitHub Actions ends with its runner, and is not started again: runners of the Actions Runner Controller
-//! (`AutoscalingRunnerSet`, the chart `gha-runner-scale-set`, and ephemeral runners of its legacy kinds) are
-//! reported where something shows Karpenter. On pools that only end empty nodes it is info: drift and expiry remain.
+//! A job of GitHub Actions ends with its runner, and is not started again: runners of the Actions Runner
+//! Controller (`AutoscalingRunnerSet`, the chart `gha-runner-scale-set`, and ephemeral runners of its legacy
+//! kinds) are reported where something shows Karpenter. On pools that only end empty nodes it is info: drift
+//! and expiry remain.
 //!
 //! # Fix
 //! Annotate the pod template with `karpenter.sh/do-not-disrupt: "true"`. Give the NodePool a

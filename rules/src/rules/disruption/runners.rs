@@ -1,7 +1,8 @@
 //! Runners of GitHub Actions: a job is lost with its runner, and nothing starts it again.
 //!
-//! The Actions Runner Controller copies the annotations of the template to the pods: those of an AutoscalingRunnerSet
-//! (0.4 and later), of the values `template` of its chart `gha-runner-scale-set`, and of the legacy kinds.
+//! The Actions Runner Controller copies the annotations of the template to the pods: those of an
+//! AutoscalingRunnerSet (0.4 and later), of the values `template` of its chart `gha-runner-scale-set`, and of
+//! the legacy kinds.
 
 use super::do_not_disrupt_missing::{NAMES, is_spot_only};
 use crate::cluster::values::{ChartValues, is_for_other_cluster};
@@ -43,7 +44,7 @@ pub(super) fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     } else {
         template.spec.get("ephemeral")
     };
-    // A runner that waits for the next job would keep its node for ever.
+    // A runner that waits for the next job would keep its node forever.
     let stays = is_legacy && (ephemeral.is_unknown() || ephemeral.bool() == Some(false));
     if !stays && !object.may_lack_fields() && !object.is_owned() {
         let values = ChartValues { root: &object.root(), text: None, may_differ: false };

@@ -10,14 +10,15 @@
 //! resource keeps its name, and a pod that requests `nvidia.com/gpu.shared` waits for ever.
 //!
 //! A ConfigMap is nothing by itself: where the DaemonSet of the plugin beside it mounts no ConfigMap and
-//! names no file, each pod still gets a whole GPU. That is a warning as well, where the ClusterPolicy or the values of
-//! the chart do not name the ConfigMap, and where no default and no label `nvidia.com/device-plugin.config` of a
-//! NodePool chooses one of its entries.
+//! names no file, each pod still gets a whole GPU. That is a warning as well, where the ClusterPolicy or the
+//! values of the chart do not name the ConfigMap, and where no default and no label
+//! `nvidia.com/device-plugin.config` of a NodePool chooses one of its entries.
 //!
 //! # Fix
 //! Keep one of `timeSlicing` and `mps`, name `nvidia.com/gpu`, and give it two or more `replicas`. Move a key
 //! to the place that the help names. Mount the ConfigMap in the plugin, and name the file in `CONFIG_FILE`;
-//! the chart of the plugin does so for `config.name`. The GPU Operator reads `devicePlugin.config.name` and `default`.
+//! the chart of the plugin does so for `config.name`. The GPU Operator reads `devicePlugin.config.name` and
+//! `default`.
 //!
 //! # Example
 //! ```yaml,diff

@@ -1,14 +1,14 @@
 //! Argo CD cannot apply the large CustomResourceDefinitions of a chart.
 //!
 //! # Why
-//! Argo CD writes each object into an annotation of it (`kubectl.kubernetes.io/last-applied-configuration`), and all
-//! annotations of an object have 256 KiB together. The CustomResourceDefinitions of some charts are larger: the API server
-//! rejects them (`metadata.annotations: Too long: may not be more than 262144 bytes`), and the sync fails. With the
-//! server-side apply there is no such annotation.
+//! Argo CD writes each object into an annotation of it (`kubectl.kubernetes.io/last-applied-configuration`),
+//! and all annotations of an object have 256 KiB together. The CustomResourceDefinitions of some charts are
+//! larger: the API server rejects them (`metadata.annotations: Too long: may not be more than 262144 bytes`),
+//! and the sync fails. With the server-side apply there is no such annotation.
 //!
 //! # Fix
-//! Write `ServerSideApply=true` in `syncOptions`, or leave the CustomResourceDefinitions out of the chart and apply
-//! them in another way.
+//! Write `ServerSideApply=true` in `syncOptions`, or leave the CustomResourceDefinitions out of the chart and
+//! apply them in another way.
 //!
 //! # Example
 //! ```yaml,diff

@@ -1,13 +1,14 @@
 //! No Prometheus selects a monitor or a rule.
 //!
 //! # Why
-//! A Prometheus reads only those ServiceMonitors, PodMonitors, Probes, ScrapeConfigs and PrometheusRules whose
-//! labels and namespace its selectors match. Without a namespace selector it looks in its own namespace, and
-//! without a selector it takes none. The others have no effect, without an error: the queries behind
-//! autoscalers stay empty, and alerts never fire.
+//! A Prometheus reads only those ServiceMonitors, PodMonitors, Probes, ScrapeConfigs and PrometheusRules
+//! whose labels and namespace its selectors match. Without a namespace selector it looks in its own
+//! namespace, and without a selector it takes none. The others have no effect, without an error: the queries
+//! behind autoscalers stay empty, and alerts never fire.
 //!
-//! The chart kube-prometheus-stack selects the label `release` with the name of its release, unless its values have other
-//! selectors, or `serviceMonitorSelectorNilUsesHelmValues: false` and its like for the other kinds.
+//! The chart kube-prometheus-stack selects the label `release` with the name of its release, unless its
+//! values have other selectors, or `serviceMonitorSelectorNilUsesHelmValues: false` and its like for the
+//! other kinds.
 //!
 //! # Fix
 //! Add the label that the selector asks for, or widen the selectors: `{}` selects all.

@@ -1,7 +1,8 @@
 //! The Prometheus that the chart kube-prometheus-stack brings, as far as its values say what it selects.
 //!
-//! Without a selector in the values its template (`templates/prometheus/prometheus.yaml`, 45 to 80) asks for the label `release` with the
-//! name of the release, unless the value that ends in `NilUsesHelmValues` is false.
+//! Without a selector in the values its template (`templates/prometheus/prometheus.yaml`, 45 to 80) asks for
+//! the label `release` with the name of the release, unless the value that ends in `NilUsesHelmValues` is
+//! false.
 
 use crate::cluster::values::{installs, is_for_other_cluster, release_name};
 use crate::rules::prelude::*;

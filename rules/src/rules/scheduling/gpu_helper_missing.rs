@@ -1,14 +1,14 @@
 //! A DaemonSet that accelerator nodes need cannot run on the nodes of a pool.
 //!
 //! # Why
-//! A DaemonSet that does not tolerate a taint of a pool, or selects a label that its nodes do not have,
-//! does not run there. Accelerators need a whole chain: a labeller (NFD, GPU feature discovery) writes a
-//! label, the device plugin of NVIDIA, Neuron, AMD, Gaudi or EFA that selects it registers the devices,
-//! and only then the pods that request them fit. It is a warning for the device plugin, and for a labeller
-//! whose label a plugin selects, because the pod that started such a node stays Pending; it is information
-//! for agents, without which nodes have no logs or metrics. The values of NVIDIA's charts and of NFD's in a HelmRelease or an
-//! Application are read for the tolerations of their DaemonSets. `daemonsets.tolerations` of the GPU Operator is not for the worker of
-//! NFD, without whose labels the operator starts nothing on a node.
+//! A DaemonSet that does not tolerate a taint of a pool, or selects a label that its nodes do not have, does
+//! not run there. Accelerators need a whole chain: a labeller (NFD, GPU feature discovery) writes a label,
+//! the device plugin of NVIDIA, Neuron, AMD, Gaudi or EFA that selects it registers the devices, and only
+//! then the pods that request them fit. It is a warning for the device plugin, and for a labeller whose label
+//! a plugin selects, because the pod that started such a node stays Pending; it is information for agents,
+//! without which nodes have no logs or metrics. The values of NVIDIA's charts and of NFD's in a HelmRelease
+//! or an Application are read for the tolerations of their DaemonSets. `daemonsets.tolerations` of the GPU
+//! Operator is not for the worker of NFD, without whose labels the operator starts nothing on a node.
 //!
 //! # Fix
 //! Let the DaemonSets tolerate all taints of the pools, and select labels that the pools have.

@@ -1,10 +1,10 @@
 //! Pods with security groups of their own fit no instance type of their pools.
 //!
 //! # Why
-//! A pod that a SecurityGroupPolicy selects asks for `vpc.amazonaws.com/pod-eni`: Amazon's VPC resource controller adds the
-//! request when the pod is created. Only instance types with branch interfaces have the resource: none of the families t2,
-//! t3, t3a and t4g has. Where no type of the pools that admit the pods has it, Karpenter starts no node for them, and they
-//! stay Pending.
+//! A pod that a SecurityGroupPolicy selects asks for `vpc.amazonaws.com/pod-eni`: Amazon's VPC resource
+//! controller adds the request when the pod is created. Only instance types with branch interfaces have the
+//! resource: no type of the families t2, t3, t3a and t4g has. Where no type of the pools that admit the pods
+//! has it, Karpenter starts no node for them, and they stay Pending.
 //!
 //! # Fix
 //! Admit types with branch interfaces to the pool, most types of the families m5, c5 and r5 and later.

@@ -8,8 +8,9 @@
 //! The workers of an MPIJob run an SSH server, which does not end with the run: with `cleanPodPolicy: None`,
 //! the default of `v2beta1`, they keep their GPUs and nodes after it. That is a warning.
 //!
-//! A run that Argo CD with `selfHeal`, or Flux, applies is missing once its TTL has deleted it. They create it again, and it
-//! runs again, for ever: this is a warning for every kind with a TTL. Argo CD runs a hook once for each sync.
+//! A run that Argo CD with `selfHeal`, or Flux, applies is missing once its TTL has deleted it. They create
+//! it again, and it runs again, forever: this is a warning for every kind with a TTL. Argo CD runs a hook
+//! once for each sync.
 //!
 //! # Fix
 //! Write `ttlSecondsAfterFinished`, long enough to read the logs: a day is 86400. For an MPIJob write
@@ -107,7 +108,7 @@ fn ttl_of(object: &Object) -> Node<'_> {
 fn repeats(object: &Object, ttl: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let delivery = delivery_of(object, &[], ctx).filter(|delivery| delivery.heals)?;
     let is_flux = delivery.by.is(Kind::FLUX_KUSTOMIZATION);
-    // A hook is no part of what Argo CD compares.
+    // Argo CD does not compare hooks.
     let left_alone = if is_flux {
         object.annotation("kustomize.toolkit.fluxcd.io/reconcile").is_set()
     } else {
@@ -118,7 +119,7 @@ fn repeats(object: &Object, ttl: &Node<'_>, ctx: &mut Context<'_>) -> Option<()>
     }
     let name = object.display_name();
     let who = if is_flux { "Flux" } else { "Argo CD" };
-    let message = format!("{who} creates `{name}` again once its TTL has deleted it: it runs for ever");
+    let message = format!("{who} creates `{name}` again once its TTL has deleted it: it runs over and over");
     let is_near = ctx.pairs_with(delivery.by);
     let finding = ctx.report(ttl, message).at_key();
     finding
