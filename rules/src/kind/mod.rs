@@ -163,8 +163,6 @@ impl Kind {
     /// The object from which Knative's operator installs Knative Serving.
     pub(crate) const KNATIVE_SERVING: Kind = Kind::new("operator.knative.dev", "KnativeServing");
     pub const KNATIVE_SERVICE: Kind = Kind::new("serving.knative.dev", "Service");
-    /// The object with which Knative's operator installs Knative Serving.
-    pub(crate) const KNATIVE_SERVING: Kind = Kind::new("operator.knative.dev", "KnativeServing");
     pub(crate) const CLUSTER_SERVING_RUNTIME: Kind = Kind::new("serving.kserve.io", "ClusterServingRuntime");
     pub const INFERENCE_SERVICE: Kind = Kind::new("serving.kserve.io", "InferenceService");
     pub(crate) const LLM_INFERENCE_SERVICE: Kind = Kind::new("serving.kserve.io", "LLMInferenceService");
