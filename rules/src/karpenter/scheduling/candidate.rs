@@ -307,6 +307,12 @@ impl<'a> Candidate<'a> {
         Err(NotAdmitted::Undecided(uncertainties))
     }
 
+    /// Whether the status of the class lists its reservations.
+    pub(super) fn knows_reservations(&self) -> bool {
+        let class = self.pool.class.as_ref();
+        class.is_some_and(|class| matches!(class.reservations, Reservations::Known(_)))
+    }
+
     /// A zone of the pod in which the class may have no subnet: neither the class nor a pool names it. Where no pool names any, subnets
     /// are taken to be in the first zones of the region, as most are.
     fn unknown_zone(&self, pod: &Pod, state: &Relaxation, domains: &Domains) -> Option<Uncertainty> {

@@ -363,7 +363,14 @@ impl<'a> Scheduler<'a> {
                     // `addToNewNodeClaim` takes the first pool in order, and `trySchedule` relaxes the pod only after
                     // all pools have rejected it: neither a later pool nor a later relaxation is tried.
                     Ok(types) => return fits(pod, &state, candidate, types, uncertainties),
-                    Err(NotAdmitted::Undecided(why)) => uncertainties.extend(why),
+                    Err(NotAdmitted::Undecided(why)) => {
+                        // The pod waits for a reservation that is full: no other pool is tried (`NewReservedOfferingError`).
+                        let may_wait = why == [Uncertainty::Reservations] && candidate.knows_reservations();
+                        uncertainties.extend(why);
+                        if may_wait {
+                            return Verdict::Unknown { uncertainties: sorted_unique(uncertainties) };
+                        }
+                    }
                     Err(NotAdmitted::Rejected(stage)) => {
                         if deepest.as_ref().is_none_or(|known| known.depth() < stage.depth()) {
                             *deepest = Some(stage);
