@@ -154,7 +154,12 @@ impl Situation<'_> {
         // A node that may have several values keeps the next pods off all of them. Those that wait find the others free once it is
         // there, and preferences are given up before.
         let of_each = if keeps_apart && !is_required { 1 } else { usize::MAX };
-        let values: Vec<String> = by_pool.into_iter().flat_map(|one| one.into_iter().take(of_each)).collect();
+        let mut nth: Vec<(usize, String)> =
+            by_pool.into_iter().flat_map(|one| one.into_iter().enumerate().take(of_each)).collect();
+        if keeps_apart {
+            nth.sort_by_key(|(at, _)| *at);
+        }
+        let values: Vec<String> = nth.into_iter().map(|(_, value)| value).collect();
         // A preference is dropped before a taint that only prefers other pods is tolerated.
         let is_relaxed = |outcome: &Outcome| matches!(outcome, Outcome::Admits(one) if one.relaxations > 0);
         let may_be_dropped = || has_empty || scheduler.survey(pod).iter().any(|(_, one)| is_relaxed(one));

@@ -468,6 +468,9 @@ fn pods_that_keep_apart_over_values_go_to_other_pools() {
     assert_eq!(left(&two), [("web", 1, 3)]);
     let several = capacity(&[with_values("a", &["1", "2"]), with_values("b", &["3"]), web(3)]).floor;
     assert_eq!(nodes(&several), [("b", "m5.xlarge", 1, 1), ("a", "m5.xlarge", 2, 2)]);
+    // A node with two values keeps the second pod off both, until it is there and has one of them.
+    let first = capacity(&[with_values("b", &["1", "2"]), with_values("a", &["3"]), web(2)]).floor;
+    assert_eq!(nodes(&first), [("b", "m5.xlarge", 1, 1), ("a", "m5.xlarge", 1, 1)]);
     // A pool that leaves the value open has those that others list.
     let mut open = pool("z", &["m5.xlarge"], json!({}));
     let requirements = open["spec"]["template"]["spec"]["requirements"].as_array_mut().expect("a list");
