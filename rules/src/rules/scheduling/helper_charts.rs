@@ -164,7 +164,7 @@ fn inspect(chart: &Chart, helper: Helper, values: &ChartValues<'_, '_>, ctx: &mu
     })?;
     let is_value = |(key, value): (&str, &str)| key == taints[0].key && !value.is_empty();
     let shown = match chart.default {
-        Some(default) if !list.is_set() && is_value(default) => {
+        Some(default) if !list.is_set() && is_value(default) && !taints[0].value.is_empty() => {
             format!("{}={}", taints[0].key, taints[0].value)
         }
         _ => taints[0].key.clone(),
