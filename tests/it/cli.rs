@@ -8,8 +8,10 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use crate::support::{Folder, command, finish, run_in, validate};
+use gpulint_testing::{missing, skipped as skip};
 use serde_json::Value;
+
+use crate::support::{Folder, command, finish, run_in, validate};
 
 /// A manifest without findings of any rule about its shape.
 const CONFIG_MAP: &str =
@@ -143,8 +145,7 @@ fn a_file_without_permission_is_2() {
     let closed = folder.0.join("closed.yaml");
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();
     if fs::read(&closed).is_ok() {
-        println!("skipped: root reads every file");
-        return;
+        return skip("root reads every file");
     }
     folder.run(&["check"]).exits(2).prints("broken.yaml:").complains("closed.yaml: ");
 }
@@ -319,8 +320,7 @@ fn open_pipes_are_read_like_standard_input() {
         finish(command.args(["-c", &line]).current_dir(&folder.0).stdin(Stdio::null()).output().unwrap())
     };
     if std::process::Command::new("bash").arg("-c").arg("true").output().is_err() {
-        println!("skipped: there is no bash");
-        return;
+        return missing("bash", "apt-get install bash");
     }
     bash("gpulint check -f concise <(cat broken.yaml)").exits(1).prints("<stdin>:");
     let named = "gpulint check -f concise --stdin-filename sub/pool.yaml <(cat broken.yaml)";

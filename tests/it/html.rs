@@ -249,13 +249,12 @@ fn nothing_is_loaded() {
 // With a browser.
 
 /// The browser, if there is one.
-#[expect(clippy::print_stdout, reason = "says that a test is skipped")]
 fn browser() -> Option<PathBuf> {
     let found = std::env::split_paths(&std::env::var_os("PATH")?)
         .map(|folder| folder.join("chromium"))
         .find(|path| path.is_file());
     if found.is_none() {
-        println!("skipped: there is no chromium");
+        gpulint_testing::missing("chromium", "apt-get install chromium");
     }
     found
 }

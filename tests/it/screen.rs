@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -396,7 +395,7 @@ fn on_terminal(folder: &Folder, columns: usize, args: &[&str], env: &[(&str, &st
     match script.output() {
         Ok(output) => Some(String::from_utf8(output.stdout).unwrap().replace("\r\n", "\n")),
         Err(_) => {
-            let _ = writeln!(std::io::stderr(), "skipped: there is no `script`");
+            gpulint_testing::missing("script", "apt-get install bsdutils");
             None
         }
     }

@@ -134,7 +134,7 @@ async fn validation_rules_give_what_the_server_gives() {
 
 /// The definitions that Karpenter, its AWS provider and KEDA publish.
 fn published() -> CustomResourceDefinitions {
-    let folder = assets().expect("the judge runs").join("crds");
+    let folder = assets("crds").expect("the judge runs");
     let objects: Vec<Object> = gpulint_testing::yaml_below(&folder)
         .iter()
         .flat_map(|path| gpulint_testing::objects(&std::fs::read_to_string(path).unwrap()))

@@ -24,7 +24,7 @@ pub(crate) struct Keda {
 impl Keda {
     /// Starts the webhooks and waits until the server calls them.
     pub(crate) async fn start(cluster: &Cluster) -> Keda {
-        let assets = assets().expect("a cluster runs, so its programs are there");
+        let assets = assets("").expect("a cluster runs, so its programs are there");
         let folder = cluster.folder().join("keda");
         fs::create_dir_all(&folder).expect("the folder can be written");
         let pair = cluster.ca().issue(&["127.0.0.1", "localhost"]);

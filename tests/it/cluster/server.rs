@@ -2,7 +2,6 @@
 //! value is dropped.
 
 use std::fs;
-use std::io::Write as _;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,17 +13,9 @@ use serde_json::{Value, json};
 pub(crate) use super::certificates::{Authority, Pair};
 pub(crate) use super::process::Process;
 
-/// The folder of the programs and CRDs. If it is not set, prints that the test is skipped.
-pub(crate) fn assets() -> Option<PathBuf> {
-    let folder = std::env::var_os("KUBEBUILDER_ASSETS").filter(|f| !f.is_empty());
-    if folder.is_none() {
-        // `eprintln!` would be captured by the test runner.
-        let _ = writeln!(
-            std::io::stderr(),
-            "skipped: KUBEBUILDER_ASSETS is not set (KUBEBUILDER_ASSETS=$(tests/cluster/build))"
-        );
-    }
-    folder.map(PathBuf::from)
+/// One of the programs, or the folder of the CRDs; all of them for an empty name. If it is missing, the test is skipped.
+pub(crate) fn assets(part: &str) -> Option<PathBuf> {
+    gpulint_testing::assets("KUBEBUILDER_ASSETS", part, "tests/cluster/build")
 }
 
 /// A port on which no program listens now.
@@ -56,7 +47,7 @@ impl Cluster {
 
     /// Starts a server without these admission plugins, and with additional flags of kube-apiserver.
     pub(crate) async fn start_with(without: &[&str], flags: &[&str]) -> Option<Cluster> {
-        let assets = assets()?;
+        let assets = assets("")?;
         // Another process may take a port before the start, so a start is retried.
         let mut tries = 0;
         let cluster = loop {

@@ -9,7 +9,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use gpulint_testing::{children, relative};
+use gpulint_testing::{assets, children, relative};
 use serde_json::Value;
 
 use super::{parse, run_of};
@@ -17,12 +17,7 @@ use crate::support::{Folder, finish, run_in};
 
 /// The part of what `tests/formats/prepare` made.
 fn part(name: &str) -> Option<PathBuf> {
-    let found = std::env::var_os("GPULINT_FORMATS").map(|folder| PathBuf::from(folder).join(name));
-    let found = found.filter(|folder| folder.exists());
-    if found.is_none() {
-        let _ = writeln!(std::io::stderr(), "skipped: there is no {name} in GPULINT_FORMATS");
-    }
-    found
+    assets("GPULINT_FORMATS", name, "tests/formats/prepare")
 }
 
 /// The output of a program, which must succeed.

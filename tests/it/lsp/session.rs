@@ -3,11 +3,11 @@
 //! `apt-get install neovim` and `GPULINT_EDITORS=$(tests/editors/prepare)` enable all of them; missing ones
 //! are reported.
 
-use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use gpulint_testing::{assets, missing};
 use serde_json::{Value, json};
 
 use super::client::{Client, Setup, codes};
@@ -138,10 +138,6 @@ fn finished(command: &mut Command) -> (String, String) {
     (String::from_utf8(output.stdout).unwrap(), errors)
 }
 
-fn skipped(why: &str) {
-    let _ = writeln!(std::io::stderr(), "skipped: {why}");
-}
-
 fn script(name: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/editors").join(name)
 }
@@ -149,7 +145,7 @@ fn script(name: &str) -> std::path::PathBuf {
 #[test]
 fn neovim() {
     if Command::new("nvim").arg("--version").output().is_err() {
-        return skipped("nvim is not installed");
+        return missing("nvim", "apt-get install neovim");
     }
     let folder = infra();
     let state = Folder::new();
@@ -168,9 +164,7 @@ fn neovim() {
 }
 
 fn with_node(mode: &str) {
-    let Some(modules) = std::env::var_os("GPULINT_EDITORS").filter(|modules| !modules.is_empty()) else {
-        return skipped("there is no client from npm in GPULINT_EDITORS");
-    };
+    let Some(modules) = assets("GPULINT_EDITORS", "", "tests/editors/prepare") else { return };
     let folder = infra();
     let mut command = Command::new("node");
     command.arg(script("session.mjs")).arg(modules).arg(mode).arg(&folder.0);

@@ -5,13 +5,13 @@
 //! address, if the system has one; reviews of honest clients are answered at the same time. `GPULINT_SOAK`
 //! measures how many.
 
-use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use gpulint_testing::missing;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::Frame;
 use serde_json::{Value, json};
@@ -338,9 +338,7 @@ impl Throughput {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn honest_reviews_keep_half_of_their_throughput_beside_attacks() {
     let Some(seconds) = std::env::var("GPULINT_SOAK").ok().and_then(|s| s.parse::<u64>().ok()) else {
-        let _ =
-            writeln!(std::io::stderr(), "skipped: GPULINT_SOAK is not set (the seconds that the soak takes)");
-        return;
+        return missing("number of seconds for the soak", "GPULINT_SOAK=30");
     };
     // A round with each attack, and one without before each.
     let round = Duration::from_secs(seconds) / (2 * ATTACKS.len() as u32);

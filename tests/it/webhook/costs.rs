@@ -2,8 +2,7 @@
 //!
 //! `GPULINT_COSTS=1 cargo test --release --test it -- costs --nocapture` prints both.
 
-use std::io::Write as _;
-
+use gpulint_testing::skipped;
 use serde_json::{Value, json};
 
 use crate::cluster::server::Authority;
@@ -64,8 +63,7 @@ fn objects(pods: usize, deployments: usize, pools: usize, scalers: usize) -> Vec
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_cost_of_a_review_beside_few_and_many_objects() {
     if std::env::var_os("GPULINT_COSTS").is_none() {
-        let _ = writeln!(std::io::stderr(), "skipped: GPULINT_COSTS is not set");
-        return;
+        return skipped("GPULINT_COSTS is not set");
     }
     let (authority, fake) = (Authority::new(), Fake::start().await);
     for held in [objects(20, 20, 5, 5), objects(16_000, 3_000, 300, 700)] {

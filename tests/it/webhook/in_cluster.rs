@@ -1,11 +1,11 @@
 //! The server registered at a real API server: certificates, registration by URL, decisions, failures.
 
-use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use gpulint_testing::missing;
 use serde_json::{Value, json};
 
 use crate::cluster::server::Cluster;
@@ -170,11 +170,14 @@ async fn refusals(cluster: &Cluster, folder: &Folder) {
     assert!(text.contains("spec.template.spec.taints: gpulint gpu-pool-untainted: "), "{text}");
 }
 
+/// How to get kubectl.
+pub(crate) const KUBECTL: &str = "https://kubernetes.io/docs/tasks/tools/";
+
 /// The output of kubectl; `None` if it is not installed.
 fn kubectl(kubeconfig: &Path, args: &[&str]) -> Option<String> {
     let output = Command::new("kubectl").arg("--kubeconfig").arg(kubeconfig).args(args).output();
     let Ok(output) = output else {
-        let _ = writeln!(std::io::stderr(), "skipped: there is no kubectl to see what a person sees");
+        missing("kubectl", KUBECTL);
         return None;
     };
     let text = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -2,12 +2,13 @@
 
 use std::process::Command;
 
+use gpulint_testing::missing;
 use serde_json::{Value, json};
 
 use crate::cluster::server::{Authority, Cluster};
 use crate::webhook::balancer::Balancer;
 use crate::webhook::client::plain;
-use crate::webhook::in_cluster::{make, post, serve};
+use crate::webhook::in_cluster::{KUBECTL, make, post, serve};
 use crate::webhook::manifests::{helm, manifests, objects, path, render};
 use crate::webhook::server::{Folder, Server};
 use crate::webhook::tls::mount;
@@ -185,7 +186,7 @@ async fn manifests_replace_a_registration_by_url() {
         .arg("-f")
         .arg(&file)
         .output();
-    let Ok(output) = output else { return };
+    let Ok(output) = output else { return missing("kubectl", KUBECTL) };
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{said}");
     for kind in ["validating", "mutating"] {

@@ -219,12 +219,7 @@ async fn make_again(cluster: &Cluster, object: &Value) {
 }
 
 pub(crate) fn helm() -> Option<std::path::PathBuf> {
-    let helm = assets()?.join("helm");
-    if !helm.exists() {
-        let _ = writeln!(std::io::stderr(), "skipped: there is no helm in KUBEBUILDER_ASSETS");
-        return None;
-    }
-    Some(helm)
+    assets("helm")
 }
 
 const EVERYTHING: [&str; 5] = [

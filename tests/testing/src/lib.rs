@@ -5,6 +5,7 @@ mod dice;
 mod expected;
 mod imports;
 mod manifests;
+mod missing;
 mod run;
 mod walk;
 
@@ -13,5 +14,6 @@ pub use dice::Dice;
 pub use expected::expect_file;
 pub use imports::Imports;
 pub use manifests::FIXABLE_POOL;
+pub use missing::{assets, missing, skipped};
 pub use run::{check, check_files, cluster, objects, position, values};
 pub use walk::{children, fixtures, relative, sampled, yaml_below};
