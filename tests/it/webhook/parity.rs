@@ -85,6 +85,7 @@ fn cases(root: &Path, path: &Path, config: &Path) -> Vec<Case> {
     }
     let source = Arc::new(Source::new(&file, bytes));
     let documents = read(&source);
+    assert!(OF_TEXT.iter().all(|id| gpulint_rules::find_rule(id).is_some()), "each of OF_TEXT is a rule");
     // Documents that do not parse are not objects, and a cluster cannot contain an object twice.
     let broken = report["diagnostics"].as_array().unwrap().iter().any(|d| {
         let rule = d["rule"].as_str().unwrap();

@@ -176,6 +176,25 @@ fn renamed(value: &Value, names: &BTreeSet<String>, n: usize) -> Value {
     }
 }
 
+/// An exempt rule needs more steps beside more objects in one of its own fixtures; all of them are asked if `COSTS` is set.
+#[test]
+fn exempt_rules_iterate_over_other_objects() {
+    let unknown: Vec<_> = EXEMPT.iter().filter(|id| gpulint_rules::find_rule(id).is_none()).collect();
+    assert!(unknown.is_empty(), "no rule is called {unknown:?}");
+    if std::env::var("COSTS").is_err() {
+        return;
+    }
+    let scenarios = scenarios();
+    let grows = |id: &str| {
+        let alone = Engine::new(Settings { select: vec![id.to_owned()], ..Settings::default() });
+        let mut own =
+            scenarios.iter().filter(|scenario| scenario.path.parent().is_some_and(|p| p.ends_with(id)));
+        own.any(|scenario| growth(&scenario.clusters(&alone), &alone) > MOST_STEPS_PER_COPY)
+    };
+    let unneeded: Vec<_> = EXEMPT.iter().filter(|id| !grows(id)).collect();
+    assert!(unneeded.is_empty(), "the cost of these rules does not grow: {unneeded:?}");
+}
+
 /// If `COSTS` is set, every fixture is tested.
 #[test]
 fn what_an_object_costs_does_not_grow_with_the_objects_beside_it() {
