@@ -155,7 +155,7 @@ fn pool_json(pool: &PoolReport) -> Value {
         "line": line,
         "weight": pool.weight,
         "verdict": pool.verdict(),
-        "stage": obstacles.first().map(|obstacle| obstacle.stage),
+        "stage": obstacles.first().map(|obstacle| obstacle.stage.name()),
         "reason": obstacles.first().map(|obstacle| &obstacle.reason),
         "obstacles": obstacles.iter().map(obstacle_json).collect::<Vec<_>>(),
         "changes": pool.distance(),
@@ -168,7 +168,7 @@ fn pool_json(pool: &PoolReport) -> Value {
 
 fn obstacle_json(obstacle: &Obstacle) -> Value {
     json!({
-        "stage": obstacle.stage,
+        "stage": obstacle.stage.name(),
         "reason": obstacle.reason,
         "places": obstacle.places.iter().map(place_json).collect::<Vec<_>>(),
         "changes": obstacle.changes.iter().map(change_json).collect::<Vec<_>>(),

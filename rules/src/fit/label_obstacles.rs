@@ -4,7 +4,7 @@
 use crate::catalog::CAPACITY_TYPE;
 use crate::fit::obstacles::{Attempt, Draft, Remedy, allow, drop_key, edit};
 use crate::fit::words::unsatisfied;
-use crate::fit::{Obstacle, Place, surroundings};
+use crate::fit::{Obstacle, Place, Stage, surroundings};
 use crate::karpenter::nodepool::NODEPOOL_LABEL;
 use crate::karpenter::pod::rules_of;
 use crate::karpenter::provider::{Provider, is_documented_in_auto_mode};
@@ -102,7 +102,7 @@ impl Attempt<'_> {
                 format!("`{key}`: the pool has {ours}, the pod asks for {}", clash.theirs)
             }
         };
-        let obstacle = Obstacle { stage: "label", reason, places, changes: Vec::new() };
+        let obstacle = Obstacle { stage: Stage::Label(key), reason, places, changes: Vec::new() };
         Draft { obstacle, remedies, without: edit(do_not_ask) }
     }
 
@@ -166,7 +166,7 @@ impl Attempt<'_> {
         let ours = clash.ours.as_ref().map_or_else(|| "no such label".to_owned(), ToString::to_string);
         let reason =
             format!("the volumes of the pod need `{}` {}; the nodes have {ours}", clash.key, clash.theirs);
-        let obstacle = Obstacle { stage: "volumes", reason, places, changes: Vec::new() };
+        let obstacle = Obstacle { stage: Stage::Volumes, reason, places, changes: Vec::new() };
         Draft { obstacle, remedies, without: edit(|pod, _| pod.volumes.clear()) }
     }
 
@@ -203,7 +203,7 @@ impl Attempt<'_> {
                 pool.labels.push(label.clone());
             }));
         }
-        let obstacle = Obstacle { stage: "topology", reason, places, changes: Vec::new() };
+        let obstacle = Obstacle { stage: Stage::Topology, reason, places, changes: Vec::new() };
         Draft { obstacle, remedies, without: edit(drop_rule) }
     }
 }

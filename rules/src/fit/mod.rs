@@ -109,11 +109,55 @@ pub struct Change {
     pub text: String,
 }
 
+/// The step of Karpenter's decision at which a pool rejects a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// The pool is not ready, so Karpenter does not ask it.
+    NotReady,
+    Static,
+    Invalid,
+    NoTypes,
+    /// The key of the taint.
+    Taint(String),
+    /// The key, in the spelling of its current name.
+    Label(String),
+    NodesLimit,
+    Limit,
+    Volumes,
+    Topology,
+    Types,
+    HostPort,
+    /// The resources of which no instance type has enough.
+    Resources(Vec<String>),
+    MinValues,
+}
+
+impl Stage {
+    /// The name in reports.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Stage::NotReady => "not-ready",
+            Stage::Static => "static",
+            Stage::Invalid => "invalid",
+            Stage::NoTypes => "no-types",
+            Stage::Taint(_) => "taint",
+            Stage::Label(_) => "label",
+            Stage::NodesLimit => "nodes-limit",
+            Stage::Limit => "limit",
+            Stage::Volumes => "volumes",
+            Stage::Topology => "topology",
+            Stage::Types => "types",
+            Stage::HostPort => "host-port",
+            Stage::Resources(_) => "resources",
+            Stage::MinValues => "min-values",
+        }
+    }
+}
+
 /// One reason why a pool rejects a pod.
 #[derive(Clone, Debug)]
 pub struct Obstacle {
-    /// The step of Karpenter's decision that fails, such as `taint`.
-    pub stage: &'static str,
+    pub stage: Stage,
     pub reason: String,
     /// The fields that contradict each other.
     pub places: Vec<Place>,
@@ -610,7 +654,7 @@ impl<'c> Situation<'c> {
         for (object, reason) in &self.left_out {
             let place = Place::new(object, &object.path(&["metadata", "name"]), "this NodePool");
             let obstacle = Obstacle {
-                stage: "not-ready",
+                stage: Stage::NotReady,
                 reason: reason.clone(),
                 places: vec![place],
                 changes: Vec::new(),

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use crate::catalog::TypeSet;
 use crate::facts::quantity::amount;
 use crate::fit::words::conflict;
-use crate::fit::{Answer, Change, Obstacle, Place, Side, Situation};
+use crate::fit::{Answer, Change, Obstacle, Place, Side, Situation, Stage};
 use crate::karpenter::requirement::{Operator, Requirement, Requirements, normalise};
 use crate::karpenter::scheduling::{
     Container, Outcome, Pod, Pool, RejectionStage, ResourceList, Scheduler, Taint, Toleration, admitted,
@@ -193,7 +193,7 @@ impl<'s> Attempt<'s> {
             RejectionStage::Static => self.static_pool(),
             RejectionStage::Invalid(problem) => {
                 let reason = format!("Karpenter rejects the NodePool: {problem}");
-                self.of_pool("invalid", reason, &self.object.path(&["metadata", "name"]))
+                self.of_pool(Stage::Invalid, reason, &self.object.path(&["metadata", "name"]))
             }
             RejectionStage::NoTypes(why) => self.no_types(why.as_ref()),
             RejectionStage::Taint(taint) => self.taint(taint),
@@ -209,7 +209,7 @@ impl<'s> Attempt<'s> {
         }
     }
 
-    fn of_pool(&self, stage: &'static str, reason: String, node: &Node<'_>) -> Draft {
+    fn of_pool(&self, stage: Stage, reason: String, node: &Node<'_>) -> Draft {
         let places = vec![Place::new(self.object, node, "this NodePool")];
         let obstacle = Obstacle { stage, reason, places, changes: Vec::new() };
         Draft { obstacle, remedies: Vec::new(), without: edit(|_, _| ()) }
@@ -242,11 +242,11 @@ impl<'s> Attempt<'s> {
     fn static_pool(&self) -> Draft {
         if !self.situation.options.standing_nodes {
             let reason = "the feature gate `StaticCapacity` is off: the static pool has no nodes".to_owned();
-            return self.of_pool("static", reason, &self.object.path(&["spec", "replicas"]));
+            return self.of_pool(Stage::Static, reason, &self.object.path(&["spec", "replicas"]));
         }
         let node = self.object.path(&["spec", "replicas"]);
         let reason = "the static pool has no nodes, and starts none for pending pods".to_owned();
-        let mut draft = self.of_pool("static", reason, &node);
+        let mut draft = self.of_pool(Stage::Static, reason, &node);
         draft
             .remedies
             .push(self.in_pool(&node, "raise `replicas`".to_owned(), |_, pool| pool.replicas = Some(1)));
@@ -257,7 +257,7 @@ impl<'s> Attempt<'s> {
         let reason = why.map_or_else(|| "the pool admits no instance type".to_owned(), conflict);
         let node = why.and_then(|why| self.pool_keys(&why.key).into_iter().next());
         let node = node.unwrap_or_else(|| self.pool_spec().get("requirements"));
-        self.of_pool("no-types", reason, &node)
+        self.of_pool(Stage::NoTypes, reason, &node)
     }
 
     fn taint(&self, taint: &Taint) -> Draft {
@@ -290,7 +290,8 @@ impl<'s> Attempt<'s> {
             self.in_pool(&node, format!("remove the taint `{written}`"), remove),
         ];
         let reason = format!("the pod does not tolerate the taint `{written}`");
-        let obstacle = Obstacle { stage: "taint", reason, places, changes: Vec::new() };
+        let obstacle =
+            Obstacle { stage: Stage::Taint(taint.key.clone()), reason, places, changes: Vec::new() };
         Draft { obstacle, remedies, without: edit(tolerate) }
     }
 
@@ -309,7 +310,7 @@ impl<'s> Attempt<'s> {
         let remedies = vec![self.in_pool(&node, "raise `limits.nodes`".to_owned(), raise)];
         let places = vec![Place::new(self.object, &node, "this limit")];
         let reason = "`limits.nodes` is 0: the pool starts no nodes".to_owned();
-        let obstacle = Obstacle { stage: "nodes-limit", reason, places, changes: Vec::new() };
+        let obstacle = Obstacle { stage: Stage::NodesLimit, reason, places, changes: Vec::new() };
         Draft { obstacle, remedies, without: edit(raise) }
     }
 
@@ -353,7 +354,7 @@ impl<'s> Attempt<'s> {
             }
             None => pool.limits.retain(|(key, _)| *key != name),
         });
-        let obstacle = Obstacle { stage: "limit", reason, places, changes: Vec::new() };
+        let obstacle = Obstacle { stage: Stage::Limit, reason, places, changes: Vec::new() };
         Draft { obstacle, remedies: vec![remedy], without }
     }
 
@@ -429,7 +430,7 @@ impl<'s> Attempt<'s> {
         if self.proposes == Proposes::Changes {
             remedies.extend(self.wider_pool(&RejectionStage::Requirements));
         }
-        let obstacle = Obstacle { stage: "types", reason, places, changes: Vec::new() };
+        let obstacle = Obstacle { stage: Stage::Types, reason, places, changes: Vec::new() };
         Draft { obstacle, remedies, without }
     }
 
@@ -463,7 +464,7 @@ impl<'s> Attempt<'s> {
             change: Change { side: Side::Pod, place: place.clone(), text },
             edit: without.clone(),
         });
-        let obstacle = Obstacle { stage: "host-port", reason, places, changes: Vec::new() };
+        let obstacle = Obstacle { stage: Stage::HostPort, reason, places, changes: Vec::new() };
         Draft { obstacle, remedies: remedy.into_iter().collect(), without }
     }
 
@@ -474,6 +475,7 @@ impl<'s> Attempt<'s> {
         let types = self.with(&edit(|pod, _| clear(pod, None))).types_for_pod();
         let scheduler = self.situation.scheduler_for(std::slice::from_ref(&self.pool));
         let mut remedies = Vec::new();
+        let mut lacking: Vec<String> = names.iter().take(1).cloned().collect();
         let (reason, node) = match names.first() {
             Some(name) => {
                 let asked = amount(name, need.get(name).copied().unwrap_or(0));
@@ -513,10 +515,11 @@ impl<'s> Attempt<'s> {
                     Some((short, instance)) => {
                         let rooms = short.iter().map(|name| (name.clone(), scheduler.room(instance, name)));
                         remedies.extend(self.fewer(&node, rooms.collect()));
+                        lacking = short;
                         format!(
                             "no instance type of the pool has enough of everything; {} has too little {}",
                             instance.name,
-                            quoted(&short)
+                            quoted(&lacking)
                         )
                     }
                     None => "no instance type of the pool has enough of everything".to_owned(),
@@ -530,7 +533,7 @@ impl<'s> Attempt<'s> {
         }
         let text = if names.is_empty() { "these requests" } else { "this request" };
         let places = vec![Place::new(self.workload, &node, text)];
-        let obstacle = Obstacle { stage: "resources", reason, places, changes: Vec::new() };
+        let obstacle = Obstacle { stage: Stage::Resources(lacking), reason, places, changes: Vec::new() };
         let first = names.first().cloned();
         let without = edit(move |pod, pool| {
             clear(pod, first.as_ref());
@@ -599,7 +602,7 @@ impl<'s> Attempt<'s> {
         let remedies = vec![self.in_pool(&node, text, lower.clone())];
         let reason =
             format!("`minValues: {wanted}` of `{key}`: the types that are left for the pod have {found}");
-        let obstacle = Obstacle { stage: "min-values", reason, places, changes: Vec::new() };
+        let obstacle = Obstacle { stage: Stage::MinValues, reason, places, changes: Vec::new() };
         Draft { obstacle, remedies, without: edit(lower) }
     }
 }

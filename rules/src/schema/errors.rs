@@ -11,7 +11,7 @@ use crate::tree::pointer::Pointer;
 use super::compiled::CompiledSchema;
 use super::instance::TreeNode;
 use super::keywords::{LIST_TYPE_KEYWORD, TYPE_KEYWORD, type_error};
-use super::violation::{LengthUnit, MAX_VIOLATIONS, Violation, ViolationKind};
+use super::violation::{InvalidKind, LengthUnit, MAX_VIOLATIONS, Violation, ViolationKind};
 
 /// Steps for converting a violation.
 const STEPS_PER_VIOLATION: usize = 100;
@@ -122,6 +122,7 @@ fn add(error: &ValidationError<'_>, pointer: Pointer, out: &mut Vec<Violation>) 
         ValidationErrorKind::UniqueItems => ViolationKind::Duplicate { keys: Vec::new() },
         // A map without declared fields, as in a CustomResourceDefinition that stands in for the real one.
         ValidationErrorKind::FalseSchema => ViolationKind::Invalid {
+            of: InvalidKind::Other,
             message: "its definition declares no fields here: the API server ignores all of them".to_owned(),
             help: Some(
                 "declare them in the CustomResourceDefinition, or set `x-kubernetes-preserve-unknown-fields`"
@@ -131,6 +132,7 @@ fn add(error: &ValidationError<'_>, pointer: Pointer, out: &mut Vec<Violation>) 
         },
         // Keywords that combine schemas, such as `not`.
         _ => ViolationKind::Invalid {
+            of: InvalidKind::Other,
             message: "the value has none of the forms that the schema allows".to_owned(),
             help: None,
             fix: None,

@@ -47,4 +47,4 @@ pub(crate) use crd::failed_validations;
 pub(crate) use field_history::{FeatureGate, FieldHistory, feature_gate};
 pub(crate) use keywords::{CRD_DATE_TIME, GO_QUANTITY};
 pub(crate) use operators::{Operator, may_differ, operator_of};
-pub(crate) use violation::{LengthUnit, Violation, ViolationKind};
+pub(crate) use violation::{InvalidKind, LengthUnit, Violation, ViolationKind};

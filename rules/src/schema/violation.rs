@@ -56,6 +56,7 @@ pub(crate) enum ViolationKind {
     },
     /// An error of validation code, which a schema cannot express.
     Invalid {
+        of: InvalidKind,
         /// Lower case, no full stop, at most 120 characters.
         message: String,
         /// What to write instead.
@@ -63,6 +64,16 @@ pub(crate) enum ViolationKind {
         /// The fix, where there is only one.
         fix: Option<Box<Fix>>,
     },
+}
+
+/// What an error of validation code is about, as far as rules over the schema have to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InvalidKind {
+    /// A required field is missing, and the message says only that.
+    Missing,
+    /// The pod has no volume of the name.
+    UnknownVolume,
+    Other,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +95,16 @@ impl Violation {
 
     /// An error of validation code.
     pub(crate) fn invalid(node: &Node<'_>, message: impl Into<String>) -> Violation {
-        Violation::at(node, ViolationKind::Invalid { message: message.into(), help: None, fix: None })
+        let (of, message) = (InvalidKind::Other, message.into());
+        Violation::at(node, ViolationKind::Invalid { of, message, help: None, fix: None })
+    }
+
+    /// Sets what the error is about. Only for [`ViolationKind::Invalid`].
+    pub(crate) fn about(mut self, kind: InvalidKind) -> Violation {
+        if let ViolationKind::Invalid { of, .. } = &mut self.kind {
+            *of = kind;
+        }
+        self
     }
 
     /// Sets what to write instead. Only for [`ViolationKind::Invalid`].

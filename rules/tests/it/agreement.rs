@@ -1,6 +1,6 @@
 //! Laws of `pod-fits-no-pool` and `gpulint why`: one decision, said in both.
 
-use gpulint_rules::fit::{Answer, Situation, workloads};
+use gpulint_rules::fit::{Answer, Situation, Stage, workloads};
 use gpulint_rules::{Cluster, Engine, Kind, Object, Platform, Settings};
 use gpulint_testing::{Dice, fixtures, objects, relative, yaml_below};
 use serde_json::{Value, json};
@@ -48,7 +48,7 @@ fn differences(engine: &Engine, objects: Vec<Object>) -> (Vec<String>, usize, us
         let expected = explanations.iter().any(is_told);
         // A toleration for an accelerator is missing whether or not a pool is ready.
         let is_ready = explanations.iter().flat_map(|one| &one.pools).any(|pool| match &pool.answer {
-            Answer::Rejects { obstacles, .. } => obstacles.iter().any(|one| one.stage != "not-ready"),
+            Answer::Rejects { obstacles, .. } => obstacles.iter().any(|one| one.stage != Stage::NotReady),
             _ => true,
         });
         let findings = engine.check_object(workload, &cluster);

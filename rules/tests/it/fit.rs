@@ -300,7 +300,7 @@ fn difference(explanation: &Explanation, expected: &str) -> Option<String> {
         (FitVerdict::Unknown, _) => format!("unknown {}", codes.join(",")),
         (FitVerdict::Fits, _) => format!("fits {}", explanation.first_pool()?.object.name()),
         (FitVerdict::DoesNotFit, _) => match &explanation.pools.first()?.answer {
-            Answer::Rejects { obstacles, .. } => format!("no {}", obstacles.first()?.stage),
+            Answer::Rejects { obstacles, .. } => format!("no {}", obstacles.first()?.stage.name()),
             other => format!("no pool fits, but {other:?}"),
         },
     };
@@ -380,7 +380,7 @@ fn what_keeps_a_pod_out_is_at_a_place() {
                     assert!(
                         !reachable
                             || !obstacle.changes.is_empty()
-                            || matches!(obstacle.stage, "resources" | "topology" | "types" | "volumes")
+                            || matches!(obstacle.stage.name(), "resources" | "topology" | "types" | "volumes")
                             // The pods of a managed node group have no NodePool to change.
                             || obstacle.reason.contains("belongs to no NodePool"),
                         "{line}: {obstacle:?}"
@@ -551,7 +551,7 @@ pub(crate) fn is_told(explanation: &Explanation) -> bool {
             !obstacles.iter().any(|one| one.reason.contains("asks for another NodePool"))
                 && obstacles
                     .iter()
-                    .any(|one| !["static", "invalid", "no-types", "not-ready"].contains(&one.stage))
+                    .any(|one| !["static", "invalid", "no-types", "not-ready"].contains(&one.stage.name()))
         }
         _ => false,
     });

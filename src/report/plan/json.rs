@@ -144,7 +144,7 @@ fn landing(landing: &Landing) -> Value {
         "nearest": landing.nearest.as_ref().map(|(pool, obstacles)| json!({
             "pool": pool.name(),
             "obstacles": obstacles.iter().map(|obstacle| json!({
-                "stage": obstacle.stage,
+                "stage": obstacle.stage.name(),
                 "reason": obstacle.reason,
                 "changes": obstacle.changes.iter().map(|change| change.text.clone()).collect::<Vec<_>>(),
             })).collect::<Vec<_>>(),

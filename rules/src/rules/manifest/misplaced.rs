@@ -6,7 +6,7 @@ use crate::facts::suggest;
 use crate::kind::Kind;
 use crate::kind::definitions::CustomResourceDefinitions;
 use crate::object::Object;
-use crate::schema::{Violation, ViolationKind, fields_at, violations};
+use crate::schema::{InvalidKind, Violation, ViolationKind, fields_at, violations};
 use crate::tree::pointer::Pointer;
 
 /// An unknown field, and the field that was meant.
@@ -95,10 +95,8 @@ pub(super) fn misplaced(object: &Object, definitions: &CustomResourceDefinitions
 /// Whether a violation follows from a misplaced field: a required field is missing because it is elsewhere, or its parent
 /// is unknown.
 pub(super) fn follows(object: &Object, violation: &Violation, misplaced: &[Misplaced]) -> bool {
-    let says_no_volume = match &violation.kind {
-        ViolationKind::Invalid { message, .. } => message.contains(" no volume "),
-        _ => false,
-    };
+    let says_no_volume =
+        matches!(violation.kind, ViolationKind::Invalid { of: InvalidKind::UnknownVolume, .. });
     misplaced.iter().any(|one| {
         let (to, missing) = (one.to.steps(), violation.pointer.steps());
         let inside = missing.strip_prefix(to).is_some_and(|rest| {

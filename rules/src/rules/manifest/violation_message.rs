@@ -7,7 +7,7 @@ use crate::karpenter::drift::is_hashed;
 use crate::rules::manifest::message_parts::{list_names, quoted_field, quoted_value, with_article};
 use crate::rules::prelude::*;
 use crate::schema;
-use crate::schema::{LengthUnit, Violation, ViolationKind};
+use crate::schema::{InvalidKind, LengthUnit, Violation, ViolationKind};
 use crate::tree::node::Shape;
 use crate::tree::scalar::{Scalar, resolve_plain};
 
@@ -80,8 +80,8 @@ pub(super) fn describe(object: &Object, node: &Node<'_>, violation: &Violation) 
             Description::new(format!("{at} has the {} of an earlier item", keys.join(" and ")))
                 .help("remove one of the two, or give it another")
         }
-        ViolationKind::Invalid { message, help, fix } => Description {
-            message: (message.ends_with("` is required") && message.matches('`').count() == 2)
+        ViolationKind::Invalid { of, message, help, fix } => Description {
+            message: (*of == InvalidKind::Missing)
                 .then(|| item_without_field(object, &violation.pointer))
                 .flatten()
                 .unwrap_or_else(|| message.clone()),

@@ -57,7 +57,7 @@
 
 use crate::cluster::queues::{is_queued, may_run_elsewhere};
 use crate::fit::{
-    Change, NearestMiss, Obstacle, Proposes, Side, Situation, label_of_other_nodes, required_labels,
+    Change, NearestMiss, Obstacle, Proposes, Side, Situation, Stage, label_of_other_nodes, required_labels,
 };
 use crate::karpenter::nodepool::NODEPOOL_LABEL;
 use crate::karpenter::provider::is_karpenter_label;
@@ -205,7 +205,9 @@ fn report<'c>(
     if obstacles.iter().any(|obstacle| is_of_another_rule(obstacle, template, ctx)) {
         return None;
     }
-    if obstacles.iter().any(|obstacle| obstacle.stage == "taint") && has_unknown_runtime(template, ctx) {
+    if obstacles.iter().any(|obstacle| matches!(obstacle.stage, Stage::Taint(_)))
+        && has_unknown_runtime(template, ctx)
+    {
         return None;
     }
     let name = object.display_name();
@@ -243,7 +245,7 @@ fn severity(template: &Template<'_>, obstacles: &[Obstacle], is_pinned: bool, ct
     }
     let accelerated =
         requested_extended_resources(template).iter().any(|r| KARPENTER_ACCELERATORS.contains(r));
-    let only_elsewhere = |obstacle: &Obstacle| matches!(obstacle.stage, "taint" | "label");
+    let only_elsewhere = |obstacle: &Obstacle| matches!(obstacle.stage, Stage::Taint(_) | Stage::Label(_));
     let is_meant = is_pinned || asks_for_karpenter || accelerated || !selected.is_empty();
     if !is_meant && obstacles.iter().any(only_elsewhere) { Severity::Info } else { Severity::Warning }
 }
@@ -272,21 +274,22 @@ fn help(obstacles: &[Obstacle]) -> String {
 /// Whether another rule reports it: that the toleration for its accelerator is missing, or that the pod asks for a label of
 /// another provider, a resource that no instance type has, or more devices than one has.
 fn is_of_another_rule(obstacle: &Obstacle, template: &Template<'_>, ctx: &Context<'_>) -> bool {
-    let names = |key: &&str| obstacle.reason.contains(&format!("`{key}"));
-    match obstacle.stage {
-        "taint" => ctx.is_rule_enabled("gpu-toleration-missing") && KARPENTER_ACCELERATORS.iter().any(names),
-        "label" => {
-            let selector = template.spec.get("nodeSelector").entries();
-            let mut keys = selector.iter().map(|(key, _)| *key).filter(names);
+    match &obstacle.stage {
+        Stage::Taint(key) => {
+            ctx.is_rule_enabled("gpu-toleration-missing") && KARPENTER_ACCELERATORS.contains(&key.as_str())
+        }
+        Stage::Label(key) => {
             ctx.is_rule_enabled("instance-label-other-provider")
-                && keys.any(|key| missing_everywhere(key, ctx).is_some())
+                && template.spec.get("nodeSelector").get(key).is_set()
+                && missing_everywhere(key, ctx).is_some()
         }
         // Karpenter starts no node for the resource or for that number of devices, whatever the pool is.
-        "resources" => {
+        Stage::Resources(names) => {
             let unknown = ctx.is_rule_enabled("gpu-resource-not-provisioned")
                 && !ctx.cluster().views().has_static_pool();
-            let mut words = obstacle.reason.split('`');
-            unknown && words.any(|word| is_accelerator(word) && !INSTANCE_RESOURCES.contains(&word))
+            let of_no_type =
+                |name: &String| is_accelerator(name) && !INSTANCE_RESOURCES.contains(&name.as_str());
+            unknown && names.iter().any(of_no_type)
                 || ctx.is_rule_enabled("gpu-count-unsatisfiable") && asks_for_too_many(template, ctx)
         }
         _ => false,

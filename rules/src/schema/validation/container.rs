@@ -7,6 +7,7 @@ use serde_json::json;
 use crate::facts::names::{is_dns_subdomain, is_qualified_name};
 use crate::facts::quantity::Quantity;
 use crate::lint::fix::{Fix, Safety};
+use crate::schema::violation::InvalidKind;
 use crate::tree::node::Node;
 
 use super::pod::{PodContext, PodSpecOwner};
@@ -335,6 +336,7 @@ fn mounts<'a>(pod: &PodContext<'a>, container: &Node<'a>, report: &mut Checker<'
 
 fn unknown_volume<'a>(node: &Node<'a>, name: &str, volumes: &BTreeSet<&'a str>, report: &mut Checker<'a>) {
     let refusal = report.error(node, format!("the pod has no volume {}", quote(name)));
+    refusal.kind = InvalidKind::UnknownVolume;
     match crate::facts::suggest::nearest(name, volumes.iter().copied()) {
         Some(near) => refusal.help(format!("did you mean `{near}`?")),
         None => refusal.help("write it under `volumes`"),

@@ -23,7 +23,7 @@ pub(super) fn cron_job<'a>(object: &'a Object, spec: &Node<'a>, report: &mut Che
     let template = spec.get("jobTemplate");
     let inner = template.get("spec");
     if template.is_mapping() && !inner.is_set() {
-        report.missing(&template, "spec", "`spec` is required");
+        report.required(&template, "spec");
     }
     if !inner.is_mapping() {
         return;

@@ -106,9 +106,7 @@ fn selectors<'a>(block: &Node<'a>, report: &mut Checker<'a>) {
     for selector in mapping_items(&list) {
         let cel = selector.get("cel");
         if !cel.is_set() {
-            report
-                .missing(&selector, "cel", "`cel` is required")
-                .help("write the condition as `cel.expression`");
+            report.required(&selector, "cel").help("write the condition as `cel.expression`");
             continue;
         }
         let expression = cel.get("expression");
@@ -155,7 +153,7 @@ fn attribute<'a>(constraint: &Node<'a>, report: &mut Checker<'a>) {
     let Some(text) = node.text() else {
         if !node.is_set() && !constraint.get("distinctAttribute").is_set() {
             report
-                .missing(constraint, "matchAttribute", "`matchAttribute` is required")
+                .required(constraint, "matchAttribute")
                 .help("write a driver's attribute: `gpu.nvidia.com/parentUUID`");
         }
         return;
@@ -173,7 +171,7 @@ fn attribute<'a>(constraint: &Node<'a>, report: &mut Checker<'a>) {
 fn opaque<'a>(config: &Node<'a>, report: &mut Checker<'a>) {
     let block = config.get("opaque");
     if !block.is_set() {
-        report.missing(config, "opaque", "`opaque` is required");
+        report.required(config, "opaque");
         return;
     }
     if !block.is_mapping() {
@@ -182,7 +180,7 @@ fn opaque<'a>(config: &Node<'a>, report: &mut Checker<'a>) {
     report.required_name(&block, "driver", &DRIVER_NAME);
     let parameters = block.get("parameters");
     if !parameters.is_set() {
-        report.missing(&block, "parameters", "`parameters` is required");
+        report.required(&block, "parameters");
     } else if !parameters.is_mapping() && !parameters.is_unknown() {
         report
             .error(&parameters, "`parameters` is an object of the driver")

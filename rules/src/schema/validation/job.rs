@@ -291,7 +291,7 @@ fn exit_codes<'a>(codes: &Node<'a>, names: Option<&BTreeSet<&str>>, report: &mut
         if values.is_set() {
             report.error(&values, "`values` may not be empty");
         } else {
-            report.missing(codes, "values", "`values` is required");
+            report.required(codes, "values");
         }
     }
     report.at_most(&values, 255);

@@ -24,7 +24,7 @@ use std::collections::BTreeSet;
 use crate::kind::Kind;
 use crate::lint::fix::{Fix, Safety};
 use crate::object::Object;
-use crate::schema::violation::Violation;
+use crate::schema::violation::{InvalidKind, Violation};
 use crate::steps;
 use crate::tree::node::Node;
 
@@ -92,6 +92,7 @@ pub(crate) fn validate(object: &Object, limit: usize, out: &mut Vec<Violation>) 
 pub(crate) struct FieldError<'a> {
     /// The field, which may be absent.
     pub(crate) node: Node<'a>,
+    pub(crate) kind: InvalidKind,
     /// Lower case, no full stop, at most 120 characters.
     pub(crate) message: String,
     /// What to write instead.
@@ -106,7 +107,8 @@ pub(crate) struct FieldError<'a> {
 
 impl<'a> FieldError<'a> {
     fn new(node: &Node<'a>, message: String) -> FieldError<'a> {
-        FieldError { node: node.clone(), message, help: None, fix: None, related: None, at_key: false }
+        let kind = InvalidKind::Other;
+        FieldError { node: node.clone(), kind, message, help: None, fix: None, related: None, at_key: false }
     }
 
     pub(crate) fn help(&mut self, text: impl Into<String>) -> &mut FieldError<'a> {
@@ -131,7 +133,7 @@ impl<'a> FieldError<'a> {
 
     /// Converts the error for the rules over the schema.
     fn into_violation(self) -> Violation {
-        let mut violation = Violation::invalid(&self.node, self.message);
+        let mut violation = Violation::invalid(&self.node, self.message).about(self.kind);
         if let Some(help) = self.help {
             violation = violation.help(help);
         }
@@ -198,11 +200,18 @@ impl<'a> Checker<'a> {
         self.error(&node, message)
     }
 
+    /// Reports a missing field in the words for all of them. Otherwise like [`Checker::missing`].
+    pub(crate) fn required(&mut self, parent: &Node<'a>, field: &str) -> &mut FieldError<'a> {
+        let error = self.missing(parent, field, format!("`{field}` is required"));
+        error.kind = InvalidKind::Missing;
+        error
+    }
+
     /// Requires a non-empty text and returns it.
     pub(crate) fn required_text(&mut self, parent: &Node<'a>, field: &str) -> Option<&'a str> {
         let node = parent.get(field);
         if !node.is_set() {
-            self.missing(parent, field, format!("`{field}` is required"));
+            self.required(parent, field);
             return None;
         }
         match node.text() {
@@ -273,8 +282,7 @@ impl<'a> Checker<'a> {
         if node.is_set() {
             self.strict_choice(&node, words);
         } else {
-            self.missing(parent, field, format!("`{field}` is required"))
-                .help(format!("write {}", join_or(words)));
+            self.required(parent, field).help(format!("write {}", join_or(words)));
         }
     }
 

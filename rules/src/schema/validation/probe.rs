@@ -79,7 +79,7 @@ fn handler<'a>(
             if command.is_set() {
                 report.error(&command, "`command` may not be empty");
             } else {
-                report.missing(&exec, "command", "`command` is required");
+                report.required(&exec, "command");
             }
         }
     }

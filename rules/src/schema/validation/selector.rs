@@ -32,7 +32,7 @@ pub(crate) fn selector<'a>(node: &Node<'a>, report: &mut Checker<'a>) {
         if key.is_set() {
             report.check_syntax(&key, &QUALIFIED_NAME);
         } else {
-            report.missing(&expression, "key", "`key` is required");
+            report.required(&expression, "key");
         }
         requirement(&expression, OPERATORS, report);
         for value in expression.get("values").items() {
@@ -88,7 +88,7 @@ pub(crate) fn template_selector<'a>(
     if !node.is_set() {
         if required {
             let labels = labels_node.to_json();
-            let refusal = report.missing(spec, "selector", "`selector` is required");
+            let refusal = report.required(spec, "selector");
             refusal.help("select the labels of the pod template under `matchLabels`");
             if labels.as_object().is_some_and(|l| !l.is_empty()) && !labels_node.has_unknown() {
                 let target = refusal.node.get("matchLabels");

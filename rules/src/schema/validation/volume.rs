@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::facts::quantity::Quantity;
+use crate::schema::violation::InvalidKind;
 use crate::tree::PATCH_DIRECTIVE;
 use crate::tree::node::Node;
 
@@ -126,7 +127,7 @@ fn source<'a>(volume: &Node<'a>, report: &mut Checker<'a>) {
     if ephemeral.is_mapping() {
         let template = ephemeral.get("volumeClaimTemplate");
         if !template.is_set() {
-            report.missing(&ephemeral, "volumeClaimTemplate", "`volumeClaimTemplate` is required");
+            report.required(&ephemeral, "volumeClaimTemplate");
         }
         own_metadata(&template.get("metadata"), report);
         claim_spec(&template.get("spec"), report);
@@ -275,13 +276,13 @@ pub(super) fn claim_spec<'a>(spec: &Node<'a>, report: &mut Checker<'a>) {
     selector(&spec.get("selector"), report);
     let modes = spec.get("accessModes");
     if !modes.is_unknown() && modes.items().next().is_none() {
-        let message = "`accessModes` is required";
-        if modes.is_set() {
-            report.error(&modes, message)
+        let error = if modes.is_set() {
+            report.error(&modes, "`accessModes` is required")
         } else {
-            report.missing(spec, "accessModes", message)
-        }
-        .help("write `[ReadWriteOnce]`, or what the storage offers");
+            report.required(spec, "accessModes")
+        };
+        error.kind = InvalidKind::Missing;
+        error.help("write `[ReadWriteOnce]`, or what the storage offers");
     }
     let single = modes.items().any(|m| m.text() == Some("ReadWriteOncePod"));
     if single && modes.items().count() > 1 {

@@ -174,10 +174,10 @@ fn stateful_set<'a>(object: &Object, spec: &Node<'a>, template: &Node<'a>, repor
         report.check_syntax(&name, &DNS_LABEL);
         let metadata = claim.get("metadata");
         if metadata.is_mapping() && !name.is_set() {
-            report.missing(&metadata, "name", "`name` is required");
+            report.required(&metadata, "name");
         }
         if claim.is_mapping() && !claim.get("spec").is_set() {
-            report.missing(&claim, "spec", "`spec` is required");
+            report.required(&claim, "spec");
         }
         volume::claim_spec(&claim.get("spec"), report);
     }
