@@ -1,11 +1,13 @@
-//! Metrics of Karpenter that were renamed or removed, from `metrics.tsv`.
+//! Metrics of Karpenter and KEDA that were renamed or removed, from `metrics.tsv`.
 //!
-//! Sources: Karpenter's v1 migration guide and its list of metrics; the release notes of 1.7.
+//! Sources: Karpenter's v1 migration guide and its list of metrics; the release notes of 1.7. KEDA's changelog (2.11: #3930,
+//! 2.14: #4854, 2.17: #6339) and its list of metrics.
 
 use std::sync::LazyLock;
 
 use crate::facts::table;
 use crate::platform::Version;
+use crate::promql::identifiers::of_part;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MetricChange {
@@ -13,19 +15,41 @@ pub(crate) enum MetricChange {
     Renamed(&'static str),
     /// A new name, and different labels.
     Replaced(&'static str),
+    /// A new name, and seconds instead of milliseconds.
+    InSeconds(&'static str),
+    /// A metric with more labels, over which it has to be summed.
+    SplitUp(&'static str),
     /// Removed; the text names the closest alternative.
     Removed(&'static str),
 }
 
-/// Sorted by name, for binary search: name, first version without it, change.
-static METRICS: LazyLock<Vec<(&str, Version, MetricChange)>> =
+impl MetricChange {
+    /// What to write instead.
+    pub(crate) fn help(self) -> String {
+        match self {
+            MetricChange::Renamed(new) => format!("write `{new}`"),
+            MetricChange::Replaced(new) => format!("write `{new}`; its labels changed"),
+            MetricChange::InSeconds(new) => format!("write `{new}`, and thresholds in seconds"),
+            MetricChange::SplitUp(new) => format!("write `sum({new})`"),
+            MetricChange::Removed(instead) => instead.to_owned(),
+        }
+    }
+}
+
+/// A row: the name, the first version without it, and what became of it.
+pub(crate) type MetricRow = (&'static str, Version, MetricChange);
+
+/// Sorted by name, for binary search.
+static METRICS: LazyLock<Vec<MetricRow>> =
     LazyLock::new(|| table::read(include_str!("metrics.tsv"), row).collect());
 
-fn row([name, version, change, text]: [&'static str; 4]) -> Option<(&'static str, Version, MetricChange)> {
+fn row([name, version, change, text]: [&'static str; 4]) -> Option<MetricRow> {
     let version = Version::parse(version)?;
     let change = match change {
         "renamed" => MetricChange::Renamed(text),
         "replaced" => MetricChange::Replaced(text),
+        "seconds" => MetricChange::InSeconds(text),
+        "sum" => MetricChange::SplitUp(text),
         "removed" => MetricChange::Removed(text),
         _ => return None,
     };
@@ -39,7 +63,12 @@ pub(crate) struct ObsoleteMetric<'a> {
     pub(crate) change: MetricChange,
 }
 
-/// The obsolete names in a text, without duplicates, in the order of the text. Only whole identifiers are matched.
+/// The names that a version of KEDA no longer has.
+pub(crate) fn gone_from_keda(keda: Version) -> impl Iterator<Item = &'static MetricRow> {
+    METRICS.iter().filter(move |(name, since, _)| name.starts_with("keda_") && keda >= *since)
+}
+
+/// The obsolete names of Karpenter's in a text, without duplicates, in the order of the text. Only whole identifiers are matched.
 pub(crate) fn obsolete_metrics(text: &str, karpenter: Version) -> Vec<ObsoleteMetric<'_>> {
     let mut out: Vec<ObsoleteMetric<'_>> = Vec::new();
     for (_, word) in metric_identifiers(text) {
@@ -75,7 +104,7 @@ fn metric_change(name: &str, karpenter: Version) -> Option<MetricChange> {
 }
 
 fn without_histogram_suffix(word: &str) -> &str {
-    ["_bucket", "_sum", "_count"].iter().find_map(|suffix| word.strip_suffix(suffix)).unwrap_or(word)
+    of_part(word).unwrap_or(word)
 }
 
 /// The identifiers of Karpenter's metrics, with their positions.

@@ -6,6 +6,11 @@ pub(crate) fn is_identifier(text: &str) -> bool {
     text.bytes().next().is_some_and(|b| is_part(b) && !b.is_ascii_digit()) && text.bytes().all(is_part)
 }
 
+/// The histogram or summary that a series is a part of, by the suffix of its name.
+pub(crate) fn of_part(name: &str) -> Option<&str> {
+    ["_bucket", "_sum", "_count"].iter().find_map(|suffix| name.strip_suffix(suffix))
+}
+
 /// The position of a word in a query, as a whole identifier.
 pub(crate) fn find_word(text: &str, word: &str) -> Option<usize> {
     let part = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b':');

@@ -4,6 +4,7 @@
 //! the quotient of a share and the target (`Value`). Only what a name or the form of the query shows is decided.
 
 use crate::promql::expr::{Aggregate, Binary, Call, Expr, Grouping, MatchOp, Selector};
+use crate::promql::identifiers::of_part;
 use crate::promql::metrics::{Unit, metric};
 
 /// How a value depends on the number of replicas, at the same load.
@@ -417,7 +418,7 @@ fn of_quotient(part: &Expr, whole: &Expr) -> Load {
         (Load::Total(_), Load::Total(_)) => {
             let base = |expr: &Expr| {
                 let name = expr.sole_selector()?.name.as_deref()?;
-                let cut = ["_sum", "_count", "_bucket"].iter().find_map(|end| name.strip_suffix(end));
+                let cut = of_part(name);
                 Some(cut.unwrap_or(name).to_owned())
             };
             let names = (part.metric_names(), whole.metric_names());

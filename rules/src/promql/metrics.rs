@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use crate::facts::table;
+use crate::promql::identifiers::of_part;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exporter {
@@ -112,7 +113,7 @@ pub(crate) fn metric(name: &str) -> Option<&'static Metric> {
         let colon = with_colon(name);
         let name = colon.as_deref().unwrap_or(name);
         METRICS.get(name).or_else(|| {
-            let base = ["_bucket", "_sum", "_count"].iter().find_map(|suffix| name.strip_suffix(suffix))?;
+            let base = of_part(name)?;
             METRICS.get(base).filter(|metric| metric.kind == MetricType::Histogram)
         })
     })

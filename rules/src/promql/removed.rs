@@ -8,6 +8,7 @@ use std::sync::LazyLock;
 
 use crate::facts::table;
 use crate::platform::Version;
+use crate::promql::identifiers::of_part;
 
 /// A metric that is hidden, and removed later.
 pub(crate) struct Removed {
@@ -39,7 +40,7 @@ fn parse([name, hidden, removed, change, text]: [&'static str; 5]) -> Option<Rem
 
 /// The removed metric of a name, with or without the suffix of a histogram.
 pub(crate) fn removed_metric(name: &str) -> Option<&'static Removed> {
-    let base = ["_bucket", "_sum", "_count"].iter().find_map(|suffix| name.strip_suffix(suffix));
+    let base = of_part(name);
     REMOVED.iter().find(|metric| metric.name == name || Some(metric.name) == base)
 }
 

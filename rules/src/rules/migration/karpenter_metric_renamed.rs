@@ -95,27 +95,15 @@ fn inspect(query: &Node<'_>, severity: Severity, own: &[String], ctx: &mut Conte
         }
         let old = found.name;
         let message = match found.change {
-            MetricChange::Renamed(_) | MetricChange::Replaced(_) => {
-                format!("Karpenter no longer exports a metric under the name `{old}`")
-            }
             MetricChange::Removed(_) => format!("Karpenter no longer exports `{old}`"),
+            _ => format!("Karpenter no longer exports a metric under the name `{old}`"),
         };
-        let finding = ctx.report(query, message);
-        finding.severity(severity);
-        match found.change {
-            MetricChange::Renamed(new) => {
-                let text = json!(rename(text, old, new));
-                let fix = Fix::new(format!("write `{new}`"), Safety::Safe);
-                finding.help(format!("write `{new}`")).fix(fix.set(query, text));
-            }
-            MetricChange::Replaced(new) => {
-                let text = json!(rename(text, old, new));
-                let fix = Fix::new(format!("write `{new}`; check its labels"), Safety::Unsafe);
-                finding.help(format!("write `{new}`; its labels changed")).fix(fix.set(query, text));
-            }
-            MetricChange::Removed(instead) => {
-                finding.help(instead);
-            }
-        }
+        let finding = ctx.report(query, message).severity(severity).help(found.change.help());
+        let (new, fix) = match found.change {
+            MetricChange::Renamed(new) => (new, Fix::safe(format!("write `{new}`"))),
+            MetricChange::Replaced(new) => (new, Fix::unsafe_(format!("write `{new}`; check its labels"))),
+            _ => continue,
+        };
+        finding.fix(fix.set(query, json!(rename(text, old, new))));
     }
 }

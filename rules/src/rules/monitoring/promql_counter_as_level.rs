@@ -33,6 +33,7 @@
 //! - <https://github.com/kubernetes-sigs/prometheus-adapter/blob/master/docs/config.md>
 
 use crate::promql::expr::{Binary, Call, Selector};
+use crate::promql::identifiers::of_part;
 use crate::promql::load::Sense;
 use crate::promql::metrics::{MetricType, metric};
 use crate::promql::{Expr, QUERY_KINDS, QueryPlace};
@@ -91,7 +92,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 /// Whether a metric is a counter for certain (`true`), or by its name alone (`false`). `None` if it may be a gauge.
 fn is_counter(name: &str) -> Option<bool> {
     if let Some(known) = metric(name) {
-        let is_part = ["_bucket", "_sum", "_count"].iter().any(|end| name.ends_with(end));
+        let is_part = of_part(name).is_some();
         return match known.kind {
             MetricType::Counter => Some(true),
             MetricType::Histogram => is_part.then_some(true),
