@@ -26,6 +26,9 @@ pub(crate) struct Kustomization {
     /// Entries that name a repository, a file elsewhere or a chart, with their fields. A folder may have such
     /// a name as well.
     pub(crate) remote: Vec<(&'static str, String)>,
+    /// The charts that it inflates (`helmCharts`), each with the folder where it is if the checkout has it: `absChartHome` and
+    /// `chartExistsLocally` of kustomize's HelmChartInflationGenerator.
+    pub(crate) charts: Vec<(String, PathBuf)>,
     pub(crate) patches: Vec<PathBuf>,
     pub(super) replacements: Vec<PathBuf>,
     /// Whether a patch changes the kind of an object, so that other patches have fields of the new kind.
@@ -103,6 +106,13 @@ impl Kustomization {
                 let name = chart.get("name").text().or(chart.get("chartName").text()).unwrap_or(field);
                 self.remote.push((field, name.to_owned()));
             }
+        }
+        let home = path(root.path(&["helmGlobals", "chartHome"]).text().unwrap_or("charts"));
+        for chart in root.get("helmCharts").items() {
+            let Some(name) = chart.get("name").text() else { continue };
+            let version = chart.get("version").text().filter(|_| chart.get("repo").is_set());
+            let home = version.map_or_else(|| home.clone(), |version| home.join(format!("{name}-{version}")));
+            self.charts.push((name.to_owned(), absolute(&home.join(name))));
         }
         for patch in patches(root) {
             self.add_patch(&patch, &path, disk);

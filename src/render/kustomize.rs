@@ -14,7 +14,7 @@ use gpulint_rules::lint::fix::text::Repair;
 use gpulint_rules::source;
 use gpulint_rules::source::Source;
 use gpulint_rules::tree::Span;
-use gpulint_rules::{Fix, Location, Node};
+use gpulint_rules::{Fix, Location};
 use rayon::prelude::*;
 use serde_json::Value;
 
@@ -58,37 +58,24 @@ impl Top {
 fn read(folder: &Path, sources: &Sources) -> Option<Kustomization> {
     let found = Kustomization::read(folder, &Disk::default(), &Directories::default());
     let mut found = found.filter(|one| one.is_built && sources.get(&one.file).is_some())?;
-    let charts = vendored_charts(&found);
+    let charts: Vec<String> = vendored_charts(&found).map(|(name, _)| name.clone()).collect();
     found.remote.retain(|(field, entry)| match field.starts_with("helm") {
-        true => !charts.iter().any(|(name, _)| name == entry),
+        true => !charts.contains(entry),
         false => !folder.join(entry).exists(),
     });
     Some(found)
 }
 
-/// The charts that a kustomization inflates (`helmCharts`) and that are in the checkout, each with its folder: `absChartHome` and
-/// `chartExistsLocally` of kustomize's HelmChartInflationGenerator.
-fn vendored_charts(kustomization: &Kustomization) -> Vec<(String, PathBuf)> {
-    let Ok(bytes) = fs::read(&kustomization.file) else { return Vec::new() };
-    let documents = source::read(&Arc::new(Source::new("kustomization", bytes)));
-    let Some(root) = documents.first().and_then(|document| document.root()) else { return Vec::new() };
-    let home = root.path(&["helmGlobals", "chartHome"]).text().unwrap_or("charts").to_owned();
-    let home = kustomization.folder().join(home);
-    let folder = |chart: Node<'_>| {
-        let name = chart.get("name").text()?.to_owned();
-        let version = chart.get("version").text().filter(|_| chart.get("repo").is_set());
-        let home = version.map_or_else(|| home.clone(), |version| home.join(format!("{name}-{version}")));
-        let path = files::absolute(&home.join(&name));
-        path.join("Chart.yaml").is_file().then_some((name, path))
-    };
-    root.get("helmCharts").items().filter_map(folder).collect()
+/// The charts that a kustomization inflates and that are in the checkout, each with its folder.
+fn vendored_charts(kustomization: &Kustomization) -> impl Iterator<Item = &(String, PathBuf)> {
+    kustomization.charts.iter().filter(|(_, folder)| folder.join("Chart.yaml").is_file())
 }
 
 /// The folders of the charts that kustomizations of a batch inflate, which are not installed with their own values.
 pub(super) fn inflated_charts(job: &Job<'_>) -> BTreeSet<PathBuf> {
     let folders = job.batch.folders.kustomization_folders();
-    let read = folders.iter().filter_map(|folder| read(folder, job.sources));
-    read.flat_map(|one| vendored_charts(&one)).map(|(_, folder)| folder).collect()
+    let read: Vec<_> = folders.iter().filter_map(|folder| read(folder, job.sources)).collect();
+    read.iter().flat_map(vendored_charts).map(|(_, folder)| folder.clone()).collect()
 }
 
 fn folders_of(one: &Kustomization) -> impl Iterator<Item = &PathBuf> {
@@ -355,7 +342,8 @@ fn build(top: &Top, job: &Job<'_>, scope_of: &HashMap<&Path, (usize, &str)>) -> 
     };
     let workplace =
         Workplace::new(top).map_err(|error| failed(&Failure::Failed(error.to_string()), &command, &[]))?;
-    let charts: Vec<PathBuf> = top.all.iter().flat_map(vendored_charts).map(|(_, folder)| folder).collect();
+    let charts: Vec<PathBuf> =
+        top.all.iter().flat_map(vendored_charts).map(|(_, folder)| folder.clone()).collect();
     let mut output = Err(Failure::Missing);
     for (program, verb) in PROGRAMS {
         let mut child = process::command(program, &workplace.folder.path().join("home"));
