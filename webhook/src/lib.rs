@@ -29,5 +29,5 @@ pub use certificates::Lifetimes;
 pub use limits::Limits;
 pub use mutate::mutate;
 pub use registration::Registration;
-pub use review::{Decision, ReviewContext, ReviewError, ReviewOutcome, review, review_in_context};
+pub use review::{ReviewContext, ReviewError, ReviewOutcome, review, review_in_context};
 pub use tls::{TlsError, TlsFiles, TlsFloor};

@@ -108,7 +108,7 @@ const IMAGES: [(&str, Product); 4] = [
 ];
 
 /// The product that a chart installs, by its name or its address.
-pub fn product_of_chart(chart: &str) -> Option<Product> {
+pub(crate) fn product_of_chart(chart: &str) -> Option<Product> {
     let name = chart.trim_end_matches('/').rsplit('/').next()?;
     CHARTS.iter().find(|(known, _)| *known == name).map(|(_, product)| *product)
 }

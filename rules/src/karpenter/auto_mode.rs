@@ -13,7 +13,7 @@ use crate::kind::Kind;
 use crate::object::Object;
 
 /// The name of the class that EKS Auto Mode brings.
-pub const BUILT_IN_CLASS: &str = "default";
+pub(crate) const BUILT_IN_CLASS: &str = "default";
 
 /// A NodeClass of EKS Auto Mode as input of the scheduler. `None` if it is not one, or if a field that decides
 /// cannot be read.
@@ -35,7 +35,7 @@ pub(crate) fn node_class(object: &Object) -> Option<NodeClass> {
 }
 
 /// The NodePools that EKS Auto Mode brings. People can switch them off, and cannot edit them.
-pub fn built_in_pools() -> &'static [Object] {
+pub(crate) fn built_in_pools() -> &'static [Object] {
     static POOLS: LazyLock<Vec<Object>> = LazyLock::new(|| {
         let system = json!([{"key": "CriticalAddonsOnly", "effect": "NoSchedule"}]);
         let all = [

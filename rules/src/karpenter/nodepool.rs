@@ -58,7 +58,7 @@ impl<'a> NodePool<'a> {
         self.object
     }
 
-    pub fn template_spec(&self) -> Node<'a> {
+    pub(crate) fn template_spec(&self) -> Node<'a> {
         self.object.path(&["spec", "template", "spec"])
     }
 
@@ -103,7 +103,7 @@ impl<'a> NodePool<'a> {
         u64::try_from(replicas.min(limit)).unwrap_or(0)
     }
 
-    pub fn is_auto_mode(&self) -> bool {
+    pub(crate) fn is_auto_mode(&self) -> bool {
         self.facts().provider == Provider::AutoMode
     }
 
@@ -114,7 +114,7 @@ impl<'a> NodePool<'a> {
     }
 
     /// Whether a requirement or label that decides about instance types contains a placeholder.
-    pub fn has_unknown_types(&self) -> bool {
+    pub(crate) fn has_unknown_types(&self) -> bool {
         self.facts().has_unknown_types
     }
 
@@ -137,7 +137,7 @@ impl<'a> NodePool<'a> {
     }
 
     /// The pool as input of the scheduler. Values that cannot be read are omitted.
-    pub fn to_pool(&self) -> Pool {
+    pub(crate) fn to_pool(&self) -> Pool {
         let spec = self.template_spec();
         let reference = spec.get("nodeClassRef");
         let class = self.is_auto_mode().then(NodeClass::assumed_in_auto_mode);
@@ -170,7 +170,7 @@ impl<'a> NodePool<'a> {
     }
 
     /// Requirements and template labels together, combined as Karpenter does.
-    pub fn requirement_set(&self) -> Requirements {
+    pub(crate) fn requirement_set(&self) -> Requirements {
         scheduling::pool_requirements(&self.to_pool())
     }
 
@@ -188,7 +188,7 @@ impl<'a> NodePool<'a> {
 
     /// The pool in a form that can be compared with the catalogue without the node class: a requirement that allows
     /// reserved capacity is removed, because it does not restrict the types.
-    pub fn normalized_pool(&self) -> Pool {
+    pub(crate) fn normalized_pool(&self) -> Pool {
         let mut pool = self.to_pool();
         let [allows_reserved, ..] = self.facts().capacity_types.unwrap_or_default();
         if allows_reserved {
@@ -245,11 +245,11 @@ impl<'a> NodePool<'a> {
     }
 
     /// Whether all nodes have accelerators, or a taint names an accelerator resource.
-    pub fn is_gpu_intended(&self) -> bool {
+    pub(crate) fn is_gpu_intended(&self) -> bool {
         self.hardware() == Hardware::Accelerated || self.has_accelerator_taint()
     }
 
-    pub fn has_accelerator_taint(&self) -> bool {
+    pub(crate) fn has_accelerator_taint(&self) -> bool {
         self.template_spec()
             .get("taints")
             .items()
@@ -271,7 +271,7 @@ impl<'a> NodePool<'a> {
 
     /// Whether the pool may start Spot nodes. Karpenter prefers Spot if the pool does not restrict the
     /// capacity type.
-    pub fn allows_spot(&self) -> bool {
+    pub(crate) fn allows_spot(&self) -> bool {
         self.capacity_types().is_none_or(|c| c.contains(&"spot"))
     }
 
@@ -281,13 +281,13 @@ impl<'a> NodePool<'a> {
     }
 
     /// `consolidationPolicy` or its default.
-    pub fn consolidation_policy(&self) -> Option<&'a str> {
+    pub(crate) fn consolidation_policy(&self) -> Option<&'a str> {
         let node = self.disruption().get("consolidationPolicy");
         if node.is_set() { node.text() } else { Some("WhenEmptyOrUnderutilized") }
     }
 
     /// `expireAfter` or its default of 720h. `None` if it cannot be read.
-    pub fn expire_after(&self) -> Option<NillableDuration> {
+    pub(crate) fn expire_after(&self) -> Option<NillableDuration> {
         let node = self.template_spec().get("expireAfter");
         if !node.is_set() {
             return Some(NillableDuration::Seconds(720 * 3600));
@@ -438,7 +438,7 @@ pub fn budget(node: &Node<'_>) -> Option<Budget> {
 
 /// The accelerator resource that most of the types have: `nvidia.com/gpu`, `aws.amazon.com/neuron` or
 /// another. `None` if no type has one.
-pub fn accelerator_resource(types: &TypeSet) -> Option<&'static str> {
+pub(crate) fn accelerator_resource(types: &TypeSet) -> Option<&'static str> {
     main_accelerator(types).map(Accelerator::resource)
 }
 

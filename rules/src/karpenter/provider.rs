@@ -77,7 +77,7 @@ impl Provider {
     }
 
     /// Whether nodes can have a label, given its normalised key, although their pool does not name it.
-    pub fn is_well_known(self, key: &str) -> bool {
+    pub(crate) fn is_well_known(self, key: &str) -> bool {
         match self {
             Provider::AutoMode if key.starts_with("karpenter.k8s.aws/") => false,
             Provider::AutoMode => is_auto_mode_label(key) || is_well_known(key),

@@ -5,7 +5,7 @@ use crate::object::Object;
 use crate::tree::node::Node;
 
 #[derive(Clone, Debug)]
-pub struct Fallback<'a> {
+pub(crate) struct Fallback<'a> {
     /// `spec.fallback`, a mapping.
     pub node: Node<'a>,
     /// Whether a formula replaces the metrics of the ScaledObject.
@@ -17,7 +17,7 @@ pub struct Fallback<'a> {
 impl<'a> Fallback<'a> {
     /// The fallback of a ScaledObject. `None` if it has none, or if a placeholder hides whether there are
     /// scaling modifiers.
-    pub fn of(object: &'a Object) -> Option<Fallback<'a>> {
+    pub(crate) fn of(object: &'a Object) -> Option<Fallback<'a>> {
         let node = object.path(&["spec", "fallback"]);
         if !node.is_mapping() {
             return None;
@@ -31,7 +31,7 @@ impl<'a> Fallback<'a> {
 
     /// Whether all triggers are `cpu` and `memory` triggers. KEDA's admission webhook then rejects a
     /// fallback.
-    pub fn has_resource_triggers_only(&self) -> bool {
+    pub(crate) fn has_resource_triggers_only(&self) -> bool {
         let all = self.triggers.as_deref().unwrap_or_default();
         !self.modifiers && !all.is_empty() && all.iter().all(Trigger::is_resource)
     }

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum FormulaError {
+pub(crate) enum FormulaError {
     /// The name is neither a trigger nor a built-in.
     UnknownName(String),
     /// The result is a boolean.
@@ -22,7 +22,7 @@ pub enum FormulaError {
 
 /// Why KEDA rejects `formula`; `names` are the named triggers that are not resource triggers. `None` if KEDA
 /// accepts it, or if this is not known.
-pub fn formula_error(formula: &str, names: &BTreeSet<&str>) -> Option<FormulaError> {
+pub(crate) fn formula_error(formula: &str, names: &BTreeSet<&str>) -> Option<FormulaError> {
     let tokens = tokenize(formula)?;
     let mut parser = Parser {
         tokens: &tokens,

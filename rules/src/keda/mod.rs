@@ -57,7 +57,7 @@ pub(crate) fn max_replicas(object: &Object) -> Option<i64> {
 
 /// Whether a formula replaces the external metrics of the ScaledObject: any field of `scalingModifiers`
 /// counts. `None` if a placeholder hides it.
-pub fn uses_modifiers(object: &Object) -> Option<bool> {
+pub(crate) fn uses_modifiers(object: &Object) -> Option<bool> {
     let block = object.path(&["spec", "advanced", "scalingModifiers"]);
     if block.is_unknown() || object.path(&["spec", "advanced"]).is_unknown() {
         return None;
@@ -74,7 +74,7 @@ pub fn uses_modifiers(object: &Object) -> Option<bool> {
 }
 
 /// The name of the HPA that KEDA creates for a ScaledObject. `None` if it is not known.
-pub fn hpa_name(object: &Object) -> Option<String> {
+pub(crate) fn hpa_name(object: &Object) -> Option<String> {
     let name = object.path(&["spec", "advanced", "horizontalPodAutoscalerConfig", "name"]);
     if name.is_unknown() {
         return None;
@@ -97,7 +97,7 @@ impl<'a> Trigger<'a> {
     }
 
     /// Whether it is a `cpu` or `memory` trigger, which becomes a resource metric of the HPA.
-    pub fn is_resource(&self) -> bool {
+    pub(crate) fn is_resource(&self) -> bool {
         matches!(self.kind(), Some("cpu" | "memory"))
     }
 
@@ -111,7 +111,7 @@ impl<'a> Trigger<'a> {
     }
 
     /// Whether the trigger names a TriggerAuthentication. A placeholder counts as a name.
-    pub fn has_authentication(&self) -> bool {
+    pub(crate) fn has_authentication(&self) -> bool {
         let reference = self.node.get("authenticationRef");
         reference.is_set() || reference.is_unknown()
     }

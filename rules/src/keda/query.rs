@@ -151,7 +151,7 @@ impl<'a> Scanner<'a> {
 
 impl Series<'_> {
     /// Whether the query reads only the pods of a workload, selected by the prefix of their names.
-    pub fn selects_pods_of(&self, workload: &str) -> bool {
+    pub(crate) fn selects_pods_of(&self, workload: &str) -> bool {
         self.matchers.iter().any(|(label, operator, value)| {
             let rest = value.trim_start_matches('^').strip_prefix(workload);
             matches!(*label, "pod" | "exported_pod" | "pod_name" | "kubernetes_pod_name")

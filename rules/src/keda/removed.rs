@@ -3,7 +3,7 @@
 use crate::platform::Version;
 
 #[derive(Debug)]
-pub struct RemovedKey {
+pub(crate) struct RemovedKey {
     pub key: &'static str,
     /// The trigger types that read it before; empty if all types did.
     pub trigger_types: &'static [&'static str],
@@ -15,7 +15,7 @@ pub struct RemovedKey {
 
 /// Keys that scalers ignore or will ignore. Keys that a version of a scaler rejects are in `scalers.txt`. A
 /// key that a scaler still reads is not reported for that scaler.
-pub const REMOVED_KEYS: &[RemovedKey] = &[
+pub(crate) const REMOVED_KEYS: &[RemovedKey] = &[
     RemovedKey {
         key: "metricName",
         trigger_types: &[],
@@ -43,16 +43,16 @@ pub const REMOVED_KEYS: &[RemovedKey] = &[
 ];
 
 /// Trigger types that were removed: name, first version without it, replacement.
-pub const REMOVED_TYPES: &[(&str, Version, &str)] = &[("stan", Version::new(2, 19), "nats-jetstream")];
+pub(crate) const REMOVED_TYPES: &[(&str, Version, &str)] = &[("stan", Version::new(2, 19), "nats-jetstream")];
 
 /// The entry of a key that this trigger type no longer reads.
-pub fn removed_key(kind: &str, key: &str) -> Option<&'static RemovedKey> {
+pub(crate) fn removed_key(kind: &str, key: &str) -> Option<&'static RemovedKey> {
     REMOVED_KEYS
         .iter()
         .find(|old| old.key == key && (old.trigger_types.is_empty() || old.trigger_types.contains(&kind)))
 }
 
 /// The entry of a removed trigger type.
-pub fn removed_type(kind: &str) -> Option<(Version, &'static str)> {
+pub(crate) fn removed_type(kind: &str) -> Option<(Version, &'static str)> {
     REMOVED_TYPES.iter().find(|(name, _, _)| *name == kind).map(|(_, version, instead)| (*version, *instead))
 }

@@ -7,7 +7,7 @@ use crate::tree::node::Node;
 
 /// A metric whose value is a percentage of a request, or that KEDA's admission webhook treats as one.
 #[derive(Clone, Debug)]
-pub struct ResourceMetric<'a> {
+pub(crate) struct ResourceMetric<'a> {
     /// The node that names the resource.
     pub node: Node<'a>,
     /// `cpu` or `memory`.
@@ -17,13 +17,13 @@ pub struct ResourceMetric<'a> {
 }
 
 impl ResourceMetric<'_> {
-    pub fn measures(&self, container: &Node<'_>) -> bool {
+    pub(crate) fn measures(&self, container: &Node<'_>) -> bool {
         self.container.is_none_or(|name| container.get("name").text() == Some(name))
     }
 }
 
 /// The resource metrics of a ScaledObject or HPA. Metrics that cannot be read are left out.
-pub fn resource_metrics(object: &Object) -> Vec<ResourceMetric<'_>> {
+pub(crate) fn resource_metrics(object: &Object) -> Vec<ResourceMetric<'_>> {
     if object.is(Kind::HPA) {
         object.path(&["spec", "metrics"]).items().filter_map(of_hpa_metric).collect()
     } else {
@@ -76,7 +76,7 @@ pub struct Utilization<'a> {
 const DEFAULT_PERCENT: i64 = 80;
 
 /// The targets of a ScaledObject or HPA that are percentages of requests. Metrics that cannot be read are left out.
-pub fn utilizations(object: &Object) -> Vec<Utilization<'_>> {
+pub(crate) fn utilizations(object: &Object) -> Vec<Utilization<'_>> {
     if !object.is(Kind::HPA) {
         return triggers(object).filter_map(utilization_of_trigger).collect();
     }

@@ -145,17 +145,17 @@ pub fn names(keda: Version) -> impl Iterator<Item = &'static str> {
 }
 
 /// The first version after `keda` that has a trigger type.
-pub fn type_added_after(name: &str, keda: Version) -> Option<Version> {
+pub(crate) fn type_added_after(name: &str, keda: Version) -> Option<Version> {
     Product::Keda.supported().find(|version| *version > keda && scaler(name, *version).is_some())
 }
 
 /// The first version after `keda` whose scaler reads a key from the metadata.
-pub fn key_added_after(name: &str, key: &str, keda: Version) -> Option<Version> {
+pub(crate) fn key_added_after(name: &str, key: &str, keda: Version) -> Option<Version> {
     Product::Keda.supported().find(|version| *version > keda && reads(name, key, *version))
 }
 
 /// The last version before `keda` whose scaler reads a key from the metadata.
-pub fn key_read_before(name: &str, key: &str, keda: Version) -> Option<Version> {
+pub(crate) fn key_read_before(name: &str, key: &str, keda: Version) -> Option<Version> {
     Product::Keda.supported().filter(|version| *version < keda && reads(name, key, *version)).last()
 }
 

@@ -116,7 +116,7 @@ pub fn boolean(text: &str) -> Option<bool> {
 }
 
 /// The number that a text in another notation probably means: `70%`, `+70`, `070`, `.5`.
-pub fn plain_number(text: &str) -> Option<String> {
+pub(crate) fn plain_number(text: &str) -> Option<String> {
     let body = text.trim().trim_end_matches('%').trim_start_matches('+');
     let (sign, digits) = match body.strip_prefix('-') {
         Some(rest) => ("-", rest),
@@ -134,7 +134,7 @@ pub fn plain_number(text: &str) -> Option<String> {
 
 /// The result of Go's `strconv.ParseFloat`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum GoFloat {
+pub(crate) enum GoFloat {
     Value(f64),
     /// A hexadecimal notation, which this parser does not evaluate.
     Unsure,
@@ -144,7 +144,7 @@ pub enum GoFloat {
 
 impl GoFloat {
     /// Parses a text as `strconv.ParseFloat` does.
-    pub fn parse(text: &str) -> GoFloat {
+    pub(crate) fn parse(text: &str) -> GoFloat {
         let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
         match text.parse::<f64>() {
             // Go rejects a number that does not fit into 64 bits, but accepts the words for infinity.

@@ -6,10 +6,8 @@ pub(crate) mod api_versions;
 pub mod definitions;
 mod table;
 
-pub use table::{
-    KINDS, KindInfo, KindSchema, SCHEMA_KINDS, SchemaSource, WORKLOAD_KINDS, WorkloadKind, find,
-};
-pub(crate) use table::{REPLICATED_KINDS, SCALABLE_KINDS};
+pub use table::{KINDS, KindInfo, KindSchema, WORKLOAD_KINDS, WorkloadKind, find};
+pub(crate) use table::{REPLICATED_KINDS, SCALABLE_KINDS, SCHEMA_KINDS, SchemaSource};
 
 /// A group and a kind in any version: the unit that a rule matches. The kind alone is ambiguous, because the same name
 /// exists in several groups.
@@ -94,7 +92,7 @@ impl Kind {
     pub const RESOURCE_CLAIM_TEMPLATE: Kind = Kind::new("resource.k8s.io", "ResourceClaimTemplate");
     pub const DEVICE_CLASS: Kind = Kind::new("resource.k8s.io", "DeviceClass");
     /// DeviceTaintRule of dynamic resource allocation.
-    pub const DEVICE_TAINT_RULE: Kind = Kind::new("resource.k8s.io", "DeviceTaintRule");
+    pub(crate) const DEVICE_TAINT_RULE: Kind = Kind::new("resource.k8s.io", "DeviceTaintRule");
     pub(crate) const VALIDATING_WEBHOOK_CONFIGURATION: Kind =
         Kind::new("admissionregistration.k8s.io", "ValidatingWebhookConfiguration");
     pub(crate) const MUTATING_WEBHOOK_CONFIGURATION: Kind =

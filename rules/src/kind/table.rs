@@ -51,7 +51,7 @@ pub struct KindSchema {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub enum SchemaSource {
+pub(crate) enum SchemaSource {
     /// The text of a structural schema, `openAPIV3Schema` of a CRD, in YAML.
     Crd(&'static str),
     /// The name of a type in the OpenAPI document of Kubernetes.
@@ -497,7 +497,7 @@ const SCHEMA_COUNT: usize = {
 };
 
 /// The kinds that the schema rules check, for the `kinds` of a rule.
-pub const SCHEMA_KINDS: &[Kind] = &{
+pub(crate) const SCHEMA_KINDS: &[Kind] = &{
     let mut kinds = [Kind::POD; SCHEMA_COUNT];
     let (mut to, mut at) = (0, 0);
     while at < KINDS.len() {

@@ -18,7 +18,7 @@ use crate::tree::{
 };
 
 /// Maximum number of nodes of a document with its aliases expanded.
-pub const MAX_NODES: u64 = 1_000_000;
+pub(crate) const MAX_NODES: u64 = 1_000_000;
 
 /// Capacity in nodes that the buffer keeps between documents.
 const MAX_SCRATCH: usize = 1 << 16;

@@ -43,7 +43,7 @@ fn is_separator(line: &[u8]) -> bool {
 }
 
 /// Parses a chunk of `source`. The caller numbers the documents ([`super::assign_numbers`]).
-pub fn parse_chunk(source: &Source, part: Range<usize>) -> Vec<Document> {
+pub(crate) fn parse_chunk(source: &Source, part: Range<usize>) -> Vec<Document> {
     if let Some(bad) = source.invalid_byte_in(&part) {
         let at = bad as u32;
         return vec![Document::broken(

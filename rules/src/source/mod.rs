@@ -17,8 +17,8 @@ use std::sync::{Arc, OnceLock};
 use crate::tree::node::Node;
 use crate::tree::{Span, Tree};
 
-pub use build::MAX_NODES;
-pub use granit::{parse_chunk, parse_manifest, split_documents};
+pub(crate) use granit::parse_chunk;
+pub use granit::{parse_manifest, split_documents};
 pub use line::{LineIndex, Position};
 
 /// Maximum size of a file in bytes: 256 MiB.

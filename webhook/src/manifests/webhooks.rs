@@ -14,7 +14,7 @@ use crate::kinds;
 const USUAL_TIMEOUT: u32 = 1;
 
 /// The validating and the mutating configuration, each with one webhook for guarded kinds and one for all others.
-pub fn webhook_configurations(install: &Install) -> [Value; 2] {
+pub(crate) fn webhook_configurations(install: &Install) -> [Value; 2] {
     let policy = if install.fail { "Fail" } else { "Ignore" };
     let pair = |path: &str, policy: &str, mutated: bool| {
         [true, false].map(|guarded| {

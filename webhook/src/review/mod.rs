@@ -56,7 +56,7 @@ pub enum ReviewError {
 
 /// The outcome of a review; a label value of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Decision {
+pub(crate) enum Decision {
     Allowed,
     Warned,
     Patched,

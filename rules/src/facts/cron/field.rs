@@ -189,7 +189,7 @@ fn read_number(text: &str) -> Result<u64, CronFieldError> {
 /// `^(@(annually|yearly|monthly|weekly|daily|midnight|hourly))|((.+)\s(.+)\s(.+)\s(.+)\s(.+))$`. The first
 /// alternative matches a prefix; the second only requires four spaces between characters, and no line end
 /// after the last field.
-pub fn crd_accepts(text: &str) -> bool {
+pub(crate) fn crd_accepts(text: &str) -> bool {
     const WORDS: [&str; 7] = ["annually", "yearly", "monthly", "weekly", "daily", "midnight", "hourly"];
     if let Some(rest) = text.strip_prefix('@')
         && WORDS.iter().any(|w| rest.starts_with(w))

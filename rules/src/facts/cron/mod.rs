@@ -10,8 +10,9 @@ mod suggest;
 #[cfg(test)]
 mod tests;
 
-pub use field::{CronError, CronFieldError, FieldName, crd_accepts};
-pub use shift::to_utc;
+pub(crate) use field::crd_accepts;
+pub use field::{CronError, CronFieldError, FieldName};
+pub(crate) use shift::to_utc;
 pub use suggest::suggest;
 
 use crate::facts::date::{civil_from_days, days_in_month, weekday};

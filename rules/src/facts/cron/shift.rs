@@ -8,7 +8,7 @@ const WEEK: u8 = 0x7f;
 /// The schedules in UTC for a schedule `text` on clocks that are `offset` minutes ahead of UTC. Two if only
 /// some of the times move to another weekday. `None` if the schedule depends on days of the month or months,
 /// if its times have several minutes, or if `text` is a descriptor.
-pub fn to_utc(text: &str, offset: i64) -> Option<Vec<String>> {
+pub(crate) fn to_utc(text: &str, offset: i64) -> Option<Vec<String>> {
     let schedule = Schedule::parse(text).ok()?;
     let days = schedule.weekly_days()?;
     let [_, _, "*" | "?", "*", weekdays] = text.split_whitespace().collect::<Vec<_>>()[..] else {

@@ -10,7 +10,7 @@ use crate::facts::date::REFERENCE_MONDAY;
 /// Minutes in a week.
 pub const WEEK: i64 = 7 * DAY;
 /// Maximum number of budgets that a calendar evaluates. The CRD allows 50.
-pub const MAX_BUDGETS: usize = 128;
+pub(crate) const MAX_BUDGETS: usize = 128;
 
 const DAY: i64 = 1440;
 const SPAN_WEEKS: i64 = 116;
@@ -21,7 +21,7 @@ const MAX_WINDOWS: i64 = 400_000;
 
 /// The number of nodes that may be disrupted for a reason at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Allowance {
+pub(crate) enum Allowance {
     /// At most this many nodes.
     Nodes(u32),
     /// No budget applies.
@@ -30,7 +30,7 @@ pub enum Allowance {
 
 /// The state of an interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum AllowanceState {
+pub(crate) enum AllowanceState {
     /// No node may be disrupted.
     Zero,
     /// A budget above zero applies.
@@ -41,7 +41,7 @@ pub enum AllowanceState {
 
 /// A period with one state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Interval {
+pub(crate) struct Interval {
     /// First minute, counted from the calendar's start (always a Monday 00:00 UTC).
     pub start: i64,
     /// The length in minutes.
@@ -206,13 +206,13 @@ impl Calendar {
     }
 
     /// Whether a schedule cannot be parsed. The allowance of every reason is then always zero.
-    pub fn never_allows(&self) -> bool {
+    pub(crate) fn never_allows(&self) -> bool {
         self.never_allows
     }
 
     /// Whether the span has its full length. Very frequent schedules with day-of-month or month fields
     /// shorten it, and results about rare weeks may then be missing.
-    pub fn is_exact(&self) -> bool {
+    pub(crate) fn is_exact(&self) -> bool {
         self.exact
     }
 
@@ -224,7 +224,7 @@ impl Calendar {
 
     /// The allowance of a reason at any minute (since 1970 UTC) in a pool of `n` nodes. It is computed with
     /// Karpenter's own rule and is not limited to the span.
-    pub fn allowance_at(&self, reason: DisruptionReason, minute: i64, n: u32) -> Allowance {
+    pub(crate) fn allowance_at(&self, reason: DisruptionReason, minute: i64, n: u32) -> Allowance {
         if self.never_allows {
             return Allowance::Nodes(0);
         }
@@ -235,7 +235,7 @@ impl Calendar {
     }
 
     /// The intervals of a reason over the span. Adjacent intervals have different states.
-    pub fn intervals(&self, reason: DisruptionReason) -> Vec<Interval> {
+    pub(crate) fn intervals(&self, reason: DisruptionReason) -> Vec<Interval> {
         let (applies, zero) = self.masks(reason);
         let mut out: Vec<Interval> = Vec::new();
         for (index, (start, mask)) in self.segments.iter().enumerate() {
@@ -293,7 +293,7 @@ impl Calendar {
     /// Whether the budget at `index` has a schedule but is active at every minute: its duration is at least
     /// the largest gap between two times, or the schedule has no times. `false` for a budget without
     /// schedule, and in a pool where a schedule cannot be parsed.
-    pub fn always_active(&self, index: usize) -> bool {
+    pub(crate) fn always_active(&self, index: usize) -> bool {
         let scheduled = self.budgets.get(index).is_some_and(|b| b.schedule.is_some());
         scheduled && !self.never_allows && self.segments.iter().all(|s| s.1 >> index & 1 == 1)
     }

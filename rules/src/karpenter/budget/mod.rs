@@ -13,9 +13,8 @@ mod calendar;
 mod tests;
 mod week;
 
-pub use calendar::{
-    Allowance, AllowanceState, Calendar, Cell, Coverage, Interval, MAX_BUDGETS, ShadowKind, WEEK,
-};
+pub(crate) use calendar::{Allowance, AllowanceState, Interval};
+pub use calendar::{Calendar, Cell, Coverage, ShadowKind, WEEK};
 pub use week::{DAYS, Week};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -117,24 +116,24 @@ pub struct Budget {
 
 impl Budget {
     /// A budget without schedule that applies to every reason.
-    pub fn unconditional(nodes: Nodes) -> Self {
+    pub(crate) fn unconditional(nodes: Nodes) -> Self {
         Self { nodes, schedule: None, duration: None, reasons: None }
     }
 
     /// The default of an **absent** `budgets` field, one entry of 10%. An explicit `[]` stays empty and means
     /// no limit.
-    pub fn default_list() -> Vec<Self> {
+    pub(crate) fn default_list() -> Vec<Self> {
         vec![Self::unconditional(Nodes::Percent(10))]
     }
 
-    pub fn applies_to(&self, reason: DisruptionReason) -> bool {
+    pub(crate) fn applies_to(&self, reason: DisruptionReason) -> bool {
         self.reasons.as_ref().is_none_or(|r| r.contains(&reason))
     }
 
     /// Whether the budget is active at a minute (since 1970 UTC): there is a time t of its schedule with `t
     /// <= at < t + duration`, or it has no schedule, or a schedule without times. `None` if the schedule, or
     /// a duration without schedule, cannot be used.
-    pub fn active_at(&self, at: i64) -> Option<bool> {
+    pub(crate) fn active_at(&self, at: i64) -> Option<bool> {
         match (&self.schedule, self.duration) {
             (None, None) => Some(true),
             (None, Some(_)) | (Some(Err(_)), _) => None,

@@ -1,3 +1,4 @@
+use super::calendar::MAX_BUDGETS;
 use super::*;
 use crate::facts::date::REFERENCE_MONDAY;
 use DisruptionReason::{Drifted, Empty, Underutilized};

@@ -61,7 +61,7 @@ pub fn of_pool(
 /// The fields of a NodePool's template that are part of its hash and differ between two versions of the NodePool: every node
 /// drifts by each of them. The paths begin below `spec.template`.
 #[must_use]
-pub fn hashed_differences(before: &Value, after: &Value) -> Vec<&'static [&'static str]> {
+pub(crate) fn hashed_differences(before: &Value, after: &Value) -> Vec<&'static [&'static str]> {
     let [before, after] = [before, after].map(|pool| hash::of_template(&value_at(pool, TEMPLATE)));
     let differs = |at: &usize| before.get(*at) != after.get(*at);
     (0..hash::FIELDS.len()).filter(differs).map(|at| hash::FIELDS[at]).collect()
@@ -69,13 +69,13 @@ pub fn hashed_differences(before: &Value, after: &Value) -> Vec<&'static [&'stat
 
 /// The field of the hash that a path below `spec.template` of a NodePool is, or is in.
 #[must_use]
-pub fn hashed_field(below_template: &[&str]) -> Option<&'static [&'static str]> {
+pub(crate) fn hashed_field(below_template: &[&str]) -> Option<&'static [&'static str]> {
     hash::FIELDS.into_iter().find(|field| below_template.starts_with(field))
 }
 
 /// The fields of `spec` of an EC2NodeClass that are part of its hash and differ between two versions of it.
 #[must_use]
-pub fn hashed_class_differences(before: &Value, after: &Value, karpenter: Version) -> Vec<String> {
+pub(crate) fn hashed_class_differences(before: &Value, after: &Value, karpenter: Version) -> Vec<String> {
     let [before, after] = [before, after].map(|class| hash::of_node_class(class, karpenter));
     let names =
         |of: &Value| of.as_object().into_iter().flat_map(|map| map.keys().cloned()).collect::<Vec<_>>();
@@ -91,14 +91,14 @@ pub fn hashed_class_differences(before: &Value, after: &Value, karpenter: Versio
 
 /// Whether Karpenter compares what a field of `spec` of an EC2NodeClass selects in EC2, instead of the field.
 #[must_use]
-pub fn is_selected(field: &str) -> bool {
+pub(crate) fn is_selected(field: &str) -> bool {
     hash::SELECTORS.contains(&field)
 }
 
 /// The nodes of a NodePool, with the EC2NodeClass that it uses if it is known, that the requirements and labels of another
 /// version no longer admit. Empty if the NodePool can have no node.
 #[must_use]
-pub fn departures(before: (&Value, Option<&Value>), after: &Value) -> Vec<Departure> {
+pub(crate) fn departures(before: (&Value, Option<&Value>), after: &Value) -> Vec<Departure> {
     let (old, new) = (value_at(before.0, TEMPLATE), value_at(after, TEMPLATE));
     requirements::Nodes::of(&old, before.1).map_or_else(Vec::new, |nodes| nodes.departures(&new))
 }
@@ -150,7 +150,7 @@ pub fn replaces_nodes(before: &Value, after: &Value) -> bool {
 
 /// Whether a field is part of the hash of a NodePool or EC2NodeClass, so that changing it replaces nodes.
 #[must_use]
-pub fn is_hashed(object: &Object, field: &Pointer) -> bool {
+pub(crate) fn is_hashed(object: &Object, field: &Pointer) -> bool {
     let steps: Vec<&str> = field.steps().iter().map(String::as_str).collect();
     if object.is(Kind::NODE_POOL) {
         let template = steps.strip_prefix(TEMPLATE);

@@ -121,7 +121,7 @@ impl fmt::Display for Evidence {
 }
 
 #[derive(Clone, Debug)]
-pub struct Classified {
+pub(crate) struct Classified {
     pub(crate) class: WorkloadClass,
     pub(crate) confidence: Confidence,
     pub(crate) evidence: Evidence,
