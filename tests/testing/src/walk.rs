@@ -49,11 +49,16 @@ pub fn yaml_below(folder: &Path) -> Vec<PathBuf> {
     out
 }
 
+/// Whether tests check all fixtures: `FULL` is in the environment.
+pub fn is_full() -> bool {
+    std::env::var_os("FULL").is_some()
+}
+
 /// Of the fixtures of each rule the first in which it fires and the first in which it is silent, and every other file;
 /// with `FULL` in the environment all files. For tests that check each fixture many times: each of them takes two minutes
 /// of processor time for the 2,900 fixtures of rules, and a quarter of it for these.
 pub fn sampled(files: Vec<PathBuf>) -> Vec<PathBuf> {
-    if std::env::var_os("FULL").is_some() {
+    if is_full() {
         return files;
     }
     let rules = fixtures().join("rules");
