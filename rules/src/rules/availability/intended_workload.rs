@@ -27,17 +27,17 @@ pub(super) fn intended_workload<'i>(
     selector: &[(&str, Node<'_>)],
     ctx: &Context<'i>,
 ) -> Option<&'i Object> {
-    let index = ctx.cluster();
+    let cluster = ctx.cluster();
     let namespace = service.namespace_or_default();
     let mut candidates: Vec<&'i Object> = Vec::new();
     for suffix in SUFFIXES.iter().chain(&[""]) {
         let name = format!("{}{suffix}", stem(service.name()));
-        let named = WORKLOAD_KINDS.iter().map(|kind| index.all(kind.group, kind.kind, namespace, &name));
+        let named = WORKLOAD_KINDS.iter().map(|kind| cluster.all(kind.group, kind.kind, namespace, &name));
         candidates.extend(named.flatten());
     }
     for (key, value) in selector.iter().filter(|(key, _)| NAME_LABELS.contains(key)) {
         if let Some(value) = value.text() {
-            candidates.extend(index.views().with_pod_label(namespace, key, value));
+            candidates.extend(cluster.views().with_pod_label(namespace, key, value));
         }
     }
     candidates.retain(|workload| is_intended(service, workload, selector, ctx));

@@ -65,14 +65,14 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     };
     let name = object.display_name();
-    let index = ctx.cluster();
-    let Some((WorkloadClass::Training, _)) = index.views().purpose(pool) else { return None };
+    let cluster = ctx.cluster();
+    let Some((WorkloadClass::Training, _)) = cluster.views().purpose(pool) else { return None };
     // Budgets that never allow a used node to be disrupted have the same effect as WhenEmpty.
     let used = pool.calendar()?.coverage(DisruptionReason::Underutilized);
     if used.permanently_zero {
         return None;
     }
-    let unprotected = match training_protection(pool, index, ctx.platform()) {
+    let unprotected = match training_protection(pool, cluster, ctx.platform()) {
         TrainingProtection::Protected => return None,
         TrainingProtection::Unprotected(workload) => Some(workload),
         TrainingProtection::None => None,

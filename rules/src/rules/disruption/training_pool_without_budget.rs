@@ -58,9 +58,9 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let name = object.display_name();
-    let index = ctx.cluster();
-    let Some((WorkloadClass::Training, _)) = index.views().purpose(pool) else { return None };
-    let unprotected = match training_protection(pool, index, ctx.platform()) {
+    let cluster = ctx.cluster();
+    let Some((WorkloadClass::Training, _)) = cluster.views().purpose(pool) else { return None };
+    let unprotected = match training_protection(pool, cluster, ctx.platform()) {
         TrainingProtection::Protected => return None,
         TrainingProtection::Unprotected(workload) => Some(workload),
         TrainingProtection::None => None,

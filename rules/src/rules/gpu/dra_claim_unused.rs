@@ -127,12 +127,12 @@ fn unreferenced(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let namespace = object.namespace_or_default();
-    let index = ctx.cluster();
+    let cluster = ctx.cluster();
     // Charts that the input installs may use it.
-    if may_bring_objects(index) {
+    if may_bring_objects(cluster) {
         return None;
     }
-    let named = index.query::<NamedClaimTemplates>(&());
+    let named = cluster.query::<NamedClaimTemplates>(&());
     let is_named = |name: Option<&str>| named.contains(&(namespace.to_owned(), name.map(str::to_owned)));
     if is_named(Some(object.name())) || is_named(None) {
         return None;

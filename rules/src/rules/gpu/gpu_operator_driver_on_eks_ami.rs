@@ -168,10 +168,10 @@ fn named_images<'a>(class: &Ec2NodeClass<'a>) -> Option<(&'static str, Node<'a>)
 
 /// The nodes, if all have an image with a driver. Otherwise the operator may be meant for those without.
 fn nodes<'i>(ctx: &Context<'i>) -> Option<Nodes<'i>> {
-    let index = ctx.cluster();
+    let cluster = ctx.cluster();
     let mut all: Option<Nodes<'i>> = None;
-    for class in index.of(Kind::EC2_NODE_CLASS) {
-        let users = index.views().class_pools().pools_of(class);
+    for class in cluster.of(Kind::EC2_NODE_CLASS) {
+        let users = cluster.views().class_pools().pools_of(class);
         let has_gpus = |pool: &Object| NodePool::new(pool).is_some_and(|pool| has_nvidia_gpus(&pool));
         if !users.incomplete && !users.pools.is_empty() && !users.pools.iter().any(has_gpus) {
             continue;

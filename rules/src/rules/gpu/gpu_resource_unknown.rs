@@ -170,11 +170,11 @@ pub(super) fn renames_shares(ctx: &Context<'_>) -> bool {
 
 /// Whether a DeviceClass, a NodeOverlay or a device plugin's configuration of the input defines a resource.
 pub(crate) fn is_defined(name: &str, ctx: &Context<'_>) -> bool {
-    let index = ctx.cluster();
-    let classes = index.of(Kind::DEVICE_CLASS);
+    let cluster = ctx.cluster();
+    let classes = cluster.of(Kind::DEVICE_CLASS);
     let short = name.split_once('/').map_or(name, |(_, short)| short);
     let renames = |map: &Object| renaming(map).any(|text| text.contains(short));
     classes.into_iter().any(|class| class.path(&["spec", "extendedResourceName"]).text() == Some(name))
-        || index.views().is_overlaid(name)
-        || index.satisfying::<DevicePluginConfigs>().iter().any(|ObjectKey(map)| renames(map))
+        || cluster.views().is_overlaid(name)
+        || cluster.satisfying::<DevicePluginConfigs>().iter().any(|ObjectKey(map)| renames(map))
 }

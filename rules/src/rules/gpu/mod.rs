@@ -275,10 +275,10 @@ pub(super) fn pools_by_label<'i>(template: &Template<'_>, ctx: &Context<'i>) -> 
             key => labels.get(key).text() == Some(value),
         })
     };
-    let index = ctx.cluster();
+    let cluster = ctx.cluster();
     let candidates: Vec<&Object> = match custom.iter().find(|(key, _)| *key == NODEPOOL_LABEL) {
-        Some((_, name)) => index.written_as(Kind::NODE_POOL, name).collect(),
-        None => index.views().pools_with_label(custom[0].0, custom[0].1).iter().collect(),
+        Some((_, name)) => cluster.written_as(Kind::NODE_POOL, name).collect(),
+        None => cluster.views().pools_with_label(custom[0].0, custom[0].1).iter().collect(),
     };
     candidates.into_iter().filter(fits).filter(|pool| ctx.pairs_with(pool)).collect()
 }

@@ -88,9 +88,9 @@ fn holds_queries(name: &str, text: &Node<'_>) -> bool {
 fn inspect(query: &Node<'_>, severity: Severity, own: &[String], ctx: &mut Context<'_>) {
     // A query with a placeholder is checked as well.
     let Some(crate::tree::scalar::Scalar::Str(text)) = query.scalar() else { return };
-    let index = ctx.cluster();
+    let cluster = ctx.cluster();
     for found in obsolete_metrics(text, ctx.platform().karpenter) {
-        if index.views().is_recorded(found.name) || own.iter().any(|n| n == found.name) {
+        if cluster.views().is_recorded(found.name) || own.iter().any(|n| n == found.name) {
             continue;
         }
         let old = found.name;

@@ -48,7 +48,7 @@ pub(crate) static RULE: Rule = Rule {
 const PREFIX: &str = "keda_";
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let index = ctx.cluster();
+    let cluster = ctx.cluster();
     // All names have the same prefix.
     for query in queries(object).iter().filter(|query| query.text.contains(PREFIX)) {
         let in_dashboard = query.place == QueryPlace::Dashboard;
@@ -59,7 +59,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             }
             let is_own = PROMETHEUS_RULE_KINDS.iter().any(|kind| object.is(*kind))
                 && recording_rule_names(object).iter().any(|name| name == old);
-            if is_own || index.views().is_recorded(old) {
+            if is_own || cluster.views().is_recorded(old) {
                 continue;
             }
             let node = query.node(object);

@@ -148,9 +148,9 @@ fn check_mounts(container: &Node<'_>, env: &Variables<'_>, mounts: &Node<'_>, ct
 /// A query of GPU metrics by the labels that Prometheus gives to the pods which the exporter names.
 fn query_of_labels<'i>(ctx: &Context<'i>) -> Option<(&'i Object, Node<'i>)> {
     let names = |query: &&Query| query.text.contains("DCGM_FI_") && query.text.contains("exported_pod");
-    let index = ctx.cluster();
+    let cluster = ctx.cluster();
     let kinds = [Kind::PROMETHEUS_RULE, Kind::VM_RULE, Kind::SCALED_OBJECT, Kind::SCALED_JOB];
-    let mut near = kinds.into_iter().flat_map(|kind| index.of(kind)).filter(|other| ctx.pairs_with(other));
+    let mut near = kinds.into_iter().flat_map(|kind| cluster.of(kind)).filter(|other| ctx.pairs_with(other));
     near.find_map(|other| Some((other, queries(other).iter().find(names)?.node(other))))
 }
 
@@ -208,8 +208,8 @@ fn check_memory_of_chart(values: &ChartValues<'_, '_>, ctx: &mut Context<'_>) ->
     if Quantity::at(&limit)?.value() > MEMORY || values.root.get("nodeSelector").is_set() {
         return None;
     }
-    let index = ctx.cluster();
-    let pools = index.of(Kind::NODE_POOL).filter(|pool| ctx.pairs_with(pool)).filter_map(NodePool::new);
+    let cluster = ctx.cluster();
+    let pools = cluster.of(Kind::NODE_POOL).filter(|pool| ctx.pairs_with(pool)).filter_map(NodePool::new);
     let is_large = |pool: &NodePool<'_>| {
         let types = pool.types();
         types.is_some_and(|types| !types.is_empty() && types.iter().all(|one| one.nvidia_gpu >= 8))
@@ -303,8 +303,8 @@ fn check_labels(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if ctx.object().is_owned() {
         return None;
     }
-    let index = ctx.cluster();
-    let pools = index.of(Kind::NODE_POOL).filter(|pool| ctx.pairs_with(pool));
+    let cluster = ctx.cluster();
+    let pools = cluster.of(Kind::NODE_POOL).filter(|pool| ctx.pairs_with(pool));
     let pool = pools.filter_map(NodePool::new).find(|pool| {
         let declared = pool.object().path(&["spec", "template", "metadata", "labels"]);
         pool.is_gpu_intended()
@@ -339,8 +339,8 @@ fn check_release(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if !["2.", "3."].iter().any(|old| release.starts_with(old)) {
         return None;
     }
-    let index = ctx.cluster();
-    let pools = index.of(Kind::NODE_POOL).filter(|pool| ctx.pairs_with(pool));
+    let cluster = ctx.cluster();
+    let pools = cluster.of(Kind::NODE_POOL).filter(|pool| ctx.pairs_with(pool));
     let (pool, gpu) = pools.filter_map(|pool| Some((pool, blackwell(&NodePool::new(pool)?)?))).next()?;
     let message =
         format!("dcgm-exporter {release} does not know the `{gpu}` GPUs of `{}`", pool.display_name());

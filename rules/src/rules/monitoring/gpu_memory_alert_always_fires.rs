@@ -76,10 +76,10 @@ pub(crate) static RULE: Rule = Rule {
 const SHARE: f64 = 0.9;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let index = ctx.cluster();
+    let cluster = ctx.cluster();
     for query in queries(object).iter().filter(|query| query.place == QueryPlace::Alert) {
         let Some(limit) = query.parsed.expr().and_then(limit) else { continue };
-        let servers = index.query::<MemoryShares>(&());
+        let servers = cluster.query::<MemoryShares>(&());
         let is_above =
             |(ObjectKey(server), share): &&(ObjectKey, f64)| *share >= limit && ctx.pairs_with(server);
         let Some((ObjectKey(server), share)) = servers.iter().find(is_above) else { continue };

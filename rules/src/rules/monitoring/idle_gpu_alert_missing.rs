@@ -48,11 +48,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     // One finding for all rules of the input.
-    let index = ctx.cluster();
-    if !index.satisfying::<IdleGpuAlerts>().is_empty() {
+    let cluster = ctx.cluster();
+    if !cluster.satisfying::<IdleGpuAlerts>().is_empty() {
         return None;
     }
-    let busy = index.satisfying::<BusyGpuAlerts>();
+    let busy = cluster.satisfying::<BusyGpuAlerts>();
     if busy.first().is_some_and(|ObjectKey(first)| !first.is_same_resource(object)) {
         return None;
     }

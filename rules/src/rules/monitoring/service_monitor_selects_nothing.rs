@@ -245,12 +245,12 @@ impl<'a> Scope<'a> {
         kind: Kind,
         ctx: &Context<'i>,
     ) -> Box<dyn Iterator<Item = &'i Object> + 'i> {
-        let index = ctx.cluster();
+        let cluster = ctx.cluster();
         match self {
-            Scope::All => Box::new(index.of(kind)),
+            Scope::All => Box::new(cluster.of(kind)),
             Scope::These(names) => {
                 let all: Vec<&'i Object> =
-                    names.iter().flat_map(|name| index.in_namespace(kind, name)).collect();
+                    names.iter().flat_map(|name| cluster.in_namespace(kind, name)).collect();
                 Box::new(all.into_iter())
             }
         }

@@ -68,8 +68,8 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if !terms.is_sequence() || terms.has_unknown() {
         return None;
     }
-    let index = ctx.cluster();
-    let users = index.views().class_pools().pools_of(object);
+    let cluster = ctx.cluster();
+    let users = cluster.views().class_pools().pools_of(object);
     match class.alias() {
         Some(alias) => vendor(&alias, &users, ctx),
         None if is_open(&terms) => mixed(&terms, &users, ctx),

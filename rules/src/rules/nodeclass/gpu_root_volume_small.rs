@@ -89,8 +89,8 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if gib >= least {
         return None;
     }
-    let index = ctx.cluster();
-    let users = index.views().class_pools().pools_of(object);
+    let cluster = ctx.cluster();
+    let users = cluster.views().class_pools().pools_of(object);
     // If a type has local disks, they store images and pods instead.
     let small = users.with_types().find(|(_, types)| {
         hardware(types) == Hardware::Accelerated && !(raid0 && types.iter().all(|t| t.instance_store_gb > 0))

@@ -67,12 +67,12 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let object = class.object();
-    let index = ctx.cluster();
-    let users = index.views().class_pools().pools_of(object);
+    let cluster = ctx.cluster();
+    let users = cluster.views().class_pools().pools_of(object);
     match class.raid0() {
         Some(true) => joined(class, &users, ctx),
         Some(false) if is_joined_by_nodeadm(class) => uncounted(class, &users, ctx),
-        Some(false) if takes_raid0(class) && !uses_disks(class, index) => {
+        Some(false) if takes_raid0(class) && !uses_disks(class, cluster) => {
             unused(class, &users, ctx);
         }
         _ => {}

@@ -149,10 +149,10 @@ fn guess(group: &Node<'_>, kind: &Node<'_>, object: &Object, ctx: &Context<'_>) 
         let safety = if class == AWS { Safety::Safe } else { Safety::Unsafe };
         return Some((class, safety));
     }
-    let index = ctx.cluster();
-    let others = || index.views().node_classes().groups_of_other_pools(object);
-    let auto = index.of(AUTO).next().is_some() || others().any(|g| g == AUTO.group);
-    let aws = index.of(AWS).next().is_some() || others().any(|g| g == AWS.group);
+    let cluster = ctx.cluster();
+    let others = || cluster.views().node_classes().groups_of_other_pools(object);
+    let auto = cluster.of(AUTO).next().is_some() || others().any(|g| g == AUTO.group);
+    let aws = cluster.of(AWS).next().is_some() || others().any(|g| g == AWS.group);
     let foreign = others().any(|g| g != AUTO.group && g != AWS.group);
     let sure = !auto && !foreign && ctx.platform().eks;
     let class = if auto && !aws { AUTO } else { AWS };

@@ -138,11 +138,11 @@ fn made_up(item: &RequirementItem<'_>, key: &str, ctx: &mut Context<'_>) {
     if !made_up || Requirement::new(operator, &values, None).is_empty_range() {
         return;
     }
-    let index = ctx.cluster();
-    let whole = knows_workloads(index);
+    let cluster = ctx.cluster();
+    let whole = knows_workloads(cluster);
     let severity = if whole || is_comparison(operator) {
         Severity::Warning
-    } else if index.views().referenced_labels().has_workloads() {
+    } else if cluster.views().referenced_labels().has_workloads() {
         Severity::Info
     } else {
         // Pods outside the input may select a specific value.

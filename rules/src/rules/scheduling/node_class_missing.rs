@@ -125,12 +125,12 @@ fn is_first(object: &Object, cluster: &Cluster) -> bool {
 
 /// Reports a class that no pool references, if all pools are known.
 fn orphan(object: &Object, ctx: &mut Context<'_>) {
-    let index = ctx.cluster();
+    let cluster = ctx.cluster();
     let name = object.display_name();
-    if !index.is_complete() || object.is_partial() || name.to_string().is_empty() {
+    if !cluster.is_complete() || object.is_partial() || name.to_string().is_empty() {
         return;
     }
-    let used = index.views().node_classes().is_used(object.name());
+    let used = cluster.views().node_classes().is_used(object.name());
     if !used {
         ctx.report(&object.path(&["metadata", "name"]), format!("no NodePool uses EC2NodeClass `{name}`"))
             .severity(Severity::Info)

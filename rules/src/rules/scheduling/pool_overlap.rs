@@ -72,10 +72,10 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if !own.is_known() || object.is_partial() {
         return None;
     }
-    let index = ctx.cluster();
+    let cluster = ctx.cluster();
     // Examples of one folder are often alternatives.
-    let certain = |other: &Object| index.surely_pairs(object, other);
-    let group = index.views().overlap_group(&own);
+    let certain = |other: &Object| cluster.surely_pairs(object, other);
+    let group = cluster.views().overlap_group(&own);
     let named = |other: &OverlapGroup| {
         NodePool::new(other.object()).is_some_and(|other| is_selected_by_name(&other, ctx))
     };

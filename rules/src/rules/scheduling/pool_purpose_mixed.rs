@@ -103,17 +103,17 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if pool.is_static() || object.is_partial() || !pool.is_gpu_intended() {
         return None;
     }
-    let index = ctx.cluster();
-    let used = index.views().accelerators_on(object, ctx.platform());
+    let cluster = ctx.cluster();
+    let used = cluster.views().accelerators_on(object, ctx.platform());
     // A pool that is not known may be the one that keeps the two apart.
     if used.training.is_empty()
         || used.serving.is_empty()
-        || index.views().feasibility(ctx.platform()).has_other_pools()
+        || cluster.views().feasibility(ctx.platform()).has_other_pools()
     {
         return None;
     }
     // Examples of one folder are often alternatives.
-    let certain = |a: &Object, b: &Object| index.surely_pairs(a, b);
+    let certain = |a: &Object, b: &Object| cluster.surely_pairs(a, b);
     let near = |workload: &&Object| certain(object, workload);
     let servers: Vec<&Object> = used.serving.iter().filter(near).collect();
     let mut pairs = used.training.iter().filter(near).flat_map(|run| {
