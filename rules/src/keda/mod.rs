@@ -74,7 +74,7 @@ pub(crate) fn uses_modifiers(object: &Object) -> Option<bool> {
 }
 
 /// The name of the HPA that KEDA creates for a ScaledObject. `None` if it is not known.
-pub(crate) fn hpa_name(object: &Object) -> Option<String> {
+pub fn hpa_name(object: &Object) -> Option<String> {
     let name = object.path(&["spec", "advanced", "horizontalPodAutoscalerConfig", "name"]);
     if name.is_unknown() {
         return None;
