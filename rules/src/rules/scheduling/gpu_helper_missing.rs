@@ -205,7 +205,9 @@ fn unreached_pool<'i>(
         let is_known = match &obstacle {
             Obstacle::Taints(..) => true,
             // User data may set labels of the node.
-            Obstacle::Label(_, key) => *key != "kubernetes.io/arch" && !user_data_has(&pool, key, ctx),
+            Obstacle::Label(lacking) => {
+                lacking.key != "kubernetes.io/arch" && !user_data_has(&pool, lacking.key, ctx)
+            }
             Obstacle::LateLabel(_, key) => helper.role == Role::DevicePlugin && !is_written(key, ctx),
         };
         (is_known && !brings(helper, &pool, ctx)).then_some((pool, obstacle))
@@ -310,27 +312,13 @@ fn report<'c>(
                 .related(pool.object(), place, "this taint keeps its pods off the nodes")
                 .fix(fix(&list, taints))
         }
-        Obstacle::Label(place, key) => {
-            let by_type = key.ends_with("kubernetes.io/instance-type");
-            let finding = match by_type {
-                true => ctx.report(place, format!("`{name}` selects other instance types: {rest}")),
-                false => ctx.report(
-                    place,
-                    format!(
-                        "`{name}` selects `{key}`: nodes of {noun} `{pool_name}` lack it and have {lacking}"
-                    ),
-                ),
-            };
-            finding
-                .help(match by_type {
-                    true => {
-                        "add the types of the pool, or select nodes by a label that the pool sets".to_owned()
-                    }
-                    false => {
-                        format!("add the label `{key}` to the pool's template, or select one that it has")
-                    }
-                })
-                .related(pool.object(), &pool.labels(), "the labels of the pool's nodes")
+        Obstacle::Label(label) => {
+            let nodes = format!("nodes of {noun} `{pool_name}`");
+            ctx.report(&label.place, label.message(&name, &nodes, lacking)).help(label.help()).related(
+                pool.object(),
+                &pool.labels(),
+                "the labels of the pool's nodes",
+            )
         }
         Obstacle::LateLabel(place, key) => {
             let message = format!(

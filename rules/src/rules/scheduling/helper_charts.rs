@@ -199,7 +199,7 @@ fn inspect_selector(
         return None;
     }
     let device = helper.device?;
-    let mut first: Option<(&Object, String, Node<'_>)> = None;
+    let mut first = None;
     for object in ctx.cluster().of(Kind::NODE_POOL).take(MAX_COMPARED) {
         let pool = NodePool::new(object)?;
         // A patch may give it the label.
@@ -209,26 +209,22 @@ fn inspect_selector(
         if !has_devices(&pool, device) || pool.is_auto_mode() || brings(helper, &pool, ctx) {
             continue;
         }
-        let (place, key) = lacking_label(&selector, &pool)?;
-        if user_data_has(&pool, key, ctx) {
+        let label = lacking_label(&selector, &pool)?;
+        if user_data_has(&pool, label.key, ctx) {
             return None;
         }
         if first.is_none() && ctx.pairs_with(object) {
-            first = Some((object, key.to_owned(), place));
+            let nodes = format!("nodes of GPU pool `{}`", object.display_name());
+            let message = label.message(&ctx.object().display_name(), &nodes, helper.lacking);
+            first = Some((object, label.place.clone(), message, label.help()));
         }
     }
-    let (pool, key, place) = first?;
-    let message = format!(
-        "`{}` selects `{key}`: nodes of GPU pool `{}` lack it and have {}",
-        ctx.object().display_name(),
-        pool.display_name(),
-        helper.lacking
-    );
+    let (pool, place, message, help) = first?;
     let is_needed = helper.role == super::node_helpers::Role::DevicePlugin;
     report_value(values, &place, message, ctx)
         .severity(if is_needed { Severity::Warning } else { Severity::Info })
-        .help(format!("add the label `{key}` to the pool's template, or select one that it has"))
-        .related(pool, &pool.path(&["metadata", "name"]), "the pool without the label");
+        .help(help)
+        .related(pool, &pool.path(&["metadata", "name"]), "the pool");
     Some(())
 }
 

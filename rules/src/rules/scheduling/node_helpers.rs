@@ -4,7 +4,7 @@
 //! An accelerator becomes a resource of its node through a chain: a labeller writes a label, a device
 //! plugin that selects the label registers the devices, and only then the pods that ask for them fit.
 
-use crate::catalog::Accelerator;
+use crate::catalog::{Accelerator, Label};
 use crate::karpenter::pod::toleration;
 use crate::karpenter::requirement::{Requirement, Requirements, is_well_known};
 use crate::karpenter::scheduling::{Taint, Toleration, tolerates};
@@ -130,10 +130,61 @@ fn helper(container: &Node<'_>) -> Option<Helper> {
 pub(super) enum Obstacle<'a> {
     /// Taints of the pool that they do not tolerate, the first with its node.
     Taints(Node<'a>, Vec<Taint>),
-    /// A label that they select and that the pool's nodes do not have: the node that selects it, and its key.
-    Label(Node<'a>, &'a str),
+    /// A label that the pool's nodes do not have as they select it.
+    Label(Lacking<'a>),
     /// A label that they select and that only a labeller can write.
     LateLabel(Node<'a>, &'a str),
+}
+
+/// A label that pods select and that the nodes of a pool lack, or have with another value.
+#[derive(Clone, Debug)]
+pub(super) struct Lacking<'a> {
+    /// The node that selects it.
+    pub place: Node<'a>,
+    pub key: &'a str,
+    operator: Operator,
+    /// The selected value, if it is one.
+    wanted: Option<&'a str>,
+    /// The values that the nodes have, as far as they are known. `None` if they lack the label.
+    own: Option<Vec<String>>,
+}
+
+impl Lacking<'_> {
+    /// What is wrong with the selector of a helper. `nodes` says which nodes are left out, and `lacking` what they do not have.
+    pub(super) fn message(&self, name: &str, nodes: &str, lacking: &str) -> String {
+        if self.is_type() {
+            return format!("`{name}` selects other instance types: {nodes} have {lacking}");
+        }
+        let Lacking { key, own, .. } = self;
+        let Some(own) = own else {
+            return format!("`{name}` selects `{key}`: {nodes} lack it and have {lacking}");
+        };
+        let verb = if self.operator == Operator::NotIn { "excludes" } else { "selects" };
+        let what = self.wanted.map_or_else(|| (*key).to_owned(), |value| format!("{key}: {value}"));
+        let have = match own.as_slice() {
+            [one] => format!("`{one}`"),
+            _ => "other values".to_owned(),
+        };
+        format!("`{name}` {verb} `{what}`: {nodes} have {have} and {lacking}")
+    }
+
+    pub(super) fn help(&self) -> String {
+        let key = self.key;
+        match self.own.as_deref() {
+            _ if self.is_type() => {
+                "add the types of the pool, or select nodes by a label that the pool sets".to_owned()
+            }
+            None => format!("add the label `{key}` to the pool's template, or select one that it has"),
+            Some([one]) if self.operator == Operator::In => {
+                format!("select the value that the nodes of the pool have: `{one}`")
+            }
+            Some(_) => "select a label with a value that the nodes of the pool have".to_owned(),
+        }
+    }
+
+    fn is_type(&self) -> bool {
+        self.key.ends_with("kubernetes.io/instance-type")
+    }
 }
 
 /// Whether the pods of a template have a place on the nodes of a pool. `Ok(false)` if that is not known.
@@ -215,13 +266,13 @@ fn selects<'a>(template: &Template<'a>, pool: &NodePool<'a>) -> Result<bool, Obs
 }
 
 /// The first label of a node selector that the nodes of a pool do not have.
-pub(super) fn lacking_label<'a>(selector: &Node<'a>, pool: &NodePool<'a>) -> Option<(Node<'a>, &'a str)> {
+pub(super) fn lacking_label<'a>(selector: &Node<'a>, pool: &NodePool<'a>) -> Option<Lacking<'a>> {
     let requirements = pool.requirement_set();
     let types = pool.types();
     let nodes = Nodes { pool, requirements: &requirements, types: types.as_ref() };
     selector.entries().into_iter().find_map(|(key, value)| {
         match nodes.verdict(key, Operator::In, std::slice::from_ref(&value), &value) {
-            Verdict::No(Obstacle::Label(place, key)) => Some((place, key)),
+            Verdict::No(Obstacle::Label(lacking)) => Some(lacking),
             _ => None,
         }
     })
@@ -261,26 +312,49 @@ impl<'a> Nodes<'a, '_> {
         values: &[Node<'a>],
         place: &Node<'a>,
     ) -> Verdict<'a> {
-        let texts: Option<Vec<&str>> = values.iter().map(Node::text).collect();
+        let texts: Option<Vec<&'a str>> = values.iter().map(Node::text).collect();
         let Some(texts) = texts.filter(|_| !is_placeholder(key)) else {
             return Verdict::Unknown;
         };
-        let no = || Verdict::No(Obstacle::Label(place.clone(), key));
+        let no = |own| {
+            let wanted = texts.first().copied().filter(|_| texts.len() == 1);
+            Verdict::No(Obstacle::Label(Lacking { place: place.clone(), key, operator, wanted, own }))
+        };
         if let Some(found) = self.types_verdict(key, operator, &texts) {
-            return if found { Verdict::Yes } else { no() };
+            return if found { Verdict::Yes } else { no(self.values_of_types(key)) };
         }
         let wanted = Requirement::new(operator, &texts, None);
         if key == "karpenter.sh/nodepool" {
-            return if wanted.has(self.pool.object().name()) { Verdict::Yes } else { no() };
+            let name = self.pool.object().name();
+            return if wanted.has(name) { Verdict::Yes } else { no(Some(vec![name.to_owned()])) };
         }
         match self.requirements.get(key) {
             Some(own) if own.meets(&wanted) => Verdict::Yes,
-            Some(_) => no(),
+            Some(own) => no(match own.operator() {
+                Operator::DoesNotExist => None,
+                Operator::In => Some(own.values.to_vec()),
+                _ => Some(Vec::new()),
+            }),
             None if wanted.allows_absence() => Verdict::Yes,
             None if is_written_late(key) => Verdict::No(Obstacle::LateLabel(place.clone(), key)),
             None if is_well_known(key) || is_set_by_others(key) => Verdict::Unknown,
-            None => no(),
+            None => no(None),
         }
+    }
+
+    /// The values of a label that the types of the pool have. `None` if they lack it.
+    fn values_of_types(&self, key: &str) -> Option<Vec<String>> {
+        let mut values = Vec::new();
+        for one in self.types?.iter() {
+            match one.label(key) {
+                Label::Is(value) => values.push(value.to_string()),
+                Label::Absent => {}
+                _ => return Some(Vec::new()),
+            }
+        }
+        values.sort_unstable();
+        values.dedup();
+        (!values.is_empty()).then_some(values)
     }
 
     /// Whether some type of the pool meets a requirement on a label of instance types. `None` for other labels.
