@@ -54,7 +54,7 @@ pub(crate) use obstacles::Proposes;
 pub(crate) use other_nodes::{label_of_other_nodes, required_labels};
 pub(crate) use pools::{keepers_on, starts_nodes};
 use read::RuntimeClasses;
-pub(crate) use read::{class_object, objects};
+pub(crate) use read::{class_object, class_of_claim, objects};
 pub(crate) use settings::min_values_policy;
 pub(crate) use standing::BeyondStandingNodes;
 

@@ -126,12 +126,23 @@ pub(super) fn pool(object: &Object, cluster: &Cluster, platform: &Platform) -> P
 
 /// The class in the input that a pool refers to. Of several with the name, the one nearest to the pool.
 pub(crate) fn class_object(pool: &Object, cluster: &Cluster) -> Option<Object> {
-    let reference = pool.path(&["spec", "template", "spec", "nodeClassRef"]);
+    class_of_reference(&pool.path(&["spec", "template", "spec", "nodeClassRef"]), pool, cluster)
+}
+
+/// The class in the input that a `nodeClassRef` of an object names.
+fn class_of_reference(reference: &Node<'_>, of: &Object, cluster: &Cluster) -> Option<Object> {
     let text = |field: &str| reference.get(field).text();
     let is = |kind: &Kind| text("group") == Some(kind.group) && text("kind") == Some(kind.kind);
     let kind = [Kind::EC2_NODE_CLASS, Kind::AUTO_MODE_NODE_CLASS].into_iter().find(is)?;
     let classes = cluster.all(kind.group, kind.kind, "default", text("name")?);
-    classes.iter().min_by_key(|class| company(pool, class)).cloned()
+    classes.iter().min_by_key(|class| company(of, class)).cloned()
+}
+
+/// The class of a NodeClaim as input of the scheduler. `None` if it is not in the input, or its kubelet settings are expressions.
+pub(crate) fn class_of_claim(claim: &Object, cluster: &Cluster) -> Option<NodeClass> {
+    let class = class_of_reference(&claim.path(&["spec", "nodeClassRef"]), claim, cluster)?;
+    let has_expressions = !kubelet::expressions(&Ec2NodeClass::new(&class)?).is_empty();
+    if has_expressions || class.may_lack_fields() { None } else { node_class(&class) }
 }
 
 /// The NodePools that EKS Auto Mode brings and that are not in the input, if the cluster runs Auto Mode. A cluster whose
