@@ -56,6 +56,11 @@ pub(crate) fn violations<'o>(
     }
 }
 
+/// Whether the violations of an object are those of a definition that the user gives, which says what the cluster has.
+pub(crate) fn is_defined(object: &Object, definitions: &CustomResourceDefinitions) -> bool {
+    crd::schema(object, definitions).is_some()
+}
+
 /// Whether the user's definition of the object's kind accepts what stands at a field, or its absence. `None` if the user gives
 /// no definition.
 pub(crate) fn accepted_by_definition(

@@ -40,7 +40,7 @@ pub(crate) mod validation;
 mod violation;
 
 pub(crate) use check::{
-    accepted_by_definition, fields_at, fields_of, fields_with_history, has_schema, is_envelope,
+    accepted_by_definition, fields_at, fields_of, fields_with_history, has_schema, is_defined, is_envelope,
     outdated_schemas, violations,
 };
 pub(crate) use crd::failed_validations;

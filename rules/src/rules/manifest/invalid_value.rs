@@ -71,19 +71,20 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let earlier = EarlierReports::of(object, ctx);
     let outdated = schema::outdated_schemas(object, ctx.platform(), ctx.definitions());
     let may_differ = schema::may_differ(object, ctx.definitions());
+    let is_defined = schema::is_defined(object, ctx.definitions());
     let incomplete = is_incomplete(object, ctx.definitions());
     let dropped = dropped_fields(object, ctx);
     // Violations that follow from a misplaced field are not reported beside unknown-field's finding.
     let misplaced =
         if ctx.is_rule_enabled("unknown-field") { misplaced(object, ctx.definitions()) } else { Vec::new() };
     for violation in violations.iter() {
-        let later = since::bounded_later(object, violation, ctx.platform());
-        if is_accepted_by_version(object, violation, later, ctx.platform())
+        let later = since::bounded_later(object, violation, ctx);
+        if !is_defined && is_accepted_by_version(object, violation, later, ctx.platform())
             || violation.kind == ViolationKind::Unknown
             || is_part(violation)
             || earlier.covers(violation)
             || dropped.iter().any(|field| violation.pointer.steps().starts_with(field.steps()))
-            || since::is_of_older_keda(object, &violation.pointer, ctx.platform())
+            || since::is_of_older_keda(object, &violation.pointer, ctx)
         {
             continue;
         }

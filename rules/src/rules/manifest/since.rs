@@ -6,8 +6,9 @@ use std::sync::LazyLock;
 use crate::facts::table;
 use crate::karpenter::minors;
 use crate::karpenter::minors::CrdFact;
-use crate::platform::{Platform, VersionRange};
+use crate::platform::VersionRange;
 use crate::rules::prelude::*;
+use crate::schema;
 use crate::schema::{LengthUnit, Violation, ViolationKind};
 
 /// A field, or some of its values, and the versions that have them.
@@ -65,18 +66,25 @@ pub(super) fn rows(object: &Object) -> impl Iterator<Item = &'static Since> {
     TABLE.iter().filter(|(kind, _)| object.is(**kind)).flat_map(|(_, rows)| rows)
 }
 
-/// Whether the installed version of KEDA has a field or a value that the newest one no longer has.
-pub(super) fn is_of_older_keda(object: &Object, pointer: &Pointer, platform: &Platform) -> bool {
-    rows(object).filter(|row| row.product == "KEDA").any(|row| {
-        row.range.until.is_some_and(|last| platform.keda <= last)
-            && row.leads_to(pointer)
-            && (row.values.is_empty()
-                || object.root().at(pointer).text().is_some_and(|v| row.values.contains(&v)))
-    })
+/// Whether the installed version of KEDA has a field or a value that the newest one no longer has. A definition of the user has
+/// no history.
+pub(super) fn is_of_older_keda(object: &Object, pointer: &Pointer, ctx: &Context<'_>) -> bool {
+    let platform = ctx.platform();
+    !schema::is_defined(object, ctx.definitions())
+        && rows(object).filter(|row| row.product == "KEDA").any(|row| {
+            row.range.until.is_some_and(|last| platform.keda <= last)
+                && row.leads_to(pointer)
+                && (row.values.is_empty()
+                    || object.root().at(pointer).text().is_some_and(|v| row.values.contains(&v)))
+        })
 }
 
-/// The first version of KEDA that has a bound which a value violates, if the installed version has no such bound.
-pub(super) fn bounded_later(object: &Object, violation: &Violation, platform: &Platform) -> Option<Version> {
+/// The first version of KEDA that has a bound which a value violates, if the installed version has no such bound. What a
+/// definition of the user bounds, the cluster rejects.
+pub(super) fn bounded_later(object: &Object, violation: &Violation, ctx: &Context<'_>) -> Option<Version> {
+    if schema::is_defined(object, ctx.definitions()) {
+        return None;
+    }
     let bound = match &violation.kind {
         ViolationKind::Enum { .. } => "(enum)",
         ViolationKind::Range { lower: true, limit, .. } if *limit != i32::MIN.to_string() => "(minimum)",
@@ -85,7 +93,7 @@ pub(super) fn bounded_later(object: &Object, violation: &Violation, platform: &P
         _ => return None,
     };
     let row = rows(object).find(|row| row.values == [bound] && row.leads_to(&violation.pointer))?;
-    row.range.since.filter(|first| platform.keda < *first)
+    row.range.since.filter(|first| ctx.platform().keda < *first)
 }
 
 impl Since {

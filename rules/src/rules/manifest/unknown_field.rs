@@ -159,7 +159,7 @@ fn report(object: &Object, pointer: &Pointer, meant: Option<&Misplaced>, ctx: &m
         is_auto_mode && meant.is_none_or(Misplaced::is_misspelled) && is_of_ec2_node_class(pointer);
     if is_open_kubelet(object, pointer, ctx.platform())
         || is_auto_mode && meant.is_none() && !is_carried_over
-        || since::is_of_older_keda(object, pointer, ctx.platform())
+        || since::is_of_older_keda(object, pointer, ctx)
     {
         return;
     }
@@ -276,7 +276,7 @@ fn of_other_version(object: &Object, node: &Node<'_>, history: &FieldHistory, ct
     };
     let since = history.range.since.filter(|since| *since > version);
     let is_past =
-        |until: &Version| *until < version && !since::is_of_older_keda(object, &node.pointer(), platform);
+        |until: &Version| *until < version && !since::is_of_older_keda(object, &node.pointer(), ctx);
     let until = history.range.until.filter(is_past);
     let message = match (since, until) {
         (Some(since), _) => format!("{field} requires Kubernetes {since}; {lacks_it}"),
