@@ -14,7 +14,7 @@ use crate::workload::devices::{Devices, gpus_in, gpus_of, pods_of};
 use crate::workload::environment::variable;
 use crate::workload::launcher::{Launch, Program};
 use crate::workload::mpi;
-use crate::workload::template::{Template, templates};
+use crate::workload::template::{Template, replicas, templates};
 
 /// The GPUs that a program uses, and those that it has.
 pub(crate) struct Processes<'a> {
@@ -196,6 +196,35 @@ const RAY_WORDS: [&str; 7] = [
     "--ray_cluster_size",
     "--ray_address",
 ];
+
+/// The number of pods that a program waits for before it listens; 1 if that is not known: the nodes of its options, or those
+/// of a Ray cluster that together have the GPUs of one copy of the model.
+pub(crate) fn ranks(object: &Object, template: &Template<'_>, container: &Node<'_>) -> i64 {
+    let of = || {
+        let launch = Launch::of(container)?;
+        let nodes = launch.option(&["nnodes"]).int_or(1)?;
+        if nodes > 1 || launch.program.server().is_none() || !is_group(object, template, &launch) {
+            return Some(nodes);
+        }
+        let (used, has) = (launch.gpus_of_model(container)?, gpus_of(container)?.count);
+        Some(if has > 0 { (used + has - 1) / has } else { 1 })
+    };
+    of().unwrap_or(1)
+}
+
+/// Whether all pods of a workload are the ranks of one server, which stops when one of them goes.
+pub(crate) fn is_one_server(object: &Object) -> bool {
+    let Some(replicas) = replicas(object) else { return false };
+    // The replicas of a LeaderWorkerSet are groups.
+    let is_groups = object.is(Kind::LEADER_WORKER_SET);
+    let runs_all = |template: &Template<'_>| {
+        template.containers().any(|container| {
+            let ranks = ranks(object, template, &container);
+            ranks > 1 && replicas <= if is_groups { 1 } else { ranks }
+        })
+    };
+    templates(object).iter().any(runs_all)
+}
 
 /// Whether several pods may run one engine together, so that the GPUs of one pod are not all of its GPUs.
 pub(crate) fn is_group(object: &Object, template: &Template<'_>, launch: &Launch<'_>) -> bool {

@@ -54,7 +54,7 @@
 //! - <https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/>
 
 use crate::rules::prelude::*;
-use crate::workload::processes::is_group;
+use crate::workload::processes::ranks;
 use crate::workload::server::server_at;
 
 pub(crate) static RULE: Rule = Rule {
@@ -171,19 +171,4 @@ fn silent_worker(object: &Object, all: &[Template<'_>], ctx: &mut Context<'_>) -
         );
     }
     None
-}
-
-/// The number of pods that a program waits for before it listens; 1 if that is not known: the nodes of its options, or those
-/// of a Ray cluster that together have the GPUs of one copy of the model.
-fn ranks(object: &Object, template: &Template<'_>, container: &Node<'_>) -> i64 {
-    let of = || {
-        let launch = Launch::of(container)?;
-        let nodes = launch.option(&["nnodes"]).int_or(1)?;
-        if nodes > 1 || launch.program.server().is_none() || !is_group(object, template, &launch) {
-            return Some(nodes);
-        }
-        let (used, has) = (launch.gpus_of_model(container)?, gpus_of(container)?.count);
-        Some(if has > 0 { (used + has - 1) / has } else { 1 })
-    };
-    of().unwrap_or(1)
 }

@@ -6,7 +6,8 @@
 //! replaces it for a new AMI; when the node expires it is cordoned and waits, forever without a
 //! `terminationGracePeriod`, and with one the pods are killed without a replacement being ready.
 //! If only the autoscaler's minimum is too small, this happens exactly when load is low and
-//! consolidation would pay.
+//! consolidation would pay. The ranks of one server are another case: each eviction stops the whole server,
+//! and a PDB that allows none holds every drain until the `terminationGracePeriod` of the pool.
 //!
 //! CloudNativePG makes a PDB with `minAvailable: 1` for the primary of each Cluster. With `instances: 1` no
 //! other can become primary, so its node is never drained: `enablePDB: false` (1.23 and later) leaves the PDB
@@ -39,6 +40,7 @@ use crate::cluster::views::disruptions::{IntOrPercent, runs_as_job, selected_pod
 use crate::rules::manifest_purpose::{is_example, is_release_manifest};
 use crate::rules::partners::{around_budget, budgets};
 use crate::rules::prelude::*;
+use crate::workload::processes::is_one_server;
 
 /// The workloads that a PDB selects, and the autoscalers that set their number of pods.
 const READS: [Kind; WORKLOAD_KINDS.len() + 3] =
@@ -131,6 +133,11 @@ impl<'i> Selected<'i> {
         };
         let advice = if all_train {
             Advice::Training
+        } else if let [one] = workloads.as_slice()
+            && !has_unknown
+            && is_one_server(&one.object)
+        {
+            Advice::Gang
         } else if are_jobs {
             Advice::Jobs
         } else {
@@ -232,6 +239,8 @@ enum Advice {
     Training,
     /// Pods of Jobs, for which `maxUnavailable` allows no eviction.
     Jobs,
+    /// The ranks of one server: one that goes stops all.
+    Gang,
     /// Others.
     Replicas,
 }
@@ -246,6 +255,11 @@ fn finish(finding: &mut Finding, advice: Advice, fix: Fix) {
         Advice::Jobs => {
             finding.help(
                 "for pods of a Job write a whole number in `minAvailable`, or use `karpenter.sh/do-not-disrupt`",
+            );
+        }
+        Advice::Gang => {
+            finding.severity(Severity::Warning).help(
+                "it holds each drain until the pool's `terminationGracePeriod`: set one, since an eviction stops all ranks",
             );
         }
         Advice::Replicas => {
