@@ -49,6 +49,7 @@ use crate::workload::checkpoint::{
     holder, names_checkpoints, names_remote_storage, uploads, volume,
 };
 use crate::workload::command::Word;
+use crate::workload::diagnostic::waits_for_hours;
 use crate::workload::gpu::has_device;
 use crate::workload::template::ends_within_hours;
 
@@ -62,7 +63,8 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if !trains(object, ctx) || object.is_partial() || is_short_attempt(object) {
+    // A pod that only sleeps writes none: notebook-idle-gpu reports it.
+    if !trains(object, ctx) || object.is_partial() || is_short_attempt(object) || waits_for_hours(object) {
         return None;
     }
     let templates = templates(object);
