@@ -292,6 +292,7 @@ pub static RULES: &[&Rule] = &[
     &availability::service_selects_nothing::RULE,
     &availability::spot_grace_exceeds_notice::RULE,
     &availability::termination_budget::RULE,
+    &availability::vllm_port_internal::RULE,
     &availability::volume_blocks_rollout::RULE,
     &availability::volume_shared_by_replicas::RULE,
     &availability::zone_spread_missing::RULE,

@@ -50,6 +50,7 @@ pub(in crate::rules) mod serving;
 mod sleep_hook;
 pub(crate) mod spot_grace_exceeds_notice;
 pub(crate) mod termination_budget;
+pub(crate) mod vllm_port_internal;
 pub(crate) mod volume_blocks_rollout;
 pub(crate) mod volume_shared_by_replicas;
 mod volumes;

@@ -1,0 +1,108 @@
+//! A variable for traffic between vLLM's processes is set as if it were the server's.
+//!
+//! # Why
+//! vLLM takes `VLLM_PORT` and `VLLM_HOST_IP` for the connections between its own processes and nodes, not for its
+//! API. `VLLM_PORT: "8080"` does not make the server listen on 8080, and with the port of the server in it the
+//! processes look for ports from there on. `VLLM_HOST_IP: 0.0.0.0` is an address at which no other process finds
+//! this one.
+//!
+//! # Fix
+//! Write the server's port and address as `--port` and `--host`, and leave the variables out. Of several nodes
+//! each needs its own address in `VLLM_HOST_IP`: `status.podIP`.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: apps/v1
+//!  kind: Deployment
+//!  metadata: {name: llm}
+//!  spec:
+//!    replicas: 1
+//!    progressDeadlineSeconds: 1800
+//!    selector: {matchLabels: {app: llm}}
+//!    template:
+//!      metadata: {labels: {app: llm}}
+//!      spec:
+//!        terminationGracePeriodSeconds: 90
+//!        containers:
+//!          - name: vllm
+//!            image: vllm/vllm-openai:v0.19.1
+//! -          args: [--model, Qwen/Qwen3-8B]
+//! -          env: [{name: VLLM_PORT, value: "8000"}] # <-
+//! +          args: [--model, Qwen/Qwen3-8B, --port, "8000"]
+//!            readinessProbe: {httpGet: {path: /health, port: 8000}}
+//!            lifecycle: {preStop: {sleep: {seconds: 15}}}
+//!            resources:
+//!              requests: {cpu: 6, memory: 24Gi, nvidia.com/gpu: 1}
+//!              limits: {memory: 24Gi, nvidia.com/gpu: 1}
+//! ```
+//!
+//! # References
+//! - <https://docs.vllm.ai/en/stable/configuration/env_vars/>
+
+use crate::rules::prelude::*;
+use crate::workload::environment::{entry, variable};
+use crate::workload::server::is_server;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "vllm-port-internal",
+    kinds: WORKLOAD_KINDS,
+    docs: docs(include_str!("vllm_port_internal.rs")),
+    check: Check::PodTemplate(check),
+    ..Rule::warning(Group::Availability)
+};
+
+fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    for container in template.containers().filter(|container| is_server(container, ServerId::Vllm)) {
+        for (option, name) in [("--port", "VLLM_PORT"), ("--host", "VLLM_HOST_IP")] {
+            if let Some(item) = reference(&container, option, name) {
+                let message = format!("`{option}` is `{name}`, which vLLM takes for its own processes");
+                ctx.report(&item, message).identified_by(name).help(format!(
+                    "write the value in `{option}`, or use a variable with another name, and leave `{name}` out"
+                ));
+            } else {
+                value(&container, name, ctx);
+            }
+        }
+    }
+    None
+}
+
+/// The item of a container's command line in which an option has a variable of the container as its value.
+fn reference<'a>(container: &Node<'a>, option: &str, name: &str) -> Option<Node<'a>> {
+    entry(container, name)?;
+    let mut follows = false;
+    let is_name =
+        |text: &str| text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').any(|word| word == name);
+    for item in ["command", "args"].iter().flat_map(|field| container.get(field).items()) {
+        let text = item.raw_text().unwrap_or_default();
+        for word in text.split_whitespace() {
+            let value = word.strip_prefix(option).and_then(|rest| rest.strip_prefix('='));
+            if value.or(follows.then_some(word)).is_some_and(|value| value.contains('$') && is_name(value)) {
+                return Some(item);
+            }
+            follows = word == option;
+        }
+    }
+    None
+}
+
+/// Reports a value with which the variable is certainly meant for the server.
+fn value(container: &Node<'_>, name: &str, ctx: &mut Context<'_>) -> Option<()> {
+    let (text, node) = variable(container, name)??;
+    let help = if name == "VLLM_HOST_IP" {
+        if !matches!(text.as_ref(), "0.0.0.0" | "::") {
+            return None;
+        }
+        "remove it, or take the pod's address from `status.podIP`; the server's address is `--host`"
+            .to_owned()
+    } else {
+        let (port, _) = server_of(container)?.listens_on(container)?;
+        if text.parse() != Ok(port) || words(container).iter().any(|word| word.text == "--headless") {
+            return None;
+        }
+        format!("remove it: the server's port is `--port {port}`")
+    };
+    ctx.report(&node, format!("`{name}` is not for the server: vLLM takes it for its own processes"))
+        .help(help);
+    None
+}
