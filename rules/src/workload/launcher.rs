@@ -6,9 +6,9 @@ use crate::workload::command::{
     OptionValue, Word, base_name, command_at, may_have_more_options, option, words,
 };
 use crate::workload::devices::gpus_of;
-use crate::workload::environment::variable;
+use crate::workload::environment::{may_define, variable};
 use crate::workload::image::image_of;
-use crate::workload::server::{Gpus, Server, ServerId, server_at, server_of_image};
+use crate::workload::server::{Gpus, Parallelism, Server, ServerId, server_at, server_of_image};
 use crate::workload::template::Template;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,10 +85,12 @@ impl<'a> Launch<'a> {
         let is_first = words[..at].iter().all(|word| STARTERS.contains(&base_name(&word.text)));
         let words = command_at(&words, at).to_vec();
         let processes = match program {
-            Program::Server(server) => server
-                .parallelism
-                .as_ref()
-                .and_then(|parallelism| variable_of_option(container, server, parallelism.tensor)),
+            Program::Server(server) => server.parallelism.as_ref().and_then(|of| {
+                match may_define(container, |name| of.decided_by.contains(&name)) {
+                    true if !of.decided_by.is_empty() => Some(OptionValue::Unknown),
+                    _ => variable_of_option(container, server, of.tensor),
+                }
+            }),
             _ => Some(in_variable(container, "PET_NPROC_PER_NODE")),
         };
         let processes = processes.unwrap_or(OptionValue::Absent);
@@ -142,11 +144,19 @@ impl<'a> Launch<'a> {
     /// Number of GPUs over which one copy of the model is distributed, in one pod or several. `None` if it is unknown.
     pub(crate) fn gpus_of_model(&self, container: &Node<'a>) -> Option<i64> {
         let parallelism = self.program.server()?.parallelism.as_ref()?;
-        let tensor = self.setting(container, parallelism.tensor);
+        let tensor = self.tensor_ranks(parallelism);
         if matches!(tensor, OptionValue::Absent) && parallelism.default == Gpus::All {
             return Some(gpus_of(container)?.count);
         }
         Some(product(&[tensor, self.option(parallelism.pipeline)])?.0)
+    }
+
+    /// The number of GPUs that share each layer: of an option, or of the variable for it.
+    fn tensor_ranks(&self, parallelism: &Parallelism) -> OptionValue<'a> {
+        match self.option(parallelism.tensor) {
+            OptionValue::Absent => self.processes.clone(),
+            stated => stated,
+        }
     }
 
     /// Whether options state data-parallel ranks.
@@ -232,10 +242,7 @@ impl<'a> Launch<'a> {
         if self.has(parallelism.partial) {
             return None;
         }
-        let tensor = match self.option(parallelism.tensor) {
-            OptionValue::Absent => self.processes.clone(),
-            stated => stated,
-        };
+        let tensor = self.tensor_ranks(parallelism);
         // Only vLLM's and SGLang's default of one GPU holds whatever a configuration says.
         if !matches!(server.id, ServerId::Vllm | ServerId::Sglang) {
             tensor.node()?;

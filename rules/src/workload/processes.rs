@@ -234,6 +234,7 @@ pub(crate) fn is_group(object: &Object, template: &Template<'_>, launch: &Launch
         || object.is(Kind::LEADER_WORKER_SET)
             && object.path(&["spec", "leaderWorkerTemplate", "size"]).int_or(1) != Some(1)
         || object.is(Kind::INFERENCE_SERVICE) && object.path(&["spec", "predictor", "workerSpec"]).is_set()
+        || object.is(Kind::NIM_SERVICE) && object.path(&["spec", "multiNode"]).is_set()
         || object.is(Kind::JOB_SET) && pods_of(object, template) != Some(1);
     let says_ray = |text: &str| text == "ray" || RAY_WORDS.iter().any(|word| text.contains(word));
     let mut words = template

@@ -15,7 +15,7 @@ use crate::workload::gpu::has_device;
 use crate::workload::image::image_of;
 use crate::workload::template::{Template, templates};
 use table::SERVERS;
-pub(crate) use table::{Cache, Gpus, Server, ServerId};
+pub(crate) use table::{Cache, Gpus, Parallelism, Server, ServerId};
 
 /// The server that a container runs, from its command, or from its image without one.
 pub(crate) fn server_of(container: &Node<'_>) -> Option<&'static Server> {

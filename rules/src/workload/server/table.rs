@@ -5,7 +5,7 @@
 //! (`PORT=80`, `HUGGINGFACE_HUB_CACHE=/data`; `HF_HOME=/data` from 2.1 on), of llama.cpp (`.devops/cuda.Dockerfile`) and
 //! of Infinity; `envconfig/config.go` of Ollama; `vllm/envs.py` and the page on environment variables of vLLM (0.5 to
 //! 0.11); `server_args.py` of SGLang; the pages on `trtllm-serve` (0.18 to 1.4), on NIM (1.0 to 2.1: environment
-//! variables, cache) and on Triton's options; `lmdeploy serve api_server --help`; KServe's `huggingfaceserver`; the
+//! variables, cache, the order of settings, several nodes) and on Triton's options; `lmdeploy serve api_server --help`; KServe's `huggingfaceserver`; the
 //! Dockerfile of TensorFlow Serving. Where no version is named, the fact holds for every release of the image.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +99,8 @@ pub(crate) struct Parallelism {
     pub(crate) nodes: &'static [&'static str],
     /// Options with which one pod runs a part of the ranks that the other options do not determine.
     pub(crate) partial: &'static [&'static str],
+    /// Variables with which something else than the options determines the ranks of a pod.
+    pub(crate) decided_by: &'static [&'static str],
     pub(crate) default: Gpus,
 }
 
@@ -117,6 +119,7 @@ const NO_PARALLELISM: Parallelism = Parallelism {
     shared_data: &[],
     nodes: &[],
     partial: &[],
+    decided_by: &[],
     default: Gpus::One,
 };
 
@@ -303,6 +306,22 @@ pub(super) static SERVERS: [Server; 13] = [
             folders: &["/opt/nim/.cache"],
             variables: &["NIM_CACHE_PATH", "NIM_MODEL_NAME", "NIM_MODEL_PATH"],
             options: &[],
+        }),
+        variables: Some("NIM_"),
+        // Without the variable the profile that NIM chooses for the GPUs decides.
+        parallelism: Some(Parallelism {
+            tensor: &["tensor-parallel-size"],
+            decided_by: &[
+                "NIM_MODEL_PROFILE",
+                "NIM_PASSTHROUGH_ARGS",
+                "NIM_PIPELINE_PARALLEL_SIZE",
+                "NIM_MULTI_NODE",
+                "NIM_NUM_COMPUTE_NODES",
+                "NIM_LEADER_ROLE",
+                "NIM_NODE_RANK",
+            ],
+            default: Gpus::All,
+            ..NO_PARALLELISM
         }),
         shares_memory: true,
         ..server(
