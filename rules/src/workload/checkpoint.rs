@@ -8,6 +8,7 @@ use crate::object::Object;
 use crate::tree::node::Node;
 use crate::workload::command::{OptionValue, Word, option, words, words_of_line};
 use crate::workload::environment::variable;
+use crate::workload::image::image_of;
 use crate::workload::node_labels::{LabelReference, LabelUse, referenced_labels};
 use crate::workload::template::Template;
 
@@ -215,11 +216,28 @@ pub(crate) fn destination<'a>(container: &Node<'a>) -> Option<Destination<'a>> {
     let base = match folder {
         Some(folder) => folder,
         None if words.iter().any(|word| word.text == "cd") => return None,
-        None => container.get("workingDir").text()?.to_owned(),
+        None if container.get("workingDir").is_set() => container.get("workingDir").text()?.to_owned(),
+        None => folder_of_image(container)?.to_owned(),
     };
     let path = path.trim_start_matches("./");
     (!path.starts_with(".."))
         .then(|| Destination { path: format!("{}/{path}", base.trim_end_matches('/')), node })
+}
+
+/// The folder in which the containers of an image start (`WORKDIR` of its Dockerfile): PyTorch 1.0 to 2.9, NVIDIA's PyTorch and
+/// TensorFlow 20.01 to 25.10, Ray 2.0 to 2.51.
+const FOLDERS_OF_IMAGES: [(&str, &str); 5] = [
+    ("pytorch/pytorch", "/workspace"),
+    ("nvidia/pytorch", "/workspace"),
+    ("nvidia/tensorflow", "/workspace"),
+    ("rayproject/ray", "/home/ray"),
+    ("rayproject/ray-ml", "/home/ray"),
+];
+
+/// The folder in which a container starts, if that of its image is known.
+fn folder_of_image(container: &Node<'_>) -> Option<&'static str> {
+    let image = image_of(container)?;
+    FOLDERS_OF_IMAGES.iter().find(|(name, _)| image.is(name)).map(|(_, folder)| *folder)
 }
 
 /// The folder of checkpoints in what a RayJob submits to its cluster.
