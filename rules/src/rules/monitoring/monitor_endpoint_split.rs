@@ -53,12 +53,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for pair in items.windows(2) {
         let [before, item] = pair else { continue };
         let fields = item.entries();
-        // A path of its own may be another endpoint of all ports, and a field of both is no part of the first.
+        // A field of both is no part of the first.
         let belongs = |(field, _): &(&str, Node<'_>)| before.get(field).is_absent();
         if names_port(item)
             || !names_port(before)
             || fields.is_empty()
-            || item.get("path").is_set()
+            || item.get("path").is_set() && !is_default_path(item, &items)
             || !fields.iter().all(belongs)
         {
             continue;
@@ -78,4 +78,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     None
+}
+
+/// Whether the path of an endpoint is the default one, which no endpoint of all ports needs. Beside several ports, or with a
+/// scheme of its own, it may be one of them.
+fn is_default_path(item: &Node<'_>, items: &[Node<'_>]) -> bool {
+    item.get("path").text() == Some("/metrics")
+        && item.get("scheme").is_absent()
+        && items.iter().filter(|one| PORTS.iter().any(|port| one.get(port).is_set())).count() == 1
 }
