@@ -116,11 +116,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     {
         return None;
     }
-    let readers: &[Kind] = if object.is(Kind::PROMETHEUS_RULE) {
-        &[Kind::PROMETHEUS, RULER]
-    } else {
-        &[Kind::PROMETHEUS, AGENT]
-    };
+    let readers: &[Kind] =
+        if object.is(Kind::PROMETHEUS_RULE) { &[Kind::PROMETHEUS, RULER] } else { &READERS };
     let mut known: Option<(Reason, &Object)> = None;
     for reader in readers.iter().flat_map(|kind| cluster.of(*kind)) {
         // Any of them may select it, also one that is perhaps in another cluster.
@@ -168,6 +165,16 @@ fn add_labels(labels: &Node<'_>, missing: &[(&str, &str)], by: &str) -> Fix {
         return fix.set(labels, Value::Object(all.collect()));
     }
     missing.iter().fold(fix, |fix, (key, value)| fix.set(&labels.get(key), json!(value)))
+}
+
+/// What reads monitors.
+pub(super) const READERS: [Kind; 2] = [Kind::PROMETHEUS, AGENT];
+
+/// Whether one Prometheus reads two monitors, as far as the input shows.
+pub(super) fn are_read_together(a: &Object, b: &Object, ctx: &Context<'_>) -> bool {
+    let reads = |reader: &Object, monitor: &Object| reason(monitor, reader, ctx) == Some(None);
+    let mut readers = READERS.iter().flat_map(|kind| ctx.cluster().of(*kind)).peekable();
+    readers.peek().is_none() || readers.any(|reader| reads(reader, a) && reads(reader, b))
 }
 
 /// Why a Prometheus does not select an object; `Some(None)` if it does. `None` if that is not known.

@@ -1,12 +1,15 @@
-//! A ServiceMonitor scrapes the same pods through two Services.
+//! A ServiceMonitor scrapes pods twice: through two Services, or beside a PodMonitor.
 //!
 //! # Why
 //! A ServiceMonitor scrapes the pods behind each Service that its labels select. Where a headless Service
 //! stands beside an ordinary one with the same labels, each pod is scraped twice, under two values of
-//! `service`: a sum over its metrics is twice as large, and so is what an autoscaler computes from it.
+//! `service`: a sum over its metrics is twice as large, and so is what an autoscaler computes from it. So it is
+//! where a PodMonitor scrapes the port as well, under another `job`: this is reported where a query of the input
+//! sums a metric of the server without `job`.
 //!
 //! # Fix
-//! Give the Service that is to be scraped a label of its own and select that.
+//! Give the Service that is to be scraped a label of its own and select that. Of a ServiceMonitor and a
+//! PodMonitor keep one.
 //!
 //! # Example
 //! ```yaml,diff
@@ -55,11 +58,27 @@
 //! # References
 //! - <https://prometheus-operator.dev/docs/developer/getting-started/>
 
+use super::monitor_unselected::{READERS, are_read_together};
 use super::service_monitor_selects_nothing::Scope;
+use crate::promql::expr::{Aggregate, Grouping, Selector};
+use crate::promql::{Expr, Query};
 use crate::rules::prelude::*;
+use crate::workload::ports::{number, target_of};
 use crate::workload::selector::matches;
 
-const READS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::SERVICE]);
+/// The kinds with queries that scale or alert.
+const WITH_QUERIES: [Kind; 3] = [Kind::SCALED_OBJECT, Kind::SCALED_JOB, Kind::PROMETHEUS_RULE];
+
+const READS: [Kind; WORKLOAD_KINDS.len() + 8] = with_workloads(&[
+    Kind::SERVICE,
+    Kind::POD_MONITOR,
+    WITH_QUERIES[0],
+    WITH_QUERIES[1],
+    WITH_QUERIES[2],
+    READERS[0],
+    READERS[1],
+    Kind::NAMESPACE,
+]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "service-monitor-doubles",
@@ -84,6 +103,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     };
     let services: Vec<&Object> =
         Scope::of(object)?.objects(Kind::SERVICE, ctx).filter(selected).take(MOST_COMPARED).collect();
+    for service in &services {
+        if beside_pod_monitor(object, service, ctx).is_some() {
+            return None;
+        }
+    }
     for (at, first) in services.iter().enumerate() {
         for second in &services[at + 1..] {
             let Some(workload) = same_pods(first, second, ctx) else { continue };
@@ -131,4 +155,126 @@ fn scraped_port(object: &Object, first: &Object, second: &Object) -> Option<Stri
     let mut ports =
         endpoints.into_iter().filter_map(|endpoint| endpoint.get("port").text().map(str::to_owned));
     ports.find(|port| has(first, port) && has(second, port))
+}
+
+/// Reports a PodMonitor that scrapes a port of the pods of a Service as well, if a query counts what both write.
+fn beside_pod_monitor(object: &Object, service: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let (workloads, _) = ctx.cluster().views().selected_by_service(service);
+    for workload in &workloads {
+        let workload = &workload.object;
+        for template in templates(workload) {
+            for container in template.containers() {
+                let Some(server) = server_of(&container) else { continue };
+                let of_service = scraped_by_service(object, service, &container);
+                let doubles = |monitor: &&Object| {
+                    !of_service.is_empty()
+                        && selects(monitor, workload, &template)
+                        && are_read_together(object, monitor, ctx)
+                        && scraped_by_pod(monitor, &container).iter().any(|one| of_service.contains(one))
+                };
+                let Some(monitor) = ctx.cluster().of(Kind::POD_MONITOR).find(doubles) else { continue };
+                let Some((reader, query, metric)) = summed(server, ctx) else { continue };
+                let message = format!(
+                    "PodMonitor `{}` scrapes these pods as well: the sum of `{}` counts each twice",
+                    monitor.display_name(),
+                    ellipsize(metric)
+                );
+                ctx.report(&object.path(&["spec", "selector"]), message)
+                    .help("keep one of both monitors, or select a `job` in the query")
+                    .related(monitor, &monitor.path(&["spec", "selector"]), "it selects the pods")
+                    .related(reader, &query.node(reader), "the sum");
+                return Some(());
+            }
+        }
+    }
+    None
+}
+
+/// Whether a PodMonitor certainly selects the pods of a template.
+fn selects(monitor: &Object, workload: &Object, template: &Template<'_>) -> bool {
+    let selector = monitor.path(&["spec", "selector"]);
+    let in_scope = match Scope::of(monitor) {
+        None => false,
+        Some(Scope::All) => true,
+        Some(Scope::These(names)) => names.contains(&workload.namespace_or_default()),
+    };
+    in_scope
+        && !monitor.may_lack_fields()
+        && !selector.has_unknown()
+        && selector.is_mapping()
+        && matches(&selector, &template.labels()) == Some(true)
+}
+
+/// The path of an endpoint. `None` if its relabelling may leave out what it scrapes.
+fn path_of(endpoint: &Node<'_>) -> Option<String> {
+    let path = endpoint.get("path");
+    let is_open = endpoint.has_unknown()
+        || ["relabelings", "metricRelabelings", "params"].iter().any(|field| endpoint.get(field).is_set());
+    if is_open {
+        return None;
+    }
+    Some(if path.is_set() { path.text()?.to_owned() } else { "/metrics".to_owned() })
+}
+
+/// The ports of a container, with their paths, that a ServiceMonitor scrapes through a Service.
+fn scraped_by_service(object: &Object, service: &Object, container: &Node<'_>) -> Vec<(i64, String)> {
+    let ports = service.path(&["spec", "ports"]);
+    let scraped = |endpoint: Node<'_>| {
+        let name = endpoint.get("port");
+        let port = ports.items().find(|port| port.get("name").text() == name.text())?;
+        name.text()?;
+        Some((number(container, &target_of(&port))?.0, path_of(&endpoint)?))
+    };
+    object.root().items_at(&["spec", "endpoints"]).into_iter().filter_map(scraped).collect()
+}
+
+/// The ports of a container, with their paths, that a PodMonitor scrapes.
+fn scraped_by_pod(monitor: &Object, container: &Node<'_>) -> Vec<(i64, String)> {
+    let scraped = |endpoint: Node<'_>| {
+        let (name, by_number) = (endpoint.get("port"), endpoint.get("portNumber"));
+        let wanted = if name.is_set() { name } else { by_number };
+        Some((number(container, &wanted)?.0, path_of(&endpoint)?))
+    };
+    monitor.root().items_at(&["spec", "podMetricsEndpoints"]).into_iter().filter_map(scraped).collect()
+}
+
+/// A query that sums a metric of a server over all jobs, with its object and the metric.
+fn summed<'i>(server: &Server, ctx: &Context<'i>) -> Option<(&'i Object, &'i Query, &'i str)> {
+    let readers = WITH_QUERIES.iter().flat_map(|kind| ctx.cluster().of(*kind));
+    readers.filter(|reader| ctx.pairs_with(reader)).find_map(|reader| {
+        queries(reader).iter().find_map(|query| {
+            let mut found = None;
+            query.parsed.expr()?.walk(&mut |expr| {
+                if let Expr::Aggregate(aggregate) = expr
+                    && let Some(metric) = summed_metric(aggregate, server)
+                {
+                    found = found.or(Some(metric));
+                }
+            });
+            Some((reader, query, found?))
+        })
+    })
+}
+
+/// The metric of a server that an aggregation sums over its jobs. A matcher on one of these labels selects one of the monitors.
+fn summed_metric<'e>(aggregate: &'e Aggregate, server: &Server) -> Option<&'e str> {
+    const OF_MONITOR: [&str; 4] = ["job", "service", "endpoint", "container"];
+    let keeps = |labels: &[String]| labels.iter().any(|label| OF_MONITOR.contains(&label.as_str()));
+    let is_sum = aggregate.op == "sum"
+        && match &aggregate.grouping {
+            Grouping::All => true,
+            Grouping::By(labels) => !keeps(labels),
+            Grouping::Without(_) => false,
+        };
+    let mut is_inner = false;
+    aggregate.expr.walk(&mut |expr| is_inner |= matches!(expr, Expr::Aggregate(_)));
+    if !is_sum || is_inner {
+        return None;
+    }
+    let of_server = |selector: &&'e Selector| {
+        let narrows = selector.matchers.iter().any(|matcher| OF_MONITOR.contains(&matcher.label.as_str()));
+        let metric = selector.name.as_deref().and_then(Server::of_metric);
+        !narrows && metric.is_some_and(|of| of.id == server.id)
+    };
+    aggregate.expr.selectors().into_iter().find(of_server)?.name.as_deref()
 }
