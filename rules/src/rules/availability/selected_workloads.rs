@@ -4,7 +4,7 @@ use crate::cluster::Cluster;
 use crate::facts::text::is_digits;
 use crate::object::Object;
 use crate::tree::node::Node;
-use crate::workload::command::{Word, base_name, words};
+use crate::workload::command::{OptionValue, Word, base_name, words};
 use crate::workload::gpu::uses_device;
 use crate::workload::image::image_of;
 use crate::workload::launcher::Launch;
@@ -75,7 +75,7 @@ fn is_in_group(object: &Object) -> bool {
 }
 
 /// Whether the containers of two workloads run the same programs: the same images, with the same words before the first
-/// option, or servers of the same model.
+/// option, or servers that are not known to have different models.
 pub(super) fn run_alike(a: &Object, b: &Object) -> bool {
     let programs = |object: &Object| -> Vec<(String, Vec<String>)> {
         let all = templates(object);
@@ -98,7 +98,31 @@ pub(super) fn run_alike(a: &Object, b: &Object) -> bool {
         out.dedup();
         out
     };
-    programs(a) == programs(b)
+    let are_other_models = || model(a).zip(model(b)).is_some_and(|(a, b)| a != b);
+    programs(a) == programs(b) && !are_other_models()
+}
+
+/// The model that the servers of a workload answer for, if it is one: the name that clients ask for, which may be that of several
+/// quantizations, or else the model.
+pub(super) fn model(workload: &Object) -> Option<String> {
+    only(workload, |launch, container| match launch.option(&["served-model-name"]) {
+        OptionValue::Text(name, _) => Some(name),
+        _ => Some(launch.model(container)?.0),
+    })
+}
+
+/// The model that the servers of a workload load, if it is one, under whatever name.
+pub(super) fn loaded_model(workload: &Object) -> Option<String> {
+    only(workload, |launch, container| Some(launch.model(container)?.0))
+}
+
+/// What the only server of a workload says.
+fn only(workload: &Object, read: impl Fn(&Launch<'_>, &Node<'_>) -> Option<String>) -> Option<String> {
+    let templates = templates(workload);
+    let containers = templates.iter().flat_map(Template::containers);
+    let mut found = containers.filter_map(|container| read(&Launch::of(&container)?, &container));
+    let first = found.next()?;
+    found.next().is_none().then_some(first)
 }
 
 /// How the ports of a Service are among those that the containers of a workload list.

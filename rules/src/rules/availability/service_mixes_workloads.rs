@@ -6,7 +6,7 @@
 //! answers all the same, or to pods that do not listen. It is an error where two servers of the input serve
 //! different models, and a warning for different programs: other images, or another command of one image, as
 //! that of a worker without ports. Where a ServiceMonitor selects the Service and a router asks the pods by
-//! itself, it is information.
+//! itself, it is information. An InferencePool whose labels match servers of two models is reported as well.
 //!
 //! Versions of one program (the same image and command, or a label such as `version` or `track` that differs),
 //! the parts of one group, headless Services, and pods without the named port of the Service are left alone.
@@ -58,9 +58,10 @@
 //! # References
 //! - <https://kubernetes.io/docs/concepts/services-networking/service/#defining-a-service>
 
+use super::gateway_route::{POOLS, selected_by_pool};
 use super::selected_workloads::{
-    PortMatch, are_model_versions, belong_together, has_known_images, has_version_label, is_stopped, port_of,
-    run_alike, run_together,
+    PortMatch, are_model_versions, belong_together, has_known_images, has_version_label, is_stopped,
+    loaded_model, model, port_of, run_alike, run_together,
 };
 use crate::cluster::views::disruptions::runs_as_job;
 use crate::rules::partners::{around_service, services};
@@ -71,7 +72,7 @@ static READS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::SERVICE_
 
 pub(crate) static RULE: Rule = Rule {
     id: "service-mixes-workloads",
-    kinds: &[Kind::SERVICE],
+    kinds: &[Kind::SERVICE, POOLS[0], POOLS[1]],
     reads: &READS,
     pairs: &[Pair { with: WORKLOAD_KINDS, partners: services, beside: around_service }],
     docs: docs(include_str!("service_mixes_workloads.rs")),
@@ -80,6 +81,9 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if !object.is(Kind::SERVICE) {
+        return check_pool(object, ctx);
+    }
     let spec = object.get("spec");
     let selector = spec.get("selector");
     if object.may_lack_fields()
@@ -105,20 +109,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let cluster = ctx.cluster();
     let others = || selected.iter().filter(|other| run_together(first, other, cluster));
-    if let Some((other, mine, theirs)) = others().find_map(|other| {
-        let (mine, theirs) = (model(first)?, model(other)?);
-        (mine != theirs && !are_model_versions(first, other)).then_some((*other, mine, theirs))
-    }) {
-        let message = format!(
-            "requests go to two models: `{}` of `{}` and `{}` of `{}`",
-            short_name(&mine),
-            first.display_name(),
-            short_name(&theirs),
-            other.display_name()
-        );
-        let certain = cluster.surely_pairs(first, other);
-        let severity = if certain { Severity::Error } else { Severity::Warning };
-        report(object, message, severity, (first, other), ctx);
+    if two_models(object, first, &selected, ctx) {
         return None;
     }
     // A job ends before anybody would find out that it is behind a Service.
@@ -139,6 +130,47 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     );
     report(object, message, Severity::Warning, (first, other), ctx);
     None
+}
+
+/// Reports an InferencePool whose pods have different models. Under several names of one model, as those of its adapters, the endpoint
+/// picker finds the right pod.
+fn check_pool(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if object.may_lack_fields() {
+        return None;
+    }
+    let (workloads, _) = selected_by_pool(object, ctx);
+    let serves = |workload: &&Object| !workload.is_partial() && !is_stopped(workload);
+    let selected: Vec<&Object> = workloads.iter().map(|workload| &workload.object).filter(serves).collect();
+    let first = *selected.first()?;
+    let differs = |other: &&Object| loaded_model(first) != loaded_model(other);
+    let others: Vec<&Object> = selected.iter().copied().filter(differs).collect();
+    if ctx.cluster().likely_pairs(object, first) {
+        two_models(object, first, &others, ctx);
+    }
+    None
+}
+
+/// Reports that requests go to servers of two models, and says whether they do.
+fn two_models(object: &Object, first: &Object, selected: &[&Object], ctx: &mut Context<'_>) -> bool {
+    let cluster = ctx.cluster();
+    let differs = |other: &Object| {
+        let (mine, theirs) = (model(first)?, model(other)?);
+        let is_other = run_together(first, other, cluster) && mine != theirs;
+        (is_other && !are_model_versions(first, other)).then_some((mine, theirs))
+    };
+    let found = selected.iter().find_map(|other| Some((*other, differs(other)?)));
+    let Some((other, (mine, theirs))) = found else { return false };
+    let message = format!(
+        "requests go to two models: `{}` of `{}` and `{}` of `{}`",
+        short_name(&mine),
+        first.display_name(),
+        short_name(&theirs),
+        other.display_name()
+    );
+    let certain = cluster.surely_pairs(first, other);
+    let severity = if certain { Severity::Error } else { Severity::Warning };
+    report(object, message, severity, (first, other), ctx);
+    true
 }
 
 fn report(
@@ -175,21 +207,6 @@ fn is_for_monitor(service: &Object, ctx: &Context<'_>) -> bool {
             .views()
             .workloads_in(namespace)
             .any(|workload| templates(&workload.object).iter().flat_map(Template::containers).any(is_router))
-}
-
-/// The model that the servers of a workload load, if it is one.
-fn model(workload: &Object) -> Option<String> {
-    let templates = templates(workload);
-    let mut models = templates.iter().flat_map(Template::containers).filter_map(|container| {
-        let launch = Launch::of(&container)?;
-        // Clients ask for this name, which may be that of several quantizations.
-        if let OptionValue::Text(name, _) = launch.option(&["served-model-name"]) {
-            return Some(name);
-        }
-        Some(launch.model(&container)?.0)
-    });
-    let model = models.next()?;
-    models.next().is_none().then_some(model)
 }
 
 /// The name of a model without its owner or folder.
