@@ -3,8 +3,9 @@
 //! # Why
 //! A budget counts every pod that its selector matches. With `minAvailable: 1` over two workloads the pods of
 //! one satisfy it while all of the other's are evicted, so that it protects neither. It is reported where the
-//! number of pods that must stay is reached by the other workloads alone. Versions of one program and the
-//! parts of one group are meant to share a budget, and `maxUnavailable` holds for them together.
+//! number of pods that must stay is reached by the other workloads alone, and where a percentage of all pods is
+//! as many as one workload has: `maxUnavailable: 50%` over two of two pods each. Versions of one program and the
+//! parts of one group are meant to share a budget; servers of two models are not.
 //!
 //! # Fix
 //! Write one budget for each workload, with a label that only its pods have.
@@ -75,7 +76,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.may_lack_fields() || is_empty || allows_none(object) {
         return None;
     }
-    let IntOrPercent::Count(keep) = IntOrPercent::read(&spec.get("minAvailable"))? else { return None };
+    let (least, most) = (spec.get("minAvailable"), spec.get("maxUnavailable"));
+    let is_least = least.is_set();
+    let (field, node) = if is_least { ("minAvailable", least) } else { ("maxUnavailable", most) };
+    let bound = IntOrPercent::read(&node)?;
+    let allowed = |pods| if is_least { bound.disruptions_allowed(pods) } else { bound.of(pods, true) };
     let views = ctx.cluster().views();
     let (workloads, unknown) = views.selected_by(object);
     // The pods of Jobs are reported by pdb-on-job.
@@ -95,12 +100,16 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             .skip(at + 1)
             .map(|(other, _)| *other)
             .find(|other| run_together(first, other, ctx.cluster()) && !belong_together(first, other));
-        let Some(other) = other.filter(|_| *replicas > 0 && total - replicas >= keep) else { continue };
-        let message = format!(
-            "all pods of `{}` may be evicted: those of `{}` satisfy `minAvailable: {keep}` as well",
-            first.display_name(),
-            other.display_name()
-        );
+        // With a budget of its own, some of the pods would stay.
+        let is_lost = allowed(total) >= *replicas && allowed(*replicas) < *replicas;
+        let Some(other) = other.filter(|_| is_lost) else { continue };
+        let written = node.string_or_number().unwrap_or_default();
+        let (first_name, other_name) = (first.display_name(), other.display_name());
+        let why = match is_least {
+            true => format!("those of `{other_name}` satisfy `{field}: {written}` as well"),
+            false => format!("`{field}: {written}` counts those of `{other_name}` as well"),
+        };
+        let message = format!("all pods of `{first_name}` may be evicted: {why}");
         ctx.report(&selector, message)
             .help("write one PDB for each workload, with a label that only its pods have")
             .related(first, &first.path(&["metadata", "name"]), "its pods are selected")
