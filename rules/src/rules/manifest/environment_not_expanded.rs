@@ -1,4 +1,4 @@
-//! A variable in the value of an environment variable is not expanded.
+//! A variable in `env`, or in arguments that no shell reads, is not expanded.
 //!
 //! # Why
 //! No shell reads `env`: Kubernetes replaces `$(NAME)` by variables that the pod defines before, and nothing
@@ -7,8 +7,12 @@
 //! image are not known to Kubernetes. It is reported for lists of folders: `PATH`, `LD_LIBRARY_PATH`,
 //! `PYTHONPATH` and the like.
 //!
+//! Nor does a shell read `command` and `args`, unless one of them starts it: with `--node-rank=$RANK` the program
+//! gets the five characters `$RANK`. It is reported of variables that the container has.
+//!
 //! # Fix
 //! Write the folders of the image in full, or set the variable in a script: `sh -c 'PATH=/opt/bin:$PATH exec …'`.
+//! In `command` and `args` write `$(RANK)`, which Kubernetes replaces.
 //!
 //! # Example
 //! ```yaml,diff
@@ -34,11 +38,16 @@
 //! # References
 //! - <https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-environment-variables/>
 
+use std::ops::Range;
+
 use crate::rules::prelude::*;
+use crate::workload::command::base_name;
+use crate::workload::environment::entry;
 
 pub(crate) static RULE: Rule = Rule {
     id: "environment-not-expanded",
     kinds: WORKLOAD_KINDS,
+    fix: Some(Safety::Unsafe),
     docs: docs(include_str!("environment_not_expanded.rs")),
     check: Check::PodTemplate(check),
     ..Rule::warning(Group::Manifest)
@@ -56,8 +65,59 @@ const LISTS: [&str; 8] = [
     "PKG_CONFIG_PATH",
 ];
 
+/// Shells, programs that hand words to one, and programs that replace variables in their options or settings by themselves.
+const EXPANDING: [&str; 36] = [
+    "sh",
+    "bash",
+    "ash",
+    "dash",
+    "zsh",
+    "ksh",
+    "busybox",
+    "ssh",
+    "pdsh",
+    "su",
+    "runuser",
+    "script",
+    "eval",
+    "envsubst",
+    "perl",
+    "awk",
+    "make",
+    "npm",
+    "yarn",
+    "pnpm",
+    "ray",
+    "vector",
+    "otelcol",
+    "otelcol-contrib",
+    "fluent-bit",
+    "fluentd",
+    "telegraf",
+    "logstash",
+    "filebeat",
+    "metricbeat",
+    "promtail",
+    "loki",
+    "alloy",
+    "grafana-agent",
+    "nginx",
+    "envoy",
+];
+
+/// Variables that a controller gives to each container of a kind, by the group: the Job controller of Kubernetes, LeaderWorkerSet
+/// 0.7, Kubeflow's training operator 1.9 and Trainer 2.0, whose nodes are an Indexed Job.
+const INJECTED: [(&str, &[&str]); 5] = [
+    ("batch", &["JOB_COMPLETION_INDEX"]),
+    ("jobset.x-k8s.io", &["JOB_COMPLETION_INDEX"]),
+    ("trainer.kubeflow.org", &["JOB_COMPLETION_INDEX", "PET_NNODES", "PET_NODE_RANK", "PET_MASTER_ADDR"]),
+    ("leaderworkerset.x-k8s.io", &["LWS_LEADER_ADDRESS", "LWS_GROUP_SIZE", "LWS_WORKER_INDEX"]),
+    ("kubeflow.org", &["MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK"]),
+];
+
 fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     for container in template.all_containers() {
+        arguments(template, &container, ctx);
         // The variables of other objects come before those that are written here.
         let may_be_defined = container.get("envFrom").is_set();
         let mut defined: Vec<&str> = Vec::new();
@@ -73,6 +133,91 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
                     .help("write the folders of the image in full, or set the variable in a script");
             }
             defined.push(name);
+        }
+    }
+    None
+}
+
+/// Reports references to variables of a container in words of its command line that no shell reads.
+fn arguments(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let (object, _) = template.place;
+    // KubeRay joins the words to a script, and the configuration of an LLMInferenceService starts a shell.
+    if object.group() == "ray.io" || object.is(Kind::LLM_INFERENCE_SERVICE) {
+        return None;
+    }
+    let fields = [container.get("command"), container.get("args")];
+    let items: Vec<Node<'_>> = fields.iter().flat_map(Node::items).collect();
+    let expands = |item: &Node<'_>| item.raw_text().is_some_and(|text| EXPANDING.contains(&base_name(text)));
+    if items.iter().any(expands) || image_of(container).is_some_and(|image| EXPANDING.contains(&image.last()))
+    {
+        return None;
+    }
+    // A script may hand its words to a shell.
+    let program = fields[0].items().next();
+    let is_script =
+        program.as_ref().is_some_and(|word| word.raw_text().is_none_or(|text| text.ends_with(".sh")));
+    let is_sure = !is_script && (program.is_some() || server_of(container).is_some());
+    for item in &items {
+        let Some(text) = item.raw_text() else { continue };
+        let Some((place, name)) = own_reference(text, object, container) else { continue };
+        let reference = &text[place.clone()];
+        let shown = ellipsize(reference);
+        let message = match is_sure {
+            true => format!("`{shown}` is not expanded: no shell reads this word"),
+            false => format!("`{shown}` is not expanded, unless the image hands its arguments to a shell"),
+        };
+        let finding = ctx.report(item, message);
+        finding
+            .severity(if is_sure { Severity::Warning } else { Severity::Info })
+            .help(format!("write `$({name})`, which Kubernetes replaces"));
+        let is_plain = reference.strip_prefix("${").is_some_and(|rest| rest.strip_suffix('}') == Some(name))
+            || reference.strip_prefix('$') == Some(name);
+        if is_plain && entry(container, name).is_some() {
+            let fixed = format!("{}$({name}){}", &text[..place.start], &text[place.end..]);
+            finding.fix(Fix::unsafe_(format!("write `$({name})`")).set(item, json!(fixed)));
+        }
+    }
+    None
+}
+
+/// The place of the first reference of a shell to a variable that a container has, and its name. A text with blanks may be a script for another
+/// program, and JSON has dollar signs of its own.
+fn own_reference<'t>(
+    text: &'t str,
+    object: &Object,
+    container: &Node<'_>,
+) -> Option<(Range<usize>, &'t str)> {
+    if text.contains(char::is_whitespace) || text.starts_with(['{', '[']) {
+        return None;
+    }
+    let injected =
+        INJECTED.iter().filter(|(group, _)| object.group() == *group).flat_map(|(_, names)| names.iter());
+    let has = |name: &str| entry(container, name).is_some() || injected.clone().any(|one| *one == name);
+    let mut from = 0;
+    while let Some(found) = text[from..].find('$') {
+        let at = from + found;
+        let rest = &text[at + 1..];
+        from = at + 1;
+        if rest.starts_with('$') {
+            from += 1;
+            continue;
+        }
+        let braced = rest.strip_prefix('{');
+        let inner = braced.unwrap_or(rest);
+        let end = inner.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(inner.len());
+        let name = &inner[..end];
+        let length = match braced {
+            Some(_) => inner.find('}').map(|close| close + 2),
+            None => Some(end),
+        };
+        // `${env:NAME}` and `${NAME.field}` are no references of a shell.
+        let is_of_shell =
+            braced.is_none() || inner[end..].starts_with(['}', '#', '%', ':', '-', '+', '?', '/']);
+        if let Some(length) = length
+            && is_of_shell
+            && has(name)
+        {
+            return Some((at..at + 1 + length, name));
         }
     }
     None
