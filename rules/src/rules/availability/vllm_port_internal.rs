@@ -1,4 +1,4 @@
-//! A variable for traffic between vLLM's processes is set as if it were the server's.
+//! A variable for traffic between vLLM processes is set as if it were the server's.
 //!
 //! # Why
 //! vLLM takes `VLLM_PORT` and `VLLM_HOST_IP` for the connections between its own processes and nodes, not for its

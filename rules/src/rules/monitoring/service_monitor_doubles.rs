@@ -1,4 +1,4 @@
-//! A ServiceMonitor scrapes pods twice: through two Services, or beside a PodMonitor.
+//! A ServiceMonitor scrapes pods twice: by two Services, or beside a PodMonitor.
 //!
 //! # Why
 //! A ServiceMonitor scrapes the pods behind each Service that its labels select. Where a headless Service
