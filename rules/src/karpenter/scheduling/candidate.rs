@@ -385,8 +385,9 @@ impl<'a> Candidate<'a> {
         pod: &Pod,
         state: &Relaxation,
         tolerations: &[Toleration],
-        settings: &SchedulerOptions,
+        conditions: Conditions<'_>,
     ) -> (TypeSet, bool) {
+        let settings = conditions.settings;
         let Ok(both) = self.constrained(pod, state, tolerations) else {
             return (TypeSet::EMPTY, false);
         };
@@ -399,7 +400,8 @@ impl<'a> Candidate<'a> {
         if both.iter().any(|(_, requirement)| requirement.min_values.is_some()) {
             return (types, true);
         }
-        let is_certain = cluster_uncertainties(self.pool, &both, &types, settings).is_empty();
+        let is_certain = cluster_uncertainties(self.pool, &both, &types, settings).is_empty()
+            && self.unknown_zone(pod, state, conditions.domains).is_none();
         let types = with_known_labels(&types, &both).unwrap_or(TypeSet::EMPTY);
         (if is_certain { types } else { TypeSet::EMPTY }, false)
     }

@@ -137,7 +137,7 @@ impl<'a> Scheduler<'a> {
         let tolerations = effective_tolerations(pod, &self.settings);
         let mut is_certain = true;
         for state in self.relaxations(pod) {
-            let (types, counts_values) = candidate.suited(pod, &state, &tolerations, &self.settings);
+            let (types, counts_values) = candidate.suited(pod, &state, &tolerations, self.conditions());
             all = all.or(&types);
             is_certain &= !counts_values;
         }

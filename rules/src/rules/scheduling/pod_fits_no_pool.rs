@@ -73,11 +73,14 @@ const MAX_TRIED: usize = 8;
 /// Maximum number of NodePools whose labels are compared.
 const MAX_COMPARED: usize = 64;
 
+/// A NodeClaim shows that Karpenter runs.
+static READS: [Kind; PLACEMENT_READS.len() + 1] = joined(&PLACEMENT_READS, &[Kind::NODE_CLAIM]);
+
 pub(crate) static RULE: Rule = Rule {
     id: "pod-fits-no-pool",
     depends_on: &[Product::Karpenter],
     kinds: WORKLOAD_KINDS,
-    reads: &PLACEMENT_READS,
+    reads: &READS,
     reports_absence: true,
     docs: docs(include_str!("pod_fits_no_pool.rs")),
     check: Check::Object(check),
