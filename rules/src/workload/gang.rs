@@ -28,6 +28,15 @@ pub(crate) fn members(object: &Object) -> Option<Vec<Members<'_>>> {
     templates(object).into_iter().map(|template| member(object, template)).collect()
 }
 
+/// The pods of as many Jobs as a ScaledJob may run at a time. `None` for other kinds, and where the number is not written: few mean
+/// the hundred that KEDA has by default.
+pub(crate) fn most_of_jobs(object: &Object) -> Option<Vec<Members<'_>>> {
+    let field = object.path(&["spec", "maxReplicaCount"]);
+    let jobs = field.int().filter(|_| object.is(Kind::SCALED_JOB))?;
+    let of_one = members(object)?.into_iter();
+    Some(of_one.map(|m| Members { pods: m.pods.saturating_mul(jobs), field: field.clone(), ..m }).collect())
+}
+
 /// Whether an object is an InferenceService, whose components have bounds of replicas of their own.
 pub(crate) fn is_inference_service(object: &Object) -> bool {
     object.is(Kind::INFERENCE_SERVICE)

@@ -5,7 +5,8 @@
 //! pods fit has a limit on their GPUs, replicas beyond it stay Pending, at the peak for which the maximum
 //! was written, and the autoscaler that added them sees no effect. The limit counts whole nodes and the
 //! pods of all workloads, so that there may be room for fewer replicas still. Workloads that are certainly
-//! applied together, and run all the time on one pool alone, are added up.
+//! applied together, and run all the time on one pool alone, are added up. Jobs of a ScaledJob beyond the limit
+//! run after the others: that is information.
 //!
 //! # Fix
 //! Raise the limit of the pool, or lower the maximum to what it has room for. Where the limit is a ceiling
@@ -83,6 +84,7 @@ use crate::rules::autoscaling::scale_target::{accelerators_of_replica, target};
 use crate::rules::gpu::gpu_sharing_mismatch::SHARING_SOURCES;
 use crate::rules::gpu_room::{Room, amount, unit};
 use crate::rules::prelude::*;
+use crate::workload::gang::most_of_jobs;
 
 static READS: [Kind; SHARING_SOURCES.len() + 9] = joined(
     &SHARING_SOURCES,
@@ -104,6 +106,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[
         Kind::HPA,
         Kind::SCALED_OBJECT,
+        Kind::SCALED_JOB,
         Kind::DEPLOYMENT,
         Kind::STATEFUL_SET,
         Kind::ROLLOUT,
@@ -144,18 +147,26 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let (name, unit, bound) = (workload.display_name(), unit(resource), limits.words());
     let total = most * i128::from(each);
+    let is_of_jobs = workload.is(Kind::SCALED_JOB);
+    let what = if is_of_jobs { "Jobs" } else { "replicas" };
     let message = if total <= all {
         let amount = amount(each, resource);
-        format!("{most} replicas of `{name}` need {amount} each; {bound} {} room for {room}", limits.verb())
+        format!("{most} {what} of `{name}` need {amount} each; {bound} {} room for {room}", limits.verb())
     } else if each == 1 {
-        format!("{most} replicas of `{name}` need {total} {unit}, beyond {bound}")
+        format!("{most} {what} of `{name}` need {total} {unit}, beyond {bound}")
     } else {
-        format!("{most} replicas of `{name}` need {total} {unit} ({each} each), beyond {bound}")
+        format!("{most} {what} of `{name}` need {total} {unit} ({each} each), beyond {bound}")
     };
     let pointer = field.pointer();
     let key = pointer.steps().last().map_or("replicas", String::as_str);
     let finding = ctx.report(&field, message);
-    finding.help(format!("lower `{key}` to {room} or less, or raise the limit"));
+    if is_of_jobs {
+        finding
+            .severity(Severity::Info)
+            .help(format!("lower `{key}` to {room}, or expect the others to run later"));
+    } else {
+        finding.help(format!("lower `{key}` to {room} or less, or raise the limit"));
+    }
     limits.show(resource, finding);
     if !workload.is_same_resource(object) {
         finding.related(workload, &workload.path(&["metadata", "name"]), format!("{each} {unit} a replica"));
@@ -226,6 +237,13 @@ fn replicas<'a>(object: &'a Object, ctx: &Context<'a>) -> Option<(&'a Object, No
     let field = match object {
         _ if object.is(Kind::HPA) => spec.get("maxReplicas"),
         _ if object.is(Kind::SCALED_OBJECT) => spec.get("maxReplicaCount"),
+        // gang-exceeds-gpu-limit looks at a Job of several pods.
+        _ if object.is(Kind::SCALED_JOB) => {
+            let members = most_of_jobs(object)?;
+            let [all] = members.as_slice() else { return None };
+            let jobs = all.field.int().filter(|jobs| *jobs == all.pods)?;
+            return Some((object, all.field.clone(), jobs));
+        }
         _ if object.is(Kind::INFERENCE_SERVICE) => {
             // A predictor with workers is several pods.
             let predictor = spec.get("predictor");

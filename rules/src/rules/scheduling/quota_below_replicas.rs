@@ -3,8 +3,9 @@
 //! # Why
 //! The API server rejects each pod with which a namespace would exceed its quota. The controller of the
 //! workload tries again and again, which only its events show: a Deployment has three of four replicas, a
-//! Job never all of its pods, and an autoscaler asks for replicas that never come. Accelerators have a quota
-//! as `requests.nvidia.com/gpu`. Where a quota is about CPU or memory, pods with a container or an init
+//! Job never all of its pods, and an autoscaler asks for replicas that never come. The Jobs of a ScaledJob
+//! beyond the quota are there without pods, while their deadline runs. Accelerators have a quota as
+//! `requests.nvidia.com/gpu`. Where a quota is about CPU or memory, pods with a container or an init
 //! container that requests none of it are rejected as well, unless a LimitRange has a default.
 //!
 //! A quota for just the pods that run stops rollouts: up to three replicas, 25 % of which round down to none
@@ -51,13 +52,18 @@ use crate::facts::quantity::amount;
 use crate::rules::availability::rollout::rollout;
 use crate::rules::availability::serving::tell_autoscaler;
 use crate::rules::prelude::*;
-use crate::workload::gang::{Members, component_replicas, is_inference_service, members, request_of};
+use crate::workload::gang::{
+    Members, component_replicas, is_inference_service, members, most_of_jobs, request_of,
+};
 use crate::workload::gpu::is_extended;
 
 pub(super) const QUOTA: Kind = Kind::new("", "ResourceQuota");
 
 /// The kinds whose pods count for a quota all the time: pods of a Job end, and those of a DaemonSet depend on the nodes.
 const STEADY: [Kind; 3] = [Kind::DEPLOYMENT, Kind::STATEFUL_SET, Kind::ROLLOUT];
+
+/// The names with which a quota counts Jobs.
+const JOB_COUNTS: [&str; 2] = ["count/jobs.batch", "jobs.batch"];
 
 const KINDS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[QUOTA]);
 
@@ -231,6 +237,14 @@ fn most_members<'a>(object: &'a Object, ctx: &Context<'_>) -> Option<Vec<Members
         };
         return templates(object).into_iter().map(most).collect();
     }
+    if object.is(Kind::SCALED_JOB) {
+        // A quota of Jobs bounds their pods as well.
+        let is_bounded = ctx.cluster().in_namespace(QUOTA, object.namespace_or_default()).any(|quota| {
+            let hard = quota.path(&["spec", "hard"]);
+            hard.has_unknown_key() || JOB_COUNTS.iter().any(|name| hard.get(name).is_set())
+        });
+        return most_of_jobs(object).filter(|_| !is_bounded).or_else(|| members(object));
+    }
     if !runs_forever(object) || object.group() == "leaderworkerset.x-k8s.io" {
         return members(object);
     }
@@ -290,7 +304,13 @@ fn report(
     let name_node = object.path(&["metadata", "name"]);
     let place = field.as_ref().or(node.as_ref()).unwrap_or(&name_node);
     let finding = ctx.report(place, message);
-    finding.help("raise the quota, or lower the replicas or the requests");
+    let number = field.as_ref().and_then(|field| field.pointer().steps().last().cloned());
+    finding.help(match number {
+        Some(number) if number == "maxReplicaCount" => {
+            "raise the quota, or lower `maxReplicaCount`: Jobs beyond it wait without a pod".to_owned()
+        }
+        _ => "raise the quota, or lower the replicas or the requests".to_owned(),
+    });
     finding.related(quota, hard, "the quota of the namespace");
     for (counted, hard, (needed, _)) in others {
         finding.related(quota, hard, format!("they need {} of `{counted}`", amount_of(*needed, counted)));
