@@ -251,16 +251,20 @@ fn of_none(object: &Object, template: &Template<'_>, is_meant: bool, ctx: &mut C
 
 /// Reports pods that have all GPUs of a node and a part of its interfaces.
 fn of_part(object: &Object, template: &Template<'_>, efa: &Devices<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    let (types, pool) = selected_types(template, ctx)?;
-    // The launch template of a node group may attach a part of them.
-    if pool.is_none() && !is_surely_on_karpenter(template, ctx) || label_of_other_nodes(template).is_some() {
+    let (types, _) = selected_types(template, ctx)?;
+    // Pools that admit a type that the pods name. Without one, the launch template of a node group may attach a part of them.
+    let found = ctx.pools_for(template);
+    let pools = found.as_ref().and_then(|found| found.all_known()).unwrap_or_default();
+    if pools.is_empty() && !is_surely_on_karpenter(template, ctx) || label_of_other_nodes(template).is_some()
+    {
         return None;
     }
     let first = types.iter().next()?;
     let gpus = pod_devices(template).get("nvidia.com/gpu").map(|devices| devices.count)?;
     let same = types.iter().all(|one| one.efa == first.efa && i64::from(one.nvidia_gpu) == gpus);
     let all = i64::from(first.efa);
-    if !same || first.efa < MANY || efa.count >= all || has_own_interfaces(pool.as_ref(), ctx) {
+    let has_own = pools.iter().any(|pool| has_own_interfaces(pool.object(), ctx));
+    if !same || first.efa < MANY || efa.count >= all || has_own {
         return None;
     }
     let message = format!(
@@ -273,15 +277,15 @@ fn of_part(object: &Object, template: &Template<'_>, efa: &Devices<'_>, ctx: &mu
     finding
         .severity(Severity::Warning)
         .help(format!("request `{EFA}: {all}`: no other pod can use the rest"));
-    if let Some(pool) = pool {
-        finding.related(&pool, &pool.path(&["metadata", "name"]), "takes the pods");
+    if let Some(pool) = pools.first().map(|pool| pool.object()) {
+        finding.related(pool, &pool.path(&["metadata", "name"]), "takes the pods");
     }
     None
 }
 
 /// Whether the class of a pool chooses the interfaces of its nodes, or may.
-fn has_own_interfaces(pool: Option<&Object>, ctx: &Context<'_>) -> bool {
-    let Some(pool) = pool.and_then(NodePool::new) else { return false };
+fn has_own_interfaces(pool: &Object, ctx: &Context<'_>) -> bool {
+    let Some(pool) = NodePool::new(pool) else { return false };
     let reference = pool.template_spec().path(&["nodeClassRef", "name"]);
     let class = reference.text().and_then(|name| ctx.partner(Kind::EC2_NODE_CLASS, "default", name));
     class.is_some_and(|class| class.path(&["spec", "networkInterfaces"]).is_set())
