@@ -4,6 +4,8 @@
 //! `reclaimWithinCohort` and `borrowWithinCohort` let a ClusterQueue of Kueue preempt workloads of the other
 //! queues of its cohort that run on quota which it has lent. A queue outside of any cohort lends and borrows
 //! nothing: the settings have no effect, and a workload waits where its author expects it to preempt others.
+//! A `borrowingLimit` or `lendingLimit` of a quota is not just without effect: Kueue rejects a ClusterQueue
+//! that has one and no cohort.
 //!
 //! # Fix
 //! Name the cohort, or remove the settings.
@@ -51,6 +53,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is_partial() || spec.has_unknown_key() || is_set("cohort") || is_set("cohortName") {
         return None;
     }
+    limits(object, ctx);
     let preemption = spec.get("preemption");
     let reclaim = preemption.get("reclaimWithinCohort");
     let borrow = preemption.path(&["borrowWithinCohort", "policy"]);
@@ -64,4 +67,28 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
     }
     None
+}
+
+/// Reports limits of quotas. `validateLimit` in `pkg/webhooks/clusterqueue_webhook.go` of Kueue 0.6 to 0.14 rejects both, and a
+/// validation rule of the CRD the first one.
+fn limits(object: &Object, ctx: &mut Context<'_>) {
+    for group in object.root().items_at(&["spec", "resourceGroups"]) {
+        let flavors = group.get("flavors");
+        for resource in flavors.items().flat_map(|flavor| flavor.get("resources").items()) {
+            for name in ["borrowingLimit", "lendingLimit"] {
+                let field = resource.get(name);
+                if !field.is_set() {
+                    continue;
+                }
+                let verb = if name == "borrowingLimit" { "borrow" } else { "lend" };
+                let message = format!(
+                    "Kueue rejects `{name}` of ClusterQueue `{}`, which is in no cohort with which to {verb}",
+                    object.display_name()
+                );
+                ctx.report(&field, message)
+                    .severity(Severity::Error)
+                    .help("name the cohort with which it shares quota, or remove the limit");
+            }
+        }
+    }
 }
