@@ -73,12 +73,27 @@ pub(super) fn signals<'a>(object: &'a Object) -> Vec<Signal<'a>> {
     let mut out: Vec<Signal<'a>> = queries(object).iter().filter_map(of_query).collect();
     out.extend(triggers(object).filter_map(|trigger| of_named_metric(&trigger)));
     let Some(formula) = formula else { return out };
+    if let Some(quotient) = of_quotient(formula, &out, &modifiers) {
+        return vec![quotient];
+    }
     out.retain(|signal| signal.holder.get("name").text() == Some(formula));
     let of_modifiers = |signal: Signal<'a>| {
         let Signal { measured, load, bound, is_by_name, .. } = signal;
         of_trigger(&modifiers, measured, &modifiers.get("target"), load, bound, is_by_name)
     };
     out.into_iter().filter_map(of_modifiers).collect()
+}
+
+/// The signal of a formula that divides the total of one trigger by that of another.
+fn of_quotient<'a>(formula: &str, triggers: &[Signal<'a>], modifiers: &Node<'a>) -> Option<Signal<'a>> {
+    let (part, whole) = formula.split_once('/')?;
+    let named = |name: &str| {
+        let is_named = |signal: &&Signal<'_>| signal.holder.get("name").text() == Some(name.trim());
+        triggers.iter().find(is_named).filter(|signal| matches!(signal.load, Load::Total(_)))
+    };
+    let _ = (named(part)?, named(whole)?);
+    let load = Load::Share { of: Share::Quotient, certain: true };
+    of_trigger(modifiers, modifiers.get("formula"), &modifiers.get("target"), load, None, false)
 }
 
 fn of_trigger<'a>(
@@ -136,6 +151,7 @@ fn of_named_metric<'a>(trigger: &Trigger<'a>) -> Option<Signal<'a>> {
     let is_percent = kind == "aws-cloudwatch"
         && matches!(statistic, "Average" | "Maximum" | "Minimum")
         && PERCENTAGES.contains(&(metadata.get("namespace").text().unwrap_or_default(), text));
+    let is_percent = is_percent || kind == "datadog" && is_datadog_percentage(text);
     let load = match Sense::of(text) {
         Sense::Latency | Sense::Utilization if is_plain && statistic != "Sum" => {
             Load::Share { of: Share::Mean, certain: true }
@@ -151,7 +167,7 @@ fn of_named_metric<'a>(trigger: &Trigger<'a>) -> Option<Signal<'a>> {
 }
 
 /// Metrics of CloudWatch that are percentages of 0 to 100, by namespace. Those of Amazon ECS may exceed 100.
-const PERCENTAGES: [(&str, &str); 12] = [
+const PERCENTAGES: [(&str, &str); 14] = [
     ("AWS/AmazonMQ", "CpuUtilization"),
     ("AWS/DocDB", "CPUUtilization"),
     ("AWS/EC2", "CPUUtilization"),
@@ -164,7 +180,29 @@ const PERCENTAGES: [(&str, &str); 12] = [
     ("AWS/MemoryDB", "EngineCPUUtilization"),
     ("AWS/Neptune", "CPUUtilization"),
     ("AWS/RDS", "CPUUtilization"),
+    // The agent of CloudWatch.
+    ("CWAgent", "nvidia_smi_utilization_gpu"),
+    ("CWAgent", "nvidia_smi_utilization_memory"),
 ];
+
+/// Metrics of Datadog's checks for NVML and for dcgm-exporter that are percentages of 0 to 100.
+const DATADOG_PERCENTAGES: [&str; 6] = [
+    "dcgm.dec_utilization",
+    "dcgm.enc_utilization",
+    "dcgm.gpu_utilization",
+    "dcgm.mem.copy_utilization",
+    "nvml.gpu_utilization",
+    "nvml.mem_copy_utilization",
+];
+
+/// Whether a query of Datadog is the mean or an extreme of such a metric, as it is.
+fn is_datadog_percentage(query: &str) -> bool {
+    let Some((aggregation, rest)) = query.trim().split_once(':') else { return false };
+    let scope = rest.split_once('{').filter(|(metric, _)| DATADOG_PERCENTAGES.contains(metric));
+    let functions = scope.and_then(|(_, scope)| scope.split_once('}')).map(|(_, functions)| functions);
+    // Functions may follow, of which those that keep the bounds are rare.
+    matches!(aggregation, "avg" | "max" | "min") && functions == Some("")
+}
 
 /// The signal of a query that begins with the function for a mean or a quantile: `SELECT average(` of NRQL,
 /// `quantile_over_time(` of LogQL.
