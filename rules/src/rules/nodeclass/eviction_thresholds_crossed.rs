@@ -30,7 +30,7 @@
 //! # References
 //! - <https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/#soft-eviction-thresholds>
 
-use crate::karpenter::node_class::EVICTION_SIGNALS;
+use crate::karpenter::node_class::{EVICTION_SIGNALS, PodVolume, volume_gib};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -112,6 +112,11 @@ fn inspect(
     if own.is_set() {
         finding.related(class.object(), &own, "the hard threshold");
     }
+    let is_of_disk =
+        signal != "memory.available" && std::mem::discriminant(&low) != std::mem::discriminant(&high);
+    if is_of_disk && let PodVolume::Mapped(volume) = class.pod_volume() {
+        finding.related(class.object(), &volume.get("volumeSize"), "the volume for images and pods");
+    }
     if let Some(pool) = by {
         finding.related(&pool, &pool.path(&["metadata", "name"]), "on all its types");
     }
@@ -119,7 +124,7 @@ fn inspect(
 }
 
 /// `Some` if a soft threshold is equal to the hard one or below it, with a pool if its types decide: a percentage and an amount of
-/// memory are compared on all types of the pools of the class.
+/// memory are compared on all types of the pools of the class, those of a disk on the volume that the class maps for pods.
 fn is_not_above(
     class: &Ec2NodeClass<'_>,
     signal: &str,
@@ -127,19 +132,31 @@ fn is_not_above(
     high: Threshold,
     ctx: &Context<'_>,
 ) -> Option<Option<Object>> {
+    let is_below = |capacity: i128| low.of(capacity) <= high.of(capacity);
     match (low, high) {
         (Threshold::Percent(low), Threshold::Percent(high))
         | (Threshold::Amount(low), Threshold::Amount(high)) => (low <= high).then_some(None),
+        _ if matches!(signal, "nodefs.available" | "imagefs.available") => {
+            is_below(mapped_disk(class)?).then_some(None)
+        }
         _ if signal != "memory.available" => None,
         _ => {
             let users = ctx.cluster().views().class_pools().pools_of(class.object());
             let all = users.all_types()?;
             let mut types = all.iter().flat_map(|(_, types)| types.iter());
-            let is_below = types.all(|one| {
-                let memory = (i128::from(one.memory_mib) << 20) * 1000;
-                low.of(memory) <= high.of(memory)
-            });
+            let is_below = types.all(|one| is_below((i128::from(one.memory_mib) << 20) * 1000));
             is_below.then(|| all.first().map(|(pool, _)| (*pool).clone()))
         }
     }
+}
+
+/// The size of the volume that a class maps for images and pods, in thousandths of a byte. `None` without a mapping, and where
+/// local disks or user data may have them.
+fn mapped_disk(class: &Ec2NodeClass<'_>) -> Option<i128> {
+    if class.raid0() != Some(false) || class.get("userData").is_set() {
+        return None;
+    }
+    let PodVolume::Mapped(volume) = class.pod_volume() else { return None };
+    let gib = volume_gib(volume.get("volumeSize").text()?)?;
+    Some((i128::from(gib) << 30) * 1000)
 }
