@@ -41,7 +41,7 @@ pub(crate) fn is_in_written_namespace(object: &Object) -> bool {
 }
 
 /// Whether two objects surely run in different namespaces.
-fn are_misplaced(a: &Object, b: &Object) -> bool {
+pub(crate) fn are_misplaced(a: &Object, b: &Object) -> bool {
     is_in_written_namespace(a) && is_in_written_namespace(b) && a.namespace() != b.namespace()
 }
 

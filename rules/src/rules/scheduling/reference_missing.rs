@@ -42,7 +42,7 @@
 //! - <https://kubernetes.io/docs/concepts/configuration/secret/#using-a-secret>
 
 use crate::cluster::storage::DEFAULT_CLASS;
-use crate::cluster::together::routes;
+use crate::cluster::together::{are_misplaced, routes};
 use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
 use crate::workload::dra::class_blocks;
@@ -194,8 +194,19 @@ fn service_account(object: &Object, template: &Template<'_>, ctx: &mut Context<'
     if is_custom || object.is_namespace_unknown() || !is_absent(Kind::SERVICE_ACCOUNT, namespace, name, ctx) {
         return None;
     }
-    // In another namespace it is a mistake of its own, which may be one of the tool that sets namespaces.
-    if ctx.cluster().written_as(Kind::SERVICE_ACCOUNT, name).next().is_some() {
+    if let Some(other) = ctx.cluster().written_as(Kind::SERVICE_ACCOUNT, name).next() {
+        // A tool that sets namespaces later may bring both together.
+        let mut others = ctx.cluster().written_as(Kind::SERVICE_ACCOUNT, name);
+        if others.all(|other| are_misplaced(object, other)) {
+            let place = other.namespace_or_default();
+            let message = format!(
+                "ServiceAccount `{name}` is in namespace `{place}`, not in `{namespace}`: the API server rejects the pods"
+            );
+            ctx.report(&field, message)
+                .identified_by("ServiceAccount")
+                .help(format!("add the account to `{namespace}`: pods use those of their own namespace"))
+                .related(other, &other.path(&["metadata", "namespace"]), "the account");
+        }
         return None;
     }
     let near = nearest(name, ctx.cluster().in_namespace(Kind::SERVICE_ACCOUNT, namespace).map(Object::name))
