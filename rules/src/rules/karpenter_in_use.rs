@@ -1,6 +1,7 @@
 //! Whether Karpenter or the Cluster Autoscaler starts the nodes that pods of the input run on.
 
 use crate::cluster::views::{KARPENTERS, KarpenterObject};
+use crate::fit::label_of_other_nodes;
 use crate::rules::gpu::pools_by_label;
 use crate::rules::prelude::*;
 use crate::rules::scheduling::node_helpers::may_install;
@@ -35,6 +36,12 @@ pub(super) fn is_surely_on_karpenter(template: &Template<'_>, ctx: &Context<'_>)
         || ctx.platform().is_stated(Product::Karpenter)
         || !pools_by_label(template, ctx).is_empty();
     shown && !is_off_karpenter(template)
+}
+
+/// Whether nothing else starts nodes for a template of which Karpenter may: nothing is in the whole cluster, and the pods ask for
+/// none of its nodes.
+pub(super) fn are_no_others(template: &Template<'_>, ctx: &Context<'_>) -> bool {
+    ctx.cluster().is_complete() && label_of_other_nodes(template).is_none()
 }
 
 /// An object of the input that shows that Karpenter runs in the cluster.

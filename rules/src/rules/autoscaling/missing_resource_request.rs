@@ -141,6 +141,7 @@ fn of_elastic_run(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     {
         return None;
     }
+    let is_complete = ctx.cluster().is_complete();
     for metric in object.root().items_at(&["spec", "elasticPolicy", "metrics"]) {
         let source = metric.get("resource");
         let name = source.get("name");
@@ -159,7 +160,8 @@ fn of_elastic_run(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         ctx.report(&name, message)
             .help(format!("give every container of the workers a `{resource}` request"))
             .rejected_by(None)
-            .severity(Severity::Info)
+            // Where the input is not all, a LimitRange may give the request.
+            .severity(if is_complete { Severity::Warning } else { Severity::Info })
             .related(object, &container, "this container has no request");
     }
     None

@@ -35,9 +35,10 @@
 //! - <https://karpenter.sh/docs/reference/settings/>
 //! - <https://github.com/kubernetes-sigs/karpenter/issues/1231>
 
-use crate::fit::label_of_other_nodes;
 use crate::rules::gpu::{KARPENTERS, is_left_alone};
-use crate::rules::karpenter_in_use::{is_on_karpenter, is_surely_on_karpenter, karpenter_object, shown_by};
+use crate::rules::karpenter_in_use::{
+    are_no_others, is_on_karpenter, is_surely_on_karpenter, karpenter_object, shown_by,
+};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -65,9 +66,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         if ctx.cluster().views().has_static_pool() {
             continue;
         }
-        // Nothing else that starts nodes is in the whole cluster, and the pods ask for none of its nodes.
-        let surely = is_surely_on_karpenter(&template, ctx)
-            || ctx.cluster().is_complete() && label_of_other_nodes(&template).is_none();
+        let surely = is_surely_on_karpenter(&template, ctx) || are_no_others(&template, ctx);
         let severity = if surely { Severity::Warning } else { Severity::Info };
         let name = object.display_name();
         let message = format!("`{name}` has resource claims, and Karpenter starts no node for such pods");

@@ -42,7 +42,9 @@ use std::collections::BTreeMap;
 
 use crate::rules::gpu::gpu_resource_unknown::renames_shares;
 use crate::rules::gpu::{KARPENTERS, gpu_templates};
-use crate::rules::karpenter_in_use::{is_on_karpenter, is_surely_on_karpenter, karpenter_object, shown_by};
+use crate::rules::karpenter_in_use::{
+    are_no_others, is_on_karpenter, is_surely_on_karpenter, karpenter_object, shown_by,
+};
 use crate::rules::prelude::*;
 use crate::workload::gpu::INSTANCE_RESOURCES;
 
@@ -121,7 +123,8 @@ fn inspect(
         label.key == "karpenter.sh/nodepool" && pools.into_iter().count() > 0
     });
     let is_share = resource.ends_with(".shared");
-    let severity = match (surely, is_surely_on_karpenter(template, ctx)) {
+    let is_karpenters = is_surely_on_karpenter(template, ctx) || are_no_others(template, ctx);
+    let severity = match (surely, is_karpenters) {
         (true, _) => Severity::Error,
         (false, true) => Severity::Warning,
         // The plugin of this cluster makes the name.

@@ -148,13 +148,14 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let queue = *queues.iter().find(covers)?;
     let mut others = ctx.cluster().views().workloads_in(namespace).take(MOST_COMPARED);
     let is_used = others.any(|other| queue_name(&other.object).is_set());
+    let is_complete = ctx.cluster().is_complete();
     let message = format!(
         "`{}` takes `{resource}` past the queues of its namespace: it names none",
         object.display_name()
     );
     let queue_named = queue.name().to_owned();
     ctx.report(&object.path(&["metadata", "name"]), message)
-        .severity(if is_used { Severity::Warning } else { Severity::Info })
+        .severity(if is_used || is_complete { Severity::Warning } else { Severity::Info })
         .help(format!("add the label `{QUEUE_LABEL}: {queue_named}`"))
         .fix(
             Fix::unsafe_(format!("queue it in `{queue_named}`"))
