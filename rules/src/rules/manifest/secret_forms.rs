@@ -75,9 +75,13 @@ pub(super) fn token_in(text: &str) -> Option<&'static str> {
         (rest.len() >= *least && rest.chars().all(is_token) && is_random()).then_some(*owner)
     });
     of_form.or_else(|| {
-        // Gateways to models give out such keys.
-        let rest = text.strip_prefix("sk-")?;
-        (rest.len() >= 32 && rest.bytes().all(|b| b.is_ascii_hexdigit()) && is_varied(rest)).then_some("")
+        // Gateways to models give out such keys, and people put a name before the random part.
+        let (names, key) =
+            text.strip_prefix("sk-").map(|rest| rest.rsplit_once('-').unwrap_or(("", rest)))?;
+        let is_random = key.len() >= 32 && key.bytes().all(|b| b.is_ascii_hexdigit()) && is_varied(key);
+        let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+        let stands_in = STAND_INS.iter().any(|part| names.contains(part));
+        (is_random && names.chars().all(is_name) && !stands_in).then_some("")
     })
 }
 
