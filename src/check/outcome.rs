@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use gpulint_rules::lint::report::sort;
-use gpulint_rules::{CheckReport, Safety};
+use gpulint_rules::{CheckReport, Safety, charts_with_accelerators};
 
 use crate::args::CheckArgs;
 use crate::batch::Batch;
@@ -88,6 +88,8 @@ impl Outcome {
             }
             if let Some(file) = &read.file {
                 summary.objects += if rendered { 0 } else { file.objects.len() };
+                let charts = file.objects.iter().flat_map(charts_with_accelerators);
+                summary.charts.extend(charts.map(str::to_owned));
                 self.unparsable += file.documents.iter().filter(|d| d.tree.is_none()).count();
             }
         }

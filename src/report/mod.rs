@@ -33,7 +33,7 @@ mod verbose;
 mod versions;
 mod why;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -159,6 +159,8 @@ pub(crate) struct Summary {
     pub(crate) render_failed: bool,
     /// Number of files that may hold manifests and are not read, by reason.
     pub(crate) unread: BTreeMap<SkipReason, usize>,
+    /// The charts whose values ask for accelerators, which are not read.
+    pub(crate) charts: BTreeSet<String>,
     pub(crate) errors: usize,
     pub(crate) warnings: usize,
     /// Number of findings of severity info.

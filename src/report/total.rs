@@ -80,7 +80,23 @@ pub(crate) fn unread_lines(summary: &Summary) -> Vec<String> {
         };
         format!("{} not read: {}", count(*number, what), reason.remedy().unwrap_or_default())
     };
-    unrendered_line(summary).into_iter().chain(summary.unread.iter().map(of)).collect()
+    let lines = unrendered_line(summary).into_iter().chain(summary.unread.iter().map(of));
+    lines.chain(charts_line(summary)).collect()
+}
+
+/// A line for charts whose values ask for accelerators: `values of 2 charts not read: ray-cluster, vllm-stack; pipe …`.
+fn charts_line(summary: &Summary) -> Option<String> {
+    const MOST: usize = 3;
+    let names: Vec<String> =
+        summary.charts.iter().take(MOST).map(|name| printable(name, false).into_owned()).collect();
+    let more = if summary.charts.len() > MOST { ", …" } else { "" };
+    (!names.is_empty()).then(|| {
+        let charts = count(summary.charts.len(), "chart");
+        format!(
+            "values of {charts} that ask for accelerators not read: {}{more}; pipe the rendered manifests to gpulint check -",
+            names.join(", ")
+        )
+    })
 }
 
 /// A hint on templates:
@@ -145,6 +161,18 @@ mod tests {
         assert_eq!(
             two,
             "5 Helm templates of 2 charts not rendered: gpulint check --render, or for each, helm template CHART | gpulint check -"
+        );
+    }
+
+    #[test]
+    fn charts_whose_values_are_not_read_are_named() {
+        let mut summary = Summary::default();
+        let said = |summary: &Summary| unread_lines(summary).join("; ");
+        assert_eq!(said(&summary), "");
+        summary.charts.insert("ray-cluster".to_owned());
+        assert_eq!(
+            said(&summary),
+            "values of 1 chart that ask for accelerators not read: ray-cluster; pipe the rendered manifests to gpulint check -"
         );
     }
 

@@ -1,12 +1,14 @@
 //! The values with which a HelmRelease or an Application installs a chart.
 
 use crate::cluster::Cluster;
+use crate::facts::quantity::Quantity;
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::source::with_embedded;
 use crate::tree::node::Node;
 use crate::tree::placeholder::is_placeholder;
 use crate::workload::command::base_name;
+use crate::workload::gpu::is_accelerator;
 
 /// The kinds that install charts, whose objects are only in the input if they are rendered.
 pub(crate) const CHART_KINDS: [Kind; 2] = [Kind::HELM_RELEASE, Kind::ARGO_APPLICATION];
@@ -56,6 +58,43 @@ pub(crate) fn for_each_values(object: &Object, chart: &str, mut read: impl FnMut
 pub(crate) fn value_fields<'a>(object: &'a Object, chart: &str) -> impl Iterator<Item = Node<'a>> {
     let own = |one: Installation<'a>| (one.text.is_none() && !one.may_differ).then_some(one.values);
     installations(object, chart).into_iter().filter_map(own)
+}
+
+/// The charts of repositories that an object installs with values which ask for accelerators: in a container's resources, or by
+/// the names that charts of model servers and of Ray have for them. What such a chart makes of them is not read.
+pub fn charts_with_accelerators(object: &Object) -> Vec<&str> {
+    if !CHART_KINDS.iter().any(|kind| object.is(*kind)) {
+        return Vec::new();
+    }
+    let spec = object.get("spec");
+    let sources = [spec.path(&["chart", "spec"]), spec.get("source")];
+    let named =
+        sources.into_iter().chain(spec.get("sources").items()).filter_map(|one| one.get("chart").text());
+    let asks = |chart: &&str| {
+        let mut found = false;
+        // The chart of a folder may be rendered.
+        if !chart.contains('/') {
+            for_each_values(object, chart, |values| found |= asks_for_accelerators(values.root, MOST_LEVELS));
+        }
+        found
+    };
+    named.filter(asks).collect()
+}
+
+/// The levels of values in which a request is looked for.
+const MOST_LEVELS: usize = 12;
+
+fn asks_for_accelerators(values: &Node<'_>, levels: usize) -> bool {
+    let is_request = |key: &str, value: &Node<'_>| {
+        (is_accelerator(key) || matches!(key, "requestGPU" | "num-gpus"))
+            && Quantity::at(value).is_some_and(|amount| amount.milli() > 0)
+    };
+    levels > 0
+        && (values.items().any(|item| asks_for_accelerators(&item, levels - 1))
+            || values
+                .entries()
+                .iter()
+                .any(|(key, value)| is_request(key, value) || asks_for_accelerators(value, levels - 1)))
 }
 
 /// Whether an Application or HelmRelease installs something in another cluster than that of its controller, or may.
@@ -158,4 +197,41 @@ fn installations<'a>(object: &'a Object, chart: &str) -> Vec<Installation<'a>> {
         text.text().is_some().then_some(Installation { values, text: Some(text), may_differ: others })
     };
     sources.filter(|source| source.get("chart").text() == Some(chart)).filter_map(of_source).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::charts_with_accelerators;
+    use crate::object::Object;
+
+    fn charts(kind: &str, spec: Value) -> usize {
+        let (group, version) = match kind {
+            "HelmRelease" => ("helm.toolkit.fluxcd.io", "v2"),
+            _ => ("argoproj.io", "v1alpha1"),
+        };
+        let object = json!({
+            "apiVersion": format!("{group}/{version}"), "kind": kind,
+            "metadata": {"name": "a"}, "spec": spec,
+        });
+        charts_with_accelerators(&Object::from_json(&object).expect("an object")).len()
+    }
+
+    #[test]
+    fn charts_are_named_whose_values_ask_for_accelerators() {
+        let release = |values: Value| {
+            charts("HelmRelease", json!({"chart": {"spec": {"chart": "inference"}}, "values": values}))
+        };
+        assert_eq!(release(json!({"models": [{"requestGPU": 2}]})), 1);
+        assert_eq!(release(json!({"worker": {"rayStartParams": {"num-gpus": "8"}}})), 1);
+        assert_eq!(release(json!({"resources": {"limits": {"aws.amazon.com/neuron": 1}}})), 1);
+        assert_eq!(release(json!({"image": {"tag": "1.2.0-gpu"}, "requestGPU": 0})), 0);
+        assert_eq!(release(json!({"tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}]})), 0);
+        let text = "resources:\n  limits: {nvidia.com/gpu: 1}\n";
+        let source = json!({"chart": "inference", "helm": {"values": text}});
+        assert_eq!(charts("Application", json!({"source": source})), 1);
+        let folder = json!({"path": "charts/inference", "helm": {"values": text}});
+        assert_eq!(charts("Application", json!({"source": folder})), 0);
+    }
 }
