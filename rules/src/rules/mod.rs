@@ -38,6 +38,7 @@ pub static RULES: &[&Rule] = &[
     &manifest::cel_syntax_error::RULE,
     &manifest::cluster_scoped_namespace::RULE,
     &manifest::crd_validation_rule::RULE,
+    &manifest::cron_days_either::RULE,
     &manifest::duplicate_object::RULE,
     &manifest::environment_not_expanded::RULE,
     &manifest::exported_object::RULE,

@@ -20,6 +20,10 @@ use field::read_field;
 
 /// Minutes of one day.
 const DAY: i64 = 1440;
+/// All days of a month, as bits.
+const ALL_DAYS: u64 = 0xffff_fffe;
+/// All days of a week, as bits.
+const WEEK: u64 = 0x7f;
 /// Times are clamped to about ten thousand years either side of 1970.
 const MAX_TIME: i64 = 5_000_000_000;
 /// A parsed schedule: one bit per value, plus the star flags of the two day fields.
@@ -134,7 +138,6 @@ impl Schedule {
     /// For a schedule that repeats every week: its weekdays as bits (bit 0 = Sunday). `None` when
     /// it depends on the day of the month or on the month.
     pub fn weekly_days(&self) -> Option<u8> {
-        const ALL_DAYS: u64 = 0xffff_fffe;
         if self.month != 0x1ffe {
             return None;
         }
@@ -145,6 +148,35 @@ impl Schedule {
             (false, false) if self.dom == ALL_DAYS || week == 0x7f => Some(0x7f),
             (false, false) => (self.dom == 0).then_some(week),
         }
+    }
+
+    /// Whether both day fields are restricted, so that a day that meets either of them counts.
+    fn counts_either(&self) -> bool {
+        let is_part = |days: u64, all: u64| days & all != 0 && days & all != all;
+        !self.dom_star && !self.dow_star && is_part(self.dom, ALL_DAYS) && is_part(self.dow, WEEK)
+    }
+
+    /// For a range of three or more days of the month beside days of the week: how many days a month meet either of both fields,
+    /// which is when the schedule fires, and how many meet both, in the mean of four years. `None` for other schedules: single
+    /// days, as in `1,15`, are often written beside a day of the week in order to have both.
+    pub(crate) fn days_of_either_and_both(&self) -> Option<(i64, i64)> {
+        const FOUR_YEARS: i64 = 1461;
+        let days = (self.dom & ALL_DAYS) >> (self.dom & ALL_DAYS).trailing_zeros().min(63);
+        if !self.counts_either() || days & (days + 1) != 0 || days.count_ones() < 3 {
+            return None;
+        }
+        let (mut either, mut both) = (0, 0);
+        for day in 0..FOUR_YEARS {
+            let (_, month, mday) = civil_from_days(day);
+            let (of_month, of_week) = (self.dom & (1 << mday) != 0, self.dow & (1 << weekday(day)) != 0);
+            if self.month & (1 << month) != 0 {
+                either += i64::from(of_month || of_week);
+                both += i64::from(of_month && of_week);
+            }
+        }
+        let months = 4 * i64::from((self.month & 0x1ffe).count_ones());
+        let mean = |days: i64| (days + months / 2) / months.max(1);
+        Some((mean(either), mean(both)))
     }
 
     /// Whether the schedule does not fire in some hour of the day, so that its time zone matters.

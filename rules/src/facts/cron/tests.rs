@@ -173,3 +173,22 @@ fn civil_round_trip() {
     assert_eq!(days_from_civil(2028, 1, 3), 21_186);
     assert_eq!(weekday(21_186), 1);
 }
+
+#[test]
+fn days_that_meet_either_field_are_counted() {
+    let days = |text: &str| s(text).days_of_either_and_both();
+    assert_eq!(days("0 0 1-7 * mon"), Some((10, 1)));
+    assert_eq!(days("0 7 1-5 * 1-5"), Some((23, 4)));
+    assert_eq!(days("0 6 25-31 12 fri"), Some((11, 1)));
+    for text in [
+        "0 0 * * mon",
+        "0 0 1-7 * *",
+        "0 0 1-7 * */1",
+        "0 0 1,15 * mon",
+        "0 0 1-31 * mon",
+        "0 0 */2 * 1-5",
+        "0 0 1-7 * 0-6",
+    ] {
+        assert_eq!(days(text), None, "{text}");
+    }
+}

@@ -6,6 +6,7 @@ pub(crate) mod applied_object_too_large;
 pub(crate) mod cel_syntax_error;
 pub(crate) mod cluster_scoped_namespace;
 pub(crate) mod crd_validation_rule;
+pub(crate) mod cron_days_either;
 pub(crate) mod duplicate_object;
 mod duplicate_relation;
 pub(crate) mod environment_not_expanded;
