@@ -71,16 +71,20 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
             .at_part(object, &node, start..start + line.len());
         return None;
     }
-    let (field, ..) =
-        FIELDS.iter().find(|names| !kubelet.is_unknown() && !kubelet.get(names.0).is_set() && sets(names))?;
-    ctx.report(
-        &class.get("userData"),
-        format!("user data sets `{field}` of the kubelet, which Karpenter does not count"),
-    )
-    .at_key()
-    .help(format!(
-        "write it as `spec.kubelet.{field}`{too}, from which Karpenter computes what a node offers"
-    ));
+    if kubelet.is_unknown() {
+        return None;
+    }
+    let found = FIELDS.iter().filter(|names| !kubelet.get(names.0).is_set() && sets(names));
+    let fields: Vec<&str> = found.map(|(field, ..)| *field).collect();
+    let (last, others) = fields.split_last()?;
+    let (listed, place) = match others {
+        [] => (format!("`{last}`"), format!("it as `spec.kubelet.{last}`")),
+        _ => (format!("`{}` and `{last}`", others.join("`, `")), "them in `spec.kubelet`".to_owned()),
+    };
+    let message = format!("user data sets {listed} of the kubelet, which Karpenter does not count");
+    ctx.report(&class.get("userData"), message)
+        .at_key()
+        .help(format!("write {place}{too}, from which Karpenter computes what a node offers"));
     None
 }
 
