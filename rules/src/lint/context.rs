@@ -86,9 +86,10 @@ impl<'a> Context<'a> {
     }
 
     /// Runs the rules that read only the object, or only kinds that the running rule reads as well, on its successor of a current
-    /// API, and adds their findings at the places of this object that `origin` gives for those of the successor; without a
-    /// place, a finding is about what the conversion has written. An absent field of a node class may have had a default in the old API. Rules that report on this object by
-    /// themselves, and fixes, which are for the successor, are left out.
+    /// API, and those that hold for an object alone without any other. Adds their findings at the places of this object that
+    /// `origin` gives for those of the successor; without a place, a finding is about what the conversion has written. An absent
+    /// field of a node class may have had a default in the old API. Rules that report on this object by themselves, and fixes,
+    /// which are for the successor, are left out.
     pub(crate) fn report_of_successor(
         &mut self,
         successor: &Object,
@@ -96,9 +97,12 @@ impl<'a> Context<'a> {
     ) {
         let path = self.object.source().map(|source| source.scope());
         let settings = self.engine.settings();
+        let nothing = Cluster::default();
         for &rule in self.engine.all() {
             let is_read = rule.reads.iter().all(|kind| self.rule.reads.contains(kind));
-            let of_kind = is_read && rule.kinds().iter().any(|kind| successor.is(*kind));
+            let cluster = if is_read { self.cluster } else { &nothing };
+            let of_kind =
+                (is_read || rule.holds_alone) && rule.kinds().iter().any(|kind| successor.is(*kind));
             let about_text = matches!(rule.group, Group::Manifest | Group::Migration | Group::Suppression);
             if !of_kind || about_text || !self.engine.is_enabled(rule, path, Some(self.object)) {
                 continue;
@@ -106,7 +110,7 @@ impl<'a> Context<'a> {
             let set = settings.rule(rule, path, Some(self.object));
             let run = |object: &Object| {
                 let mut findings = Vec::new();
-                let context = Context::new(rule, object, self.engine, &set, self.cluster, &mut findings);
+                let context = Context::new(rule, object, self.engine, &set, cluster, &mut findings);
                 rule.check.run(object, &mut context.on_platform(self.platform));
                 findings
             };
@@ -116,7 +120,11 @@ impl<'a> Context<'a> {
             }
             // The engine compares versions only for the rule that it runs.
             let is_certain = rule.depends_on.iter().all(|product| self.platform.is_stated(*product));
-            let most = if is_certain { Severity::Error } else { Severity::Warning };
+            let most = match (is_read, is_certain) {
+                (false, _) => Severity::Info,
+                (true, true) => Severity::Error,
+                (true, false) => Severity::Warning,
+            };
             for mut finding in found {
                 let is_written = |at: &Pointer| !self.object.root().at(at).is_absent();
                 let is_kept = finding.is_moved_to(self.object, origin)

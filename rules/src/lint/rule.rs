@@ -251,6 +251,9 @@ pub struct Rule {
     pub(crate) kinds: &'static [Kind],
     /// The kinds of other objects that it reads from the cluster.
     pub reads: &'static [Kind],
+    /// Whether it says something about an object by itself as well: what others add makes it less. It then runs, as information,
+    /// on the successor of an object of an API that is gone.
+    pub(crate) holds_alone: bool,
     /// Its findings that name another object, which a review of that object asks for.
     pub(crate) pairs: &'static [Pair],
     /// Whether it reports that an object is absent, such as a missing PodDisruptionBudget: its findings hold only
@@ -313,6 +316,7 @@ impl Rule {
             kinds: &[],
             reads: &[],
             pairs: &[],
+            holds_alone: false,
             reports_absence: false,
             params: &[],
             rejected_by: &[],

@@ -174,13 +174,14 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if !is_copy {
         report_kept_meaning(object, ctx);
     }
-    empty_without_delay(object, ctx);
+    consolidation_delay(object, ctx);
     None
 }
 
-/// Reports a pool of `v1beta1` that consolidates empty nodes and does not say when, which the old API rejects: Karpenter 0.32 to
-/// 0.37, `pkg/apis/v1beta1/nodepool.go`. In `v1` it is `0s`.
-fn empty_without_delay(object: &Object, ctx: &mut Context<'_>) {
+/// Reports what the validation rules of the old API reject, Karpenter 0.32 to 0.37, `pkg/apis/v1beta1/nodepool.go`: a pool of
+/// `v1beta1` that consolidates empty nodes and does not say when, which is `0s` in `v1`, and one that consolidates others and
+/// does, which `v1` accepts.
+fn consolidation_delay(object: &Object, ctx: &mut Context<'_>) {
     let disruption = object.path(&["spec", "disruption"]);
     let after = disruption.get("consolidateAfter");
     let is_old = object.is(Kind::NODE_POOL) && object.version() == "v1beta1" && !object.may_lack_fields();
@@ -189,6 +190,14 @@ fn empty_without_delay(object: &Object, ctx: &mut Context<'_>) {
         ctx.report(&after, "`consolidateAfter` is missing, which `WhenEmpty` needs in `v1beta1`")
             .severity(Severity::Warning)
             .help("write how long an empty node may stay, such as `consolidateAfter: 5m`");
+    }
+    let policy = disruption.get("consolidationPolicy");
+    let is_other = policy.text() == Some("WhenUnderutilized") || policy.is_absent();
+    let is_delay = after.text().is_some_and(|text| text != "Never");
+    if is_old && is_other && is_delay && !disruption.has_unknown_key() {
+        ctx.report(&after, "`v1beta1` rejects `consolidateAfter` with `WhenUnderutilized`")
+            .severity(Severity::Warning)
+            .help("write it in `v1`, with `WhenEmptyOrUnderutilized`: Karpenter waits for that long from 1.0 on");
     }
 }
 
@@ -245,7 +254,7 @@ fn origin(pointer: &Pointer, fix: &Fix) -> Option<Pointer> {
         let rest = at.strip_prefix(path)?;
         (rest.is_empty() || rest.starts_with('/')).then(|| rest.to_owned())
     };
-    for operation in fix.operations.iter().rev() {
+    for (index, operation) in fix.operations.iter().enumerate().rev() {
         match operation {
             Operation::Move { from, path } => {
                 if let Some(rest) = rest_below(&at, path) {
@@ -256,9 +265,17 @@ fn origin(pointer: &Pointer, fix: &Fix) -> Option<Pointer> {
             Operation::Add { value, .. } if value.as_object().is_some_and(serde_json::Map::is_empty) => {}
             // A value in another form: seconds as a duration.
             Operation::Replace { path, .. } if at == *path => {}
-            Operation::Add { path, .. } | Operation::Replace { path, .. } => {
-                rest_below(&at, path).is_none().then_some(())?;
+            Operation::Add { path, .. } | Operation::Replace { path, .. }
+                if rest_below(&at, path).is_some() =>
+            {
+                // A field that was renamed and written anew: `amiFamily`, which becomes a term with an alias.
+                let renamed = |before: &Operation| match before {
+                    Operation::Move { from, path: to } if to == path => Some(from.clone()),
+                    _ => None,
+                };
+                at = fix.operations[..index].iter().rev().find_map(renamed)?;
             }
+            Operation::Add { .. } | Operation::Replace { .. } => {}
             Operation::Test { .. } | Operation::Remove { .. } => {}
         }
     }

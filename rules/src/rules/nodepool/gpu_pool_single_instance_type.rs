@@ -48,6 +48,7 @@ const READS: [Kind; WORKLOAD_KINDS.len() + 2] = with_workloads(&[Kind::NODE_POOL
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-pool-single-instance-type",
     reads: &READS,
+    holds_alone: true,
     docs: docs(include_str!("gpu_pool_single_instance_type.rs")),
     check: Check::NodePool(check),
     ..Rule::warning(Group::NodePool)

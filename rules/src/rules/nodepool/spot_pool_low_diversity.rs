@@ -56,6 +56,7 @@ const READS: [Kind; INSTALLERS.len() + 1] = joined(&INSTALLERS, &[Kind::NODE_POO
 pub(crate) static RULE: Rule = Rule {
     id: "spot-pool-low-diversity",
     reads: &READS,
+    holds_alone: true,
     docs: docs(include_str!("spot_pool_low_diversity.rs")),
     check: Check::NodePool(check),
     ..Rule::warning(Group::NodePool)
