@@ -153,6 +153,8 @@ impl Kind {
     pub(crate) const OPENTELEMETRY_COLLECTOR: Kind = Kind::new("opentelemetry.io", "OpenTelemetryCollector");
     pub(crate) const VM_AGENT: Kind = Kind::new("operator.victoriametrics.com", "VMAgent");
     pub(crate) const VM_ALERT: Kind = Kind::new("operator.victoriametrics.com", "VMAlert");
+    pub(crate) const VM_POD_SCRAPE: Kind = Kind::new("operator.victoriametrics.com", "VMPodScrape");
+    pub(crate) const VM_SERVICE_SCRAPE: Kind = Kind::new("operator.victoriametrics.com", "VMServiceScrape");
     pub(crate) const VM_RULE: Kind = Kind::new("operator.victoriametrics.com", "VMRule");
     pub(crate) const VM_SINGLE: Kind = Kind::new("operator.victoriametrics.com", "VMSingle");
     pub const RAY_CLUSTER: Kind = Kind::new("ray.io", "RayCluster");

@@ -62,15 +62,19 @@ use crate::promql::expr::Selector;
 use crate::rules::autoscaling::scale_target::target;
 use crate::rules::autoscaling::scraped_labels::{holds, scrapes_of};
 use crate::rules::availability::selected_workloads::are_versions;
+use crate::rules::monitoring::monitors::{MONITORS, is_of_pods};
 use crate::rules::prelude::*;
 use crate::workload::selector;
 use crate::workload::server::{likely_server_of, runs};
 
-const READS: [Kind; WORKLOAD_KINDS.len() + 7] = with_workloads(&[
+const READS: [Kind; WORKLOAD_KINDS.len() + 10] = with_workloads(&[
     Kind::SCALED_OBJECT,
     Kind::HPA,
     Kind::POD_MONITOR,
     Kind::SERVICE_MONITOR,
+    Kind::VM_POD_SCRAPE,
+    Kind::VM_SERVICE_SCRAPE,
+    Kind::VM_AGENT,
     Kind::SERVICE,
     Kind::SCRAPE_CONFIG,
     Kind::PROMETHEUS,
@@ -327,7 +331,7 @@ fn other_server<'a>(
 /// repository may.
 fn may_be_scraped(workload: &Object, ctx: &Context<'_>) -> bool {
     let cluster = ctx.cluster();
-    let monitors: Vec<&Object> = [Kind::POD_MONITOR, Kind::SERVICE_MONITOR]
+    let monitors: Vec<&Object> = MONITORS
         .into_iter()
         .flat_map(|kind| cluster.of(kind).collect::<Vec<_>>())
         .filter(|monitor| ctx.pairs_with(monitor))
@@ -335,7 +339,7 @@ fn may_be_scraped(workload: &Object, ctx: &Context<'_>) -> bool {
     let templates = templates(workload);
     let selects = |monitor: &&Object| {
         let wanted = monitor.path(&["spec", "selector"]);
-        if monitor.is(Kind::POD_MONITOR) {
+        if is_of_pods(monitor) {
             return templates.iter().any(|t| selector::matches(&wanted, &t.labels()) == Some(true));
         }
         let services = templates

@@ -4,7 +4,8 @@
 //! Prometheus takes the label `job` of a series from the monitor that scrapes it: for a ServiceMonitor it is
 //! the name of the Service, for a PodMonitor `namespace/name` of the monitor, unless `jobLabel` names a label.
 //! A query with the name of the ServiceMonitor, or the plain name of a PodMonitor, selects nothing: KEDA
-//! reads 0 and nothing scales. Monitors whose relabelings write `job` are left alone.
+//! reads 0 and nothing scales. Monitors whose relabelings write `job` are left alone. A VMServiceScrape and
+//! a VMPodScrape of VictoriaMetrics give what these two give.
 //!
 //! For metrics of the target's own model server the monitors that scrape its pods are known: there `namespace`,
 //! `container`, `service` and labels of the pod are compared as well. A label of the pod is on its series only
@@ -47,14 +48,19 @@ use crate::promql::Query;
 use crate::promql::expr::{MatchOp, Matcher, Selector};
 use crate::rules::autoscaling::scale_target::target;
 use crate::rules::autoscaling::scraped_labels::{Scrape, scrapes_of};
-use crate::rules::monitoring::monitors::endpoints;
+use crate::rules::monitoring::monitors::{
+    MONITORS, RELABELINGS, agents_may_relabel, endpoints, is_of_pods, target_label,
+};
 use crate::rules::prelude::*;
 use crate::workload::selector;
 use crate::workload::server::{likely_server_of, runs};
 
-static READS: [Kind; WORKLOAD_KINDS.len() + 5] = with_workloads(&[
+static READS: [Kind; WORKLOAD_KINDS.len() + 8] = with_workloads(&[
     Kind::POD_MONITOR,
     Kind::SERVICE_MONITOR,
+    Kind::VM_POD_SCRAPE,
+    Kind::VM_SERVICE_SCRAPE,
+    Kind::VM_AGENT,
     Kind::SERVICE,
     Kind::SCRAPE_CONFIG,
     Kind::PROMETHEUS,
@@ -108,7 +114,7 @@ fn of_target(object: &Object, query: &Query, selector: &Selector, ctx: &mut Cont
     let finding = ctx.report(&node, message);
     match value {
         "" if label == "service" => {
-            finding.help("select by `namespace` and `pod`: a PodMonitor knows no Service")
+            finding.help(format!("select by `namespace` and `pod`: a {kind} knows no Service"))
         }
         "" => finding.help("select by `namespace` and `pod`, or name the pod's label in `podTargetLabels`"),
         _ => finding.help(format!("write `{given}`")),
@@ -141,9 +147,7 @@ fn names_another(job: &str, workload: &Object, own: &Object, ctx: &Context<'_>) 
         .flat_map(|template| cluster.views().services_of(workload.namespace_or_default(), template))
         .collect();
     let mut services = cluster.written_as(Kind::SERVICE, name);
-    let mut monitors = [Kind::POD_MONITOR, Kind::SERVICE_MONITOR]
-        .into_iter()
-        .flat_map(|kind| cluster.written_as(kind, name));
+    let mut monitors = MONITORS.into_iter().flat_map(|kind| cluster.written_as(kind, name));
     services.any(|service| !of_workload.iter().any(|one| one.ptr_eq(service)))
         || monitors.any(|monitor| !monitor.ptr_eq(own))
 }
@@ -179,17 +183,20 @@ fn by_name(object: &Object, query: &Query, selector: &Selector, ctx: &mut Contex
 fn mismatch<'a>(job: &str, ctx: &Context<'a>) -> Option<(&'a Object, String)> {
     let cluster = ctx.cluster();
     let name = job.rsplit('/').next()?;
-    let mut named = [Kind::POD_MONITOR, Kind::SERVICE_MONITOR]
+    let mut named = MONITORS
         .into_iter()
         .flat_map(|kind| cluster.written_as(kind, name).collect::<Vec<_>>())
         .filter(|monitor| ctx.pairs_with(monitor));
     let monitor = named.next().filter(|_| named.next().is_none())?;
+    if monitor.group() == Kind::VM_AGENT.group && agents_may_relabel(cluster) {
+        return None;
+    }
     // Another target may have this name: a Service with a monitor of its own, or a plain scrape configuration.
     if writes_job(monitor) || monitor.is_partial() || cluster.written_as(Kind::SERVICE, name).next().is_some()
     {
         return None;
     }
-    let right = if monitor.is(Kind::POD_MONITOR) {
+    let right = if is_of_pods(monitor) {
         format!("{}/{}", monitor.namespace()?, monitor.name())
     } else {
         let wanted = monitor.path(&["spec", "selector"]);
@@ -211,12 +218,10 @@ fn writes_job(monitor: &Object) -> bool {
     let spec = monitor.get("spec");
     let label = spec.get("jobLabel");
     let relabels = |endpoint: Node<'_>| {
-        ["relabelings", "metricRelabelings"].iter().any(|list| {
+        RELABELINGS.iter().any(|list| {
             let list = endpoint.get(list);
             list.is_unknown()
-                || list
-                    .items()
-                    .any(|item| matches!(item.get("targetLabel").text(), Some("job")) || item.has_unknown())
+                || list.items().any(|item| target_label(&item).text() == Some("job") || item.has_unknown())
         })
     };
     label.is_set() || label.is_unknown() || spec.has_unknown_key() || endpoints(monitor).any(relabels)

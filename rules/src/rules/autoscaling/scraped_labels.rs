@@ -6,7 +6,7 @@
 use regex::Regex;
 
 use crate::promql::expr::{MatchOp, Matcher};
-use crate::rules::monitoring::monitors::endpoints;
+use crate::rules::monitoring::monitors::{MONITORS, RELABELINGS, agents_may_relabel, endpoints, is_of_pods};
 use crate::rules::monitoring::service_monitor_selects_nothing::Scope;
 use crate::rules::prelude::*;
 use crate::workload::selector;
@@ -92,6 +92,7 @@ pub(in crate::rules) fn scrapes_of<'a>(workload: &'a Object, ctx: &Context<'a>) 
     };
     if cluster.has_any(Kind::SCRAPE_CONFIG)
         || cluster.of(Kind::PROMETHEUS).any(adds_labels)
+        || agents_may_relabel(cluster)
         || workload.may_lack_fields()
         || !templates.iter().all(is_plain)
     {
@@ -100,7 +101,7 @@ pub(in crate::rules) fn scrapes_of<'a>(workload: &'a Object, ctx: &Context<'a>) 
     let template = templates.first()?;
     let namespace = workload.namespace_or_default();
     let mut found = Vec::new();
-    for monitor in [Kind::POD_MONITOR, Kind::SERVICE_MONITOR].into_iter().flat_map(|kind| cluster.of(kind)) {
+    for monitor in MONITORS.into_iter().flat_map(|kind| cluster.of(kind)) {
         if matches!(Scope::of(monitor)?, Scope::These(names) if !names.contains(&namespace)) {
             continue;
         }
@@ -109,7 +110,7 @@ pub(in crate::rules) fn scrapes_of<'a>(workload: &'a Object, ctx: &Context<'a>) 
             return None;
         }
         let mut of_monitor = Vec::new();
-        if monitor.is(Kind::POD_MONITOR) {
+        if is_of_pods(monitor) {
             if selector::matches(&wanted, &template.labels())? {
                 of_monitor.push(of_pods(monitor, workload, template));
             }
@@ -138,8 +139,7 @@ fn adds_labels(prometheus: &Object) -> bool {
 fn changes_labels(monitor: &Object) -> bool {
     let spec = monitor.get("spec");
     let relabels = |endpoint: Node<'_>| {
-        ["relabelings", "metricRelabelings"].iter().any(|list| endpoint.get(list).is_set())
-            || endpoint.has_unknown()
+        RELABELINGS.iter().any(|list| endpoint.get(list).is_set()) || endpoint.has_unknown()
     };
     monitor.may_lack_fields()
         || spec.has_unknown_key()

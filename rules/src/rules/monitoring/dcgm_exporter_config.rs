@@ -59,6 +59,8 @@ pub(crate) static RULE: Rule = Rule {
     reads: &[
         Kind::SERVICE_MONITOR,
         Kind::POD_MONITOR,
+        Kind::VM_SERVICE_SCRAPE,
+        Kind::VM_POD_SCRAPE,
         Kind::NODE_POOL,
         Kind::PROMETHEUS_RULE,
         Kind::VM_RULE,

@@ -32,7 +32,7 @@
 use crate::cluster::versions::Fact;
 use crate::promql::expr::{Expr, Grouping, MatchOp, Selector};
 use crate::promql::metrics::{Exporter, metric};
-use crate::rules::monitoring::monitors::{HonorLabels, endpoints, is_dcgm, keeps_labels};
+use crate::rules::monitoring::monitors::{HonorLabels, MONITORS, endpoints, is_dcgm, keeps_labels};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -40,12 +40,14 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &[
         Kind::SERVICE_MONITOR,
         Kind::POD_MONITOR,
+        Kind::VM_SERVICE_SCRAPE,
+        Kind::VM_POD_SCRAPE,
         Kind::PROMETHEUS_RULE,
         Kind::VM_RULE,
         Kind::SCALED_OBJECT,
         Kind::SCALED_JOB,
     ],
-    reads: &[Kind::SERVICE_MONITOR, Kind::POD_MONITOR],
+    reads: &MONITORS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("gpu_metric_labels.rs")),
     check: Check::Object(check),
@@ -56,7 +58,7 @@ const WORKLOAD: [&str; 3] = ["pod", "namespace", "container"];
 const EXPORTED: [&str; 3] = ["exported_pod", "exported_namespace", "exported_container"];
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if object.is(Kind::SERVICE_MONITOR) || object.is(Kind::POD_MONITOR) {
+    if MONITORS.iter().any(|kind| object.is(*kind)) {
         return check_monitor(object, ctx);
     }
     for query in queries(object) {

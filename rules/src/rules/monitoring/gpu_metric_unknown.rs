@@ -47,18 +47,20 @@ use crate::promql::metrics::{Exporter, metric, names_of, with_colon};
 use crate::promql::removed::{Removed, removed_metric};
 use crate::promql::{QUERY_KINDS, QueryPlace};
 use crate::rules::monitoring::dcgm_exporter::uses_default_counters;
-use crate::rules::monitoring::monitors::endpoints;
+use crate::rules::monitoring::monitors::{MONITORS, RELABELINGS, endpoints, target_label};
 use crate::rules::monitoring::severity_in;
 use crate::rules::prelude::*;
 use crate::workload::server::named_server_of;
 
-const READS: [Kind; REPLICATED_KINDS.len() + 8] = joined(
+const READS: [Kind; REPLICATED_KINDS.len() + 10] = joined(
     &[
         PROMETHEUS_RULE_KINDS[0],
         PROMETHEUS_RULE_KINDS[1],
         Kind::DAEMON_SET,
         MONITORS[0],
         MONITORS[1],
+        MONITORS[2],
+        MONITORS[3],
         COLLECTORS[0],
         COLLECTORS[1],
         COLLECTORS[2],
@@ -75,9 +77,6 @@ pub(crate) static RULE: Rule = Rule {
     check: Check::Object(check),
     ..Rule::warning(Group::Monitoring)
 };
-
-/// The kinds that may rename metrics when they are scraped.
-const MONITORS: [Kind; 2] = [Kind::SERVICE_MONITOR, Kind::POD_MONITOR];
 
 /// A version after all versions of the table.
 const LATEST: Version = Version::new(99, 0);
@@ -193,10 +192,10 @@ fn is_recorded(name: &str, object: &Object, ctx: &Context<'_>) -> bool {
 
 /// Whether a monitor gives metrics a name, or may.
 fn renames_to(monitor: &Object, name: &str) -> bool {
-    endpoints(monitor).flat_map(|one| one.get("metricRelabelings").items()).any(|rule| {
+    let lists = endpoints(monitor).flat_map(|one| RELABELINGS.map(|list| one.get(list)));
+    lists.flat_map(|list| list.items()).any(|rule| {
         let to = rule.get("replacement").raw_text();
-        rule.get("targetLabel").text() == Some("__name__")
-            && to.is_none_or(|to| to == name || to.contains('$'))
+        target_label(&rule).text() == Some("__name__") && to.is_none_or(|to| to == name || to.contains('$'))
     })
 }
 

@@ -25,14 +25,12 @@
 //! # References
 //! - <https://prometheus-operator.dev/docs/api-reference/api/#monitoring.coreos.com/v1.Endpoint>
 
+use crate::rules::monitoring::monitors::{MONITORS, endpoints_field};
 use crate::rules::prelude::*;
-
-const VM_SERVICE: Kind = Kind::new("operator.victoriametrics.com", "VMServiceScrape");
-const VM_POD: Kind = Kind::new("operator.victoriametrics.com", "VMPodScrape");
 
 pub(crate) static RULE: Rule = Rule {
     id: "monitor-endpoint-split",
-    kinds: &[Kind::SERVICE_MONITOR, Kind::POD_MONITOR, VM_SERVICE, VM_POD],
+    kinds: &MONITORS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("monitor_endpoint_split.rs")),
     check: Check::Object(check),
@@ -43,8 +41,7 @@ pub(crate) static RULE: Rule = Rule {
 const PORTS: [&str; 3] = ["port", "targetPort", "portNumber"];
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let of_pods = object.is(Kind::POD_MONITOR) || object.is(VM_POD);
-    let list = object.path(&["spec", if of_pods { "podMetricsEndpoints" } else { "endpoints" }]);
+    let list = object.path(&["spec", endpoints_field(object)]);
     if object.is_partial() || list.has_unknown() {
         return None;
     }
