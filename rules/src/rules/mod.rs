@@ -423,6 +423,7 @@ pub static RULES: &[&Rule] = &[
     &scheduling::static_pool_exceeded::RULE,
     &scheduling::storage_class_binds_early::RULE,
     &scheduling::storage_class_parameter_invalid::RULE,
+    &scheduling::toleration_unmatched::RULE,
     &scheduling::topology_key_of_other_cloud::RULE,
     &scheduling::volume_attribute_missing::RULE,
     &scheduling::volume_claim_unbindable::RULE,
