@@ -134,7 +134,7 @@ pub(crate) fn shell_word(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Summary, summary_line, unrendered_line};
+    use super::{Summary, summary_line, unread_lines, unrendered_line};
 
     #[test]
     fn a_command_renders_the_chart() {

@@ -113,7 +113,8 @@ impl<'c> Situation<'c> {
             for template in templates(workload) {
                 let Some(pod) = self.pod(&template) else { continue };
                 let lands = known.entry(pod).or_insert_with_key(|pod| {
-                    if matches!(alone.decide(pod), Verdict::DoesNotFit(_)) {
+                    // Domains of spread and affinity are those of all pools.
+                    if pod.topology.is_empty() && matches!(alone.decide(pod), Verdict::DoesNotFit(_)) {
                         return None;
                     }
                     match scheduler.decide(pod) {

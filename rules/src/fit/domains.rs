@@ -268,7 +268,7 @@ impl Situation<'_> {
 struct Reach {
     all: Domains,
     reachable: Domains,
-    /// Those that it can reach, by the pool that is tried first of those with the value.
+    /// The domains that it can reach, by the pool that is tried first of those with the value.
     by_pool: Vec<Vec<String>>,
     /// The number of domains that the pod lists itself.
     listed: Option<u64>,

@@ -73,7 +73,7 @@ pub(crate) fn items<'a>(container: &Node<'a>) -> (Vec<(&'a str, Node<'a>)>, bool
     (found, false)
 }
 
-/// The beginning of a text, at most so many bytes.
+/// The beginning of a text, of a maximum length in bytes.
 pub(crate) fn beginning(text: &str, most: usize) -> &str {
     &text[..text.floor_char_boundary(most)]
 }

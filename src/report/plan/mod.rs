@@ -149,7 +149,7 @@ impl PlanReport {
             && self.unread.is_empty()
     }
 
-    /// What is said of a change that does nothing.
+    /// The text for a change that does nothing.
     fn nothing(&self) -> &'static str {
         match self.errors.as_slice() {
             [] => "nothing changes for nodes, pods, dollars and findings",

@@ -83,6 +83,7 @@ async fn a_rival_that_was_made_a_moment_ago_is_found() {
     let named = |name: &str| {
         let mut scaled = scaled_object();
         scaled["metadata"]["name"] = name.into();
+        scaled["metadata"]["uid"] = format!("7e1{name}").into();
         scaled
     };
     let hpa = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
@@ -101,7 +102,7 @@ async fn a_rival_that_was_made_a_moment_ago_is_found() {
     let mut made = hpa;
     made["metadata"]["name"] = "keda-hpa-b".into();
     made["metadata"]["ownerReferences"] = json!([{"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject",
-        "name": "b", "uid": "7e1a", "controller": true}]);
+        "name": "b", "uid": "7e1b", "controller": true}]);
     fake.change_unseen(&made);
     assert!(!denies(&named("b")).await);
     // The API server does not answer.

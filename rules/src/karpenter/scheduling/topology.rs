@@ -18,9 +18,9 @@ use crate::steps;
 /// The values of labels that nodes can be told apart by, of all pools together (`buildDomainGroups` of Karpenter 1.15).
 #[derive(Default)]
 pub(super) struct Domains {
-    /// Those that pools list in their requirements and labels, by key.
+    /// The values that pools list in their requirements and labels, by key.
     listed: BTreeMap<String, BTreeSet<String>>,
-    /// Those of the other requirements of pools: Karpenter takes the values of `NotIn` for domains as well.
+    /// The values of the other requirements of pools: Karpenter takes the values of `NotIn` for domains as well.
     excluded: BTreeMap<String, BTreeSet<String>>,
     /// The keys for which classes of the pools have values: reservations, placement groups and the build of Windows.
     of_classes: BTreeSet<&'static str>,

@@ -52,7 +52,7 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::info(Group::Availability)
 };
 
-/// The size in bytes from which a volume may hold so many files that a walk through them takes minutes.
+/// The size in bytes from which a walk through the files of a volume may take minutes.
 const LARGE: i128 = 500 << 30;
 
 /// The spec of a large claim that the pods of a template write to, if its volume is of EBS, with the object that has it.

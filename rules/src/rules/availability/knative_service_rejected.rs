@@ -1,4 +1,4 @@
-//! Knative Serving rejects a field of a Service that its configuration does not enable.
+//! Knative Serving rejects a field that its configuration does not enable.
 //!
 //! # Why
 //! Knative lets a Service set few fields of its pods. `nodeSelector`, `tolerations`, `affinity` and others

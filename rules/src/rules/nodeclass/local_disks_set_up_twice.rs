@@ -38,6 +38,7 @@ use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "local-disks-set-up-twice",
+    depends_on: &[Product::Karpenter],
     docs: docs(include_str!("local_disks_set_up_twice.rs")),
     check: Check::NodeClass(check),
     ..Rule::warning(Group::NodeClass)
