@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::cell::Cell;
 
 use crate::cluster::Cluster;
+use crate::cluster::dependencies::untracked;
 use crate::cluster::placement::PoolsFor;
 use crate::kind::Kind;
 use crate::kind::definitions::CustomResourceDefinitions;
@@ -111,7 +112,12 @@ impl<'a> Context<'a> {
             let run = |object: &Object| {
                 let mut findings = Vec::new();
                 let context = Context::new(rule, object, self.engine, &set, cluster, &mut findings);
-                rule.check.run(object, &mut context.on_platform(self.platform));
+                let mut context = context.on_platform(self.platform);
+                if is_read {
+                    rule.check.run(object, &mut context);
+                } else {
+                    untracked(|| rule.check.run(object, &mut context));
+                }
                 findings
             };
             let found = run(successor);
