@@ -200,6 +200,17 @@ fn a_pipeline_is_no_configuration() {
 }
 
 /// What the manual shows of a configuration is one.
+const WIDGET: &str = "apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: widgets, kind: Widget}
+  versions:
+    - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}
+";
+
 #[test]
 fn configurations_of_the_manual_are_valid() {
     let schema: serde_json::Value =
@@ -221,7 +232,7 @@ fn configurations_of_the_manual_are_valid() {
             count += 1;
             let folder = Folder::new()
                 .with("gpulint.yaml", "fail-on: error\n")
-                .with("below/crds/none.yaml", "")
+                .with("below/crds/widget.yaml", WIDGET)
                 .with("below/gpulint.yaml", block);
             let run = folder.run(&["check", "--allow-empty", "below"]);
             assert!(run.code == Some(0) && run.err.is_empty(), "{}:\n{block}\n{run:#?}", page.display());

@@ -298,7 +298,8 @@ fn a_read_only_file_is_not_fixed() {
     let run = folder.run(&check(&["--fix", "-f", "concise"]));
     fs::set_permissions(&closed, before).unwrap();
     let run = run.exits(2).complains("closed.yaml: not fixed: it is read-only").prints("2 fixed, 2 left");
-    assert_eq!(run.out.matches("not fixed: its file could not be written").count(), 2, "{run:#?}");
+    // The other fix is unsafe as long as the pool admits nothing.
+    assert_eq!(run.out.matches("not fixed: its file could not be written").count(), 1, "{run:#?}");
     assert_eq!(read(&folder, "closed.yaml"), SAFE);
     assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 2, "nothing else is left in the folder");
 }

@@ -163,6 +163,10 @@ fn a_review_gives_what_a_file_gives() {
                 // Two versions of one object: a cluster has only one of them.
                 continue;
             }
+            // What an alias repeats is reported once; a review has no aliases.
+            if std::fs::read_to_string(&path).unwrap().lines().any(|line| line.contains(": *")) {
+                continue;
+            }
             // As an API server has them, without files.
             let mut stored = Cluster::new(true);
             for object in &objects {

@@ -107,5 +107,6 @@ async fn a_rival_that_was_made_a_moment_ago_is_found() {
     assert!(!denies(&named("b")).await);
     // The API server does not answer.
     fake.refuse("scaledobjects", true);
+    fake.refuse("horizontalpodautoscalers", true);
     assert!(!denies(&named("a")).await);
 }

@@ -63,7 +63,6 @@ pub(crate) static RULE: Rule = Rule {
     id: "pod-security-rejects",
     kinds: &KINDS,
     reads: &[Kind::NAMESPACE, Kind::MUTATING_ADMISSION_POLICY],
-    rejected_by: &[Authority::ApiServer],
     docs: docs(include_str!("pod_security_rejects.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Scheduling)
@@ -164,11 +163,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         if first.is_absent { "write what is missing into `securityContext`" } else { "change the pods" };
     let severity =
         if ctx.cluster().likely_pairs(object, namespace) { Severity::Error } else { Severity::Warning };
-    let authority = object.is(Kind::POD).then_some(Authority::ApiServer);
     let finding = ctx.report(&first.node, message);
     finding
         .severity(severity)
-        .rejected_by(authority)
         .help(format!("{remedy}, or lower the level of the namespace to `{lower}`"))
         .related(namespace, &label, "the level");
     for other in &found[1..] {

@@ -33,7 +33,6 @@ pub(super) fn job<'a>(object: &'a Object, spec: &Node<'a>, report: &mut Checker<
             let part = chosen.get(f);
             !part.entries().is_empty() || part.items().next().is_some()
         })
-        && !is_generated(object, &chosen)
     {
         selector::selector(&chosen, report);
         report
@@ -43,21 +42,6 @@ pub(super) fn job<'a>(object: &'a Object, spec: &Node<'a>, report: &mut Checker<
     }
     let node = object.path(&["metadata", "name"]);
     name(&node, spec, report);
-}
-
-/// Whether a selector is the one that the API server writes into a stored Job: the label `controller-uid`, with the
-/// prefix `batch.kubernetes.io/` since Kubernetes 1.27, that is the Job's own uid (`generateSelector` of
-/// `k8s.io/kubernetes/pkg/registry/batch/job`).
-fn is_generated(object: &Object, selector: &Node<'_>) -> bool {
-    let uid = object.path(&["metadata", "uid"]).text();
-    let labels = selector.get("matchLabels").entries();
-    let is_own = |(key, value): &(&str, Node<'_>)| {
-        matches!(*key, "batch.kubernetes.io/controller-uid" | "controller-uid")
-            && value.text().is_some_and(|text| uid == Some(text))
-    };
-    selector.get("matchExpressions").items().next().is_none()
-        && !labels.is_empty()
-        && labels.iter().all(is_own)
 }
 
 /// The name of a Job, which becomes part of the names of its pods.
