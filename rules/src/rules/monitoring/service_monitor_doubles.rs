@@ -225,7 +225,7 @@ fn scraped_by_service(object: &Object, service: &Object, container: &Node<'_>) -
         name.text()?;
         Some((number(container, &target_of(&port))?.0, path_of(&endpoint)?))
     };
-    object.root().items_at(&["spec", "endpoints"]).into_iter().filter_map(scraped).collect()
+    object.root().items_at(&["spec", "endpoints"]).filter_map(scraped).collect()
 }
 
 /// The ports of a container, with their paths, that a PodMonitor scrapes.
@@ -235,7 +235,7 @@ fn scraped_by_pod(monitor: &Object, container: &Node<'_>) -> Vec<(i64, String)> 
         let wanted = if name.is_set() { name } else { by_number };
         Some((number(container, &wanted)?.0, path_of(&endpoint)?))
     };
-    monitor.root().items_at(&["spec", "podMetricsEndpoints"]).into_iter().filter_map(scraped).collect()
+    monitor.root().items_at(&["spec", "podMetricsEndpoints"]).filter_map(scraped).collect()
 }
 
 /// A query that sums a metric of a server over all jobs, with its object and the metric.

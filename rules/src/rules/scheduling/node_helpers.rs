@@ -131,7 +131,7 @@ pub(super) enum Obstacle<'a> {
     /// Taints of the pool that they do not tolerate, the first with its node.
     Taints(Node<'a>, Vec<Taint>),
     /// A label that the pool's nodes do not have as they select it.
-    Label(Lacking<'a>),
+    Label(Box<Lacking<'a>>),
     /// A label that they select and that only a labeller can write.
     LateLabel(Node<'a>, &'a str),
 }
@@ -272,7 +272,7 @@ pub(super) fn lacking_label<'a>(selector: &Node<'a>, pool: &NodePool<'a>) -> Opt
     let nodes = Nodes { pool, requirements: &requirements, types: types.as_ref() };
     selector.entries().into_iter().find_map(|(key, value)| {
         match nodes.verdict(key, Operator::In, std::slice::from_ref(&value), &value) {
-            Verdict::No(Obstacle::Label(lacking)) => Some(lacking),
+            Verdict::No(Obstacle::Label(lacking)) => Some(*lacking),
             _ => None,
         }
     })
@@ -318,7 +318,13 @@ impl<'a> Nodes<'a, '_> {
         };
         let no = |own| {
             let wanted = texts.first().copied().filter(|_| texts.len() == 1);
-            Verdict::No(Obstacle::Label(Lacking { place: place.clone(), key, operator, wanted, own }))
+            Verdict::No(Obstacle::Label(Box::new(Lacking {
+                place: place.clone(),
+                key,
+                operator,
+                wanted,
+                own,
+            })))
         };
         if let Some(found) = self.types_verdict(key, operator, &texts) {
             return if found { Verdict::Yes } else { no(self.values_of_types(key)) };
