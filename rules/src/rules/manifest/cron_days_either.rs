@@ -95,6 +95,8 @@ fn says_either(object: &Object, node: &Node<'_>) -> bool {
     let end = line_end.map_or(text.len(), |length| span.end as usize + length);
     let lines = text.get(..end).into_iter().flat_map(|text| text.lines().rev().take(LINES_ABOVE + 1));
     let comments = lines.filter_map(|line| Some(line.split_once('#')?.1.to_lowercase()));
+    // A suppression has the id of the rule, in which there is such a word.
+    let comments = comments.filter(|comment| !comment.trim_start().starts_with("gpulint:"));
     let mut words = comments.flat_map(|comment| {
         comment.split(|c: char| !c.is_alphanumeric()).map(str::to_owned).collect::<Vec<_>>()
     });
