@@ -226,7 +226,7 @@ fn configurations_of_the_manual_are_valid() {
         for block in text.split("\n```yaml\n").skip(1).filter_map(|rest| rest.split("\n```").next()) {
             let keys = block.lines().filter(|line| line.starts_with(char::is_alphabetic));
             let mut keys = keys.filter_map(|line| line.split_once(':')).map(|(key, _)| key);
-            if !keys.all(|key| known.contains_key(key)) || block.starts_with(['-', '#']) {
+            if !keys.all(|key| known.contains_key(key)) || block.starts_with([' ', '-', '#']) {
                 continue;
             }
             count += 1;

@@ -217,12 +217,15 @@ fn is_judged(value: &Value) -> bool {
     kinds::is_checked(group, kind) && !going
 }
 
-/// Whether it has valid metadata with a name that an API server stores.
+/// Whether it has valid metadata with a name that an API server stores, and no controller that makes it: the server does not keep all
+/// of those.
 fn is_storable(value: &Value) -> bool {
     let name = value["metadata"]["name"].as_str().unwrap_or_default();
     let read = serde_json::from_value::<kube::api::DynamicObject>(value.clone());
     let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.' | ':');
-    !name.is_empty() && name.chars().all(is_name) && read.is_ok()
+    let owners = value["metadata"]["ownerReferences"].as_array();
+    let is_made = owners.into_iter().flatten().any(|owner| owner["controller"] == true);
+    !name.is_empty() && name.chars().all(is_name) && read.is_ok() && !is_made
 }
 
 async fn ask(connection: &mut Connection, value: &Value) -> (Said, Said, bool) {
