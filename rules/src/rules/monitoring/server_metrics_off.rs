@@ -40,13 +40,14 @@ use crate::rules::prelude::*;
 use crate::workload::server::likely_server_of;
 use crate::workload::template::is_model_of_runtime;
 
-static READS: [Kind; WORKLOAD_KINDS.len() + 9] = with_workloads(&[
+static READS: [Kind; WORKLOAD_KINDS.len() + 10] = with_workloads(&[
     Kind::SCALED_OBJECT,
     Kind::HPA,
     Kind::POD_MONITOR,
     Kind::SERVICE_MONITOR,
     Kind::VM_POD_SCRAPE,
     Kind::VM_SERVICE_SCRAPE,
+    Kind::VM_AGENT,
     Kind::SERVICE,
     Kind::SCRAPE_CONFIG,
     Kind::PROMETHEUS,
