@@ -31,6 +31,16 @@ struct Installation<'a> {
     may_differ: bool,
 }
 
+/// The sources of an Application, from its `spec`.
+pub(crate) fn sources<'a>(spec: &Node<'a>) -> impl Iterator<Item = Node<'a>> + use<'a> {
+    std::iter::once(spec.get("source")).chain(spec.get("sources").items())
+}
+
+/// What names the charts of a HelmRelease or an Application, from its `spec`.
+fn chart_sources<'a>(spec: &Node<'a>) -> impl Iterator<Item = Node<'a>> + use<'a> {
+    std::iter::once(spec.path(&["chart", "spec"])).chain(sources(spec))
+}
+
 /// The values of one installation.
 pub(crate) struct ChartValues<'v, 'a> {
     pub(crate) root: &'v Node<'v>,
@@ -67,9 +77,7 @@ pub fn charts_with_accelerators(object: &Object) -> Vec<&str> {
         return Vec::new();
     }
     let spec = object.get("spec");
-    let sources = [spec.path(&["chart", "spec"]), spec.get("source")];
-    let named =
-        sources.into_iter().chain(spec.get("sources").items()).filter_map(|one| one.get("chart").text());
+    let named = chart_sources(&spec).filter_map(|one| one.get("chart").text());
     let asks = |chart: &&str| {
         let mut found = false;
         // The chart of a folder may be rendered.
@@ -119,8 +127,7 @@ pub(crate) fn installs(object: &Object, chart: &str) -> bool {
     let spec = if object.is(Kind::ARGO_APPLICATION_SET) { spec.path(&["template", "spec"]) } else { spec };
     let reference = spec.path(&["chartRef", "name"]);
     let is_named = |name: &str| base_name(name.trim_end_matches('/')) == chart;
-    let sources = [spec.path(&["chart", "spec"]), spec.get("source")];
-    let mut sources = sources.into_iter().chain(spec.get("sources").items());
+    let mut sources = chart_sources(&spec);
     sources.any(|source| ["chart", "path"].iter().any(|field| source.get(field).text().is_some_and(is_named)))
         || reference.text().is_some_and(|name| is_named(name) || is_named(object.name()))
 }
@@ -145,8 +152,7 @@ pub(crate) fn release_name(installer: &Object, chart: &str) -> Option<String> {
     let (written, prefix) = if installer.is(Kind::HELM_RELEASE) {
         (spec.get("releaseName"), Some(spec.get("targetNamespace")))
     } else {
-        let sources = std::iter::once(spec.get("source")).chain(spec.get("sources").items());
-        let mut charts = sources.filter(|source| source.get("chart").text() == Some(chart));
+        let mut charts = sources(&spec).filter(|source| source.get("chart").text() == Some(chart));
         (charts.next()?.path(&["helm", "releaseName"]), None)
     };
     let prefix = prefix.filter(Node::is_set);
@@ -161,8 +167,7 @@ pub(crate) fn release_name(installer: &Object, chart: &str) -> Option<String> {
 /// The version of a chart that an object installs: a version or a range. `None` if it names none.
 pub(crate) fn chart_version<'a>(object: &'a Object, chart: &str) -> Option<&'a str> {
     let spec = object.get("spec");
-    let sources = [spec.path(&["chart", "spec"]), spec.get("source")];
-    let mut sources = sources.into_iter().chain(spec.get("sources").items());
+    let mut sources = chart_sources(&spec);
     let source = sources.find(|source| source.get("chart").text() == Some(chart))?;
     source.get("version").text().or_else(|| source.get("targetRevision").text())
 }
@@ -180,7 +185,6 @@ fn installations<'a>(object: &'a Object, chart: &str) -> Vec<Installation<'a>> {
     if !object.is(Kind::ARGO_APPLICATION) {
         return Vec::new();
     }
-    let sources = std::iter::once(spec.get("source")).chain(spec.get("sources").items());
     let of_source = |source: Node<'a>| {
         let helm = source.get("helm");
         let is_set = |field: &&str| helm.get(field).is_set();
@@ -196,7 +200,7 @@ fn installations<'a>(object: &'a Object, chart: &str) -> Vec<Installation<'a>> {
         }
         text.text().is_some().then_some(Installation { values, text: Some(text), may_differ: others })
     };
-    sources.filter(|source| source.get("chart").text() == Some(chart)).filter_map(of_source).collect()
+    sources(&spec).filter(|source| source.get("chart").text() == Some(chart)).filter_map(of_source).collect()
 }
 
 #[cfg(test)]

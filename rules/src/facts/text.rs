@@ -50,6 +50,13 @@ pub(crate) fn ellipsize(text: &str) -> Cow<'_, str> {
     format!("{line}…").into()
 }
 
+/// The lines of a text upwards, from the whole line of a byte offset.
+pub(crate) fn lines_upwards(text: &str, offset: usize) -> impl Iterator<Item = &str> {
+    let length = text.get(offset..).and_then(|rest| rest.find('\n'));
+    let end = length.map_or(text.len(), |length| offset + length);
+    text.get(..end).unwrap_or_default().lines().rev()
+}
+
 #[cfg(test)]
 mod tests {
     use super::{cut, ellipsize, first_line};

@@ -1,5 +1,6 @@
 //! The objects of Argo CD and Flux that apply a manifest, and what they do about a field that something else changes.
 
+use crate::cluster::values::sources;
 use crate::kind::Kind;
 use crate::lint::context::Context;
 use crate::object::Object;
@@ -23,8 +24,7 @@ pub(super) fn delivery_of<'a>(object: &Object, field: &[&str], ctx: &Context<'a>
     let applications = cluster.of(Kind::ARGO_APPLICATION).chain(cluster.of(Kind::ARGO_APPLICATION_SET));
     let applications = applications.filter(|app| {
         let spec = spec_of(app);
-        let sources = std::iter::once(spec.get("source")).chain(spec.get("sources").items());
-        sources.into_iter().any(|source| holds(&source.get("path"), file))
+        sources(&spec).any(|source| holds(&source.get("path"), file))
     });
     let kustomizations =
         cluster.of(Kind::FLUX_KUSTOMIZATION).filter(|one| holds(&one.path(&["spec", "path"]), file));
@@ -47,8 +47,7 @@ pub(super) fn delivery_of<'a>(object: &Object, field: &[&str], ctx: &Context<'a>
 pub(super) fn may_be_ignored(object: &Object, field: &[&str], ctx: &Context<'_>) -> bool {
     ctx.cluster().of(Kind::ARGO_APPLICATION_SET).any(|set| {
         let spec = spec_of(set);
-        let mut sources = std::iter::once(spec.get("source")).chain(spec.get("sources").items());
-        sources.any(|source| source.get("path").raw_text().is_some_and(|path| path.contains("{{")))
+        sources(&spec).any(|source| source.get("path").raw_text().is_some_and(|path| path.contains("{{")))
             && ignores(&spec, object, field)
     })
 }

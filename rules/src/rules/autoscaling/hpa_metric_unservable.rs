@@ -39,6 +39,7 @@
 //! - <https://docs.datadoghq.com/containers/guide/cluster_agent_autoscaling_metrics/>
 
 use crate::cluster::together::is_in_written_namespace;
+use crate::cluster::values::sources;
 use crate::cluster::versions::Fact;
 use crate::facts::text::is_digits;
 use crate::promql::adapter::{AdapterRules, adapter_rules};
@@ -171,8 +172,7 @@ impl Predicate for MetricsAdapters {
             return says(spec.path(&["chart", "spec", "chart"])) || says(spec.path(&["chartRef", "name"]));
         }
         if object.is(Kind::ARGO_APPLICATION) {
-            let mut sources = std::iter::once(spec.get("source")).chain(spec.get("sources").items());
-            return sources.any(|source| says(source.get("chart")));
+            return sources(&spec).any(|source| says(source.get("chart")));
         }
         object.name().contains("adapter")
     }

@@ -34,7 +34,7 @@
 //! - <https://keda.sh/docs/latest/concepts/authentication/>
 //! - <https://keda.sh/docs/latest/authentication-providers/aws/>
 
-use crate::cluster::values::target_namespace;
+use crate::cluster::values::{sources, target_namespace};
 use crate::cluster::versions::product_of_chart;
 use crate::rules::autoscaling::scale_target::target;
 use crate::rules::partners::authenticated;
@@ -119,9 +119,8 @@ fn operator_namespace(ctx: &Context<'_>) -> Option<String> {
         target_namespace(release).filter(|_| !has_env)
     });
     let applications = cluster.of(Kind::ARGO_APPLICATION).filter(|application| {
-        let spec = application.get("spec");
-        let mut sources = std::iter::once(spec.get("source")).chain(spec.get("sources").items());
-        sources.any(|source| is_keda(source.get("chart"))) && ctx.pairs_with(application)
+        sources(&application.get("spec")).any(|source| is_keda(source.get("chart")))
+            && ctx.pairs_with(application)
     });
     let of_applications = applications.map(target_namespace);
     let all: Vec<Option<&str>> = of_deployments.chain(of_releases).chain(of_applications).collect();

@@ -32,6 +32,7 @@
 //! - <https://keda.sh/docs/latest/concepts/scaling-deployments/#pause-autoscaling>
 //! - <https://keda.sh/docs/latest/concepts/scaling-jobs/#pause-autoscaling>
 
+use crate::facts::text::lines_upwards;
 use crate::keda::paused::is_on;
 use crate::keda::value::boolean;
 use crate::rules::autoscaling::scale_target::rests_at_zero;
@@ -137,9 +138,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 fn has_comment_on_pause(object: &Object, node: &Node<'_>) -> bool {
     const NEAR: usize = 30;
     let Some((origin, span)) = object.origin().zip(node.span()) else { return false };
-    let (text, start) = (origin.source.text(), span.start as usize);
-    let end = text.get(start..).and_then(|rest| rest.find('\n')).map_or(text.len(), |end| start + end);
-    let lines = text.get(..end).unwrap_or_default().lines().rev();
+    let lines = lines_upwards(origin.source.text(), span.start as usize);
     let lines = lines.take_while(|line| !line.starts_with("---")).take(NEAR);
     let mut comments = lines.filter_map(|line| Some(line.split_once('#')?.1.to_ascii_lowercase()));
     // A name of a field, or an annotation that is commented out, says nothing about this one.

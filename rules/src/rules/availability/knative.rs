@@ -11,12 +11,40 @@ pub(super) const SETTINGS: [Kind; 2] = [Kind::KNATIVE_SERVING, Kind::CONFIG_MAP]
 pub(super) fn setting<'i>(ctx: &Context<'i>, map: &str, key: &str) -> Option<(&'i Object, Node<'i>)> {
     let name = format!("config-{map}");
     let cluster = ctx.cluster();
-    let of_operator = cluster.of(Kind::KNATIVE_SERVING).flat_map(|one| {
-        let config = one.path(&["spec", "config"]);
-        [map, name.as_str()].map(|map| (one, config.path(&[map, key])))
-    });
+    let of_operator = cluster
+        .of(Kind::KNATIVE_SERVING)
+        .flat_map(|one| of_operator(one, map).map(|entries| (one, entries.get(key))));
     let is_named = |one: &&Object| one.name() == name;
     let maps = cluster.of(Kind::CONFIG_MAP).filter(is_named).map(|one| (one, one.path(&["data", key])));
     let mut found = of_operator.chain(maps).filter(|(one, _)| ctx.pairs_with(one));
     found.find(|(one, node)| node.is_set() || one.may_lack_fields())
+}
+
+/// The entries that Knative's operator writes into the ConfigMap `config-<map>`: by its name without the prefix, and with it.
+fn of_operator<'a>(operator: &'a Object, map: &str) -> [Node<'a>; 2] {
+    let config = operator.path(&["spec", "config"]);
+    [config.get(map), config.get(&format!("config-{map}"))]
+}
+
+/// A part of the configuration that is known as a whole.
+pub(super) struct Part<'a> {
+    /// The ConfigMap or the KnativeServing.
+    pub(super) object: &'a Object,
+    pub(super) entries: Node<'a>,
+}
+
+/// The ConfigMap `config-<map>` in `knative-serving`, or what the operator writes into it. `None` if it is not known.
+pub(super) fn part<'a>(map: &str, ctx: &Context<'a>) -> Option<Part<'a>> {
+    let written = ctx.partner(Kind::CONFIG_MAP, "knative-serving", &format!("config-{map}"));
+    let mut operators = ctx.cluster().of(Kind::KNATIVE_SERVING);
+    let (object, entries) = match (written, operators.next()) {
+        (Some(written), None) => (written, written.get("data")),
+        (None, Some(operator)) if operators.next().is_none() && ctx.pairs_with(operator) => {
+            let [short, long] = of_operator(operator, map);
+            (operator, if long.is_set() { long } else { short })
+        }
+        _ => return None,
+    };
+    let is_unknown = entries.has_unknown() || entries.has_unknown_key() || object.get("spec").is_unknown();
+    (!is_unknown && !object.may_lack_fields()).then_some(Part { object, entries })
 }

@@ -39,12 +39,13 @@
 //! - <https://knative.dev/docs/serving/configuration/feature-flags/>
 //! - <https://knative.dev/docs/serving/configuration/config-defaults/>
 
+use super::knative::{self, Part, part};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "knative-service-rejected",
     kinds: &[Kind::KNATIVE_SERVICE, Kind::INFERENCE_SERVICE],
-    reads: &[Kind::CONFIG_MAP, Kind::KNATIVE_SERVING],
+    reads: &knative::SETTINGS,
     docs: docs(include_str!("knative_service_rejected.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Availability)
@@ -79,12 +80,6 @@ const VOLUMES: [(&str, &str); 3] = [
 /// The limit of `timeoutSeconds` without a value.
 const MAX_TIMEOUT: i64 = 600;
 
-/// A part of Knative's configuration.
-struct Settings<'a> {
-    object: &'a Object,
-    entries: Node<'a>,
-}
-
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // KServe makes a Service of Knative in these modes, the older name and the newer one.
     let mode = object.annotation("serving.kserve.io/deploymentMode");
@@ -93,7 +88,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let all = templates(object);
-    if let Some(features) = settings("features", ctx) {
+    if let Some(features) = part("features", ctx) {
         for template in &all {
             for (field, feature) in FEATURES {
                 inspect(&template.spec.get(field), field, feature, &features, ctx);
@@ -105,7 +100,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             }
         }
     }
-    let defaults = settings("defaults", ctx)?;
+    let defaults = part("defaults", ctx)?;
     let written = defaults.entries.get("max-revision-timeout-seconds");
     let max = match written.string_or_number() {
         Some(text) => text.parse().ok()?,
@@ -126,25 +121,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// A part of the configuration: the ConfigMap, or what the operator writes into it. `None` if it is not known.
-fn settings<'a>(part: &str, ctx: &Context<'a>) -> Option<Settings<'a>> {
-    let map = ctx.partner(Kind::CONFIG_MAP, "knative-serving", &format!("config-{part}"));
-    let mut operators = ctx.cluster().of(Kind::KNATIVE_SERVING);
-    let operator = operators.next();
-    let (object, entries) = match (map, operator) {
-        (Some(map), None) => (map, map.get("data")),
-        (None, Some(operator)) if operators.next().is_none() && ctx.pairs_with(operator) => {
-            let config = operator.path(&["spec", "config"]);
-            let (short, long) = (config.get(part), config.get(&format!("config-{part}")));
-            (operator, if long.is_set() { long } else { short })
-        }
-        _ => return None,
-    };
-    let is_unknown = entries.has_unknown() || entries.has_unknown_key() || object.get("spec").is_unknown();
-    (!is_unknown && !object.may_lack_fields()).then_some(Settings { object, entries })
-}
-
-fn inspect(node: &Node<'_>, field: &str, feature: &str, features: &Settings<'_>, ctx: &mut Context<'_>) {
+fn inspect(node: &Node<'_>, field: &str, feature: &str, features: &Part<'_>, ctx: &mut Context<'_>) {
     let is_empty = node.entries().is_empty() && node.items().next().is_none();
     let is_off = node.bool() == Some(false) || node.scalar().is_none() && is_empty;
     let key = format!("kubernetes.podspec-{feature}");
@@ -161,14 +138,14 @@ fn inspect(node: &Node<'_>, field: &str, feature: &str, features: &Settings<'_>,
     report(node, message, help, features, ctx);
 }
 
-fn place(settings: &Settings<'_>, part: &str) -> String {
+fn place(settings: &Part<'_>, name: &str) -> String {
     match settings.object.is(Kind::CONFIG_MAP) {
-        true => format!("ConfigMap `config-{part}`"),
-        false => format!("`spec.config.{part}` of the KnativeServing"),
+        true => format!("ConfigMap `config-{name}`"),
+        false => format!("`spec.config.{name}` of the KnativeServing"),
     }
 }
 
-fn report(node: &Node<'_>, message: String, help: String, settings: &Settings<'_>, ctx: &mut Context<'_>) {
+fn report(node: &Node<'_>, message: String, help: String, settings: &Part<'_>, ctx: &mut Context<'_>) {
     let object = settings.object;
     ctx.report(node, message).at_key().help(help).related(
         object,

@@ -28,6 +28,8 @@
 //! - <https://github.com/vllm-project/vllm/releases>
 //! - <https://github.com/sgl-project/sglang/releases>
 
+use std::sync::LazyLock;
+
 use crate::facts::table;
 use crate::rules::prelude::*;
 use crate::workload::server::may_be_rebuilt;
@@ -67,13 +69,13 @@ struct Removed {
     instead: &'static str,
 }
 
-fn removed() -> impl Iterator<Item = Removed> {
-    table::read(include_str!("server_option_removed.tsv"), |row: [&'static str; 5]| {
-        let [server, option, since, until, instead] = row;
+static REMOVED: LazyLock<Vec<Removed>> = LazyLock::new(|| {
+    let row = |[server, option, since, until, instead]: [&'static str; 5]| {
         let until = if until == "-" { None } else { Some(Version::parse(until)?) };
         Some(Removed { server, option, since: (since, release(since)?), until, instead })
-    })
-}
+    };
+    table::read(include_str!("server_option_removed.tsv"), row).collect()
+});
 
 fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let object = ctx.object();
@@ -91,12 +93,12 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
         let Some(server) = launch.program.server().filter(|server| server.id == *id) else { continue };
         let Some(release) = image.tag.and_then(release) else { continue };
         let minor = Version::new(release[0], release[1]);
-        let is_gone = |row: &Removed| {
+        let is_gone = |row: &&Removed| {
             row.server == server.name
                 && row.since.1 <= release
                 && row.until.is_none_or(|until| minor <= until)
         };
-        for row in removed().filter(is_gone) {
+        for row in REMOVED.iter().filter(is_gone) {
             let Some(word) = launch.word_of(row.option) else { continue };
             let since = row.since.0;
             let message = format!(
@@ -115,7 +117,7 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{release, removed};
+    use super::{REMOVED, release};
 
     #[test]
     fn a_tag_names_a_release() {
@@ -134,6 +136,6 @@ mod tests {
 
     #[test]
     fn every_line_of_the_table_is_read() {
-        assert!(removed().count() > 50);
+        assert!(REMOVED.len() > 50);
     }
 }

@@ -32,6 +32,7 @@
 //! - <https://argo-cd.readthedocs.io/en/stable/user-guide/sync-options/#server-side-apply>
 //! - <https://github.com/argoproj/argo-cd/issues/8128>
 
+use crate::cluster::values::sources;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -66,8 +67,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     {
         return None;
     }
-    let sources = std::iter::once(spec.get("source")).chain(spec.get("sources").items());
-    let (source, chart, off) = sources.into_iter().find_map(|source| {
+    let (source, chart, off) = sources(&spec).find_map(|source| {
         let chart = source.get("chart");
         let (name, off) = CHARTS.into_iter().find(|(name, _)| chart.text() == Some(*name))?;
         (source.path(&["helm", "skipCrds"]).bool() != Some(true)).then_some((source, name, off))
@@ -82,7 +82,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let option = json!("ServerSideApply=true");
-    let fix = Fix::unsafe_("apply it on the side of the server");
+    let fix = Fix::unsafe_("use server-side apply");
     let fix =
         if options.is_set() { fix.append(&options, option) } else { fix.set(&options, json!([option])) };
     let message =

@@ -37,6 +37,7 @@
 //! - <https://keda.sh/docs/latest/scalers/cron/>
 
 use crate::facts::cron::Schedule;
+use crate::facts::text::lines_upwards;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -90,10 +91,7 @@ fn inspect(object: &Object, node: &Node<'_>, ctx: &mut Context<'_>) -> Option<()
 /// Whether a comment near a schedule says that either of both days counts.
 fn says_either(object: &Object, node: &Node<'_>) -> bool {
     let Some((source, span)) = object.source().zip(node.span()) else { return false };
-    let text = source.text();
-    let line_end = text.get(span.end as usize..).and_then(|rest| rest.find('\n'));
-    let end = line_end.map_or(text.len(), |length| span.end as usize + length);
-    let lines = text.get(..end).into_iter().flat_map(|text| text.lines().rev().take(LINES_ABOVE + 1));
+    let lines = lines_upwards(source.text(), span.end as usize).take(LINES_ABOVE + 1);
     let comments = lines.filter_map(|line| Some(line.split_once('#')?.1.to_lowercase()));
     // A suppression has the id of the rule, in which there is such a word.
     let comments = comments.filter(|comment| !comment.trim_start().starts_with("gpulint:"));

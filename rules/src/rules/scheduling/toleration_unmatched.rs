@@ -8,7 +8,7 @@
 //! of vendors, which their components add, are left alone, and so are DaemonSets and what a chart rendered.
 //!
 //! # Fix
-//! Remove the toleration, or give the pool that it is meant for the taint.
+//! Remove the toleration, or add the taint to the NodePool that the pods are meant for.
 //!
 //! # Example
 //! ```yaml,diff
@@ -130,7 +130,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             };
             ctx.report(&key, format!("no node of the cluster has a taint `{}` to tolerate", ellipsize(name)))
                 .identified_by(name)
-                .help("remove the toleration, or give the pool that it is meant for the taint")
+                .help("remove the toleration, or add the taint to the NodePool that the pods are meant for")
                 .related(pool, &taints(pool), "the taints of a pool");
         }
     }
