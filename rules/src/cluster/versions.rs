@@ -315,16 +315,16 @@ pub fn facts_of_text(text: &str) -> Vec<(Fact, u32)> {
     let has = |words: &[&str]| {
         words.iter().any(|word| memchr::memmem::find(text.as_bytes(), word.as_bytes()).is_some())
     };
-    let has_settings = has(&SERVER_SETTINGS);
-    let (has_version, is_eks) = (has(&VERSION_WORDS), has(&EKS_WORDS));
-    let is_openshift = has(&[OPENSHIFT_WORD]);
-    let has_updater = has(&UPDATER_OPTIONS);
+    let (has_settings, has_version) = (has(&SERVER_SETTINGS), has(&VERSION_WORDS));
+    let (has_updater, has_adapter) = (has(&UPDATER_OPTIONS), has(&[ADAPTER_RULES]));
+    // A flag is looked for until the first line that has it: most files show no more than the first.
+    let (mut is_eks, mut is_openshift) = (has(&EKS_WORDS), has(&[OPENSHIFT_WORD]));
     let mut found = Vec::new();
-    if !(has_settings || has_version || is_eks || is_openshift || has_updater || has(&[ADAPTER_RULES])) {
-        return found;
-    }
     let mut has_rules = false;
     for (line, number) in text.lines().zip(1..) {
+        if !(has_settings || has_version || has_updater || has_adapter || is_eks || is_openshift) {
+            break;
+        }
         let code = line.split(" #").next().unwrap_or(line).trim_start();
         if code.starts_with('#') {
             continue;
@@ -337,14 +337,16 @@ pub fn facts_of_text(text: &str) -> Vec<(Fact, u32)> {
         }
         if is_eks && EKS_WORDS.iter().any(|word| code.contains(*word)) {
             found.push((Fact::Eks, number));
+            is_eks = false;
         }
         if is_openshift && code.contains(OPENSHIFT_WORD) {
             found.push((Fact::OpenShift, number));
+            is_openshift = false;
         }
         if has_updater && is_updater_option(code) {
             found.push((Fact::UpdaterOption, number));
         }
-        if code.contains(ADAPTER_RULES) {
+        if has_adapter && code.contains(ADAPTER_RULES) {
             has_rules = true;
             found.push((Fact::MetricsAdapter, number));
         }
