@@ -117,7 +117,7 @@ impl Calendar {
         budgets.truncate(MAX_BUDGETS);
         let monday = monday.clamp(-2_000_000_000, 2_000_000_000);
         let monday = monday - (monday - REFERENCE_MONDAY).rem_euclid(WEEK);
-        let frozen = budgets.iter().any(|b| b.active_at(monday).is_none());
+        let frozen = !budgets.iter().all(Budget::is_usable);
         let mut calendar = Self {
             budgets,
             start: monday,
@@ -234,18 +234,32 @@ impl Calendar {
         least.map_or(Allowance::Unlimited, Allowance::Nodes)
     }
 
+    /// The state of a reason in each segment.
+    fn states(&self, reason: DisruptionReason) -> impl Iterator<Item = AllowanceState> {
+        let (applies, zero) = self.masks(reason);
+        self.segments.iter().map(move |(_, mask)| match mask & applies {
+            _ if self.never_allows || mask & zero != 0 => AllowanceState::Zero,
+            0 => AllowanceState::Unlimited,
+            _ => AllowanceState::Limited,
+        })
+    }
+
+    /// Whether a reason is in a state at every minute of the span.
+    pub(crate) fn is_always(&self, reason: DisruptionReason, state: AllowanceState) -> bool {
+        self.states(reason).all(|one| one == state)
+    }
+
+    /// Whether a reason is in a state at some minute of the span.
+    pub(crate) fn is_ever(&self, reason: DisruptionReason, state: AllowanceState) -> bool {
+        self.states(reason).any(|one| one == state)
+    }
+
     /// The intervals of a reason over the span. Adjacent intervals have different states.
     pub(crate) fn intervals(&self, reason: DisruptionReason) -> Vec<Interval> {
-        let (applies, zero) = self.masks(reason);
         let mut out: Vec<Interval> = Vec::new();
-        for (index, (start, mask)) in self.segments.iter().enumerate() {
+        for (index, ((start, _), state)) in self.segments.iter().zip(self.states(reason)).enumerate() {
             let end = self.segments.get(index + 1).map_or(self.length, |s| s.0);
             let minutes = end - start;
-            let state = match mask & applies {
-                _ if self.never_allows || mask & zero != 0 => AllowanceState::Zero,
-                0 => AllowanceState::Unlimited,
-                _ => AllowanceState::Limited,
-            };
             match out.last_mut() {
                 Some(last) if last.state == state => last.minutes += minutes,
                 _ => out.push(Interval { start: *start, minutes, state }),
@@ -280,13 +294,12 @@ impl Calendar {
                 stretches.iter().take_while(|s| s.state != AllowanceState::Zero).map(|s| s.minutes).sum();
             longest_open = longest_open.max(lead + open[0].1);
         }
-        let only = |state| stretches.iter().all(|s| s.state == state);
         Coverage {
             zero_minutes: most(&zero),
             unlimited_minutes: most(&unlimited),
             longest_open,
-            permanently_zero: only(AllowanceState::Zero),
-            permanently_unlimited: only(AllowanceState::Unlimited),
+            permanently_zero: self.is_always(reason, AllowanceState::Zero),
+            permanently_unlimited: self.is_always(reason, AllowanceState::Unlimited),
         }
     }
 

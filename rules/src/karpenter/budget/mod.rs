@@ -134,13 +134,21 @@ impl Budget {
     /// <= at < t + duration`, or it has no schedule, or a schedule without times. `None` if the schedule, or
     /// a duration without schedule, cannot be used.
     pub(crate) fn active_at(&self, at: i64) -> Option<bool> {
-        match (&self.schedule, self.duration) {
-            (None, None) => Some(true),
-            (None, Some(_)) | (Some(Err(_)), _) => None,
-            (Some(Ok(schedule)), _) => {
+        match &self.schedule {
+            _ if !self.is_usable() => None,
+            Some(Ok(schedule)) => {
                 let hit = schedule.next(at.saturating_sub(self.minutes()));
                 Some(hit.is_none_or(|h| h <= at))
             }
+            _ => Some(true),
+        }
+    }
+
+    /// Whether Karpenter can evaluate the budget at any time.
+    fn is_usable(&self) -> bool {
+        match &self.schedule {
+            None => self.duration.is_none(),
+            Some(schedule) => schedule.is_ok(),
         }
     }
 

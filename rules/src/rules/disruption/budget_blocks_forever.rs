@@ -115,7 +115,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let consolidates = after.text() != Some("Never");
     let shut: Vec<DisruptionReason> = DisruptionReason::ALL
         .into_iter()
-        .filter(|r| calendar.coverage(*r).permanently_zero)
+        .filter(|r| calendar.is_always(*r, AllowanceState::Zero))
         .filter(|r| consolidates || *r == DisruptionReason::Drifted)
         .collect();
     let always_zero = |reason: DisruptionReason| {

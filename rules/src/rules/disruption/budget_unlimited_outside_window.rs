@@ -53,7 +53,7 @@
 //! - <https://github.com/kubernetes-sigs/karpenter/issues/1939>
 //! - <https://github.com/kubernetes-sigs/karpenter/issues/2183>
 
-use crate::karpenter::budget::{Budget, Calendar, DisruptionReason, Week};
+use crate::karpenter::budget::{AllowanceState, Budget, Calendar, DisruptionReason, Week};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -83,8 +83,10 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if idle || calendar.never_allows() {
         return None;
     }
-    let open: Vec<DisruptionReason> =
-        DisruptionReason::ALL.into_iter().filter(|r| calendar.coverage(*r).unlimited_minutes > 0).collect();
+    let open: Vec<DisruptionReason> = DisruptionReason::ALL
+        .into_iter()
+        .filter(|r| calendar.is_ever(*r, AllowanceState::Unlimited))
+        .collect();
     let consolidates = pool.disruption().get("consolidateAfter").text() != Some("Never");
     let moves = pool.consolidation_policy() != Some("WhenEmpty");
     let matters: Vec<DisruptionReason> = open
@@ -100,7 +102,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let name = object.display_name();
-    let always = matters.iter().all(|r| calendar.coverage(*r).permanently_unlimited);
+    let always = matters.iter().all(|r| calendar.is_always(*r, AllowanceState::Unlimited));
     let when = match (calendar.budgets().is_empty(), always) {
         (true, _) => "with an empty list there is no limit at all",
         (_, true) => "no budget ever applies",
@@ -131,7 +133,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
 
 /// Whether budgets limit a reason at some times, and not at others.
 fn is_limited_in_window(calendar: &Calendar, reason: DisruptionReason) -> bool {
-    !calendar.coverage(reason).permanently_unlimited
+    !calendar.is_always(reason, AllowanceState::Unlimited)
 }
 
 /// What to write instead, and the budget to add where it is one.

@@ -39,7 +39,7 @@
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
 
 use crate::cluster::views::{TrainingProtection, training_protection};
-use crate::karpenter::budget::DisruptionReason;
+use crate::karpenter::budget::{AllowanceState, DisruptionReason};
 use crate::karpenter::do_not_disrupt::protects_nodes;
 use crate::rules::class_evidence::CLASSED_WORKLOADS;
 use crate::rules::prelude::*;
@@ -68,8 +68,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let cluster = ctx.cluster();
     let Some((WorkloadClass::Training, _)) = cluster.views().purpose(pool) else { return None };
     // Budgets that never allow a used node to be disrupted have the same effect as WhenEmpty.
-    let used = pool.calendar()?.coverage(DisruptionReason::Underutilized);
-    if used.permanently_zero {
+    if pool.calendar()?.is_always(DisruptionReason::Underutilized, AllowanceState::Zero) {
         return None;
     }
     let unprotected = match training_protection(pool, cluster, ctx.platform()) {

@@ -52,7 +52,7 @@ use std::sync::Arc;
 
 use crate::cluster::placement::{EvictionBlocker, READS, termination_grace_period};
 use crate::facts::duration::format_hours;
-use crate::karpenter::budget::DisruptionReason;
+use crate::karpenter::budget::{AllowanceState, DisruptionReason};
 use crate::rules::prelude::*;
 use crate::workload::template::run_limit;
 
@@ -74,7 +74,7 @@ pub(crate) static RULE: Rule = Rule {
 fn cause(pool: &NodePool<'_>) -> Option<&'static str> {
     let drift_is_held = pool
         .written_budgets()
-        .is_some_and(|(_, calendar)| calendar.coverage(DisruptionReason::Drifted).permanently_zero);
+        .is_some_and(|(_, calendar)| calendar.is_always(DisruptionReason::Drifted, AllowanceState::Zero));
     if !drift_is_held {
         return Some("drift");
     }

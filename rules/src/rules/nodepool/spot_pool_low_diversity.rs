@@ -45,7 +45,7 @@
 use std::collections::BTreeSet;
 
 use crate::catalog::Accelerator;
-use crate::karpenter::budget::DisruptionReason;
+use crate::karpenter::budget::{AllowanceState, DisruptionReason};
 use crate::karpenter::installation::{self, INSTALLERS};
 use crate::karpenter::minors;
 use crate::karpenter::nodepool::hardware;
@@ -131,7 +131,7 @@ fn never_replaced(pool: &NodePool<'_>, count: usize, ctx: &mut Context<'_>) -> O
     // Without a budget for it nobody waits for a replacement.
     let is_shut = pool
         .calendar()
-        .is_none_or(|calendar| calendar.coverage(DisruptionReason::Underutilized).permanently_zero);
+        .is_none_or(|calendar| calendar.is_always(DisruptionReason::Underutilized, AllowanceState::Zero));
     if is_shut
         || count > CHEAPER
         || !consolidates

@@ -41,7 +41,7 @@
 
 use super::kueue_flavor_unmatched::gives;
 use crate::cluster::queues::admission_checks;
-use crate::karpenter::budget::DisruptionReason;
+use crate::karpenter::budget::{AllowanceState, DisruptionReason};
 use crate::karpenter::nodepool::NODEPOOL_LABEL;
 use crate::rules::karpenter_in_use::may_have_cluster_autoscaler;
 use crate::rules::prelude::*;
@@ -160,7 +160,7 @@ fn keeps_nodes(pool: &Object) -> Option<bool> {
         None => false,
     };
     let annotations = pool.path(&["spec", "template", "metadata", "annotations"]);
-    let is_closed = spec.calendar()?.coverage(DisruptionReason::Empty).permanently_zero;
+    let is_closed = spec.calendar()?.is_always(DisruptionReason::Empty, AllowanceState::Zero);
     Some(
         is_long
             || is_closed
