@@ -92,7 +92,7 @@ impl Schedule {
                 continue;
             }
             if self.day_matches(day, mday) {
-                let hit = (minute..DAY).find(|m| self.minute_matches(*m));
+                let hit = self.minutes_of_day().map(i64::from).find(|hit| *hit >= minute);
                 if let Some(hit) = hit {
                     return Some(day * DAY + hit);
                 }
@@ -192,9 +192,5 @@ impl Schedule {
             true => dom && dow,
             false => dom || dow,
         }
-    }
-
-    fn minute_matches(&self, minute_of_day: i64) -> bool {
-        self.hour & (1 << (minute_of_day / 60)) != 0 && self.minute & (1 << (minute_of_day % 60)) != 0
     }
 }
