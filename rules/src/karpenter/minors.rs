@@ -1,6 +1,7 @@
 //! What differs between the minor versions of Karpenter: its CRDs, feature gates and the Kubernetes versions that it
 //! supports. `tools/bump/karpenter.py` makes the table from Karpenter's modules.
 
+use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use crate::platform::{Version, VersionRange};
@@ -50,6 +51,8 @@ impl Gate {
 #[derive(Default)]
 struct Table {
     crds: Vec<CrdFact>,
+    /// The place of each fact in `crds`, by kind, path, fact and value: a pool asks for several per key.
+    places: HashMap<[&'static str; 4], usize>,
     gates: Vec<Gate>,
     /// Minor of Karpenter, oldest and newest version of Kubernetes.
     kubernetes: Vec<(Version, Version, Version)>,
@@ -69,6 +72,7 @@ fn read(line: &'static str, table: &mut Table) -> Option<()> {
     match *columns.as_slice() {
         ["crd", kind, path, fact, value, since, until] => {
             let range = VersionRange::parse(since, until)?;
+            table.places.entry([kind, path, fact, value]).or_insert(table.crds.len());
             table.crds.push(CrdFact { kind, path, fact, value, range });
         }
         ["gate", list, name, chart, states] => {
@@ -94,11 +98,15 @@ pub(crate) fn crd_facts() -> &'static [CrdFact] {
     &TABLE.crds
 }
 
+/// A fact of a CRD that not every minor has.
+pub(crate) fn crd_fact(kind: &str, path: &str, fact: &str, value: &str) -> Option<&'static CrdFact> {
+    TABLE.places.get(&[kind, path, fact, value]).map(|at| &TABLE.crds[*at])
+}
+
 /// Whether the CRD of a kind states a fact of a field in a version of Karpenter: `required` `consolidateAfter`. A fact without a line
 /// in the table holds for every version.
 pub(crate) fn states(version: Version, kind: &str, path: &str, fact: &str, value: &str) -> bool {
-    let is = |row: &&CrdFact| (row.kind, row.path, row.fact, row.value) == (kind, path, fact, value);
-    TABLE.crds.iter().find(is).is_none_or(|row| row.range.contains(version))
+    crd_fact(kind, path, fact, value).is_none_or(|row| row.range.contains(version))
 }
 
 /// Whether the CRD of an EC2NodeClass accepts any map as `spec.kubelet`, so that only the controller validates it.

@@ -7,7 +7,7 @@
 use crate::facts::names::is_qualified_name;
 use crate::karpenter::minors;
 use crate::karpenter::minors::CrdFact;
-use crate::karpenter::requirement::{WELL_KNOWN_AWS, is_restricted, normalise};
+use crate::karpenter::requirement::{WELL_KNOWN_AWS, is_restricted, is_well_known, normalise};
 use crate::platform::Version;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,8 +102,14 @@ fn server_rejection(
     if aws && domain.ends_with(AWS_DOMAIN) {
         return aws_rejection(key, place, version);
     }
-    if minors::states(version, "NodePool", REQUIREMENT_KEY, "cel", "label domain kubernetes.io is restricted")
-        && is_reserved_kubernetes_domain(domain)
+    if is_reserved_kubernetes_domain(domain)
+        && minors::states(
+            version,
+            "NodePool",
+            REQUIREMENT_KEY,
+            "cel",
+            "label domain kubernetes.io is restricted",
+        )
         && listed(key).is_none()
     {
         return Some(KeyRejectionReason::Kubernetes);
@@ -128,10 +134,7 @@ fn aws_rejection(key: &str, place: KeyLocation, version: Version) -> Option<KeyR
 
 /// The key in the list that CEL allows for requirements of a NodePool, if not every version has it there.
 fn listed(key: &str) -> Option<&'static CrdFact> {
-    let is = |row: &&CrdFact| {
-        (row.kind, row.path, row.fact) == ("NodePool", REQUIREMENT_KEY, "key") && row.value == key
-    };
-    minors::crd_facts().iter().find(is)
+    minors::crd_fact("NodePool", REQUIREMENT_KEY, "key", key)
 }
 
 /// Whether a domain was reserved for Kubernetes before 1.9.
@@ -149,11 +152,14 @@ fn controller_rejection(
     aws: bool,
 ) -> Option<KeyRejectionReason> {
     let normal = normalise(key);
+    if is_well_known(normal) {
+        return None;
+    }
     // In pods the API server rejects malformed keys itself.
     if place != KeyLocation::Pod && !is_qualified_name(key) {
         return Some(KeyRejectionReason::Malformed);
     }
-    if normal == "karpenter.sh/nodepool" || !is_restricted(normal) {
+    if !is_restricted(normal) {
         return None;
     }
     let domain = key.split('/').next().unwrap_or(key);
