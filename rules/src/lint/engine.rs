@@ -17,7 +17,7 @@ use crate::lint::finding;
 use crate::lint::finding::{Finding, Location, Severity};
 use crate::lint::message::MAX_MESSAGE_CHARS;
 use crate::lint::report::{CheckReport, sort};
-use crate::lint::resolved::ResolvedRules;
+use crate::lint::resolved::{ResolvedRule, ResolvedRules};
 use crate::lint::rule::{Check, Pair, Rule, RuleSet};
 use crate::lint::settings::{RuleSettings, Settings};
 use crate::lint::suppress;
@@ -162,7 +162,7 @@ impl Engine {
         let allowance = left.min(STEPS_PER_RULE);
         // What the comparison takes counts for the object, and leaves half to the rules after this one.
         let for_comparison = (left / 2).min(STEPS_PER_RULE);
-        let run = || self.run_with_settings(resolved.rule, object, cluster, &set, for_comparison, findings);
+        let run = || self.run_with_settings(resolved, object, cluster, &set, for_comparison, findings);
         let (finished, steps) = steps::limited(allowance, run);
         let (reads_earlier_findings, of_comparison) = finished.unwrap_or_else(|| {
             findings.truncate(from);
@@ -191,7 +191,7 @@ impl Engine {
     /// steps of the comparison with other versions.
     fn run_with_settings(
         &self,
-        rule: &'static Rule,
+        resolved: &ResolvedRule,
         object: &Object,
         cluster: &Cluster,
         set: &RuleSettings,
@@ -201,7 +201,8 @@ impl Engine {
         let from = findings.len();
         let mut reads_earlier_findings = false;
         let mut of_comparison = 0;
-        let completed = if rule.is_for_completed() { runtimes::completed(object, cluster) } else { None };
+        let rule = resolved.rule;
+        let completed = if resolved.is_for_completed { runtimes::completed(object, cluster) } else { None };
         let subject = completed.as_ref().map_or(object, |completed| &completed.object);
         let platforms = self.platforms.of(cluster);
         let mut run = |rule: &'static Rule, platform: &Platform, findings: &mut Vec<Finding>| {
@@ -212,11 +213,13 @@ impl Engine {
             reads_earlier_findings |= context.reads_earlier_findings();
         };
         run(rule, &platforms.platform, findings);
-        // Most rules report nothing for an object: other versions are only checked if there is a finding.
-        let products = if findings.len() > from { rule.depends_on } else { &[] };
-        if !products.is_empty() && !platforms.alternatives.is_empty() {
+        // Most rules report nothing for an object: what follows is about findings.
+        if findings.len() == from {
+            return (reads_earlier_findings, 0);
+        }
+        if !rule.depends_on.is_empty() && !platforms.alternatives.is_empty() {
             let alternatives =
-                platforms.alternatives.iter().filter(|(product, _)| products.contains(product));
+                platforms.alternatives.iter().filter(|(product, _)| rule.depends_on.contains(product));
             let on_platform = |platform: &Platform, findings: &mut Vec<Finding>| {
                 run(rule, platform, findings);
                 for alternate in rule.alternates.iter().filter_map(|id| self.rules.find(id)) {

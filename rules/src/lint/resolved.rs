@@ -11,6 +11,8 @@ use crate::object::Object;
 #[derive(Debug)]
 pub(crate) struct ResolvedRule {
     pub(crate) rule: &'static Rule,
+    /// [`Rule::is_for_completed`].
+    pub(super) is_for_completed: bool,
     /// The settings if no override matches.
     settings: RuleSettings,
     /// Whether an override of the configuration names the rule.
@@ -34,7 +36,8 @@ impl ResolvedRules {
             let set = settings.rule(rule, None, None);
             let overridden = settings.has_overrides(rule);
             let enabled = set.enabled != Some(false) || overridden;
-            enabled.then_some(ResolvedRule { rule, settings: set, overridden })
+            let is_for_completed = rule.is_for_completed();
+            enabled.then_some(ResolvedRule { rule, is_for_completed, settings: set, overridden })
         });
         ResolvedRules { all, enabled: enabled.collect(), settings }
     }

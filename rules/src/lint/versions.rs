@@ -5,6 +5,7 @@
 //! other supported version. A finding that one of them does not share is at most a warning, and its help names the setting;
 //! what all of them share stays as it is.
 
+use std::borrow::Cow;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::cluster::Cluster;
@@ -47,25 +48,25 @@ impl Platforms {
     }
 
     /// The platform for the objects of a set.
-    pub(crate) fn of(&self, cluster: &Cluster) -> Arc<KnownPlatform> {
+    pub(crate) fn of(&self, cluster: &Cluster) -> Cow<'_, Arc<KnownPlatform>> {
         let shown = cluster.shown().map(ShownVersions::numbers).unwrap_or_default();
         let open: Shown =
             shown.into_iter().filter(|(product, _)| !self.configured.platform.is_stated(*product)).collect();
         if open.is_empty() {
-            return Arc::clone(&self.configured);
+            return Cow::Borrowed(&self.configured);
         }
         let find = |known: &[(Shown, Arc<KnownPlatform>)]| {
             known.iter().find(|(shown, _)| *shown == open).map(|(_, platform)| Arc::clone(platform))
         };
         let found = find(&self.of_sets.read().unwrap_or_else(PoisonError::into_inner));
-        found.unwrap_or_else(|| {
+        Cow::Owned(found.unwrap_or_else(|| {
             let mut platform = self.configured.platform.clone();
             open.iter().for_each(|(product, version)| platform.state(*product, *version));
             let platform = KnownPlatform::new(platform);
             let mut of_sets = self.of_sets.write().unwrap_or_else(PoisonError::into_inner);
             of_sets.push((open, Arc::clone(&platform)));
             platform
-        })
+        }))
     }
 }
 
