@@ -78,13 +78,12 @@ impl DeclaredPurpose {
     }
 }
 
-/// The constraints that decide which pods a pool can run.
+/// The constraints that decide which pods a pool can run, but for [`shared_requirements`]: few pools share a key, and
+/// copies of the requirements of all would take a tenth of the memory of a run.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Audience {
     /// The taints and custom labels, for the lookup of pools that share them.
     pub(crate) key: Arc<AudienceKey>,
-    /// Requirements on well-known labels, without the capacity type.
-    pub(crate) requirements: Requirements,
     /// Which of [`CAPACITY_TYPES`] the nodes can have.
     pub(crate) capacity_types: [bool; 3],
 }
@@ -201,6 +200,7 @@ fn may_be_new(key: &str, value: &str) -> bool {
 }
 
 fn audience(pool: &NodePool<'_>, mut requirements: Requirements) -> Audience {
+    add_class_label(pool, &mut requirements);
     let mut key = AudienceKey::default();
     for taint in pool.taints() {
         if taint.effect != "PreferNoSchedule" {
@@ -210,40 +210,50 @@ fn audience(pool: &NodePool<'_>, mut requirements: Requirements) -> Audience {
     key.taints.sort();
     key.taints.dedup();
     key.taints.shrink_to_fit();
-    // The labels that Karpenter adds differ between all pools.
-    let is_added = |name: &str| {
-        name == "karpenter.sh/nodepool"
-            || name.starts_with("karpenter.sh/") && !is_well_known(name)
-            || name.ends_with("/ec2nodeclass")
-            || name.ends_with("/nodeclass")
-    };
-    // Karpenter adds the label for whatever class a pool names.
-    let class = pool.template_spec().get("nodeClassRef");
-    let part = |field: &str| class.get(field).text().unwrap_or_default();
-    let class_label = format!("{}/{}", part("group"), part("kind").to_lowercase());
-    if !is_added(&class_label) {
-        requirements.add(&class_label, Requirement::is(part("name")));
-    }
     let mut capacity_types = [true; 3];
-    requirements.retain(|name, requirement| {
-        if is_added(name) {
-            return false;
-        }
+    for (name, requirement) in requirements.iter().filter(|(name, _)| !is_added(name)) {
         if name == CAPACITY_TYPE {
             capacity_types = CAPACITY_TYPES.map(|one| requirement.has(one));
-            return false;
+        } else if !is_shared(name) {
+            steps::take(8 * requirement.values.len());
+            let value = format!("{} {}", requirement.operator(), requirement.values.join(","));
+            key.labels.push((name.to_owned(), value));
         }
-        if is_well_known(name) || name.starts_with("eks.amazonaws.com/instance-") {
-            return true;
-        }
-        steps::take(8 * requirement.values.len());
-        let value = format!("{} {}", requirement.operator(), requirement.values.join(","));
-        key.labels.push((name.to_owned(), value));
-        false
-    });
+    }
     key.labels.sort();
     key.labels.shrink_to_fit();
-    Audience { key: Arc::new(key), requirements, capacity_types }
+    Audience { key: Arc::new(key), capacity_types }
+}
+
+/// The requirements of a pool with an audience on well-known labels, without the capacity type.
+pub(crate) fn shared_requirements(pool: &NodePool<'_>) -> Requirements {
+    let mut requirements = written_requirements(pool, pool.facts().provider).unwrap_or_default();
+    add_class_label(pool, &mut requirements);
+    requirements.retain(|name, _| !is_added(name) && name != CAPACITY_TYPE && is_shared(name));
+    requirements
+}
+
+/// Adds the label that Karpenter adds for whatever class a pool names.
+fn add_class_label(pool: &NodePool<'_>, requirements: &mut Requirements) {
+    let class = pool.template_spec().get("nodeClassRef");
+    let part = |field: &str| class.get(field).text().unwrap_or_default();
+    let label = format!("{}/{}", part("group"), part("kind").to_lowercase());
+    if !is_added(&label) {
+        requirements.add(&label, Requirement::is(part("name")));
+    }
+}
+
+/// Whether Karpenter adds a label, with a value that differs between all pools.
+fn is_added(name: &str) -> bool {
+    name == "karpenter.sh/nodepool"
+        || name.starts_with("karpenter.sh/") && !is_well_known(name)
+        || name.ends_with("/ec2nodeclass")
+        || name.ends_with("/nodeclass")
+}
+
+/// Whether pools with different requirements on a label may still run one pod.
+fn is_shared(name: &str) -> bool {
+    is_well_known(name) || name.starts_with("eks.amazonaws.com/instance-")
 }
 
 #[cfg(test)]

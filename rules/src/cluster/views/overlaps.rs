@@ -1,10 +1,11 @@
 //! Groups of NodePools that differ in neither taints nor custom labels, so that a pod may fit any of them.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::cluster::table::{Row, View, ViewSlot};
 use crate::karpenter::nodepool::{CAPACITY_TYPES, NodePool};
-use crate::karpenter::pool_facts::{Audience, AudienceKey, PoolFacts};
+use crate::karpenter::pool_facts::{Audience, AudienceKey, PoolFacts, shared_requirements};
+use crate::karpenter::requirement::Requirements;
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::steps;
@@ -14,6 +15,8 @@ pub(crate) struct OverlapGroup {
     weight: i64,
     /// The facts of the pool, if it is dynamic and its constraints are known.
     known: Option<Arc<PoolFacts>>,
+    /// Of [`OverlapGroup::requirements`].
+    requirements: OnceLock<Requirements>,
 }
 
 /// The pools by the taints and labels of their nodes.
@@ -47,7 +50,16 @@ impl OverlapGroup {
         let pool = NodePool::new(object)
             .filter(|pool| !object.is_partial() && !pool.is_static() && !weight.is_unknown());
         let known = pool.map(|pool| Arc::clone(pool.facts())).filter(|facts| facts.audience.is_some());
-        OverlapGroup { object: object.clone(), weight: weight.int().unwrap_or(0), known }
+        let (object, weight) = (object.clone(), weight.int().unwrap_or(0));
+        OverlapGroup { object, weight, known, requirements: OnceLock::new() }
+    }
+
+    /// The requirements of the pool, read when it is compared with another that shares its key.
+    fn requirements(&self) -> &Requirements {
+        self.requirements.get_or_init(|| {
+            let read = || NodePool::new(&self.object).map(|pool| shared_requirements(&pool));
+            steps::unlimited(read).unwrap_or_default()
+        })
     }
 
     fn audience(&self) -> Option<&Audience> {
@@ -91,6 +103,6 @@ impl OverlapGroup {
         steps::take(20);
         let (Some(a), Some(b)) = (&own.audience, &theirs.audience) else { return false };
         let share_types = own.types.zip(theirs.types).is_some_and(|(a, b)| !a.is_disjoint(&b));
-        a.key == b.key && share_types && a.requirements.intersects(&b.requirements).is_ok()
+        a.key == b.key && share_types && self.requirements().intersects(other.requirements()).is_ok()
     }
 }
