@@ -41,10 +41,8 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(list: &RequirementList<'_>, ctx: &mut Context<'_>) -> Option<()> {
     for item in list.items() {
-        let (Some(operator), Some(texts)) = (item.operator().filter(|o| is_comparison(*o)), item.texts())
-        else {
-            continue;
-        };
+        let Some(operator) = item.operator().filter(|operator| is_comparison(*operator)) else { continue };
+        let Some(texts) = item.texts() else { continue };
         // Another number of values is left to requirement-arity.
         if let [text] = texts.as_slice()
             && !text.parse::<i64>().is_ok_and(|n| n >= 0)

@@ -57,6 +57,14 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let list = RequirementList::of(object)?;
+    let labels = NodePool::new(object).map(|pool| pool.labels().entries()).unwrap_or_default();
+    let of_list = list.items().filter_map(|item| item.key());
+    let mut keys: Vec<&str> = of_list.chain(labels.iter().map(|(key, _)| *key)).map(normalise).collect();
+    keys.sort_unstable();
+    // Most objects have no key twice.
+    if keys.windows(2).all(|pair| pair[0] != pair[1]) {
+        return None;
+    }
     let mut by_key: BTreeMap<&str, Vec<Line<'_>>> = BTreeMap::new();
     for item in list.items() {
         if let (Some(key), Some(requirement)) = (item.key(), known(&item)) {
@@ -64,12 +72,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             lines.push((key_node(&item), requirement));
         }
     }
-    if let Some(pool) = NodePool::new(object) {
-        for (key, node) in pool.labels().entries() {
-            if let Some(value) = node.text().filter(|_| !is_placeholder(key)) {
-                let lines = by_key.entry(normalise(key)).or_default();
-                lines.push((node, Requirement::is(value)));
-            }
+    for (key, node) in labels {
+        if let Some(value) = node.text().filter(|_| !is_placeholder(key)) {
+            let lines = by_key.entry(normalise(key)).or_default();
+            lines.push((node, Requirement::is(value)));
         }
     }
     for (key, lines) in by_key {
