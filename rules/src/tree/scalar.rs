@@ -54,7 +54,19 @@ pub(crate) enum TagKind {
 }
 
 /// Resolves a plain (unquoted) scalar.
+#[inline]
 pub fn resolve_plain(text: &str) -> Scalar<'_> {
+    // Most are long words.
+    match text.as_bytes() {
+        [b'a'..=b'z' | b'A'..=b'Z', ..] if text.len() > LONGEST_WORD => Scalar::Str(text),
+        _ => resolve_short_or_number(text),
+    }
+}
+
+/// The longest word that is no string: `false`.
+const LONGEST_WORD: usize = 5;
+
+fn resolve_short_or_number(text: &str) -> Scalar<'_> {
     let Some(&first) = text.as_bytes().first() else {
         return Scalar::Null;
     };
@@ -105,10 +117,6 @@ pub(crate) fn resolve_key(text: &str, plain: bool) -> Option<Cow<'_, str>> {
 }
 
 fn resolve_word(text: &str) -> Option<Scalar<'_>> {
-    // The longest keyword is `false`.
-    if text.len() > 5 {
-        return None;
-    }
     Some(match text {
         "~" | "null" | "Null" | "NULL" => Scalar::Null,
         "true" | "True" | "TRUE" | "y" | "Y" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" => {

@@ -104,30 +104,44 @@ impl LineScanner<'_> {
     }
 }
 
+/// Whether a byte may begin a plain scalar in a flow collection.
+const fn is_word(b: u8) -> bool {
+    b.is_ascii_alphanumeric()
+        || b >= 0x80
+        || matches!(
+            b,
+            b'_' | b'.' | b'/' | b'-' | b'$' | b'+' | b'(' | b')' | b'=' | b'~' | b'^' | b';' | b'<'
+        )
+}
+
+/// The bytes that a plain scalar in a flow collection may contain: at its start some of them are indicators.
+static IS_INSIDE: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let b = byte as u8;
+        table[byte] = is_word(b)
+            || matches!(b, b' ' | b'%' | b'*' | b'@' | b'>' | b'|' | b'!' | b'&' | b'?' | b'\\' | b'`');
+        byte += 1;
+    }
+    table
+};
+
 fn flow_plain(bytes: &[u8], at: usize) -> Option<usize> {
-    let word = |b: u8| {
-        b.is_ascii_alphanumeric()
-            || b >= 0x80
-            || matches!(b, b'_' | b'.' | b'/' | b'-' | b'$' | b'+' | b'(' | b')' | b'=' | b'~')
-            || matches!(b, b'^' | b';' | b'<')
-    };
-    // Not at the start, where these characters are indicators.
-    let inside =
-        |b: u8| matches!(b, b' ' | b'%' | b'*' | b'@' | b'>' | b'|' | b'!' | b'&' | b'?' | b'\\' | b'`');
     let begins = match *bytes.get(at)? {
         b'-' => bytes.get(at + 1).is_some_and(|b| b.is_ascii_alphanumeric() || *b == b'-'),
         b')' => false,
-        byte => word(byte),
+        byte => is_word(byte),
     };
     if !begins {
         return None;
     }
     let mut end = at;
     loop {
-        end += bytes[end..].iter().take_while(|b| word(**b) || inside(**b)).count();
+        end += bytes[end..].iter().position(|byte| !IS_INSIDE[usize::from(*byte)])?;
         // A colon is part of the text if text follows it directly.
         match bytes.get(end)? {
-            b':' if bytes.get(end + 1).is_some_and(|b| word(*b)) => end += 1,
+            b':' if bytes.get(end + 1).is_some_and(|b| is_word(*b)) => end += 1,
             b',' | b']' | b'}' | b':' | b'\n' => break,
             _ => return None,
         }
