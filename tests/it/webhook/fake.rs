@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
@@ -171,7 +171,7 @@ async fn resources(Path((group, version)): Path<(String, String)>) -> Response {
 async fn core(
     kinds: State<Kinds>,
     Path((version, plural)): Path<(String, String)>,
-    query: Query<BTreeMap<String, String>>,
+    query: RawQuery,
 ) -> Response {
     objects(kinds, Path((String::new(), version, plural)), query).await
 }
@@ -179,8 +179,10 @@ async fn core(
 async fn objects(
     State(kinds): State<Kinds>,
     Path((group, _, plural)): Path<(String, String, String)>,
-    Query(query): Query<BTreeMap<String, String>>,
+    RawQuery(query): RawQuery,
 ) -> Response {
+    let query: BTreeMap<&str, &str> =
+        query.iter().flat_map(|query| query.split('&')).filter_map(|pair| pair.split_once('=')).collect();
     let mut kinds = kinds.lock().unwrap();
     let kept = kinds.entry((group, plural)).or_default();
     kept.lists += usize::from(!query.contains_key("watch"));
