@@ -103,6 +103,15 @@ impl Engine {
         findings
     }
 
+    /// [`Engine::check_object`] with one of the rules alone; nothing if it is not enabled.
+    pub fn check_object_by(&self, rule: &Rule, object: &Object, cluster: &Cluster) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        if let Some(at) = self.rules_for(object).find(|at| std::ptr::eq(self.rule(*at), rule)) {
+            self.run_rule(at, object, cluster, STEPS_PER_OBJECT, &mut findings);
+        }
+        findings
+    }
+
     /// The loop over the rules of an object, in their order, until its step limit is reached: `run` gets the index of a rule
     /// and the number of steps that are left, and returns how many it took. Returns the number of steps of all rules.
     pub(super) fn for_each_rule(&self, object: &Object, mut run: impl FnMut(usize, u64) -> u64) -> u64 {
