@@ -18,8 +18,9 @@ use crate::karpenter::pod::{to_scheduling_pod, toleration};
 use crate::karpenter::provider::Provider;
 use crate::karpenter::requirement::Operator;
 use crate::karpenter::scheduling::{
-    BlockDevice, DaemonSet, EvictionThreshold, Kubelet, NetworkInterface, NodeClass, Overlay, Pod, Pool,
-    PriceChange, RequirementSpec, Reservation, Reservations, ResourceList, Toleration, Uncertainty, Zone,
+    AmiFamily, BlockDevice, DaemonSet, EvictionThreshold, Kubelet, NetworkInterface, NodeClass, Overlay, Pod,
+    Pool, PriceChange, RequirementSpec, Reservation, Reservations, ResourceList, Toleration, Uncertainty,
+    Zone,
 };
 use crate::kind::Kind;
 use crate::object::Object;
@@ -185,6 +186,7 @@ fn node_class(object: &Object) -> Option<NodeClass> {
         provider: Provider::Aws,
         is_assumed: false,
         ami_family: class.family()?,
+        windows_build: class.family_text().and_then(AmiFamily::windows_build),
         kubelet: kubelet(&class.get("kubelet"))?,
         block_devices: class.block_devices().map(|node| block_device(&node)).collect::<Option<_>>()?,
         instance_store_raid0: class.raid0()?,

@@ -59,9 +59,14 @@ impl<'a> Ec2NodeClass<'a> {
     /// The AMI family that decides about devices and user data: `amiFamily`, otherwise the family of the
     /// alias. `None` if a placeholder decides or neither is set.
     pub(crate) fn family(&self) -> Option<AmiFamily> {
+        self.family_text().map(AmiFamily::parse)
+    }
+
+    /// As [`Self::family`], as it is written: with the version of an alias.
+    pub(crate) fn family_text(&self) -> Option<&'a str> {
         let family = self.get("amiFamily");
         if family.is_set() {
-            return family.text().map(AmiFamily::parse);
+            return family.text();
         }
         let terms = self.get("amiSelectorTerms");
         if terms.is_unknown() || !terms.is_set() {
@@ -70,10 +75,10 @@ impl<'a> Ec2NodeClass<'a> {
         for term in terms.items() {
             let alias = term.get("alias");
             if alias.is_set() || term.is_unknown() {
-                return alias.text().map(AmiFamily::parse);
+                return alias.text();
             }
         }
-        Some(AmiFamily::Custom)
+        Some("Custom")
     }
 
     /// The alias of an AMI term. `None` if there is none, or if it is a placeholder.

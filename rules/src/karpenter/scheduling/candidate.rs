@@ -674,9 +674,6 @@ fn cluster_uncertainties(
     if !crashing_keys(both).is_empty() {
         uncertainties.push(Uncertainty::Crash(pool.name.clone()));
     }
-    if has(|class| class.ami_family == AmiFamily::Windows) {
-        uncertainties.push(Uncertainty::Windows);
-    }
     uncertainties
 }
 

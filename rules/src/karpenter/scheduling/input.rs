@@ -166,6 +166,16 @@ impl AmiFamily {
         }
     }
 
+    /// The value of `node.kubernetes.io/windows-build` on nodes of a family or alias (`GetAMIFamily` of the AWS provider 1.15).
+    pub(crate) fn windows_build(text: &str) -> Option<&'static str> {
+        match text.split('@').next().unwrap_or_default().to_ascii_lowercase().as_str() {
+            "windows2019" => Some("10.0.17763"),
+            "windows2022" => Some("10.0.20348"),
+            "windows2025" => Some("10.0.26100"),
+            _ => None,
+        }
+    }
+
     /// The name of the device that stores images and pods.
     pub(crate) fn pod_device(self) -> &'static str {
         match self {
@@ -194,6 +204,8 @@ pub struct NodeClass {
     /// Whether the class is not known, so that these are the defaults of the provider.
     pub is_assumed: bool,
     pub ami_family: AmiFamily,
+    /// The build of Windows on the nodes.
+    pub windows_build: Option<&'static str>,
     pub kubelet: Kubelet,
     pub block_devices: Vec<BlockDevice>,
     /// Whether `spec.instanceStorePolicy` is RAID0.

@@ -209,9 +209,10 @@ pub fn matching(
         TENANCY => when(requirement.has("default") || requirement.has("dedicated")),
         REGION => when(settings.region.as_ref().map_or(unknown, |region| requirement.has(region))),
         ZONE | ZONE_ID => when(may_be_in_zone(key, requirement, zones, settings)),
-        "node.kubernetes.io/windows-build" => {
-            when(if windows { unknown } else { requirement.allows_absence() })
-        }
+        "node.kubernetes.io/windows-build" => match class.and_then(|class| class.windows_build) {
+            Some(build) => when(requirement.has(build)),
+            None => when(if windows { unknown } else { requirement.allows_absence() }),
+        },
         RESERVATION_ID | RESERVATION_TYPE | RESERVATION_INTERRUPTIBLE => {
             let matching =
                 reserved_types(reservations, |reservation| requirement.has(label_of(reservation, key)));

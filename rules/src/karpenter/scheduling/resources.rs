@@ -26,6 +26,8 @@ pub struct NodeResources {
     pub ephemeral_storage: i128,
     /// EFA interfaces.
     pub efa: i128,
+    /// Addresses for pods on Windows, of which the resource controller of VPCs hands out those of one interface.
+    pub addresses: i128,
 }
 
 impl NodeResources {
@@ -37,6 +39,7 @@ impl NodeResources {
             "pods" => self.pods,
             "ephemeral-storage" => self.ephemeral_storage,
             "vpc.amazonaws.com/efa" => self.efa,
+            "vpc.amazonaws.com/PrivateIPv4Address" => self.addresses,
             device => i128::from(self.instance.devices(device)) * 1000,
         }
     }
@@ -72,6 +75,7 @@ pub fn capacity(
         pods: i128::from(pods(instance, class, settings)) * 1000,
         ephemeral_storage: disk(instance, class),
         efa: efa(instance, class) * 1000,
+        addresses: addresses(instance, class) * 1000,
     }
 }
 
@@ -152,6 +156,12 @@ fn pods(instance: &InstanceType, class: Option<&NodeClass>, settings: &Scheduler
 fn efa(instance: &InstanceType, class: Option<&NodeClass>) -> i128 {
     let of_class = class.and_then(NodeClass::efa_interfaces).and_then(|count| i128::try_from(count).ok());
     of_class.unwrap_or_else(|| i128::from(instance.efa))
+}
+
+/// What `privateIPv4Address` of the AWS provider 1.15 says of a type.
+fn addresses(instance: &InstanceType, class: Option<&NodeClass>) -> i128 {
+    let is_windows = class.is_some_and(|class| class.ami_family == AmiFamily::Windows);
+    if is_windows { i128::from(instance.ipv4_per_eni.saturating_sub(1)) } else { 0 }
 }
 
 /// The interfaces of the first network card that have no addresses for pods (`ENILimitedPods`).

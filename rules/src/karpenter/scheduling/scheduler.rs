@@ -463,5 +463,7 @@ fn fits(
         return Verdict::Unknown { uncertainties: sorted_unique(uncertainties) };
     }
     uncertainties.extend(candidate.pool.missing_class());
+    let class = candidate.pool.class.as_ref();
+    uncertainties.extend(class.and_then(|class| class.windows_build).map(|_| Uncertainty::Windows));
     Verdict::Fits { pool: candidate.position, types, uncertainties: sorted_unique(uncertainties) }
 }
