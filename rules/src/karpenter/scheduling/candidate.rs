@@ -296,9 +296,13 @@ impl<'a> Candidate<'a> {
         if self.pool.is_built_in {
             uncertainties.push(Uncertainty::BuiltInPool(self.pool.name.clone()));
         }
-        if need.get(POD_ENI).is_some_and(|amount| *amount > 0) && types.iter().any(|t| t.pod_eni.is_none()) {
-            uncertainties.push(Uncertainty::BranchInterfaces);
-        }
+        let types = match with_known_interfaces(&types, need) {
+            Ok(types) => types,
+            Err(unknown) => {
+                uncertainties.push(unknown);
+                types
+            }
+        };
         match with_known_labels(&types, &both) {
             Ok(types) if uncertainties.is_empty() => return Ok(types),
             Ok(_) => {}
@@ -563,6 +567,18 @@ fn with_known_labels(types: &TypeSet, requirements: &Requirements) -> Result<Typ
         }
     }
     Ok(certain)
+}
+
+/// The types of a set of which the number of branch interfaces is known, where pods need some.
+///
+/// # Errors
+/// It is known of none of them.
+fn with_known_interfaces(types: &TypeSet, need: &ResourceList) -> Result<TypeSet, Uncertainty> {
+    if need.get(POD_ENI).is_none_or(|amount| *amount <= 0) {
+        return Ok(*types);
+    }
+    let known: TypeSet = types.iter().filter(|instance| instance.pod_eni.is_some()).collect();
+    if known.is_empty() { Err(Uncertainty::BranchInterfaces) } else { Ok(known) }
 }
 
 /// The first label that the pod asks for and of which AWS does not say whether nodes of EKS Auto Mode have it.

@@ -420,7 +420,7 @@ fn uncertainties_make_verdicts_unknown() {
         [Uncertainty::Region]
     );
     assert_eq!(
-        unknown(&asking(&[("vpc.amazonaws.com/pod-eni", 1000)]), pool("p", &[])),
+        unknown(&asking(&[("vpc.amazonaws.com/pod-eni", 1000)]), types(&["hpc6a.48xlarge"])),
         [Uncertainty::BranchInterfaces]
     );
     assert_eq!(fit(&asking(&[("vpc.amazonaws.com/pod-eni", 9000)]), types(&["m5.large"])), ["m5.large"]);
