@@ -3,6 +3,7 @@
 //! tolerations that EKS adds.
 //! are added by the scheduler.
 
+use crate::cluster::views::is_set_by_controllers;
 use crate::facts::quantity::Quantity;
 use crate::karpenter::requirement::Operator;
 use crate::karpenter::scheduling::{
@@ -107,13 +108,31 @@ pub(crate) fn affinity_terms<'a>(spec: &Node<'a>, name: &str) -> impl Iterator<I
 }
 
 fn selected(term: &Node<'_>, template: &Template<'_>, exist: &dyn Fn(&Node<'_>) -> bool) -> Selected {
-    let elsewhere = ["namespaces", "namespaceSelector", "matchLabelKeys", "mismatchLabelKeys"];
-    let here = !elsewhere.iter().any(|name| term.get(name).is_set());
     match matches(&term.get("labelSelector"), &template.labels()) {
-        Some(true) if here => Selected::Itself,
+        Some(true) if reaches_itself(term, template) => Selected::Itself,
         _ if exist(term) => Selected::Others,
         _ => Selected::Nothing,
     }
+}
+
+/// Whether a term that selects the labels of a template also reaches its namespace and revision. The API server makes `matchLabelKeys` and
+/// `mismatchLabelKeys` a part of the selector, with the values of the pod; a key that the pod lacks adds nothing.
+fn reaches_itself(term: &Node<'_>, template: &Template<'_>) -> bool {
+    let own = template.place.0.namespace_or_default();
+    let (names, selector) = (term.get("namespaces"), term.get("namespaceSelector"));
+    // Kubernetes writes this label on every namespace.
+    let is_own =
+        |label: &(&str, Node<'_>)| label.0 == "kubernetes.io/metadata.name" && label.1.text() == Some(own);
+    let is_any = selector.is_mapping()
+        && !has_items(&selector, "matchExpressions")
+        && selector.get("matchLabels").entries().iter().all(is_own);
+    let is_named = names.items().any(|name| name.text() == Some(own));
+    let labels = template.labels();
+    let has = |key: &str| {
+        is_set_by_controllers(std::iter::once(key)) || labels.iter().any(|(name, _)| *name == key)
+    };
+    let differs = term.get("mismatchLabelKeys").items().any(|key| key.text().is_none_or(has));
+    !differs && (is_any || is_named || !names.is_set() && !selector.is_set())
 }
 
 fn term(node: &Node<'_>) -> Option<Term> {

@@ -599,7 +599,7 @@ fn may_match(template: &Template<'_>, wanted: &[(&str, Node<'_>)]) -> bool {
 }
 
 /// Whether a selector has a label that a controller sets on pods, so that templates do not have it.
-fn is_set_by_controllers<'a>(mut keys: impl Iterator<Item = &'a str>) -> bool {
+pub(crate) fn is_set_by_controllers<'a>(mut keys: impl Iterator<Item = &'a str>) -> bool {
     const LABELS: [&str; 5] = [
         "job-name",
         "controller-uid",
