@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::catalog;
-use crate::catalog::{CAPACITY_TYPE, TypeSet};
+use crate::catalog::{CAPACITY_TYPE, INSTANCE_FAMILY, INSTANCE_TYPE, TypeSet};
 use crate::karpenter::nodepool::{CAPACITY_TYPES, NodePool, requirement_spec};
 use crate::karpenter::provider::Provider;
 use crate::karpenter::requirement::{Requirement, Requirements, is_well_known, normalise};
@@ -191,10 +191,17 @@ fn uncatalogued_keys(pool: &NodePool<'_>, provider: Provider) -> Vec<&'static st
     keys
 }
 
-/// Whether a value is well-formed and not in the catalogue.
-fn may_be_new(key: &str, value: &str) -> bool {
+/// Whether a value is well-formed and not in the catalogue. The name of each family has a number (`m5`, `u-6tb1`).
+pub(crate) fn may_be_new(key: &str, value: &str) -> bool {
     let known = catalog::values(key).is_some_and(|all| all.contains(value));
+    let has_number = |family: &str| family.contains(|c: char| c.is_ascii_digit());
+    let may_be_name = match key {
+        INSTANCE_FAMILY => has_number(value),
+        INSTANCE_TYPE => value.split_once('.').is_some_and(|(family, _)| has_number(family)),
+        _ => true,
+    };
     !known
+        && may_be_name
         && value.starts_with(|c: char| c.is_ascii_alphanumeric())
         && value.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "-._".contains(c))
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
+use super::super::pool_facts::may_be_new;
 use super::super::provider::Provider;
 use super::super::requirement::{Operator, Requirement, Requirements, is_restricted, normalise};
 use super::candidate::PREFER_NO_SCHEDULE;
@@ -528,7 +529,10 @@ pub(super) fn uncatalogued_types(requirements: &Requirements) -> Option<Uncertai
             INSTANCE_TYPE => find(name).is_some(),
             _ => index(key).is_some_and(|index| index.with(name).is_some()),
         };
-        (!requirement.values.iter().any(known)).then(|| Uncertainty::NewTypes(requirement.values.to_vec()))
+        let may_be_new: Vec<String> =
+            requirement.values.iter().filter(|name| may_be_new(key, name)).cloned().collect();
+        (!requirement.values.iter().any(known) && !may_be_new.is_empty())
+            .then_some(Uncertainty::NewTypes(may_be_new))
     })
 }
 
