@@ -364,8 +364,10 @@ impl<'a> Scheduler<'a> {
                     // all pools have rejected it: neither a later pool nor a later relaxation is tried.
                     Ok(types) => return fits(pod, &state, candidate, types, uncertainties),
                     Err(NotAdmitted::Undecided(why)) => {
-                        // The pod waits for a reservation that is full: no other pool is tried (`NewReservedOfferingError`).
-                        let may_wait = why == [Uncertainty::Reservations] && candidate.knows_reservations();
+                        // The pod waits for a reservation that is full: no other pool is tried (`NewReservedOfferingError`). Nor is one after
+                        // `minValues` that the list of types that is cut to 600 does not meet (`TruncateInstanceTypes`).
+                        let may_wait = why == [Uncertainty::Reservations] && candidate.knows_reservations()
+                            || why == [Uncertainty::MinValuesCut];
                         uncertainties.extend(why);
                         if may_wait {
                             return Verdict::Unknown { uncertainties: sorted_unique(uncertainties) };
