@@ -11,7 +11,7 @@ use crate::fit::pools::{GPUS, starts_nodes};
 use crate::fit::{FitVerdict, Place, Situation, amount, gpus_of, workloads};
 use crate::karpenter::pod::{affinity_terms, rules_of};
 use crate::karpenter::scheduling::{
-    FullPool, HostRule, NodeGroup, Outcome, Packing, Pod, PodGroup, Pool, Reservations, Scheduler,
+    FullPool, HostRule, NodeGroup, Outcome, Packing, Pod, PodGroup, Pool, Reservations, Scheduler, Selected,
     TopologyKind, Uncertainty, Verdict,
 };
 use crate::keda::{max_replicas, min_replicas};
@@ -102,6 +102,8 @@ struct Demand<'c> {
     bound: Option<Bound>,
     /// How the pods spread over known values of a label, of which a node has one.
     spread: Option<Spread>,
+    /// The demands whose pods it joins on their nodes by pod affinity, its own perhaps. [`None`] if these are not known.
+    joins: Option<Vec<usize>>,
     /// Whether pods may get nodes of capacity reservations, which take no other pods than those that fit on their types: how many
     /// instances these have left is not known.
     is_reserved: bool,
@@ -133,6 +135,29 @@ impl Demand<'_> {
 }
 
 impl Load {
+    /// Adds all demands. Those that are to be packed: where pods are that others join has to be known.
+    fn add_all<'d>(&mut self, demands: &'d [Demand<'d>], of: fn((u64, u64)) -> u64) -> Vec<&'d Demand<'d>> {
+        let mut packed = Vec::new();
+        let mut lost = vec![false; demands.len()];
+        for (at, demand) in demands.iter().enumerate() {
+            let unknown = self.unknown.len();
+            if self.add(demand, demand.counts.map(of)) {
+                packed.push(at);
+            }
+            lost[at] = self.unknown.len() > unknown;
+        }
+        let joins_lost =
+            |at: &usize, lost: &[bool]| demands[*at].joins.iter().flatten().any(|one| lost[*one]);
+        while let Some(position) = packed.iter().position(|at| joins_lost(at, &lost)) {
+            let at = packed.remove(position);
+            lost[at] = true;
+            let count = demands[at].counts.map(of);
+            self.pods = self.pods.saturating_sub(count.unwrap_or(0));
+            self.unknown.push((demands[at].workload.clone(), count, vec![Uncertainty::PodAffinity]));
+        }
+        packed.into_iter().map(|at| &demands[at]).collect()
+    }
+
     /// Adds a number of pods as far as the verdict about one tells. Whether they are to be packed.
     fn add(&mut self, demand: &Demand<'_>, count: Option<u64>) -> bool {
         if count == Some(0) {
@@ -251,10 +276,21 @@ impl Situation<'_> {
                     _ => None,
                 };
                 let is_reserved = pod.as_ref().is_some_and(|pod| self.takes_reservations(scheduler, pod));
-                let spread = None;
-                demands.push(Demand { workload, template, counts, pod, verdict, bound, spread, is_reserved });
+                let (spread, joins) = (None, Some(Vec::new()));
+                demands.push(Demand {
+                    workload,
+                    template,
+                    counts,
+                    pod,
+                    verdict,
+                    bound,
+                    spread,
+                    joins,
+                    is_reserved,
+                });
             }
         }
+        self.settle_joins(scheduler, cluster, &mut demands);
         let everyone: Vec<&Demand<'_>> = demands.iter().collect();
         let spreads: Vec<Option<Spread>> = (0..everyone.len())
             .map(|at| {
@@ -267,6 +303,27 @@ impl Situation<'_> {
             .collect();
         demands.iter_mut().zip(spreads).for_each(|(demand, spread)| demand.spread = spread);
         demands
+    }
+
+    /// Decides about pods that join others on their nodes, which need not exist for one pod alone.
+    fn settle_joins(&self, scheduler: &Scheduler<'_>, cluster: &Cluster, demands: &mut [Demand<'_>]) {
+        let everyone: Vec<&Demand<'_>> = demands.iter().collect();
+        let joins: Vec<_> = (0..everyone.len()).map(|at| joined(&everyone, at, cluster)).collect();
+        for (demand, joins) in demands.iter_mut().zip(joins) {
+            demand.joins = joins;
+            let waits = matches!(&demand.verdict, Verdict::Unknown { uncertainties }
+                if *uncertainties == [Uncertainty::PodAffinity]);
+            let Some(pod) = demand.pod.as_mut().filter(|_| waits && demand.joins.is_some()) else { continue };
+            for rule in &mut pod.topology {
+                let is_on_host = rule.kind == TopologyKind::Affinity && rule.key == HOSTNAME;
+                rule.selects = if is_on_host { Selected::Itself } else { rule.selects };
+            }
+            demand.verdict = self.decide(scheduler, pod);
+            if matches!(demand.verdict, Verdict::Fits { .. }) {
+                demand.bound = self.bound_by_domains(scheduler, &demand.template, pod);
+                demand.is_reserved = self.takes_reservations(scheduler, pod);
+            }
+        }
     }
 
     /// Whether a pool that admits a pod launches into capacity reservations first.
@@ -297,8 +354,7 @@ impl Situation<'_> {
             unknown: Vec::new(),
             notes: Vec::new(),
         };
-        let packed: Vec<&'d Demand<'d>> =
-            demands.iter().filter(|demand| load.add(demand, demand.counts.map(of))).collect();
+        let packed = load.add_all(demands, of);
         let allowed = |demand: &Demand<'_>| demand.allowed(demand.counts.map_or(0, of));
         let pack = |keeps_preferences: bool| {
             let in_parts = |demand: &&'d Demand<'d>| demand.parts(allowed(demand), keeps_preferences);
@@ -335,13 +391,15 @@ impl Situation<'_> {
             }
             let counts = selected(demands, at, &node);
             match kind {
-                TopologyKind::Affinity => None,
-                TopologyKind::AntiAffinity => Some(HostRule { counts, before: 0, mutual: required }),
+                TopologyKind::Affinity => Some(HostRule { counts, before: 0, mutual: false, joins: true }),
+                TopologyKind::AntiAffinity => {
+                    Some(HostRule { counts, before: 0, mutual: required, joins: false })
+                }
                 TopologyKind::Spread => {
                     let skew = u64::try_from(node.get("maxSkew").int().unwrap_or(1)).unwrap_or(1).max(1);
                     // A new node is always possible, so the minimum number of pods on a node is 0.
                     let before = if counts.contains(&at) { skew - 1 } else { skew };
-                    Some(HostRule { counts, before, mutual: false })
+                    Some(HostRule { counts, before, mutual: false, joins: false })
                 }
             }
         });
@@ -365,7 +423,10 @@ impl Situation<'_> {
             }
             let (reasons, places): (Vec<String>, Vec<Vec<Place>>) =
                 left.full.iter().map(|full| self.reached(full)).unzip();
-            let reason = reasons.join(", ");
+            let (reason, places) = match unjoined(demand, left.pods) {
+                Some((reason, place)) => (reason, vec![vec![place]]),
+                None => (reasons.join(", "), places),
+            };
             let same = load.misfits.iter_mut().find(|one| {
                 one.workload.ptr_eq(&workload) && demand.spread.is_some() && one.reason == reason
             });
@@ -522,8 +583,7 @@ fn neighbours(demand: &Demand<'_>, count: u64) -> (Vec<Uncertainty>, Vec<Uncerta
             Some(key) => notes.push(Uncertainty::SpreadOver(key.to_owned())),
         }
     }
-    // Counting cannot decide whether all pods fit on one node.
-    if affinity_terms(spec, "podAffinity").any(|(term, _)| term.get("topologyKey").text() == Some(HOSTNAME)) {
+    if demand.joins.is_none() {
         unknown.push(Uncertainty::PodAffinity);
     }
     notes.sort();
@@ -533,6 +593,47 @@ fn neighbours(demand: &Demand<'_>, count: u64) -> (Vec<Uncertainty>, Vec<Uncerta
 
 fn selects(term: &Node<'_>, template: &Template<'_>) -> Option<bool> {
     matches(&term.get("labelSelector"), &template.labels())
+}
+
+/// The terms of pod affinity to pods of the same node, and whether each is required.
+fn joining_terms<'a>(demand: &Demand<'a>) -> impl Iterator<Item = (Node<'a>, bool)> {
+    let terms = affinity_terms(&demand.template.spec, "podAffinity");
+    terms.filter(|(term, _)| term.get("topologyKey").text() == Some(HOSTNAME))
+}
+
+/// Why pods that have to join others have no node, and the rule that says so. Limits keep the first of them from its node.
+fn unjoined(demand: &Demand<'_>, left: u64) -> Option<(String, Place)> {
+    let is_first = |term: &Node<'_>| {
+        let is_whole = demand.counts.is_some_and(|(floor, most)| left == floor || left == most);
+        is_whole && selects(term, &demand.template) == Some(true)
+    };
+    let (term, _) = joining_terms(demand).find(|(term, required)| *required && !is_first(term))?;
+    let reason = "its pod affinity puts them on nodes of other pods, which have no room for more".to_owned();
+    let (object, pointer) = (demand.workload.clone(), term.pointer());
+    Some((reason, Place { object, pointer, text: "this rule".to_owned() }))
+}
+
+/// The demands whose pods another one joins on their nodes. [`None`] if pods may be meant that are no demand.
+fn joined(demands: &[&Demand<'_>], at: usize, cluster: &Cluster) -> Option<Vec<usize>> {
+    let mut all = Vec::new();
+    for (term, _) in joining_terms(demands[at]) {
+        let of_demands = selected(demands, at, &term);
+        let may_be = |template: &Template<'_>| selects(&term, template) != Some(false);
+        let is_unsure = |demand: &&Demand<'_>| selects(&term, &demand.template).is_none();
+        let mut others = workloads(cluster).filter(|workload| !starts_nodes(workload));
+        let is_closed = cluster.is_complete() || of_demands == [at];
+        let depends =
+            !term.get("namespaceSelector").entries().is_empty() || term.get("mismatchLabelKeys").is_set();
+        if !is_closed
+            || depends
+            || demands.iter().any(is_unsure)
+            || others.any(|other| templates(other).iter().any(may_be))
+        {
+            return None;
+        }
+        all.extend(of_demands);
+    }
+    Some(all)
 }
 
 /// The positions of the demands whose pods a term or constraint selects.

@@ -316,28 +316,63 @@ fn what_is_not_known_is_said() {
     };
     let zones =
         with(deployment("zones", 3, "cpu", "500m"), "topologySpreadConstraints", zone("DoNotSchedule"));
-    let together = json!({"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
-        {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "one-node"}}}]}});
-    let one_node = with(deployment("one-node", 2, "cpu", "500m"), "affinity", together);
     let mut scaled = deployment("placeholder", 1, "cpu", "500m");
     scaled["spec"]["replicas"] = json!("${REPLICAS}");
-    let load = capacity(&[pool, volume, class, zones, one_node, scaled]).floor;
+    let load = capacity(&[pool, volume, class, zones, scaled]).floor;
     let unknown: Vec<(&str, Option<u64>, &str)> = load
         .unknown
         .iter()
         .map(|(workload, pods, doubts)| (workload.name(), *pods, uncertainty_code(&doubts[0])))
         .collect();
-    let expected = [
-        ("one-node", Some(2), "pod-affinity"),
-        ("placeholder", None, "replicas"),
-        ("volume", Some(2), "volumes"),
-    ];
-    assert_eq!(unknown, expected);
+    assert_eq!(unknown, [("placeholder", None, "replicas"), ("volume", Some(2), "volumes")]);
     assert_eq!(
         (load.verdict, load.pods, nodes(&load)),
         (FitVerdict::Unknown, 3, vec![("a", "m5.large", 1, 3)])
     );
     assert_eq!((load.notes[0].0.name(), uncertainty_code(&load.notes[0].1[0])), ("zones", "spread-over"));
+}
+
+/// A workload whose pods join those of another on their nodes.
+fn joining(name: &str, replicas: i64, other: &str, required: bool) -> Value {
+    let term =
+        json!({"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": other}}});
+    let affinity = match required {
+        true => json!({"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}),
+        false => json!({"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution":
+            [{"weight": 1, "podAffinityTerm": term}]}}),
+    };
+    with(deployment(name, replicas, "cpu", "500m"), "affinity", affinity)
+}
+
+#[test]
+fn pods_that_join_others_share_their_nodes() {
+    let pool = || pool("a", &["m5.large"], json!({}));
+    // The first decides on the node; three of 500m fit 1930m.
+    let own = capacity(&[pool(), joining("web", 5, "web", true)]).floor;
+    assert_eq!((nodes(&own), left(&own)), (vec![("a", "m5.large", 1, 3)], vec![("web", 2, 5)]));
+    assert!(own.misfits[0].reason.contains("pod affinity"), "{}", own.misfits[0].reason);
+    // A preference lets the others go elsewhere.
+    let soft = capacity(&[pool(), joining("web", 5, "web", false)]).floor;
+    assert_eq!((nodes(&soft), left(&soft)), (vec![("a", "m5.large", 2, 5)], vec![]));
+    // Two nodes of 1000m have room for one pod each.
+    let base = || deployment("base", 2, "cpu", "1000m");
+    let others = capacity(&[pool(), base(), joining("side", 3, "base", true)]).floor;
+    assert_eq!((nodes(&others), left(&others)), (vec![("a", "m5.large", 2, 4)], vec![("side", 1, 3)]));
+    // Where the others are is not known, or there are none.
+    let mut unknown = base();
+    unknown["spec"]["replicas"] = json!("${REPLICAS}");
+    let lost = capacity(&[pool(), unknown, joining("side", 3, "base", true)]).floor;
+    let names: Vec<&str> = lost.unknown.iter().map(|(workload, ..)| workload.name()).collect();
+    assert_eq!((names, left(&lost)), (vec!["base", "side"], vec![]));
+    let daemons = with(
+        object("apps/v1", "DaemonSet", "base", json!({"template": pods("base", "cpu", "1")})),
+        "x",
+        json!(1),
+    );
+    let on_daemons = capacity(&[pool(), daemons, joining("side", 3, "base", true)]).floor;
+    assert_eq!((on_daemons.unknown.len(), left(&on_daemons)), (1, vec![]));
+    let none = capacity(&[pool(), joining("side", 3, "gone", true)]).floor;
+    assert_eq!((none.unknown.len(), left(&none)), (0, vec![("side", 3, 3)]));
 }
 
 #[test]

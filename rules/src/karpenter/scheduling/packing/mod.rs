@@ -57,6 +57,9 @@ pub struct HostRule {
     pub before: u64,
     /// Whether the pods that count also keep out pods with this rule, as required anti-affinity does.
     pub mutual: bool,
+    /// Whether a node needs one of the pods that count, as pod affinity does. Without such a pod anywhere, one that counts itself
+    /// begins (`nextDomainAffinity` in topologygroup.go).
+    pub joins: bool,
 }
 
 /// Nodes for many pods.
@@ -175,7 +178,7 @@ impl<'s, 'a> Packer<'s, 'a> {
                 ports.iter().any(|port| own.iter().any(|mine| host_ports_conflict(mine, port)))
             };
             let counts: Vec<usize> = with_ports.iter().filter(clashes).copied().collect();
-            self.pods[*at].group.ports.push(HostRule { counts, before: 0, mutual: false });
+            self.pods[*at].group.ports.push(HostRule { counts, before: 0, mutual: false, joins: false });
         }
     }
 
@@ -233,6 +236,14 @@ impl<'s, 'a> Packer<'s, 'a> {
         for state in 0..self.pods[at].states.len() {
             if self.pods[at].left == 0 {
                 return;
+            }
+            if self.begins(at, state) {
+                // The others join the first pod.
+                let others = self.pods[at].left - 1;
+                self.pods[at].left = 1;
+                self.fill(at, state);
+                self.start(at, state);
+                self.pods[at].left += others;
             }
             self.fill(at, state);
             self.start(at, state);

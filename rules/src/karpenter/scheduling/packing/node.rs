@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use super::Packer;
 use super::pods::COMMON_RESOURCES;
+use super::{HostRule, Packer};
 use crate::catalog::{InstanceType, TypeSet};
 use crate::karpenter::requirement::Requirements;
 use crate::karpenter::scheduling::candidate::Candidate;
@@ -125,13 +125,36 @@ impl<'s, 'a> Packer<'s, 'a> {
         (pods > 0).then_some(NodeRoom { pods, requirements, types })
     }
 
-    /// The number of pods of a group that anti-affinity and spread allow on a node.
-    fn host_bound(&self, node: &OpenNodes, at: usize, state: &Relaxation<'_>) -> u64 {
+    /// The rules about pods of a node that a state of relaxation leaves a group.
+    fn kept_rules(&self, at: usize, state: &Relaxation<'_>) -> impl Iterator<Item = &HostRule> {
         let pod = &self.pods[at].group;
         let kept = state.rules(pod.pod).filter_map(|(rule, _)| pod.on_host.get(rule)?.as_ref());
+        pod.ports.iter().chain(kept)
+    }
+
+    /// Whether a pod of a group has no pod to join, and may be the first.
+    fn may_be_first(&self, at: usize, rule: &HostRule) -> bool {
+        let is_there = |open: &OpenNodes| rule.counts.iter().any(|other| open.pods.contains_key(other));
+        rule.counts.contains(&at) && !self.open.iter().any(is_there)
+    }
+
+    /// Whether the first pod of a group decides on the node of the others.
+    pub(super) fn begins(&self, at: usize, state: usize) -> bool {
+        let mut kept = self.kept_rules(at, &self.pods[at].states[state].relaxation);
+        kept.any(|rule| rule.joins && self.may_be_first(at, rule))
+    }
+
+    /// The number of pods of a group that pod affinity, anti-affinity and spread allow on a node.
+    fn host_bound(&self, node: &OpenNodes, at: usize, state: &Relaxation<'_>) -> u64 {
         let mut bound = u64::MAX;
-        for rule in pod.ports.iter().chain(kept) {
+        for rule in self.kept_rules(at, state) {
             let there: u64 = rule.counts.iter().filter_map(|other| node.pods.get(other)).sum();
+            if rule.joins {
+                if there == 0 && !self.may_be_first(at, rule) {
+                    return 0;
+                }
+                continue;
+            }
             let more = (rule.before + 1).saturating_sub(there);
             bound = bound.min(match (more, rule.counts.contains(&at)) {
                 (0, _) => 0,
