@@ -560,7 +560,8 @@ fn with_known_labels(types: &TypeSet, requirements: &Requirements) -> Result<Typ
     let mut certain = *types;
     for (key, requirement) in requirements.iter() {
         let is_met_by_any = requirement.operator() == Operator::Exists && !requirement.is_bounded();
-        let Some(index) = index(key).filter(|_| !is_met_by_any) else { continue };
+        let index = index(&requirements.provider().catalogue_key(key));
+        let Some(index) = index.filter(|_| !is_met_by_any) else { continue };
         certain = certain.without(index.unknown());
         if certain.is_empty() {
             return Err(Uncertainty::LabelValues(key.to_owned()));
@@ -680,7 +681,9 @@ fn cluster_uncertainties(
         if matches!(key, ZONE | ZONE_ID | REGION) {
             let is_known = key != REGION && has(|class| !class.zones.is_empty());
             uncertainties.extend((!is_known).then(|| Uncertainty::MinValuesOf(key.to_owned())));
-        } else if types.len() > MOST_TYPES && !holds_for_any(key, wanted, types) {
+        } else if types.len() > MOST_TYPES
+            && !holds_for_any(&both.provider().catalogue_key(key), wanted, types)
+        {
             uncertainties.push(Uncertainty::MinValuesCut);
         }
     }
