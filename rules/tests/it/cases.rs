@@ -1,5 +1,6 @@
 //! Cases of Karpenter's own code, in the folder that `GPULINT_CASES` names; skipped without.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use gpulint_rules::fit::{FitVerdict, Situation};
@@ -68,20 +69,26 @@ fn platform_of(settings: &Value) -> Platform {
     }
 }
 
+/// The objects of a case. Karpenter was asked in a cluster without nodes, also of static pools, and pools of EKS Auto Mode belong to
+/// another controller.
+fn objects_of(case: &Value) -> Vec<Object> {
+    let mut manifests = values(case["manifests"].as_str().expect("manifests"));
+    let pools = manifests.iter_mut().filter(|object| object["kind"] == "NodePool");
+    pools.filter_map(|pool| pool["spec"].get_mut("replicas")).for_each(|replicas| *replicas = 0.into());
+    if std::env::var_os("GPULINT_CASES_AUTO_MODE").is_none() {
+        let group = |pool: &Value| pool["spec"]["template"]["spec"]["nodeClassRef"]["group"].clone();
+        manifests.retain(|object| object["kind"] != "NodePool" || group(object) == "karpenter.k8s.aws");
+    }
+    manifests.iter().filter_map(Object::from_json).collect()
+}
+
 /// What is certain about the pod of each case is what Karpenter decides.
 #[test]
 fn placement_is_that_of_karpenter() {
     let (mut wrong, mut unknown, mut right) = (Vec::new(), Vec::new(), 0);
     for case in cases("fit15.jsonl") {
         let id = case["id"].as_str().expect("an id");
-        let mut manifests = values(case["manifests"].as_str().expect("manifests"));
-        // Karpenter was asked in a cluster without nodes, also of static pools.
-        let pools = manifests.iter_mut().filter(|object| object["kind"] == "NodePool");
-        pools.filter_map(|pool| pool["spec"].get_mut("replicas")).for_each(|replicas| *replicas = 0.into());
-        // Pools of EKS Auto Mode belong to another controller.
-        let group = |pool: &Value| pool["spec"]["template"]["spec"]["nodeClassRef"]["group"].clone();
-        manifests.retain(|object| object["kind"] != "NodePool" || group(object) == "karpenter.k8s.aws");
-        let objects: Vec<Object> = manifests.iter().filter_map(Object::from_json).collect();
+        let objects = objects_of(&case);
         let mut cluster = Cluster::new(true);
         objects.iter().for_each(|object| cluster.apply(object.clone()));
         let name = format!("pod-{id}");
@@ -116,5 +123,55 @@ fn placement_is_that_of_karpenter() {
     wrong.retain(|shown| !DIFFERENT.iter().any(|(id, _)| shown.starts_with(id)));
     println!("{right} right, {} unknown:\n{}", unknown.len(), unknown.join("\n"));
     assert!(unknown.len() * 20 <= right, "more than 5 % are unknown:\n{}", unknown.join("\n"));
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// The nodes of each pool and the number of pods without a node, once nothing changes any more.
+fn settled(load: &Value) -> (BTreeMap<String, u64>, u64) {
+    let mut nodes: BTreeMap<String, u64> = BTreeMap::new();
+    let end = if load["settled"].is_null() { load } else { &load["settled"] };
+    for node in end["nodes"].as_array().into_iter().flatten() {
+        let pool = node["pool"].as_str().expect("a pool").to_owned();
+        *nodes.entry(pool).or_default() += node["nodes"].as_u64().unwrap_or(1);
+    }
+    for (kind, number) in end["nodes"].as_object().into_iter().flatten() {
+        let pool = kind.split('/').next().unwrap_or_default().to_owned();
+        *nodes.entry(pool).or_default() += number.as_u64().or_else(|| number["nodes"].as_u64()).unwrap_or(1);
+    }
+    let pending = end["pending"].as_object().into_iter().flatten();
+    (nodes, pending.filter_map(|(_, pods)| pods.as_u64()).sum())
+}
+
+/// The nodes for all pods of each case are those that Karpenter starts, unless something is not known or assumed.
+#[test]
+fn loads_are_those_of_karpenter() {
+    let (mut wrong, mut unknown, mut right) = (Vec::new(), Vec::new(), 0);
+    for case in cases("fit15.jsonl") {
+        let offline = &case["offline"]["load"];
+        let (nodes, pending) = settled(if offline.is_null() { &case["load"] } else { offline });
+        let mut cluster = Cluster::new(true);
+        objects_of(&case).into_iter().for_each(|object| cluster.apply(object));
+        let situation = Situation::read(&cluster, &platform_of(&case["settings"]), None);
+        let load = situation.capacity(&cluster).ceiling;
+        let mut found: BTreeMap<String, u64> = BTreeMap::new();
+        for row in &load.nodes {
+            *found.entry(row.pool.name().to_owned()).or_default() += row.nodes;
+        }
+        let left: u64 = load.misfits.iter().map(|misfit| misfit.pods).sum();
+        let doubts = load.unknown.iter().map(|(.., why)| why).chain(load.notes.iter().map(|(_, why)| why));
+        let doubts: Vec<_> = doubts.flatten().collect();
+        let shown = format!(
+            "{} {}: {nodes:?} and {pending} left, not {found:?} and {left} {doubts:?}",
+            case["id"].as_str().expect("an id"),
+            case["scenario"]
+        );
+        match ((nodes, pending) == (found, left), doubts.is_empty() && load.unknown.is_empty()) {
+            (true, _) => right += 1,
+            (false, false) => unknown.push(shown),
+            (false, true) => wrong.push(shown),
+        }
+    }
+    wrong.retain(|shown| !DIFFERENT.iter().any(|(id, _)| shown.starts_with(id)));
+    println!("{right} right, {} unknown:\n{}", unknown.len(), unknown.join("\n"));
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
