@@ -145,7 +145,7 @@ impl<'a> Evaluator<'a> {
             return Examined::default();
         };
         let Some((cache, generation)) = self.cache else {
-            return self.run_rules(self.object(raw, request));
+            return self.run_rules(self.object(raw, request), request);
         };
         let is_new = request.operation == "CREATE";
         let context = (request.namespace.as_deref(), is_new, self.standing(request));
@@ -158,7 +158,7 @@ impl<'a> Evaluator<'a> {
             return Examined::default();
         };
         let draft = self.normalized(draft, request);
-        let value_key = cache.key_of_value(&draft);
+        let value_key = cache.key_of_value(self.standing(request), &draft);
         let known = cache.get(generation, value_key);
         cache.record_lookup(known.is_some());
         if let Some(evaluation) = known {
@@ -166,7 +166,7 @@ impl<'a> Evaluator<'a> {
             cache.insert(generation, text_key, &evaluation, true);
             return Examined { evaluation, ..Examined::default() };
         }
-        let examined = self.run_rules(Object::from_draft(draft));
+        let examined = self.run_rules(Object::from_draft(draft), request);
         for key in [value_key, text_key] {
             cache.insert(generation, key, &examined.evaluation, examined.reads_cluster);
         }
@@ -174,14 +174,28 @@ impl<'a> Evaluator<'a> {
     }
 
     /// Caches the findings for a patched object, because the validating webhook receives it next.
-    pub(crate) fn remember(&self, draft: &Draft, object: &Object, findings: &[Finding]) {
+    pub(crate) fn remember(
+        &self,
+        draft: &Draft,
+        object: &Object,
+        findings: &[Finding],
+        request: &Request<'_>,
+    ) {
         if let Some((cache, generation)) = self.cache {
-            let key = cache.key_of_value(draft);
+            let key = cache.key_of_value(self.standing(request), draft);
             cache.insert(generation, key, &Arc::new(Evaluation::from_findings(object, findings)), true);
         }
     }
 
-    fn run_rules(&self, object: Option<Object>) -> Examined {
+    /// The findings for an object, and whether a rule read others. The suppressions of others count like those of the
+    /// sender: who wrote them is not known.
+    pub(crate) fn check(&self, object: &Object, request: &Request<'_>) -> (Vec<Finding>, bool) {
+        let others_suppress = self.standing(request).may_suppress;
+        let (report, reads) = self.engine.review_object_with_reads(object, self.cluster, others_suppress);
+        (report.findings, reads)
+    }
+
+    fn run_rules(&self, object: Option<Object>, request: &Request<'_>) -> Examined {
         let Some(object) = object else {
             return Examined::default();
         };
@@ -191,9 +205,9 @@ impl<'a> Evaluator<'a> {
         } else if !kinds::is_checked(&id.group, &id.kind) {
             Verdict::UnknownKind
         } else {
-            let (report, reads_cluster) = self.engine.review_object_with_reads(&object, self.cluster);
-            let evaluation = Arc::new(Evaluation::from_findings(&object, &report.findings));
-            return Examined { evaluation, findings: Some(report.findings), reads_cluster };
+            let (findings, reads_cluster) = self.check(&object, request);
+            let evaluation = Arc::new(Evaluation::from_findings(&object, &findings));
+            return Examined { evaluation, findings: Some(findings), reads_cluster };
         };
         let evaluation = Evaluation::new(&object, verdict);
         Examined { evaluation: Arc::new(evaluation), ..Examined::default() }

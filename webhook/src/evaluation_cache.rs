@@ -124,10 +124,11 @@ impl<V: HeapSize> EvaluationCache<V> {
         })
     }
 
-    /// The key of an object in the form that rules read.
-    pub(crate) fn key_of_value(&self, value: &Draft) -> CacheKey {
+    /// The key of an object in the form that rules read. `context` is what the findings depend on beside it.
+    pub(crate) fn key_of_value(&self, context: impl Hash, value: &Draft) -> CacheKey {
         self.key(|hasher| {
             hasher.write_u8(1);
+            context.hash(hasher);
             value.hash_value(hasher);
         })
     }
@@ -238,9 +239,10 @@ mod tests {
             cache.key_of_text((Some("a"), true), "{}"),
             cache.key_of_text((None::<&str>, true), "{ }"),
             cache.key_of_text((None::<&str>, false), "{}"),
-            cache.key_of_value(&Draft::of(&json!({}))),
-            cache.key_of_value(&Draft::of(&json!({"a": 1}))),
-            cache.key_of_value(&Draft::of(&json!({"a": "1"}))),
+            cache.key_of_value(true, &Draft::of(&json!({}))),
+            cache.key_of_value(false, &Draft::of(&json!({}))),
+            cache.key_of_value(true, &Draft::of(&json!({"a": 1}))),
+            cache.key_of_value(true, &Draft::of(&json!({"a": "1"}))),
         ];
         for (at, key) in keys.iter().enumerate() {
             assert!(keys[..at].iter().all(|other| other != key), "{at}");

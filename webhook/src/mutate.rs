@@ -126,7 +126,7 @@ impl Description {
 }
 
 fn build_patch(evaluator: Evaluator<'_>, request: &Request<'_>) -> Option<Patch> {
-    let (engine, cluster) = (evaluator.engine, evaluator.cluster);
+    let engine = evaluator.engine;
     let webhook = &engine.settings().webhook;
     if webhook.mutate == Mutation::Off && webhook.mutate_rules.is_empty() {
         return None;
@@ -136,10 +136,9 @@ fn build_patch(evaluator: Evaluator<'_>, request: &Request<'_>) -> Option<Patch>
     if !examined.evaluation.findings().iter().any(|found| found.fixable) {
         return None;
     }
-    let check = |object: &Object| engine.review_object(object, cluster).findings;
     let findings = match examined.findings {
         Some(findings) => findings,
-        None => check(&evaluator.object(request.object?, request)?),
+        None => evaluator.check(&evaluator.object(request.object?, request)?, request).0,
     };
     if !findings.iter().any(|f| applicable_fix(engine, request, f).is_some()) {
         return None;
@@ -222,10 +221,10 @@ impl FixTarget for ObjectToFix<'_> {
         let draft = self.evaluator.normalized(Draft::of(&self.patched), self.request);
         match Object::from_draft(draft.clone()) {
             Some(object) => {
-                let findings = self.evaluator.engine.review_object(&object, self.evaluator.cluster).findings;
+                let (findings, _) = self.evaluator.check(&object, self.request);
                 let edits = self.edit(&findings);
                 if edits.is_empty() {
-                    self.evaluator.remember(&draft, &object, &findings);
+                    self.evaluator.remember(&draft, &object, &findings, self.request);
                 }
                 edits
             }

@@ -429,17 +429,27 @@ impl Engine {
     /// Checks one object, as the webhook does, and applies the suppressions of its annotation. Its findings include
     /// those on other objects that name it.
     pub fn review_object(&self, object: &Object, cluster: &Cluster) -> CheckReport {
+        self.review(object, cluster, true)
+    }
+
+    fn review(&self, object: &Object, cluster: &Cluster, others_suppress: bool) -> CheckReport {
         let mut findings = self.check_object(object, cluster);
-        findings.extend(self.check_pairs(object, cluster));
+        findings.extend(self.check_pairs(object, cluster, others_suppress));
         let mut checked = suppress::apply(&self.rules, findings, &[], std::slice::from_ref(object));
         leave_fragments_to_one(&mut checked.findings);
         checked
     }
 
     /// Like [`Engine::review_object`]; also returns whether a rule read anything from the cluster. If none did, the
-    /// findings are the same in any cluster that is complete for the same kinds.
-    pub fn review_object_with_reads(&self, object: &Object, cluster: &Cluster) -> (CheckReport, bool) {
-        notice(|| self.review_object(object, cluster))
+    /// findings are the same in any cluster that is complete for the same kinds. `others_suppress`: the annotations of
+    /// other objects suppress the findings on them.
+    pub fn review_object_with_reads(
+        &self,
+        object: &Object,
+        cluster: &Cluster,
+        others_suppress: bool,
+    ) -> (CheckReport, bool) {
+        notice(|| self.review(object, cluster, others_suppress))
     }
 
     /// Checks a file: its syntax, its objects, and its suppressions.

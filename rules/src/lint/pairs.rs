@@ -20,7 +20,13 @@ const MAX_BESIDE: usize = 64;
 impl Engine {
     /// The findings on other objects that name this one, told from its side. They have no fix: it is the other object
     /// that a fix would change. Objects of files have none: there each finding is reported where its rule finds it.
-    pub(crate) fn check_pairs(&self, object: &Object, cluster: &Cluster) -> Vec<Finding> {
+    /// `others_suppress`: the annotations of the other objects count.
+    pub(crate) fn check_pairs(
+        &self,
+        object: &Object,
+        cluster: &Cluster,
+        others_suppress: bool,
+    ) -> Vec<Finding> {
         let mut found = Vec::new();
         if object.origin().is_some() {
             return found;
@@ -33,7 +39,8 @@ impl Engine {
                 let Some(small) = pair.cluster(object, partner, cluster) else { continue };
                 let mut findings = Vec::new();
                 left -= self.run_rule(at, partner, &small, left, &mut findings).steps;
-                let kept = suppress::apply(&self.rules, findings, &[], std::slice::from_ref(partner));
+                let suppressing = if others_suppress { std::slice::from_ref(partner) } else { &[] };
+                let kept = suppress::apply(&self.rules, findings, &[], suppressing);
                 let of_rule = |finding: &Finding| std::ptr::eq(finding.rule, self.rule(at));
                 let told = kept.findings.iter().filter(|f| of_rule(f)).filter_map(|f| f.told_from(object));
                 found.extend(told);

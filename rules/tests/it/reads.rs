@@ -18,13 +18,13 @@ fn findings_that_rest_on_no_other_object_are_the_same_beside_any_others() {
             let mut full = Cluster::new(complete);
             objects.iter().for_each(|object| full.apply(object.clone()));
             for object in &objects {
-                let (report, reads) = engine.review_object_with_reads(object, &empty);
+                let (report, reads) = engine.review_object_with_reads(object, &empty, true);
                 if reads {
                     beside += 1;
                     continue;
                 }
                 alone += 1;
-                let (other, other_reads) = engine.review_object_with_reads(object, &full);
+                let (other, other_reads) = engine.review_object_with_reads(object, &full, true);
                 let said = |report: &gpulint_rules::CheckReport| {
                     let findings = report.findings.iter();
                     findings.map(|f| (f.rule.id, f.identity(), f.message.clone())).collect::<Vec<_>>()

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::server::Cluster;
 use crate::webhook::balancer::Balancer;
+use crate::webhook::confirm::{deployment, scaled_object};
 use crate::webhook::in_cluster::{asked, cluster, make, serve};
 use crate::webhook::reviews::{bad_pool, good_pool};
 use crate::webhook::server::Folder;
@@ -14,6 +15,7 @@ const PODS: &str = "/api/v1/namespaces/ml/pods";
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/ml/deployments";
 const REPLICA_SETS: &str = "/apis/apps/v1/namespaces/ml/replicasets";
 const STATEFUL_SETS: &str = "/apis/apps/v1/namespaces/ml/statefulsets";
+const SCALED_OBJECTS: &str = "/apis/keda.sh/v1alpha1/namespaces/ml/scaledobjects";
 const JOBS: &str = "/apis/batch/v1/namespaces/ml/jobs";
 const JSON: &str = "application/json";
 const MERGE: &str = "application/merge-patch+json";
@@ -168,6 +170,8 @@ async fn a_suppression_that_its_author_may_not_write_never_counts() {
     // Older than the webhook.
     let untainted = "gpu-pool-untainted: the tenants agreed";
     make(&cluster, POOLS, &annotated(good_pool("old"), untainted)).await;
+    make(&cluster, SCALED_OBJECTS, &annotated(scaled_object(), "keda-hpa-conflict: the tenants agreed"))
+        .await;
     let (folder, balancer) = (Folder::new(), Balancer::start().await);
     folder.write("gpulint.yaml", "webhook: {may-suppress: {users: [admin]}}\n");
     let _server = serve(&cluster, &folder, "gpulint", &balancer, &[]).await;
@@ -175,6 +179,7 @@ async fn a_suppression_that_its_author_may_not_write_never_counts() {
 
     written(&cluster, untainted).await;
     stored_counts_for_nobody_else(&cluster, untainted).await;
+    stored_elsewhere_counts_for_nobody_else(&cluster).await;
     around_the_webhook(&cluster).await;
     the_hint_is_enough(&cluster).await;
 }
@@ -235,6 +240,21 @@ async fn stored_counts_for_nobody_else(cluster: &Cluster, text: &str) {
     expect(cluster, 201, "admin", "POST", POOLS, JSON, annotated(bad_pool("agreed"), text)).await;
     let removed = json!({"metadata": {"annotations": {ALLOW: null}}});
     expect(cluster, 200, TENANT, "PATCH", &agreed, MERGE, removed).await;
+}
+
+/// What is stored on another object, which the new one makes wrong.
+async fn stored_elsewhere_counts_for_nobody_else(cluster: &Cluster) {
+    make(cluster, DEPLOYMENTS, &deployment(&json!({"cpu": "1"}))).await;
+    let hpa = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "chat", "namespace": "ml"},
+        "spec": {"minReplicas": 2, "maxReplicas": 4,
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "chat"},
+            "metrics": [{"type": "Resource", "resource": {"name": "cpu",
+                "target": {"type": "Utilization", "averageUtilization": 60}}}]}});
+    let path = "/apis/autoscaling/v2/namespaces/ml/horizontalpodautoscalers?dryRun=All";
+    for (user, code) in [("admin", 201), (TENANT, 422), ("admin", 201)] {
+        expect(cluster, code, user, "POST", path, JSON, hpa.clone()).await;
+    }
 }
 
 /// Annotations that are stored without a review.
