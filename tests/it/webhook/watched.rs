@@ -72,6 +72,24 @@ async fn a_kind_that_the_preferred_version_lacks_is_watched() {
     assert!(format!("{said:?}").contains("node-overlay-conflict"), "{said:?}");
 
     kinds_that_come_later(&cluster, &server).await;
+    pods_that_have_ended_are_not_watched(&cluster, &server).await;
+}
+
+async fn pods_that_have_ended_are_not_watched(cluster: &Cluster, server: &Server) {
+    const PODS: &str = "/api/v1/namespaces/default/pods";
+    for name in ["long", "short"] {
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"},
+            "spec": {"containers": [{"name": "main", "image": "registry.example.com/main:1.2.3"}]}});
+        make(cluster, PODS, &pod).await;
+    }
+    let pods = of("cache_objects", "", "Pod");
+    let count = async || metric(&server.metrics().await, &pods);
+    server.until("both are watched", async || count().await == 2.0).await;
+    let ended = json!({"status": {"phase": "Succeeded"}}).to_string().into_bytes();
+    let path = format!("{PODS}/short/status");
+    let (code, answer) = cluster.send("PATCH", &path, "application/merge-patch+json", ended).await;
+    assert_eq!(code, 200, "{answer:#}");
+    server.until("one is watched", async || count().await == 1.0).await;
 }
 
 /// A CRD of a version that the preferred one of its group lacks, as KServe's LLMInferenceService.

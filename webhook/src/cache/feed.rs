@@ -37,6 +37,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// Number of objects in a page of a list. ConfigMaps are as large as the API server accepts, and anybody may create them.
 const PAGE_SIZE: u32 = 200;
 const CONFIG_MAPS_PAGE_SIZE: u32 = 20;
+/// Selects Pods that have not ended: those that have hold no nodes, volumes or traffic.
+const RUNNING: &str = "status.phase!=Succeeded,status.phase!=Failed";
 /// Maximum size of the values of a ConfigMap that are kept. Rules read the configurations of operators, which are shorter.
 const MAX_CONFIG_MAP_BYTES: usize = 64 * 1024;
 /// The end of a value that was cut: a placeholder, so that it is unknown to rules.
@@ -115,7 +117,8 @@ impl Watches {
     async fn watch(&self, kind: Kind, resource: &ApiResource, backoff: &mut Backoff) {
         let api: Api<Watched> = Api::all_with(self.client.clone(), resource);
         let page_size = if kind == Kind::CONFIG_MAP { CONFIG_MAPS_PAGE_SIZE } else { PAGE_SIZE };
-        let config = watcher::Config::default().page_size(page_size);
+        let mut config = watcher::Config::default().page_size(page_size);
+        config.field_selector = (kind == Kind::POD).then(|| RUNNING.to_owned());
         let mut events = std::pin::pin!(watcher(api, config));
         // Held from before the first page of a list until its end.
         let mut _turn = None;
