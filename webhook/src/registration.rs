@@ -88,6 +88,9 @@ impl RegistrationState {
             Registered::Unknown(cause) => {
                 tracing::warn!(kind, name, cause = cause.words(), "the registration was not read");
             }
+            edited @ Registered::Edited(_) => {
+                tracing::error!(kind, name, cause = %edited, "the registration was edited: the API server may not ask about all objects");
+            }
             other if kind == VALIDATING => {
                 tracing::error!(kind, name, cause = %other, "not registered: objects are not checked");
             }
