@@ -13,6 +13,7 @@ mod drain;
 mod fake;
 mod in_cluster;
 mod install;
+mod large;
 mod load;
 mod manifests;
 mod mutation;
