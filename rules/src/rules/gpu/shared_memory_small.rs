@@ -1,12 +1,13 @@
-//! Pods with several GPUs have 64 MiB of shared memory.
+//! Pods with several GPUs, or with processes that load data, have 64 MiB of shared memory.
 //!
 //! # Why
 //! `/dev/shm` is 64 MiB in a container. NCCL moves data between GPUs through it, the workers of a
 //! PyTorch DataLoader hand over their batches in it, and tensor-parallel servers use it between their
 //! processes: they fail with `Bus error` or hang at the start. It is a warning for training and for
 //! servers that are known to need it; for other pods with several GPUs it is advice. Pods of Ray get
-//! the memory from KubeRay. Single GPUs are left alone, and servers such as Ollama and llama.cpp, which use
-//! all GPUs from one process.
+//! the memory from KubeRay. A single GPU counts where the command line starts two processes or more that load
+//! data, such as `--num-workers=8`. Servers such as Ollama and llama.cpp, which use all GPUs from one process,
+//! are left alone.
 //!
 //! # Fix
 //! Mount an emptyDir with `medium: Memory` at `/dev/shm`. What is written there counts as memory of the
@@ -40,11 +41,13 @@
 //! # References
 //! - <https://docs.vllm.ai/en/latest/deployment/k8s.html>
 //! - <https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html>
+//! - <https://github.com/pytorch/pytorch/issues/16979>
 //! - <https://kubernetes.io/docs/concepts/storage/volumes/#emptydir>
 
 use super::gpu_sharing_mismatch::{SHARING_SOURCES, counts_shares};
 use crate::rules::gpu::is_left_alone;
 use crate::rules::prelude::*;
+use crate::workload::command::base_name;
 use crate::workload::server::is_one_process;
 use crate::workload::template::is_model_of_runtime;
 
@@ -112,16 +115,18 @@ fn inspect(
         return None;
     }
     let gpus = gpus_of(container)?.count;
-    if gpus < 2 || is_one_process(container) {
+    let trains = ctx.class_of(object).is(WorkloadClass::Training);
+    let loaders = loaders(container, trains).filter(|loaders| *loaders > 1);
+    if gpus < 2 && loaders.is_none() || is_one_process(container) {
         return None;
     }
     let launch = Launch::of(container);
     let known =
         launch.is_some_and(|launch| launch.program.server().is_none_or(|server| server.shares_memory));
-    let trains = ctx.class_of(object).is(WorkloadClass::Training);
-    let severity = if known || trains { Severity::Warning } else { Severity::Info };
+    let is_known = known || trains || loaders.is_some();
+    let severity = if is_known { Severity::Warning } else { Severity::Info };
     // Two shares may be one GPU. Where only some nodes share theirs, a server over several GPUs is on the others.
-    match counts_shares(template, "nvidia.com/gpu", ctx) {
+    match counts_shares(template, "nvidia.com/gpu", ctx).filter(|_| loaders.is_none()) {
         Some(true) => return None,
         None if severity == Severity::Info => return None,
         _ => {}
@@ -130,7 +135,11 @@ fn inspect(
     let owner = object.display_name();
     let volumes = template.spec.get("volumes");
     let taken = volumes.items().any(|volume| volume.get("name").text() == Some("shm"));
-    let message = format!("container `{name}` of `{owner}` has {gpus} GPUs and 64 MiB of shared memory");
+    let what = match loaders {
+        Some(loaders) if gpus < 2 => format!("loads data with {loaders} processes"),
+        _ => format!("has {gpus} GPUs"),
+    };
+    let message = format!("container `{name}` of `{owner}` {what} and 64 MiB of shared memory");
     let finding = ctx.report(container, message);
     finding
         .severity(severity)
@@ -143,4 +152,31 @@ fn inspect(
         );
     }
     None
+}
+
+/// Options for the number of processes of a PyTorch DataLoader, in scripts of training alone: those of PyTorch's examples, timm,
+/// Lightning and Ultralytics.
+const LOADERS: [&str; 5] = ["num-workers", "data-workers", "loader-workers", "workers", "j"];
+/// That of Hugging Face's Trainer, which means nothing else.
+const LOADERS_OF_TRAINER: &str = "dataloader-num-workers";
+/// Programs with workers of another kind.
+const WITH_OTHER_WORKERS: [&str; 10] =
+    ["uvicorn", "gunicorn", "hypercorn", "celery", "dask", "ray", "make", "ninja", "pytest", "parallel"];
+
+/// The number of processes that load data, by the command line of a container. `None` if it does not say.
+fn loaders(container: &Node<'_>, trains: bool) -> Option<i64> {
+    let words = words(container);
+    if words.iter().any(|word| WITH_OTHER_WORKERS.contains(&base_name(&word.text))) {
+        return None;
+    }
+    let at = |at: usize| {
+        let (text, next) = (words[at].text.as_str(), words.get(at + 1).map_or("", |next| next.text.as_str()));
+        let is_option = text.starts_with('-');
+        let (name, value) = text.split_once('=').or(is_option.then_some((text, next)))?;
+        // `data.num_workers=8` sets a field of the configuration of Hydra and of Lightning.
+        let name = name.trim_start_matches(['-', '+']).rsplit('.').next()?.replace('_', "-");
+        let counts = name == LOADERS_OF_TRAINER || trains && LOADERS.contains(&name.as_str());
+        value.parse::<i64>().ok().filter(|_| counts && (is_option || name != "j"))
+    };
+    (0..words.len()).rev().find_map(at)
 }
