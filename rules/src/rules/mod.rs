@@ -286,6 +286,7 @@ pub static RULES: &[&Rule] = &[
     &availability::post_start_calls_server::RULE,
     &availability::probe_missing::RULE,
     &availability::progress_deadline_short::RULE,
+    &availability::ray_versions_differ::RULE,
     &availability::rollout_runs_twice::RULE,
     &availability::server_port_mismatch::RULE,
     &availability::service_mixes_workloads::RULE,

@@ -1,7 +1,41 @@
 //! The pods of a Ray cluster: the head, and the workers of each group.
 
+use crate::facts::text::is_digits;
+use crate::kind::Kind;
+use crate::object::Object;
 use crate::tree::node::Node;
+use crate::workload::image::image_of;
 use crate::workload::template::Template;
+
+/// The spec of the cluster of a RayCluster, RayJob or RayService.
+pub(crate) fn cluster_spec(object: &Object) -> Node<'_> {
+    let spec = object.get("spec");
+    match object {
+        _ if object.is(Kind::RAY_JOB) => spec.get("rayClusterSpec"),
+        _ if object.is(Kind::RAY_SERVICE) => spec.get("rayClusterConfig"),
+        _ => spec,
+    }
+}
+
+/// What the tag of one of Ray's own images says: `2.49.2` and `310` for `rayproject/ray:2.49.2-py310-gpu`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RayImage<'a> {
+    pub(crate) ray: &'a str,
+    /// The version of Python, without its point. Each release of Ray has its own default.
+    pub(crate) python: Option<&'a str>,
+}
+
+/// The release of Ray in a container. `None` for nightly builds, and for images of one's own.
+pub(crate) fn ray_image<'a>(container: &Node<'a>) -> Option<RayImage<'a>> {
+    const IMAGES: [&str; 4] = ["rayproject/ray", "rayproject/ray-ml", "rayproject/ray-llm", "anyscale/ray"];
+    let image = image_of(container)?;
+    let tag = image.tag.filter(|_| IMAGES.iter().any(|known| image.is(known)))?;
+    let mut parts = tag.split('-');
+    let ray = parts.next()?;
+    let is_release = ray.split('.').count() == 3 && ray.split('.').all(is_digits);
+    let python = parts.find_map(|part| part.strip_prefix("py").filter(|version| is_digits(version)));
+    is_release.then_some(RayImage { ray, python })
+}
 
 /// Which number of pods is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,8 +92,23 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::object::Object;
+    use crate::tree::Tree;
     use crate::workload::template::templates;
+
+    #[test]
+    fn tags_of_rays_images_have_versions() {
+        for (image, expected) in [
+            ("rayproject/ray:2.49.2-py310-gpu", Some(("2.49.2", Some("310")))),
+            ("mirror.example.com/hub/rayproject/ray-ml:2.9.3", Some(("2.9.3", None))),
+            ("rayproject/ray:nightly-py311", None),
+            ("rayproject/ray@sha256:a", None),
+            ("example.com/ray:2.9.3", None),
+        ] {
+            let tree = Tree::from_json(&json!({"image": image}));
+            let found = ray_image(&Node::new(&tree, 0)).map(|image| (image.ray, image.python));
+            assert_eq!(found, expected, "{image}");
+        }
+    }
 
     #[test]
     fn groups_are_within_their_bounds() {

@@ -38,6 +38,7 @@ pub(crate) mod pdb_unhealthy_policy;
 pub(crate) mod post_start_calls_server;
 pub(crate) mod probe_missing;
 pub(crate) mod progress_deadline_short;
+pub(crate) mod ray_versions_differ;
 mod replacement;
 pub(in crate::rules) mod rollout;
 pub(crate) mod rollout_runs_twice;

@@ -41,7 +41,7 @@ use super::knative;
 use crate::rules::prelude::*;
 use crate::source::with_embedded;
 use crate::workload::gpu::has_device;
-use crate::workload::ray::{Extent, group_pods, has_deletion_rules};
+use crate::workload::ray::{Extent, cluster_spec, group_pods, has_deletion_rules, ray_image};
 
 pub(crate) static RULE: Rule = Rule {
     id: "operator-setting-inert",
@@ -77,11 +77,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is(Kind::RAY_JOB) {
         of_ray_job(&spec, ctx);
     }
-    let cluster = match object {
-        _ if object.is(Kind::RAY_CLUSTER) => spec,
-        _ if object.is(Kind::RAY_JOB) => spec.get("rayClusterSpec"),
-        _ => spec.get("rayClusterConfig"),
-    };
+    let cluster = cluster_spec(object);
     let scaling = cluster.get("enableInTreeAutoscaling");
     if scaling.is_unknown() || scaling.bool() == Some(true) {
         return None;
@@ -119,7 +115,7 @@ const FIRST_WITH_NEW_KEYS: Version = Version::new(2, 10);
 /// Reports keys of Ray Serve that the version of the cluster does not have.
 fn renamed_serve_keys(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let config = object.path(&["spec", "serveConfigV2"]);
-    let version = ray_version(&object.path(&["spec", "rayClusterConfig"]));
+    let version = ray_version(&cluster_spec(object));
     if version.is_some_and(|version| version <= LAST_WITH_OLD_KEYS) {
         return None;
     }
@@ -152,13 +148,8 @@ fn renamed_serve_keys(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 
 /// The version of Ray in a cluster: that of the head's image, where it is one of Ray's own, before `rayVersion`, which only describes it.
 fn ray_version(cluster: &Node<'_>) -> Option<Version> {
-    const IMAGES: [&str; 4] = ["rayproject/ray", "rayproject/ray-ml", "rayproject/ray-llm", "anyscale/ray"];
     let head = cluster.path(&["headGroupSpec", "template", "spec", "containers"]).items().next();
-    let of_image = head.and_then(|head| {
-        let image = image_of(&head)?;
-        let tag = image.tag.filter(|_| IMAGES.iter().any(|known| image.is(known)))?;
-        Version::parse(tag.split('-').next().unwrap_or(tag))
-    });
+    let of_image = head.and_then(|head| Version::parse(ray_image(&head)?.ray));
     of_image.or_else(|| Version::parse(&cluster.get("rayVersion").string_or_number()?))
 }
 
