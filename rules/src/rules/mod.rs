@@ -292,6 +292,7 @@ pub static RULES: &[&Rule] = &[
     &availability::service_mixes_workloads::RULE,
     &availability::service_name_breaks_server::RULE,
     &availability::service_selects_nothing::RULE,
+    &availability::shell_not_in_image::RULE,
     &availability::spot_grace_exceeds_notice::RULE,
     &availability::termination_budget::RULE,
     &availability::vllm_port_internal::RULE,

@@ -1,9 +1,68 @@
 //! The image of a container.
 
 use crate::facts::image::ImageRef;
+use crate::facts::table::rows;
+use crate::platform::Version;
 use crate::tree::node::Node;
 
 /// The image of a container. `None` if it is not written or not known.
 pub(crate) fn image_of<'a>(container: &Node<'a>) -> Option<ImageRef<'a>> {
     container.get("image").text().map(ImageRef::parse)
+}
+
+/// Words in tags and names of images that have a shell beside others of the repository that have none.
+const WITH_SHELL: [&str; 6] = ["debug", "dev", "alpine", "busybox", "ubuntu", "debian"];
+
+/// Whether the image of a container certainly has no shell, nor commands such as `sleep`: it is one of the table, or says
+/// `distroless` in its tag or in its name.
+pub(crate) fn lacks_shell(container: &Node<'_>) -> bool {
+    let Some(image) = image_of(container) else { return false };
+    let tag = image.tag.unwrap_or_default();
+    let says = |words: &[&str]| {
+        let mut own = [tag, image.last()].into_iter().flat_map(|text| text.split(['-', '_', '.']));
+        own.any(|word| words.contains(&word))
+    };
+    if says(&WITH_SHELL) || says(&["distroless"]) {
+        return !says(&WITH_SHELL);
+    }
+    // `distroless/static-debian12`
+    let end = image.repository.find("-debian").unwrap_or(image.repository.len());
+    let plain = ImageRef { repository: &image.repository[..end], ..image };
+    rows::<3>(include_str!("images_without_shell.tsv")).any(|[known, since, _]| {
+        let is_since =
+            || Version::parse(tag).zip(Version::parse(since)).is_some_and(|(own, first)| own >= first);
+        plain.is(known) && (since == "-" || is_since())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::tree::Tree;
+
+    #[test]
+    fn some_images_have_no_shell() {
+        for (image, expected) in [
+            ("gcr.io/distroless/static-debian12:nonroot", true),
+            ("gcr.io/distroless/static-debian12:debug", false),
+            ("gcr.io/distroless/python3", false),
+            ("envoyproxy/envoy:distroless-v1.36.2", true),
+            ("mirror.example.com/hub/envoyproxy/envoy-distroless:v1.29.0", true),
+            ("cr.fluentbit.io/fluent/fluent-bit:4.0.3", true),
+            ("cr.fluentbit.io/fluent/fluent-bit:4.0.3-debug", false),
+            ("public.ecr.aws/aws-observability/aws-for-fluent-bit:2.34.0", false),
+            ("registry.k8s.io/coredns/coredns:v1.12.0", true),
+            ("public.ecr.aws/eks-distro/coredns/coredns:v1.11.4-eks-1-33-1", false),
+            ("quay.io/oauth2-proxy/oauth2-proxy:v7.5.1", false),
+            ("quay.io/oauth2-proxy/oauth2-proxy:v7.8.1-alpine", false),
+            ("quay.io/oauth2-proxy/oauth2-proxy:v7.8.1", true),
+            ("registry.k8s.io/pause:3.10", true),
+            ("busybox:1.37", false),
+        ] {
+            let tree = Tree::from_json(&json!({"image": image}));
+            assert_eq!(lacks_shell(&Node::new(&tree, 0)), expected, "{image}");
+        }
+    }
 }

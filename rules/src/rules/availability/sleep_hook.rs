@@ -1,6 +1,7 @@
 //! The seconds that a preStop hook sleeps.
 
 use crate::tree::node::Node;
+use crate::workload::image::lacks_shell;
 
 pub(super) struct Sleep<'a> {
     /// The number of seconds, or the command.
@@ -17,7 +18,12 @@ pub(super) fn sleep_of<'a>(container: &Node<'a>) -> Option<Sleep<'a>> {
     if let Some(seconds) = action.int() {
         return Some(Sleep { node: action, seconds, is_action: true });
     }
-    let node = hook.path(&["exec", "command"]);
+    sleep_of_command(container).filter(|_| !lacks_shell(container))
+}
+
+/// The sleep of the command of a preStop hook, which needs a program of the image.
+pub(super) fn sleep_of_command<'a>(container: &Node<'a>) -> Option<Sleep<'a>> {
+    let node = container.path(&["lifecycle", "preStop", "exec", "command"]);
     let words: Vec<&str> = node.items().map(|word| word.raw_text()).collect::<Option<_>>()?;
     let seconds = match words.as_slice() {
         [program, rest @ ..] if program_name(program) == "sleep" => sleep_seconds(rest.iter().copied())?,

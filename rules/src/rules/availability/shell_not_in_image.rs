@@ -1,0 +1,135 @@
+//! A command, hook or probe runs a program that the image does not have.
+//!
+//! # Why
+//! Images that are built on distroless or on nothing have one program: no shell, no `sleep`, no `curl`. A
+//! container whose `command` is a shell never starts from such an image. A probe that runs one always fails: the
+//! pod is never ready, or restarts without end. A `preStop` hook that sleeps fails at once, so that the container
+//! gets SIGTERM while load balancers still send requests. The kubelet writes that as an event, which few people
+//! read, and it is a warning; the others are errors.
+//!
+//! The images are those whose authors build them so, such as endpoint pickers of inference gateways, CoreDNS,
+//! Fluent Bit and the collector of OpenTelemetry, and those that say `distroless`. Tags for debugging, and
+//! containers that mount something where the program is, are left alone.
+//!
+//! # Fix
+//! Write `sleep: {seconds: 10}` in the hook: the kubelet sleeps, from Kubernetes 1.30 on. Probe with `httpGet`,
+//! `tcpSocket` or `grpc`. For a command take an image that has a shell.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: apps/v1
+//!  kind: Deployment
+//!  metadata: {name: picker}
+//!  spec:
+//!    replicas: 1
+//!    selector: {matchLabels: {app: picker}}
+//!    template:
+//!      metadata: {labels: {app: picker}}
+//!      spec:
+//!        containers:
+//!          - name: epp
+//!            image: registry.k8s.io/gateway-api-inference-extension/epp:v1.0.1
+//!            lifecycle:
+//!              preStop:
+//! -              exec:
+//! -                command: [sleep, "10"] # <-
+//! +              sleep:
+//! +                seconds: 10
+//!            resources: {requests: {cpu: 1, memory: 2Gi}, limits: {memory: 2Gi}}
+//! ```
+//!
+//! # References
+//! - <https://github.com/GoogleContainerTools/distroless>
+//! - <https://kubernetes.io/docs/concepts/containers/container-lifecycle-hooks/>
+//! - <https://github.com/llm-d/llm-d-router/issues/2960>
+
+use super::sleep_hook::sleep_of_command;
+use crate::rules::prelude::*;
+use crate::workload::command::base_name;
+use crate::workload::environment::entry;
+use crate::workload::image::lacks_shell;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "shell-not-in-image",
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("shell_not_in_image.rs")),
+    check: Check::PodTemplate(check),
+    ..Rule::error(Group::Availability)
+};
+
+/// Programs of a shell, of coreutils, and others that no image of the table has.
+const PROGRAMS: [&str; 21] = [
+    "sh", "bash", "ash", "dash", "busybox", "sleep", "wget", "curl", "nc", "cat", "ls", "test", "touch",
+    "rm", "kill", "pkill", "pgrep", "grep", "echo", "true", "env",
+];
+
+const PROBE: &str = "probe with `httpGet`, `tcpSocket` or `grpc`";
+/// The commands of a container, and what each does where its program is missing.
+const PLACES: [(&[&str], &str, &str); 6] = [
+    (&["command"], "the container does not start", "take an image with a shell, or leave `command` out"),
+    (&["startupProbe", "exec", "command"], "the probe always fails, and the container restarts", PROBE),
+    (&["livenessProbe", "exec", "command"], "the probe always fails, and the container restarts", PROBE),
+    (&["readinessProbe", "exec", "command"], "the probe always fails, and the pod is never ready", PROBE),
+    (
+        &["lifecycle", "postStart", "exec", "command"],
+        "the hook fails, and the container is killed",
+        "remove the hook, or take an image with a shell",
+    ),
+    (
+        &["lifecycle", "preStop", "exec", "command"],
+        "the hook fails, and SIGTERM comes at once",
+        "remove the hook, or take an image with a shell",
+    ),
+];
+
+fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    // A patch may mount a shell.
+    if ctx.object().may_lack_fields() || template.spec.has_unknown_key() {
+        return None;
+    }
+    for container in template.all_containers().filter(lacks_shell) {
+        for (path, consequence, help) in PLACES {
+            let command = container.path(path);
+            let Some(program) = command.items().next().and_then(|first| first.text()) else { continue };
+            if !PROGRAMS.contains(&base_name(program)) || may_bring(&container, program) {
+                continue;
+            }
+            let name = container.get("name").text().unwrap_or("main");
+            let message = format!("the image of `{name}` has no `{}`: {consequence}", base_name(program));
+            let finding = ctx.report(&command, message);
+            finding.help(help);
+            if path.contains(&"preStop") {
+                finding.severity(Severity::Warning);
+                let_kubelet_sleep(&container, finding);
+            }
+        }
+    }
+    None
+}
+
+/// Proposes the action of Kubernetes in place of a command that sleeps.
+fn let_kubelet_sleep(container: &Node<'_>, finding: &mut Finding) -> Option<()> {
+    let seconds = sleep_of_command(container)?.seconds;
+    let hook = container.path(&["lifecycle", "preStop"]);
+    finding
+        .help(format!("write `sleep: {{seconds: {seconds}}}`, for which the kubelet needs no program"))
+        .fix(Fix::unsafe_("let the kubelet sleep").set(&hook, json!({"sleep": {"seconds": seconds}})));
+    Some(())
+}
+
+/// Whether a volume of the container may have a program, or a variable may say where it is.
+fn may_bring(container: &Node<'_>, program: &str) -> bool {
+    const PATHS: [&str; 8] =
+        ["/bin", "/sbin", "/usr", "/usr/bin", "/usr/sbin", "/usr/local", "/usr/local/bin", "/usr/local/sbin"];
+    let holds = |mounted: &str| match program.rsplit_once('/') {
+        Some((folder, _)) => {
+            folder.strip_prefix(mounted).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        }
+        None => PATHS.contains(&mounted),
+    };
+    let mut mounts = container.get("volumeMounts").items();
+    let is_mounted = mounts.any(|mount| {
+        mount.get("mountPath").text().is_none_or(|path| holds(path.trim_end_matches('/')) || path == program)
+    });
+    is_mounted || container.has_unknown_key() || !program.contains('/') && entry(container, "PATH").is_some()
+}
