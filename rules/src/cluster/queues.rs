@@ -138,7 +138,7 @@ fn additions(template: &Template<'_>, cluster: &Cluster) -> Option<Queued> {
 }
 
 /// The resources that the containers of a template name, and those that count for every pod.
-fn requested(template: &Template<'_>) -> Vec<String> {
+pub(crate) fn requested(template: &Template<'_>) -> Vec<String> {
     let mut names = vec!["pods".to_owned()];
     for container in template.all_containers() {
         for side in ["requests", "limits"] {

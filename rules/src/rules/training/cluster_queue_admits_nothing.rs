@@ -7,8 +7,11 @@
 //! and memory as well. The same holds for one that requests more than each flavor has as its quota, where the
 //! queue is in no cohort to borrow from, for a LocalQueue in a namespace that the selector does not match, and
 //! for a flavor that does not exist, or whose Topology does not. Requests that a LimitRange adds count as well.
-//! Pods that name a topology level have to find it in the Topology of a flavor. Kueue rejects a queue with a
-//! flavor whose resources are not those of `coveredResources`, in their order.
+//! Pods that name a topology level have to find it in the Topology of a flavor. A flavor whose `nodeTaints` the
+//! pods do not tolerate, or whose `nodeLabels` are others than they select, is not for them. Kueue reads the
+//! template of a Job, which does not yet have the tolerations for GPUs that EKS adds to pods, and the template of
+//! the pod that submits a RayJob, which KubeRay makes without any. Kueue rejects a queue with a flavor whose
+//! resources are not those of `coveredResources`, in their order.
 //! Nothing fails: the Jobs wait with a condition that few people read.
 //!
 //! # Fix
@@ -37,10 +40,14 @@
 //! # References
 //! - <https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/#namespace-selector>
 //! - <https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/#resources>
+//! - <https://kueue.sigs.k8s.io/docs/concepts/resource_flavor/>
+//! - <https://github.com/kubernetes-sigs/kueue/issues/5711>
 
 use super::kueue::{QUEUE_LABEL, propose, queue_name};
+use crate::cluster::queues::requested;
 use crate::fit::amount;
-use crate::karpenter::scheduling::pod_requests;
+use crate::karpenter::pod::toleration;
+use crate::karpenter::scheduling::{Taint, Toleration, pod_requests, tolerates};
 use crate::rules::prelude::*;
 use crate::workload::devices::pods_of;
 use crate::workload::gpu::{INSTANCE_RESOURCES, is_extended};
@@ -98,7 +105,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let queued = queued(&own, ctx);
     unknown_level(object, &queued, ctx);
-    if uncovered(object, &queued, ctx).is_none() {
+    if uncovered(object, &queued, ctx).is_none() && no_flavor_fits(object, &queued, ctx).is_none() {
         beyond_quota(object, &queued, ctx);
     }
     None
@@ -372,6 +379,137 @@ fn uncovered(object: &Object, queued: &[&Object], ctx: &mut Context<'_>) -> Opti
         .related(requester, &node, "this request")
         .related(workload, &queue_name(workload), format!("queued by `{QUEUE_LABEL}`"));
     Some(())
+}
+
+/// Pods for which Kueue looks for flavors.
+struct PodSet<'a> {
+    /// The resources that they request, which decide the groups of the queue that count.
+    requested: Vec<String>,
+    /// Absent for the pod with which KubeRay submits a RayJob.
+    spec: Node<'a>,
+    /// Whether Kueue reads the pods themselves, to which EKS has added the tolerations of the resources.
+    are_made: bool,
+}
+
+/// The pods of a workload for which Kueue looks for flavors: kueue 0.13 `pkg/controller/jobs`; `getSubmitterTemplate` of `rayjob`.
+fn pod_sets<'a>(workload: &'a Object) -> Vec<PodSet<'a>> {
+    let are_made = workload.is(Kind::POD) || runs_forever(workload);
+    let of_template =
+        |template: Template<'a>| PodSet { requested: requested(&template), spec: template.spec, are_made };
+    let mut sets: Vec<PodSet<'a>> = templates(workload).into_iter().map(of_template).collect();
+    let submitter = workload.path(&["spec", "submitterPodTemplate"]);
+    let mode = workload.path(&["spec", "submissionMode"]);
+    let by_job = !mode.is_set() || mode.text() == Some("K8sJobMode");
+    if workload.is(Kind::RAY_JOB) && by_job && submitter.is_absent() {
+        let requested = ["cpu", "memory", "pods"].map(str::to_owned).to_vec();
+        sets.push(PodSet { requested, spec: submitter.get("spec"), are_made: false });
+    }
+    sets
+}
+
+/// Why pods do not get a flavor.
+enum Misfit<'a> {
+    /// A taint that neither they nor the flavor tolerates.
+    Taint(Node<'a>, String),
+    /// A label that they select with another value.
+    Label(Node<'a>, &'a str),
+}
+
+/// Why pods do not get a flavor that has some of the labels `keys`. `None` if they may.
+fn misfit<'a>(pods: &PodSet<'a>, flavor: &'a Object, keys: &[&str]) -> Option<Misfit<'a>> {
+    let spec = flavor.get("spec");
+    let lists = [pods.spec.get("tolerations"), spec.get("tolerations"), spec.get("nodeTaints")];
+    if flavor.may_lack_fields() || pods.spec.has_unknown_key() || lists.iter().any(Node::has_unknown) {
+        return None;
+    }
+    let of_list = |list: &Node<'a>| list.items().map(|item| toleration(&item)).collect::<Vec<Toleration>>();
+    let tolerations = [of_list(&lists[0]), of_list(&lists[1])].concat();
+    let text = |node: &Node<'a>, field: &str| node.get(field).text().unwrap_or_default().to_owned();
+    for node in lists[2].items() {
+        let taint =
+            Taint { key: text(&node, "key"), value: text(&node, "value"), effect: text(&node, "effect") };
+        let is_added = pods.are_made && pods.requested.contains(&taint.key);
+        let keeps_off = matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute") && !is_added;
+        if keeps_off && !tolerations.iter().any(|one| tolerates(one, &taint)) {
+            return Some(Misfit::Taint(node, taint.key));
+        }
+    }
+    let labels = spec.get("nodeLabels");
+    let mut selected = pods.spec.get("nodeSelector").entries().into_iter();
+    let lacks = |(key, value): &(&'a str, Node<'a>)| {
+        let own = labels.get(key);
+        keys.contains(key) && value.text().is_some() && !own.is_unknown() && own.text() != value.text()
+    };
+    selected.find(lacks).map(|(key, value)| Misfit::Label(value, key))
+}
+
+/// Reports a workload with pods that get no flavor of a group of resources: kueue 0.13
+/// `pkg/scheduler/flavorassigner/flavorassigner.go` (`findFlavorForPodSets`).
+fn no_flavor_fits(object: &Object, queued: &[&Object], ctx: &mut Context<'_>) -> Option<()> {
+    let groups = object.path(&["spec", "resourceGroups"]);
+    let groups: Vec<(Vec<&str>, Node<'_>, Vec<&Object>)> = groups
+        .items()
+        .filter_map(|group| {
+            let items: Vec<Node<'_>> = group.get("flavors").items().map(|item| item.get("name")).collect();
+            let find = |name: &Node<'_>| ctx.partner(Kind::RESOURCE_FLAVOR, "default", name.text()?);
+            let flavors = items.iter().map(find).collect::<Option<Vec<&Object>>>()?;
+            let covered = group.get("coveredResources").items().filter_map(|name| name.text()).collect();
+            Some((covered, items.first()?.clone(), flavors))
+        })
+        .collect();
+    for &workload in queued.iter().filter(|workload| !workload.may_lack_fields()) {
+        for pods in pod_sets(workload) {
+            for (covered, place, flavors) in &groups {
+                let labels = flavors.iter().flat_map(|flavor| flavor.path(&["spec", "nodeLabels"]).entries());
+                let keys: Vec<&str> = labels.map(|(key, _)| key).collect();
+                let asks = pods.requested.iter().any(|name| covered.contains(&name.as_str()));
+                let misfits: Option<Vec<Misfit<'_>>> =
+                    flavors.iter().map(|flavor| misfit(&pods, flavor, &keys)).collect();
+                if let Some(first) = misfits.filter(|_| asks).and_then(|all| all.into_iter().next()) {
+                    report_misfit(place, workload, &pods, flavors, &first, ctx);
+                    return Some(());
+                }
+            }
+        }
+    }
+    None
+}
+
+fn report_misfit(
+    place: &Node<'_>,
+    workload: &Object,
+    pods: &PodSet<'_>,
+    flavors: &[&Object],
+    misfit: &Misfit<'_>,
+    ctx: &mut Context<'_>,
+) {
+    let is_submitter = !pods.spec.is_set();
+    let who = if is_submitter { "the submitter of " } else { "" };
+    let who = format!("{who}`{}`", workload.display_name());
+    let flavor = flavors[0];
+    let others = if flavors.len() > 1 { ", and fits no other" } else { "" };
+    let (what, help) = match misfit {
+        Misfit::Taint(_, key) => (
+            format!("does not tolerate `{}` of flavor `{}`", ellipsize(key), flavor.display_name()),
+            if is_submitter {
+                "tolerate it in `submitterPodTemplate`, or in `tolerations` of the flavor"
+            } else {
+                "tolerate it in the template of the pods, or in `tolerations` of the flavor"
+            },
+        ),
+        Misfit::Label(_, key) => (
+            format!("selects another `{}` than flavor `{}` has", ellipsize(key), flavor.display_name()),
+            "leave the selection of nodes to the flavor, or add one for these nodes",
+        ),
+    };
+    let message = format!("{who} {what}{others}: `{}` never admits it", ctx.object().display_name());
+    let finding = ctx.report(place, message);
+    finding.reports_absence(false).help(help);
+    match misfit {
+        Misfit::Taint(node, _) => finding.related(flavor, node, "this taint"),
+        Misfit::Label(node, _) => finding.related(workload, node, "selected here"),
+    };
+    finding.related(workload, &queue_name(workload), format!("queued by `{QUEUE_LABEL}`"));
 }
 
 /// Whether a configuration of Kueue in the input leaves resources out.
