@@ -1,4 +1,4 @@
-//! A DaemonSet that accelerator nodes need cannot run on the nodes of a pool.
+//! A DaemonSet that nodes need cannot run on the nodes of a pool.
 //!
 //! # Why
 //! A DaemonSet that does not tolerate a taint of a pool, or selects a label that its nodes do not have, does
@@ -6,8 +6,10 @@
 //! the device plugin of NVIDIA, Neuron, AMD, Gaudi or EFA that selects it registers the devices, and only
 //! then the pods that request them fit. It is a warning for the device plugin, and for a labeller whose label
 //! a plugin selects, because the pod that started such a node stays Pending; it is information for agents,
-//! without which nodes have no logs or metrics. The values of NVIDIA's charts and of NFD's in a HelmRelease
-//! or an Application are read for the tolerations of their DaemonSets. `daemonsets.tolerations` of the GPU
+//! without which nodes have no logs or metrics. Pools without accelerators count for the drivers of EBS, EFS, FSx
+//! and S3, where pods that fit only such pools mount a volume: they stay in ContainerCreating, and that is a
+//! warning too. The values of NVIDIA's charts, of NFD's and of these drivers' in a HelmRelease or an Application
+//! are read for the tolerations of their DaemonSets. `daemonsets.tolerations` of the GPU
 //! Operator is not for the worker of NFD, without whose labels the operator starts nothing on a node.
 //!
 //! # Fix
@@ -49,9 +51,10 @@
 //! # References
 //! - <https://kubernetes.io/docs/concepts/workloads/controllers/daemonset/#taints-and-tolerations>
 //! - <https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-k8s-device-plugin.html>
+//! - <https://github.com/kubernetes-sigs/aws-ebs-csi-driver/issues/848>
 
 use crate::catalog::Accelerator;
-use crate::cluster::storage::{EBS_DRIVER, EFS_DRIVER, FSX_DRIVER};
+use crate::cluster::storage::{EBS_DRIVER, EFS_DRIVER, FSX_DRIVER, S3_DRIVER};
 use crate::karpenter::scheduling::Taint;
 use crate::rules::prelude::*;
 use crate::rules::scheduling::access_modes::drivers;
@@ -103,13 +106,14 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if !is_meant_for_all(&template, helper) || too_many {
         return None;
     }
-    let (pool, obstacle) = unreached_pool(&template, helper, ctx)?;
+    let stuck = stuck_pool(&template, helper, ctx);
+    let mounts = stuck.is_some();
+    let (pool, obstacle) = stuck.or_else(|| unreached_pool(&template, helper, ctx))?;
     // Another DaemonSet of the program may run on the nodes of the pool, and the GPU Operator runs all of NVIDIA's.
     if runs_elsewhere(object, helper, &pool, ctx) || is_installed_otherwise(helper, ctx) {
         return None;
     }
-    let needed =
-        is_meant_for(&template, &pool) || is_needed(helper, ctx) || mounts_volumes(&template, helper, ctx);
+    let needed = mounts || is_meant_for(&template, &pool) || is_needed(helper, ctx);
     let severity = if needed { Severity::Warning } else { Severity::Info };
     report(object, &template, helper, &pool, &obstacle, ctx).severity(severity);
     None
@@ -135,31 +139,50 @@ fn is_needed(helper: Helper, ctx: &Context<'_>) -> bool {
 }
 
 /// The images of drivers of volumes, with the names of the drivers.
-const DRIVERS: [(&str, &str); 3] = [
+const DRIVERS: [(&str, &str); 5] = [
     ("aws-ebs-csi-driver", EBS_DRIVER),
     ("aws-efs-csi-driver", EFS_DRIVER),
     ("aws-fsx-csi-driver", FSX_DRIVER),
+    ("aws-mountpoint-s3-csi-driver", S3_DRIVER),
+    ("aws-s3-csi-driver", S3_DRIVER),
 ];
 
-/// Whether pods that fit only NodePools which a driver does not reach mount a volume of it: they stay in ContainerCreating.
-fn mounts_volumes(template: &Template<'_>, helper: Helper, ctx: &Context<'_>) -> bool {
-    let Some((_, driver)) = DRIVERS.into_iter().find(|(image, _)| *image == helper.image) else {
-        return false;
-    };
-    let is_unreached =
-        |pool: &Object| NodePool::new(pool).is_some_and(|pool| reaches(template, &pool).is_err());
-    let is_stuck = |pods: &Template<'_>| {
-        requests_accelerator(pods)
-            && drivers(pods, ctx).contains(&driver)
-            && ctx.pools_for(pods).is_some_and(|found| {
-                found.all_known().is_some_and(|pools| {
-                    !pools.is_empty() && pools.iter().all(|pool| is_unreached(pool.object()))
-                })
-            })
+/// The first pool of pods that fit only NodePools which the DaemonSet of a driver does not reach.
+fn stuck_pool<'i>(
+    template: &Template<'i>,
+    helper: Helper,
+    ctx: &Context<'i>,
+) -> Option<(NodePool<'i>, Obstacle<'i>)> {
+    let is_unreached = |pool: &NodePool<'_>| known_obstacle(template, helper, pool, ctx).is_some();
+    let pool = NodePool::new(pool_of_mounts(helper, &is_unreached, ctx)?)?;
+    let obstacle = known_obstacle(template, helper, &pool, ctx)?;
+    Some((pool, obstacle))
+}
+
+/// The first pool of pods that mount a volume of a driver and fit only NodePools which its DaemonSet does not reach: they stay in
+/// ContainerCreating.
+pub(super) fn pool_of_mounts<'i>(
+    helper: Helper,
+    is_unreached: &dyn Fn(&NodePool<'_>) -> bool,
+    ctx: &Context<'i>,
+) -> Option<&'i Object> {
+    let (_, driver) = DRIVERS.into_iter().find(|(image, _)| *image == helper.image)?;
+    let is_stuck =
+        |pool: &Object| NodePool::new(pool).is_some_and(|pool| !pool.is_auto_mode() && is_unreached(&pool));
+    let pool_of = |pods: &Template<'i>| {
+        let mounts = drivers(pods, ctx).contains(&driver);
+        let found = mounts.then(|| ctx.pools_for(pods))??;
+        let pools = found.all_known()?;
+        let first = pools.first().filter(|_| pools.iter().all(|pool| is_stuck(pool.object())))?;
+        ctx.cluster().unique(Kind::NODE_POOL, "default", first.object().name())
     };
     let mut all = WORKLOAD_KINDS.iter().flat_map(|kind| ctx.cluster().of(*kind));
-    all.any(|workload| {
-        !workload.is(Kind::DAEMON_SET) && ctx.pairs_with(workload) && templates(workload).iter().any(is_stuck)
+    if !ctx.cluster().of(Kind::NODE_POOL).any(is_stuck) {
+        return None;
+    }
+    all.find_map(|workload| {
+        let counts = !workload.is(Kind::DAEMON_SET) && ctx.pairs_with(workload);
+        templates(workload).iter().filter(|_| counts).find_map(&pool_of)
     })
 }
 
@@ -201,17 +224,28 @@ fn unreached_pool<'i>(
         if !concerns(helper, &pool) || pool.is_auto_mode() || !ctx.pairs_with(object) {
             return None;
         }
-        let obstacle = reaches(template, &pool).err()?;
-        let is_known = match &obstacle {
-            Obstacle::Taints(..) => true,
-            // User data may set labels of the node.
-            Obstacle::Label(lacking) => {
-                lacking.key != "kubernetes.io/arch" && !user_data_has(&pool, lacking.key, ctx)
-            }
-            Obstacle::LateLabel(_, key) => helper.role == Role::DevicePlugin && !is_written(key, ctx),
-        };
-        (is_known && !brings(helper, &pool, ctx)).then_some((pool, obstacle))
+        let obstacle = known_obstacle(template, helper, &pool, ctx)?;
+        Some((pool, obstacle))
     })
+}
+
+/// What certainly keeps the pods of a DaemonSet off the nodes of a pool that lack its program.
+fn known_obstacle<'a>(
+    template: &Template<'a>,
+    helper: Helper,
+    pool: &NodePool<'a>,
+    ctx: &Context<'_>,
+) -> Option<Obstacle<'a>> {
+    let obstacle = reaches(template, pool).err()?;
+    let is_known = match &obstacle {
+        Obstacle::Taints(..) => true,
+        // User data may set labels of the node.
+        Obstacle::Label(lacking) => {
+            lacking.key != "kubernetes.io/arch" && !user_data_has(pool, lacking.key, ctx)
+        }
+        Obstacle::LateLabel(_, key) => helper.role == Role::DevicePlugin && !is_written(key, ctx),
+    };
+    (is_known && !brings(helper, pool, ctx)).then_some(obstacle)
 }
 
 /// Whether the nodes of a pool need a program: those with its device, or with any accelerator.
@@ -293,7 +327,10 @@ fn report<'c>(
     let (name, pool_name) = (object.display_name(), pool.object().display_name());
     let device =
         helper.device.or_else(|| Accelerator::RESOURCES.into_iter().find(|device| has_devices(pool, device)));
-    let noun = pool_noun(device.unwrap_or_default());
+    let noun = match device {
+        None if pool.hardware() != Hardware::Accelerated => "pool",
+        device => pool_noun(device.unwrap_or_default()),
+    };
     let lacking = helper.lacking;
     let rest = format!("nodes of {noun} `{pool_name}` have {lacking}");
     match obstacle {

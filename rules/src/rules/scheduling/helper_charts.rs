@@ -1,6 +1,6 @@
 //! The tolerations that the values of a chart give to the DaemonSets of a node's helpers.
 
-use super::gpu_helper_missing::{brings, tolerate, user_data_has};
+use super::gpu_helper_missing::{brings, pool_of_mounts, tolerate, user_data_has};
 use super::node_helpers::{Helper, has_devices, helper_of_image, helpers, lacking_label, untolerated};
 use crate::cluster::values::{ChartValues, installs};
 use crate::karpenter::pod::toleration;
@@ -123,8 +123,66 @@ impl Chart {
     }
 }
 
+/// The charts of drivers of volumes, called after their images, and whether `node.tolerateAllTaints` decides about the taints. Its
+/// default was not always true, so that only a written one counts. Without it, `node.tolerations` tolerates all by default.
+const DRIVER_CHARTS: [(&str, bool); 4] = [
+    ("aws-ebs-csi-driver", true),
+    ("aws-efs-csi-driver", false),
+    ("aws-fsx-csi-driver", true),
+    ("aws-mountpoint-s3-csi-driver", true),
+];
+
+/// Reports the chart of a driver whose DaemonSet does not tolerate a taint of all pools of some pods that mount its volumes.
+fn inspect_driver(
+    helper: Helper,
+    has_switch: bool,
+    values: &ChartValues<'_, '_>,
+    ctx: &mut Context<'_>,
+) -> Option<()> {
+    let node = values.root.get("node");
+    let (list, switch) = (node.get("tolerations"), node.get("tolerateAllTaints"));
+    let is_decided = if has_switch { switch.bool() == Some(false) } else { list.is_set() };
+    let is_unknown =
+        list.has_unknown() || values.may_differ || values.root.get("additionalDaemonSets").is_set();
+    if !is_decided || is_unknown || has_set(helper, ctx) {
+        return None;
+    }
+    let mut tolerations: Vec<Toleration> = list.items().map(|item| toleration(&item)).collect();
+    if has_switch {
+        // The value that each chart has by default.
+        let (operator, effect) = ("Exists".to_owned(), "NoExecute".to_owned());
+        tolerations.push(Toleration { operator, effect, ..Toleration::default() });
+    }
+    let is_unreached = |pool: &NodePool<'_>| {
+        !pool.template_spec().get("taints").has_unknown() && untolerated(&tolerations, pool).is_some()
+    };
+    let pool = NodePool::new(pool_of_mounts(helper, &is_unreached, ctx)?)?;
+    let (taint, taints) = untolerated(&tolerations, &pool)?;
+    let message = format!(
+        "`{}` does not tolerate `{}`: nodes of pool `{}` have {}, and pods that fit only there mount one",
+        ctx.object().display_name(),
+        taints[0].key,
+        pool.object().display_name(),
+        helper.lacking
+    );
+    let place = if list.is_set() { list } else { switch };
+    report_value(values, &place, message, ctx).severity(Severity::Warning).help(tolerate(&taints)).related(
+        pool.object(),
+        &taint,
+        "this taint keeps its pods off the nodes",
+    );
+    Some(())
+}
+
 /// Reports a chart whose helper does not tolerate a taint of a pool.
 pub(super) fn check(object: &Object, ctx: &mut Context<'_>) {
+    for (chart, has_switch) in DRIVER_CHARTS {
+        for_each_values(object, chart, |values| {
+            if let Some(helper) = helper_of_image(chart) {
+                inspect_driver(helper, has_switch, values, ctx);
+            }
+        });
+    }
     for chart in &CHARTS {
         for_each_values(object, chart.name, |values| {
             if let Some(helper) = helper_of_image(chart.image) {
@@ -242,8 +300,13 @@ fn is_installed_twice(helper: Helper, ctx: &Context<'_>) -> bool {
         found
     };
     let releases = chart_installers(cluster).filter(is_installed);
+    let has_operator = helper.image != NFD && cluster.has_any(Kind::CLUSTER_POLICY);
+    has_operator || releases.count() > 1 || has_set(helper, ctx)
+}
+
+/// Whether a DaemonSet of the input runs the helper.
+fn has_set(helper: Helper, ctx: &Context<'_>) -> bool {
     let by_set =
         |set: &Object| templates(set).iter().any(|template| helpers(template).any(|one| one == helper));
-    let has_operator = helper.image != NFD && cluster.has_any(Kind::CLUSTER_POLICY);
-    has_operator || releases.count() > 1 || cluster.of(Kind::DAEMON_SET).any(by_set)
+    ctx.cluster().of(Kind::DAEMON_SET).any(by_set)
 }

@@ -64,7 +64,7 @@ const fn labeller(
 
 /// The programs, the longer ends of a repository before the shorter ones. Their images are those of the manifests and charts of
 /// each project.
-const HELPERS: [Helper; 30] = [
+const HELPERS: [Helper; 32] = [
     plugin("rocm/k8s-device-plugin", "amd.com/gpu", "no `amd.com/gpu`"),
     plugin("k8s-device-plugin", "nvidia.com/gpu", "no `nvidia.com/gpu`"),
     plugin("neuron-device-plugin", "aws.amazon.com/neuron", "no `aws.amazon.com/neuron`"),
@@ -90,6 +90,8 @@ const HELPERS: [Helper; 30] = [
     agent("aws-ebs-csi-driver", None, "no EBS volumes"),
     agent("aws-efs-csi-driver", None, "no EFS volumes"),
     agent("aws-fsx-csi-driver", None, "no FSx volumes"),
+    agent("aws-mountpoint-s3-csi-driver", None, "no S3 volumes"),
+    agent("aws-s3-csi-driver", None, "no S3 volumes"),
     agent("amazon-k8s-cni", None, "no pod network"),
     agent("kube-proxy", None, "no Service network"),
     agent("eks-pod-identity-agent", None, "no credentials"),
