@@ -173,6 +173,14 @@ fn of_group<'a>(
     // Copies of the model use the rest, where options for them are set.
     let copies = launch.has(parallelism.data) || launch.has(parallelism.local_data);
     let other = launch.has(parallelism.partial) || launch.may_have_more_options();
+    // The other pods may be of another program, unless options or their commands make them a part of the server.
+    let joins = |pods: &Template<'_>| {
+        let is_other =
+            |container: Node<'_>| Launch::of(&container).is_some_and(|one| one.program.server().is_some());
+        says_ray(pods) && (all.len() == 1 || !pods.containers().any(is_other))
+    };
+    let is_one =
+        launch.has(parallelism.pipeline) || launch.has(parallelism.nodes) || all.last().is_some_and(joins);
     let node_of_gpus = gpus_of(container)?.node;
     Some(Processes {
         program: launch.program.name(),
@@ -181,7 +189,7 @@ fn of_group<'a>(
         has: Devices { count, node: node_of_gpus },
         holder: "a group of its pods",
         is_strict: true,
-        idles: !copies && !other && launch.has(parallelism.pipeline),
+        idles: !copies && !other && is_one,
     })
 }
 
@@ -196,6 +204,16 @@ const RAY_WORDS: [&str; 7] = [
     "--ray_cluster_size",
     "--ray_address",
 ];
+
+/// Whether a command line of a template shows that its pods are part of a Ray cluster.
+fn says_ray(template: &Template<'_>) -> bool {
+    let is_of_ray = |text: &str| text == "ray" || RAY_WORDS.iter().any(|word| text.contains(word));
+    let mut words = template
+        .all_containers()
+        .flat_map(|c| ["command", "args"].map(|list| c.get(list)))
+        .flat_map(|list| list.items());
+    words.any(|word| word.raw_text().is_some_and(is_of_ray))
+}
 
 /// The number of pods that a program waits for before it listens; 1 if that is not known: the nodes of its options, or those
 /// of a Ray cluster that together have the GPUs of one copy of the model.
@@ -236,15 +254,10 @@ pub(crate) fn is_group(object: &Object, template: &Template<'_>, launch: &Launch
         || object.is(Kind::INFERENCE_SERVICE) && object.path(&["spec", "predictor", "workerSpec"]).is_set()
         || object.is(Kind::NIM_SERVICE) && object.path(&["spec", "multiNode"]).is_set()
         || object.is(Kind::JOB_SET) && pods_of(object, template) != Some(1);
-    let says_ray = |text: &str| text == "ray" || RAY_WORDS.iter().any(|word| text.contains(word));
-    let mut words = template
-        .all_containers()
-        .flat_map(|c| ["command", "args"].map(|list| c.get(list)))
-        .flat_map(|list| list.items());
     // vLLM joins the Ray cluster of this variable by itself, as soon as its own GPUs are too few.
     let mut variables = template.all_containers().flat_map(|c| c.get("env").items());
     by_kind
-        || words.any(|w| w.raw_text().is_some_and(says_ray))
+        || says_ray(template)
         || variables.any(|variable| variable.get("name").text() == Some("RAY_ADDRESS"))
         || launch
             .option(&["distributed-executor-backend"])
