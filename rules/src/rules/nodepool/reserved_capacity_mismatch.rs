@@ -139,7 +139,7 @@ fn unused(object: &Object, ctx: &mut Context<'_>) {
     let finding =
         ctx.report(&terms, "no pool of this class allows `reserved`, so the reservations stay unused");
     finding
-        .severity(Severity::Info)
+        .severity(Severity::Warning)
         .help("add `reserved` to the capacity types of a pool, or take the terms out");
     for user in users.pools.iter().take(3) {
         let name = NodePool::new(user)
