@@ -14,7 +14,7 @@ use super::client::{Client, Setup};
 use super::text::{Encoding, position};
 use crate::support::Folder;
 
-/// Number of edits of all tests together; `GPULINT_EDITS` sets it, and CI uses a thousand.
+/// Number of edits of all tests together; `GPULINT_EDITS` sets it, and the weekly run makes a thousand.
 fn edits() -> usize {
     std::env::var("GPULINT_EDITS").map_or(200, |count| count.parse().expect("GPULINT_EDITS is a number"))
 }
