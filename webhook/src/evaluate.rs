@@ -370,9 +370,11 @@ fn is_terminating(object: &Object) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use gpulint_rules::source::Source;
     use gpulint_rules::{File, Kind, Settings};
-    use gpulint_testing::{fixtures, relative, sampled, yaml_below};
+    use gpulint_testing::{fixtures, is_full, lot, relative, sampled, yaml_below};
     use serde_json::json;
 
     use super::*;
@@ -609,6 +611,7 @@ mod tests {
         assert_eq!(server.send(&body).1, 1);
     }
 
+    /// Asks about a third of the fixtures, each object four times with the cache and without; with `FULL` about all.
     #[test]
     fn no_answer_depends_on_the_cache() {
         let mut settings = Settings::default();
@@ -616,7 +619,8 @@ mod tests {
         settings.webhook.warn = Some(Severity::Info);
         let engine = Arc::new(Engine::new(settings));
         let (mut looked_up, mut by_rules) = (0, 0);
-        for path in sampled(yaml_below(&fixtures().join("rules"))) {
+        let is_asked = |path: &PathBuf| is_full() || lot(path, 3) == 0;
+        for path in sampled(yaml_below(&fixtures().join("rules"))).into_iter().filter(is_asked) {
             let Ok(text) = std::fs::read_to_string(&path) else { continue };
             let objects = File::read(Source::from_text(&relative(&path), &text)).objects;
             let objects: Vec<Value> = objects.iter().map(|object| object.root().to_json()).collect();
@@ -638,7 +642,7 @@ mod tests {
             }
         }
         // Some depend on no other object, so they are valid for the next snapshot.
-        assert!(looked_up > 500 && by_rules < looked_up, "{by_rules} of {looked_up}");
+        assert!(looked_up > 150 && by_rules < looked_up, "{by_rules} of {looked_up}");
     }
 
     #[test]

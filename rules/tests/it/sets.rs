@@ -6,7 +6,7 @@ use gpulint_rules::source::{PatchTarget, PatchedReplicas, Source};
 use gpulint_rules::{
     Bond, Engine, File, Finding, ManifestSet, Membership, Partition, RunInput, Settings, check_run,
 };
-use gpulint_testing::{fixtures, position, relative, sampled, yaml_below};
+use gpulint_testing::{fixtures, is_full, lot, position, relative, sampled, yaml_below};
 
 const SERVER: &str = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: vision}\nspec:\n  replicas: 2\n  \
     selector: {matchLabels: {app: vision}}\n  template:\n    metadata: {labels: {app: vision}}\n    spec:\n      \
@@ -176,7 +176,7 @@ fn said_in(set: &str, findings: &[Finding]) -> Vec<String> {
 }
 
 /// A rule that reads only the object itself runs once for all sets and namespaces: its findings in one
-/// namespace do not depend on the others.
+/// namespace do not depend on the others. Each file is compared in one of them; with `FULL` in each.
 #[test]
 fn what_is_said_in_a_namespace_does_not_depend_on_others() {
     let engine = Engine::new(Settings::default());
@@ -200,7 +200,9 @@ fn what_is_said_in_a_namespace_does_not_depend_on_others() {
             check_run(&[input], &partition, None).into_iter().flatten().flat_map(|r| r.findings).collect()
         };
         let all = run(&[0, 1, 2, 3]);
-        for (number, name) in namespaces.iter().enumerate() {
+        let own = lot(&path, 4) as usize;
+        for (number, name) in namespaces.iter().enumerate().filter(|(number, _)| is_full() || *number == own)
+        {
             let (alone, together) = (said_in(name, &run(&[number])), said_in(name, &all));
             count += alone.len();
             if alone != together {
@@ -208,6 +210,6 @@ fn what_is_said_in_a_namespace_does_not_depend_on_others() {
             }
         }
     }
-    assert!(count > 1000, "{count} findings");
+    assert!(count > 400, "{count} findings");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

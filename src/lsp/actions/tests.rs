@@ -5,7 +5,7 @@ use gpulint_rules::lint::fix::rounds::applicable_repair;
 use gpulint_rules::lint::fix::text::apply_edits;
 use gpulint_rules::platform::{Product, Version};
 use gpulint_rules::{CheckReport, Cluster, File, Location, Settings};
-use gpulint_testing::{FIXABLE_POOL, sampled, yaml_below};
+use gpulint_testing::{FIXABLE_POOL, is_full, lot, sampled, yaml_below};
 use lsp_types::TextDocumentContentChangeEvent;
 use rayon::prelude::*;
 
@@ -131,7 +131,7 @@ fn titles(actions: &[CodeAction]) -> Vec<&str> {
     actions.iter().map(|action| action.title.as_str()).collect()
 }
 
-/// Checks every fixture as it is, and with other line ends and wide characters, in alternating encodings.
+/// Checks every fixture as it is, or with other line ends and wide characters, in alternating encodings; with `FULL` in both ways.
 fn each_fixture(check: impl Fn(&str, &Checked) + Sync) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
     let files = sampled(yaml_below(&root));
@@ -142,7 +142,8 @@ fn each_fixture(check: impl Fn(&str, &Checked) + Sync) {
         let wide = format!("# 😀 漢\u{a0}\tä\n{}", text.replace("\r\n", "\n").replace(" #", " # 😀"));
         let encodings = [Encoding::Utf8, Encoding::Utf16, Encoding::Utf32];
         let texts = [text, wide.replace('\n', "\r\n")];
-        for (more, text) in texts.iter().enumerate() {
+        let is_asked = |more: usize| is_full() || lot(path, 2) as usize == more;
+        for (more, text) in texts.iter().enumerate().filter(|(more, _)| is_asked(*more)) {
             check(&name, &Checked::new(&name, text, encodings[(at + more) % 3]));
         }
     });
@@ -327,7 +328,7 @@ fn fixtures_are_what_the_engine_has() {
         }
     });
     let [places, fixes, suppressions] = counts.map(AtomicUsize::into_inner);
-    assert!(places > 3000 && fixes > 1000 && suppressions > 500, "{places}, {fixes}, {suppressions}");
+    assert!(places > 1000 && fixes > 300 && suppressions > 200, "{places}, {fixes}, {suppressions}");
 }
 
 fn check_fixes(name: &str, checked: &Checked) -> usize {

@@ -7,6 +7,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use gpulint_rules::Authority;
+use gpulint_testing::is_full;
 
 use crate::cluster::cases::Claim;
 use crate::cluster::differences::Differences;
@@ -168,8 +169,9 @@ impl Tally {
             path.display(),
             self.disagreements.iter().take(10).map(brief).collect::<String>()
         );
-        let unused = self.differences.unused();
-        assert!(unused.is_empty() || !whole, "entries of differences.yaml that nothing needs: {unused:#?}");
+        // A part of the mutants does not need all of them.
+        let unused = if whole && is_full() { self.differences.unused() } else { Vec::new() };
+        assert!(unused.is_empty(), "entries of differences.yaml that nothing needs: {unused:#?}");
     }
 }
 

@@ -16,4 +16,4 @@ pub use imports::Imports;
 pub use manifests::FIXABLE_POOL;
 pub use missing::{assets, missing, skipped};
 pub use run::{check, check_files, cluster, objects, position, values};
-pub use walk::{children, fixtures, is_full, relative, sampled, yaml_below};
+pub use walk::{children, fixtures, is_full, lot, relative, sampled, yaml_below};

@@ -54,6 +54,14 @@ pub fn is_full() -> bool {
     std::env::var_os("FULL").is_some()
 }
 
+/// A number below `count` for a path, by its last two parts alone: a test that does a part of its work on each fixture, or all of
+/// it on a part of them, chooses by it, so that a new fixture does not change what is tested with the others.
+pub fn lot(path: &Path, count: u32) -> u32 {
+    let steps: Vec<_> = path.iter().rev().take(2).map(|step| step.to_string_lossy()).collect();
+    let hash = steps.join("/").bytes().fold(0u32, |hash, byte| hash.wrapping_mul(33) ^ u32::from(byte));
+    hash % count
+}
+
 /// Of the fixtures of each rule the first in which it fires and the first in which it is silent, and every other file;
 /// with `FULL` in the environment all files. For tests that check each fixture many times: each of them takes two minutes
 /// of processor time for the 2,900 fixtures of rules, and a quarter of it for these.

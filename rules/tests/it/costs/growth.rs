@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use gpulint_rules::file::File;
 use gpulint_rules::source::Source;
 use gpulint_rules::{Cluster, Engine, Object, RULES, Settings, steps};
+use gpulint_testing::{is_full, lot};
 use serde_json::{Map, Value};
 
 /// Maximum number of additional steps per object for each copy. A rule that iterates over the objects of one
@@ -89,10 +90,12 @@ struct Scenario {
     objects: Vec<Value>,
 }
 
-fn scenarios() -> Vec<Scenario> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/rules");
+/// Every `every`th fixture of the rules.
+fn scenarios(every: u32) -> Vec<Scenario> {
+    let paths = gpulint_testing::yaml_below(&gpulint_testing::fixtures().join("rules"));
+    assert!(paths.len() > 1_000, "only {} fixtures", paths.len());
     let mut out = Vec::new();
-    for path in gpulint_testing::yaml_below(&root) {
+    for path in paths.into_iter().filter(|path| lot(path, every) == 0) {
         let Ok(text) = std::fs::read_to_string(&path) else { continue };
         let objects = File::read(Source::from_text("a.yaml", &text)).objects;
         let objects: Vec<Value> = objects.iter().map(|object| object.root().to_json()).collect();
@@ -184,7 +187,7 @@ fn exempt_rules_iterate_over_other_objects() {
     if std::env::var("COSTS").is_err() {
         return;
     }
-    let scenarios = scenarios();
+    let scenarios = scenarios(1);
     let grows = |id: &str| {
         let alone = Engine::new(Settings { select: vec![id.to_owned()], ..Settings::default() });
         let mut own =
@@ -195,22 +198,18 @@ fn exempt_rules_iterate_over_other_objects() {
     assert!(unneeded.is_empty(), "the cost of these rules does not grow: {unneeded:?}");
 }
 
-/// If `COSTS` is set, every fixture is tested.
+/// If `COSTS` is set, every fixture is tested; with `FULL` twice as many as without.
 #[test]
 fn what_an_object_costs_does_not_grow_with_the_objects_beside_it() {
     let ignore_rules = EXEMPT.map(str::to_owned).to_vec();
     let engine = Engine::new(Settings { ignore_rules, ..Settings::default() });
-    let every = if std::env::var("COSTS").is_ok() { 1 } else { 62 };
-    let mut grown: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    let scenarios = scenarios();
-    assert!(scenarios.len() > 1_000, "only {} fixtures", scenarios.len());
-    // By the name, so that a new fixture does not change which others are tested.
-    let is_sampled = |scenario: &&Scenario| {
-        let steps: Vec<_> = scenario.path.iter().rev().take(2).map(|step| step.to_string_lossy()).collect();
-        let hash = steps.join("/").bytes().fold(0u32, |hash, byte| hash.wrapping_mul(33) ^ u32::from(byte));
-        hash % every == 0
+    let every = match std::env::var("COSTS") {
+        Ok(_) => 1,
+        Err(_) if is_full() => 62,
+        Err(_) => 124,
     };
-    for scenario in scenarios.iter().filter(is_sampled) {
+    let mut grown: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for scenario in &scenarios(every) {
         let clusters = scenario.clusters(&engine);
         let growth_of_all = growth(&clusters, &engine);
         if growth_of_all <= MOST_STEPS_PER_COPY {

@@ -2,7 +2,7 @@
 //!
 //! The objects are those of the fixtures, one for each kind and field that can be long: a list, a mapping or
 //! a text. The field is made as long as an object allows. `COSTS=300` searches for 300 seconds for the most
-//! expensive objects ([`search`]). Without it, only some of the fields are tested, in smaller objects.
+//! expensive objects ([`search`]). Without it, only some of the fields are tested, in smaller objects; with `FULL`, twice as many.
 //! `COSTS_OF` prints the cost of one of them by rule.
 
 mod expressions;
@@ -17,6 +17,7 @@ use gpulint_rules::file::File;
 use gpulint_rules::platform::{Product, Version};
 use gpulint_rules::source::Source;
 use gpulint_rules::{Cluster, Engine, Object, RULES, Settings, Workspace, steps};
+use gpulint_testing::is_full;
 use serde_json::{Value, json};
 
 /// Maximum number of steps for all work on one object, including its cached results: about 200 ms on two
@@ -124,7 +125,7 @@ fn no_object_costs_more_than_a_bounded_number_of_steps() {
     let worst = match seconds {
         Some(seconds) => search::worst(&judge, &places, Duration::from_secs(seconds)),
         None => {
-            let some = places.iter().step_by(74);
+            let some = places.iter().step_by(if is_full() { 74 } else { 148 });
             let cost =
                 |place: &heavy::Place| Some((place.to_string(), judge.cost(&place.grow(LARGEST / 10))?));
             let mut worst: Vec<(String, Cost)> = some.filter_map(cost).collect();
