@@ -8,12 +8,14 @@
 //! object ─► sources ─► text ─► screen ─► promql-parser ─► Expr ─► series   how many series the result has
 //!                                                              ─► bound    which values it can reach
 //!                                                              ─► load     whether it is a total or a share
+//!                                                              ─► factor   whether a factor in its sums is in the result
 //!                                                              ─► metrics  what its metrics are
 //! ```
 
 pub(crate) mod adapter;
 pub(crate) mod bound;
 pub(crate) mod expr;
+pub(crate) mod factor;
 pub(crate) mod identifiers;
 pub(crate) mod load;
 pub(crate) mod metrics;

@@ -1,7 +1,8 @@
 //! Valid, invalid and unknown queries.
 
 use super::bound::upper_bound;
-use super::expr::ResultType;
+use super::expr::{Aggregate, ResultType};
+use super::factor::grown_by;
 use super::series::{Series, series};
 use super::{Expr, Parsed, parse};
 
@@ -219,4 +220,31 @@ fn the_type_of_the_result() {
     ] {
         assert_eq!(known(text).result(), expected, "{text}");
     }
+}
+
+#[test]
+fn a_factor_in_sums_is_in_some_results() {
+    let grown = |aggregate: &Aggregate| matches!(aggregate.op.as_str(), "sum" | "count");
+    let is = |text: &str, as_condition: bool| grown_by(&known(text), &grown, as_condition).is_some();
+    for text in
+        ["sum(a)", "max(sum by (x) (a))", "sum(a) / 2", "10 / sum(a)", "sum(a) > 0", "sum(a) or vector(0)"]
+    {
+        assert!(is(text, false), "{text}");
+    }
+    for text in [
+        "avg(a)",
+        "sum(a) / sum(b)",
+        "sum(a) / count(a)",
+        "100 * sum(a) / clamp_min(sum(b), 1)",
+        "histogram_quantile(0.9, sum by (le) (rate(a[5m])))",
+        "sum(a) == 0",
+        "sum(a) > bool 0",
+        "b and sum(a) > 0",
+        "absent(sum(a))",
+        "group(sum by (x) (a))",
+    ] {
+        assert!(!is(text, false), "{text}");
+    }
+    assert!(is("sum(a) > 5", true) && is("sum(a) > sum(b)", false));
+    assert!(!is("sum(a) > 0", true) && !is("sum(a) > sum(b)", true) && !is("0 < sum(a)", true));
 }

@@ -5,7 +5,7 @@
 //! stands beside an ordinary one with the same labels, each pod is scraped twice, under two values of
 //! `service`: a sum over its metrics is twice as large, and so is what an autoscaler computes from it. So it is
 //! where a PodMonitor scrapes the port as well, under another `job`: this is reported where a query of the input
-//! sums a metric of the server without `job`.
+//! sums a metric of the server without `job`, and is not a ratio, a quantile or a comparison with zero.
 //!
 //! # Fix
 //! Give the Service that is to be scraped a label of its own and select that. Of a ServiceMonitor and a
@@ -60,8 +60,9 @@
 
 use super::monitor_unselected::{READERS, are_read_together};
 use super::service_monitor_selects_nothing::Scope;
-use crate::promql::expr::{Aggregate, Grouping, Selector};
-use crate::promql::{Expr, Query};
+use crate::promql::expr::{Aggregate, Expr, Grouping, Selector};
+use crate::promql::factor::grown_by;
+use crate::promql::{Query, QueryPlace};
 use crate::rules::prelude::*;
 use crate::workload::ports::{number, target_of};
 use crate::workload::selector::matches;
@@ -238,29 +239,26 @@ fn scraped_by_pod(monitor: &Object, container: &Node<'_>) -> Vec<(i64, String)> 
     monitor.root().items_at(&["spec", "podMetricsEndpoints"]).filter_map(scraped).collect()
 }
 
-/// A query that sums a metric of a server over all jobs, with its object and the metric.
+/// A query whose value grows with a sum of a metric of a server over all jobs, with its object and the metric.
 fn summed<'i>(server: &Server, ctx: &Context<'i>) -> Option<(&'i Object, &'i Query, &'i str)> {
     let readers = WITH_QUERIES.iter().flat_map(|kind| ctx.cluster().of(*kind));
     readers.filter(|reader| ctx.pairs_with(reader)).find_map(|reader| {
         queries(reader).iter().find_map(|query| {
-            let mut found = None;
-            query.parsed.expr()?.walk(&mut |expr| {
-                if let Expr::Aggregate(aggregate) = expr
-                    && let Some(metric) = summed_metric(aggregate, server)
-                {
-                    found = found.or(Some(metric));
-                }
-            });
-            Some((reader, query, found?))
+            // An alert asks whether there is a result.
+            let is_alert = query.place == QueryPlace::Alert;
+            let grown = |aggregate: &'i Aggregate| metric_over_jobs(aggregate, server).is_some();
+            let sum = grown_by(query.parsed.expr()?, &grown, is_alert).filter(|one| one.op == "sum")?;
+            Some((reader, query, metric_over_jobs(sum, server)?))
         })
     })
 }
 
-/// The metric of a server that an aggregation sums over its jobs. A matcher on one of these labels selects one of the monitors.
-fn summed_metric<'e>(aggregate: &'e Aggregate, server: &Server) -> Option<&'e str> {
+/// The metric of a server whose series an aggregation adds up or counts over its jobs. A matcher on one of these labels selects
+/// one of the monitors.
+fn metric_over_jobs<'e>(aggregate: &'e Aggregate, server: &Server) -> Option<&'e str> {
     const OF_MONITOR: [&str; 4] = ["job", "service", "endpoint", "container"];
     let keeps = |labels: &[String]| labels.iter().any(|label| OF_MONITOR.contains(&label.as_str()));
-    let is_sum = aggregate.op == "sum"
+    let is_over_jobs = matches!(aggregate.op.as_str(), "sum" | "count")
         && match &aggregate.grouping {
             Grouping::All => true,
             Grouping::By(labels) => !keeps(labels),
@@ -268,7 +266,7 @@ fn summed_metric<'e>(aggregate: &'e Aggregate, server: &Server) -> Option<&'e st
         };
     let mut is_inner = false;
     aggregate.expr.walk(&mut |expr| is_inner |= matches!(expr, Expr::Aggregate(_)));
-    if !is_sum || is_inner {
+    if !is_over_jobs || is_inner {
         return None;
     }
     let of_server = |selector: &&'e Selector| {
