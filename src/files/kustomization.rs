@@ -42,6 +42,8 @@ pub(crate) struct Kustomization {
     pub(super) filled: Vec<FilledPlaceholder>,
     /// The objects that its patches remove.
     pub(super) removed: Vec<PatchTarget>,
+    /// The names of the ConfigMaps and Secrets that it generates.
+    pub(super) generated: Vec<String>,
     /// The versions of products that its charts show, with the line.
     pub(super) versions: Vec<(Product, Version, u32)>,
     /// Whether it is a component, which is built only as part of a kustomization that includes it.
@@ -81,6 +83,11 @@ impl Kustomization {
 
     pub(crate) fn folder(&self) -> &Path {
         self.file.parent().unwrap_or(Path::new(""))
+    }
+
+    /// Whether it brings objects that the checkout does not have.
+    pub(super) fn has_objects_elsewhere(&self) -> bool {
+        self.remote.iter().any(|(field, _)| !matches!(*field, "crds" | "transformers"))
     }
 
     /// The files on which the changes depend.
@@ -142,6 +149,12 @@ impl Kustomization {
         }
         if ["labels", "commonLabels"].iter().any(|field| root.get(field).is_set()) {
             self.filled.push(FilledPlaceholder::Labels);
+        }
+        let annotations = root.get("commonAnnotations").entries().into_iter();
+        self.filled.extend(annotations.map(|(key, _)| FilledPlaceholder::Annotation(key.to_owned())));
+        for field in ["configMapGenerator", "secretGenerator"] {
+            self.generated
+                .extend(root.get(field).items().filter_map(|one| Some(one.get("name").text()?.to_owned())));
         }
         for image in root.get("images").items() {
             let sets = ["newTag", "digest", "newName"].iter().any(|field| image.get(field).is_set());

@@ -152,3 +152,32 @@ fn queries_in_a_dashboard_have_their_own_place() {
     let run = Folder::new().with("a.yaml", dashboard).run(&["check", "-f", "concise", "--quiet"]).exits(1);
     assert!(run.out.starts_with("a.yaml:9:21: warning[promql-invalid]"), "{run:#?}");
 }
+
+#[test]
+fn what_comes_from_elsewhere_is_not_missing() {
+    let job = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: load, namespace: ml}\nspec:\n  backoffLimit: 1\n  template:\n    spec:\n      \
+               serviceAccountName: reader\n      restartPolicy: Never\n      containers: [{name: a, image: example.com/load:1.0.0}]\n";
+    let flux = |path: &str| {
+        format!(
+            "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {{name: jobs, namespace: flux-system}}\n\
+             spec: {{path: {path}, sourceRef: {{kind: GitRepository, name: fleet}}}}\n"
+        )
+    };
+    let here = flux("./jobs");
+    let other = flux("./rbac");
+    for (file, text, is_missing) in [
+        ("jobs/kustomization.yaml", "resources: [load.yaml]\n", true),
+        ("flux.yaml", here.as_str(), true),
+        ("flux.yaml", other.as_str(), false),
+        ("jobs/kustomization.yaml", "resources: [load.yaml]\nhelmCharts: [{name: accounts}]\n", false),
+        (
+            "rbac/kustomization.yaml",
+            "resources: [\"https://example.com/accounts.git//rbac?ref=v1\"]\n",
+            false,
+        ),
+    ] {
+        let folder = Folder::new().with("jobs/load.yaml", job).with(file, text);
+        let run = folder.run(&["check", "-f", "concise", "--complete"]);
+        assert_eq!(run.out.contains("[reference-missing]"), is_missing, "{file}: {text}\n{run:#?}");
+    }
+}

@@ -29,6 +29,7 @@
 //! ([`Admissions`]), need no invalidation, and are passed on from one cluster to the next.
 
 pub(crate) mod dependencies;
+pub(crate) mod makers;
 pub mod objects;
 pub(crate) mod placement;
 pub(crate) mod query;

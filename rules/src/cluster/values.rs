@@ -13,11 +13,6 @@ use crate::workload::gpu::is_accelerator;
 /// The kinds that install charts, whose objects are only in the input if they are rendered.
 pub(crate) const CHART_KINDS: [Kind; 2] = [Kind::HELM_RELEASE, Kind::ARGO_APPLICATION];
 
-/// Whether charts may bring objects that are not in the input.
-pub(crate) fn may_bring_objects(cluster: &Cluster) -> bool {
-    CHART_KINDS.iter().any(|kind| cluster.has_any(*kind))
-}
-
 /// The objects that install charts: HelmReleases first.
 pub(crate) fn chart_installers(cluster: &Cluster) -> impl Iterator<Item = &Object> {
     CHART_KINDS.iter().flat_map(|kind| cluster.of(*kind))
@@ -29,6 +24,12 @@ struct Installation<'a> {
     values: Node<'a>,
     text: Option<Node<'a>>,
     may_differ: bool,
+}
+
+/// The specification of what installs or applies something: that of the Applications that an ApplicationSet makes.
+pub(crate) fn spec_of(object: &Object) -> Node<'_> {
+    let spec = object.get("spec");
+    if object.is(Kind::ARGO_APPLICATION_SET) { spec.path(&["template", "spec"]) } else { spec }
 }
 
 /// The sources of an Application, from its `spec`.
@@ -123,8 +124,7 @@ pub fn is_own_cluster(destination: &str) -> bool {
 /// Applications that it makes. The chart may be a folder of a repository, which is often named after it, and a HelmRelease may refer
 /// to its chart by such a name.
 pub(crate) fn installs(object: &Object, chart: &str) -> bool {
-    let spec = object.get("spec");
-    let spec = if object.is(Kind::ARGO_APPLICATION_SET) { spec.path(&["template", "spec"]) } else { spec };
+    let spec = spec_of(object);
     let reference = spec.path(&["chartRef", "name"]);
     let is_named = |name: &str| base_name(name.trim_end_matches('/')) == chart;
     let mut sources = chart_sources(&spec);

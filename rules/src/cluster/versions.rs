@@ -20,8 +20,8 @@ use crate::platform::{Platform, Product, Version};
 use crate::tree::node::Node;
 use crate::tree::pointer::Pointer;
 
-/// What a file that is no manifest shows of the cluster: a kustomization with a chart, a file of Terraform, the configuration of
-/// Talos, the values of a chart.
+/// What a file that is no manifest shows of the cluster: a kustomization, a file of Terraform, the configuration of Talos, the values
+/// of a chart.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fact {
     Version(Product, Version),
@@ -43,12 +43,17 @@ pub enum Fact {
     UpdaterOption,
     /// Flux applies other files, and does not reach these.
     Unreached,
+    /// A kustomization has charts or remote resources, or Flux applies another repository: the cluster has objects that the input
+    /// does not have.
+    Elsewhere,
+    /// A kustomization generates a ConfigMap or a Secret of this name.
+    Generated(String),
 }
 
 impl Fact {
     /// Whether it matters only that the input shows it, and not where.
     pub fn is_flag(&self) -> bool {
-        matches!(self, Fact::Eks | Fact::OpenShift)
+        matches!(self, Fact::Eks | Fact::OpenShift | Fact::Elsewhere)
     }
 
     /// The version that it is.

@@ -4,9 +4,10 @@ pub(super) use serde_json::{Value, json};
 
 pub(super) use crate::catalog::{CAPACITY_TYPE, InstanceType, TypeSet};
 pub(super) use crate::cluster::Cluster;
+pub(super) use crate::cluster::makers::{may_be_made, may_bring_objects};
 pub(super) use crate::cluster::query::{ObjectKey, QuerySlot};
 pub(super) use crate::cluster::runtimes::RUNTIMES;
-pub(super) use crate::cluster::values::{CHART_KINDS, chart_installers, for_each_values, may_bring_objects};
+pub(super) use crate::cluster::values::{CHART_KINDS, chart_installers, for_each_values};
 pub(super) use crate::cluster::views::Predicate;
 pub(super) use crate::facts::duration::GoDuration;
 pub(super) use crate::facts::image::ImageRef;

@@ -84,6 +84,8 @@ pub enum FilledPlaceholder {
     Image(String),
     /// Labels of pods, and selectors with them.
     Labels,
+    /// An annotation of all objects and of their pods, by its key.
+    Annotation(String),
 }
 
 /// Names of folders with manifests that are examples.
@@ -261,13 +263,20 @@ impl Source {
             FilledPlaceholder::Syntax(start) => placeholder.starts_with(start),
             FilledPlaceholder::Exact(text) => placeholder == text,
             FilledPlaceholder::Object(target) => target.fits(kind, name),
-            FilledPlaceholder::Image(_) | FilledPlaceholder::Labels => false,
+            FilledPlaceholder::Image(_) | FilledPlaceholder::Labels | FilledPlaceholder::Annotation(_) => {
+                false
+            }
         })
     }
 
     /// Whether a kustomization of the input adds labels to pods or selectors.
     pub(crate) fn sets_labels(&self) -> bool {
         self.filled.contains(&FilledPlaceholder::Labels)
+    }
+
+    /// Whether a kustomization of the input adds an annotation to objects and their pods.
+    pub(crate) fn sets_annotation(&self, key: &str) -> bool {
+        self.filled.iter().any(|filled| matches!(filled, FilledPlaceholder::Annotation(own) if own == key))
     }
 
     /// Whether a kustomization of the input sets the tag of this image.

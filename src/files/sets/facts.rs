@@ -10,7 +10,9 @@ use gpulint_rules::{
     pins_of_terraform,
 };
 
+use super::claimer::{Checkout, GitOpsObject};
 use super::draft::{Evidence, Sets, Sign};
+use super::flux;
 use super::index::Files;
 use crate::files::filled::read_small;
 use crate::files::short_path;
@@ -30,6 +32,7 @@ pub(super) fn add(sets: &mut Sets, files: &Files<'_>) {
     let mut found = of_kustomizations(files);
     found.extend(of_other_files(files));
     found.extend(of_files(files));
+    found.extend(of_other_repositories(files));
     let partition = &mut sets.partition;
     if partition.is_whole() {
         let mut facts = Vec::new();
@@ -148,13 +151,27 @@ fn of_files(files: &Files<'_>) -> Vec<Found> {
 fn of_kustomizations(files: &Files<'_>) -> Vec<Found> {
     let mut out = Vec::new();
     for (folder, kustomization) in files.folders.kustomizations_in_order() {
-        for (product, version, line) in &kustomization.versions {
+        let versions = kustomization.versions.iter();
+        let versions = versions.map(|(product, version, line)| (Fact::Version(*product, *version), *line));
+        let generated = kustomization.generated.iter().map(|name| (Fact::Generated(name.clone()), 1));
+        let elsewhere = kustomization.has_objects_elsewhere().then_some((Fact::Elsewhere, 1));
+        for (fact, line) in versions.chain(generated).chain(elsewhere) {
             let path = Arc::from(short_path(&kustomization.file));
-            let shown = OutsideFact { fact: Fact::Version(*product, *version), path, line: *line };
-            out.push(Found { folder: folder.clone(), shown });
+            out.push(Found { folder: folder.clone(), shown: OutsideFact { fact, path, line } });
         }
     }
     out
+}
+
+/// The Kustomizations of Flux that apply what the checkout does not have.
+fn of_other_repositories(files: &Files<'_>) -> Vec<Found> {
+    let elsewhere = flux::elsewhere(&Checkout::new(files), &GitOpsObject::all(files));
+    let found = elsewhere.into_iter().map(|number| {
+        let path = Arc::from(files.list[number].input.display_path.as_str());
+        let folder = files.folder(number).unwrap_or(Path::new("")).to_owned();
+        Found { folder, shown: OutsideFact { fact: Fact::Elsewhere, path, line: 1 } }
+    });
+    found.collect()
 }
 
 /// What files of Terraform show, and templates of other programs.

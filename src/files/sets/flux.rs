@@ -1,6 +1,7 @@
 //! Kustomizations of Flux: the paths that they apply.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use gpulint_rules::{Kind, Node, Object};
@@ -159,12 +160,24 @@ impl<'a> Repositories<'a> {
     }
 }
 
-fn claimer(
+/// The files with Kustomizations that apply a folder which the checkout does not have, or another repository.
+pub(super) fn elsewhere(checkout: &Checkout<'_, '_>, found: &[GitOpsObject<'_>]) -> Vec<usize> {
+    let repositories = Repositories::of(found);
+    let is_elsewhere = |one: &&GitOpsObject<'_>| {
+        one.object.is(KUSTOMIZATION)
+            && one.object.path(&["spec", "sourceRef"]).is_set()
+            && folder_of(checkout, &repositories, one.file, one.object).is_none()
+    };
+    found.iter().filter(is_elsewhere).map(|one| one.file).collect()
+}
+
+/// The folder of the checkout that an object applies.
+fn folder_of(
     checkout: &Checkout<'_, '_>,
     repositories: &Repositories<'_>,
     file: usize,
     object: &Object,
-) -> Option<Claimer> {
+) -> Option<PathBuf> {
     if !object.is(KUSTOMIZATION) && !object.is(FLUX_INSTANCE) {
         return None;
     }
@@ -186,8 +199,18 @@ fn claimer(
     let is_copied = source.get("kind").text() == Some("ExternalArtifact");
     let copied = copied.filter(|_| is_copied).and_then(|copies| source_of(copies, path));
     let path = copied.as_deref().unwrap_or(path);
+    checkout.folder(&checkout.files.list[file].input.absolute, path)
+}
+
+fn claimer(
+    checkout: &Checkout<'_, '_>,
+    repositories: &Repositories<'_>,
+    file: usize,
+    object: &Object,
+) -> Option<Claimer> {
+    let folder = folder_of(checkout, repositories, file, object)?;
     let place = &checkout.files.list[file].input.absolute;
-    let folder = checkout.folder(place, path)?;
+    let spec = object.get("spec");
     let how = transform(&spec);
     let mut expansion = Expansion::new(checkout.files);
     expansion.generated(&folder, &how);

@@ -111,21 +111,25 @@ fn operator_namespace(ctx: &Context<'_>) -> Option<String> {
         });
         operator.namespace().filter(|_| !names_other)
     });
-    let releases = cluster.of(Kind::HELM_RELEASE).filter(|release| {
-        is_keda(release.path(&["spec", "chart", "spec", "chart"])) && ctx.pairs_with(release)
+    let installers = chart_installers(cluster).filter(|installer| {
+        let spec = installer.get("spec");
+        let mut charts = sources(&spec).map(|source| source.get("chart"));
+        (is_keda(spec.path(&["chart", "spec", "chart"])) || charts.any(is_keda)) && ctx.pairs_with(installer)
     });
-    let of_releases = releases.map(|release| {
-        let has_env = release.path(&["spec", "values", "env"]).is_set();
-        target_namespace(release).filter(|_| !has_env)
+    let of_installers = installers.map(|installer| {
+        let names_other = has_value(installer, "env");
+        target_namespace(installer).filter(|_| !names_other)
     });
-    let applications = cluster.of(Kind::ARGO_APPLICATION).filter(|application| {
-        sources(&application.get("spec")).any(|source| is_keda(source.get("chart")))
-            && ctx.pairs_with(application)
-    });
-    let of_applications = applications.map(target_namespace);
-    let all: Vec<Option<&str>> = of_deployments.chain(of_releases).chain(of_applications).collect();
+    let all: Vec<Option<&str>> = of_deployments.chain(of_installers).collect();
     let first = (*all.first()?)?;
     all.iter().all(|one| *one == Some(first)).then(|| first.to_owned())
+}
+
+/// Whether something sets a value of KEDA's chart, or may.
+fn has_value(installer: &Object, key: &str) -> bool {
+    let mut is_set = false;
+    for_each_values(installer, "keda", |values| is_set |= values.may_differ || values.root.get(key).is_set());
+    is_set
 }
 
 /// The name of the Secret that an ExternalSecret or a SealedSecret makes in its namespace.
@@ -225,7 +229,10 @@ fn elsewhere(name: &Node<'_>, kind: Kind, namespace: &str, ctx: &mut Context<'_>
     let all = cluster.written_as(kind, text).chain(makers);
     let sources: Vec<&Object> = all.filter(|source| ctx.pairs_with(source)).collect();
     let may_be_there = |source: &&Object| source.namespace().is_none_or(|other| other == namespace);
-    if sources.iter().any(|source| may_be_there(source) || is_copied(source)) {
+    if sources.iter().any(|source| may_be_there(source) || is_copied(source))
+        || may_be_made(cluster, kind, namespace, text)
+        || chart_installers(cluster).any(|installer| has_value(installer, "extraObjects"))
+    {
         return None;
     }
     let found = *sources.first()?;

@@ -8,8 +8,9 @@
 //! variable from a key that its ConfigMap or Secret lacks does not start, nor does a pod that mounts the
 //! key. On EKS the images for NVIDIA make its runtime the default: there is no RuntimeClass `nvidia` unless
 //! the GPU Operator or somebody makes one. Absent objects are known only of a whole cluster, so they are
-//! reported only with `--complete`, and not where charts, generators or operators may bring them. Many Secrets
-//! come from elsewhere, so that an absent one is reported only beside one that is written almost the same.
+//! reported only with `--complete`, and not where charts, generators, operators, eksctl, policies or other
+//! repositories may bring them. Many Secrets come from elsewhere, so that an absent one is reported only
+//! beside one that is written almost the same.
 //!
 //! # Fix
 //! Remove the reference, or add the object.
@@ -43,6 +44,8 @@
 
 use crate::cluster::storage::DEFAULT_CLASS;
 use crate::cluster::together::{are_misplaced, routes};
+use crate::cluster::values::spec_of;
+use crate::cluster::versions::Fact;
 use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
 use crate::workload::dra::class_blocks;
@@ -68,6 +71,7 @@ pub(crate) static RULE: Rule = Rule {
         Kind::SEALED_SECRET,
         Kind::HELM_RELEASE,
         Kind::ARGO_APPLICATION,
+        Kind::ARGO_APPLICATION_SET,
     ],
     reports_absence: true,
     docs: docs(include_str!("reference_missing.rs")),
@@ -100,17 +104,17 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for template in &templates {
         keys(object, template, ctx);
     }
-    // Charts and applications that are not rendered may bring any object.
+    // Charts, applications and other repositories that are not rendered may bring any object.
     let cluster = ctx.cluster();
-    let charts = || chart_installers(cluster);
-    if !cluster.is_complete() || !charts().all(has_no_classes) {
+    let mut charts = chart_installers(cluster).chain(cluster.of(Kind::ARGO_APPLICATION_SET));
+    if !cluster.is_complete() || cluster.is_shown(&Fact::Elsewhere) || !charts.all(has_no_classes) {
         return None;
     }
     if object.is(Kind::PERSISTENT_VOLUME_CLAIM) {
         storage_class(object, &object.get("spec"), ctx);
         return None;
     }
-    let has_charts = charts().next().is_some();
+    let has_charts = may_bring_objects(cluster);
     if !has_charts {
         device_class(object, ctx);
     }
@@ -129,7 +133,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 
 /// Whether an object installs only charts that bring no classes, and is given no other manifests.
 fn has_no_classes(object: &Object) -> bool {
-    let spec = object.get("spec");
+    let spec = spec_of(object);
     let chart = match object.is(Kind::HELM_RELEASE) {
         true => spec.path(&["chart", "spec", "chart"]),
         false => spec.path(&["source", "chart"]),
@@ -189,9 +193,13 @@ fn service_account(object: &Object, template: &Template<'_>, ctx: &mut Context<'
     let field = template.spec.get("serviceAccountName");
     let name = field.text().filter(|name| !name.is_empty() && *name != "default")?;
     let namespace = object.namespace_or_default();
-    // An operator makes the account of a custom resource of its own.
+    // An operator makes the account of a custom resource of its own, and an add-on of EKS its own in `kube-system`.
     let is_custom = !matches!(object.group(), "" | "apps" | "batch");
-    if is_custom || object.is_namespace_unknown() || !is_absent(Kind::SERVICE_ACCOUNT, namespace, name, ctx) {
+    if is_custom
+        || object.is_namespace_unknown()
+        || namespace == "kube-system"
+        || !is_absent(Kind::SERVICE_ACCOUNT, namespace, name, ctx)
+    {
         return None;
     }
     if let Some(other) = ctx.cluster().written_as(Kind::SERVICE_ACCOUNT, name).next() {
@@ -478,5 +486,8 @@ fn key_of(object: &Object, kind: Kind, name: &Node<'_>, key: &Node<'_>, ctx: &mu
 
 /// Whether the cluster certainly has no object of a kind and name.
 fn is_absent(kind: Kind, namespace: &str, name: &str, ctx: &Context<'_>) -> bool {
-    ctx.cluster().is_complete_for(kind) && !ctx.cluster().has(kind, namespace, name)
+    let cluster = ctx.cluster();
+    cluster.is_complete_for(kind)
+        && !cluster.has(kind, namespace, name)
+        && !may_be_made(cluster, kind, namespace, name)
 }
