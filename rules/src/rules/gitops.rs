@@ -1,11 +1,17 @@
-//! The objects of Argo CD and Flux that apply a manifest, and what they do about a field that something else changes.
+//! The objects of Argo CD and Flux that apply a manifest: what they add to it, and what they do about a field that something else
+//! changes.
 
-use crate::cluster::values::sources;
+use crate::cluster::values::{sources, spec_of};
 use crate::kind::Kind;
 use crate::lint::context::Context;
+use crate::lint::settings::Globs;
 use crate::object::Object;
 use crate::tree::node::Node;
 use crate::workload::suspended::is_suspended;
+
+/// The kinds that apply files of a repository.
+pub(super) const DELIVERERS: [Kind; 3] =
+    [Kind::ARGO_APPLICATION, Kind::ARGO_APPLICATION_SET, Kind::FLUX_KUSTOMIZATION];
 
 /// What a GitOps controller does about a field of an object that it applies.
 pub(super) struct Delivery<'a> {
@@ -19,16 +25,7 @@ pub(super) struct Delivery<'a> {
 
 /// The controller that applies the file of an object. `None` if no path in the set leads to the file, or several do.
 pub(super) fn delivery_of<'a>(object: &Object, field: &[&str], ctx: &Context<'a>) -> Option<Delivery<'a>> {
-    let file = object.origin()?.source.path();
-    let cluster = ctx.cluster();
-    let applications = cluster.of(Kind::ARGO_APPLICATION).chain(cluster.of(Kind::ARGO_APPLICATION_SET));
-    let applications = applications.filter(|app| {
-        let spec = spec_of(app);
-        sources(&spec).any(|source| holds(&source.get("path"), file))
-    });
-    let kustomizations =
-        cluster.of(Kind::FLUX_KUSTOMIZATION).filter(|one| holds(&one.path(&["spec", "path"]), file));
-    let mut all = applications.chain(kustomizations);
+    let mut all = deliverers(ctx).filter(|by| paths(by).any(|path| path.applies(by, object)));
     let (by, None) = (all.next()?, all.next()) else { return None };
     if by.is(Kind::FLUX_KUSTOMIZATION) {
         return Some(Delivery { by, ignores: false, heals: is_suspended(by) != Some(true) });
@@ -59,10 +56,103 @@ pub(super) fn may_leave(object: &Object, field: &[&str], ctx: &Context<'_>) -> b
     all.any(|one| ignores(&spec_of(one), object, field))
 }
 
-/// The specification of an Application, or of those that an ApplicationSet makes.
-fn spec_of(object: &Object) -> Node<'_> {
-    let spec = object.get("spec");
-    if object.is(Kind::ARGO_APPLICATION_SET) { spec.path(&["template", "spec"]) } else { spec }
+/// Whether the metadata of an object may get more labels when it is applied: by a kustomization, or by what applies it.
+pub(super) fn gets_labels(object: &Object, ctx: &Context<'_>) -> bool {
+    object.source().is_some_and(|source| source.sets_labels())
+        || gets(object, ctx, |path| path.adds("labels", "commonLabels", |_| true))
+}
+
+/// Whether the metadata of an object may get an annotation when it is applied.
+pub(super) fn gets_annotation(object: &Object, key: &str, ctx: &Context<'_>) -> bool {
+    let is_it = |added: &str| added == key;
+    object.source().is_some_and(|source| source.sets_annotation(key))
+        || gets(object, ctx, |path| path.adds("annotations", "commonAnnotations", is_it))
+}
+
+fn gets(object: &Object, ctx: &Context<'_>, adds: impl Fn(&DeliveredPath<'_>) -> bool) -> bool {
+    deliverers(ctx).any(|by| paths(by).any(|path| adds(&path) && path.may_apply(by, object)))
+}
+
+fn deliverers<'a>(ctx: &Context<'a>) -> impl Iterator<Item = &'a Object> + use<'a> {
+    let cluster = ctx.cluster();
+    DELIVERERS.into_iter().flat_map(move |kind| cluster.of(kind))
+}
+
+/// A folder that a controller applies: a source of an Application, or the specification of a Kustomization of Flux.
+struct DeliveredPath<'a> {
+    source: Node<'a>,
+    is_flux: bool,
+}
+
+fn paths(by: &Object) -> impl Iterator<Item = DeliveredPath<'_>> {
+    let (spec, is_flux) = (spec_of(by), by.is(Kind::FLUX_KUSTOMIZATION));
+    let own = is_flux.then(|| spec.clone());
+    let of_argo = sources(&spec).filter(move |_| !is_flux);
+    own.into_iter().chain(of_argo).map(move |source| DeliveredPath { source, is_flux })
+}
+
+impl DeliveredPath<'_> {
+    /// Whether it leads to the file of an object: to a kustomization that lists it, or to a folder above it.
+    fn applies(&self, by: &Object, object: &Object) -> bool {
+        let (node, source) = (self.source.get("path"), object.source());
+        let (Some(path), Some(source)) = (node.text(), source) else { return false };
+        let folder = path.trim_start_matches("./").trim_matches('/');
+        let leads_to = |root: &str| {
+            let above = root.strip_suffix(folder);
+            above.is_some_and(|above| above.is_empty() || above.ends_with('/'))
+        };
+        if folder.is_empty() {
+            return false;
+        }
+        let (file, here) = (source.path(), by.source().map(|source| source.path()));
+        // The path is relative to a folder above both: a folder of this name elsewhere is that of another repository.
+        let mut ends = file.match_indices('/').map(|(at, _)| at);
+        let Some(end) = ends.find(|end| {
+            let root = &file[..end.saturating_sub(folder.len())];
+            leads_to(&file[..*end]) && here.is_none_or(|here| here.starts_with(root))
+        }) else {
+            return !file.contains(&format!("{folder}/"))
+                && source.routes().iter().any(|route| leads_to(&route.root));
+        };
+        // A kustomization beside the file that does not list it leaves it out.
+        source.routes().iter().any(|route| leads_to(&route.root))
+            || !source.is_left_out() && (self.is_flux || self.takes(&file[end + 1..]))
+    }
+
+    /// Whether Argo CD takes a file of a folder that has no kustomization, given its path there: those of subfolders only with
+    /// `recurse`. The templates of a chart are those of a rendered one.
+    fn takes(&self, below: &str) -> bool {
+        let directory = self.source.get("directory");
+        let matches = |field: &str| {
+            let glob = directory.get(field).text().filter(|glob| !glob.is_empty())?.to_owned();
+            Some(Globs::new(&[glob]).ok()?.matches(below))
+        };
+        let is_template = below.split('/').rev().skip(1).any(|folder| folder == "templates");
+        let is_read = !below.contains('/') || directory.get("recurse").bool() == Some(true);
+        let is_listed = matches("include") != Some(false) && matches("exclude") != Some(true);
+        is_template || is_read && is_listed
+    }
+
+    /// Whether it leads to the file of an object, or only the cluster knows where it leads.
+    fn may_apply(&self, by: &Object, object: &Object) -> bool {
+        let path = self.source.get("path");
+        let is_open = path.text().is_none_or(|path| path.trim_matches(['.', '/']).is_empty());
+        is_open || self.applies(by, object)
+    }
+
+    /// Whether it adds a label or an annotation for which a condition holds: by a field of its own, or by a patch.
+    fn adds(&self, field: &str, of_kustomize: &str, is_it: impl Fn(&str) -> bool) -> bool {
+        let (added, patches) = if self.is_flux {
+            (self.source.path(&["commonMetadata", field]), self.source.get("patches"))
+        } else {
+            let kustomize = self.source.get("kustomize");
+            (kustomize.get(of_kustomize), kustomize.get("patches"))
+        };
+        let patches = || patches.items().filter_map(|patch| patch.get("patch").raw_text());
+        added.has_unknown_key()
+            || added.entries().iter().any(|(key, _)| is_it(key))
+            || patches().any(|patch| patch.contains(field))
+    }
 }
 
 /// Whether Argo CD leaves a field of an object as it is, also when it applies the object.
@@ -70,14 +160,6 @@ fn ignores(spec: &Node<'_>, object: &Object, field: &[&str]) -> bool {
     let mut options = spec.path(&["syncPolicy", "syncOptions"]).items();
     options.any(|option| option.text() == Some("RespectIgnoreDifferences=true"))
         && spec.get("ignoreDifferences").items().any(|entry| is_about(&entry, object) && names(&entry, field))
-}
-
-/// Whether a file is below a folder of the repository.
-fn holds(folder: &Node<'_>, file: &str) -> bool {
-    let Some(folder) = folder.text() else { return false };
-    let folder = folder.trim_start_matches("./").trim_matches('/');
-    let below = |at: usize| file[at..].strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'));
-    !folder.is_empty() && (below(0) || file.match_indices('/').any(|(at, _)| below(at + 1)))
 }
 
 /// Whether an entry of `ignoreDifferences` is about an object.
@@ -105,4 +187,66 @@ fn names(entry: &Node<'_>, field: &[&str]) -> bool {
     pointers.any(|node| node.text().is_some_and(|text| is_above(&pointer, text, '/')))
         || paths.any(|node| node.text().is_some_and(|text| is_above(&path, text.trim(), '.')))
         || entry.get("managedFieldsManagers").items().next().is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::paths;
+    use crate::file::File;
+    use crate::object::Object;
+    use crate::source::{KustomizeRoute, Source};
+    use std::sync::Arc;
+
+    fn object(path: &str, text: &str, roots: &[&str], is_left_out: bool) -> Object {
+        let route = |root: &&str| KustomizeRoute {
+            root: Arc::from(*root),
+            namespace: None,
+            affixes: Arc::default(),
+            renames: false,
+        };
+        let routes: Vec<KustomizeRoute> = roots.iter().map(route).collect();
+        let source = Source::from_text(path, text).with_routes(routes).with_left_out(is_left_out);
+        File::read(source).objects[0].clone()
+    }
+
+    fn job(path: &str, roots: &[&str], is_left_out: bool) -> Object {
+        let text = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\nspec: {template: {}}\n";
+        object(path, text, roots, is_left_out)
+    }
+
+    #[test]
+    fn sources_of_argo_cd_apply_what_they_read() {
+        let applies = |source: &str, job: &Object| {
+            let text = format!(
+                "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata: {{name: a}}\nspec: {{source: {source}}}\n"
+            );
+            let by = object("repo/argo/app.yaml", &text, &[], false);
+            paths(&by).any(|path| path.applies(&by, job))
+        };
+        let at = |path: &str| job(path, &[], false);
+        assert!(applies("{path: jobs}", &at("repo/jobs/a.yaml")));
+        assert!(applies("{path: argo/jobs}", &at("repo/argo/jobs/a.yaml")));
+        assert!(!applies("{path: jobs}", &at("repo/team/jobs/a.yaml")), "of another repository");
+        assert!(!applies("{path: jobs}", &at("repo/jobs/x/a.yaml")));
+        assert!(applies("{path: jobs, directory: {recurse: true}}", &at("repo/jobs/x/a.yaml")));
+        let excluded = "{path: jobs, directory: {recurse: true, exclude: 'x/*'}}";
+        assert!(!applies(excluded, &at("repo/jobs/x/a.yaml")));
+        assert!(!applies("{path: jobs, directory: {include: '*.json'}}", &at("repo/jobs/a.yaml")));
+        assert!(applies("{path: chart}", &at("repo/chart/templates/a.yaml")));
+        assert!(!applies("{path: jobs}", &job("repo/jobs/a.yaml", &[], true)), "not listed");
+        assert!(applies("{path: overlay}", &job("repo/base/a.yaml", &["/x/repo/overlay"], false)));
+        assert!(applies("{path: jobs}", &job("repo/jobs/x/a.yaml", &["/x/repo/jobs"], false)));
+    }
+
+    #[test]
+    fn kustomizations_of_flux_apply_what_is_below() {
+        let text = "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: a}\nspec: {path: ./jobs, commonMetadata: {labels: {a: b}}}\n";
+        let by = object("jobs.yaml", text, &[], false);
+        let applies = |job: &Object| paths(&by).any(|path| path.applies(&by, job));
+        assert!(applies(&job("jobs/x/a.yaml", &[], false)));
+        assert!(!applies(&job("jobs/x/a.yaml", &[], true)));
+        assert!(!applies(&job("other/jobs/a.yaml", &[], false)));
+        assert!(paths(&by).any(|path| path.adds("labels", "commonLabels", |key| key == "a")));
+        assert!(!paths(&by).any(|path| path.adds("annotations", "commonAnnotations", |_| true)));
+    }
 }

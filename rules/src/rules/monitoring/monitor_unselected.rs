@@ -38,7 +38,8 @@
 //! - <https://prometheus-operator.dev/docs/platform/troubleshooting/#troubleshooting-servicemonitor-changes>
 //! - <https://prometheus-operator.dev/docs/api-reference/api/#monitoring.coreos.com/v1.Prometheus>
 
-use crate::rules::monitoring::prometheus_stack::{Release, releases};
+use crate::rules::gitops::{DELIVERERS, gets_labels};
+use crate::rules::monitoring::prometheus_stack::{COLLECTOR_KINDS, Release, releases, runs_collector};
 use crate::rules::prelude::*;
 use crate::workload::selector::matches;
 
@@ -67,8 +68,12 @@ pub(crate) static RULE: Rule = Rule {
         OTHERS[2],
         OTHERS[3],
         Kind::HELM_RELEASE,
-        Kind::ARGO_APPLICATION,
-        Kind::ARGO_APPLICATION_SET,
+        DELIVERERS[0],
+        DELIVERERS[1],
+        DELIVERERS[2],
+        COLLECTOR_KINDS[0],
+        COLLECTOR_KINDS[1],
+        COLLECTOR_KINDS[2],
     ],
     reports_absence: true,
     fix: Some(Safety::Unsafe),
@@ -129,7 +134,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let releases = releases(selectors(object)?.0, ctx)?;
     let labels = object.path(&["metadata", "labels"]);
     let is_selected = |release: &Release<'_>| labels.get("release").text() == Some(release.name.as_str());
-    if releases.iter().any(is_selected) || !releases.is_empty() && gets_labels(object) {
+    let is_none = known.is_none() && releases.is_empty();
+    if is_none
+        || releases.iter().any(is_selected)
+        || !releases.is_empty() && gets_labels(object, ctx)
+        || runs_collector(ctx)
+    {
         return None;
     }
     match (known, releases.first()) {
@@ -137,11 +147,6 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         (None, Some(release)) => report_release(object, release, ctx),
         (None, None) => None,
     }
-}
-
-/// Whether a kustomization may add labels to an object.
-fn gets_labels(object: &Object) -> bool {
-    object.origin().is_some_and(|origin| origin.source.sets_labels())
 }
 
 fn report_release(object: &Object, release: &Release<'_>, ctx: &mut Context<'_>) -> Option<()> {
@@ -200,8 +205,8 @@ fn reason(object: &Object, reader: &Object, ctx: &Context<'_>) -> Option<Option<
     }
     let labels = object.path(&["metadata", "labels"]).entries();
     if !matches(&selector, &labels)? {
-        // A kustomization may add the label.
-        return (!gets_labels(object)).then_some(Some(Reason::Labels));
+        // What applies it may add the label.
+        return (!gets_labels(object, ctx)).then_some(Some(Reason::Labels));
     }
     let is_in = is_in_namespaces(object, reader, &namespaces, ctx)?;
     Some((!is_in).then_some(Reason::Namespace))

@@ -4,25 +4,49 @@
 //! the label `release` with the name of the release, unless the value that ends in `NilUsesHelmValues` is
 //! false.
 
-use crate::cluster::values::{installs, is_for_other_cluster, release_name};
+use crate::cluster::values::{installs, is_for_other_cluster, release_name, spec_of};
 use crate::rules::prelude::*;
 
 const CHART: &str = "kube-prometheus-stack";
 
-/// Words in the names of what else may read monitors.
-const COLLECTORS: [&str; 11] = [
+/// Words in the names of what else may read monitors, as charts and images are named.
+const COLLECTORS: [&str; 23] = [
+    "adot",
     "alloy",
+    "cloudwatch-observability",
+    "coralogix",
+    "coroot",
+    "dash0",
     "datadog",
+    "dynatrace",
+    "elastic-agent",
     "grafana-agent",
+    "grafana/agent",
+    "groundcover",
     "k8s-monitoring",
     "mimir",
+    "newrelic",
     "opentelemetry",
     "otel",
     "prometheus-operator",
+    "signoz",
+    "splunk",
     "thanos",
     "victoria",
     "vmagent",
 ];
+
+/// The kinds that run a collector.
+pub(super) const COLLECTOR_KINDS: [Kind; 3] = [Kind::DEPLOYMENT, Kind::STATEFUL_SET, Kind::DAEMON_SET];
+
+/// Whether a workload of the input runs another program that may read monitors.
+pub(super) fn runs_collector(ctx: &Context<'_>) -> bool {
+    let workloads = COLLECTOR_KINDS.iter().flat_map(|kind| ctx.cluster().of(*kind));
+    let is_collector = |container: Node<'_>| {
+        container.get("image").raw_text().is_some_and(|image| mentions(image, &COLLECTORS))
+    };
+    workloads.flat_map(templates).any(|template| template.containers().any(is_collector))
+}
 
 /// A release of the chart whose Prometheus selects what has the label `release` with its name.
 pub(super) struct Release<'a> {
@@ -38,9 +62,7 @@ pub(super) fn releases<'a>(selector: &str, ctx: &Context<'a>) -> Option<Vec<Rele
     let (stacks, others): (Vec<_>, Vec<_>) = chart_installers(cluster).partition(is_stack);
     let sets = cluster.of(Kind::ARGO_APPLICATION_SET);
     let has_collector = |object: &Object| {
-        let spec = object.get("spec");
-        let spec =
-            if object.is(Kind::ARGO_APPLICATION_SET) { spec.path(&["template", "spec"]) } else { spec };
+        let spec = spec_of(object);
         let chart = [spec.path(&["chart", "spec", "chart"]), spec.path(&["source", "chart"])];
         let mut named = chart.iter().filter_map(Node::text).chain([object.name()]);
         named.any(|name| name == "prometheus" || mentions(name, &COLLECTORS))
@@ -57,6 +79,10 @@ pub(super) fn releases<'a>(selector: &str, ctx: &Context<'a>) -> Option<Vec<Rele
 
 fn release<'a>(installer: &'a Object, selector: &str, ctx: &Context<'_>) -> Option<Release<'a>> {
     if is_for_other_cluster(installer) || !ctx.pairs_with(installer) || installer.may_lack_fields() {
+        return None;
+    }
+    // A renderer may change the Prometheus.
+    if installer.path(&["spec", "postRenderers"]).is_set() {
         return None;
     }
     // A chart of a folder has values of its own, and may be one around it.

@@ -34,12 +34,13 @@
 //! - <https://prometheus-operator.dev/docs/developer/getting-started/>
 //! - <https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/getting-started.html>
 
+use crate::rules::gitops::{DELIVERERS, gets_labels};
 use crate::rules::prelude::*;
 use crate::workload::class::is_controller;
 use crate::workload::selector::matches;
 
-static READS: [Kind; WORKLOAD_KINDS.len() + 3] =
-    with_workloads(&[Kind::SERVICE, Kind::HELM_RELEASE, Kind::ARGO_APPLICATION]);
+static READS: [Kind; WORKLOAD_KINDS.len() + 5] =
+    with_workloads(&[Kind::SERVICE, Kind::HELM_RELEASE, DELIVERERS[0], DELIVERERS[1], DELIVERERS[2]]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "service-monitor-selects-nothing",
@@ -74,8 +75,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if !services.is_empty() {
         return check_ports(object, &services, ctx);
     }
-    // An empty selector selects every Service.
-    if labels.entries().is_empty() && !selector.get("matchExpressions").is_set() {
+    // An empty selector selects every Service, and what applies one may add the labels.
+    let is_empty = labels.entries().is_empty() && !selector.get("matchExpressions").is_set();
+    if is_empty || scope.objects(Kind::SERVICE, ctx).any(|service| gets_labels(service, ctx)) {
         return None;
     }
     if looks_in_own_namespace(object, ctx)

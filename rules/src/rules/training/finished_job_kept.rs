@@ -38,7 +38,7 @@
 //! # References
 //! - <https://kubernetes.io/docs/concepts/workloads/controllers/ttlafterfinished/>
 
-use crate::rules::gitops::delivery_of;
+use crate::rules::gitops::{DELIVERERS, delivery_of, gets_annotation};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -55,7 +55,7 @@ pub(crate) static RULE: Rule = Rule {
         Kind::VOLCANO_JOB,
         Kind::ARGO_WORKFLOW,
     ],
-    reads: &[Kind::ARGO_APPLICATION, Kind::ARGO_APPLICATION_SET, Kind::FLUX_KUSTOMIZATION],
+    reads: &DELIVERERS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("finished_job_kept.rs")),
     check: Check::Object(check),
@@ -76,12 +76,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     // What applies it makes it again, or says that it is missing, when a TTL has deleted it.
     let is_applied = || delivery_of(object, &[], ctx).is_some();
-    let hook = HOOKS.iter().any(|key| object.annotation(key).is_set());
+    let is_hook = || HOOKS.iter().any(|key| has_annotation(object, key, ctx));
     if !object.is(Kind::JOB)
         || ttl.is_set()
-        || hook
-        || is_applied()
         || !uses_accelerators(object)
+        || is_hook()
+        || is_applied()
         || object.is_owned()
         || spec.has_unknown_key()
     {
@@ -94,11 +94,20 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
+/// Whether an object has an annotation, or gets it when it is applied.
+fn has_annotation(object: &Object, key: &str, ctx: &Context<'_>) -> bool {
+    object.annotation(key).is_set() || gets_annotation(object, key, ctx)
+}
+
 /// The time after which a finished run is deleted. The operators of these kinds delete the object itself, unlike KubeRay.
 fn ttl_of(object: &Object) -> Node<'_> {
     let spec = object.get("spec");
     if object.is(Kind::ARGO_WORKFLOW) {
-        return spec.get("ttlStrategy");
+        let strategy = spec.get("ttlStrategy");
+        // A time after a failure alone leaves a run that succeeds.
+        let times = ["secondsAfterCompletion", "secondsAfterSuccess"].map(|key| strategy.get(key));
+        let [completion, _] = &times;
+        return if times.iter().any(Node::is_set) { strategy } else { completion.clone() };
     }
     let of_policy = spec.path(&["runPolicy", "ttlSecondsAfterFinished"]);
     if of_policy.is_set() { of_policy } else { spec.get("ttlSecondsAfterFinished") }
@@ -110,11 +119,15 @@ fn repeats(object: &Object, ttl: &Node<'_>, ctx: &mut Context<'_>) -> Option<()>
     let is_flux = delivery.by.is(Kind::FLUX_KUSTOMIZATION);
     // Argo CD does not compare hooks.
     let left_alone = if is_flux {
-        object.annotation("kustomize.toolkit.fluxcd.io/reconcile").is_set()
+        has_annotation(object, "kustomize.toolkit.fluxcd.io/reconcile", ctx)
+            || object.annotation("kustomize.toolkit.fluxcd.io/ssa").text() == Some("Ignore")
     } else {
-        HOOKS[..2].iter().any(|key| object.annotation(key).is_set())
+        HOOKS[..2].iter().any(|key| has_annotation(object, key, ctx))
     };
-    if left_alone || ttl.is_unknown() || object.is_owned() || is_suspended(object) != Some(false) {
+    // Neither applies an object without a name, save a hook.
+    let is_named = object.path(&["metadata", "name"]).is_set();
+    if left_alone || !is_named || ttl.is_unknown() || object.is_owned() || is_suspended(object) != Some(false)
+    {
         return None;
     }
     let name = object.display_name();
@@ -127,7 +140,7 @@ fn repeats(object: &Object, ttl: &Node<'_>, ctx: &mut Context<'_>) -> Option<()>
         .help(if is_flux {
             "remove the TTL: `kustomize.toolkit.fluxcd.io/force: enabled` replaces the run when its manifest changes"
         } else {
-            "remove the TTL, and let a hook delete it: `argocd.argoproj.io/hook-delete-policy: BeforeHookCreation`"
+            "remove the TTL, or make it a hook, which runs once for each sync: `argocd.argoproj.io/hook: Sync`"
         })
         .fix(Fix::unsafe_("keep it after it has finished").remove(ttl));
     if is_near {
@@ -147,7 +160,7 @@ fn workers(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         Some(text) => text == "None",
         None => !policy.is_unknown() && object.version() == "v2beta1",
     };
-    if !stay || object.is_partial() || object.get("spec").has_unknown_key() {
+    if !stay || object.may_lack_fields() || object.get("spec").has_unknown_key() {
         return None;
     }
     if ttl.is_unknown() || ttl.int().is_some_and(|seconds| seconds <= SOON) {

@@ -57,13 +57,15 @@
 //! - <https://kueue.sigs.k8s.io/docs/tasks/manage/enforce_job_management/>
 
 use super::kueue::{QUEUE_LABEL, queue_name};
+use crate::rules::gitops::{DELIVERERS, gets_labels};
 use crate::rules::prelude::*;
 use crate::workload::devices::first_accelerator;
 
 const JOBS: &[Kind] =
     &[Kind::JOB, Kind::JOB_SET, Kind::PYTORCH_JOB, Kind::MPI_JOB, Kind::TF_JOB, Kind::JAX_JOB, Kind::RAY_JOB];
 
-const READS: [Kind; WORKLOAD_KINDS.len() + 2] = with_workloads(&[Kind::LOCAL_QUEUE, Kind::CLUSTER_QUEUE]);
+const READS: [Kind; WORKLOAD_KINDS.len() + 5] =
+    with_workloads(&[Kind::LOCAL_QUEUE, Kind::CLUSTER_QUEUE, DELIVERERS[0], DELIVERERS[1], DELIVERERS[2]]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-job-not-queued",
@@ -82,12 +84,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let name = queue_name(object);
     let labels = object.path(&["metadata", "labels"]);
     let namespace = object.namespace()?;
-    if object.is_partial()
+    if object.may_lack_fields()
         || object.is_owned()
         || name.is_set()
         || labels.has_unknown_key()
         || labels.is_unknown()
-        || object.source().is_some_and(|source| source.sets_labels())
+        || gets_labels(object, ctx)
     {
         return None;
     }
