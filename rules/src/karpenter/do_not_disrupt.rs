@@ -1,6 +1,8 @@
 //! The annotation `karpenter.sh/do-not-disrupt`: on pods, on workloads and in the template of a NodePool.
 
-use crate::facts::duration::GoDuration;
+use crate::facts::duration::{GoDuration, NillableDuration};
+use crate::karpenter::budget::DisruptionReason;
+use crate::karpenter::nodepool::NodePool;
 use crate::object::Object;
 use crate::platform::{Platform, Version};
 use crate::tree::node::Node;
@@ -48,4 +50,19 @@ pub(crate) fn protects_nodes(object: &Object) -> bool {
     let annotations = object.path(&["spec", "template", "metadata", "annotations"]);
     let node = annotations.get(DO_NOT_DISRUPT);
     annotations.is_unknown() || node.is_unknown() || node.text() == Some("true")
+}
+
+/// Whether Karpenter ends no node of a pool by itself while pods run on it: the annotation protects it, or it does not expire, and
+/// the budgets are always zero for drift and for consolidation.
+pub(crate) fn keeps_busy_nodes(object: &Object) -> bool {
+    let by_budgets = |pool: NodePool<'_>| {
+        let budgets = pool.written_budgets();
+        let is_shut = |reason: DisruptionReason| {
+            budgets.as_ref().is_some_and(|(_, calendar)| calendar.coverage(reason).permanently_zero)
+        };
+        matches!(pool.expire_after(), Some(NillableDuration::Never))
+            && is_shut(DisruptionReason::Drifted)
+            && (pool.consolidation_policy() == Some("WhenEmpty") || is_shut(DisruptionReason::Underutilized))
+    };
+    protects_nodes(object) || NodePool::new(object).is_some_and(by_budgets)
 }

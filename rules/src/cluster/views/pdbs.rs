@@ -2,7 +2,7 @@
 
 use crate::cluster::table::{View, ViewSlot};
 use crate::cluster::views::workloads::{pool_labels, selects_pool};
-use crate::karpenter::do_not_disrupt::protects_nodes;
+use crate::karpenter::do_not_disrupt::keeps_busy_nodes;
 use crate::karpenter::nodepool::NodePool;
 use crate::kind::Kind;
 use crate::object::Object;
@@ -46,7 +46,7 @@ impl View for ProtectedPools {
     type Key = (String, String);
 
     fn keys(object: &Object) -> Vec<(String, String)> {
-        let Some(pool) = NodePool::new(object).filter(|_| protects_nodes(object)) else {
+        let Some(pool) = NodePool::new(object).filter(|_| keeps_busy_nodes(object)) else {
             return Vec::new();
         };
         let labels = pool_labels(&pool, object.name());

@@ -51,7 +51,7 @@
 //! - <https://karpenter.sh/docs/concepts/disruption/#pod-level-controls>
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
 
-use crate::karpenter::do_not_disrupt::protects_nodes;
+use crate::karpenter::do_not_disrupt::keeps_busy_nodes;
 use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::disruption::runners;
 use crate::rules::karpenter_in_use::{READS, may_have_cluster_autoscaler, uses_karpenter};
@@ -60,7 +60,8 @@ use crate::rules::prelude::*;
 use crate::workload::node_labels::{is_off_karpenter, names_karpenter};
 use crate::workload::template::{is_short_deadline, is_short_lived, workload_kind};
 
-const READ: [Kind; READS.len() + CHART_KINDS.len()] = joined(&READS, &CHART_KINDS);
+const READ: [Kind; READS.len() + CHART_KINDS.len() + 1] =
+    joined(&READS, &[CHART_KINDS[0], CHART_KINDS[1], Kind::PDB]);
 
 /// Workloads, and what starts runners of GitHub Actions.
 const KINDS: [Kind; WORKLOAD_KINDS.len() + runners::KINDS.len()] = with_workloads(&runners::KINDS);
@@ -112,7 +113,7 @@ fn for_other_autoscaler(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let pools = ctx.pools_for(first)?.pools;
-    let pool = pools.iter().find(|pool| !protects_nodes(pool.object()))?;
+    let pool = pools.iter().find(|pool| !keeps_busy_nodes(pool.object()))?;
     let node = first.annotation(SAFE_TO_EVICT);
     let mut fix = Fix::new(format!("add `{DO_NOT_DISRUPT}`"), Safety::Unsafe);
     for template in &stated {

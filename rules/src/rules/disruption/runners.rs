@@ -5,8 +5,9 @@
 //! the legacy kinds.
 
 use super::do_not_disrupt_missing::{NAMES, is_spot_only};
-use crate::cluster::values::{ChartValues, is_for_other_cluster};
-use crate::karpenter::do_not_disrupt::protects_nodes;
+use crate::cluster::values::{ChartValues, is_for_other_cluster, target_namespace};
+use crate::cluster::views::disruptions::allows_none;
+use crate::karpenter::do_not_disrupt::keeps_busy_nodes;
 use crate::rules::gpu::report_value;
 use crate::rules::karpenter_in_use::uses_karpenter;
 use crate::rules::manifest_purpose::is_example;
@@ -79,7 +80,14 @@ fn inspect(
     let found = ctx.pools_for(template);
     let pools = found.as_ref().and_then(|found| found.all_known());
     // Nodes that are protected, or no pool: other nodes take the pods.
-    if pools.is_some_and(|pools| pools.iter().all(|pool| protects_nodes(pool.object()))) {
+    if pools.is_some_and(|pools| pools.iter().all(|pool| keeps_busy_nodes(pool.object()))) {
+        return None;
+    }
+    // A PDB that allows no eviction protects them as well; pdb-blocks-evictions reports it.
+    let is_chart = CHART_KINDS.iter().any(|kind| object.is(*kind));
+    let namespace = if is_chart { target_namespace(object) } else { Some(object.namespace_or_default()) };
+    let budgets = namespace.map(|namespace| ctx.cluster().views().pdbs_of(namespace, template).0);
+    if budgets.is_some_and(|budgets| budgets.iter().any(|budget| allows_none(budget))) {
         return None;
     }
     let ends_empty = |pool: &Object| {
