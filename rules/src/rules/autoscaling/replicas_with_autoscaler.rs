@@ -47,6 +47,7 @@ use crate::cluster::values::{is_for_other_cluster, release_name, target_namespac
 use crate::cluster::views::{AUTOSCALER_MAKERS, as_target, scale_target};
 use crate::rules::gitops::{delivery_of, may_be_ignored};
 use crate::rules::prelude::*;
+use crate::workload::command::base_name;
 
 const KINDS: [Kind; REPLICATED_KINDS.len() + 1] = joined(REPLICATED_KINDS, &[Kind::HELM_RELEASE]);
 
@@ -122,6 +123,16 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
+/// The values with which charts leave the number of replicas to an autoscaler.
+const SWITCHES: [&str; 6] =
+    ["autoscaler", "autoscaling", "horizontalPodAutoscaler", "horizontalPodAutoscaling", "hpa", "keda"];
+
+/// Whether a value is a switch, which may be on, or has one.
+fn is_switch(value: &Node<'_>) -> bool {
+    let enabled = value.get("enabled");
+    value.is_unknown() || value.bool() == Some(true) || enabled.is_set() && enabled.bool() != Some(false)
+}
+
 /// Reports a number of replicas in the values of a release, which helm-controller (0.37 and later) writes back when an
 /// autoscaler has changed it.
 fn of_release(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
@@ -133,7 +144,7 @@ fn of_release(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         || ignore.is_unknown()
         || ignore.items().any(|entry| entry.get("paths").items().any(is_replicas))
         || spec.get("postRenderers").is_set()
-        || values.path(&["autoscaling", "enabled"]).is_set()
+        || SWITCHES.iter().any(|key| is_switch(&values.get(key)))
         || object.may_lack_fields()
         || is_for_other_cluster(object)
     {
@@ -147,10 +158,17 @@ fn of_release(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let mut all = REPLICATED_KINDS.iter().flat_map(|kind| cluster.in_namespace(*kind, namespace));
         all.any(|workload| workload.name() == name)
     };
-    // The chart makes the target, which it names after the release.
+    // The chart makes the target, which it names after the release, with its own name or without.
+    let full = values.get("fullnameOverride");
+    let own = [values.get("nameOverride"), spec.path(&["chart", "spec", "chart"])];
     let is_of_release = |name: &str| {
-        let rest = name.strip_prefix(release.as_str());
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-')) && !is_here(name)
+        let rest = name.strip_prefix(release.as_str()).map(|rest| rest.trim_start_matches('-'));
+        let is_rest = |own: &Node<'_>| own.text().is_some_and(|own| rest == Some(base_name(own)));
+        let is_named = match full.is_set() {
+            true => full.text() == Some(name),
+            false => rest == Some("") || own.iter().any(is_rest),
+        };
+        is_named && !is_here(name)
     };
     let kinds = [Kind::SCALED_OBJECT, Kind::HPA];
     let mut scalers = kinds.into_iter().flat_map(|kind| cluster.in_namespace(kind, namespace));
