@@ -86,14 +86,15 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 /// Karpenter's chart.
 const CHART: &str = "karpenter";
 
-/// The settings below `settings.aws` that Karpenter's chart had until 0.32, with the key that each has below `settings` today.
-const OLD_SETTINGS: [(&str, &str); 6] = [
-    ("clusterName", "clusterName"),
-    ("clusterEndpoint", "clusterEndpoint"),
-    ("clusterCABundle", "clusterCABundle"),
-    ("interruptionQueueName", "interruptionQueue"),
-    ("reservedENIs", "reservedENIs"),
-    ("vmMemoryOverheadPercent", "vmMemoryOverheadPercent"),
+/// The settings below `settings.aws` that Karpenter's chart had until 0.32, with the key that each has below `settings` today, and
+/// the variable of the controller's environment.
+const OLD_SETTINGS: [(&str, &str, &str); 6] = [
+    ("clusterName", "clusterName", "CLUSTER_NAME"),
+    ("clusterEndpoint", "clusterEndpoint", "CLUSTER_ENDPOINT"),
+    ("clusterCABundle", "clusterCABundle", "CLUSTER_CA_BUNDLE"),
+    ("interruptionQueueName", "interruptionQueue", "INTERRUPTION_QUEUE"),
+    ("reservedENIs", "reservedENIs", "RESERVED_ENIS"),
+    ("vmMemoryOverheadPercent", "vmMemoryOverheadPercent", "VM_MEMORY_OVERHEAD_PERCENT"),
 ];
 
 /// Reports the first setting that the values have at its place until 0.32 alone.
@@ -105,9 +106,13 @@ fn old_block(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let mut is_found = None;
     for_each_values(object, CHART, |values| {
         let settings = values.root.get("settings");
-        let old = OLD_SETTINGS.into_iter().find_map(|(old, new)| {
+        let env = values.root.path(&["controller", "env"]);
+        let is_given = |variable: &str| env.items().any(|entry| entry.get("name").text() == Some(variable));
+        let old = OLD_SETTINGS.into_iter().find_map(|(old, new, variable)| {
             let node = settings.path(&["aws", old]);
-            (node.is_set() && settings.get(new).is_absent()).then_some((node, new))
+            // What older versions of the chart had as a default is empty.
+            let is_missing = node.text() != Some("") && settings.get(new).is_absent() && !is_given(variable);
+            (node.is_set() && is_missing).then_some((node, new))
         });
         let Some((node, setting)) = old.filter(|_| !values.may_differ && !settings.has_unknown_key()) else {
             return;
