@@ -80,6 +80,7 @@
 //! - <https://karpenter.sh/docs/concepts/nodepools/#speclimits>
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/#maxreplicacount>
 
+use crate::cluster::queues::queue_name;
 use crate::rules::autoscaling::scale_target::{accelerators_of_replica, target};
 use crate::rules::gpu::gpu_sharing_mismatch::SHARING_SOURCES;
 use crate::rules::gpu_room::{Room, amount, unit};
@@ -238,6 +239,8 @@ fn replicas<'a>(object: &'a Object, ctx: &Context<'a>) -> Option<(&'a Object, No
         _ if object.is(Kind::HPA) => spec.get("maxReplicas"),
         _ if object.is(Kind::SCALED_OBJECT) => spec.get("maxReplicaCount"),
         // gang-exceeds-gpu-limit looks at a Job of several pods.
+        // Kueue suspends the Jobs that its queue has no room for.
+        _ if object.is(Kind::SCALED_JOB) && queue_name(object).is_set() => return None,
         _ if object.is(Kind::SCALED_JOB) => {
             let members = most_of_jobs(object)?;
             let [all] = members.as_slice() else { return None };

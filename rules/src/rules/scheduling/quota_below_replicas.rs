@@ -47,8 +47,9 @@
 //! # References
 //! - <https://kubernetes.io/docs/concepts/policy/resource-quotas/>
 
-use crate::cluster::queues::{QUEUE_KINDS, may_run_elsewhere};
+use crate::cluster::queues::{QUEUE_KINDS, may_run_elsewhere, queue_name};
 use crate::facts::quantity::amount;
+use crate::keda::paused::is_on;
 use crate::rules::availability::rollout::rollout;
 use crate::rules::availability::serving::tell_autoscaler;
 use crate::rules::prelude::*;
@@ -238,11 +239,15 @@ fn most_members<'a>(object: &'a Object, ctx: &Context<'_>) -> Option<Vec<Members
         return templates(object).into_iter().map(most).collect();
     }
     if object.is(Kind::SCALED_JOB) {
-        // A quota of Jobs bounds their pods as well.
-        let is_bounded = ctx.cluster().in_namespace(QUOTA, object.namespace_or_default()).any(|quota| {
-            let hard = quota.path(&["spec", "hard"]);
-            hard.has_unknown_key() || JOB_COUNTS.iter().any(|name| hard.get(name).is_set())
-        });
+        if is_on(object, "paused") != Some(false) {
+            return None;
+        }
+        // A quota of Jobs bounds their pods as well, and Kueue suspends those that its queue has no room for.
+        let is_bounded = queue_name(object).is_set()
+            || ctx.cluster().in_namespace(QUOTA, object.namespace_or_default()).any(|quota| {
+                let hard = quota.path(&["spec", "hard"]);
+                hard.has_unknown_key() || JOB_COUNTS.iter().any(|name| hard.get(name).is_set())
+            });
         return most_of_jobs(object).filter(|_| !is_bounded).or_else(|| members(object));
     }
     if !runs_forever(object) || object.group() == "leaderworkerset.x-k8s.io" {
