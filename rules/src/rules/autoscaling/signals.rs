@@ -128,6 +128,10 @@ fn of_named_metric<'a>(trigger: &Trigger<'a>) -> Option<Signal<'a>> {
         };
         return of_trigger(&trigger.node, trigger.node.get("type"), &metadata.get(key), load, None, true);
     }
+    // KEDA read this as the type of the metric, and newer versions ignore it (`datadog_scaler.go`).
+    if kind == "datadog" && metadata.get("type").is_set() {
+        return None;
+    }
     if let "new-relic" | "loki" = kind {
         return of_query_text(trigger);
     }

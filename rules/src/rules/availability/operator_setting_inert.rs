@@ -74,6 +74,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         unread_thresholds(&spec, ctx);
         renamed_serve_keys(object, ctx);
     }
+    // A kustomization may add what a setting needs.
+    if object.may_lack_fields() {
+        return None;
+    }
     if object.is(Kind::RAY_JOB) {
         of_ray_job(&spec, ctx);
     }
@@ -237,6 +241,7 @@ fn of_kserve(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let class = object.annotation("serving.kserve.io/autoscalerClass");
     if !mode.text().is_some_and(|mode| MODES.contains(&mode))
         || class.is_set() && class.text() != Some("hpa")
+        || object.may_lack_fields()
         || is_suspended(object) != Some(false)
     {
         return None;

@@ -35,6 +35,7 @@
 //! - <https://karpenter.sh/docs/concepts/disruption/#pod-disruption-budgets>
 //! - <https://github.com/kubernetes-sigs/karpenter/issues/2600>
 
+use crate::cluster::values::chart_version;
 use crate::cluster::views::Workload;
 use crate::cluster::views::disruptions::{IntOrPercent, runs_as_job, selected_pods, selects_by_job_label};
 use crate::rules::manifest_purpose::{is_example, is_release_manifest};
@@ -42,9 +43,9 @@ use crate::rules::partners::{around_budget, budgets};
 use crate::rules::prelude::*;
 use crate::workload::processes::is_one_server;
 
-/// The workloads that a PDB selects, and the autoscalers that set their number of pods.
-const READS: [Kind; WORKLOAD_KINDS.len() + 3] =
-    with_workloads(&[Kind::HPA, Kind::SCALED_OBJECT, Kind::NAMESPACE]);
+/// The workloads that a PDB selects, the autoscalers that set their number of pods, and what installs CloudNativePG.
+const READS: [Kind; WORKLOAD_KINDS.len() + 5] =
+    with_workloads(&[Kind::HPA, Kind::SCALED_OBJECT, Kind::NAMESPACE, CHART_KINDS[0], CHART_KINDS[1]]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "pdb-blocks-evictions",
@@ -105,10 +106,23 @@ fn of_database(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let name = object.display_name();
     let message = format!("the operator's PDB for the one instance of `{name}` allows no eviction, ever");
-    ctx.report(if instances.is_set() { &instances } else { &spec }, message)
-        .severity(Severity::Warning)
-        .help("write `enablePDB: false` for a short outage when its node is drained, or `instances: 2`")
-        .fix(Fix::unsafe_("make no PDB for it").set(&pdb, json!(false)));
+    // The chart of 1.23, which has `enablePDB` first, is 0.21.
+    let is_old = |installer: &Object| {
+        let version = chart_version(installer, "cloudnative-pg").and_then(Version::parse);
+        version.is_some_and(|version| version < Version::new(0, 21))
+    };
+    let lacks_field = chart_installers(ctx.cluster()).any(is_old);
+    let finding = ctx.report(if instances.is_set() { &instances } else { &spec }, message);
+    finding.severity(Severity::Warning);
+    if lacks_field {
+        finding.help(
+            "write `instances: 2`, or a `nodeMaintenanceWindow` for a drain: `enablePDB` came with 1.23",
+        );
+    } else {
+        finding
+            .help("write `enablePDB: false` for a short outage when its node is drained, or `instances: 2`")
+            .fix(Fix::unsafe_("make no PDB for it").set(&pdb, json!(false)));
+    }
     None
 }
 

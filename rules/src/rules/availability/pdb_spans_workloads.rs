@@ -4,8 +4,9 @@
 //! A budget counts every pod that its selector matches. With `minAvailable: 1` over two workloads the pods of
 //! one satisfy it while all of the other's are evicted, so that it protects neither. It is reported where the
 //! number of pods that must stay is reached by the other workloads alone, and where a percentage of all pods is
-//! as many as one workload has: `maxUnavailable: 50%` over two of two pods each. Versions of one program and the
-//! parts of one group are meant to share a budget; servers of two models are not.
+//! as many as one workload has: `maxUnavailable: 50%` over two of two pods each. A single pod, and pods with
+//! another budget, are left out. Versions of one program and the parts of one group are meant to share a
+//! budget; servers of two models are not.
 //!
 //! # Fix
 //! Write one budget for each workload, with a label that only its pods have.
@@ -54,9 +55,10 @@
 
 use super::selected_workloads::{belong_together, has_known_images, run_together};
 use crate::cluster::views::disruptions::{IntOrPercent, allows_none, runs_as_job};
+use crate::rules::partners::budgets;
 use crate::rules::prelude::*;
 
-const READS: [Kind; WORKLOAD_KINDS.len() + 2] = with_workloads(&[Kind::HPA, Kind::SCALED_OBJECT]);
+const READS: [Kind; WORKLOAD_KINDS.len() + 3] = with_workloads(&[Kind::HPA, Kind::SCALED_OBJECT, Kind::PDB]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "pdb-spans-workloads",
@@ -100,9 +102,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             .skip(at + 1)
             .map(|(other, _)| *other)
             .find(|other| run_together(first, other, ctx.cluster()) && !belong_together(first, other));
-        // With a budget of its own, some of the pods would stay.
-        let is_lost = allowed(total) >= *replicas && allowed(*replicas) < *replicas;
-        let Some(other) = other.filter(|_| is_lost) else { continue };
+        // With a budget of its own some of the pods would stay, save a single one, whose budget would hold every drain.
+        let is_lost = *replicas > 1 && allowed(total) >= *replicas && allowed(*replicas) < *replicas;
+        let is_kept = || budgets(first, ctx.cluster()).iter().any(|budget| !budget.is_same_resource(object));
+        let Some(other) = other.filter(|_| is_lost && !is_kept()) else { continue };
         let written = node.string_or_number().unwrap_or_default();
         let (first_name, other_name) = (first.display_name(), other.display_name());
         let why = match is_least {

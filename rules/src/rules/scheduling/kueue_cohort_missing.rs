@@ -50,7 +50,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = object.get("spec");
     // The field has another name since `v1beta2`.
     let is_set = |name: &str| spec.get(name).is_set() && spec.get(name).text() != Some("");
-    if object.is_partial() || spec.has_unknown_key() || is_set("cohort") || is_set("cohortName") {
+    if object.may_lack_fields() || spec.has_unknown_key() || is_set("cohort") || is_set("cohortName") {
         return None;
     }
     limits(object, ctx);

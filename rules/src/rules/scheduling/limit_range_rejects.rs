@@ -54,7 +54,7 @@ const KINDS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::LIMIT_RAN
 pub(crate) static RULE: Rule = Rule {
     id: "limit-range-rejects",
     kinds: &KINDS,
-    reads: &[Kind::LIMIT_RANGE, Kind::VPA, Kind::MUTATING_ADMISSION_POLICY],
+    reads: &[Kind::LIMIT_RANGE, Kind::VPA, Kind::MUTATING_ADMISSION_POLICY, Kind::NAMESPACE],
     rejected_by: &[Authority::ApiServer],
     docs: docs(include_str!("limit_range_rejects.rs")),
     check: Check::Object(check),
@@ -351,10 +351,12 @@ fn is_above_ratio(limit: Quantity, request: Quantity, most: Quantity) -> bool {
     }
 }
 
-/// Whether a label or an annotation asks a webhook for a sidecar: of Istio, Linkerd, Dapr, Vault or OpenTelemetry.
-fn has_injector(template: &Template<'_>) -> bool {
-    const KEYS: [&str; 6] = [
+/// Whether a label or an annotation of pods, or of their namespace, asks a webhook for a sidecar: of Istio, Linkerd, Dapr, Vault or
+/// OpenTelemetry.
+fn has_injector(metadata: &Node<'_>) -> bool {
+    const KEYS: [&str; 7] = [
         "dapr.io/enabled",
+        "istio-injection",
         "linkerd.io/inject",
         "sidecar.istio.io/inject",
         "sidecar.opentelemetry.io/inject",
@@ -363,8 +365,8 @@ fn has_injector(template: &Template<'_>) -> bool {
     ];
     let is_on = |node: &Node<'_>| node.is_set() && !matches!(node.raw_text(), Some("false" | "disabled"));
     ["labels", "annotations"].into_iter().any(|field| {
-        let list = template.metadata.get(field);
-        KEYS.into_iter().any(|key| is_on(&list.get(key)))
+        let list = metadata.get(field);
+        list.has_unknown_key() || KEYS.into_iter().any(|key| is_on(&list.get(key)))
     })
 }
 
@@ -375,7 +377,9 @@ fn sums(template: &Template<'_>, ranges: &[&Object], ctx: &mut Context<'_>) -> O
     }
     // An init container may ask for more than all others.
     let has_init = template.spec.get("initContainers").items().next().is_some();
-    let is_injected = has_injector(template);
+    let namespace = ctx.partner(Kind::NAMESPACE, "default", ctx.object().namespace_or_default());
+    let is_injected = has_injector(&template.metadata)
+        || namespace.is_some_and(|namespace| has_injector(&namespace.get("metadata")));
     for (range, item) in all_items(ranges, "Pod") {
         for one in bounds(&item) {
             let ResourceBound { bound, side, resource, node } = &one;
