@@ -53,15 +53,62 @@ const MODELS: &[(&[&str], Attention)] = &[
     (&["mistral-7b-instruct-v0.2", "mistral-7b-instruct-v0.3"], of(32, 32, 8, 128, 32_768)),
 ];
 
+/// Names of further models, with `num_attention_heads` and `num_key_value_heads` of their `config.json`: images are tokens as well, or
+/// layers look back at a part of the context only, so that the size of their KV cache is not known here.
+const HEADS: &[(&[&str], u64, u64)] = &[
+    (&["qwen2-vl-2b"], 12, 2),
+    (&["qwen2.5-vl-3b"], 16, 2),
+    (&["qwen2-vl-7b", "qwen2.5-vl-7b"], 28, 4),
+    (&["qwen2.5-vl-32b", "qwq-32b"], 40, 8),
+    (&["qwen2-vl-72b", "qwen2.5-vl-72b"], 64, 8),
+    (&["qwen3-4b-instruct-2507", "qwen3-4b-thinking-2507"], 32, 8),
+    (&["qwen3-30b-a3b", "qwen3-30b-a3b-instruct-2507", "qwen3-30b-a3b-thinking-2507"], 32, 4),
+    (&["qwen3-235b-a22b", "qwen3-235b-a22b-instruct-2507", "qwen3-235b-a22b-thinking-2507"], 64, 4),
+    (&["phi-3-medium-4k", "phi-3-medium-128k", "phi-4"], 40, 10),
+    (&["gemma-2-9b", "gemma-2-9b-it", "gemma-3-12b-it"], 16, 8),
+    (&["gemma-2-27b", "gemma-2-27b-it", "gemma-3-27b-it"], 32, 16),
+    (&["gpt-oss-20b", "gpt-oss-120b"], 64, 8),
+    (&["mistral-small-24b-instruct-2501", "mistral-nemo-instruct-2407", "mixtral-8x7b-instruct-v0.1"], 32, 8),
+    (&["mixtral-8x22b-instruct-v0.1"], 48, 8),
+    (&["llama-4-scout-17b-16e", "llama-4-maverick-17b-128e"], 40, 8),
+    (&["llama-3.1-405b", "meta-llama-3.1-405b"], 128, 8),
+];
+
 /// Words that may follow a name in that of a copy: they change neither the layers nor the context.
-const SUFFIXES: [&str; 14] = [
-    "instruct", "awq", "gptq", "int4", "int8", "fp8", "dynamic", "hf", "bnb", "4bit", "8bit", "w4a16",
-    "w8a8", "nvfp4",
+const SUFFIXES: [&str; 18] = [
+    "instruct",
+    "awq",
+    "gptq",
+    "int4",
+    "int8",
+    "fp8",
+    "dynamic",
+    "hf",
+    "bnb",
+    "4bit",
+    "8bit",
+    "w4a16",
+    "w8a8",
+    "nvfp4",
+    "quantized.w4a16",
+    "quantized.w8a8",
+    "quantized.w8a16",
+    "original",
 ];
 
 /// The attention of a model by its name, such as `meta-llama/Llama-3.1-8B-Instruct`. `None` for a path, and for a name
 /// without an owner.
 pub(crate) fn attention_of(name: &str) -> Option<Attention> {
+    row_of(name, MODELS, |(names, _)| names).map(|row| row.1)
+}
+
+/// The attention heads of a model, and those of its KV cache, by its name as for [`attention_of`].
+pub(crate) fn heads_of(name: &str) -> Option<(u64, u64)> {
+    let known = attention_of(name).map(|attention| (attention.heads, attention.cached_heads));
+    known.or_else(|| row_of(name, HEADS, |(names, ..)| names).map(|row| (row.1, row.2)))
+}
+
+fn row_of<'t, T>(name: &str, rows: &'t [T], names: impl Fn(&T) -> &[&'static str]) -> Option<&'t T> {
     let name = name.to_ascii_lowercase();
     let (owner, name) =
         name.split_once('/').filter(|(owner, rest)| !owner.is_empty() && !rest.contains('/'))?;
@@ -72,15 +119,12 @@ pub(crate) fn attention_of(name: &str) -> Option<Attention> {
         rest.is_empty()
             || rest.strip_prefix('-').is_some_and(|rest| rest.split('-').all(|word| SUFFIXES.contains(&word)))
     };
-    let found = MODELS
-        .iter()
-        .find(|(names, _)| names.iter().any(|one| name.strip_prefix(one).is_some_and(is_copy)))?;
-    Some(found.1)
+    rows.iter().find(|row| names(row).iter().any(|one| name.strip_prefix(one).is_some_and(is_copy)))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::attention_of;
+    use super::{attention_of, heads_of};
 
     #[test]
     fn names_of_copies_are_known() {
@@ -93,5 +137,10 @@ mod tests {
         assert_eq!(bytes("gradientai/Llama-3-8B-Instruct-262k"), None);
         assert_eq!(bytes("/models/acme/llama-3.1-8b"), None);
         assert_eq!(bytes("llama-3.1-8b"), None);
+        assert_eq!(bytes("Qwen/Qwen2.5-VL-7B-Instruct"), None);
+        assert_eq!(heads_of("Qwen/Qwen2.5-VL-7B-Instruct"), Some((28, 4)));
+        assert_eq!(heads_of("RedHatAI/Qwen2.5-7B-Instruct-quantized.w8a8"), Some((28, 4)));
+        assert_eq!(heads_of("microsoft/phi-4"), Some((40, 10)));
+        assert_eq!(heads_of("microsoft/Phi-4-mini-instruct"), None);
     }
 }

@@ -97,7 +97,8 @@ const OTHER_INJECTORS: [&str; 4] =
     ["sidecar.istio.io", "linkerd.io", "instrumentation.opentelemetry.io", "sidecar.opentelemetry.io"];
 
 /// Servers that download with the library of Hugging Face.
-const DOWNLOADERS: [ServerId; 4] = [ServerId::Vllm, ServerId::Sglang, ServerId::Tgi, ServerId::Tei];
+pub(super) const DOWNLOADERS: [ServerId; 4] =
+    [ServerId::Vllm, ServerId::Sglang, ServerId::Tgi, ServerId::Tei];
 
 fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let object = ctx.object();
@@ -163,9 +164,9 @@ fn may_have_token(container: &Node<'_>) -> bool {
         || ["token", "login", "secret", "source "].iter().any(|word| line.contains(word))
 }
 
-/// The severity if no volume brings the model or a token: the volumes are empty at first, or claims that nothing else fills.
+/// The severity of a finding about a download, if no volume brings the model or a token: the volumes are empty at first, or claims that nothing else fills.
 /// `None` if one may.
-fn if_empty(
+pub(super) fn if_empty(
     server: &Server,
     template: &Template<'_>,
     container: &Node<'_>,

@@ -6,9 +6,11 @@
 //! `--tool-call-parser` with `--enable-auto-tool-choice`, and one API server with
 //! `VLLM_ALLOW_RUNTIME_LORA_UPDATING`. TGI requires `max-input-tokens` to be less than `max-total-tokens`,
 //! which is the length of the question and the answer together; both may be variables. vLLM and SGLang give
-//! each GPU as many attention heads of a model: Qwen2.5-7B has 28, which 8 does not divide. Images of vLLM,
-//! TGI, TEI and Ollama start their program by themselves: where `args` begin with the program or with a
-//! shell and `command` is not set, these words are its arguments.
+//! each GPU as many attention heads of a model, and heads of its KV cache: Qwen2.5-7B has 28, which 8 does
+//! not divide, and Phi-4 has 10 in its cache, which 4 does not. With `HF_HUB_OFFLINE` a model that is named as
+//! on Hugging Face has to be in a volume. Images of vLLM, TGI, TEI and Ollama start their program by
+//! themselves: where `args` begin with the program or with a shell and `command` is not set, these words are
+//! its arguments.
 //!
 //! # Fix
 //! Write the missing option, correct the limits, or move the program to `command`.
@@ -34,17 +36,27 @@
 //! - <https://huggingface.co/docs/text-generation-inference/reference/launcher>
 //! - <https://kubernetes.io/docs/tasks/inject-data-application/define-command-argument-container/>
 
+use super::model_token_missing::{DOWNLOADERS, if_empty};
 use crate::rules::prelude::*;
-use crate::workload::attention::attention_of;
+use crate::workload::attention::heads_of;
 use crate::workload::command::{Word, base_name};
 use crate::workload::environment::variable;
 use crate::workload::server::{is_server, may_be_rebuilt};
 use crate::workload::template::is_model_of_runtime;
 
+static READS: [Kind; WORKLOAD_KINDS.len() + 3 + RUNTIMES.len()] = joined(
+    &with_workloads::<{ WORKLOAD_KINDS.len() + 3 }>(&[
+        Kind::PERSISTENT_VOLUME_CLAIM,
+        Kind::PERSISTENT_VOLUME,
+        Kind::STORAGE_CLASS,
+    ]),
+    &RUNTIMES,
+);
+
 pub(crate) static RULE: Rule = Rule {
     id: "server-options-contradict",
     kinds: WORKLOAD_KINDS,
-    reads: &RUNTIMES,
+    reads: &READS,
     docs: docs(include_str!("server_options_contradict.rs")),
     check: Check::PodTemplate(check),
     ..Rule::warning(Group::Gpu)
@@ -75,6 +87,7 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
             adapters(&container, ctx);
             limits(&container, ctx);
             heads(&container, ctx);
+            offline(template, &container, ctx);
         }
     }
     None
@@ -173,7 +186,8 @@ fn number<'a>(launch: &Launch<'a>, container: &Node<'a>, names: &[&str]) -> Opti
     }
 }
 
-/// vLLM: `verify_with_parallel_config`; SGLang divides the heads without a remainder as well.
+/// vLLM: `verify_with_parallel_config` for the heads, and an assertion of its models for those of the KV cache, which are copied where
+/// they are fewer than the GPUs. SGLang divides both without a remainder as well.
 fn heads(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let launch = launch(container)
         .filter(|_| [ServerId::Vllm, ServerId::Sglang].iter().any(|id| is_server(container, *id)))?;
@@ -181,17 +195,48 @@ fn heads(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let tensor = launch.option(server.parallelism.as_ref()?.tensor);
     let (size, node) = (u64::try_from(tensor.int_or(1)?).ok()?, tensor.node()?);
     let (model, _) = launch.model(container)?;
-    let attention = attention_of(&model)?;
-    if size < 2 || attention.heads % size == 0 || launch.has(&["enable-dp-attention", "hf-overrides"]) {
+    let (heads, cached) = heads_of(&model)?;
+    let divides = |size: u64| heads % size == 0 && (cached % size == 0 || size % cached == 0);
+    if size < 2 || divides(size) || launch.has(&["enable-dp-attention", "hf-overrides"]) {
         return None;
     }
-    let message = format!(
-        "{} does not start: {size} does not divide the {} attention heads of `{}`",
-        server.name,
-        attention.heads,
-        ellipsize(&model)
-    );
-    let fitting = (1..size).rev().find(|one| attention.heads % one == 0 && one.is_power_of_two())?;
+    let divided = match heads % size {
+        0 => format!("{cached} key-value heads"),
+        _ => format!("{heads} attention heads"),
+    };
+    let (name, model) = (server.name, ellipsize(&model));
+    let message = format!("{name} does not start: {size} does not divide the {divided} of `{model}`");
+    let fitting = (1..size).rev().find(|one| divides(*one) && one.is_power_of_two())?;
     ctx.report(&node, message).help(format!("spread the model over {fitting} GPUs"));
+    None
+}
+
+/// The variable of huggingface_hub that forbids it to ask for files, and the values that it reads as yes (`constants.py`).
+const OFFLINE: &str = "HF_HUB_OFFLINE";
+const YES: [&str; 4] = ["1", "on", "yes", "true"];
+
+/// Reports a server that may not download its model, where no volume can have it.
+fn offline(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let (text, node) = variable(container, OFFLINE).flatten()?;
+    let server = server_of(container).filter(|server| DOWNLOADERS.contains(&server.id))?;
+    // An image of one's own may have the model in it, and another container may fetch it.
+    let may_have_it = !server.is_in_image_of(container)
+        || container.get("image").text().is_some_and(may_be_rebuilt)
+        || template.containers().nth(1).is_some();
+    if !YES.contains(&text.to_ascii_lowercase().as_str()) || may_have_it {
+        return None;
+    }
+    let launch = Launch::of(container).filter(|launch| launch.is_first && !launch.may_have_more_options())?;
+    let (model, _) = launch.model(container)?;
+    let is_name = model.split_once('/').is_some_and(|(owner, name)| {
+        !owner.is_empty() && !owner.starts_with(['.', '~']) && !owner.contains(':') && !name.contains('/')
+    });
+    if !is_name || launch.has(&["load-format"]) {
+        return None;
+    }
+    if_empty(server, template, container, ctx).filter(|severity| *severity == Severity::Warning)?;
+    let name = server.name;
+    ctx.report(&node, format!("{name} may not download `{}`, and no volume has it", ellipsize(&model)))
+        .help(format!("leave `{OFFLINE}` out, or mount a volume that has the model"));
     None
 }
