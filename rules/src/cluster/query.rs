@@ -282,7 +282,7 @@ pub(crate) enum QuerySlot {
     Charts,
     ClusterAutoscalers,
     DcgmMonitors,
-    DefaultExporter,
+    DcgmExporters,
     DevicePluginConfigs,
     DevicePlugins,
     OneArchitecture,

@@ -1,8 +1,14 @@
 //! The container of dcgm-exporter, and how it is configured.
 
+use std::collections::BTreeSet;
+
+use crate::cluster::Cluster;
+use crate::cluster::query::ObjectKey;
+use crate::kind::Kind;
 use crate::object::Object;
 use crate::tree::node::Node;
-use crate::workload::command::words;
+use crate::workload::checkpoint::volume;
+use crate::workload::command::{OptionValue, option, words};
 use crate::workload::environment::known;
 use crate::workload::image::image_of;
 use crate::workload::template::{Template, templates};
@@ -23,24 +29,80 @@ pub(super) fn has_argument(container: &Node<'_>, names: &[&str]) -> bool {
         || words(container).iter().any(|word| names.iter().any(|name| word.text.starts_with(name)))
 }
 
-/// Whether a DaemonSet of dcgm-exporter exports the default metrics; `None` for other DaemonSets.
-pub(super) fn uses_default_counters(object: &Object) -> Option<bool> {
+/// The fields of DCGM that an exporter exports.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Counters {
+    /// Those of a file of the image.
+    Default,
+    /// Those that a ConfigMap of the input lists.
+    Listed { config: ObjectKey, names: BTreeSet<String> },
+    /// Those of a file that is not known.
+    Unknown,
+}
+
+/// The counters of a DaemonSet of dcgm-exporter; `None` for other DaemonSets. dcgm-exporter 4.4 `pkg/cmd/app.go`: a ConfigMap that is
+/// named has precedence over a file.
+pub(super) fn counters(object: &Object, cluster: &Cluster) -> Option<Counters> {
     let templates = templates(object);
-    let container = templates.iter().find_map(exporter)?;
-    let Some(env) = known(&container) else { return Some(false) };
-    let file = match env.get("DCGM_EXPORTER_COLLECTORS") {
-        Some(node) => match node.text() {
-            Some(path) => path,
-            None => return Some(false),
+    let (template, container) = templates.iter().find_map(|one| Some((one, exporter(one)?)))?;
+    Some(counters_of(object, template, &container, cluster).unwrap_or(Counters::Unknown))
+}
+
+fn counters_of(
+    object: &Object,
+    template: &Template<'_>,
+    container: &Node<'_>,
+    cluster: &Cluster,
+) -> Option<Counters> {
+    let env = known(container)?;
+    let words = words(container);
+    let set = |options: &[&str], variable: &str| match option(&words, options) {
+        OptionValue::Text(text, _) => Some(Some(text)),
+        OptionValue::Unknown => None,
+        OptionValue::Absent => match env.get(variable) {
+            Some(node) => Some(Some(node.text()?.to_owned())),
+            None => Some(None),
         },
-        None => "/etc/dcgm-exporter/default-counters.csv",
     };
-    let in_image = file.strip_prefix(COUNTERS_FOLDER).is_some_and(|name| COUNTERS_FILES[..2].contains(&name));
-    let is_covered = container
-        .get("volumeMounts")
-        .items()
-        .any(|mount| mount.get("mountPath").text().is_none_or(|path| path.starts_with("/etc/dcgm-exporter")));
-    let arguments = has_argument(&container, &["-f", "--collectors", "-m", "--configmap-data"]);
-    let other = env.contains_key("DCGM_EXPORTER_CONFIGMAP_DATA");
-    Some(in_image && !is_covered && !arguments && !other)
+    let named = set(&["m", "configmap-data"], "DCGM_EXPORTER_CONFIGMAP_DATA")?;
+    let file = set(&["f", "collectors"], "DCGM_EXPORTER_COLLECTORS")?;
+    if let Some(named) = named.filter(|named| named != "none") {
+        let (namespace, name) = named.split_once(':')?;
+        return listed(cluster.unique(Kind::CONFIG_MAP, namespace, name)?, "metrics");
+    }
+    let path = file.unwrap_or_else(|| format!("{COUNTERS_FOLDER}{}", COUNTERS_FILES[0]));
+    let mounts = container.get("volumeMounts");
+    if mounts.has_unknown() {
+        return None;
+    }
+    let below = |mount: &Node<'_>| {
+        let rest = path.strip_prefix(mount.get("mountPath").text()?.trim_end_matches('/'))?;
+        (rest.is_empty() || rest.starts_with('/')).then(|| rest.trim_start_matches('/').to_owned())
+    };
+    let Some((mount, rest)) = mounts.items().find_map(|mount| Some((mount.clone(), below(&mount)?))) else {
+        let in_image =
+            path.strip_prefix(COUNTERS_FOLDER).is_some_and(|name| COUNTERS_FILES[..2].contains(&name));
+        return in_image.then_some(Counters::Default);
+    };
+    let volume = volume(template, mount.get("name").text()?)?.get("configMap");
+    let sub = mount.get("subPath");
+    let at = if sub.is_set() { sub.text()?.to_owned() } else { rest };
+    let items = volume.get("items");
+    let key = match items.is_set() {
+        true => {
+            items.items().find(|item| item.get("path").text() == Some(&at))?.get("key").text()?.to_owned()
+        }
+        false => at,
+    };
+    let config =
+        cluster.unique(Kind::CONFIG_MAP, object.namespace_or_default(), volume.get("name").text()?)?;
+    listed(config, &key)
+}
+
+/// The first columns of a counters file in a ConfigMap.
+fn listed(config: &Object, key: &str) -> Option<Counters> {
+    let text = config.get("data").get(key).text().filter(|_| !config.may_lack_fields())?.to_owned();
+    let lines = text.lines().map(str::trim).filter(|line| !line.starts_with('#'));
+    let names = lines.filter_map(|line| Some(line.split_once(',')?.0.trim().to_owned())).collect();
+    Some(Counters::Listed { config: ObjectKey(config.clone()), names })
 }

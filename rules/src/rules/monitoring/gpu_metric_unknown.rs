@@ -46,17 +46,18 @@ use crate::promql::identifiers::replace_word;
 use crate::promql::metrics::{Exporter, metric, names_of, with_colon};
 use crate::promql::removed::{Removed, removed_metric};
 use crate::promql::{QUERY_KINDS, QueryPlace};
-use crate::rules::monitoring::dcgm_exporter::uses_default_counters;
+use crate::rules::monitoring::dcgm_exporter::{Counters, counters};
 use crate::rules::monitoring::monitors::{MONITORS, RELABELINGS, endpoints, target_label};
 use crate::rules::monitoring::severity_in;
 use crate::rules::prelude::*;
 use crate::workload::server::named_server_of;
 
-const READS: [Kind; REPLICATED_KINDS.len() + 10] = joined(
+const READS: [Kind; REPLICATED_KINDS.len() + 11] = joined(
     &[
         PROMETHEUS_RULE_KINDS[0],
         PROMETHEUS_RULE_KINDS[1],
         Kind::DAEMON_SET,
+        Kind::CONFIG_MAP,
         MONITORS[0],
         MONITORS[1],
         MONITORS[2],
@@ -87,27 +88,30 @@ const COLLECTORS: [Kind; 3] = [
     Kind::new("monitoring.googleapis.com", "ClusterPodMonitoring"),
 ];
 
-/// The first dcgm-exporter of the cluster, if all of them export the default counters. The counters of any other are not
-/// known.
-struct DefaultExporter;
+/// The dcgm-exporters of the cluster with their counters.
+struct Exporters;
 
-impl Query for DefaultExporter {
-    const SLOT: QuerySlot = QuerySlot::DefaultExporter;
-    const KINDS: &'static [Kind] = &[Kind::DAEMON_SET];
+impl Query for Exporters {
+    const SLOT: QuerySlot = QuerySlot::DcgmExporters;
+    const KINDS: &'static [Kind] = &[Kind::DAEMON_SET, Kind::CONFIG_MAP];
     type Key = ();
-    type Value = Option<ObjectKey>;
+    type Value = Arc<[(ObjectKey, Counters)]>;
 
-    fn compute(cluster: &Cluster, (): &()) -> Option<ObjectKey> {
-        let mut first = None;
-        for set in cluster.of(Kind::DAEMON_SET) {
-            match uses_default_counters(set) {
-                Some(true) => first = first.or_else(|| Some(ObjectKey(set.clone()))),
-                Some(false) => return None,
-                None => {}
-            }
-        }
-        first
+    fn compute(cluster: &Cluster, (): &()) -> Arc<[(ObjectKey, Counters)]> {
+        let sets = cluster.of(Kind::DAEMON_SET);
+        sets.filter_map(|set| Some((ObjectKey(set.clone()), counters(set, cluster)?))).collect()
     }
+}
+
+/// An exporter of the cluster, if no exporter of it exports a field of DCGM.
+fn lacking(name: &str, ctx: &Context<'_>) -> Option<(ObjectKey, Counters)> {
+    let exporters = ctx.cluster().query::<Exporters>(&());
+    let lacks = |counters: &Counters| match counters {
+        Counters::Default => metric(name).is_none_or(|known| !known.is_default),
+        Counters::Listed { names, .. } => !names.contains(name),
+        Counters::Unknown => false,
+    };
+    exporters.first().filter(|_| exporters.iter().all(|(_, counters)| lacks(counters))).cloned()
 }
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
@@ -147,16 +151,20 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                     format!("write `{right}`"),
                     Some(*right),
                 ),
-                Fault::NotByDefault => {
-                    exporter = index.query::<DefaultExporter>(&());
-                    if exporter.is_none() {
-                        continue;
-                    }
-                    (
-                        format!("dcgm-exporter does not export `{name}` with its default counters file"),
-                        "add the metric to a counters file of your own".to_owned(),
-                        None,
-                    )
+                Fault::NotExported => {
+                    exporter = lacking(name, ctx);
+                    let (message, help) = match &exporter {
+                        Some((_, Counters::Listed { config: ObjectKey(config), .. })) => (
+                            format!("dcgm-exporter does not export `{name}`, which its counters file lacks"),
+                            format!("add the metric to ConfigMap `{}`", config.display_name()),
+                        ),
+                        Some(_) => (
+                            format!("dcgm-exporter does not export `{name}` with its default counters file"),
+                            "add the metric to a counters file of your own".to_owned(),
+                        ),
+                        None => continue,
+                    };
+                    (message, help, None)
                 }
             };
             let usual = match fault {
@@ -166,8 +174,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             let finding = ctx.report(&node, message);
             finding.help(help).severity(severity_in(query.place, usual)).identified_by(name);
             finding.at_query(object, query);
-            if let Some(ObjectKey(exporter)) = &exporter {
+            if let Some((ObjectKey(exporter), counters)) = &exporter {
                 finding.related(exporter, &exporter.path(&["metadata", "name"]), "the exporter");
+                if let Counters::Listed { config: ObjectKey(config), .. } = counters {
+                    finding.related(config, &config.get("data"), "its counters file");
+                }
             }
             if let (Some(right), Some(text), false) = (right, node.text(), query.is_embedded) {
                 let fix = Fix::unsafe_(format!("write `{right}`"));
@@ -283,17 +294,17 @@ enum Fault {
     /// Similar to a known name.
     Typo { exporter: Exporter, right: &'static str },
     /// A field of DCGM that the exporter may not export.
-    NotByDefault,
+    NotExported,
 }
 
 impl Fault {
     fn of(name: &str) -> Option<Fault> {
-        if let Some(known) = metric(name) {
+        if metric(name).is_some() {
             if name.starts_with("vllm_") || name.starts_with("sglang_") {
                 let server = if name.starts_with("vllm_") { "vLLM" } else { "SGLang" };
                 return Some(Fault::Underscore { server, right: with_colon(name)? });
             }
-            return (!known.is_default).then_some(Fault::NotByDefault);
+            return name.starts_with("DCGM_FI_").then_some(Fault::NotExported);
         }
         let exporters: &[Exporter] = match name {
             _ if name.starts_with("DCGM_") => &[Exporter::Dcgm],
@@ -312,7 +323,7 @@ impl Fault {
                 return Some(Fault::Typo { exporter, right });
             }
         }
-        name.starts_with("DCGM_FI_").then_some(Fault::NotByDefault)
+        name.starts_with("DCGM_FI_").then_some(Fault::NotExported)
     }
 }
 
