@@ -250,8 +250,13 @@ pub fn pins_of_terraform(text: &str) -> Vec<(Product, &str, u32)> {
     let mut release: Option<Release<'_>> = None;
     // The add-on whose block is open.
     let mut addon: Option<Product> = None;
+    // Whether the block of a resource `aws_eks_cluster` is open.
+    let mut is_in_cluster = false;
     for (line, number) in text.lines().zip(1..) {
         let line = line.trim();
+        if ["resource", "module", "data"].iter().any(|block| line.starts_with(block)) {
+            is_in_cluster = line.starts_with("resource") && line.contains("\"aws_eks_cluster\"");
+        }
         if line.starts_with("resource") && line.contains("\"helm_release\"") {
             release = Some((None, None));
         } else if line.starts_with("resource") || line.starts_with("module") || line.starts_with("data") {
@@ -261,7 +266,10 @@ pub fn pins_of_terraform(text: &str) -> Vec<(Product, &str, u32)> {
             let rest = line.strip_prefix(key)?.trim_start().strip_prefix('=')?;
             rest.trim_start().strip_prefix('"')?.split('"').next()
         };
-        if let Some(version) = value("cluster_version").or_else(|| value("kubernetes_version")) {
+        let of_cluster = || value("version").filter(|_| is_in_cluster);
+        if let Some(version) =
+            value("cluster_version").or_else(|| value("kubernetes_version")).or_else(of_cluster)
+        {
             found.push((Product::Kubernetes, version, number));
         }
         let block = line.strip_suffix('{').and_then(|start| start.trim_end().strip_suffix('='));
@@ -637,5 +645,8 @@ mod tests {
             pins_of_terraform(text),
             [(Product::Kubernetes, "1.33", 2), (Product::Karpenter, "1.8.2", 6)]
         );
+        let cluster = "resource \"aws_eks_cluster\" \"main\" {\n  version = \"1.30\"\n}\n\
+                       resource \"aws_rds_cluster\" \"main\" {\n  version = \"16.1\"\n}\n";
+        assert_eq!(pins_of_terraform(cluster), [(Product::Kubernetes, "1.30", 2)]);
     }
 }
