@@ -83,21 +83,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.may_lack_fields() || spec.has_unknown_key() {
         return None;
     }
-    let selector = spec.get("namespaceSelector");
-    if !selector.is_set() {
-        let message =
-            format!("ClusterQueue `{}` selects no namespace, and admits no workload", object.display_name());
-        ctx.report(&selector, message)
-            .reports_absence(false)
-            .help("write `namespaceSelector: {}` for all namespaces, or a selector")
-            .fix(Fix::unsafe_("select all namespaces").set(&selector, json!({})));
-    }
     other_resources(object, ctx);
     missing_flavor(object, ctx);
     missing_topology(object, ctx);
     let queues = ctx.cluster().of(Kind::LOCAL_QUEUE);
     let own = queues.filter(|queue| queue.path(&["spec", "clusterQueue"]).text() == Some(object.name()));
     let own: Vec<&Object> = own.filter(|queue| ctx.pairs_with(queue)).collect();
+    selects_nothing(object, &own, ctx);
     unselected(object, &own, ctx);
     let groups = spec.get("resourceGroups");
     if groups.has_unknown() || groups.items().next().is_none() || may_exclude(ctx) {
@@ -109,6 +101,24 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         beyond_quota(object, &queued, ctx);
     }
     None
+}
+
+/// The fields of a cohort, of v1beta2 and v1beta1.
+const COHORTS: [&str; 2] = ["cohortName", "cohort"];
+
+/// Reports a queue without a selector of namespaces. One that no LocalQueue names may only lend its quota to a cohort.
+fn selects_nothing(object: &Object, own: &[&Object], ctx: &mut Context<'_>) {
+    let spec = object.get("spec");
+    let selector = spec.get("namespaceSelector");
+    if selector.is_set() || own.is_empty() && COHORTS.iter().any(|name| spec.get(name).is_set()) {
+        return;
+    }
+    let message =
+        format!("ClusterQueue `{}` selects no namespace, and admits no workload", object.display_name());
+    ctx.report(&selector, message)
+        .reports_absence(false)
+        .help("write `namespaceSelector: {}` for all namespaces, or a selector")
+        .fix(Fix::unsafe_("select all namespaces").set(&selector, json!({})));
 }
 
 /// Reports a flavor whose resources are not those that its group covers, in their order. Kueue's webhook rejects the queue:
@@ -193,6 +203,11 @@ const LEVEL_ANNOTATIONS: [&str; 2] =
 
 /// Reports a level that queued pods name and that no flavor of the queue has.
 fn unknown_level(object: &Object, queued: &[&Object], ctx: &mut Context<'_>) -> Option<()> {
+    // Another definition of the queue may have the level: the files of two set-ups in one folder.
+    let kind = Kind::CLUSTER_QUEUE;
+    if ctx.cluster().all(kind.group, kind.kind, "default", object.name()).len() > 1 {
+        return None;
+    }
     let mut levels: Vec<&str> = Vec::new();
     for node in flavor_names(object) {
         let flavor = ctx.partner(Kind::RESOURCE_FLAVOR, "default", node.text()?)?;
