@@ -75,7 +75,7 @@ pub(crate) fn waits_for_hours(object: &Object) -> bool {
 }
 
 /// Whether the command of a container only waits: `sleep infinity`, or a shell script that prints a text and sleeps.
-pub(in crate::workload) fn only_sleeps(container: &Node<'_>) -> bool {
+pub(crate) fn only_sleeps(container: &Node<'_>) -> bool {
     let words = words(container);
     // The pause image of Kubernetes does nothing else.
     if words.is_empty() {

@@ -125,7 +125,7 @@ impl<'a> Serving<'a> {
     fn is_among_ranks(&self, port: i64) -> bool {
         let line = command_line(&self.container);
         let mut numbers = line.split(|c: char| !c.is_ascii_digit());
-        let is_of_ray = || line.contains("ray start") || line.contains("multi-node-serving");
+        let is_of_ray = || OF_RAY.iter().any(|part| line.contains(part));
         numbers.any(|number| number.parse() == Ok(port))
             || line.contains("disaggregation-mode") && port == BOOTSTRAP_PORT
             || RAY_PORTS.contains(&port) && is_of_ray()
@@ -180,6 +180,8 @@ const FURTHER_PORTS: [(ServerId, FurtherPorts); 5] = [
 const BOOTSTRAP_PORT: i64 = 8998;
 /// The ports of Ray's head: its store, its dashboard, clients.
 const RAY_PORTS: [i64; 3] = [6379, 8265, 10001];
+/// What a command line has that starts Ray beside the server, or asks it: Ray's own command, and scripts that are copied for it.
+const OF_RAY: [&str; 5] = ["ray start", "ray status", "ray_init", "ray_cluster_size", "multi-node-serving"];
 
 const GRPC_PORT: &str = "grpc-port";
 

@@ -48,6 +48,7 @@ use super::gpu_sharing_mismatch::{SHARING_SOURCES, counts_shares};
 use crate::rules::gpu::is_left_alone;
 use crate::rules::prelude::*;
 use crate::workload::command::base_name;
+use crate::workload::diagnostic::only_sleeps;
 use crate::workload::server::is_one_process;
 use crate::workload::template::is_model_of_runtime;
 
@@ -117,7 +118,7 @@ fn inspect(
     let gpus = gpus_of(container)?.count;
     let trains = ctx.class_of(object).is(WorkloadClass::Training);
     let loaders = loaders(container, trains).filter(|loaders| *loaders > 1);
-    if gpus < 2 && loaders.is_none() || is_one_process(container) {
+    if gpus < 2 && loaders.is_none() || is_one_process(container) || only_sleeps(container) {
         return None;
     }
     let launch = Launch::of(container);

@@ -14,7 +14,7 @@ use crate::steps;
 use crate::tree::node::Node;
 use crate::workload::command::{beginning, items};
 use crate::workload::diagnostic::{is_test, only_sleeps};
-use crate::workload::gpu::requests_accelerator;
+use crate::workload::gpu::{has_device, requests_accelerator};
 use crate::workload::template::{Template, templates};
 use heuristics::{
     BATCH, DIAGNOSTIC_IMAGES, DIAGNOSTIC_WORDS, DIAGNOSTICS, INFERENCE_FRAMEWORKS, INFRA_IMAGES, NOTEBOOK,
@@ -338,8 +338,10 @@ fn by_command(object: &Object, templates: &[Template<'_>]) -> Option<Classified>
             return Some(Classified::new(WorkloadClass::Notebook, Confidence::Medium, reason));
         }
     }
-    let idle = lines.iter().any(|l| l.contains("sleep infinity") || l.contains("tail -f /dev/null"));
-    (idle && !object.is(Kind::JOB) && templates.iter().any(requests_accelerator))
+    // A sidecar may wait while the container with the device works.
+    let waits = |line: String| line.contains("sleep infinity") || line.contains("tail -f /dev/null");
+    let mut containers = templates.iter().flat_map(|t| t.containers()).filter(has_device);
+    (!object.is(Kind::JOB) && containers.any(|container| waits(command_line(&container))))
         .then(|| Classified::new(WorkloadClass::Notebook, Confidence::Medium, "its command only waits"))
 }
 
