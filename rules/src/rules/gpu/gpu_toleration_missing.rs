@@ -96,7 +96,9 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {
         if !is_seen && pod.tolerations.iter().any(by_resource) {
             continue;
         }
-        let is_usual = is_seen || is_eks && ctx.cluster().shows_eks();
+        // Pods that tolerate another taint may be meant for nodes that have that one alone.
+        let tolerates_other = pod.tolerations.iter().any(|t| !t.key.contains("kubernetes.io/"));
+        let is_usual = is_seen || is_eks && ctx.cluster().shows_eks() && !tolerates_other;
         let severity = if is_usual { Severity::Warning } else { Severity::Info };
         let condition = if is_usual { "" } else { ", if such nodes are tainted" };
         let message =

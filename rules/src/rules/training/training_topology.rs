@@ -41,6 +41,7 @@
 //! - <https://kueue.sigs.k8s.io/docs/concepts/topology_aware_scheduling/>
 
 use crate::catalog::ZONE;
+use crate::rules::karpenter_in_use::is_on_karpenter;
 use crate::rules::prelude::*;
 use crate::rules::training::{is_distributed, is_serving_group, trains};
 use crate::workload::gpu::EFA;
@@ -98,8 +99,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     } else {
         format!("workers of {what} `{name}` may land in several zones")
     };
+    // A node group with EFA is usually in one zone, for its placement group.
+    let is_sure = asks_for_efa && is_on_karpenter(template, ctx);
+    let severity = if is_sure { Severity::Warning } else { Severity::Info };
     ctx.report(&template.spec.get("nodeSelector"), message)
-        .severity(if asks_for_efa { Severity::Warning } else { Severity::Info })
+        .severity(severity)
         .help("select one `topology.kubernetes.io/zone`, or let a queue place the run by topology");
     None
 }
