@@ -57,7 +57,7 @@ pub(super) fn is_named_after_release(object: &Object, product: &str) -> bool {
 }
 
 /// Whether the object's file, or a folder of its path, is named after a release of any product, as in
-/// `install/v0.5.0/all.yaml`, `docs/version-1.4.0/` and `dashboard-v1.8.3.yaml`. Such a file is a copy of the published manifests for the
+/// `install/v0.5.0/all.yaml`, `knative-v1.10.1/` and `dashboard-v1.8.3.yaml`. Such a file is a copy of the published manifests for the
 /// Kubernetes versions of that time, and nobody edits it.
 pub(super) fn is_release_manifest(object: &Object) -> bool {
     let is_release = |folder: &str| {
@@ -70,8 +70,9 @@ pub(super) fn is_release_manifest(object: &Object) -> bool {
     object.source().is_some_and(|source| {
         let (folders, file) = source.path().rsplit_once('/').unwrap_or(("", source.path()));
         let stem = file.rsplit_once('.').map_or(file, |(stem, _)| stem);
-        folders.split('/').any(is_release)
-            || stem.split(['-', '_']).any(|part| part.starts_with('v') && is_release(part))
+        let names_release =
+            |name: &str| name.split(['-', '_']).any(|part| part.starts_with('v') && is_release(part));
+        folders.split('/').any(|folder| is_release(folder) || names_release(folder)) || names_release(stem)
     })
 }
 
@@ -131,7 +132,7 @@ mod tests {
     fn folders_of_releases() {
         let is_release = |path: &str| is_release_manifest(&at(path));
         assert!(
-            ["install/v0.5.0/all.yaml", "docs/version-1.4.0/a.yaml", "docs/version-v0.2.1/a.yaml"]
+            ["install/v0.5.0/all.yaml", "docs/version-1.4.0/a.yaml", "knative-v1.10.1/a.yaml"]
                 .into_iter()
                 .all(is_release)
         );

@@ -121,6 +121,11 @@ fn home(
     above: &[String],
     definitions: &CustomResourceDefinitions,
 ) -> Option<Pointer> {
+    // Each object has labels and annotations, whatever its `spec` has of that name.
+    if above.is_empty() && matches!(name, "labels" | "annotations") {
+        let metadata = Pointer::from_steps(["metadata".to_owned(), name.to_owned()]);
+        return (!object.root().at(&metadata).is_set()).then_some(metadata);
+    }
     let has = |at: &Pointer| fields_at(object, at, definitions).iter().any(|field| field == name);
     // A level was left out: `spec` of a pod in the place of the `template` that is missing.
     let here = Pointer::from_steps(above.iter().cloned());

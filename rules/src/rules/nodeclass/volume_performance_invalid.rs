@@ -175,7 +175,8 @@ fn check_throughput(
     } else if requested > most {
         ctx.report(throughput, format!("a gp3 volume has at most {most} MiB/s"))
             .help("lower it, or use local disks");
-    } else if requested > provisioned / 4 {
+    } else if provisioned >= GP3_IOPS && requested > provisioned / 4 {
+        // Fewer IOPS than a volume has at least are reported alone.
         let needed = requested.saturating_mul(4);
         ctx.report(
             throughput,
