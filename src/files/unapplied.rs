@@ -107,6 +107,8 @@ fn by_name(above: &Path, name: &str, directories: &Directories) -> Option<SkipRe
     }
     let has_test = |folder: &Path| POLICY_TEST_FILES.iter().any(|file| directories.has(folder, file));
     let test = TEST_DATA.contains(&name)
+        || name.starts_with("invalid-")
+        || name.starts_with("invalid_")
         || POLICY_TESTS.contains(&name)
         || TESTS.contains(&name) && (is_program(above, directories) || has_test(&above.join(name)));
     test.then_some(SkipReason::TestData)
@@ -150,6 +152,7 @@ mod tests {
             "src/test/resources/a.yaml",
             "redteam/exploits/a/b.yaml",
             "samples/invalid/a.yaml",
+            "example/invalid_jobs/a.yaml",
         ] {
             assert_eq!(reason(path), Some(SkipReason::TestData), "{path}");
         }

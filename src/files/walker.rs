@@ -10,8 +10,9 @@ use super::directories::{Directories, Directory, EntryType};
 use super::ignores::Ignores;
 use super::{SkipReason, absolute, display_path, map_on_all_threads};
 
-/// Folders that contain no manifests of the user.
-const EXCLUDED_FOLDERS: [&str; 5] = [".git", ".hg", ".svn", ".terraform", "node_modules"];
+/// Folders that contain no manifests of the user, or copies that a notebook server keeps.
+const EXCLUDED_FOLDERS: [&str; 6] =
+    [".git", ".hg", ".ipynb_checkpoints", ".svn", ".terraform", "node_modules"];
 
 pub(super) struct Walk<'d> {
     /// Folders that are known and need not be read.
