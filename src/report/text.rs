@@ -38,6 +38,7 @@ pub(crate) fn write(out: &mut dyn Write, report: &Report, layout: &Layout) -> Re
         sections.iter_mut().for_each(|section| section.findings.retain(|folded| !is_info(folded)));
     }
     let drawn = layout.drawn(report, &sections);
+    let shown: usize = sections.iter().map(|section| section.findings.len()).sum();
     for section in sections {
         if let Some(heading) = section.heading {
             end::heading(out, report, heading, &section.findings, layout)?;
@@ -67,6 +68,12 @@ pub(crate) fn write(out: &mut dyn Write, report: &Report, layout: &Layout) -> Re
         if is_block {
             writeln!(out)?;
         }
+    }
+    let on_a_line = shown - drawn.len();
+    if on_a_line > 0 && layout.summary {
+        let line =
+            format!("{} on one line: --all shows each with what to write", count(on_a_line, "finding"));
+        writeln!(out, "{}", layout.paint().text(Style::Dim, &line))?;
     }
     if let Some(known) = &report.preview {
         out.write_all(printable(&preview::text(known, layout.look), true).as_bytes())?;
