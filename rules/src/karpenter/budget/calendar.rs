@@ -115,6 +115,8 @@ impl Calendar {
     /// Budgets after the first [`MAX_BUDGETS`] are ignored.
     pub fn around(mut budgets: Vec<Budget>, monday: i64) -> Self {
         budgets.truncate(MAX_BUDGETS);
+        // Every pool keeps its calendar.
+        budgets.shrink_to_fit();
         let monday = monday.clamp(-2_000_000_000, 2_000_000_000);
         let monday = monday - (monday - REFERENCE_MONDAY).rem_euclid(WEEK);
         let frozen = !budgets.iter().all(Budget::is_usable);
