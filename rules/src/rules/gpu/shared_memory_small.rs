@@ -1,4 +1,4 @@
-//! Pods with several GPUs, or with processes that load data, have 64 MiB of shared memory.
+//! Pods with several GPUs, or several data loaders, have 64 MiB of shared memory.
 //!
 //! # Why
 //! `/dev/shm` is 64 MiB in a container. NCCL moves data between GPUs through it, the workers of a
