@@ -170,8 +170,8 @@ pub(super) fn pool_of_mounts<'i>(
     let is_stuck =
         |pool: &Object| NodePool::new(pool).is_some_and(|pool| !pool.is_auto_mode() && is_unreached(&pool));
     let pool_of = |pods: &Template<'i>| {
-        let mounts = drivers(pods, ctx).contains(&driver);
-        let found = mounts.then(|| ctx.pools_for(pods))??;
+        let counts = drivers(pods, ctx).contains(&driver) && is_for_karpenter(pods);
+        let found = counts.then(|| ctx.pools_for(pods))??;
         let pools = found.all_known()?;
         let first = pools.first().filter(|_| pools.iter().all(|pool| is_stuck(pool.object())))?;
         ctx.cluster().unique(Kind::NODE_POOL, "default", first.object().name())
@@ -186,13 +186,20 @@ pub(super) fn pool_of_mounts<'i>(
     })
 }
 
+/// Whether pods ask for an accelerator, or for a label that is one's own or Karpenter's: others may run on nodes of a node group.
+fn is_for_karpenter(pods: &Template<'_>) -> bool {
+    let labels = referenced_labels(pods);
+    let mut required = labels.iter().filter(|label| label.usage == LabelUse::Required);
+    requests_accelerator(pods) || required.any(|label| !label.key.contains("kubernetes.io/"))
+}
+
 /// Whether a device plugin of the input selects a label with one of the prefixes.
 fn is_label_selected(prefixes: &[&str], ctx: &Context<'_>) -> bool {
     let mut sets = ctx.cluster().of(Kind::DAEMON_SET).take(MAX_COMPARED);
     sets.any(|other| {
         templates(other).iter().any(|template| {
             let is_plugin = helpers(template).any(|helper| helper.role == Role::DevicePlugin);
-            let labels = crate::workload::node_labels::referenced_labels(template);
+            let labels = referenced_labels(template);
             is_plugin
                 && labels.iter().any(|label| prefixes.iter().any(|prefix| label.key.starts_with(prefix)))
         })

@@ -141,7 +141,8 @@ fn inspect_driver(
 ) -> Option<()> {
     let node = values.root.get("node");
     let (list, switch) = (node.get("tolerations"), node.get("tolerateAllTaints"));
-    let is_decided = if has_switch { switch.bool() == Some(false) } else { list.is_set() };
+    let is_decided =
+        if has_switch { switch.bool() == Some(false) } else { list.is_set() && !switch.is_set() };
     let is_unknown =
         list.has_unknown() || values.may_differ || values.root.get("additionalDaemonSets").is_set();
     if !is_decided || is_unknown || has_set(helper, ctx) {
@@ -159,7 +160,7 @@ fn inspect_driver(
     let pool = NodePool::new(pool_of_mounts(helper, &is_unreached, ctx)?)?;
     let (taint, taints) = untolerated(&tolerations, &pool)?;
     let message = format!(
-        "`{}` does not tolerate `{}`: nodes of pool `{}` have {}, and pods that fit only there mount one",
+        "`{}` does not tolerate `{}`: nodes of pool `{}` have {}",
         ctx.object().display_name(),
         taints[0].key,
         pool.object().display_name(),
