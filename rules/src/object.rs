@@ -12,11 +12,12 @@ use serde_json::Value;
 
 use crate::facts::text::{UNNAMED, ellipsize};
 use crate::kind::{self, Kind, KindInfo, WorkloadKind};
-use crate::source::{Document, Source};
+use crate::source::{Document, ImageChange, Source};
 use crate::steps;
 use crate::tree::json::Draft;
 use crate::tree::node::Node;
 use crate::tree::pointer::Pointer;
+use crate::tree::scalar::Scalar;
 use crate::tree::{NONE, Span, Tree};
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -302,15 +303,24 @@ impl Object {
         Some(Object(Arc::new(Inner { id, tree, root, origin, traits, written, applied_name, memos })))
     }
 
-    /// This object as a set of manifests applies it: in another namespace, under another name, or both. Its places are
-    /// those of the written object.
-    pub(crate) fn applied_as(&self, namespace: Option<&str>, name: Option<String>) -> Object {
+    /// This object as a set of manifests applies it: in another namespace, under another name, with other images. Its
+    /// places are those of the written object.
+    pub(crate) fn applied_as(
+        &self,
+        namespace: Option<&str>,
+        name: Option<String>,
+        images: Vec<(u32, String)>,
+    ) -> Object {
         let inner = &self.0;
         let mut id = inner.id.clone();
         id.namespace = namespace.map(str::to_owned).or(id.namespace);
+        let tree = match images.is_empty() {
+            true => Arc::clone(&inner.tree),
+            false => Arc::new(inner.tree.with_texts(images)),
+        };
         Object(Arc::new(Inner {
             id,
-            tree: Arc::clone(&inner.tree),
+            tree,
             root: inner.root,
             origin: inner.origin.clone(),
             traits: inner.traits,
@@ -318,6 +328,29 @@ impl Object {
             applied_name: name,
             memos: OnceLock::new(),
         }))
+    }
+
+    /// The images of its containers that a kustomization changes, each with the new one: those in each list `containers` or
+    /// `initContainers`, at any depth.
+    pub(crate) fn changed_images(&self, changes: &[ImageChange]) -> Vec<(u32, String)> {
+        const LISTS: [&str; 2] = ["containers", "initContainers"];
+        if changes.is_empty() {
+            return Vec::new();
+        }
+        let (tree, root) = self.tree();
+        let is_image = |at: &u32| {
+            let container = tree.slot(*at).parent;
+            let list = if container == NONE { NONE } else { tree.slot(container).parent };
+            tree.key_name(*at) == "image" && list != NONE && LISTS.contains(&tree.key_name(list))
+        };
+        let changed = (root..tree.end(root)).filter(is_image).filter_map(|at| {
+            let Some(Scalar::Str(written)) = tree.scalar(at) else { return None };
+            let image = changes.iter().fold(None, |image: Option<String>, change| {
+                change.of(image.as_deref().unwrap_or(written)).or(image)
+            });
+            Some((at, image?))
+        });
+        changed.collect()
     }
 
     pub(crate) fn as_written(&self) -> &Object {
@@ -494,11 +527,14 @@ impl Object {
 
     /// A derived value, computed at the first call. Computing it does not count against the step limit of the caller.
     pub(crate) fn memo<T: Any + Send + Sync>(&self, memo: &Memo<T>, compute: impl FnOnce() -> T) -> &T {
+        let written = self.as_written();
         let owner = if memo.depends_on_namespace {
             let _ = self.namespace();
             self
+        } else if Arc::ptr_eq(&self.0.tree, &written.0.tree) {
+            written
         } else {
-            self.as_written()
+            self
         };
         let memos = owner.0.memos.get_or_init(Box::default);
         let value = memos[memo.slot()].get_or_init(|| Box::new(steps::unlimited(compute)));

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use gpulint_rules::source;
-use gpulint_rules::source::{Document, FilledPlaceholder, PatchTarget, PatchedReplicas, Source};
+use gpulint_rules::source::{Document, FilledPlaceholder, ImageChange, PatchTarget, PatchedReplicas, Source};
 use gpulint_rules::{Node, Product, Version, minor_of, pins_of};
 
 use super::{Directories, Disk, absolute};
@@ -44,6 +44,8 @@ pub(crate) struct Kustomization {
     pub(super) removed: Vec<PatchTarget>,
     /// The names of the ConfigMaps and Secrets that it generates.
     pub(super) generated: Vec<String>,
+    /// The images that it sets (`images`).
+    pub(super) images: Vec<ImageChange>,
     /// The versions of products that its charts show, with the line.
     pub(super) versions: Vec<(Product, Version, u32)>,
     /// Whether it is a component, which is built only as part of a kustomization that includes it.
@@ -156,7 +158,13 @@ impl Kustomization {
             self.generated
                 .extend(root.get(field).items().filter_map(|one| Some(one.get("name").text()?.to_owned())));
         }
+        let pairs = root.get("labels").items().map(|entry| entry.get("pairs"));
+        for pairs in pairs.chain([root.get("commonLabels")]) {
+            let keys = pairs.entries().into_iter().map(|(key, _)| FilledPlaceholder::Label(key.to_owned()));
+            self.filled.extend(keys);
+        }
         for image in root.get("images").items() {
+            self.images.extend(ImageChange::of_entry(&image));
             let sets = ["newTag", "digest", "newName"].iter().any(|field| image.get(field).is_set());
             let name = image.get("name").text().filter(|_| sets);
             self.filled.extend(name.map(|name| FilledPlaceholder::Image(name.to_owned())));

@@ -436,3 +436,33 @@ fn layouts_give_what_stands_beside_them() {
     }
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
+
+#[test]
+fn images_of_overlays_and_of_gitops_are_applied() {
+    let server = "apiVersion: v1\nkind: Pod\nmetadata: {name: chat}\nspec:\n  containers:\n  \
+                  - {name: a, image: 'vllm/vllm-openai:v0.19.1', args: [--model=x/y, --swap-space=8]}\n";
+    let list = "resources: [chat.yaml]\n";
+    let images = "images: [{name: vllm/vllm-openai, newTag: v0.11.0}]\n";
+    let argo = application("chat", "chat", "name: in-cluster")
+        .replace("path: chat", "path: chat, kustomize: {images: ['vllm/vllm-openai:v0.11.0']}");
+    let flux =
+        flux("chat", "./chat").replace("prune", "images: [{name: vllm/vllm-openai, newTag: v0.11.0}], prune");
+    let base = ("chat/kustomization.yaml", list);
+    let overlay = format!("resources: [../chat]\n{images}");
+    let own = format!("{list}{images}");
+    for files in [
+        &[("chat/kustomization.yaml", own.as_str())][..],
+        &[base, ("prod/kustomization.yaml", overlay.as_str())],
+        &[base, ("argo.yaml", argo.as_str())],
+        &[base, ("flux.yaml", flux.as_str())],
+    ] {
+        let folder = with(&[files, &[("chat/chat.yaml", server)]].concat());
+        let run = folder.run(&["check", "-f", "concise", "--select", "server-option-removed"]);
+        assert!(!run.out.contains("swap-space"), "{files:?}: {}", run.out);
+    }
+    let folder = with(&[base, ("chat/chat.yaml", server)]);
+    folder
+        .run(&["check", "-f", "concise", "--select", "server-option-removed"])
+        .exits(1)
+        .prints("swap-space");
+}

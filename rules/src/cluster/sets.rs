@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::cluster::versions::OutsideFact;
 use crate::object::Object;
-use crate::source::PatchTarget;
+use crate::source::{ImageChange, PatchTarget};
 
 /// How certain it is that the objects of a set are in one cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,6 +49,8 @@ pub struct Membership {
     pub suffix: String,
     /// The objects that a kustomization of the set deletes.
     pub removed: Vec<PatchTarget>,
+    /// The changes of images, in the order in which they are made.
+    pub images: Vec<ImageChange>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -134,10 +136,11 @@ impl Membership {
         let keeps_names = self.prefix.is_empty() && self.suffix.is_empty();
         let name = (!keeps_names && !id.name.is_empty())
             .then(|| format!("{}{}{}", self.prefix, id.name, self.suffix));
-        if namespace.is_none() && name.is_none() {
+        let images = object.changed_images(&self.images);
+        if namespace.is_none() && name.is_none() && images.is_empty() {
             return Some(object.clone());
         }
-        Some(object.applied_as(namespace, name))
+        Some(object.applied_as(namespace, name, images))
     }
 }
 

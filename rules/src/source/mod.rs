@@ -14,6 +14,7 @@ mod syntax_error;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
+use crate::facts::image::ImageRef;
 use crate::tree::node::Node;
 use crate::tree::{Span, Tree};
 
@@ -59,6 +60,57 @@ impl PatchTarget {
     }
 }
 
+/// A change of the images of one name, as `images` of a kustomization makes it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ImageChange {
+    /// The name of the image as it is written, without tag and digest.
+    pub name: String,
+    pub new_name: Option<String>,
+    pub tag: Option<String>,
+    pub digest: Option<String>,
+}
+
+impl ImageChange {
+    /// Reads an entry of `images` of a kustomization, or of a Kustomization of Flux.
+    pub fn of_entry(entry: &Node<'_>) -> Option<ImageChange> {
+        let text =
+            |field: &str| entry.get(field).raw_text().filter(|text| !text.is_empty()).map(str::to_owned);
+        let (new_name, tag, digest) = (text("newName"), text("newTag"), text("digest"));
+        Some(ImageChange { name: text("name")?, new_name, tag, digest })
+    }
+
+    /// Reads an entry of `kustomize.images` of an Argo CD source, as `kustomize edit set image` takes it: `NAME:TAG`,
+    /// `NAME@DIGEST`, or `NAME=` before such an image.
+    pub fn of_argument(text: &str) -> ImageChange {
+        let owned = |text: &str| text.to_owned();
+        let (name, image) = text.split_once('=').map_or((None, text), |(name, image)| (Some(name), image));
+        let image = ImageRef::parse(image);
+        ImageChange {
+            name: owned(name.unwrap_or(image.name)),
+            new_name: name.map(|_| owned(image.name)),
+            tag: image.tag.map(owned),
+            digest: image.digest.map(owned),
+        }
+    }
+
+    /// The image that it makes of another one; `None` if it does not change that. A tag replaces a digest as well (kustomize 5,
+    /// `api/filters/imagetag/updater.go`).
+    pub(crate) fn of(&self, image: &str) -> Option<String> {
+        let written = ImageRef::parse(image);
+        if written.name != self.name {
+            return None;
+        }
+        let (tag, digest) = match (self.tag.as_deref(), self.digest.as_deref()) {
+            (None, None) => (written.tag, written.digest),
+            new => new,
+        };
+        let mut out = self.new_name.clone().unwrap_or_else(|| self.name.clone());
+        out.extend(tag.into_iter().flat_map(|tag| [":", tag]));
+        out.extend(digest.into_iter().flat_map(|digest| ["@", digest]));
+        (out != image).then_some(out)
+    }
+}
+
 /// A path of kustomizations from a root to a file: the root lists the file, or a kustomization that does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KustomizeRoute {
@@ -86,6 +138,8 @@ pub enum FilledPlaceholder {
     Labels,
     /// An annotation of all objects and of their pods, by its key.
     Annotation(String),
+    /// A label of all objects, by its key.
+    Label(String),
 }
 
 /// Names of folders with manifests that are examples.
@@ -263,9 +317,10 @@ impl Source {
             FilledPlaceholder::Syntax(start) => placeholder.starts_with(start),
             FilledPlaceholder::Exact(text) => placeholder == text,
             FilledPlaceholder::Object(target) => target.fits(kind, name),
-            FilledPlaceholder::Image(_) | FilledPlaceholder::Labels | FilledPlaceholder::Annotation(_) => {
-                false
-            }
+            FilledPlaceholder::Image(_)
+            | FilledPlaceholder::Labels
+            | FilledPlaceholder::Annotation(_)
+            | FilledPlaceholder::Label(_) => false,
         })
     }
 
@@ -277,6 +332,13 @@ impl Source {
     /// Whether a kustomization of the input adds an annotation to objects and their pods.
     pub(crate) fn sets_annotation(&self, key: &str) -> bool {
         self.filled.iter().any(|filled| matches!(filled, FilledPlaceholder::Annotation(own) if own == key))
+    }
+
+    /// Whether a kustomization of the input sets a label of all objects whose key begins so.
+    pub(crate) fn sets_label(&self, begin: &str) -> bool {
+        self.filled
+            .iter()
+            .any(|filled| matches!(filled, FilledPlaceholder::Label(key) if key.starts_with(begin)))
     }
 
     /// Whether a kustomization of the input sets the tag of this image.

@@ -295,6 +295,23 @@ impl Tree {
         Tree { made_from: Some(Box::new(MadeFrom { tree, root, places })), ..self }
     }
 
+    /// A copy in which some scalars have other texts. Their places stay those of the original, which was made from no other.
+    pub(crate) fn with_texts(&self, texts: Vec<(u32, String)>) -> Tree {
+        let mut copy = Tree {
+            slots: self.slots.clone(),
+            out_of_line_keys: self.out_of_line_keys.clone(),
+            strings: self.strings.clone(),
+            key_signs: self.key_signs,
+            has_patch_directive: self.has_patch_directive,
+            ..Tree::new(Arc::clone(&self.text), self.spans)
+        };
+        for (at, text) in texts {
+            copy.slots[at as usize].data = u32::try_from(copy.strings.len()).unwrap_or(NONE);
+            copy.strings.push(text.into());
+        }
+        copy
+    }
+
     /// Every alias with its target.
     pub(crate) fn aliases(&self) -> &[(u32, u32)] {
         self.aliases.get_or_init(|| {

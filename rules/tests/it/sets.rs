@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gpulint_rules::source::{PatchTarget, PatchedReplicas, Source};
+use gpulint_rules::source::{ImageChange, PatchTarget, PatchedReplicas, Source};
 use gpulint_rules::{
     Bond, Engine, File, Finding, ManifestSet, Membership, Partition, RunInput, Settings, check_run,
 };
@@ -144,6 +144,26 @@ fn what_a_kustomization_removes_is_not_there() {
     let without = Membership { removed: vec![target], ..of(0) };
     let findings = found(&[(SERVER, &[of(0)]), (BUDGET, &[without])], &["pdb-missing"]);
     assert_eq!(findings.len(), 1);
+}
+
+#[test]
+fn images_are_those_that_the_set_applies() {
+    let server = SERVER
+        .replace("example.com/vllm:1", "vllm/vllm-openai:v0.11.0")
+        .replace("serve]", "serve, --swap-space=8]");
+    let change = |text: &str| Membership { images: vec![ImageChange::of_argument(text)], ..of(0) };
+    let speaks =
+        |membership: Membership| !found(&[(&server, &[membership])], &["server-option-removed"]).is_empty();
+    assert!(!speaks(of(0)) && !speaks(change("example.com/other:v0.19.1")));
+    assert!(speaks(change("vllm/vllm-openai:v0.19.1")));
+    assert!(speaks(change("vllm/vllm-openai=mirror.example.com/vllm/vllm-openai:v0.19.1")));
+    assert!(!speaks(change("vllm/vllm-openai=example.com/own:v0.19.1")));
+    // Only one of two overlays has the later release.
+    let both: &[Membership] =
+        &[change("vllm/vllm-openai:v0.19.1"), Membership { set: 1, ..change("vllm/vllm-openai:v0.12.0") }];
+    let findings = found(&[(&server, both)], &["server-option-removed"]);
+    let [finding] = findings.as_slice() else { panic!("{findings:?}") };
+    assert_eq!(names(finding), ["prod"]);
 }
 
 #[test]

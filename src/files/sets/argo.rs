@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gpulint_rules::lint::settings::Globs;
+use gpulint_rules::source::ImageChange;
 use gpulint_rules::{Kind, Node, Object, is_own_cluster};
 use serde_json::Value;
 
@@ -164,6 +165,11 @@ fn add_sources(
                 prefix: plain("namePrefix").unwrap_or_default(),
                 suffix: plain("nameSuffix").unwrap_or_default(),
                 removed: Vec::new(),
+                images: kustomize
+                    .get("images")
+                    .items()
+                    .filter_map(|image| Some(ImageChange::of_argument(&text(&image)?)))
+                    .collect(),
             },
         });
     }

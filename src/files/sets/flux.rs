@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use gpulint_rules::source::ImageChange;
 use gpulint_rules::{Kind, Node, Object};
 use rayon::prelude::*;
 
@@ -242,6 +243,7 @@ fn transform(spec: &Node<'_>) -> Transform {
         prefix: text("namePrefix").unwrap_or_default().to_owned(),
         suffix: text("nameSuffix").unwrap_or_default().to_owned(),
         removed,
+        images: spec.get("images").items().filter_map(|entry| ImageChange::of_entry(&entry)).collect(),
     }
 }
 

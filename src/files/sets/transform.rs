@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gpulint_rules::Membership;
-use gpulint_rules::source::PatchTarget;
+use gpulint_rules::source::{ImageChange, PatchTarget};
 
 use crate::files::kustomization::Kustomization;
 
@@ -17,6 +17,8 @@ pub(super) struct Transform {
     pub(super) suffix: String,
     /// The objects that are not applied.
     pub(super) removed: Vec<PatchTarget>,
+    /// The changes of images, in the order in which they are made.
+    pub(super) images: Vec<ImageChange>,
 }
 
 impl Transform {
@@ -28,6 +30,7 @@ impl Transform {
             prefix: self.prefix.clone(),
             suffix: self.suffix.clone(),
             removed: self.removed.clone(),
+            images: self.images.clone(),
         }
     }
 
@@ -43,6 +46,10 @@ impl Transform {
             out.suffix.insert_str(0, suffix);
         }
         out.removed.extend(all().flat_map(|one| one.removed.iter().cloned()));
+        // A component changes what its includer lists before the includer itself does.
+        let images =
+            components.iter().copied().chain(std::iter::once(own)).flat_map(|one| one.images.clone());
+        out.images = images.chain(out.images).collect();
         out
     }
 }
