@@ -101,6 +101,14 @@ impl Kind {
         Kind::new("admissionregistration.k8s.io", "ValidatingAdmissionPolicy");
     pub(crate) const MUTATING_ADMISSION_POLICY: Kind =
         Kind::new("admissionregistration.k8s.io", "MutatingAdmissionPolicy");
+    pub(crate) const KYVERNO_CLUSTER_POLICY: Kind = Kind::new("kyverno.io", "ClusterPolicy");
+    pub(crate) const KYVERNO_POLICY: Kind = Kind::new("kyverno.io", "Policy");
+    /// A policy of Kyverno 1.15 and later.
+    pub(crate) const MUTATING_POLICY: Kind = Kind::new("policies.kyverno.io", "MutatingPolicy");
+    pub(crate) const NAMESPACED_MUTATING_POLICY: Kind =
+        Kind::new("policies.kyverno.io", "NamespacedMutatingPolicy");
+    pub(crate) const GATEKEEPER_ASSIGN: Kind = Kind::new("mutations.gatekeeper.sh", "Assign");
+    pub(crate) const GATEKEEPER_MODIFY_SET: Kind = Kind::new("mutations.gatekeeper.sh", "ModifySet");
     pub const CONFIG_MAP: Kind = Kind::new("", "ConfigMap");
     pub(crate) const LIMIT_RANGE: Kind = Kind::new("", "LimitRange");
     pub(crate) const PERSISTENT_VOLUME: Kind = Kind::new("", "PersistentVolume");

@@ -409,6 +409,13 @@ pub static KINDS: &[KindInfo] = &[
     namespaced("autoscaling.k8s.io", "v1", "VerticalPodAutoscaler", "verticalpodautoscalers"),
     namespaced("flagger.app", "v1beta1", "Canary", "canaries"),
     namespaced("kustomize.toolkit.fluxcd.io", "v1", "Kustomization", "kustomizations"),
+    // Policies that change pods.
+    cluster_scoped("kyverno.io", "v1", "ClusterPolicy", "clusterpolicies"),
+    namespaced("kyverno.io", "v1", "Policy", "policies"),
+    cluster_scoped("policies.kyverno.io", "v1beta1", "MutatingPolicy", "mutatingpolicies"),
+    namespaced("policies.kyverno.io", "v1beta1", "NamespacedMutatingPolicy", "namespacedmutatingpolicies"),
+    cluster_scoped("mutations.gatekeeper.sh", "v1", "Assign", "assign"),
+    cluster_scoped("mutations.gatekeeper.sh", "v1", "ModifySet", "modifyset"),
     // The Gateway API, its extension for inference, and Envoy.
     namespaced("gateway.networking.k8s.io", "v1", "HTTPRoute", "httproutes"),
     namespaced("gateway.networking.k8s.io", "v1", "GRPCRoute", "grpcroutes"),

@@ -60,6 +60,8 @@ fn makes_no_pods(group: &str, kind: &str) -> bool {
                 | "elbv2.k8s.aws"
                 | "secrets-store.csi.x-k8s.io"
                 | "kyverno.io"
+                | "policies.kyverno.io"
+                | "mutations.gatekeeper.sh"
         )
         || matches!(
             kind,

@@ -4,7 +4,8 @@
 //! `runAsNonRoot: true` changes no user: the kubelet compares it with the user of the image, and does not
 //! create the container if that is root. The pod stays in CreateContainerConfigError, on a node that costs
 //! money. The images of vLLM, SGLang, TGI, TEI, Ollama, llama.cpp, PyTorch and CUDA run as root unless
-//! `runAsUser` names another user.
+//! `runAsUser` names another user. It is not reported on OpenShift, which gives pods a user, nor where a
+//! policy of the input writes security contexts, or a webhook of unknown purpose is called for the pods.
 //!
 //! # Fix
 //! Write `runAsUser` with a number other than 0. That user cannot write to `/root`: set `HOME` and the folder
@@ -31,7 +32,9 @@
 //! - <https://kubernetes.io/docs/tasks/configure-pod-container/security-context/>
 //! - <https://docs.vllm.ai/en/latest/deployment/docker.html>
 
+use crate::cluster::versions::Fact;
 use crate::rules::prelude::*;
+use crate::workload::pod_policies::{POD_POLICIES, PodPart, may_change_pods};
 use crate::workload::security::{User, effective_user};
 use crate::workload::server::may_be_rebuilt;
 use crate::workload::template::is_model_of_runtime;
@@ -39,7 +42,7 @@ use crate::workload::template::is_model_of_runtime;
 pub(crate) static RULE: Rule = Rule {
     id: "image-runs-as-root",
     kinds: WORKLOAD_KINDS,
-    reads: &[Kind::MUTATING_ADMISSION_POLICY],
+    reads: &POD_POLICIES,
     docs: docs(include_str!("image_runs_as_root.rs")),
     check: Check::PodTemplate(check),
     ..Rule::error(Group::Gpu)
@@ -69,7 +72,12 @@ fn root_image(text: &str) -> Option<&'static str> {
 /// Kubernetes 1.37: `verifyRunAsNonRoot` of `pkg/kubelet/kuberuntime/security_context_others.go`.
 fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let object = ctx.object();
-    if object.may_lack_fields() || ctx.cluster().has_any(Kind::MUTATING_ADMISSION_POLICY) {
+    let (cluster, namespace) = (ctx.cluster(), object.namespace_or_default());
+    // OpenShift gives pods a user of their namespace (SecurityContextConstraints `restricted-v2`).
+    if object.may_lack_fields()
+        || cluster.is_shown(&Fact::OpenShift)
+        || may_change_pods(cluster, namespace, PodPart::SecurityContext)
+    {
         return None;
     }
     let failing = template.all_containers().filter_map(|container| {

@@ -48,13 +48,14 @@
 use crate::facts::quantity::amount;
 use crate::rules::prelude::*;
 use crate::workload::gpu::is_extended;
+use crate::workload::pod_policies::{POD_POLICIES, PodPart, may_change_pods};
 
 const KINDS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::LIMIT_RANGE]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "limit-range-rejects",
     kinds: &KINDS,
-    reads: &[Kind::LIMIT_RANGE, Kind::VPA, Kind::MUTATING_ADMISSION_POLICY, Kind::NAMESPACE],
+    reads: &joined::<11>(&[Kind::LIMIT_RANGE, Kind::VPA, Kind::NAMESPACE], &POD_POLICIES),
     rejected_by: &[Authority::ApiServer],
     docs: docs(include_str!("limit_range_rejects.rs")),
     check: Check::Object(check),
@@ -84,7 +85,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let (cluster, namespace) = (ctx.cluster(), object.namespace_or_default());
     // A VerticalPodAutoscaler changes requests, within the LimitRange, and a policy may change anything before it.
     let is_sized = cluster.in_namespace(Kind::VPA, namespace).next().is_some()
-        || cluster.has_any(Kind::MUTATING_ADMISSION_POLICY);
+        || may_change_pods(cluster, namespace, PodPart::Resources);
     if is_sized || object.controller().is_some() || !GROUPS.contains(&object.group()) {
         return None;
     }

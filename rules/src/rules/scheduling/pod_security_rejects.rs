@@ -10,8 +10,9 @@
 //!
 //! The checks are those of the version in `pod-security.kubernetes.io/enforce-version`, otherwise those of the
 //! API server. Pods for Windows need no fields that Windows lacks, and pods with `hostUsers: false` may run as
-//! root. Where a MutatingAdmissionPolicy is in the input, absent fields are not reported. EKS has no exemptions
-//! for users, runtime classes or namespaces. A label with another level, or a version such as `1.34` instead of
+//! root. Where a policy that writes security contexts (MutatingAdmissionPolicy, Kyverno, Gatekeeper) or an
+//! unknown webhook for pods is in the input, absent fields are not reported. EKS has no exemptions for users,
+//! runtime classes or namespaces. A label with another level, or a version such as `1.34` instead of
 //! `v1.34`, makes the API server reject the namespace itself.
 //!
 //! # Fix
@@ -54,6 +55,7 @@
 use super::limit_range_rejects::GROUPS;
 use crate::facts::text::is_digits;
 use crate::rules::prelude::*;
+use crate::workload::pod_policies::{POD_POLICIES, PodPart, may_change_pods};
 use crate::workload::security::pod_security::{Breach, Level, breaches};
 use crate::workload::template::is_workflow;
 
@@ -62,11 +64,14 @@ const KINDS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::NAMESPACE
 pub(crate) static RULE: Rule = Rule {
     id: "pod-security-rejects",
     kinds: &KINDS,
-    reads: &[Kind::NAMESPACE, Kind::MUTATING_ADMISSION_POLICY],
+    reads: &joined::<9>(&[Kind::NAMESPACE], &POD_POLICIES),
     docs: docs(include_str!("pod_security_rejects.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Scheduling)
 };
+
+/// The beginning of the labels of a namespace with its levels.
+const POD_SECURITY: &str = "pod-security.kubernetes.io/";
 
 /// The level that a namespace enforces, the version of its checks, and the label.
 fn enforced<'a>(namespace: &'a Object, server: Version) -> Option<(Level, Version, Node<'a>)> {
@@ -84,14 +89,16 @@ fn enforced<'a>(namespace: &'a Object, server: Version) -> Option<(Level, Versio
         None if version.is_absent() => server,
         None => return None,
     };
-    (!namespace.may_lack_fields() && !labels.has_unknown_key()).then_some((level, version, label))
+    let is_replaced = namespace.source().is_some_and(|source| source.sets_label(POD_SECURITY));
+    let is_known = !namespace.may_lack_fields() && !labels.has_unknown_key() && !is_replaced;
+    is_known.then_some((level, version, label))
 }
 
 /// Reports labels of a namespace with which the API server rejects it: `PolicyToEvaluate` of `api/helpers.go`.
 fn invalid_labels(namespace: &Object, ctx: &mut Context<'_>) {
     const LEVELS: [&str; 3] = ["privileged", "baseline", "restricted"];
     for (key, node) in namespace.path(&["metadata", "labels"]).entries() {
-        let Some(mode) = key.strip_prefix("pod-security.kubernetes.io/") else { continue };
+        let Some(mode) = key.strip_prefix(POD_SECURITY) else { continue };
         let Some(text) = node.text() else { continue };
         let (is_valid, wanted) = match mode {
             "enforce" | "audit" | "warn" => {
@@ -116,7 +123,7 @@ fn found<'a>(object: &'a Object, level: Level, version: Version, ctx: &Context<'
     // Some operators add security contexts, and so may a policy.
     let is_as_written = GROUPS.contains(&object.group())
         && !is_workflow(object)
-        && !ctx.cluster().has_any(Kind::MUTATING_ADMISSION_POLICY);
+        && !may_change_pods(ctx.cluster(), object.namespace_or_default(), PodPart::SecurityContext);
     let mut found: Vec<Breach<'_>> = Vec::new();
     for breach in templates(object).iter().flat_map(|template| breaches(template, level, version)) {
         let is_known = found.iter().any(|other| other.what == breach.what);
