@@ -8,7 +8,9 @@ use crate::workload::command::{
 use crate::workload::devices::gpus_of;
 use crate::workload::environment::{may_define, variable};
 use crate::workload::image::image_of;
-use crate::workload::server::{Gpus, Parallelism, Server, ServerId, server_at, server_of_image};
+use crate::workload::server::{
+    Gpus, Parallelism, Server, ServerId, may_be_rebuilt, server_at, server_of_image,
+};
 use crate::workload::template::Template;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,12 +55,34 @@ pub(crate) struct MemoryShare<'a> {
 const STARTERS: [&str; 12] =
     ["sh", "bash", "-c", "-lc", "-ec", "-xc", "exec", "python", "python3", "-m", "-u", "tini"];
 
+/// Words of commands that install programs, or choose one of several installations or command lines.
+const INSTALLERS: [&str; 16] = [
+    "pip",
+    "pip3",
+    "uv",
+    "conda",
+    "mamba",
+    "micromamba",
+    "apt",
+    "apt-get",
+    "git",
+    "curl",
+    "wget",
+    "source",
+    ".",
+    "activate",
+    "if",
+    "case",
+];
+
 /// The only program of a container that distributes its work over GPUs, with its command.
 pub(crate) struct Launch<'a> {
     pub(crate) program: Program,
     words: Vec<Word<'a>>,
     /// Whether the container runs it alone: other commands, which might bring files, do not come first.
     pub(crate) is_first: bool,
+    /// Whether commands before it may install another release.
+    pub(crate) may_be_installed: bool,
     /// Number of words of the program itself; 0 if the image starts it.
     own_words: usize,
     /// The variable that the program reads as its option for the number of processes.
@@ -83,6 +107,8 @@ impl<'a> Launch<'a> {
             None => (Program::Server(server_of_image(container)?), 0, 0),
         };
         let is_first = words[..at].iter().all(|word| STARTERS.contains(&base_name(&word.text)));
+        let may_be_installed =
+            words[..at].iter().any(|word| !word.known || INSTALLERS.contains(&base_name(&word.text)));
         let words = command_at(&words, at).to_vec();
         let processes = match program {
             Program::Server(server) => server.parallelism.as_ref().and_then(|of| {
@@ -94,7 +120,7 @@ impl<'a> Launch<'a> {
             _ => Some(in_variable(container, "PET_NPROC_PER_NODE")),
         };
         let processes = processes.unwrap_or(OptionValue::Absent);
-        Some(Launch { program, words, is_first, own_words, processes })
+        Some(Launch { program, words, is_first, may_be_installed, own_words, processes })
     }
 
     /// The command of the program alone, without comments and other commands of a script.
@@ -169,9 +195,10 @@ impl<'a> Launch<'a> {
     /// Whether it is vLLM from its own image, without extensions that distribute models in other ways.
     pub(crate) fn is_plain_vllm(&self, container: &Node<'a>) -> bool {
         let image = image_of(container);
-        let own = image.is_some_and(|image| {
-            image.is("vllm/vllm-openai") && (image.tag.is_some() || image.digest.is_some())
-        });
+        let own = !container.get("image").text().is_some_and(may_be_rebuilt)
+            && image.is_some_and(|image| {
+                image.is("vllm/vllm-openai") && (image.tag.is_some() || image.digest.is_some())
+            });
         own && self.program.is(ServerId::Vllm) && !self.has(&["omni"])
     }
 

@@ -101,7 +101,7 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
 }
 
 fn inspect(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    let server = server_of(container).filter(|server| server.is_in_image_of(container))?;
+    let server = server_of(container).filter(|server| server.is_in_published_image_of(container))?;
     let cache = server.cache.as_ref()?;
     let mounts = container.get("volumeMounts");
     if is_moved(cache, container)

@@ -69,7 +69,7 @@ use crate::rules::scheduling::volume_mounted_twice::volume_of_claim;
 use crate::workload::checkpoint::{mount_of, read_only, volume};
 use crate::workload::environment::{is_open, known, variable};
 use crate::workload::security::{User, effective_user};
-use crate::workload::server::is_server;
+use crate::workload::server::{is_server, may_be_rebuilt};
 
 pub(crate) static RULE: Rule = Rule {
     id: "model-cache-unreachable",
@@ -349,7 +349,7 @@ fn folder<'a>(
             let path = value.text()?;
             path.starts_with('/').then(|| (path.to_owned(), Some(value)))
         }
-        (None, _) if cache.folders.len() == 1 && server.is_in_image_of(container) => {
+        (None, _) if cache.folders.len() == 1 && server.is_in_published_image_of(container) => {
             let folder = cache.folders[0];
             let is_known = !folder.starts_with('~') || effective_user(template, container).may_be_root();
             is_known.then(|| (folder.replace('~', "/root"), None))
@@ -360,6 +360,9 @@ fn folder<'a>(
 
 /// Whether a tag names a release whose image runs as root, with a home folder that is closed to others.
 fn has_closed_home(image: &str) -> bool {
+    if may_be_rebuilt(image) {
+        return false;
+    }
     let image = ImageRef::parse(image);
     let tag = image.tag.unwrap_or_default();
     let mut parts = tag.strip_prefix('v').unwrap_or(tag).split('.');

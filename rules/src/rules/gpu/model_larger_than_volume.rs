@@ -165,7 +165,7 @@ fn folder_of(
             None => {}
         }
     }
-    if !server.is_in_image_of(container) {
+    if !server.is_in_published_image_of(container) {
         return None;
     }
     match cache.folders[0].strip_prefix("~/") {

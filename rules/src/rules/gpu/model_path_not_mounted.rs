@@ -86,7 +86,7 @@ fn inspect(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let server = launch.program.server()?;
     let mounts = container.get("volumeMounts");
     if !WITHOUT_MODELS.contains(&server.id)
-        || !server.is_in_image_of(container)
+        || !server.is_in_published_image_of(container)
         || mounts.has_unknown()
         || container.get("lifecycle").get("postStart").is_set()
     {

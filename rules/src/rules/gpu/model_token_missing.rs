@@ -38,10 +38,11 @@
 
 use crate::rules::prelude::*;
 use crate::workload::environment::may_define;
-use crate::workload::server::{is_server, may_be_rebuilt};
+use crate::workload::pod_policies::{POD_POLICIES, PodPart, may_change_pods};
+use crate::workload::server::is_server;
 
-const READS: [Kind; WORKLOAD_KINDS.len() + 3] =
-    with_workloads(&[Kind::PERSISTENT_VOLUME_CLAIM, Kind::PERSISTENT_VOLUME, Kind::STORAGE_CLASS]);
+const VOLUMES: [Kind; 3] = [Kind::PERSISTENT_VOLUME_CLAIM, Kind::PERSISTENT_VOLUME, Kind::STORAGE_CLASS];
+const READS: [Kind; WORKLOAD_KINDS.len() + 11] = with_workloads(&joined::<11>(&VOLUMES, &POD_POLICIES));
 
 pub(crate) static RULE: Rule = Rule {
     id: "model-token-missing",
@@ -108,7 +109,8 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     // A runtime of KServe and an operator may add variables.
     let is_open =
         object.may_lack_fields() || template.spec.has_unknown_key() || object.is(Kind::INFERENCE_SERVICE);
-    if is_open || is_injected {
+    let namespace = object.namespace_or_default();
+    if is_open || is_injected || may_change_pods(ctx.cluster(), namespace, PodPart::Environment) {
         return None;
     }
     for container in template.containers() {
@@ -122,8 +124,7 @@ fn inspect(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>)
     let is_nim = is_server(container, ServerId::Nim);
     // An image of one's own may have the model in it.
     if !is_nim && !DOWNLOADERS.contains(&server.id)
-        || !server.is_in_image_of(container)
-        || container.get("image").text().is_some_and(may_be_rebuilt)
+        || !server.is_in_published_image_of(container)
         || may_have_token(container)
     {
         return None;

@@ -5,7 +5,8 @@
 //! restarts again and again on a node that costs money. Both remove options some releases after they have
 //! deprecated them, so that a change of the image's tag is enough: vLLM removed `--task` in 0.13,
 //! `--disable-log-requests` in 0.17 and `--swap-space` in 0.18. Only images of these servers with a release in
-//! their tag are judged.
+//! their tag are judged, as kustomizations, Flux and Argo CD of the input set it, and not where a command
+//! before the server installs something.
 //!
 //! # Fix
 //! Remove the option, or write what has replaced it.
@@ -34,12 +35,16 @@ use crate::facts::table;
 use crate::rules::prelude::*;
 use crate::workload::server::may_be_rebuilt;
 
+/// A runtime of KServe is judged where it is written: its InferenceServices start its command line.
+const SERVING_RUNTIMES: [Kind; 2] = [Kind::SERVING_RUNTIME, Kind::CLUSTER_SERVING_RUNTIME];
+const KINDS: [Kind; WORKLOAD_KINDS.len() + 2] = with_workloads(&SERVING_RUNTIMES);
+
 pub(crate) static RULE: Rule = Rule {
     id: "server-option-removed",
-    kinds: WORKLOAD_KINDS,
+    kinds: &KINDS,
     tag: Some(Tag::Deprecated),
     docs: docs(include_str!("server_option_removed.rs")),
-    check: Check::PodTemplate(check),
+    check: Check::Object(check),
     ..Rule::error(Group::Gpu)
 };
 
@@ -55,7 +60,8 @@ fn release(tag: &str) -> Option<Release> {
     let number = tag.strip_prefix('v').unwrap_or(tag).split('-').next()?;
     let mut parts = number.split('.').map(|part| part.parse().ok());
     let release = [parts.next()??, parts.next()??, parts.next()??];
-    Some(release)
+    // Both servers are before 1.0; a larger number is a year.
+    (release[0] <= 1).then_some(release)
 }
 
 /// An option that is gone.
@@ -77,40 +83,40 @@ static REMOVED: LazyLock<Vec<Removed>> = LazyLock::new(|| {
     table::read(include_str!("server_option_removed.tsv"), row).collect()
 });
 
-fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    let object = ctx.object();
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.may_lack_fields() {
         return None;
     }
-    for container in template.containers() {
-        let node = container.get("image");
-        let Some(image) = node.text().filter(|image| !may_be_rebuilt(image)) else { continue };
-        let image = ImageRef::parse(image);
-        let known = IMAGES.iter().find(|(_, name)| image.is(name));
-        // Commands before it may install another release.
-        let launch = Launch::of(&container).filter(|launch| launch.is_first);
-        let (Some((id, _)), Some(launch)) = (known, launch) else { continue };
-        let Some(server) = launch.program.server().filter(|server| server.id == *id) else { continue };
-        let Some(release) = image.tag.and_then(release) else { continue };
-        let minor = Version::new(release[0], release[1]);
-        let is_gone = |row: &&Removed| {
-            row.server == server.name
-                && row.since.1 <= release
-                && row.until.is_none_or(|until| minor <= until)
-        };
-        for row in REMOVED.iter().filter(is_gone) {
-            let Some(word) = launch.word_of(row.option) else { continue };
-            let since = row.since.0;
-            let message = format!(
-                "{} has no `--{}` since {since}, and does not start with it",
-                server.name, row.option
-            );
-            ctx.report(&word.node, message).identified_by(row.option).help(row.instead).related(
-                object,
-                &node,
-                "its release",
-            );
-        }
+    let of_runtime = object.path(&["spec", "containers"]);
+    let of_runtime = of_runtime.items().filter(|_| SERVING_RUNTIMES.iter().any(|kind| object.is(*kind)));
+    let templates = templates(object);
+    for container in templates.iter().flat_map(Template::containers).chain(of_runtime) {
+        inspect(object, &container, ctx);
+    }
+    None
+}
+
+fn inspect(object: &Object, container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let node = container.get("image");
+    let image = ImageRef::parse(node.text().filter(|image| !may_be_rebuilt(image))?);
+    let (id, _) = IMAGES.iter().find(|(_, name)| image.is(name))?;
+    let launch = Launch::of(container).filter(|launch| !launch.may_be_installed)?;
+    let server = launch.program.server().filter(|server| server.id == *id)?;
+    let release = image.tag.and_then(release)?;
+    let minor = Version::new(release[0], release[1]);
+    let is_gone = |row: &&Removed| {
+        row.server == server.name && row.since.1 <= release && row.until.is_none_or(|until| minor <= until)
+    };
+    for row in REMOVED.iter().filter(is_gone) {
+        let Some(word) = launch.word_of(row.option) else { continue };
+        let since = row.since.0;
+        let message =
+            format!("{} has no `--{}` since {since}, and does not start with it", server.name, row.option);
+        ctx.report(&word.node, message).identified_by(row.option).help(row.instead).related(
+            object,
+            &node,
+            "its release",
+        );
     }
     None
 }
@@ -129,6 +135,7 @@ mod tests {
             ("latest", None),
             ("nightly-0a1b2c", None),
             ("v0.18", None),
+            ("2026.11.3", None),
         ] {
             assert_eq!(release(tag), expected, "{tag}");
         }

@@ -3,6 +3,7 @@
 mod table;
 
 use crate::facts::image::ImageRef;
+use crate::facts::text::is_digits;
 use crate::object::Object;
 use crate::steps;
 use crate::tree::node::Node;
@@ -170,6 +171,11 @@ impl Server {
         })
     }
 
+    /// Whether the image of a container is one that its authors publish, in their registry or in another one.
+    pub(crate) fn is_in_published_image_of(&self, container: &Node<'_>) -> bool {
+        self.is_in_image_of(container) && !container.get("image").text().is_some_and(may_be_rebuilt)
+    }
+
     /// The port of its HTTP API, and the item that sets it. `None` if that is unknown: another option, a configuration
     /// file or the environment may set it.
     pub(crate) fn listens_on<'a>(&self, container: &Node<'a>) -> Option<(i64, Option<Node<'a>>)> {
@@ -256,15 +262,23 @@ fn is_part(path: &str, sign: &str) -> bool {
 }
 
 /// Registries in which the authors of servers publish their images.
-const PUBLIC_REGISTRIES: [&str; 5] = ["docker.io", "ghcr.io", "quay.io", "nvcr.io", "public.ecr.aws"];
+const PUBLIC_REGISTRIES: [&str; 6] =
+    ["docker.io", "ghcr.io", "quay.io", "nvcr.io", "public.ecr.aws", "mirror.gcr.io"];
 
-/// Whether an image may be built on that of a server under its name: another registry has it, with words behind the release in
-/// its tag, such as `v0.11.0-with-model`.
+/// Whether an image may be built on that of a server under its name: another registry has it, and its tag is not that of a
+/// release (`v0.11.0`, `0.5.5.post1`), but a branch, a build, a date, or words behind the release.
 pub(crate) fn may_be_rebuilt(image: &str) -> bool {
+    /// The releases of servers are counted; a larger number is a year.
+    const MOST: u32 = 100;
     let host = image.split_once('/').map_or("", |(host, _)| host);
     let is_private = host.contains(['.', ':']) && !PUBLIC_REGISTRIES.contains(&host);
-    let release = ImageRef::parse(image).tag.unwrap_or_default().trim_start_matches('v');
-    is_private && release.starts_with(|c: char| c.is_ascii_digit()) && release.contains(['-', '_'])
+    let tag = ImageRef::parse(image).tag.unwrap_or_default();
+    let mut parts = tag.strip_prefix('v').unwrap_or(tag).split('.');
+    let major = parts.next().and_then(|major| major.parse::<u32>().ok());
+    let minor = parts.next().and_then(|minor| minor.parse::<u32>().ok());
+    let is_number = |part: &str| is_digits(part.strip_prefix("post").unwrap_or(part));
+    let is_release = major.is_some_and(|major| major < MOST) && minor.is_some() && parts.all(is_number);
+    is_private && !is_release
 }
 
 /// The port in one of the variables of a container, or the `Some(None)` without one. `None` if it is unknown.
@@ -320,7 +334,7 @@ pub(crate) fn serving_container<'a>(template: &Template<'a>) -> Option<Node<'a>>
 
 #[cfg(test)]
 mod tests {
-    use super::{Server, ServerId, flag, likely_server_of, named_server_of, server_of};
+    use super::{Server, ServerId, flag, likely_server_of, may_be_rebuilt, named_server_of, server_of};
     use crate::object::Object;
     use crate::tree::node::Node;
     use serde_json::{Value, json};
@@ -330,6 +344,20 @@ mod tests {
             "spec": {"containers": [container]}});
         let object = Object::from_json(&object).expect("an object");
         read(&object.path(&["spec", "containers"]).index(0))
+    }
+
+    #[test]
+    fn only_a_release_shows_an_image_of_a_server_in_another_registry() {
+        for image in [
+            "vllm/vllm-openai:main-1",
+            "r.example.com/vllm/vllm-openai:v0.11.0",
+            "r.example.com/a:0.5.5.post1",
+        ] {
+            assert!(!may_be_rebuilt(image), "{image}");
+        }
+        for tag in [":main-118", ":latest", ":2026.11.3", ":v0.11.0-lora", ":4f2a9c1", "@sha256:0a", ""] {
+            assert!(may_be_rebuilt(&format!("r.example.com/vllm/vllm-openai{tag}")), "{tag}");
+        }
     }
 
     #[test]
