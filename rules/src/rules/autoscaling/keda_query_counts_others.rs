@@ -60,7 +60,7 @@
 use crate::promql::Query;
 use crate::promql::expr::Selector;
 use crate::rules::autoscaling::scale_target::target;
-use crate::rules::autoscaling::scraped_labels::{holds, scrapes_of};
+use crate::rules::autoscaling::scraped_labels::{holds, scrapes_of, value_of_pods};
 use crate::rules::availability::selected_workloads::are_versions;
 use crate::rules::monitoring::monitors::{MONITORS, is_of_pods};
 use crate::rules::prelude::*;
@@ -244,19 +244,8 @@ fn selects(selector: &Selector, workload: &Object, ctx: &Context<'_>) -> bool {
         std::cell::LazyCell::new(|| scrapes_of(workload, ctx).and_then(|all| all.into_iter().next()));
     let value = |label: &str| -> Option<String> {
         match label {
-            "namespace" => workload.namespace().map(str::to_owned),
-            "pod" => Some(match workload.is(Kind::STATEFUL_SET) {
-                true => format!("{}-0", workload.name()),
-                false => format!("{}-7d9f8b6c5d-x2x4z", workload.name()),
-            }),
-            "container" => {
-                let templates = templates(workload);
-                let mut containers = templates.iter().flat_map(Template::containers);
-                let only = containers.next().filter(|_| containers.next().is_none())?;
-                only.get("name").text().map(str::to_owned)
-            }
             "job" => scrape.as_ref()?.value("job").map(str::to_owned),
-            _ => None,
+            _ => value_of_pods(label, workload),
         }
     };
     selector.matchers.iter().all(|matcher| {

@@ -5,7 +5,7 @@
 
 use regex::Regex;
 
-use crate::promql::expr::{MatchOp, Matcher};
+use crate::promql::expr::{MatchOp, Matcher, Selector};
 use crate::rules::monitoring::monitors::{MONITORS, RELABELINGS, agents_may_relabel, endpoints, is_of_pods};
 use crate::rules::monitoring::service_monitor_selects_nothing::Scope;
 use crate::rules::prelude::*;
@@ -78,6 +78,33 @@ pub(super) fn holds(matcher: &Matcher, value: &str) -> Option<bool> {
         MatchOp::Matches => matches(),
         MatchOp::NotMatches => matches().map(|is_match| !is_match),
     }
+}
+
+/// The value of a label that series have by the pod that they are scraped from. `None` for other labels, and where it is not
+/// known.
+pub(super) fn value_of_pods(label: &str, workload: &Object) -> Option<String> {
+    match label {
+        "namespace" => workload.namespace().map(str::to_owned),
+        "pod" => Some(match workload.is(Kind::STATEFUL_SET) {
+            true => format!("{}-0", workload.name()),
+            false => format!("{}-7d9f8b6c5d-x2x4z", workload.name()),
+        }),
+        "container" => {
+            let templates = templates(workload);
+            let mut containers = templates.iter().flat_map(Template::containers);
+            let only = containers.next().filter(|_| containers.next().is_none())?;
+            only.get("name").text().map(str::to_owned)
+        }
+        _ => None,
+    }
+}
+
+/// Whether a selector may select series of a workload's pods.
+pub(in crate::rules) fn may_select(selector: &Selector, workload: &Object) -> bool {
+    selector.matchers.iter().all(|matcher| {
+        let value = value_of_pods(&matcher.label, workload);
+        value.is_none_or(|value| holds(matcher, &value) != Some(false))
+    })
 }
 
 /// How the pods of a workload are scraped, as far as the monitors of the set show. `None` if something else may scrape

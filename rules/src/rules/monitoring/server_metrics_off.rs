@@ -5,7 +5,7 @@
 //! `LLAMA_ARG_ENDPOINT_METRICS`. vLLM with `--disable-log-stats` counts nothing: its endpoint has no `vllm:`
 //! series. Prometheus then has a target that is down or empty, and a query of KEDA returns nothing: the server
 //! keeps its number of replicas, whatever the load. It is reported where an autoscaler of the workload reads
-//! such a metric, or a monitor or an annotation has the pods scraped.
+//! such a metric of its pods, or a monitor or an annotation has the server's port scraped.
 //!
 //! # Fix
 //! Write the option, or for vLLM remove it.
@@ -34,8 +34,8 @@
 //! - <https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md>
 //! - <https://docs.vllm.ai/en/latest/design/metrics.html>
 
-use crate::rules::autoscaling::scraped_labels::scrapes_of;
-use crate::rules::monitoring::monitors::endpoints;
+use crate::rules::autoscaling::scraped_labels::{may_select, scrapes_of};
+use crate::rules::monitoring::monitors::{endpoints, is_of_pods};
 use crate::rules::prelude::*;
 use crate::workload::server::likely_server_of;
 use crate::workload::template::is_model_of_runtime;
@@ -132,7 +132,9 @@ fn reader<'i>(
     {
         let of_queries = queries(scaler).iter().find_map(|query| {
             let selectors = query.parsed.expr()?.selectors();
-            let mut names = selectors.iter().filter_map(|selector| selector.name.clone());
+            // Another server of the kind may export them.
+            let own = selectors.iter().filter(|selector| may_select(selector, object));
+            let mut names = own.filter_map(|selector| selector.name.clone());
             Some((names.find(|name| is_own(name))?, query.node(scaler)))
         });
         let of_hpa = || {
@@ -154,13 +156,28 @@ fn reader<'i>(
     if listening.any(|one| one.pointer() != container.pointer()) {
         return None;
     }
+    // Another process of the container may listen on the port that is scraped.
+    let listens = server.listens_on(container).map(|(port, _)| port);
+    let is_own_port = |port: Option<i64>| port.is_some() && port == listens;
     let scrape = template.annotation("prometheus.io/scrape");
     let path = template.annotation("prometheus.io/path");
+    let port = template.annotation("prometheus.io/port");
     if scrape.text() == Some("true") && path.text().is_none_or(|path| path == "/metrics") {
+        if port.is_set() && !is_own_port(port.string_or_number().and_then(|port| port.parse().ok())) {
+            return None;
+        }
         return Some((object, scrape, "its pods are annotated for Prometheus".to_owned()));
     }
     let monitor = scrapes_of(object, ctx)?.first()?.monitor;
-    let reads = |endpoint: Node<'_>| endpoint.get("path").text().is_none_or(|path| path == "/metrics");
+    let number = |name: &str| {
+        let mut ports = container.get("ports").items();
+        ports.find(|port| port.get("name").text() == Some(name))?.get("containerPort").int()
+    };
+    let reads = |endpoint: Node<'_>| {
+        let port = endpoint.get("port");
+        endpoint.get("path").text().is_none_or(|path| path == "/metrics")
+            && (!is_of_pods(monitor) || port.text().is_none_or(|name| is_own_port(number(name))))
+    };
     let what = format!("{} `{}` scrapes them", monitor.kind(), monitor.display_name());
     endpoints(monitor).all(reads).then(|| (monitor, monitor.path(&["metadata", "name"]), what))
 }
