@@ -39,6 +39,8 @@
 //! # References
 //! - <https://docs.vllm.ai/en/stable/configuration/env_vars/>
 
+use std::net::IpAddr;
+
 use crate::rules::prelude::*;
 use crate::workload::environment::{entry, variable};
 use crate::workload::server::is_server;
@@ -70,6 +72,11 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
 /// The item of a container's command line in which an option has a variable of the container as its value.
 fn reference<'a>(container: &Node<'a>, option: &str, name: &str) -> Option<Node<'a>> {
     entry(container, name)?;
+    // The pod's own address is right for both.
+    if option == "--host" && !variable(container, name)?.is_some_and(|(text, _)| is_no_address_of_pod(&text))
+    {
+        return None;
+    }
     let mut follows = false;
     let is_name =
         |text: &str| text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').any(|word| word == name);
@@ -84,6 +91,12 @@ fn reference<'a>(container: &Node<'a>, option: &str, name: &str) -> Option<Node<
         }
     }
     None
+}
+
+/// Whether a host is not the address of one pod: all addresses, the own machine, or a name.
+fn is_no_address_of_pod(host: &str) -> bool {
+    let is_name = !host.is_empty() && !host.contains(['$', ':']);
+    host.parse::<IpAddr>().map_or(is_name, |ip| ip.is_unspecified() || ip.is_loopback())
 }
 
 /// Reports a value with which the variable is certainly meant for the server.
