@@ -41,6 +41,7 @@
 use std::ops::Range;
 
 use crate::rules::prelude::*;
+use crate::source::Source;
 use crate::workload::command::base_name;
 use crate::workload::environment::entry;
 
@@ -66,7 +67,7 @@ const LISTS: [&str; 8] = [
 ];
 
 /// Shells, programs that hand words to one, and programs that replace variables in their options or settings by themselves.
-const EXPANDING: [&str; 36] = [
+const EXPANDING: [&str; 43] = [
     "sh",
     "bash",
     "ash",
@@ -91,6 +92,10 @@ const EXPANDING: [&str; 36] = [
     "vector",
     "otelcol",
     "otelcol-contrib",
+    "opentelemetry-collector",
+    "opentelemetry-collector-contrib",
+    "opentelemetry-collector-k8s",
+    "aws-otel-collector",
     "fluent-bit",
     "fluentd",
     "telegraf",
@@ -103,10 +108,17 @@ const EXPANDING: [&str; 36] = [
     "grafana-agent",
     "nginx",
     "envoy",
+    // Dollar signs begin variables of their own languages.
+    "jq",
+    "yq",
+    "psql",
 ];
 
-/// Variables that a controller gives to each container of a kind, by the group: the Job controller of Kubernetes, LeaderWorkerSet
-/// 0.7, Kubeflow's training operator 1.9 and Trainer 2.0, whose nodes are an Indexed Job.
+/// Options whose value is a program.
+const CODE: [&str; 3] = ["-c", "-e", "--eval"];
+
+/// Variables that a controller gives to each container of a kind, by the group: the Job controller of Kubernetes for Indexed
+/// Jobs, LeaderWorkerSet 0.7, Kubeflow's training operator 1.9 for PyTorchJobs, and Trainer 2.0, whose nodes are an Indexed Job.
 const INJECTED: [(&str, &[&str]); 5] = [
     ("batch", &["JOB_COMPLETION_INDEX"]),
     ("jobset.x-k8s.io", &["JOB_COMPLETION_INDEX"]),
@@ -157,10 +169,21 @@ fn arguments(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_
     let is_script =
         program.as_ref().is_some_and(|word| word.raw_text().is_none_or(|text| text.ends_with(".sh")));
     let is_sure = !is_script && (program.is_some() || server_of(container).is_some());
+    let is_java = items.iter().any(|item| item.raw_text().is_some_and(|text| base_name(text) == "java"));
+    let mut before = "";
     for item in &items {
         let Some(text) = item.raw_text() else { continue };
-        let Some((place, name)) = own_reference(text, object, container) else { continue };
+        let is_code = CODE.contains(&std::mem::replace(&mut before, text));
+        let Some((place, name)) = own_reference(text, object, container).filter(|_| !is_code) else {
+            continue;
+        };
         let reference = &text[place.clone()];
+        // Spring, Quarkus and Micronaut replace such names in the values of options.
+        let of_java = is_java || text.starts_with("-D") || text.starts_with("--spring.");
+        let is_filled = |source: &Source| source.is_filled(reference, object.kind(), object.name());
+        if of_java && reference.starts_with("${") || object.source().is_some_and(|source| is_filled(source)) {
+            continue;
+        }
         let shown = ellipsize(reference);
         let message = match is_sure {
             true => format!("`{shown}` is not expanded: no shell reads this word"),
@@ -190,8 +213,17 @@ fn own_reference<'t>(
     if text.contains(char::is_whitespace) || text.starts_with(['{', '[']) {
         return None;
     }
-    let injected =
-        INJECTED.iter().filter(|(group, _)| object.group() == *group).flat_map(|(_, names)| names.iter());
+    let is_injected = match object.group() {
+        "batch" => [&["spec"][..], &["spec", "jobTemplate", "spec"]]
+            .iter()
+            .any(|path| object.path(path).get("completionMode").text() == Some("Indexed")),
+        "kubeflow.org" => object.is(Kind::PYTORCH_JOB),
+        _ => true,
+    };
+    let injected = INJECTED
+        .iter()
+        .filter(|(group, _)| is_injected && object.group() == *group)
+        .flat_map(|(_, names)| names.iter());
     let has = |name: &str| entry(container, name).is_some() || injected.clone().any(|one| *one == name);
     let mut from = 0;
     while let Some(found) = text[from..].find('$') {
