@@ -143,7 +143,9 @@ fn of_knative(
     if metadata.iter().any(|metadata| metadata.get("annotations").has_unknown_key()) {
         return None;
     }
-    let config = knative::setting(ctx, "deployment", "progress-deadline");
+    // Knative Serving reads the older name as well (`NewConfigFromMap` of `pkg/deployment/config.go`).
+    let mut names = ["progress-deadline", "progressDeadline"].into_iter();
+    let config = names.find_map(|name| knative::setting(ctx, "deployment", name));
     let stated = places.iter().find(|node| node.is_set());
     let (seconds, whose) = match (stated, &config) {
         (Some(node), _) => (seconds(node)?, "its annotation".to_owned()),
