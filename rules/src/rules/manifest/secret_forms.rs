@@ -38,6 +38,9 @@ const NAMES: [&str; 12] = [
 /// Ends of names of what holds one.
 const ENDS: [&str; 6] = ["_API_KEY", "_SECRET_KEY", "_MASTER_KEY", "_ACCESS_KEY", "_TOKEN", "_PASSWORD"];
 
+/// Beginnings of keys that are made for browsers: of Datadog, Stripe and others, PostHog, Langfuse.
+const PUBLIC: [&str; 4] = ["pub", "pk_", "phc_", "pk-lf-"];
+
 /// Parts of values that stand for a token.
 const STAND_INS: [&str; 16] = [
     "your",
@@ -74,15 +77,17 @@ pub(super) fn token_in(text: &str) -> Option<&'static str> {
         let is_random = || is_varied(rest) || *prefix == "hf_" && are_random_letters(rest);
         (rest.len() >= *least && rest.chars().all(is_token) && is_random()).then_some(*owner)
     });
-    of_form.or_else(|| {
-        // Gateways to models give out such keys, and people put a name before the random part.
-        let (names, key) =
-            text.strip_prefix("sk-").map(|rest| rest.rsplit_once('-').unwrap_or(("", rest)))?;
-        let is_random = key.len() >= 32 && key.bytes().all(|b| b.is_ascii_hexdigit()) && is_varied(key);
-        let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-        let stands_in = STAND_INS.iter().any(|part| names.contains(part));
-        (is_random && names.chars().all(is_name) && !stands_in).then_some("")
-    })
+    of_form.or_else(|| names_of_gateway_key(text).filter(|names| names.is_empty()).map(|_| ""))
+}
+
+/// What people put before the random part of a key that gateways to models give out: `team-a` in `sk-team-a-0f3c…`. Branches and
+/// tags of images look like a key with names.
+fn names_of_gateway_key(text: &str) -> Option<&str> {
+    let (names, key) = text.strip_prefix("sk-").map(|rest| rest.rsplit_once('-').unwrap_or(("", rest)))?;
+    let is_random = key.len() >= 32 && key.bytes().all(|b| b.is_ascii_hexdigit()) && is_varied(key);
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    let stands_in = STAND_INS.iter().any(|part| names.contains(part));
+    (is_random && names.chars().all(is_name) && !stands_in).then_some(names)
 }
 
 /// Whether a variable, a field or a parameter holds a token by its name.
@@ -110,6 +115,12 @@ fn spelled_out(name: &str) -> String {
 /// Whether the value of a name that holds a token or a password is one.
 pub(super) fn is_secret_of(name: &str, value: &str) -> bool {
     let name = spelled_out(name);
+    if PUBLIC.iter().any(|begin| value.starts_with(begin)) {
+        return false;
+    }
+    if names_of_gateway_key(value).is_some() {
+        return true;
+    }
     if NAMES.contains(&name.as_str()) && looks_random(value, 30) {
         return true;
     }
