@@ -2,14 +2,15 @@
 
 use std::path::Path;
 
+use crate::facts::image::ImageRef;
 use crate::facts::text;
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::tree::node::Node;
-use crate::workload::command::{OptionValue, Word, option, words, words_of_line};
+use crate::workload::command::{OptionValue, Word, base_name, option, words, words_of_line};
 use crate::workload::environment::variable;
-use crate::workload::image::image_of;
 use crate::workload::node_labels::{LabelReference, LabelUse, referenced_labels};
+use crate::workload::server::may_be_rebuilt;
 use crate::workload::template::Template;
 
 /// Words of checkpoints in options, paths and names of variables.
@@ -193,7 +194,15 @@ pub(crate) struct Destination<'a> {
 /// The folder of checkpoints in the command line of a container, or in a variable. `None` if none is named, it is outside
 /// the pod, or it is relative to a folder that is not known.
 pub(crate) fn destination<'a>(container: &Node<'a>) -> Option<Destination<'a>> {
+    /// Commands with which a path leads to another folder.
+    const LINKS: [&str; 3] = ["ln", "mount", "bindfs"];
+    /// Options of launchers that change the folder: of uv, env and npm.
+    const FOLDERS: [&str; 5] = ["--directory", "--project", "-C", "--chdir", "--pwd"];
     let words = words(container);
+    let has = |known: &[&str]| words.iter().any(|word| known.contains(&base_name(&word.text)));
+    if has(&LINKS) {
+        return None;
+    }
     let (path, node) = match stated_destination(&words) {
         OptionValue::Text(path, node) => (path, node),
         OptionValue::Unknown => return None,
@@ -206,22 +215,26 @@ pub(crate) fn destination<'a>(container: &Node<'a>) -> Option<Destination<'a>> {
     if path.starts_with('/') {
         return absolute(path, node);
     }
-    if !is_of_pod(&path) {
+    if !is_of_pod(&path) || has(&FOLDERS) {
         return None;
     }
     // The last `cd` of a script, or the folder in which the container starts.
-    let changes = words.windows(2).filter(|pair| pair[0].text == "cd" && pair[1].known);
+    let changes = words.windows(2).filter(|pair| changes_folder(&pair[0]) && pair[1].known);
     let folder =
         changes.map(|pair| pair[1].text.clone()).next_back().filter(|folder| folder.starts_with('/'));
     let base = match folder {
         Some(folder) => folder,
-        None if words.iter().any(|word| word.text == "cd") => return None,
+        None if words.iter().any(changes_folder) => return None,
         None if container.get("workingDir").is_set() => container.get("workingDir").text()?.to_owned(),
         None => folder_of_image(container)?.to_owned(),
     };
     let path = path.trim_start_matches("./");
     (!path.starts_with(".."))
         .then(|| Destination { path: format!("{}/{path}", base.trim_end_matches('/')), node })
+}
+
+fn changes_folder(word: &Word<'_>) -> bool {
+    matches!(word.text.as_str(), "cd" | "pushd")
 }
 
 /// The folder in which the containers of an image start (`WORKDIR` of its Dockerfile): PyTorch 1.0 to 2.9, NVIDIA's PyTorch and
@@ -236,7 +249,7 @@ const FOLDERS_OF_IMAGES: [(&str, &str); 5] = [
 
 /// The folder in which a container starts, if that of its image is known.
 fn folder_of_image(container: &Node<'_>) -> Option<&'static str> {
-    let image = image_of(container)?;
+    let image = container.get("image").text().filter(|image| !may_be_rebuilt(image)).map(ImageRef::parse)?;
     FOLDERS_OF_IMAGES.iter().find(|(name, _)| image.is(name)).map(|(_, folder)| *folder)
 }
 

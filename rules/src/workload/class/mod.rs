@@ -459,7 +459,7 @@ fn by_image(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
         }
         let hint = ["nvidia/pytorch", "pytorch/pytorch", "pytorch-training", "mosaicml", "nvidia/nemo"];
         if hint.iter().any(matches) {
-            if is_job(object) {
+            if is_job(object) && !templates.iter().flat_map(Template::containers).any(|one| evaluates(&one)) {
                 return Some(Classified::new(WorkloadClass::Training, Confidence::Medium, reason()));
             }
             continue;
@@ -476,6 +476,15 @@ fn by_image(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
         }
     }
     None
+}
+
+/// Whether a container evaluates models, by its program or the name of its script.
+fn evaluates(container: &Node<'_>) -> bool {
+    const PROGRAMS: [&str; 7] =
+        ["lm_eval", "lm-eval", "lighteval", "opencompass", "evalplus", "inspect", "evaluate"];
+    let line = command_line(container);
+    PROGRAMS.iter().any(|program| has_word(&line, program))
+        || script_with(&line, &["eval", "evaluate", "evaluation"]).is_some()
 }
 
 /// Whether the last word of a name is that of a program that manages objects, as in `training-operator`.
