@@ -35,6 +35,8 @@ pub enum Fact {
     Eks,
     /// The cluster is one of OpenShift, whose operators make objects of their own.
     OpenShift,
+    /// Something names the label of nodes that chooses an entry of the configuration of NVIDIA's device plugin.
+    DevicePluginLabel,
     /// A metrics adapter serves metrics to HorizontalPodAutoscalers.
     MetricsAdapter,
     /// A metrics adapter reads the labels `exported_pod` and the like.
@@ -53,7 +55,7 @@ pub enum Fact {
 impl Fact {
     /// Whether it matters only that the input shows it, and not where.
     pub fn is_flag(&self) -> bool {
-        matches!(self, Fact::Eks | Fact::OpenShift | Fact::Elsewhere)
+        matches!(self, Fact::Eks | Fact::OpenShift | Fact::Elsewhere | Fact::DevicePluginLabel)
     }
 
     /// The version that it is.
@@ -308,6 +310,8 @@ const EKS_WORDS: [&str; 5] =
     ["eks.amazonaws.com", "karpenter.k8s.aws", "eksctl.io/", "aws_eks_", "terraform-aws-modules/eks"];
 /// The groups of OpenShift, as in `apiVersion: route.openshift.io/v1`.
 const OPENSHIFT_WORD: &str = ".openshift.io/v";
+/// The label of nodes that the device plugin of NVIDIA reads.
+const PLUGIN_LABEL: &str = "nvidia.com/device-plugin.config";
 /// What only files have that configure a cluster and its version: those of talhelper, Talos and kubeadm.
 const VERSION_WORDS: [&str; 3] = ["talosVersion", "apiServer:", "kubeadm.k8s.io"];
 /// The rules of prometheus-adapter.
@@ -332,10 +336,12 @@ pub fn facts_of_text(text: &str) -> Vec<(Fact, u32)> {
     let (has_updater, has_adapter) = (has(&UPDATER_OPTIONS), has(&[ADAPTER_RULES]));
     // A flag is looked for until the first line that has it: most files show no more than the first.
     let (mut is_eks, mut is_openshift) = (has(&EKS_WORDS), has(&[OPENSHIFT_WORD]));
+    let mut has_label = has(&[PLUGIN_LABEL]);
     let mut found = Vec::new();
     let mut has_rules = false;
     for (line, number) in text.lines().zip(1..) {
-        if !(has_settings || has_version || has_updater || has_adapter || is_eks || is_openshift) {
+        let has_flag = is_eks || is_openshift || has_label;
+        if !(has_settings || has_version || has_updater || has_adapter || has_flag) {
             break;
         }
         let code = line.split(" #").next().unwrap_or(line).trim_start();
@@ -355,6 +361,10 @@ pub fn facts_of_text(text: &str) -> Vec<(Fact, u32)> {
         if is_openshift && code.contains(OPENSHIFT_WORD) {
             found.push((Fact::OpenShift, number));
             is_openshift = false;
+        }
+        if has_label && code.contains(PLUGIN_LABEL) {
+            found.push((Fact::DevicePluginLabel, number));
+            has_label = false;
         }
         if has_updater && is_updater_option(code) {
             found.push((Fact::UpdaterOption, number));
@@ -615,6 +625,8 @@ mod tests {
         assert!(facts_of_text("kubernetesVersion: v1.35.2\n").is_empty());
         assert_eq!(facts_of_text("a: 1\nb: eks.amazonaws.com/x\nc: aws_eks_d\n"), [(Fact::Eks, 2)]);
         assert_eq!(facts_of_text("apiVersion: route.openshift.io/v1\n"), [(Fact::OpenShift, 1)]);
+        let labelled = "# nvidia.com/device-plugin.config=a\nlabels: {nvidia.com/device-plugin.config: a}\n";
+        assert_eq!(facts_of_text(labelled), [(Fact::DevicePluginLabel, 2)]);
         assert!(
             facts_of_text("featureGates:\n  HPAScaleToZero: false\n  # HPAScaleToZero: true\n").is_empty()
         );

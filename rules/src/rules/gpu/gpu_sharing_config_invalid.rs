@@ -11,8 +11,8 @@
 //!
 //! A ConfigMap is nothing by itself: where the DaemonSet of the plugin beside it mounts no ConfigMap and
 //! names no file, each pod still gets a whole GPU. That is a warning as well, where the ClusterPolicy or the
-//! values of the chart do not name the ConfigMap, and where no default and no label
-//! `nvidia.com/device-plugin.config` of a NodePool chooses one of its entries.
+//! values of the chart do not name the ConfigMap. Where no default chooses one of its entries, and no label
+//! `nvidia.com/device-plugin.config` in the input, it is info without `--complete`.
 //!
 //! # Fix
 //! Keep one of `timeSlicing` and `mps`, name `nvidia.com/gpu`, and give it two or more `replicas`. Move a key
@@ -99,7 +99,10 @@ fn report_unused(entry: &Node<'_>, plugin: &Object, why: &Why, ctx: &mut Context
         }
         _ => format!("write `{field}` in the values' `config`"),
     };
-    let finding = ctx.report(entry, message).severity(Severity::Warning).at_key();
+    // Nodes of groups that are not in the input may have the label.
+    let is_sure = !matches!(why, Why::NoDefault) || ctx.cluster().is_complete();
+    let severity = if is_sure { Severity::Warning } else { Severity::Info };
+    let finding = ctx.report(entry, message).severity(severity).at_key();
     finding.identified_by("reader").help(help);
     finding.related(plugin, &plugin.path(&["metadata", "name"]), "the plugin");
 }

@@ -1,6 +1,7 @@
 //! Configurations of NVIDIA's device plugin that share GPUs, in ConfigMaps and in the values of the charts that write them.
 
 use crate::cluster::values::{installs, target_namespace, value_fields};
+use crate::cluster::versions::Fact;
 use crate::facts::text::contains;
 use crate::rules::prelude::*;
 use crate::rules::scheduling::gpu_helper_missing::user_data_has;
@@ -154,12 +155,21 @@ fn is_labelled(map: &Object, ctx: &Context<'_>) -> bool {
     let says = |labels: Node<'_>| {
         labels.is_unknown() || labels.has_unknown_key() || labels.get(CONFIG_LABEL).is_set()
     };
+    // A node group of eksctl, Terraform or another operator, or a command in a script.
+    if ctx.cluster().is_shown(&Fact::DevicePluginLabel) {
+        return true;
+    }
     let mut has_pool = false;
     for object in ctx.cluster().of(Kind::NODE_POOL) {
         let Some(pool) = NodePool::new(object).filter(|pool| has_devices(pool, "nvidia.com/gpu")) else {
             continue;
         };
-        if says(pool.labels()) || object.may_lack_fields() || user_data_has(&pool, CONFIG_LABEL, ctx) {
+        let requirements = pool.requirement_set();
+        if says(pool.labels())
+            || requirements.get(CONFIG_LABEL).is_some()
+            || object.may_lack_fields()
+            || user_data_has(&pool, CONFIG_LABEL, ctx)
+        {
             return true;
         }
         has_pool |= ctx.cluster().likely_pairs(map, object);
