@@ -4,6 +4,7 @@ use crate::catalog::{ARCH, INSTANCE_TYPE, InstanceType, Label, cheapest_first, i
 use crate::facts::quantity::amount;
 use crate::fit::obstacles::{Attempt, Remedy, allow, clear, edit};
 use crate::fit::{Change, Place, Side, read};
+use crate::karpenter::node_class::joins_local_disks;
 use crate::karpenter::provider::Provider;
 use crate::karpenter::requirement::normalise;
 use crate::karpenter::scheduling::{
@@ -182,7 +183,10 @@ impl Attempt<'_> {
             }
         }
         if lacks("ephemeral-storage") && !class.instance_store_raid0 {
-            let text = "set `instanceStorePolicy: RAID0`".to_owned();
+            // Karpenter does not read the configuration of nodeadm.
+            let has_other = spec.get("userData").text().is_some_and(joins_local_disks);
+            let instead = if has_other { " in the place of nodeadm's `localStorage`" } else { "" };
+            let text = format!("set `instanceStorePolicy: RAID0`{instead}");
             add(&spec.get("instanceStorePolicy"), text, |class, _| class.instance_store_raid0 = true, 0);
         }
         if lacks("ephemeral-storage") && need > 0 {

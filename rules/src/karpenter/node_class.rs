@@ -94,6 +94,11 @@ impl<'a> Ec2NodeClass<'a> {
         if policy.is_set() { policy.text().map(|policy| policy == "RAID0") } else { Some(false) }
     }
 
+    /// Whether the configuration of nodeadm in user data joins the local disks for images and pods.
+    pub(crate) fn is_joined_by_nodeadm(&self) -> bool {
+        self.family() == Some(AmiFamily::Al2023) && self.user_data().is_some_and(joins_local_disks)
+    }
+
     /// The volume for images and pods of a node that has no local disks in use for them.
     pub(crate) fn pod_volume(&self) -> PodVolume<'a> {
         let list = self.get("blockDeviceMappings");
@@ -192,4 +197,13 @@ pub(crate) fn suggest_volume(text: &str) -> Option<String> {
         return None;
     }
     Some(format!("{gib}Gi"))
+}
+
+/// Whether a NodeConfig of nodeadm joins the local disks for images and pods, in block or flow style:
+/// <https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/api/#localstorageoptions>.
+pub(crate) fn joins_local_disks(user_data: &str) -> bool {
+    let is_syntax = |c: char| c.is_whitespace() || matches!(c, '{' | '}' | '"' | '\'');
+    let lines = user_data.lines().filter(|line| !line.trim_start().starts_with('#'));
+    let plain: String = lines.flat_map(str::chars).filter(|c| !is_syntax(*c)).collect();
+    plain.contains("localStorage:strategy:RAID0") || plain.contains("localStorage:strategy:RAID10")
 }

@@ -4,7 +4,8 @@
 //! When a signal falls below its soft threshold, the kubelet waits for the grace period and then evicts pods
 //! with time to end. Below the hard threshold it kills them at once. If the soft threshold is equal or lower,
 //! the hard one is always reached first, and no pod ever gets the grace that was asked for. Karpenter
-//! subtracts the larger of both from what a node offers.
+//! subtracts the larger of both from what a node offers. Without a hard threshold in the class those of the
+//! image count; Amazon Linux sets none for `imagefs.available`.
 //!
 //! # Fix
 //! Write a soft threshold above the hard one, or remove it.
@@ -31,6 +32,7 @@
 //! - <https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/#soft-eviction-thresholds>
 
 use crate::karpenter::node_class::{EVICTION_SIGNALS, PodVolume, volume_gib};
+use crate::karpenter::scheduling::AmiFamily;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -41,13 +43,21 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::NodeClass)
 };
 
-/// The hard thresholds of a kubelet that sets none.
+/// The hard thresholds of a kubelet that sets none. The images of Amazon Linux set the first three, and a list replaces all
+/// defaults: `nodeadm/internal/kubelet/config.go` and AL2's `kubelet-config.json` of awslabs/amazon-eks-ami.
 const DEFAULTS: [(&str, &str); 4] = [
     ("memory.available", "100Mi"),
     ("nodefs.available", "10%"),
     ("nodefs.inodesFree", "5%"),
     ("imagefs.available", "15%"),
 ];
+
+/// The hard threshold of a signal on the nodes of a class that sets none.
+fn default(class: &Ec2NodeClass<'_>, signal: &str) -> Option<&'static str> {
+    let sets_own = matches!(class.family()?, AmiFamily::Al2 | AmiFamily::Al2023);
+    let known = if sets_own { &DEFAULTS[..3] } else { &DEFAULTS[..] };
+    known.iter().find(|(name, _)| *name == signal).map(|(_, text)| *text)
+}
 
 /// A threshold: a share of the capacity in thousandths of a percent, or an amount in thousandths.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -99,8 +109,7 @@ fn inspect(
 ) -> Option<()> {
     // A list of hard thresholds replaces all defaults.
     let own = hard.get(signal);
-    let default = DEFAULTS.iter().find(|(name, _)| *name == signal).map(|(_, text)| *text);
-    let other = if hard.is_set() { own.text()? } else { default? };
+    let other = if hard.is_set() { own.text()? } else { default(class, signal)? };
     let text = node.text()?;
     let (low, high) = (Threshold::parse(text)?, Threshold::parse(other)?);
     let by = is_not_above(class, signal, low, high, ctx)?;

@@ -71,7 +71,7 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let users = cluster.views().class_pools().pools_of(object);
     match class.raid0() {
         Some(true) => joined(class, &users, ctx),
-        Some(false) if is_joined_by_nodeadm(class) => uncounted(class, &users, ctx),
+        Some(false) if class.is_joined_by_nodeadm() => uncounted(class, &users, ctx),
         Some(false) if takes_raid0(class) && !uses_disks(class, cluster) => {
             unused(class, &users, ctx);
         }
@@ -115,7 +115,7 @@ fn uncounted(class: &Ec2NodeClass<'_>, users: &PoolsOfClass, ctx: &mut Context<'
         &policy,
         "user data joins the local disks, and Karpenter counts the EBS volume for pods all the same",
     )
-    .help("set `instanceStorePolicy: RAID0`, which does the same and which Karpenter counts")
+    .help("replace nodeadm's `localStorage` by `instanceStorePolicy: RAID0`, which Karpenter counts")
     .related(class.object(), &class.get("userData"), "nodeadm's `localStorage`")
     .related(pool, &pool.path(&["metadata", "name"]), "a pool whose types have local disks")
     .fix(
@@ -123,18 +123,6 @@ fn uncounted(class: &Ec2NodeClass<'_>, users: &PoolsOfClass, ctx: &mut Context<'
             .set(&policy, json!("RAID0"))
             .replaces_nodes(),
     );
-}
-
-/// Whether the configuration of nodeadm in user data joins the local disks for images and pods, in block or flow style:
-/// <https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/api/#localstorageoptions>.
-fn is_joined_by_nodeadm(class: &Ec2NodeClass<'_>) -> bool {
-    let joins = |text: &str| {
-        let is_syntax = |c: char| c.is_whitespace() || matches!(c, '{' | '}' | '"' | '\'');
-        let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
-        let plain: String = lines.flat_map(str::chars).filter(|c| !is_syntax(*c)).collect();
-        plain.contains("localStorage:strategy:RAID0") || plain.contains("localStorage:strategy:RAID10")
-    };
-    class.family() == Some(AmiFamily::Al2023) && class.user_data().is_some_and(joins)
 }
 
 /// RAID0 is set: reports volumes that are then unused, or that no type has local disks.

@@ -99,7 +99,9 @@ fn expression(text: &str) -> Option<&str> {
             let value = value.split(" #").next().unwrap_or(value);
             let bare: String =
                 value.chars().filter(|c| !c.is_whitespace() && !matches!(c, '"' | '\'')).collect();
-            !bare.is_empty() && !bare.contains(['$', '{', '|', '>']) && !SAME.contains(&&*bare)
+            let inner = bare.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')).unwrap_or(&bare);
+            let is_default = SAME.contains(&&*bare) || SAME.contains(&inner);
+            !bare.is_empty() && !bare.contains(['$', '{', '|', '>']) && !is_default
         })
     })
 }

@@ -72,8 +72,9 @@ fn per_core(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let types = all.iter().flat_map(|(_, types)| types.iter());
     let cores = types.map(|one| i64::from(one.vcpu)).max()?;
     let most = each.checked_mul(cores).filter(|most| *most <= OF_EKS)?;
+    let plural = if cores == 1 { "" } else { "s" };
     let message = format!(
-        "`podsPerCore: {each}` leaves {most} pods on {cores} vCPUs: no room beside `aws-node` and `kube-proxy`"
+        "`podsPerCore: {each}` leaves {most} pods on {cores} vCPU{plural}: no room beside `aws-node` and `kube-proxy`"
     );
     let finding = ctx.report(&node, message);
     finding.help(HELP);
@@ -81,7 +82,7 @@ fn per_core(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
         finding.related(
             pool,
             &pool.path(&["metadata", "name"]),
-            format!("its types have at most {cores} vCPUs"),
+            format!("its types have at most {cores} vCPU{plural}"),
         );
     }
     None
