@@ -22,10 +22,11 @@ struct Chart {
     /// The field of its values with the tolerations.
     tolerations: &'static [&'static str],
     /// The taint that it tolerates without such a value, from its `values.yaml` (read in November 2026): the key, and the value if
-    /// it tolerates only that.
+    /// it tolerates only that. The effect is [`NO_SCHEDULE`].
     default: Option<(&'static str, &'static str)>,
 }
 
+const NO_SCHEDULE: &str = "NoSchedule";
 const NVIDIA: Option<&str> = Some("nvidia.com/gpu");
 const NFD: &str = "node-feature-discovery";
 
@@ -208,6 +209,7 @@ fn inspect(chart: &Chart, helper: Helper, values: &ChartValues<'_, '_>, ctx: &mu
             key: key.to_owned(),
             operator: if value.is_empty() { "Exists" } else { "Equal" }.to_owned(),
             value: value.to_owned(),
+            effect: NO_SCHEDULE.to_owned(),
             ..Toleration::default()
         };
         chart.default.map(of_taint).into_iter().collect()
@@ -225,6 +227,9 @@ fn inspect(chart: &Chart, helper: Helper, values: &ChartValues<'_, '_>, ctx: &mu
     let shown = match chart.default {
         Some(default) if !list.is_set() && is_value(default) && !taints[0].value.is_empty() => {
             format!("{}={}", taints[0].key, taints[0].value)
+        }
+        Some((key, _)) if !list.is_set() && key == taints[0].key && taints[0].effect != NO_SCHEDULE => {
+            format!("{}:{}", taints[0].key, taints[0].effect)
         }
         _ => taints[0].key.clone(),
     };
