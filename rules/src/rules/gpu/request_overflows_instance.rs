@@ -82,6 +82,10 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
         ctx.cluster().of(Kind::DAEMON_SET).filter(|set| ctx.pairs_with(set)).cloned().collect();
     let only = only_pool(template, ctx);
     let situation = only.as_ref().map(|pool| around(pool, daemonsets.clone(), ctx));
+    // If the pool takes the pod on no node, another rule says so.
+    if situation.as_ref().is_some_and(|situation| !situation.may_admit(template)) {
+        return None;
+    }
     let scheduler = situation.as_ref().map(Situation::scheduler).filter(|one| one.admitted(0).is_ok());
     let nodes = Nodes { scheduler };
     let region = ctx.platform().region.as_deref();

@@ -118,7 +118,7 @@ fn is_too_long(key: &str) -> bool {
 
 /// The label keys that each required term of a pod's node affinity requires to be present. A requirement that
 /// a label is absent is met by any node without the label.
-fn required_keys<'a>(template: &Template<'a>) -> Vec<Vec<(&'a str, Node<'a>)>> {
+pub(in crate::rules) fn required_keys<'a>(template: &Template<'a>) -> Vec<Vec<(&'a str, Node<'a>)>> {
     let terms = template.required_terms();
     let key = |expression: Node<'a>| {
         let operator: Operator = expression.get("operator").text()?.parse().ok()?;

@@ -64,6 +64,7 @@ use crate::karpenter::provider::is_karpenter_label;
 use crate::lint::finding::{Location, Related};
 use crate::rules::gpu::gpu_count_unsatisfiable::asks_for_too_many;
 use crate::rules::nodepool::instance_label_other_provider::missing_everywhere;
+use crate::rules::nodepool::required_keys;
 use crate::rules::prelude::*;
 use crate::rules::scheduling::{PLACEMENT_READS, is_scheduled, states_its_pods};
 use crate::workload::gpu::{INSTANCE_RESOURCES, requested_extended_resources};
@@ -283,8 +284,9 @@ fn is_of_another_rule(obstacle: &Obstacle, template: &Template<'_>, ctx: &Contex
         }
         Stage::Label(key) => {
             ctx.is_rule_enabled("instance-label-other-provider")
-                && template.spec.get("nodeSelector").get(key).is_set()
                 && missing_everywhere(key, ctx).is_some()
+                && (template.spec.get("nodeSelector").get(key).is_set()
+                    || matches!(required_keys(template).as_slice(), [only] if only.iter().any(|(one, _)| one == key)))
         }
         // Karpenter starts no node for the resource or for that number of devices, whatever the pool is.
         Stage::Resources(names) => {

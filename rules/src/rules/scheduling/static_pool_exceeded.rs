@@ -88,7 +88,13 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
     let (name, has) = (object.display_name(), if at_most { "can have" } else { "has" });
     let message = format!("`{name}` {has} {pods} pods, and the nodes of {which} have room for {room}");
     let replicas = object.path(&["spec", "replicas"]);
-    let node = if replicas.is_set() { replicas } else { template.spec.clone() };
+    // The number of pods of each group is the one to look at where there is one group.
+    let size = object.path(&["spec", "leaderWorkerTemplate", "size"]);
+    let node = match replicas.int_or(1) {
+        Some(1) if size.is_set() => size,
+        _ if replicas.is_set() => replicas,
+        _ => template.spec.clone(),
+    };
     ctx.report(&node, message)
         .help("a static pool starts no nodes for pods that wait: raise its `replicas`, or add a pool without it")
         .related(pool, &pool.path(&["spec", "replicas"]), "as many nodes stand");
