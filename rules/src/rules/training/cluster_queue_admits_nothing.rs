@@ -2,7 +2,7 @@
 //!
 //! # Why
 //! A ClusterQueue without `namespaceSelector` selects no namespace: null is not the empty selector, and
-//! every workload stays suspended. Neither is a workload admitted that requests a resource which no
+//! every workload stays suspended, unless the queue only lends its quota to its cohort. Neither is a workload admitted that requests a resource which no
 //! `coveredResources` of the queue lists: a queue for `nvidia.com/gpu` alone admits no Job that requests CPU
 //! and memory as well. The same holds for one that requests more than each flavor has as its quota, where the
 //! queue is in no cohort to borrow from, for a LocalQueue in a namespace that the selector does not match, and
@@ -96,7 +96,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let queued = queued(&own, ctx);
-    unknown_level(object, &queued, ctx);
+    // With MultiKueue the levels are those of another cluster.
+    if !["admissionChecks", "admissionChecksStrategy"].iter().any(|field| spec.get(field).is_set()) {
+        unknown_level(object, &queued, ctx);
+    }
     if uncovered(object, &queued, ctx).is_none() && no_flavor_fits(object, &queued, ctx).is_none() {
         beyond_quota(object, &queued, ctx);
     }

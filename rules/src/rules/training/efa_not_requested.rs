@@ -69,6 +69,7 @@ pub(crate) static RULE: Rule = Rule {
         Kind::NAMESPACE,
         Kind::NODE_POOL,
         Kind::EC2_NODE_CLASS,
+        Kind::DAEMON_SET,
         RUNTIMES[0],
         RUNTIMES[1],
         RUNTIMES[2],
@@ -263,7 +264,8 @@ fn of_part(object: &Object, template: &Template<'_>, efa: &Devices<'_>, ctx: &mu
     let gpus = pod_devices(template).get("nvidia.com/gpu").map(|devices| devices.count)?;
     let same = types.iter().all(|one| one.efa == first.efa && i64::from(one.nvidia_gpu) == gpus);
     let all = i64::from(first.efa);
-    let has_own = pools.iter().any(|pool| has_own_interfaces(pool.object(), ctx));
+    let has_own = pools.iter().any(|pool| has_own_interfaces(pool.object(), ctx))
+        || ctx.cluster().of(Kind::DAEMON_SET).any(takes_interface);
     if !same || first.efa < MANY || efa.count >= all || has_own {
         return None;
     }
@@ -281,6 +283,11 @@ fn of_part(object: &Object, template: &Template<'_>, efa: &Devices<'_>, ctx: &mu
         finding.related(pool, &pool.path(&["metadata", "name"]), "takes the pods");
     }
     None
+}
+
+/// Whether each pod of a DaemonSet takes one of the interfaces.
+fn takes_interface(daemonset: &Object) -> bool {
+    templates(daemonset).iter().any(|template| pod_devices(template).contains_key(EFA))
 }
 
 /// Whether the class of a pool chooses the interfaces of its nodes, or may.
