@@ -141,7 +141,6 @@ fn of_elastic_run(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     {
         return None;
     }
-    let is_complete = ctx.cluster().is_complete();
     for metric in object.root().items_at(&["spec", "elasticPolicy", "metrics"]) {
         let source = metric.get("resource");
         let name = source.get("name");
@@ -160,8 +159,8 @@ fn of_elastic_run(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         ctx.report(&name, message)
             .help(format!("give every container of the workers a `{resource}` request"))
             .rejected_by(None)
-            // Where the input is not all, a LimitRange may give the request.
-            .severity(if is_complete { Severity::Warning } else { Severity::Info })
+            // A LimitRange elsewhere may give the request.
+            .severity(Severity::Warning)
             .related(object, &container, "this container has no request");
     }
     None

@@ -66,7 +66,7 @@ pub(super) fn is_block_class(name: &str, ctx: &Context<'_>) -> bool {
         "standard-rwo",
         "managed-csi",
     ];
-    if let Some(class) = ctx.cluster().unique(Kind::STORAGE_CLASS, "default", name) {
+    if let Some(class) = ctx.partner(Kind::STORAGE_CLASS, "default", name) {
         let driver = class.get("provisioner");
         return driver.text().is_some_and(|driver| !mentions(driver, &OTHERS) && mentions(driver, &BLOCK));
     }

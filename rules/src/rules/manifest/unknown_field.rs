@@ -223,6 +223,9 @@ fn report(object: &Object, pointer: &Pointer, meant: Option<&Misplaced>, ctx: &m
                     .fix(Fix::new(format!("rename it to `{near}`"), Safety::Unsafe).move_to(&node, &target));
             }
         }
+        Some(_) if matches!(path.as_slice(), ["labels" | "annotations"]) => {
+            finding.help(format!("it belongs at `metadata.{}`", path[0]));
+        }
         Some(meant) => {
             finding.help(format!("it belongs at {}", quoted_field(&meant.to)));
         }

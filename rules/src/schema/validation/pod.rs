@@ -85,8 +85,14 @@ fn annotations<'a>(map: &Node<'a>, report: &mut Checker<'a>) {
 /// has the container that they look for, or mounts a volume that they add.
 fn is_completed_elsewhere(spec: &Node<'_>) -> bool {
     const CONTAINERS: [&str; 4] = ["spark-kubernetes-driver", "spark-kubernetes-executor", "base", "jnlp"];
-    const VOLUMES: [&str; 4] =
-        ["emr-container-", "spark-conf-volume-", "spark-local-dir-", "workspace-volume"];
+    // The last one is of the brokers of Knative Eventing for Kafka, whose webhook adds it.
+    const VOLUMES: [&str; 5] = [
+        "emr-container-",
+        "spark-conf-volume-",
+        "spark-local-dir-",
+        "workspace-volume",
+        "contract-resources",
+    ];
     let mut containers = ["containers", "initContainers"].into_iter().flat_map(|list| spec.get(list).items());
     let is_added = |mount: Node<'_>| {
         mount.get("name").text().is_some_and(|name| VOLUMES.iter().any(|start| name.starts_with(start)))
