@@ -1,18 +1,18 @@
 //! A ClusterQueue of Kueue admits none of its workloads.
 //!
 //! # Why
-//! A ClusterQueue without `namespaceSelector` selects no namespace: null is not the empty selector, and
-//! every workload stays suspended, unless the queue only lends its quota to its cohort. Neither is a workload admitted that requests a resource which no
-//! `coveredResources` of the queue lists: a queue for `nvidia.com/gpu` alone admits no Job that requests CPU
-//! and memory as well. The same holds for one that requests more than each flavor has as its quota, where the
-//! queue is in no cohort to borrow from, for a LocalQueue in a namespace that the selector does not match, and
-//! for a flavor that does not exist, or whose Topology does not. Requests that a LimitRange adds count as well.
-//! Pods that name a topology level have to find it in the Topology of a flavor. A flavor whose `nodeTaints` the
-//! pods do not tolerate, or whose `nodeLabels` are others than they select, is not for them. Kueue reads the
-//! template of a Job, which does not yet have the tolerations for GPUs that EKS adds to pods, and the template of
-//! the pod that submits a RayJob, which KubeRay makes without any. Kueue rejects a queue with a flavor whose
-//! resources are not those of `coveredResources`, in their order.
-//! Nothing fails: the Jobs wait with a condition that few people read.
+//! A ClusterQueue without `namespaceSelector` selects no namespace: null is not the empty selector, and every
+//! workload stays suspended, unless the queue only lends its quota to its cohort. Neither is a workload
+//! admitted that requests a resource which no `coveredResources` of the queue lists: a queue for
+//! `nvidia.com/gpu` alone admits no Job that requests CPU and memory as well. The same holds for one that
+//! requests more than each flavor has as its quota, where the queue is in no cohort to borrow from, for a
+//! LocalQueue in a namespace that the selector does not match, and for a flavor that does not exist, or whose
+//! Topology does not. Requests that a LimitRange adds count as well. Pods that name a topology level have to
+//! find it in the Topology of a flavor. A flavor whose `nodeTaints` the pods do not tolerate, or whose
+//! `nodeLabels` are others than they select, is not for them. Kueue reads the template of a Job, which does
+//! not yet have the tolerations for GPUs that EKS adds to pods, and the template of the pod that submits a
+//! RayJob, which KubeRay makes without any. Kueue rejects a queue with a flavor whose resources are not those
+//! of `coveredResources`, in their order. Nothing fails: the Jobs wait with a condition that few people read.
 //!
 //! # Fix
 //! Write `namespaceSelector: {}` for all namespaces, or a selector. List every resource that the pods
