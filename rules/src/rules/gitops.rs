@@ -108,8 +108,9 @@ impl DeliveredPath<'_> {
         // The path is relative to a folder above both: a folder of this name elsewhere is that of another repository.
         let mut ends = file.match_indices('/').map(|(at, _)| at);
         let Some(end) = ends.find(|end| {
-            let root = &file[..end.saturating_sub(folder.len())];
-            leads_to(&file[..*end]) && here.is_none_or(|here| here.starts_with(root))
+            let above = file[..*end].strip_suffix(folder);
+            above
+                .is_some_and(|root| leads_to(&file[..*end]) && here.is_none_or(|here| here.starts_with(root)))
         }) else {
             return !file.contains(&format!("{folder}/"))
                 && source.routes().iter().any(|route| leads_to(&route.root));
