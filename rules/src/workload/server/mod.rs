@@ -265,20 +265,42 @@ fn is_part(path: &str, sign: &str) -> bool {
 const PUBLIC_REGISTRIES: [&str; 6] =
     ["docker.io", "ghcr.io", "quay.io", "nvcr.io", "public.ecr.aws", "mirror.gcr.io"];
 
-/// Whether an image may be built on that of a server under its name: another registry has it, and its tag is not that of a
-/// release (`v0.11.0`, `0.5.5.post1`), but a branch, a build, a date, or words behind the release.
+/// Words in tags of the authors beside the release, which say what an image is built for.
+const VARIANTS: [&str; 20] = [
+    "py3", "runtime", "devel", "base", "slim", "grpc", "x86_64", "aarch64", "amd64", "arm64", "cpu", "cuda",
+    "rocm", "server", "full", "hopper", "turing", "86", "89", "120",
+];
+/// Beginnings of such words, before a number.
+const NUMBERED: [&str; 6] = ["cu", "cuda", "cudnn", "rocm", "ubuntu", "mi"];
+
+/// Whether an image may be built on that of a server under its name: another registry has it, and its tag is not one that the
+/// authors give, but a branch, a build, a date, or words behind the release, such as `v0.11.0-with-model`.
 pub(crate) fn may_be_rebuilt(image: &str) -> bool {
-    /// The releases of servers are counted; a larger number is a year.
-    const MOST: u32 = 100;
     let host = image.split_once('/').map_or("", |(host, _)| host);
     let is_private = host.contains(['.', ':']) && !PUBLIC_REGISTRIES.contains(&host);
-    let tag = ImageRef::parse(image).tag.unwrap_or_default();
-    let mut parts = tag.strip_prefix('v').unwrap_or(tag).split('.');
+    is_private && !is_of_release(ImageRef::parse(image).tag.unwrap_or_default())
+}
+
+/// Whether a tag is one that the authors of servers give: `v0.11.0`, `v0.5.5.post1-cu126`, `hopper-1.8`, `server-cuda`.
+fn is_of_release(tag: &str) -> bool {
+    /// Their releases are counted; a larger number is a year.
+    const MOST: u32 = 100;
+    let is_variant = |word: &str| {
+        let is_numbered = |start: &str| {
+            word.strip_prefix(start).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+        };
+        VARIANTS.contains(&word) || NUMBERED.iter().any(|start| is_numbered(start))
+    };
+    let mut others = tag.split('-').filter(|word| !is_variant(word));
+    let Some(release) = others.next() else { return true };
+    let mut parts = release.strip_prefix('v').unwrap_or(release).split('.');
     let major = parts.next().and_then(|major| major.parse::<u32>().ok());
     let minor = parts.next().and_then(|minor| minor.parse::<u32>().ok());
     let is_number = |part: &str| is_digits(part.strip_prefix("post").unwrap_or(part));
-    let is_release = major.is_some_and(|major| major < MOST) && minor.is_some() && parts.all(is_number);
-    is_private && !is_release
+    others.next().is_none()
+        && major.is_some_and(|major| major < MOST)
+        && minor.is_some()
+        && parts.all(is_number)
 }
 
 /// The port in one of the variables of a container, or the `Some(None)` without one. `None` if it is unknown.
@@ -348,14 +370,27 @@ mod tests {
 
     #[test]
     fn only_a_release_shows_an_image_of_a_server_in_another_registry() {
-        for image in [
-            "vllm/vllm-openai:main-1",
-            "r.example.com/vllm/vllm-openai:v0.11.0",
-            "r.example.com/a:0.5.5.post1",
+        assert!(!may_be_rebuilt("vllm/vllm-openai:main-1"));
+        for tag in [
+            "v0.11.0",
+            "0.5.5.post1",
+            "v0.5.5-cu126",
+            "2.9.0-cuda12.8-cudnn9-runtime",
+            "25.08-py3",
+            "hopper-1.8",
         ] {
-            assert!(!may_be_rebuilt(image), "{image}");
+            assert!(!may_be_rebuilt(&format!("r.example.com/vllm/vllm-openai:{tag}")), "{tag}");
         }
-        for tag in [":main-118", ":latest", ":2026.11.3", ":v0.11.0-lora", ":4f2a9c1", "@sha256:0a", ""] {
+        for tag in [
+            ":main-118",
+            ":latest",
+            ":2026.11.3",
+            ":v0.11.0-lora",
+            ":v0.11.0-20261101",
+            ":4f2a9c1",
+            "@sha256:0a",
+            "",
+        ] {
             assert!(may_be_rebuilt(&format!("r.example.com/vllm/vllm-openai{tag}")), "{tag}");
         }
     }
