@@ -182,14 +182,21 @@ impl Situation<'_> {
             _ => *known = None,
         };
         let listed = self.listed(scheduler, key);
-        for (position, outcome) in self.survey(scheduler, pod).iter() {
+        let survey = self.survey(scheduler, pod);
+        let is_tolerated = |taint: &Taint| pod.tolerations.iter().any(|one| tolerates(one, taint));
+        let prefers_others = |taint: &Taint| taint.effect == PREFER_NO_SCHEDULE && !is_tolerated(taint);
+        let is_shunned = |position: usize| self.pools[position].taints.iter().any(prefers_others);
+        // A pod that no other pool takes tolerates the taints that only prefer other pods, and their pools count.
+        let takes = |(position, outcome): &(usize, Outcome)| {
+            !matches!(outcome, Outcome::Rejects(_)) && !is_shunned(*position)
+        };
+        let has_others = survey.iter().any(takes);
+        for (position, outcome) in survey.iter() {
             let position = *position;
             if scheduler.admitted(position).is_err() {
                 continue;
             }
-            let is_tolerated = |taint: &Taint| pod.tolerations.iter().any(|one| tolerates(one, taint));
-            let prefers_others = |taint: &Taint| taint.effect == PREFER_NO_SCHEDULE && !is_tolerated(taint);
-            if honors_taints && self.pools[position].taints.iter().any(prefers_others) {
+            if honors_taints && has_others && is_shunned(position) {
                 continue;
             }
             if !(honors_taints && matches!(outcome, Outcome::Rejects(RejectionStage::Taint(_)))) {
