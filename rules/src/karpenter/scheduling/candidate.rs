@@ -673,7 +673,9 @@ fn cluster_uncertainties(
     if placement && has(|class| class.placement_group) {
         uncertainties.push(Uncertainty::PlacementGroup);
     }
-    for (key, wanted) in both.iter().filter_map(|(key, requirement)| Some((key, requirement.min_values?))) {
+    // With the policy `BestEffort`, no number of values stops a node.
+    let counted = both.iter().filter(|_| !settings.best_effort_min_values);
+    for (key, wanted) in counted.filter_map(|(key, requirement)| Some((key, requirement.min_values?))) {
         // Every type has one value, and of 600 types that remain each is a value of the instance type.
         if wanted <= 1 || key == INSTANCE_TYPE {
             continue;
