@@ -104,9 +104,16 @@ impl<'s, 'a> Packer<'s, 'a> {
         }
         let mut pods = types.iter().map(|instance| self.room_on(node, instance, at)).max()?.min(bound);
         let settings = &self.scheduler.settings;
+        // `addToNewNodeClaim` lowers `minValues` to what its first pod leaves, with the policy `BestEffort`.
+        if settings.best_effort_min_values && node.total == 0 {
+            let one = self.types_with_room(node, at, &types, 1);
+            lower_min_values(&mut requirements, |all| {
+                unmet_min_values(all, &one, class, settings).map(|(key, _, found)| (key.to_owned(), found))
+            });
+        }
+        // A node that is there has one type, and its `minValues` no longer count (`ExistingNode.CanAdd`).
         let unmet = |types: &TypeSet| {
-            !settings.best_effort_min_values
-                && unmet_min_values(&requirements, types, class, settings).is_some()
+            !node.launched && unmet_min_values(&requirements, types, class, settings).is_some()
         };
         // Each pod narrows the types, and `SatisfiesMinValues` rejects the one that leaves too few values.
         if unmet(&self.types_with_room(node, at, &types, pods)) {
@@ -232,6 +239,19 @@ impl<'s, 'a> Packer<'s, 'a> {
             }
         }
         self.open[node].most = most;
+    }
+}
+
+/// Lowers each `minValues` that is not met to the number of values that there are.
+fn lower_min_values(
+    requirements: &mut Requirements,
+    unmet: impl Fn(&Requirements) -> Option<(String, usize)>,
+) {
+    while let Some((key, found)) = unmet(requirements) {
+        let Some(mut lowered) = requirements.get(&key).cloned() else { return };
+        lowered.min_values = u32::try_from(found).ok();
+        requirements.remove(&key);
+        requirements.add(&key, lowered);
     }
 }
 
