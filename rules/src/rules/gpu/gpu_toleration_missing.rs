@@ -80,11 +80,9 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {
     };
     let name = object.display_name();
     for (key, resource) in wanted {
-        let covers = |t: &Toleration| {
-            (t.key == key || t.key.is_empty()) && matches!(t.effect.as_str(), "" | "NoSchedule")
-        };
-        let by_runtime = || runtime_tolerations(template, ctx).iter().any(covers);
-        if pod.tolerations.iter().any(covers) || by_runtime() || is_free(key, template, ctx) {
+        let by_runtime = || runtime_tolerations(template, ctx).iter().any(|one| covers(one, key));
+        let by_pod = pod.tolerations.iter().any(|one| covers(one, key));
+        if by_pod || by_runtime() || is_free(key, template, ctx) {
             continue;
         }
         let is_seen = {
@@ -111,6 +109,18 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {
             .help(format!("tolerate `{key}` with the operator `Exists`{condition}"))
             .fix(Fix::new(format!("tolerate `{key}`"), Safety::Unsafe).append(&tolerations, toleration));
     }
+}
+
+fn covers(toleration: &Toleration, key: &str) -> bool {
+    (toleration.key == key || toleration.key.is_empty())
+        && matches!(toleration.effect.as_str(), "" | "NoSchedule")
+}
+
+/// Whether the rule may speak of a taint: pods ask for the accelerator of that name, and have no toleration for it, of whatever value.
+pub(crate) fn is_spoken_of(key: &str, template: &Template<'_>, ctx: &Context<'_>) -> bool {
+    let is_own = |resource: &str| ctx.platform().eks && key == resource;
+    taints(template).get(key).is_some_and(|resource| !is_own(resource))
+        && !template.spec.get("tolerations").items().any(|one| covers(&toleration(&one), key))
 }
 
 /// The tolerations that the RuntimeClass of the pods adds, if it is in the input.

@@ -63,6 +63,7 @@ use crate::karpenter::nodepool::NODEPOOL_LABEL;
 use crate::karpenter::provider::is_karpenter_label;
 use crate::lint::finding::{Location, Related};
 use crate::rules::gpu::gpu_count_unsatisfiable::asks_for_too_many;
+use crate::rules::gpu::gpu_toleration_missing::is_spoken_of;
 use crate::rules::nodepool::instance_label_other_provider::missing_everywhere;
 use crate::rules::nodepool::required_keys;
 use crate::rules::prelude::*;
@@ -280,7 +281,7 @@ fn help(obstacles: &[Obstacle]) -> String {
 fn is_of_another_rule(obstacle: &Obstacle, template: &Template<'_>, ctx: &Context<'_>) -> bool {
     match &obstacle.stage {
         Stage::Taint(key) => {
-            ctx.is_rule_enabled("gpu-toleration-missing") && KARPENTER_ACCELERATORS.contains(&key.as_str())
+            ctx.is_rule_enabled("gpu-toleration-missing") && is_spoken_of(key, template, ctx)
         }
         Stage::Label(key) => {
             ctx.is_rule_enabled("instance-label-other-provider")
