@@ -5,6 +5,7 @@ use gpulint_rules::{Cluster, Engine, Kind, Object, Platform, Settings};
 use gpulint_testing::{Dice, fixtures, is_full, objects, relative, yaml_below};
 use serde_json::{Value, json};
 
+use crate::cases::{cases, objects_of};
 use crate::fit::is_told;
 
 fn engine() -> Engine {
@@ -79,6 +80,19 @@ fn the_verdicts_of_fixtures_agree() {
     println!("{all} workloads, {told} of them fit no pool");
     assert!(wrong.is_empty(), "{} of {all}:\n{}", wrong.len(), wrong.join("\n"));
     assert!(told >= 10, "{told} of {all}");
+}
+
+#[test]
+fn the_verdicts_of_cases_agree() {
+    let engine = engine();
+    let (mut wrong, mut all) = (Vec::new(), 0);
+    for case in cases("fit15.jsonl") {
+        let (of_case, _, count) = differences(&engine, objects_of(&case));
+        wrong.extend(of_case.into_iter().map(|one| format!("{}: {one}", case["id"])));
+        all += count;
+    }
+    println!("{all} workloads");
+    assert!(wrong.is_empty(), "{} of {all}:\n{}", wrong.len(), wrong.join("\n"));
 }
 
 #[test]

@@ -6,6 +6,7 @@
 use std::time::{Duration, Instant};
 
 use gpulint_rules::fit::{Capacity, FitVerdict, Load, Situation, uncertainty_code};
+use gpulint_rules::platform::MinValuesPolicy;
 use gpulint_rules::{Cluster, Object, Platform};
 use serde_json::{Value, json};
 
@@ -332,6 +333,32 @@ fn what_is_not_known_is_said() {
     assert_eq!((load.notes[0].0.name(), uncertainty_code(&load.notes[0].1[0])), ("zones", "spread-over"));
 }
 
+#[test]
+fn min_values_are_lowered_by_the_first_pod_alone() {
+    let pool = |min: u64| {
+        let mut pool = pool("a", &["m5.large", "m5.xlarge"], json!({}));
+        let requirements = &mut pool["spec"]["template"]["spec"]["requirements"];
+        requirements[0]["minValues"] = json!(2);
+        let families =
+            json!({"key": "karpenter.k8s.aws/instance-family", "operator": "Exists", "minValues": min});
+        requirements.as_array_mut().expect("a list").push(families);
+        pool
+    };
+    let best_effort =
+        Platform { min_values_policy: Some(MinValuesPolicy::BestEffort), ..Platform::default() };
+    let load = |min: u64| {
+        let mut cluster = Cluster::new(true);
+        for object in [class(), pool(min), deployment("web", 4, "cpu", "500m")] {
+            cluster.apply(Object::from_json(&object).expect("an object"));
+        }
+        Situation::read(&cluster, &best_effort, None).capacity(&cluster).floor
+    };
+    // A fourth pod leaves a node one type of two, whether or not the families were too few from the first one on.
+    for min in [1, 2] {
+        assert_eq!(nodes(&load(min)), [("a", "m5.large", 2, 4)], "{min}");
+    }
+}
+
 /// A workload whose pods join those of another on their nodes.
 fn joining(name: &str, replicas: i64, other: &str, required: bool) -> Value {
     let term =
@@ -431,11 +458,17 @@ fn fewer_domains_than_the_rule_wants_take_max_skew_each() {
     let constraint = spread("topology.kubernetes.io/zone", json!({"minDomains": 5}));
     let mut web = with(deployment("web", 4, "cpu", "500m"), "topologySpreadConstraints", constraint);
     web["spec"]["template"]["spec"]["nodeSelector"] = json!({"topology.kubernetes.io/zone": "eu-west-1a"});
-    let capacity = capacity(&[pool("a", &["m5.large"], json!({})), web]);
-    assert_eq!(
-        (nodes(&capacity.floor), left(&capacity.floor)),
-        (vec![("a", "m5.large", 1, 1)], vec![("web", 3, 4)])
-    );
+    let plain = pool("a", &["m5.large"], json!({}));
+    let mut soft = plain.clone();
+    soft["spec"]["template"]["spec"]["taints"] = json!([{"key": "team", "effect": "PreferNoSchedule"}]);
+    let mut honoring = web.clone();
+    let rules = &mut honoring["spec"]["template"]["spec"]["topologySpreadConstraints"];
+    rules[0]["nodeTaintsPolicy"] = json!("Honor");
+    // A pod that no other pool takes tolerates a taint that only prefers others.
+    for objects in [[plain, web], [soft, honoring]] {
+        let load = capacity(&objects).floor;
+        assert_eq!((nodes(&load), left(&load)), (vec![("a", "m5.large", 1, 1)], vec![("web", 3, 4)]));
+    }
 }
 
 /// Nodes are counted by domain where the pools list all values of the label: each has one of them.

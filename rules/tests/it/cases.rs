@@ -11,7 +11,7 @@ use gpulint_testing::{skipped, values};
 use serde_json::Value;
 
 /// The cases of a file; none if there is no folder.
-fn cases(name: &str) -> Vec<Value> {
+pub(crate) fn cases(name: &str) -> Vec<Value> {
     let Ok(folder) = std::env::var("GPULINT_CASES") else {
         skipped("GPULINT_CASES is not set");
         return Vec::new();
@@ -71,7 +71,7 @@ fn platform_of(settings: &Value) -> Platform {
 
 /// The objects of a case. Karpenter was asked in a cluster without nodes, also of static pools, and pools of EKS Auto Mode belong to
 /// another controller.
-fn objects_of(case: &Value) -> Vec<Object> {
+pub(crate) fn objects_of(case: &Value) -> Vec<Object> {
     let mut manifests = values(case["manifests"].as_str().expect("manifests"));
     let pools = manifests.iter_mut().filter(|object| object["kind"] == "NodePool");
     pools.filter_map(|pool| pool["spec"].get_mut("replicas")).for_each(|replicas| *replicas = 0.into());
