@@ -47,9 +47,10 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
-use crate::cluster::dependencies::{Digest, Invalidations, Read};
+use crate::cluster::dependencies::{Digest, Invalidations, Read, untracked};
 use crate::cluster::objects::{ObjectChange, Objects};
 use crate::cluster::placement::admission::Admissions;
+use crate::cluster::placement::{OtherNodes, declares_nodes, other_nodes};
 use crate::cluster::query::{Queries, Query};
 use crate::cluster::sets::Bond;
 use crate::cluster::table::{Table, Tables, View};
@@ -57,6 +58,7 @@ use crate::cluster::together::routes;
 use crate::cluster::versions::{OutsideFact, ShownVersions, shown_by, shows_server_version};
 use crate::kind::Kind;
 use crate::object::Object;
+use crate::steps;
 
 /// The known objects and the data derived from them. Lookups of single objects are methods of [`Objects`], to
 /// which it dereferences.
@@ -75,12 +77,14 @@ pub struct Cluster {
     /// the configuration.
     outside: Option<Arc<[OutsideFact]>>,
     shown: OnceLock<ShownVersions>,
+    other_nodes: OnceLock<Box<[OtherNodes]>>,
 }
 
 pub(crate) enum Replaced {
     /// The results of these reads.
     Reads(Vec<Read>),
-    /// Anything may have changed: the code of a view panicked, the set shows other versions, or a kustomization appeared.
+    /// Anything may have changed: the code of a view panicked, the set shows other versions, a kustomization appeared, or the
+    /// nodes changed that Karpenter does not start.
     Everything,
 }
 
@@ -135,6 +139,12 @@ impl Cluster {
         Some(self.shown.get_or_init(|| ShownVersions::of(self.objects.objects(), outside)))
     }
 
+    /// The nodes of the input that Karpenter does not start. No read of them is recorded, because they seldom change.
+    pub(crate) fn other_nodes(&self) -> &[OtherNodes] {
+        let read = || steps::unlimited(|| untracked(|| other_nodes(&self.objects)));
+        self.other_nodes.get_or_init(read)
+    }
+
     /// Whether a kustomization may give objects another namespace or name.
     pub(crate) fn has_kustomized(&self) -> bool {
         self.has_kustomized
@@ -173,6 +183,7 @@ impl Cluster {
         self.change(ObjectChange::Added, &object, &mut Invalidations::disabled());
         self.queries = Queries::default();
         self.shown = OnceLock::new();
+        self.other_nodes = OnceLock::new();
         self.has_kustomized |= !routes(&object).is_empty();
         self.objects.push(object);
     }
@@ -202,6 +213,10 @@ impl Cluster {
         if let Some(before) = versions {
             self.shown = OnceLock::new();
             is_anything_lost |= self.shown().is_some_and(|shown| versions_of(shown) != before);
+        }
+        if old.iter().chain(new).any(declares_nodes) {
+            self.other_nodes = OnceLock::new();
+            is_anything_lost = true;
         }
         if is_anything_lost {
             self.queries = Queries::default();

@@ -31,6 +31,7 @@ mod words;
 
 use crate::catalog::{InstanceType, TypeSet, cheapest_first, retired};
 use crate::cluster::Cluster;
+use crate::cluster::placement::Feasibility;
 use crate::cluster::queues::{Queued, queued};
 use crate::karpenter::nodepool::NODEPOOL_LABEL;
 use crate::karpenter::scheduling::{
@@ -579,7 +580,7 @@ impl<'c> Situation<'c> {
         explanation.requests = pod_requests(&pod);
         self.judge(scheduler, &pod, &mut explanation);
         if explanation.verdict == FitVerdict::DoesNotFit && explanation.ignored.is_none() {
-            explanation.ignored = for_other_nodes(workload, template);
+            explanation.ignored = self.for_other_nodes(workload, template);
             if explanation.ignored.is_some() {
                 return explanation;
             }
@@ -590,6 +591,23 @@ impl<'c> Situation<'c> {
             explanation.first = None;
         }
         explanation
+    }
+
+    /// That the pods of a template are for nodes which Karpenter does not start, or fit some.
+    fn for_other_nodes(&self, workload: &Object, template: &Template<'_>) -> Option<Ignored> {
+        let (text, place) = if let Some((key, node)) = label_of_other_nodes(template) {
+            let text =
+                format!("the pod is for the nodes of a node group (`{key}`), of which Karpenter starts none");
+            (text, Place::new(workload, &node, "this label"))
+        } else {
+            let feasibility = Feasibility { cluster: self.cluster, eks: self.options.eks };
+            let is_near = |object: &Object| self.cluster.pairs(workload, object);
+            let others = feasibility.other_nodes_for(template, is_near)?;
+            let (object, node) = others.place();
+            let text = format!("the pod may run on {}, which Karpenter does not start", others.title);
+            (text, Place::new(object, &node, "these nodes"))
+        };
+        Some(Ignored { code: "other-nodes", text, place: Some(place) })
     }
 
     /// Sets verdict, first pool and uncertainties. `first` is then a position in the given pools.
@@ -704,13 +722,6 @@ fn ignored(workload: &Object, template: &Template<'_>) -> Option<Ignored> {
         return because("gated", text, &gates, "these gates");
     }
     None
-}
-
-/// That the pods of a template are for nodes which Karpenter does not start.
-fn for_other_nodes(workload: &Object, template: &Template<'_>) -> Option<Ignored> {
-    let (key, node) = label_of_other_nodes(template)?;
-    let text = format!("the pod is for the nodes of a node group (`{key}`), of which Karpenter starts none");
-    Some(Ignored { code: "other-nodes", text, place: Some(Place::new(workload, &node, "this label")) })
 }
 
 /// The workloads of a cluster that have pods.

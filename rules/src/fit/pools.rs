@@ -99,7 +99,7 @@ pub struct PoolSummary {
 pub struct PoolOverview {
     /// The pools, in the order in which Karpenter tries them.
     pub pools: Vec<PoolSummary>,
-    /// The workloads with pods that no pool admits.
+    /// The workloads with pods that no pool admits and that are for no other nodes of the input.
     pub homeless: Vec<Object>,
     /// The workloads for which this is not known.
     pub undecided: Vec<(Object, Vec<Uncertainty>)>,
@@ -129,6 +129,7 @@ impl Situation<'_> {
                             uncertainties,
                         });
                     }
+                    Verdict::DoesNotFit(_) if self.for_other_nodes(workload, &template).is_some() => {}
                     Verdict::DoesNotFit(_) => overview.homeless.push(workload.clone()),
                     Verdict::Unknown { uncertainties } => {
                         overview.undecided.push((workload.clone(), uncertainties));

@@ -5,7 +5,7 @@ use std::cell::Cell;
 
 use crate::cluster::Cluster;
 use crate::cluster::dependencies::untracked;
-use crate::cluster::placement::PoolsFor;
+use crate::cluster::placement::{OtherNodes, PoolsFor};
 use crate::kind::Kind;
 use crate::kind::definitions::CustomResourceDefinitions;
 use crate::lint::authority::Authority;
@@ -185,6 +185,12 @@ impl<'a> Context<'a> {
     pub(crate) fn pools_for(&self, template: &Template<'_>) -> Option<PoolsFor> {
         let feasibility = self.cluster.views().feasibility(self.platform);
         feasibility.pools_for(template, |pool| self.pairs_with(pool))
+    }
+
+    /// The first nodes of the input that Karpenter does not start and that may take the pods of a template.
+    pub(crate) fn other_nodes_for(&self, template: &Template<'_>) -> Option<&'a OtherNodes> {
+        let feasibility = self.cluster.views().feasibility(self.platform);
+        feasibility.other_nodes_for(template, |object| self.pairs_with(object))
     }
 
     /// The only object with this identity that a finding about the object may depend on; `None` if there are several.

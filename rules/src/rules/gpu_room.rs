@@ -93,7 +93,10 @@ impl Room {
     /// The room on all NodePools that may have devices of a resource, for pods of which the template is not known. `None` unless
     /// all pools are known, and all these limit the resource and may be those of the object's cluster.
     pub(super) fn of_any(resource: &str, ctx: &Context<'_>) -> Option<Room> {
-        if ctx.cluster().views().feasibility(ctx.platform()).has_other_pools() {
+        let others = ctx.cluster().other_nodes();
+        if ctx.cluster().views().feasibility(ctx.platform()).has_other_pools()
+            || others.iter().any(|nodes| nodes.may_have_devices(resource))
+        {
             return None;
         }
         let mut pools = Vec::new();

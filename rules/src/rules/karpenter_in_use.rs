@@ -41,7 +41,9 @@ pub(super) fn is_surely_on_karpenter(template: &Template<'_>, ctx: &Context<'_>)
 /// Whether nothing else starts nodes for a template of which Karpenter may: nothing is in the whole cluster, and the pods ask for
 /// none of its nodes.
 pub(super) fn are_no_others(template: &Template<'_>, ctx: &Context<'_>) -> bool {
-    ctx.cluster().is_complete() && label_of_other_nodes(template).is_none()
+    ctx.cluster().is_complete()
+        && label_of_other_nodes(template).is_none()
+        && ctx.other_nodes_for(template).is_none()
 }
 
 /// An object of the input that shows that Karpenter runs in the cluster.

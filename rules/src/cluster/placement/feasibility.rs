@@ -33,7 +33,7 @@ const STEPS_PER_DECISION: u64 = 200_000;
 pub(super) struct PodShape {
     /// The pod without its uncertainties and its rules about other pods: these may or may not prevent scheduling.
     pod: Pod,
-    alternatives: Vec<Requirements>,
+    pub(super) alternatives: Vec<Requirements>,
     /// Whether the pod selects pools by name.
     by_name: bool,
     fingerprint: Fingerprint,
@@ -319,7 +319,7 @@ enum Certainty {
     Exact,
     /// Nodes of static pools, and of pools whose instance types are not known, may take the pods as well.
     OtherNodes,
-    /// A pool that cannot be read may start nodes for the pods as well.
+    /// A pool that cannot be read may start nodes for the pods as well, or nodes that Karpenter does not start may take them.
     LowerBound,
 }
 
@@ -332,7 +332,7 @@ pub(crate) struct PoolsFor {
 }
 
 impl PoolsFor {
-    /// The pools, if no other pool of the input may start nodes for the pods.
+    /// The pools, if no other pool of the input may start nodes for the pods, and nothing else may.
     pub(crate) fn all_known(&self) -> Option<&[Arc<CandidatePool>]> {
         (!self.has_unreadable() && !self.has_apart).then_some(self.pools.as_slice())
     }
@@ -347,7 +347,7 @@ impl PoolsFor {
         self.pools.first().filter(|_| self.certainty == Certainty::Exact)
     }
 
-    /// Whether there is a pool that cannot be read, which may start nodes for the pods as well.
+    /// Whether a pool that cannot be read may start nodes for the pods as well, or something else may.
     pub(crate) fn has_unreadable(&self) -> bool {
         self.certainty == Certainty::LowerBound
     }
@@ -411,7 +411,9 @@ impl Feasibility<'_> {
     ) -> Option<PoolsFor> {
         let all = self.feasible_pools_of(template)?;
         let (pools, apart): (Vec<_>, Vec<_>) = all.into_iter().partition(|pool| is_near(pool.object()));
-        Some(PoolsFor { pools, certainty: self.certainty(), has_apart: !apart.is_empty() })
+        let has_others = self.other_nodes_for(template, &is_near).is_some();
+        let certainty = if has_others { Certainty::LowerBound } else { self.certainty() };
+        Some(PoolsFor { pools, certainty, has_apart: !apart.is_empty() })
     }
 
     /// The pools that may start nodes for the pods of a template. `None` if this is not known. If it exceeds

@@ -28,6 +28,7 @@ mod accelerators;
 pub(crate) mod admission;
 mod eviction;
 mod feasibility;
+mod other_nodes;
 mod pools;
 #[cfg(test)]
 mod tests;
@@ -40,6 +41,7 @@ pub(crate) use eviction::{
 };
 use feasibility::{Evaluation, FeasibleKey, FeasiblePools};
 pub(crate) use feasibility::{Feasibility, Feasible, PoolsFor};
+pub(crate) use other_nodes::{OtherNodes, declares_nodes, other_nodes};
 use pools::PoolKey;
 pub(crate) use pools::{CandidatePool, CandidatePools, requested_capacity_types};
 

@@ -145,6 +145,20 @@ impl CandidatePool {
         }
     }
 
+    /// Nodes that something else than Karpenter starts, as a pool without a name.
+    pub(super) fn of_others(object: &Object, pool: Pool) -> CandidatePool {
+        CandidatePool {
+            object: object.clone(),
+            eligibility: Eligibility::Candidate,
+            is_uncatalogued: false,
+            requirements: pool_requirements(&pool),
+            capacity_types: Vec::new(),
+            spec: spec(&pool),
+            prepared: OnceLock::new(),
+            pool,
+        }
+    }
+
     /// Whether the pool can start nodes for pending pods.
     pub(super) fn is_candidate(&self) -> bool {
         self.eligibility == Eligibility::Candidate

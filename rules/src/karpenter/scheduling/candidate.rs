@@ -110,6 +110,7 @@ impl PoolNodes {
             return Err(RejectionStage::Static);
         }
         if pool.uncertainties.is_empty()
+            && !pool.is_of_others()
             && let Some(problem) = validation_error(pool)
         {
             return Err(RejectionStage::Invalid(problem));

@@ -86,6 +86,11 @@ impl Pool {
         Provider::of_group_name(&self.node_class.group)
     }
 
+    /// Whether something else than Karpenter starts its nodes: it has no name.
+    pub(crate) fn is_of_others(&self) -> bool {
+        self.name.is_empty()
+    }
+
     /// What bounds its nodes, in thousandths: the limits, or the number of nodes of a static pool.
     pub fn bounds(&self) -> Cow<'_, [(String, i128)]> {
         match self.replicas {

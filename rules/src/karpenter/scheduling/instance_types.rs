@@ -161,6 +161,10 @@ pub fn pool_requirements(pool: &Pool) -> Requirements {
     for (key, value) in &pool.labels {
         set.add(key, Requirement::is(value));
     }
+    if pool.is_of_others() {
+        set.add("karpenter.sh/nodepool", Requirement::default());
+        return set;
+    }
     set.add("karpenter.sh/nodepool", Requirement::is(&pool.name));
     let class = &pool.node_class;
     set.add(&format!("{}/{}", class.group, class.kind.to_lowercase()), Requirement::is(&class.name));

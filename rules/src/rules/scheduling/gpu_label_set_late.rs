@@ -75,7 +75,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for template in templates(object) {
         let Some((key, node)) = late_label(&template) else { continue };
         let feasibility = ctx.cluster().views().feasibility(ctx.platform());
-        if feasibility.has_other_pools() || feasibility.declares(key) {
+        if feasibility.has_other_pools()
+            || feasibility.declares(key)
+            || ctx.other_nodes_for(&template).is_some()
+        {
             return None;
         }
         let is_gpu_pool = |pool: &&Object| {

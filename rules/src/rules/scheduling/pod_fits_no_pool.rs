@@ -11,7 +11,8 @@
 //! the pod is meant for Karpenter's nodes and only taints or labels keep it out: it may run on nodes of
 //! other kinds. DaemonSets, node classes, volumes, NodeOverlays and Karpenter's settings count as in
 //! `gpulint why`. That a claim does not exist is not reported: claims are often made by others.
-//! Pods that select the nodes of managed node groups or of other providers run there, and are left alone.
+//! Pods that select the nodes of managed node groups or of other providers run there, and are left alone, and
+//! so are those that a node group or Fargate profile of eksctl in the input may take, or nodes of another tool.
 //!
 //! # Fix
 //! Change the pod or the pool as the help says. `gpulint why` shows all pools, and everything that keeps
@@ -105,7 +106,7 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
         return None;
     }
     // Its nodes are those of a managed node group or the like.
-    if label_of_other_nodes(template).is_some() {
+    if label_of_other_nodes(template).is_some() || ctx.other_nodes_for(template).is_some() {
         return None;
     }
     let pinned = pinned_pools(template);

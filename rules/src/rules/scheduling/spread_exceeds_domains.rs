@@ -114,7 +114,8 @@ fn keeps_apart(template: &Template<'_>) -> bool {
 }
 
 fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    if !is_scheduled(template) {
+    // Other nodes may be in other domains.
+    if !is_scheduled(template) || ctx.other_nodes_for(template).is_some() {
         return None;
     }
     let pools = all_pools(MAX_POOLS, ctx)?;
