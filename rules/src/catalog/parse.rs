@@ -62,6 +62,11 @@ pub(super) fn catalogue(text: &'static str) -> Catalogue {
     }
 }
 
+/// Whether a type is one of the families t.
+fn is_burstable(name: &str) -> bool {
+    name.strip_prefix('t').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+}
+
 fn instance(line: &'static str, row: u16) -> InstanceType {
     let mut cells = [""; COLUMNS.len()];
     // Cells are too short for a word-wise search to be faster.
@@ -89,7 +94,8 @@ fn instance(line: &'static str, row: u16) -> InstanceType {
         efa: number(24),
         enis: number(25),
         ipv4_per_eni: number(26),
-        pod_eni: (cells[27] != "?").then(|| number(27)),
+        // The user guide of EKS (security groups for pods): no type of the families t has any.
+        pod_eni: (cells[27] != "?" || is_burstable(cells[0])).then(|| number(27)),
         spot: cells[28] == "1",
         regions: u64::from_str_radix(cells[29], 16).unwrap_or(0),
         cards: cells[30],

@@ -4,7 +4,8 @@
 //! A pod that a SecurityGroupPolicy selects asks for `vpc.amazonaws.com/pod-eni`: Amazon's VPC resource
 //! controller adds the request when the pod is created. Only instance types with branch interfaces have the
 //! resource: no type of the families t2, t3, t3a and t4g has. Where no type of the pools that admit the pods
-//! has it, Karpenter starts no node for them, and they stay Pending.
+//! has it, Karpenter starts no node for them. It is not reported where the input has a node group or a Fargate
+//! profile of eksctl that may take the pods, or nodes of another tool.
 //!
 //! # Fix
 //! Admit types with branch interfaces to the pool, most types of the families m5, c5 and r5 and later.
@@ -94,8 +95,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         Some((workload, pool))
     })?;
     let (name, pool_name) = (workload.display_name(), pool.display_name());
-    let message =
-        format!("pods of `{name}` stay Pending: no instance type of `{pool_name}` has branch interfaces");
+    let message = format!(
+        "Karpenter starts no node for pods of `{name}`: no type of `{pool_name}` has branch interfaces"
+    );
     ctx.report(&selector, message)
         .at_key()
         .help("admit types with `vpc.amazonaws.com/pod-eni` to the pool: m5, c5, r5 and later, no t3")
