@@ -3,7 +3,9 @@
 //! # Why
 //! The recommender follows the usage up to `maxAllowed`, and a pod that starts with its recommendation needs
 //! one node with all of it. Where `maxAllowed` is above the largest instance type of the NodePools that admit
-//! the pods, a leak or a long peak leads to a pod that fits nowhere, after the old one is gone.
+//! the pods, a leak or a long peak leads to a pod that fits nowhere, after the old one is gone. It is not
+//! reported where a LimitRange bounds the resource, which the VPA heeds, or where the input has other nodes that
+//! may take the pods, such as a node group of eksctl.
 //!
 //! # Fix
 //! Write a `maxAllowed` that leaves room on the largest instance type for DaemonSets and for the system, or
@@ -56,9 +58,11 @@
 //! - <https://github.com/kubernetes/autoscaler/blob/master/vertical-pod-autoscaler/docs/features.md>
 //! - <https://github.com/kubernetes/autoscaler/issues/4515>
 
+use super::vpa_hpa_conflict::{policy_for, sets_resource};
+use super::vpa_scales_limits::has_maximum;
 use crate::rules::prelude::*;
 
-const READS: [Kind; SCALABLE_KINDS.len() + 1] = joined(SCALABLE_KINDS, &[Kind::NODE_POOL]);
+const READS: [Kind; SCALABLE_KINDS.len() + 2] = joined(SCALABLE_KINDS, &[Kind::NODE_POOL, Kind::LIMIT_RANGE]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "vpa-above-nodes",
@@ -95,10 +99,19 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
     }
     let policies = spec.path(&["resourcePolicy", "containerPolicies"]);
-    for policy in policies.items().filter(|policy| policy.get("mode").text() != Some("Off")) {
+    let names: Vec<Node<'_>> = template.containers().map(|container| container.get("name")).collect();
+    let applies = |policy: &Node<'_>| {
+        let names = names.iter().filter_map(Node::text);
+        names.filter_map(|name| policy_for(&policies, name)).any(|one| one.pointer() == policy.pointer())
+    };
+    for policy in policies.items().filter(applies) {
         for (resource, most) in ["cpu", "memory"].into_iter().zip(largest) {
             let node = policy.path(&["maxAllowed", resource]);
-            if most == 0 || Quantity::at(&node).is_none_or(|amount| amount.value() <= most) {
+            if most == 0
+                || Quantity::at(&node).is_none_or(|amount| amount.value() <= most)
+                || !sets_resource(&policy, resource)
+                || has_maximum(resource, object.namespace_or_default(), ctx)
+            {
                 continue;
             }
             let shown = match resource {

@@ -136,6 +136,13 @@ pub(super) fn policy_for<'a>(policies: &Node<'a>, container: &str) -> Option<Nod
     of(container).or_else(|| of("*"))
 }
 
+/// Whether a VPA sets a resource of the containers that a policy is for.
+pub(super) fn sets_resource(policy: &Node<'_>, resource: &str) -> bool {
+    let list = policy.get("controlledResources");
+    policy.get("mode").text() != Some("Off")
+        && (list.is_absent() || list.items().any(|one| one.text() == Some(resource)))
+}
+
 /// Whether an autoscaler has a range of replicas.
 fn changes_replicas(scaler: &Object) -> bool {
     let spec = scaler.get("spec");
@@ -167,13 +174,8 @@ fn controlling<'a>(
     let list = policy.get("containerPolicies");
     let policies: Vec<Node<'a>> = list.items().collect();
     let name = |policy: &Node<'a>| policy.get("containerName").text().unwrap_or("*");
-    let sets = |policy: &Node<'a>| {
-        let resources = policy.get("controlledResources");
-        let is_off = policy.get("mode").text() == Some("Off");
-        let is_listed = resources.is_absent()
-            || resources.items().any(|resource| resource.text() == Some(metric.resource));
-        (!is_off && is_listed).then_some(resources)
-    };
+    let sets =
+        |policy: &Node<'a>| sets_resource(policy, metric.resource).then(|| policy.get("controlledResources"));
     let of = |container: &str| match policy_for(&list, container) {
         Some(policy) => sets(&policy),
         None => Some(policy.clone()),

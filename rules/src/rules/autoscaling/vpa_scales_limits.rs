@@ -48,7 +48,7 @@
 //! - <https://github.com/kubernetes/autoscaler/blob/master/vertical-pod-autoscaler/docs/examples.md>
 //! - <https://github.com/kubernetes/autoscaler/issues/3930>
 
-use super::vpa_hpa_conflict::{policy_for, target};
+use super::vpa_hpa_conflict::{policy_for, sets_resource, target};
 use crate::facts::quantity::amount;
 use crate::rules::prelude::*;
 use crate::rules::scheduling::PLACEMENT_READS;
@@ -85,7 +85,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let (namespace, kind, name) = &*key;
     let kind = SCALABLE_KINDS.iter().find(|known| *kind == format!("{}/{}", known.group, known.kind))?;
     let workload = ctx.partner(*kind, namespace, name)?;
-    if workload.may_lack_fields() || has_maximum(namespace, ctx) {
+    if workload.may_lack_fields() || has_maximum("memory", namespace, ctx) {
         return None;
     }
     let template = templates(workload).into_iter().next()?;
@@ -119,10 +119,8 @@ impl<'a> Scaled<'a> {
         let name = container.get("name").text()?;
         let policy = policy_for(&resources.get("containerPolicies"), name);
         let of_policy = policy.as_ref().unwrap_or(resources);
-        let (controlled, values) = (of_policy.get("controlledResources"), of_policy.get("controlledValues"));
-        let is_left = of_policy.get("mode").text() == Some("Off")
-            || values.text() == Some("RequestsOnly")
-            || controlled.is_set() && !controlled.items().any(|one| one.text() == Some("memory"));
+        let values = of_policy.get("controlledValues");
+        let is_left = values.text() == Some("RequestsOnly") || !sets_resource(of_policy, "memory");
         let amounts = container.get("resources");
         let limit = amounts.path(&["limits", "memory"]);
         let bytes = Quantity::at(&limit)?.value();
@@ -181,13 +179,13 @@ fn report(one: &Scaled<'_>, room: Option<i128>, workload: &Object, ctx: &mut Con
     None
 }
 
-/// Whether a LimitRange may bound the memory of the containers or pods of a namespace: the VPA keeps below it.
-fn has_maximum(namespace: &str, ctx: &Context<'_>) -> bool {
+/// Whether a LimitRange may bound a resource of the containers or pods of a namespace: the VPA keeps below it.
+pub(super) fn has_maximum(resource: &str, namespace: &str, ctx: &Context<'_>) -> bool {
     let mut ranges = ctx.cluster().of(Kind::LIMIT_RANGE);
     ranges.any(|range| {
         let is_near = range.is_namespace_unknown() || range.namespace_or_default() == namespace;
         let limits = range.path(&["spec", "limits"]);
-        let bounds = |one: Node<'_>| one.path(&["max", "memory"]).is_set();
+        let bounds = |one: Node<'_>| one.path(&["max", resource]).is_set();
         is_near && (limits.has_unknown() || limits.items().any(bounds))
     })
 }
