@@ -4,8 +4,9 @@
 //! A toleration that no node has a taint for does nothing. Mostly it is what is left of nodes that were replaced,
 //! or its key is misspelled: the pods then do not come where they were meant to, or the pool that was to be kept
 //! for them is open to all. Reported only with `--complete`, for pods that request accelerators, where no
-//! NodePool, no user data of a node class and no node of the input has the key. Taints of Kubernetes, of EKS and
-//! of vendors, which their components add, are left alone, and so are DaemonSets and what a chart rendered.
+//! NodePool, no user data of a node class, no node and no node group of the input has the key, and no policy or
+//! rule of node feature discovery names it. Taints of Kubernetes, of clouds and of vendors, which their
+//! components add, are left alone, and so are DaemonSets and what a chart rendered.
 //!
 //! # Fix
 //! Remove the toleration, or add the taint to the NodePool that the pods are meant for.
@@ -88,8 +89,8 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::info(Group::Scheduling)
 };
 
-/// The ends of the domains of taints that controllers, EKS and drivers add.
-const OF_OTHERS: [&str; 12] = [
+/// The ends of the domains of taints that controllers, clouds and drivers add.
+const OF_OTHERS: [&str; 20] = [
     "kubernetes.io",
     "k8s.io",
     "karpenter.sh",
@@ -102,6 +103,29 @@ const OF_OTHERS: [&str; 12] = [
     "aws.com",
     "k8s.aws",
     "cilium.io",
+    "istio.io",
+    "x-k8s.io",
+    "virtual-kubelet.io",
+    "aws-node-termination-handler",
+    "google.com",
+    "gke.io",
+    "azure.com",
+    "oraclecloud.com",
+];
+
+/// Taints without a domain: of the addons of Kubernetes, of the Cluster Autoscaler, and the one that the
+/// documentation of AKS gives to nodes with GPUs.
+const PLAIN: [&str; 4] =
+    ["CriticalAddonsOnly", "ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler", "sku"];
+
+/// The groups of policies that may change nodes, and of the rules of node feature discovery.
+const TAINTING: [&str; 6] = [
+    "kyverno.io",
+    "policies.kyverno.io",
+    "mutations.gatekeeper.sh",
+    "admissionregistration.k8s.io",
+    "nfd.k8s-sigs.io",
+    "nfd.openshift.io",
 ];
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
@@ -141,7 +165,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 fn is_of_others(key: &str) -> bool {
     let domain = key.split_once('/').map_or("", |(domain, _)| domain);
     key.is_empty()
-        || key == "CriticalAddonsOnly"
+        || PLAIN.contains(&key)
         || is_accelerator(key)
         || OF_OTHERS.iter().any(|other| domain == *other || domain.ends_with(&format!(".{other}")))
 }
@@ -171,5 +195,9 @@ fn may_be_tainted(key: &str, ctx: &Context<'_>) -> bool {
     cluster.of(Kind::NODE_POOL).any(by_pool)
         || cluster.of(Kind::EC2_NODE_CLASS).any(by_class)
         || cluster.of(Kind::NODE).any(|node| has(&node.path(&["spec", "taints"])))
+        || cluster.other_nodes().iter().any(|nodes| nodes.may_have_taint(key))
+        || cluster.objects().iter().any(|object| {
+            TAINTING.contains(&object.group()) && object.root().to_json().to_string().contains(key)
+        })
         || cluster.of(Kind::RESOURCE_FLAVOR).any(|flavor| has(&flavor.path(&["spec", "nodeTaints"])))
 }
