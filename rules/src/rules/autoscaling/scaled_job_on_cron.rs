@@ -4,7 +4,9 @@
 //! A `cron` trigger asks for a number of jobs as long as its window is open. At each poll KEDA starts as many
 //! as are missing, and a job that has ended is missing: from 8 to 18 o'clock the work runs again and again,
 //! not once. A trigger on a queue says how much work there is; a time does not. Windows of ten minutes and
-//! less are left out: few jobs end within them, so that each window starts about one.
+//! less are left out: few jobs end within them, so that each window starts about one. So are pools of runners
+//! and agents of CI, which serve one job each and are replaced on purpose, and scripts with a loop whose
+//! `activeDeadlineSeconds` lasts as long as the window.
 //!
 //! # Fix
 //! Use a CronJob for a run at a time, or a ScaledObject for workers that are to run throughout the window.
@@ -59,7 +61,9 @@
 //! - <https://github.com/kedacore/keda/issues/1893>
 
 use crate::keda::cron_window::CronWindow;
+use crate::keda::paused::is_on;
 use crate::rules::prelude::*;
+use crate::workload::class::has_word;
 
 pub(crate) static RULE: Rule = Rule {
     id: "scaled-job-on-cron",
@@ -79,16 +83,21 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.may_lack_fields() || list.is_unknown() || !all.all(|trigger| trigger.kind() == Some("cron")) {
         return None;
     }
-    let trigger = triggers(object).find(|trigger| {
+    // No job starts.
+    let most = object.path(&["spec", "maxReplicaCount"]);
+    if is_on(object, "paused") != Some(false) || most.int_or(1).is_none_or(|most| most <= 0) {
+        return None;
+    }
+    let (trigger, minutes) = triggers(object).find_map(|trigger| {
         let metadata = trigger.metadata();
-        let wanted = metadata.get("desiredReplicas").string_or_number();
-        let is_long = |window: &CronWindow| {
-            let opening = window.opening();
-            opening.is_some_and(|opening| opening.open.iter().any(|(from, to)| to - from > SHORT))
-        };
-        wanted.and_then(|text| text.parse::<i64>().ok()).is_some_and(|jobs| jobs > 0)
-            && CronWindow::read(&metadata).is_some_and(|window| is_long(&window))
+        let wanted = metadata.get("desiredReplicas").string_or_number()?.parse::<i64>().ok()?;
+        let open = CronWindow::read(&metadata)?.opening()?.open;
+        let longest = open.iter().map(|(from, to)| to - from).max()?;
+        (wanted > 0 && longest > SHORT).then_some((trigger, longest))
     })?;
+    if templates(object).iter().any(|template| is_of_ci(template) || works_on(object, template, minutes)) {
+        return None;
+    }
     let name = object.display_name();
     let message = format!(
         "jobs of `{name}` run again and again while the window is open: KEDA replaces each that ends"
@@ -96,4 +105,24 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     ctx.report(&trigger.node.get("type"), message)
         .help("use a CronJob for a run at a time, or a ScaledObject for workers throughout the window");
     Some(())
+}
+
+/// Whether pods are runners or agents of CI, by their images or by the variable that makes one end after a job.
+fn is_of_ci(template: &Template<'_>) -> bool {
+    template.containers().any(|container| {
+        let image = image_of(&container);
+        let ends = |variable: Node<'_>| variable.get("name").text() == Some("EPHEMERAL");
+        image.is_some_and(|image| mentions(image.last(), &["runner", "agent"]))
+            || container.get("env").items().any(ends)
+    })
+}
+
+/// Whether a job works until a window of some minutes closes: its script has a loop, and its deadline is no shorter.
+fn works_on(object: &Object, template: &Template<'_>, minutes: i64) -> bool {
+    let deadline = object.path(&["spec", "jobTargetRef", "activeDeadlineSeconds"]).int();
+    let has_loop = |container: Node<'_>| {
+        let line = command_line(&container);
+        ["while", "until"].iter().any(|word| has_word(&line, word))
+    };
+    deadline.is_some_and(|seconds| seconds >= minutes * 60) && template.containers().any(has_loop)
 }
