@@ -4,7 +4,7 @@
 //! In a consumer group one consumer reads a partition, and more of them wait without work. KEDA's Kafka
 //! scalers therefore ask for at most as many replicas as the topic has partitions, whatever `maxReplicaCount`
 //! says: the lag grows, and nothing tells why. It is reported where the input has the KafkaTopic of Strimzi,
-//! and Kafka is the only trigger.
+//! and Kafka is the only trigger, with the metric type `AverageValue`.
 //!
 //! # Fix
 //! Give the topic as many partitions as there are to be consumers (their number can only grow), or write the
@@ -39,6 +39,7 @@
 //! - <https://keda.sh/docs/latest/scalers/apache-kafka/>
 //! - <https://strimzi.io/docs/operators/latest/configuring#type-KafkaTopic-reference>
 
+use crate::cluster::together::is_in_written_namespace;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -64,8 +65,17 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let (trigger, None) = (all.next()?, all.next()) else { return None };
     let is_kafka = matches!(trigger.kind(), Some("kafka" | "apache-kafka"));
     let metadata = trigger.metadata();
-    let is_limited = OTHER_LIMITS.iter().all(|key| !metadata.get(key).is_set());
-    if !is_kafka || !is_limited || metadata.has_unknown() || uses_modifiers(object) != Some(false) {
+    let is_off = |node: Node<'_>| !node.is_set() || node.raw_text() == Some("false");
+    let is_limited = OTHER_LIMITS.iter().all(|key| is_off(metadata.get(key)));
+    // With `Value` the HPA multiplies the limited lag by the replicas that there are.
+    let metric = trigger.node.get("metricType");
+    let is_average = !metric.is_set() || metric.text() == Some("AverageValue");
+    if !is_kafka
+        || !is_limited
+        || !is_average
+        || metadata.has_unknown()
+        || uses_modifiers(object) != Some(false)
+    {
         return None;
     }
     let wanted = metadata.get("topic").text().filter(|topic| !topic.contains(','))?;
@@ -74,12 +84,14 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let mut topics = ctx.cluster().of(Kind::KAFKA_TOPIC).filter(|topic| {
         let cluster = topic.path(&["metadata", "labels", "strimzi.io/cluster"]).text();
         name_of(topic).as_deref().unwrap_or(topic.name()) == wanted
-            && cluster.is_some_and(|cluster| servers.contains(&format!("{cluster}-kafka-")))
+            && cluster.is_some_and(|cluster| is_served(topic, cluster, servers))
     });
     let (topic, None) = (topics.next()?, topics.next()) else { return None };
     let partitions = topic.path(&["spec", "partitions"]);
     let count = partitions.int().filter(|count| (1..replicas).contains(count))?;
-    if !ctx.pairs_with(topic) || topic.may_lack_fields() {
+    // A minimum above the partitions keeps consumers ready that wait.
+    let is_below = min_replicas(object).is_some_and(|min| min <= count);
+    if !ctx.pairs_with(topic) || topic.may_lack_fields() || !is_below {
         return None;
     }
     let message = format!(
@@ -91,4 +103,21 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         .related(topic, &partitions, "its partitions")
         .fix(Fix::unsafe_("write the number of partitions").set(&max, json!(count)));
     Some(())
+}
+
+/// Whether one of the servers of a trigger is a Service of Strimzi for the cluster of a topic. Strimzi names them
+/// `CLUSTER-kafka-bootstrap` and `CLUSTER-kafka-brokers`, and the namespace of both is behind that.
+fn is_served(topic: &Object, cluster: &str, servers: &str) -> bool {
+    let start = format!("{cluster}-kafka-");
+    servers.split(',').any(|server| {
+        let host = server.split(':').next().unwrap_or_default();
+        let labels: Vec<&str> = host.trim().split('.').collect();
+        let Some(at) = labels.iter().rposition(|label| label.starts_with(&start)) else { return false };
+        match labels[at + 1..] {
+            [namespace] | [namespace, "svc", ..] => {
+                !is_in_written_namespace(topic) || topic.namespace() == Some(namespace)
+            }
+            _ => true,
+        }
+    })
 }
