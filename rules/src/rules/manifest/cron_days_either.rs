@@ -5,8 +5,8 @@
 //! either of them. `1-7 * mon` is not the first Monday of a month: it is its first seven days, and all of its
 //! Mondays. This holds for the windows of KEDA's `cron` trigger, for Karpenter's disruption budgets and for
 //! CronJobs, all of which use robfig/cron. Reported are ranges of three or more days of the month beside days
-//! of the week, for CronJobs with accelerators only. A comment near the schedule that says "or" shows that
-//! its author knows.
+//! of the week, for CronJobs with accelerators only. A comment beside the schedule, or above it or its item,
+//! that says "or" shows that its author knows, and so does a command of a CronJob that asks for the date.
 //!
 //! # Fix
 //! Restrict one of both fields and write `*` in the other. Cron cannot say the first Monday of a month: a
@@ -39,6 +39,7 @@
 use crate::facts::cron::Schedule;
 use crate::facts::text::lines_upwards;
 use crate::rules::prelude::*;
+use crate::workload::class::has_word;
 
 pub(crate) static RULE: Rule = Rule {
     id: "cron-days-either",
@@ -48,12 +49,12 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Manifest)
 };
 
-/// The number of lines above a schedule whose comments are read.
-const LINES_ABOVE: usize = 6;
+/// Maximum number of lines above a schedule whose comments are read.
+const LINES_ABOVE: usize = 12;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is(Kind::CRON_JOB) {
-        if uses_accelerators(object) && is_suspended(object) == Some(false) {
+        if uses_accelerators(object) && is_suspended(object) == Some(false) && !asks_for_date(object) {
             inspect(object, &object.path(&["spec", "schedule"]), ctx);
         }
         return None;
@@ -81,22 +82,49 @@ fn inspect(object: &Object, node: &Node<'_>, ctx: &mut Context<'_>) -> Option<()
         "`{}` fires on about {} a month, not on {}: a day that meets either field counts",
         ellipsize(text),
         days(either),
-        if both == 1 { "one".to_owned() } else { both.to_string() }
+        match both {
+            0 => "less than one".to_owned(),
+            1 => "one".to_owned(),
+            _ => both.to_string(),
+        }
     );
     ctx.report(node, message)
         .help("write `*` as the day of the month or as the day of the week: cron cannot ask for both");
     Some(())
 }
 
-/// Whether a comment near a schedule says that either of both days counts.
+/// Whether a container of a CronJob asks for the date, so that it may end at once on other days.
+fn asks_for_date(object: &Object) -> bool {
+    templates(object).iter().flat_map(Template::all_containers).any(|container| {
+        let line = command_line(&container);
+        has_word(&line, "date") || mentions(&line, &["datetime", "weekday", "strftime"])
+    })
+}
+
+/// Whether a comment about a schedule says that either of both days counts.
 fn says_either(object: &Object, node: &Node<'_>) -> bool {
-    let Some((source, span)) = object.source().zip(node.span()) else { return false };
-    let lines = lines_upwards(source.text(), span.end as usize).take(LINES_ABOVE + 1);
-    let comments = lines.filter_map(|line| Some(line.split_once('#')?.1.to_lowercase()));
+    let comments = comments_on(object, node);
     // A suppression has the id of the rule, in which there is such a word.
-    let comments = comments.filter(|comment| !comment.trim_start().starts_with("gpulint:"));
-    let mut words = comments.flat_map(|comment| {
-        comment.split(|c: char| !c.is_alphanumeric()).map(str::to_owned).collect::<Vec<_>>()
-    });
-    words.any(|word| matches!(&*word, "or" | "either" | "plus" | "also" | "additionally"))
+    let comments = comments.iter().filter(|comment| !comment.trim_start().starts_with("gpulint:"));
+    let mut words = comments.flat_map(|comment| comment.split(|c: char| !c.is_alphanumeric()));
+    words.any(|word| matches!(word, "or" | "either" | "plus" | "also" | "additionally"))
+}
+
+/// The comments on a schedule, in lower case: on its line, on the lines of its item of a list up to there, and on the lines right
+/// above it or its item that are nothing else.
+fn comments_on(object: &Object, node: &Node<'_>) -> Vec<String> {
+    let Some((source, span)) = object.source().zip(node.span()) else { return Vec::new() };
+    let mut comments = Vec::new();
+    // A CronJob has no list of schedules.
+    let mut is_above = object.is(Kind::CRON_JOB);
+    let lines = lines_upwards(source.text(), span.end as usize).take(LINES_ABOVE + 1);
+    for (at, line) in lines.enumerate() {
+        let line = line.trim_start();
+        if at > 0 && is_above && !line.starts_with('#') {
+            break;
+        }
+        comments.extend(line.split_once('#').map(|(_, comment)| comment.to_lowercase()));
+        is_above |= line.starts_with('-');
+    }
+    comments
 }
