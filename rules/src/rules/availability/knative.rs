@@ -26,6 +26,16 @@ fn of_operator<'a>(operator: &'a Object, map: &str) -> [Node<'a>; 2] {
     [config.get(map), config.get(&format!("config-{map}"))]
 }
 
+/// Whether a Service is one of Cloud Run, which has the API of Knative and other limits.
+pub(super) fn is_of_cloud_run(object: &Object) -> bool {
+    let is_of_google = |key: &str| key.starts_with("run.googleapis.com/");
+    let all = [
+        object.path(&["metadata", "annotations"]),
+        object.path(&["spec", "template", "metadata", "annotations"]),
+    ];
+    all.iter().any(|annotations| annotations.entries().iter().any(|(key, _)| is_of_google(key)))
+}
+
 /// A part of the configuration that is known as a whole.
 pub(super) struct Part<'a> {
     /// The ConfigMap or the KnativeServing.
@@ -45,6 +55,11 @@ pub(super) fn part<'a>(map: &str, ctx: &Context<'a>) -> Option<Part<'a>> {
         }
         _ => return None,
     };
-    let is_unknown = entries.has_unknown() || entries.has_unknown_key() || object.get("spec").is_unknown();
+    // Manifests of one's own may have other defaults than those of the release.
+    let spec = object.get("spec");
+    if ["manifests", "additionalManifests"].iter().any(|field| spec.get(field).is_set()) {
+        return None;
+    }
+    let is_unknown = entries.has_unknown() || entries.has_unknown_key() || spec.is_unknown();
     (!is_unknown && !object.may_lack_fields()).then_some(Part { object, entries })
 }

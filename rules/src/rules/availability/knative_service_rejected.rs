@@ -84,7 +84,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // KServe makes a Service of Knative in these modes, the older name and the newer one.
     let mode = object.annotation("serving.kserve.io/deploymentMode");
     let is_serverless = matches!(mode.text(), Some("Serverless" | "Knative"));
-    if object.is(Kind::INFERENCE_SERVICE) && !is_serverless {
+    if object.is(Kind::INFERENCE_SERVICE) && !is_serverless || knative::is_of_cloud_run(object) {
         return None;
     }
     let all = templates(object);

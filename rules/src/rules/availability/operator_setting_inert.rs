@@ -201,9 +201,8 @@ const LONGEST_REQUEST: i64 = 600;
 /// Reports a time for requests that the webhook of Knative rejects.
 fn request_timeout(timeout: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let seconds = timeout.int().filter(|seconds| *seconds > LONGEST_REQUEST)?;
-    let is_of_google = |key: &str| key.starts_with("run.googleapis.com/");
     if knative::setting(ctx, "defaults", "max-revision-timeout-seconds").is_some()
-        || ctx.object().path(&["metadata", "annotations"]).entries().iter().any(|(key, _)| is_of_google(key))
+        || knative::is_of_cloud_run(ctx.object())
     {
         return None;
     }
