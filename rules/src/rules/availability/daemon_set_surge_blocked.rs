@@ -56,7 +56,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let template = templates(object).into_iter().next()?;
     let of_node = template.spec.get("hostNetwork").bool() == Some(true);
-    let mut ports = template.containers().flat_map(|container| container.get("ports").items());
+    let mut ports = template.lasting_containers().flat_map(|container| container.get("ports").items());
     let (port, number) = ports.find_map(|port| {
         let written = port.get("hostPort");
         // On the network of the node a port of a container is one of the node.
