@@ -91,13 +91,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let found = ctx.pools_for(&template)?;
     let pools = found.all_known()?;
     let first = pools.first()?.object();
-    let mut largest = [0; 2];
-    for pool in pools {
-        for one in NodePool::new(pool.object())?.types()?.iter() {
-            largest[0] = largest[0].max(i128::from(one.vcpu));
-            largest[1] = largest[1].max(i128::from(one.memory_mib) << 20);
-        }
-    }
+    let largest = largest(pools.iter().map(|pool| pool.object()))?;
     let policies = spec.path(&["resourcePolicy", "containerPolicies"]);
     let names: Vec<Node<'_>> = template.containers().map(|container| container.get("name")).collect();
     let applies = |policy: &Node<'_>| {
@@ -133,4 +127,16 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
     }
     Some(())
+}
+
+/// The most CPUs, and bytes of memory, that an instance type of NodePools has. `None` if the types are not known.
+fn largest<'a>(pools: impl Iterator<Item = &'a Object>) -> Option<[i128; 2]> {
+    let mut largest = [0; 2];
+    for pool in pools {
+        for one in NodePool::new(pool)?.types()?.iter() {
+            largest[0] = largest[0].max(i128::from(one.vcpu));
+            largest[1] = largest[1].max(i128::from(one.memory_mib) << 20);
+        }
+    }
+    Some(largest)
 }
