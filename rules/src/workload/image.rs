@@ -13,17 +13,38 @@ pub(crate) fn image_of<'a>(container: &Node<'a>) -> Option<ImageRef<'a>> {
 /// Words in tags and names of images that have a shell beside others of the repository that have none.
 const WITH_SHELL: [&str; 6] = ["debug", "dev", "alpine", "busybox", "ubuntu", "debian"];
 
-/// Whether the image of a container certainly has no shell, nor commands such as `sleep`: it is one of the table, or says
-/// `distroless` in its tag or in its name.
+/// Registries in which authors publish their images.
+const PUBLIC_REGISTRIES: [&str; 6] =
+    ["docker.io", "ghcr.io", "quay.io", "nvcr.io", "public.ecr.aws", "mirror.gcr.io"];
+
+/// Whether an image is in a registry of one's own, where it may be another than its name says.
+pub(crate) fn is_in_private_registry(image: &str) -> bool {
+    let host = image.split_once('/').map_or("", |(host, _)| host);
+    host.contains(['.', ':']) && !PUBLIC_REGISTRIES.contains(&host)
+}
+
+/// Images of public registries that say `distroless` and have a shell: dcgm-exporter copies one for its entrypoint.
+const DISTROLESS_WITH_SHELL: [&str; 1] = ["dcgm-exporter"];
+
+/// Whether the image of a container certainly has no shell, nor commands such as `sleep`: it is one of the table, or is published
+/// with `distroless` in its tag or in its name.
 pub(crate) fn lacks_shell(container: &Node<'_>) -> bool {
     let Some(image) = image_of(container) else { return false };
-    let tag = image.tag.unwrap_or_default();
+    // A digest alone may be that of a variant with a shell.
+    let Some(tag) = image.tag.or(image.digest.is_none().then_some("latest")) else { return false };
     let says = |words: &[&str]| {
         let mut own = [tag, image.last()].into_iter().flat_map(|text| text.split(['-', '_', '.']));
         own.any(|word| words.contains(&word))
     };
-    if says(&WITH_SHELL) || says(&["distroless"]) {
-        return !says(&WITH_SHELL);
+    if says(&WITH_SHELL) {
+        return false;
+    }
+    let is_published = || {
+        container.get("image").text().is_some_and(|image| !is_in_private_registry(image))
+            && !DISTROLESS_WITH_SHELL.contains(&image.last())
+    };
+    if says(&["distroless"]) && is_published() {
+        return true;
     }
     // `distroless/static-debian12`
     let end = image.repository.find("-debian").unwrap_or(image.repository.len());
@@ -31,7 +52,9 @@ pub(crate) fn lacks_shell(container: &Node<'_>) -> bool {
     rows::<3>(include_str!("images_without_shell.tsv")).any(|[known, since, _]| {
         let is_since =
             || Version::parse(tag).zip(Version::parse(since)).is_some_and(|(own, first)| own >= first);
-        plain.is(known) && (since == "-" || is_since())
+        // The name of an image at the root of its registry is that of others in folders.
+        let is_it = if known.contains('/') { plain.is(known) } else { plain.repository == known };
+        is_it && (since == "-" || is_since())
     })
 }
 
@@ -49,7 +72,11 @@ mod tests {
             ("gcr.io/distroless/static-debian12:debug", false),
             ("gcr.io/distroless/python3", false),
             ("envoyproxy/envoy:distroless-v1.36.2", true),
-            ("mirror.example.com/hub/envoyproxy/envoy-distroless:v1.29.0", true),
+            ("mirror.example.com/hub/envoyproxy/envoy-distroless:v1.29.0", false),
+            ("nvcr.io/nvidia/k8s/dcgm-exporter:4.5.3-4.8.2-distroless", false),
+            ("gcr.io/distroless/base-debian12@sha256:0123456789abcdef", false),
+            ("registry.example.com/rollouts/pause:1.4.0", false),
+            ("fluent/fluent-bit:1.8.0", false),
             ("cr.fluentbit.io/fluent/fluent-bit:4.0.3", true),
             ("cr.fluentbit.io/fluent/fluent-bit:4.0.3-debug", false),
             ("public.ecr.aws/aws-observability/aws-for-fluent-bit:2.34.0", false),

@@ -63,6 +63,9 @@ const PROGRAMS: [&str; 21] = [
     "rm", "kill", "pkill", "pgrep", "grep", "echo", "true", "env",
 ];
 
+/// The folders in which a program is looked for by its name.
+const SYSTEM: [&str; 6] = ["/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"];
+
 const PROBE: &str = "probe with `httpGet`, `tcpSocket` or `grpc`";
 /// The commands of a container, and what each does where its program is missing.
 const PLACES: [(&[&str], &str, &str); 6] = [
@@ -91,7 +94,10 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
         for (path, consequence, help) in PLACES {
             let command = container.path(path);
             let Some(program) = command.items().next().and_then(|first| first.text()) else { continue };
-            if !PROGRAMS.contains(&base_name(program)) || may_bring(&container, program) {
+            let folder = program.rsplit_once('/').map_or("/bin", |(folder, _)| folder);
+            // What is elsewhere was put there by the image.
+            let is_of_system = SYSTEM.contains(&folder) && PROGRAMS.contains(&base_name(program));
+            if !is_of_system || may_bring(&container, program) {
                 continue;
             }
             let name = container.get("name").text().unwrap_or("main");
@@ -119,13 +125,15 @@ fn let_kubelet_sleep(container: &Node<'_>, finding: &mut Finding) -> Option<()> 
 
 /// Whether a volume of the container may have a program, or a variable may say where it is.
 fn may_bring(container: &Node<'_>, program: &str) -> bool {
-    const PATHS: [&str; 8] =
-        ["/bin", "/sbin", "/usr", "/usr/bin", "/usr/sbin", "/usr/local", "/usr/local/bin", "/usr/local/sbin"];
+    let is_here = |rest: &str| rest.is_empty() || rest.strip_prefix('/') == Some(program);
     let holds = |mounted: &str| match program.rsplit_once('/') {
         Some((folder, _)) => {
             folder.strip_prefix(mounted).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         }
-        None => PATHS.contains(&mounted),
+        None => {
+            let above = ["/usr", "/usr/local"].contains(&mounted);
+            above || SYSTEM.iter().any(|folder| mounted.strip_prefix(folder).is_some_and(is_here))
+        }
     };
     let mut mounts = container.get("volumeMounts").items();
     let is_mounted = mounts.any(|mount| {

@@ -13,7 +13,7 @@ use crate::workload::command::{
 };
 use crate::workload::environment::{is_open, variable};
 use crate::workload::gpu::has_device;
-use crate::workload::image::image_of;
+use crate::workload::image::{image_of, is_in_private_registry};
 use crate::workload::template::{Template, templates};
 use table::SERVERS;
 pub(crate) use table::{Cache, Gpus, Parallelism, Server, ServerId};
@@ -261,10 +261,6 @@ fn is_part(path: &str, sign: &str) -> bool {
     path.match_indices(sign).any(|(at, _)| at == 0 || path.as_bytes()[at - 1] == b'/' || !sign.contains('/'))
 }
 
-/// Registries in which the authors of servers publish their images.
-const PUBLIC_REGISTRIES: [&str; 6] =
-    ["docker.io", "ghcr.io", "quay.io", "nvcr.io", "public.ecr.aws", "mirror.gcr.io"];
-
 /// Words in tags of the authors beside the release, which say what an image is built for.
 const VARIANTS: [&str; 20] = [
     "py3", "runtime", "devel", "base", "slim", "grpc", "x86_64", "aarch64", "amd64", "arm64", "cpu", "cuda",
@@ -276,9 +272,7 @@ const NUMBERED: [&str; 6] = ["cu", "cuda", "cudnn", "rocm", "ubuntu", "mi"];
 /// Whether an image may be built on that of a server under its name: another registry has it, and its tag is not one that the
 /// authors give, but a branch, a build, a date, or words behind the release, such as `v0.11.0-with-model`.
 pub(crate) fn may_be_rebuilt(image: &str) -> bool {
-    let host = image.split_once('/').map_or("", |(host, _)| host);
-    let is_private = host.contains(['.', ':']) && !PUBLIC_REGISTRIES.contains(&host);
-    is_private && !is_of_release(ImageRef::parse(image).tag.unwrap_or_default())
+    is_in_private_registry(image) && !is_of_release(ImageRef::parse(image).tag.unwrap_or_default())
 }
 
 /// Whether a tag is one that the authors of servers give: `v0.11.0`, `v0.5.5.post1-cu126`, `hopper-1.8`, `server-cuda`.
