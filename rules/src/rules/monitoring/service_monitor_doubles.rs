@@ -63,6 +63,7 @@ use super::service_monitor_selects_nothing::Scope;
 use crate::promql::expr::{Aggregate, Expr, Grouping, Selector};
 use crate::promql::factor::grown_by;
 use crate::promql::{Query, QueryPlace};
+use crate::rules::gitops::DELIVERERS;
 use crate::rules::prelude::*;
 use crate::workload::ports::{number, target_of};
 use crate::workload::selector::matches;
@@ -70,7 +71,7 @@ use crate::workload::selector::matches;
 /// The kinds with queries that scale or alert.
 const WITH_QUERIES: [Kind; 3] = [Kind::SCALED_OBJECT, Kind::SCALED_JOB, Kind::PROMETHEUS_RULE];
 
-const READS: [Kind; WORKLOAD_KINDS.len() + 8] = with_workloads(&[
+const READS: [Kind; WORKLOAD_KINDS.len() + 11] = with_workloads(&[
     Kind::SERVICE,
     Kind::POD_MONITOR,
     WITH_QUERIES[0],
@@ -79,6 +80,9 @@ const READS: [Kind; WORKLOAD_KINDS.len() + 8] = with_workloads(&[
     READERS[0],
     READERS[1],
     Kind::NAMESPACE,
+    DELIVERERS[0],
+    DELIVERERS[1],
+    DELIVERERS[2],
 ]);
 
 pub(crate) static RULE: Rule = Rule {

@@ -49,7 +49,13 @@ use crate::workload::gpu::EFA;
 pub(crate) static RULE: Rule = Rule {
     id: "training-topology",
     kinds: WORKLOAD_KINDS,
-    reads: &[Kind::NAMESPACE, Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::AUTO_MODE_NODE_CLASS],
+    reads: &[
+        Kind::NAMESPACE,
+        Kind::NODE_POOL,
+        Kind::NODE_CLAIM,
+        Kind::EC2_NODE_CLASS,
+        Kind::AUTO_MODE_NODE_CLASS,
+    ],
     docs: docs(include_str!("training_topology.rs")),
     check: Check::Object(check),
     ..Rule::info(Group::Training)
