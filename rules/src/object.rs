@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::borrow::Cow;
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -43,35 +43,6 @@ impl Deref for ObjectId {
 
     fn deref(&self) -> &GroupVersionKind {
         &self.group_version_kind
-    }
-}
-
-thread_local! {
-    /// The types of the objects that this thread created last, the latest first.
-    static LAST_TYPES: RefCell<Vec<Arc<GroupVersionKind>>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Maximum number of types that a thread remembers. Most objects have the type of a recent one.
-const MOST_LAST_TYPES: usize = 16;
-
-impl GroupVersionKind {
-    /// A type that this thread created recently, or a new one.
-    fn shared(group: &str, version: &str, kind: &str) -> Arc<GroupVersionKind> {
-        LAST_TYPES.with_borrow_mut(|last| {
-            let is_it = |one: &Arc<GroupVersionKind>| {
-                one.kind == kind && one.version == version && one.group == group
-            };
-            if let Some(at) = last.iter().position(is_it) {
-                last[..=at].rotate_right(1);
-            } else {
-                last.truncate(MOST_LAST_TYPES - 1);
-                let owned = |text: &str| text.to_owned();
-                let new =
-                    GroupVersionKind { group: owned(group), version: owned(version), kind: owned(kind) };
-                last.insert(0, Arc::new(new));
-            }
-            Arc::clone(&last[0])
-        })
     }
 }
 
@@ -283,7 +254,11 @@ impl Object {
         let name =
             text(metadata.get("name")).or_else(|| text(metadata.get("generateName"))).unwrap_or_default();
         let id = ObjectId {
-            group_version_kind: GroupVersionKind::shared(group, version, kind),
+            group_version_kind: Arc::new(GroupVersionKind {
+                group: group.to_owned(),
+                version: version.to_owned(),
+                kind: kind.to_owned(),
+            }),
             namespace: text(metadata.get("namespace")).filter(|n| !n.is_empty()),
             name,
         };
