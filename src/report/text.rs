@@ -28,6 +28,9 @@ const MAX_FRAMES: usize = 2;
 /// Maximum number of lines of a fix that are shown.
 const MAX_CHANGED: usize = 6;
 
+/// Minimum number of findings without an excerpt after which the report says how to get one.
+const MIN_ON_ONE_LINE: usize = 3;
+
 /// Writes the findings, some of each rule with an excerpt, and the end of the report.
 pub(crate) fn write(out: &mut dyn Write, report: &Report, layout: &Layout) -> Result<(), CliError> {
     let drawer = TextRenderer::new(layout);
@@ -69,11 +72,10 @@ pub(crate) fn write(out: &mut dyn Write, report: &Report, layout: &Layout) -> Re
             writeln!(out)?;
         }
     }
-    let on_a_line = shown - drawn.len();
-    if on_a_line > 0 && layout.summary {
-        let line =
-            format!("{} on one line: --all shows each with what to write", count(on_a_line, "finding"));
-        writeln!(out, "{}", layout.paint().text(Style::Dim, &line))?;
+    let on_one_line = shown - drawn.len();
+    if on_one_line >= MIN_ON_ONE_LINE && layout.summary {
+        let text = format!("{on_one_line} findings on one line: --all draws them");
+        writeln!(out, "{}", layout.paint().text(Style::Dim, &text))?;
     }
     if let Some(known) = &report.preview {
         out.write_all(printable(&preview::text(known, layout.look), true).as_bytes())?;
