@@ -31,7 +31,9 @@
 pub(crate) mod dependencies;
 pub(crate) mod makers;
 pub mod objects;
+pub(crate) mod other_nodes;
 pub(crate) mod placement;
+pub(crate) mod pod_policies;
 pub(crate) mod query;
 pub(crate) mod queues;
 pub(crate) mod runtimes;
@@ -49,8 +51,8 @@ use std::sync::{Arc, OnceLock};
 
 use crate::cluster::dependencies::{Digest, Invalidations, Read, untracked};
 use crate::cluster::objects::{ObjectChange, Objects};
+use crate::cluster::other_nodes::{OtherNodes, declares_nodes};
 use crate::cluster::placement::admission::Admissions;
-use crate::cluster::placement::{OtherNodes, declares_nodes, other_nodes};
 use crate::cluster::query::{Queries, Query};
 use crate::cluster::sets::Bond;
 use crate::cluster::table::{Table, Tables, View};
@@ -141,7 +143,8 @@ impl Cluster {
 
     /// The nodes of the input that Karpenter does not start. No read of them is recorded, because they seldom change.
     pub(crate) fn other_nodes(&self) -> &[OtherNodes] {
-        let read = || steps::unlimited(|| untracked(|| other_nodes(&self.objects)));
+        let objects = || other_nodes::kinds().flat_map(|kind| self.objects.of(kind));
+        let read = || steps::unlimited(|| untracked(|| objects().flat_map(OtherNodes::of).collect()));
         self.other_nodes.get_or_init(read)
     }
 

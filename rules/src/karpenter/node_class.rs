@@ -62,7 +62,7 @@ impl<'a> Ec2NodeClass<'a> {
         self.family_text().map(AmiFamily::parse)
     }
 
-    /// As [`Self::family`], as it is written: with the version of an alias.
+    /// The family of [`Self::family`] as it is written: with the version of an alias.
     pub(crate) fn family_text(&self) -> Option<&'a str> {
         let family = self.get("amiFamily");
         if family.is_set() {

@@ -3,7 +3,6 @@
 //! tolerations that EKS adds.
 //! are added by the scheduler.
 
-use crate::cluster::views::is_set_by_controllers;
 use crate::facts::quantity::Quantity;
 use crate::karpenter::requirement::Operator;
 use crate::karpenter::scheduling::{
@@ -12,7 +11,7 @@ use crate::karpenter::scheduling::{
 };
 use crate::steps;
 use crate::tree::node::Node;
-use crate::workload::selector::matches;
+use crate::workload::selector::{is_set_by_controllers, matches};
 use crate::workload::template::Template;
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";

@@ -5,7 +5,8 @@ use std::cell::Cell;
 
 use crate::cluster::Cluster;
 use crate::cluster::dependencies::untracked;
-use crate::cluster::placement::{OtherNodes, PoolsFor};
+use crate::cluster::other_nodes::OtherNodes;
+use crate::cluster::placement::PoolsFor;
 use crate::kind::Kind;
 use crate::kind::definitions::CustomResourceDefinitions;
 use crate::lint::authority::Authority;

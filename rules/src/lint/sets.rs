@@ -9,6 +9,7 @@ use crate::lint::engine::Engine;
 use crate::lint::finding::{Finding, SetNames};
 use crate::object::{Object, track_namespace};
 use crate::platform::{Product, Version};
+use crate::tree::Tree;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AppliedObject<'a> {
@@ -19,9 +20,9 @@ pub(crate) struct AppliedObject<'a> {
 }
 
 /// The properties of a set that affect rules which read no other objects: whether missing objects do not exist, how
-/// certain it is that the objects of the set are in one cluster, the versions that the set shows, and what other
-/// files show.
-type SetKind<'a> = (bool, Bond, Vec<(Product, Version)>, &'a [OutsideFact]);
+/// certain it is that the objects of the set are in one cluster, the versions that the set shows, what other files show, and
+/// the tree of the object, in which the set may have changed images.
+type SetKind<'a> = (bool, Bond, Vec<(Product, Version)>, &'a [OutsideFact], *const Tree);
 
 /// The findings of one rule, or of all rules, for each set of an object.
 type FindingsPerSet = Vec<Vec<Finding>>;
@@ -45,7 +46,8 @@ impl Engine {
         let mut out = Vec::with_capacity(applied.len());
         for AppliedObject { object, cluster, .. } in applied {
             let versions = cluster.shown().map(ShownVersions::numbers).unwrap_or_default();
-            let kind = (cluster.is_complete(), cluster.bond(), versions, cluster.outside_facts());
+            let tree = Arc::as_ptr(object.tree().0);
+            let kind = (cluster.is_complete(), cluster.bond(), versions, cluster.outside_facts(), tree);
             let at = known.iter().position(|(known, _)| *known == kind).unwrap_or_else(|| {
                 known.push((kind, Vec::new()));
                 known.len() - 1

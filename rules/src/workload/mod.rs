@@ -21,7 +21,6 @@ pub(crate) mod model;
 mod mpi;
 pub(crate) mod node_labels;
 pub(crate) mod node_spread;
-pub(crate) mod pod_policies;
 pub(crate) mod ports;
 pub(crate) mod processes;
 pub(crate) mod ray;

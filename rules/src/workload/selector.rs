@@ -87,3 +87,27 @@ pub fn includes(wanted: &[(&str, Node<'_>)], labels: &[(&str, Node<'_>)]) -> Opt
     }
     (!unknown).then_some(true)
 }
+
+/// Whether a selector has a label that a controller sets on pods, so that templates do not have it.
+pub(crate) fn is_set_by_controllers<'a>(mut keys: impl Iterator<Item = &'a str>) -> bool {
+    const LABELS: [&str; 5] = [
+        "job-name",
+        "controller-uid",
+        "pod-template-hash",
+        "controller-revision-hash",
+        "pod-template-generation",
+    ];
+    const DOMAINS: [&str; 7] = [
+        "batch.kubernetes.io",
+        "apps.kubernetes.io",
+        "statefulset.kubernetes.io",
+        "jobset.sigs.k8s.io",
+        "leaderworkerset.sigs.k8s.io",
+        "training.kubeflow.org",
+        "ray.io",
+    ];
+    keys.any(|key| {
+        let domain = key.split_once('/').map(|(domain, _)| domain);
+        LABELS.contains(&key) || domain.is_some_and(|domain| DOMAINS.contains(&domain))
+    })
+}

@@ -41,7 +41,6 @@ pub(crate) use eviction::{
 };
 use feasibility::{Evaluation, FeasibleKey, FeasiblePools};
 pub(crate) use feasibility::{Feasibility, Feasible, PoolsFor};
-pub(crate) use other_nodes::{OtherNodes, declares_nodes, other_nodes};
 use pools::PoolKey;
 pub(crate) use pools::{CandidatePool, CandidatePools, requested_capacity_types};
 

@@ -425,14 +425,14 @@ impl<'i> Views<'i> {
         let wanted = selector.get("matchLabels").entries();
         let expressions = selector.get("matchExpressions");
         let keys = expressions.items().filter_map(|expression| expression.get("key").text());
-        let set = is_set_by_controllers(wanted.iter().map(|(key, _)| *key).chain(keys));
+        let set = selector::is_set_by_controllers(wanted.iter().map(|(key, _)| *key).chain(keys));
         self.selected(object, &wanted, set, &|labels| selector::matches(selector, labels))
     }
 
     /// The workloads whose pods the selector of a Service certainly matches, and whether it may match others.
     pub fn selected_by_service(self, service: &Object) -> (Vec<&'i Workload>, bool) {
         let wanted = service.path(&["spec", "selector"]).entries();
-        let set = is_set_by_controllers(wanted.iter().map(|(key, _)| *key));
+        let set = selector::is_set_by_controllers(wanted.iter().map(|(key, _)| *key));
         self.selected(service, &wanted, set, &|labels| selector::includes(&wanted, labels))
     }
 
@@ -595,29 +595,5 @@ fn may_match(template: &Template<'_>, wanted: &[(&str, Node<'_>)]) -> bool {
             Some((written, wanted)) => written == wanted,
             None => true,
         }
-    })
-}
-
-/// Whether a selector has a label that a controller sets on pods, so that templates do not have it.
-pub(crate) fn is_set_by_controllers<'a>(mut keys: impl Iterator<Item = &'a str>) -> bool {
-    const LABELS: [&str; 5] = [
-        "job-name",
-        "controller-uid",
-        "pod-template-hash",
-        "controller-revision-hash",
-        "pod-template-generation",
-    ];
-    const DOMAINS: [&str; 7] = [
-        "batch.kubernetes.io",
-        "apps.kubernetes.io",
-        "statefulset.kubernetes.io",
-        "jobset.sigs.k8s.io",
-        "leaderworkerset.sigs.k8s.io",
-        "training.kubeflow.org",
-        "ray.io",
-    ];
-    keys.any(|key| {
-        let domain = key.split_once('/').map(|(domain, _)| domain);
-        LABELS.contains(&key) || domain.is_some_and(|domain| DOMAINS.contains(&domain))
     })
 }

@@ -15,7 +15,7 @@ pub(crate) struct OverlapGroup {
     weight: i64,
     /// The facts of the pool, if it is dynamic and its constraints are known.
     known: Option<Arc<PoolFacts>>,
-    /// Of [`OverlapGroup::requirements`].
+    /// The value of [`OverlapGroup::requirements`].
     requirements: OnceLock<Requirements>,
 }
 

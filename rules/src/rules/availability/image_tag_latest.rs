@@ -76,7 +76,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         for container in template.containers() {
             let node = container.get("image");
             let Some(message) = node.text().and_then(|image| moves(image, object)) else { continue };
-            if container.get("imagePullPolicy").text() == Some("Never") {
+            // A kustomization set the image: the author of the object did not write it.
+            let written = object.as_written().root().at(&node.pointer());
+            if written.text() != node.text() || container.get("imagePullPolicy").text() == Some("Never") {
                 continue;
             }
             // One finding for an image of a file, with its other places.

@@ -32,9 +32,9 @@
 //! - <https://kubernetes.io/docs/tasks/configure-pod-container/security-context/>
 //! - <https://docs.vllm.ai/en/latest/deployment/docker.html>
 
+use crate::cluster::pod_policies::{POD_POLICIES, PodPart, may_change_pods};
 use crate::cluster::versions::Fact;
 use crate::rules::prelude::*;
-use crate::workload::pod_policies::{POD_POLICIES, PodPart, may_change_pods};
 use crate::workload::security::{User, effective_user};
 use crate::workload::server::may_be_rebuilt;
 use crate::workload::template::is_model_of_runtime;

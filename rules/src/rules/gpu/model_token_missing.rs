@@ -36,9 +36,9 @@
 //! - <https://huggingface.co/docs/huggingface_hub/package_reference/environment_variables#hftoken>
 //! - <https://docs.nvidia.com/nim/large-language-models/latest/configuration.html>
 
+use crate::cluster::pod_policies::{POD_POLICIES, PodPart, may_change_pods};
 use crate::rules::prelude::*;
 use crate::workload::environment::may_define;
-use crate::workload::pod_policies::{POD_POLICIES, PodPart, may_change_pods};
 use crate::workload::server::is_server;
 
 const VOLUMES: [Kind; 3] = [Kind::PERSISTENT_VOLUME_CLAIM, Kind::PERSISTENT_VOLUME, Kind::STORAGE_CLASS];

@@ -47,7 +47,7 @@
 use super::gpu_sharing_mismatch::{SHARING_SOURCES, counts_shares};
 use crate::rules::gpu::is_left_alone;
 use crate::rules::prelude::*;
-use crate::workload::command::base_name;
+use crate::workload::command::{Word, base_name};
 use crate::workload::diagnostic::only_sleeps;
 use crate::workload::server::is_one_process;
 use crate::workload::template::is_model_of_runtime;
@@ -166,7 +166,10 @@ const WITH_OTHER_WORKERS: [&str; 10] =
 
 /// The number of processes that load data, by the command line of a container. `None` if it does not say.
 fn loaders(container: &Node<'_>, trains: bool) -> Option<i64> {
-    let words = words(container);
+    let all = words(container);
+    // Another command of the line, such as a download, has workers of its own.
+    let is_end = |word: &Word<'_>| matches!(word.text.as_str(), ";" | "&&" | "||" | "|" | "&");
+    let words = all.split(is_end).next_back()?;
     if words.iter().any(|word| WITH_OTHER_WORKERS.contains(&base_name(&word.text))) {
         return None;
     }

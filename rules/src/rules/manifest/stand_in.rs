@@ -49,13 +49,14 @@ pub(super) fn stand_in(violation: &Violation, node: &Node<'_>) -> Option<String>
             };
             Some(node.text().filter(stands_in)?.to_owned())
         }
-        // `[URL]`: brackets around a word are a list to YAML.
+        // `[URL]`, `[IMAGE_URL]`: brackets around a word are a list to YAML.
         (ViolationKind::Type { expected }, Shape::Sequence)
             if node.is_flow() && expected.iter().all(|kind| *kind == "string") =>
         {
             let items: Vec<Node<'_>> = node.items().collect();
             let [word] = items.as_slice() else { return None };
-            word.text().filter(|text| is_word_in_capitals(text)).map(|text| format!("[{text}]"))
+            let is_address = |text: &&str| is_word_in_capitals(text) && text.ends_with("URL");
+            word.text().filter(is_address).map(|text| format!("[{text}]"))
         }
         (ViolationKind::Type { expected }, Shape::Mapping) if node.is_flow() => {
             let entries = node.entries();

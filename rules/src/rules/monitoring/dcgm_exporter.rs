@@ -32,11 +32,11 @@ pub(super) fn has_argument(container: &Node<'_>, names: &[&str]) -> bool {
 /// The fields of DCGM that an exporter exports.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Counters {
-    /// Those of a file of the image.
+    /// The fields of a file of the image.
     Default,
-    /// Those that a ConfigMap of the input lists.
+    /// The fields that a ConfigMap of the input lists.
     Listed { config: ObjectKey, names: BTreeSet<String> },
-    /// Those of a file that is not known.
+    /// The fields of a file that is not known.
     Unknown,
 }
 

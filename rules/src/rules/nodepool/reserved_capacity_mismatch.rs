@@ -75,7 +75,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let pool = NodePool::new(object)?;
-    if object.is_partial() || pool.has_unknown_types() {
+    if object.may_lack_fields() || pool.has_unknown_types() {
         return None;
     }
     // Only explicit capacity types count: without them a pool allows all.
@@ -94,7 +94,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let class = Ec2NodeClass::new(found)?;
     let several = index.all(Kind::EC2_NODE_CLASS.group, Kind::EC2_NODE_CLASS.kind, "default", name);
     // Another class of the same name, or a patch, may set what this one lacks.
-    if several.len() > 1 || index.views().node_classes().is_patched(name) {
+    if several.len() > 1 || found.may_lack_fields() || index.views().node_classes().is_patched(name) {
         return None;
     }
     let terms = class.get("capacityReservationSelectorTerms");
@@ -127,10 +127,12 @@ fn unused(object: &Object, ctx: &mut Context<'_>) {
     }
     let users = ctx.cluster().views().class_pools().pools_of(object);
     // A pool without capacity types allows reserved capacity.
-    let refuses = |pool: &Object| {
-        NodePool::new(pool).is_some_and(|pool| {
+    let refuses = |one: &Object| {
+        NodePool::new(one).is_some_and(|pool| {
             let types = pool.capacity_types();
-            !pool.has_unknown_types() && types.is_some_and(|types| !types.contains(&RESERVED))
+            !one.may_lack_fields()
+                && !pool.has_unknown_types()
+                && types.is_some_and(|types| !types.contains(&RESERVED))
         })
     };
     if users.incomplete || users.pools.is_empty() || !users.pools.iter().all(refuses) {

@@ -45,10 +45,10 @@
 //! # References
 //! - <https://kubernetes.io/docs/concepts/policy/limit-range/>
 
+use crate::cluster::pod_policies::{POD_POLICIES, PodPart, may_change_pods};
 use crate::facts::quantity::amount;
 use crate::rules::prelude::*;
 use crate::workload::gpu::is_extended;
-use crate::workload::pod_policies::{POD_POLICIES, PodPart, may_change_pods};
 
 const KINDS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::LIMIT_RANGE]);
 

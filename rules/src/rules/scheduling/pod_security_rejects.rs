@@ -53,9 +53,9 @@
 //! - <https://kubernetes.io/docs/concepts/security/pod-security-admission/>
 
 use super::limit_range_rejects::GROUPS;
+use crate::cluster::pod_policies::{POD_POLICIES, PodPart, may_change_pods};
 use crate::facts::text::is_digits;
 use crate::rules::prelude::*;
-use crate::workload::pod_policies::{POD_POLICIES, PodPart, may_change_pods};
 use crate::workload::security::pod_security::{Breach, Level, breaches};
 use crate::workload::template::is_workflow;
 

@@ -87,8 +87,12 @@ fn has_webhook(configuration: &Object, namespace: &str, part: PodPart) -> bool {
     Webhook::of(configuration).iter().any(|webhook| {
         let service = webhook.get("clientConfig").path(&["service", "name"]);
         let names = [configuration.name(), webhook.get("name").raw_text().unwrap_or_default()];
-        let names = names.into_iter().chain(service.raw_text()).collect::<Vec<_>>().join(" ");
-        let known = KNOWN.iter().find(|(word, _)| names.contains(word));
+        let words: Vec<&str> =
+            names.into_iter().chain(service.raw_text()).flat_map(|name| name.split(['-', '.'])).collect();
+        let known = KNOWN.iter().find(|(name, _)| {
+            let parts: Vec<&str> = name.split(['-', '.']).collect();
+            words.windows(parts.len()).any(|some| some == parts)
+        });
         webhook.intercepts(PODS)
             && webhook.covers_namespace(namespace) != Some(false)
             && known.is_none_or(|(_, changed)| *changed == Some(part))
