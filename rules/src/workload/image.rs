@@ -11,7 +11,8 @@ pub(crate) fn image_of<'a>(container: &Node<'a>) -> Option<ImageRef<'a>> {
 }
 
 /// Words in tags and names of images that have a shell beside others of the repository that have none.
-const WITH_SHELL: [&str; 6] = ["debug", "dev", "alpine", "busybox", "ubuntu", "debian"];
+const WITH_SHELL: [&str; 8] =
+    ["debug", "dev", "alpine", "busybox", "ubuntu", "debian", "windows", "nanoserver"];
 
 /// Registries in which authors publish their images.
 const PUBLIC_REGISTRIES: [&str; 6] =
@@ -23,8 +24,9 @@ pub(crate) fn is_in_private_registry(image: &str) -> bool {
     host.contains(['.', ':']) && !PUBLIC_REGISTRIES.contains(&host)
 }
 
-/// Images of public registries that say `distroless` and have a shell: dcgm-exporter copies one for its entrypoint.
-const DISTROLESS_WITH_SHELL: [&str; 1] = ["dcgm-exporter"];
+/// Images of public registries that say `distroless` and have a shell: dcgm-exporter copies one for its entrypoint, and the image of
+/// kube-proxy one for iptables.
+const DISTROLESS_WITH_SHELL: [&str; 2] = ["dcgm-exporter", "distroless-iptables"];
 
 /// Whether the image of a container certainly has no shell, nor commands such as `sleep`: it is one of the table, or is published
 /// with `distroless` in its tag or in its name.

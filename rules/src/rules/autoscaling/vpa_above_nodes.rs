@@ -91,6 +91,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let found = ctx.pools_for(&template)?;
     let pools = found.all_known()?;
     let first = pools.first()?.object();
+    if pools.iter().any(|pool| pool.object().may_lack_fields()) {
+        return None;
+    }
     let largest = largest(pools.iter().map(|pool| pool.object()))?;
     let policies = spec.path(&["resourcePolicy", "containerPolicies"]);
     let names: Vec<Node<'_>> = template.containers().map(|container| container.get("name")).collect();

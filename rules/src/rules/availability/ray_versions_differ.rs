@@ -44,6 +44,7 @@
 //! - <https://github.com/ray-project/ray/blob/ray-2.49.2/python/ray/_private/node.py>
 
 use crate::rules::prelude::*;
+use crate::workload::environment::entry;
 use crate::workload::ray::{cluster_spec, ray_image};
 
 pub(crate) static RULE: Rule = Rule {
@@ -84,12 +85,15 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// The container of a group in which KubeRay starts Ray: the first one. `None` if its command may install another version.
+/// The container of a group in which KubeRay starts Ray: the first one. `None` if its command may install another version, or run a
+/// script that does, or its variables choose another environment of Python.
 fn ray_container<'a>(group: &Node<'a>) -> Option<Node<'a>> {
     let first = group.path(&["template", "spec", "containers"]).items().next()?;
     let mut words = ["command", "args"].into_iter().flat_map(|list| first.get(list).items());
-    let installs = words.any(|word| word.raw_text().is_none_or(|text| text.contains("install")));
-    (!installs).then_some(first)
+    let may_install = |text: &str| text.contains("install") || text.contains(".sh");
+    let installs = words.any(|word| word.raw_text().is_none_or(may_install));
+    let chooses = ["PATH", "VIRTUAL_ENV"].iter().any(|name| entry(&first, name).is_some());
+    (!installs && !chooses).then_some(first)
 }
 
 /// Reports a `rayVersion` that is not the version of the image.

@@ -49,6 +49,7 @@ use crate::rules::gpu::is_left_alone;
 use crate::rules::prelude::*;
 use crate::workload::command::{Word, base_name};
 use crate::workload::diagnostic::only_sleeps;
+use crate::workload::environment::entry;
 use crate::workload::server::is_one_process;
 use crate::workload::template::is_model_of_runtime;
 
@@ -167,6 +168,11 @@ const WITH_OTHER_WORKERS: [&str; 10] =
 /// The number of processes that load data, by the command line of a container. `None` if it does not say.
 fn loaders(container: &Node<'_>, trains: bool) -> Option<i64> {
     let all = words(container);
+    // The workers are those of Ray, or threads of TensorFlow.
+    let is_tensorflow = image_of(container).is_some_and(|image| image.repository.contains("tensorflow"));
+    if is_tensorflow || entry(container, "RAY_ADDRESS").is_some() {
+        return None;
+    }
     // Another command of the line, such as a download, has workers of its own.
     let is_end = |word: &Word<'_>| matches!(word.text.as_str(), ";" | "&&" | "||" | "|" | "&");
     let words = all.split(is_end).next_back()?;

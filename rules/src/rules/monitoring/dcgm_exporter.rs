@@ -54,6 +54,9 @@ fn counters_of(
     container: &Node<'_>,
     cluster: &Cluster,
 ) -> Option<Counters> {
+    if object.may_lack_fields() {
+        return None;
+    }
     let env = known(container)?;
     let words = words(container);
     let set = |options: &[&str], variable: &str| match option(&words, options) {

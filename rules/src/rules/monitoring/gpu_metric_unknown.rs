@@ -260,7 +260,8 @@ impl VllmServer {
             named_server_of(one).is_some_and(|server| server.id == ServerId::Vllm) || simulates(one)
         })?;
         let image = image_of(&container);
-        let tag = image.filter(|image| image.is("vllm/vllm-openai")).and_then(|image| image.tag);
+        let is_own = |image: &ImageRef<'_>| image.is("vllm/vllm-openai") && !object.may_lack_fields();
+        let tag = image.filter(is_own).and_then(|image| image.tag);
         let version = tag.and_then(|tag| Version::parse(tag.split('-').next().unwrap_or(tag)));
         let shows_hidden =
             !matches!(option(&words(&container), &["show-hidden-metrics-for-version"]), OptionValue::Absent);

@@ -228,7 +228,11 @@ fn unreached_pool<'i>(
 ) -> Option<(NodePool<'i>, Obstacle<'i>)> {
     ctx.cluster().of(Kind::NODE_POOL).take(MAX_COMPARED).find_map(|object| {
         let pool = NodePool::new(object)?;
-        if !concerns(helper, &pool) || pool.is_auto_mode() || !ctx.pairs_with(object) {
+        if !concerns(helper, &pool)
+            || pool.is_auto_mode()
+            || !ctx.pairs_with(object)
+            || object.may_lack_fields()
+        {
             return None;
         }
         let obstacle = known_obstacle(template, helper, &pool, ctx)?;
