@@ -107,8 +107,10 @@ impl<'a> Launch<'a> {
             None => (Program::Server(server_of_image(container)?), 0, 0),
         };
         let is_first = words[..at].iter().all(|word| STARTERS.contains(&base_name(&word.text)));
+        // The value of an option of another command is no program.
+        let may_install = |word: &Word<'_>| !word.known && !word.text.starts_with('-');
         let may_be_installed =
-            words[..at].iter().any(|word| !word.known || INSTALLERS.contains(&base_name(&word.text)));
+            words[..at].iter().any(|word| may_install(word) || INSTALLERS.contains(&base_name(&word.text)));
         let words = command_at(&words, at).to_vec();
         let processes = match program {
             Program::Server(server) => server.parallelism.as_ref().and_then(|of| {

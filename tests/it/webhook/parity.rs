@@ -56,8 +56,10 @@ fn cases(root: &Path, path: &Path, config: &Path) -> Vec<Case> {
     if ["kustomization.yaml", "kustomization.yml"].iter().any(|name| folder.join(name).exists()) {
         return Vec::new();
     }
-    // Comments suppress, and say that an object is a patch, in files only.
-    if text.contains("# gpulint: allow") || text.starts_with("# A patch") {
+    // Comments suppress, say that an object is a patch, and state a decision in files only. What an alias repeats is reported once
+    // there.
+    let is_of_text = ["-comment", "-alias"].iter().any(|part| file.contains(part));
+    if text.contains("# gpulint: allow") || text.starts_with("# A patch") || is_of_text {
         return Vec::new();
     }
     let output = Command::new(env!("CARGO_BIN_EXE_gpulint"))

@@ -175,7 +175,9 @@ fn reader<'i>(
     };
     let reads = |endpoint: Node<'_>| {
         let port = endpoint.get("port");
+        let is_own = |field: &str| endpoint.get(field).int().is_none_or(|port| is_own_port(Some(port)));
         endpoint.get("path").text().is_none_or(|path| path == "/metrics")
+            && ["portNumber", "targetPort"].into_iter().all(is_own)
             && (!is_of_pods(monitor) || port.text().is_none_or(|name| is_own_port(number(name))))
     };
     let what = format!("{} `{}` scrapes them", monitor.kind(), monitor.display_name());
