@@ -196,7 +196,9 @@ fn heads(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let (size, node) = (u64::try_from(tensor.int_or(1)?).ok()?, tensor.node()?);
     let (model, _) = launch.model(container)?;
     let (heads, cached) = heads_of(&model)?;
-    let divides = |size: u64| heads % size == 0 && (cached % size == 0 || size % cached == 0);
+    let divides = |size: u64| {
+        heads.is_multiple_of(size) && (cached.is_multiple_of(size) || size.is_multiple_of(cached))
+    };
     if size < 2 || divides(size) || launch.has(&["enable-dp-attention", "hf-overrides"]) {
         return None;
     }

@@ -210,7 +210,6 @@ fn inspect(chart: &Chart, helper: Helper, values: &ChartValues<'_, '_>, ctx: &mu
             operator: if value.is_empty() { "Exists" } else { "Equal" }.to_owned(),
             value: value.to_owned(),
             effect: NO_SCHEDULE.to_owned(),
-            ..Toleration::default()
         };
         chart.default.map(of_taint).into_iter().collect()
     };
