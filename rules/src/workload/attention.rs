@@ -1,5 +1,7 @@
 //! The attention of language models: what decides how far one can be divided, and how large its KV cache is.
 
+use crate::workload::model::owner_and_name;
+
 /// A model's attention, from the `config.json` that it is published with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Attention {
@@ -110,11 +112,7 @@ pub(crate) fn heads_of(name: &str) -> Option<(u64, u64)> {
 
 fn row_of<'t, T>(name: &str, rows: &'t [T], names: impl Fn(&T) -> &[&'static str]) -> Option<&'t T> {
     let name = name.to_ascii_lowercase();
-    let (owner, name) =
-        name.split_once('/').filter(|(owner, rest)| !owner.is_empty() && !rest.contains('/'))?;
-    if owner.starts_with(['.', '~']) || owner.contains(':') {
-        return None;
-    }
+    let (_, name) = owner_and_name(&name)?;
     let is_copy = |rest: &str| {
         rest.is_empty()
             || rest.strip_prefix('-').is_some_and(|rest| rest.split('-').all(|word| SUFFIXES.contains(&word)))

@@ -278,6 +278,14 @@ fn parameters(name: &str) -> Option<u64> {
     found.filter(|millions| (1..=5_000_000).contains(millions))
 }
 
+/// The owner of a model and its name there, as in `meta-llama/Llama-3.1-8B`. `None` for a path, an address, and a name without an
+/// owner.
+pub(crate) fn owner_and_name(name: &str) -> Option<(&str, &str)> {
+    let (owner, name) = name.split_once('/')?;
+    let is_owner = !owner.is_empty() && !owner.starts_with(['.', '~']) && !owner.contains(':');
+    (is_owner && !name.contains('/')).then_some((owner, name))
+}
+
 /// Whether the name of a model is a path or an address instead of an owner and a name.
 fn is_path(name: &str) -> bool {
     name.starts_with(['/', '.', '~']) || name.contains("://") || name.matches('/').count() > 1

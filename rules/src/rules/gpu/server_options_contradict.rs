@@ -41,6 +41,7 @@ use crate::rules::prelude::*;
 use crate::workload::attention::heads_of;
 use crate::workload::command::{Word, base_name};
 use crate::workload::environment::variable;
+use crate::workload::model::owner_and_name;
 use crate::workload::server::{is_server, may_be_rebuilt};
 use crate::workload::template::is_model_of_runtime;
 
@@ -230,10 +231,7 @@ fn offline(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>)
     }
     let launch = Launch::of(container).filter(|launch| launch.is_first && !launch.may_have_more_options())?;
     let (model, _) = launch.model(container)?;
-    let is_name = model.split_once('/').is_some_and(|(owner, name)| {
-        !owner.is_empty() && !owner.starts_with(['.', '~']) && !owner.contains(':') && !name.contains('/')
-    });
-    if !is_name || launch.has(&["load-format"]) {
+    if owner_and_name(&model).is_none() || launch.has(&["load-format"]) {
         return None;
     }
     if_empty(server, template, container, ctx).filter(|severity| *severity == Severity::Warning)?;
