@@ -91,27 +91,28 @@ fn paths(by: &Object) -> impl Iterator<Item = DeliveredPath<'_>> {
     own.into_iter().chain(of_argo).map(move |source| DeliveredPath { source, is_flux })
 }
 
+/// What is above a folder in a path that ends in it: empty, or with a slash at its end.
+fn above<'p>(path: &'p str, folder: &str) -> Option<&'p str> {
+    path.strip_suffix(folder).filter(|above| above.is_empty() || above.ends_with('/'))
+}
+
 impl DeliveredPath<'_> {
     /// Whether it leads to the file of an object: to a kustomization that lists it, or to a folder above it.
     fn applies(&self, by: &Object, object: &Object) -> bool {
         let (node, source) = (self.source.get("path"), object.source());
         let (Some(path), Some(source)) = (node.text(), source) else { return false };
         let folder = path.trim_start_matches("./").trim_matches('/');
-        let leads_to = |root: &str| {
-            let above = root.strip_suffix(folder);
-            above.is_some_and(|above| above.is_empty() || above.ends_with('/'))
-        };
+        let leads_to = |root: &str| above(root, folder).is_some();
         if folder.is_empty() {
             return false;
         }
         let (file, here) = (source.path(), by.source().map(|source| source.path()));
         // The path is relative to a folder above both: a folder of this name elsewhere is that of another repository.
         let mut ends = file.match_indices('/').map(|(at, _)| at);
-        let Some(end) = ends.find(|end| {
-            let above = file[..*end].strip_suffix(folder);
-            above
-                .is_some_and(|root| leads_to(&file[..*end]) && here.is_none_or(|here| here.starts_with(root)))
-        }) else {
+        let is_below = |end: &usize| {
+            above(&file[..*end], folder).is_some_and(|root| here.is_none_or(|here| here.starts_with(root)))
+        };
+        let Some(end) = ends.find(is_below) else {
             return !file.contains(&format!("{folder}/"))
                 && source.routes().iter().any(|route| leads_to(&route.root));
         };
