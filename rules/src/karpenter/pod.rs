@@ -1,7 +1,6 @@
 //! Converts a pod template to the input of the scheduler.
 //! Later changes that controllers and webhooks make to pods are not known here. The scheduler adds the
 //! tolerations that EKS adds.
-//! are added by the scheduler.
 
 use crate::facts::quantity::Quantity;
 use crate::karpenter::requirement::Operator;
