@@ -234,6 +234,10 @@ pub(crate) struct CheckArgs {
     #[arg(long)]
     pub(crate) statistics: bool,
 
+    /// Print the rules that took most time, on standard error
+    #[arg(long)]
+    pub(crate) timings: bool,
+
     /// List every finding: without it, text and concise show one of many that read alike, and where
     /// the others are
     #[arg(long)]

@@ -12,6 +12,7 @@ mod preview;
 mod run;
 mod since;
 mod suppressions;
+mod timings;
 
 use std::io::Write;
 use std::path::Path;
@@ -91,7 +92,10 @@ fn select(args: &CheckArgs, color: Color) -> Result<(Run<'_>, Selected), CliErro
     if let Some(folder) = &args.relative_to {
         report_relative_to(folder, &mut selection.inputs, &mut selection.found)?;
     }
-    let engines = selection.engines()?;
+    let mut engines = selection.engines()?;
+    if args.timings {
+        engines = engines.into_iter().map(timings::record).collect();
+    }
     let Selection { mut scopes, found, inputs } = selection;
     let before = Before::of(&scopes);
     let platform = args.formats.iter().any(|format| format.style.has_pools()).then(|| {
@@ -205,6 +209,9 @@ fn present(
     if let Some(nothing) = &outcome.nothing {
         print_error(nothing);
         unread_lines(&outcome.report.summary).iter().for_each(|line| print_note(line));
+    }
+    if args.timings {
+        timings::print(&run.engines);
     }
     Ok(ExitCode::from(outcome.report.exit_code))
 }

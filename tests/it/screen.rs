@@ -93,6 +93,21 @@ fn statistics_are_the_table_alone() {
 }
 
 #[test]
+fn timings_name_the_rules_that_took_time() {
+    let folder = folder(2, 1);
+    let plain = check(&folder, &[]).exits(1);
+    let run = check(&folder, &["--timings"]).exits(1);
+    assert_eq!(run.out, plain.out);
+    let (_, timings) = run.err.split_once(" rules by time, on all threads; all together took ").unwrap();
+    let rows: Vec<&str> = timings.lines().skip(1).collect();
+    assert_eq!(rows.len(), 15, "{timings}");
+    let seconds = |row: &&str| row.split_whitespace().next().unwrap().parse::<f64>().unwrap();
+    assert!(rows.iter().map(seconds).is_sorted_by(|a, b| a >= b), "{timings}");
+    assert!(rows.iter().all(|row| row.contains(" s ") && row.contains(" %  ")), "{timings}");
+    assert!(!plain.err.contains("by time"), "{}", plain.err);
+}
+
+#[test]
 fn three_findings_are_drawn_and_the_others_are_lines() {
     let folder = folder(6, 0);
     let frames = |run: &Run| run.out.matches("  more: gpulint explain").count();

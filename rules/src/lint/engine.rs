@@ -1,6 +1,7 @@
 //! Runs the rules over objects. Deterministic: same input, same findings in the same order.
 
 use std::collections::{BTreeMap, HashSet};
+use std::time::Duration;
 
 use crate::cluster::Cluster;
 use crate::cluster::dependencies::{Read, notice, record_read, track};
@@ -21,6 +22,7 @@ use crate::lint::resolved::{ResolvedRule, ResolvedRules};
 use crate::lint::rule::{Check, Pair, Rule, RuleSet};
 use crate::lint::settings::{RuleSettings, Settings};
 use crate::lint::suppress;
+use crate::lint::timings::{Clock, Timings};
 use crate::lint::versions;
 use crate::lint::versions::Platforms;
 use crate::object::Object;
@@ -53,6 +55,8 @@ pub struct Engine {
     pairs: BTreeMap<Kind, Vec<(usize, &'static Pair)>>,
     platforms: Platforms,
     is_accepted: IsAccepted,
+    /// Recorded only if somebody asks for it.
+    timings: Option<Timings>,
 }
 
 /// Whether the user's definition of an object's kind accepts what a finding says that the API server rejects.
@@ -89,11 +93,26 @@ impl Engine {
             }
         }
         let platforms = Platforms::new(&rules.settings().platform);
-        Engine { rules, by_kind, kind_agnostic, catch_all, pairs, platforms, is_accepted }
+        Engine { rules, by_kind, kind_agnostic, catch_all, pairs, platforms, is_accepted, timings: None }
     }
 
     pub fn settings(&self) -> &Settings {
         self.rules.settings()
+    }
+
+    /// The engine, which records from now on how long its rules take.
+    #[must_use]
+    pub fn with_timings(self, clock: Clock) -> Engine {
+        Engine { timings: Some(Timings::new(self.rules.enabled().len(), clock)), ..self }
+    }
+
+    /// The time that each rule took, added up over all threads; nothing without [`Engine::with_timings`].
+    pub fn timings(&self) -> impl Iterator<Item = (&'static Rule, Duration)> {
+        let timings = self.timings.iter();
+        timings.flat_map(|timings| {
+            let rules = self.rules.enabled().iter().enumerate();
+            rules.map(|(at, resolved)| (resolved.rule, timings.of_rule(at)))
+        })
     }
 
     /// The findings of the rules for one object. Suppressions by its annotation are not applied.
@@ -172,7 +191,10 @@ impl Engine {
         // What the comparison takes counts for the object, and leaves half to the rules after this one.
         let for_comparison = (left / 2).min(STEPS_PER_RULE);
         let run = || self.run_with_settings(resolved, object, cluster, &set, for_comparison, findings);
-        let (finished, steps) = steps::limited(allowance, run);
+        let (finished, steps) = match &self.timings {
+            Some(timings) => timings.measure(at, || steps::limited(allowance, run)),
+            None => steps::limited(allowance, run),
+        };
         let (reads_earlier_findings, of_comparison) = finished.unwrap_or_else(|| {
             findings.truncate(from);
             // The dependencies of the result are unknown.

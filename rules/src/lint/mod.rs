@@ -20,4 +20,5 @@ pub(crate) mod session;
 pub(crate) mod sets;
 pub mod settings;
 pub mod suppress;
+pub mod timings;
 pub(crate) mod versions;

@@ -1,0 +1,35 @@
+//! `--timings`: the rules that took most time.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
+
+use gpulint_rules::{Engine, Rule};
+
+use crate::terminal::print_note;
+
+/// Maximum number of rules that are listed.
+const MAX_RULES: usize = 15;
+
+pub(super) fn record(engine: Engine) -> Engine {
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+    engine.with_timings(|| START.elapsed())
+}
+
+/// Prints the rules that took most time, under all configurations.
+pub(super) fn print(engines: &[Engine]) {
+    let mut rules: BTreeMap<&str, Duration> = BTreeMap::new();
+    for (Rule { id, .. }, taken) in engines.iter().flat_map(Engine::timings) {
+        *rules.entry(id).or_default() += taken;
+    }
+    let all: Duration = rules.values().sum();
+    let mut rules: Vec<(&str, Duration)> = rules.into_iter().filter(|(_, taken)| !taken.is_zero()).collect();
+    rules.sort_by_key(|(id, taken)| (std::cmp::Reverse(*taken), *id));
+    let listed = rules.len().min(MAX_RULES);
+    let head = format!("{listed} of {} rules by time, on all threads", rules.len());
+    print_note(&format!("{head}; all together took {:.3} s:", all.as_secs_f64()));
+    for (id, taken) in &rules[..listed] {
+        let share = 100.0 * taken.as_secs_f64() / all.as_secs_f64();
+        print_note(&format!("{:>9.3} s {share:>5.1} %  {id}", taken.as_secs_f64()));
+    }
+}
