@@ -27,9 +27,10 @@ pub(super) fn print(engines: &[Engine]) {
     rules.sort_by_key(|(id, taken)| (std::cmp::Reverse(*taken), *id));
     let listed = rules.len().min(MAX_RULES);
     let head = format!("{listed} of {} rules by time, on all threads", rules.len());
-    print_note(&format!("{head}; all together took {:.3} s:", all.as_secs_f64()));
+    let in_ms = |taken: &Duration| taken.as_secs_f64() * 1000.0;
+    print_note(&format!("{head}; together they took {:.1} ms:", in_ms(&all)));
     for (id, taken) in &rules[..listed] {
         let share = 100.0 * taken.as_secs_f64() / all.as_secs_f64();
-        print_note(&format!("{:>9.3} s {share:>5.1} %  {id}", taken.as_secs_f64()));
+        print_note(&format!("{:>9.1} ms {share:>5.1} %  {id}", in_ms(taken)));
     }
 }

@@ -49,22 +49,26 @@ impl Platforms {
 
     /// The platform for the objects of a set.
     pub(crate) fn of(&self, cluster: &Cluster) -> Cow<'_, Arc<KnownPlatform>> {
-        let shown = cluster.shown().map(ShownVersions::numbers).unwrap_or_default();
-        let open: Shown =
-            shown.into_iter().filter(|(product, _)| !self.configured.platform.is_stated(*product)).collect();
-        if open.is_empty() {
+        let shown = cluster.shown().map_or(&[][..], ShownVersions::all);
+        let is_open = |product: Product| !self.configured.platform.is_stated(product);
+        let open =
+            || shown.iter().map(|one| (one.product, one.version)).filter(|(product, _)| is_open(*product));
+        if open().next().is_none() {
             return Cow::Borrowed(&self.configured);
         }
         let find = |known: &[(Shown, Arc<KnownPlatform>)]| {
-            known.iter().find(|(shown, _)| *shown == open).map(|(_, platform)| Arc::clone(platform))
+            known
+                .iter()
+                .find(|(shown, _)| shown.iter().copied().eq(open()))
+                .map(|(_, platform)| Arc::clone(platform))
         };
         let found = find(&self.of_sets.read().unwrap_or_else(PoisonError::into_inner));
         Cow::Owned(found.unwrap_or_else(|| {
             let mut platform = self.configured.platform.clone();
-            open.iter().for_each(|(product, version)| platform.state(*product, *version));
+            open().for_each(|(product, version)| platform.state(product, version));
             let platform = KnownPlatform::new(platform);
             let mut of_sets = self.of_sets.write().unwrap_or_else(PoisonError::into_inner);
-            of_sets.push((open, Arc::clone(&platform)));
+            of_sets.push((open().collect(), Arc::clone(&platform)));
             platform
         }))
     }
