@@ -75,6 +75,10 @@ impl Query for MadeObjects {
     type Key = ();
     type Value = Arc<[Made]>;
 
+    fn may_read(object: &Object) -> bool {
+        !made_by(object).is_empty()
+    }
+
     fn compute(cluster: &Cluster, (): &()) -> Arc<[Made]> {
         cluster.objects().iter().flat_map(made_by).collect()
     }
@@ -88,6 +92,10 @@ impl Query for Charts {
     const KINDS: &'static [Kind] = &CHART_KINDS;
     type Key = ();
     type Value = bool;
+
+    fn may_read(object: &Object) -> bool {
+        CHART_KINDS.iter().chain(&[Kind::ARGO_APPLICATION_SET]).any(|kind| object.is(*kind))
+    }
 
     fn compute(cluster: &Cluster, (): &()) -> bool {
         CHART_KINDS.iter().any(|kind| cluster.has_any(*kind))

@@ -25,10 +25,14 @@
 //! first read, or by [`Cluster::build_views`], and no reads are recorded. If objects are replaced
 //! ([`Workspace`](crate::workspace::Workspace)), every lookup returns what a newly filled cluster would return.
 //!
+//! A review beside an object that is newer than the snapshot is made of a copy ([`Cluster::with_replaced`]), which shares what does
+//! not depend on the object (`layers.rs`).
+//!
 //! Whether a pool admits a pod depends only on the two. These decisions are cached by content
 //! ([`Admissions`]), need no invalidation, and are passed on from one cluster to the next.
 
 pub(crate) mod dependencies;
+mod layers;
 pub(crate) mod makers;
 pub mod objects;
 pub(crate) mod other_nodes;
@@ -174,6 +178,32 @@ impl Cluster {
         let mut other = Cluster { outside: self.outside.clone(), ..self.excerpt() };
         objects.into_iter().for_each(|object| other.apply(object));
         other
+    }
+
+    /// This cluster with some of its objects replaced by others. Lookups, tables and results that do not depend on them are
+    /// shared, so that it costs little beside a large cluster.
+    #[must_use]
+    pub fn with_replaced(&self, old: &[Object], new: &[Object]) -> Cluster {
+        debug_assert!(!self.incremental, "results that record their dependencies are not shared");
+        let all: Vec<&Object> = old.iter().chain(new).collect();
+        let queries = match all.iter().any(|object| declares_nodes(object)) {
+            true => Queries::default(),
+            false => self.queries.without(&all),
+        };
+        let mut tables = self.tables.clone();
+        for (change, objects) in [(ObjectChange::Removed, old), (ObjectChange::Added, new)] {
+            objects.iter().for_each(|object| tables.apply(change, object, &mut Invalidations::disabled()));
+        }
+        Cluster {
+            objects: self.objects.with(old, new),
+            tables,
+            queries,
+            bond: self.bond,
+            admissions: Arc::clone(&self.admissions),
+            has_kustomized: self.has_kustomized || new.iter().any(|object| !routes(object).is_empty()),
+            outside: self.outside.clone(),
+            ..Cluster::default()
+        }
     }
 
     /// Declares that no object of a kind exists except those in the cluster.

@@ -3,10 +3,11 @@
 //! [`Objects::find`] returns Found, Missing or Unknown: unless the input is the whole cluster, an object that
 //! is not in it may still exist, and a rule about absence reports only objects that are Missing.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
 use crate::cluster::dependencies::{Invalidations, KindId, Read, digest, record_read};
+use crate::cluster::layers::{Listing, Rows};
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::steps;
@@ -20,57 +21,54 @@ pub enum Lookup<'a> {
     Unknown,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct OfKind {
     namespaces: BTreeMap<Arc<str>, Names>,
     /// The namespaces that have a name, in order: there may be as many namespaces as objects. Empty while there are so
     /// few that all are searched.
-    namespaces_of: HashMap<String, Vec<Arc<str>>>,
+    namespaces_of: Rows<String, Arc<str>>,
     is_indexed: bool,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Names {
     /// The objects of each name, nearly always one, in the order of their files, so that results do not depend on the
     /// order of reading.
-    entries: HashMap<Box<str>, Vec<Object>>,
+    entries: Rows<Box<str>, Object>,
     /// Each object once, by its written name; computed when it is first read.
-    listed: OnceLock<Box<[Object]>>,
+    listed: OnceLock<Arc<[Object]>>,
 }
 
 impl Names {
     fn get(&self, name: &str) -> &[Object] {
-        self.entries.get(name).map_or(&[], Vec::as_slice)
+        self.entries.get(name)
     }
 
     /// Returns whether the name is new.
     fn insert(&mut self, object: &Object, name: &str) -> bool {
         self.listed.take();
-        if let Some(same) = self.entries.get_mut(name) {
+        let is_new = self.get(name).is_empty();
+        self.entries.edit(name.into(), |same| {
             let at = same.partition_point(|other| other.sort_key() <= object.sort_key());
             same.insert(at, object.clone());
-            return false;
-        }
-        self.entries.insert(name.into(), vec![object.clone()]);
-        true
+        });
+        is_new
     }
 
     /// Returns whether no object of the name is left.
     fn remove(&mut self, object: &Object, name: &str) -> bool {
         self.listed.take();
-        let Some(same) = self.entries.get_mut(name) else { return false };
-        same.retain(|other| !other.ptr_eq(object));
-        let is_last = same.is_empty();
-        if is_last {
-            self.entries.remove(name);
+        if self.get(name).is_empty() {
+            return false;
         }
-        is_last
+        self.entries.edit(name.into(), |same| same.retain(|other| !other.ptr_eq(object)));
+        self.get(name).is_empty()
     }
 
     /// Each object once, by its written name.
     fn listed(&self) -> &[Object] {
         self.listed.get_or_init(|| {
-            let mut entries: Vec<(&Box<str>, &Vec<Object>)> = self.entries.iter().collect();
+            let mut entries: Vec<(&Box<str>, &[Object])> = self.entries.iter().collect();
             entries.sort_unstable_by_key(|(name, _)| *name);
             let objects = entries
                 .into_iter()
@@ -103,7 +101,7 @@ impl OfKind {
         } else if self.namespaces.len() > MAX_SEARCHED {
             self.is_indexed = true;
             let all = self.namespaces.iter().flat_map(|(namespace, names)| {
-                names.entries.keys().map(move |name| (name.to_string(), Arc::clone(namespace)))
+                names.entries.iter().map(move |(name, _)| (name.to_string(), Arc::clone(namespace)))
             });
             for (name, namespace) in all.collect::<Vec<_>>() {
                 self.add_namespace(name, namespace);
@@ -112,14 +110,15 @@ impl OfKind {
     }
 
     fn add_namespace(&mut self, name: String, namespace: Arc<str>) {
-        let namespaces = self.namespaces_of.entry(name).or_default();
-        let at = namespaces.partition_point(|other| *other < namespace);
-        namespaces.insert(at, namespace);
+        self.namespaces_of.edit(name, |namespaces| {
+            let at = namespaces.partition_point(|other| *other < namespace);
+            namespaces.insert(at, namespace);
+        });
     }
 
     /// The objects of a name, for each namespace that has it.
     fn named<'a, 'n>(&'a self, name: &'n str) -> impl Iterator<Item = &'a [Object]> + use<'a, 'n> {
-        let known = self.namespaces_of.get(name).into_iter().flatten();
+        let known = self.namespaces_of.get(name).iter();
         let searched = if self.is_indexed { None } else { Some(self.namespaces.values()) };
         let found = searched.into_iter().flatten().map(move |names| names.get(name));
         let found = found.filter(|same| !same.is_empty());
@@ -138,12 +137,8 @@ impl OfKind {
         if !self.namespaces.get_mut(namespace).is_some_and(|names| names.remove(object, name)) {
             return;
         }
-        if let Some(namespaces) = self.namespaces_of.get_mut(name) {
-            namespaces.retain(|other| **other != *namespace);
-            if namespaces.is_empty() {
-                self.namespaces_of.remove(name);
-            }
-        }
+        self.namespaces_of
+            .edit(name.to_owned(), |namespaces| namespaces.retain(|other| **other != *namespace));
     }
 }
 
@@ -172,11 +167,13 @@ fn step(_: &&Object) {
     steps::take(1);
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Objects {
     /// The objects by kind, then by group: few kinds have the same name in several groups.
-    kinds: BTreeMap<String, Vec<(String, OfKind)>>,
-    objects: Vec<Object>,
+    kinds: BTreeMap<String, Vec<(String, Arc<OfKind>)>>,
+    objects: Listing,
+    /// The patches and fragments among them, which lookups do not return.
+    partial: Vec<Object>,
     complete: bool,
     complete_kinds: BTreeSet<Kind>,
 }
@@ -211,7 +208,7 @@ impl Objects {
 
     /// Adds an object to the list of all, after [`Objects::change`].
     pub(super) fn push(&mut self, object: Object) {
-        self.objects.push(object);
+        self.objects.own().push(object);
     }
 
     /// Replaces objects in the list of all, after [`Objects::change`].
@@ -219,21 +216,38 @@ impl Objects {
         let mut gone: Vec<usize> = old.iter().map(Object::ptr_id).collect();
         gone.sort_unstable();
         let is_gone = |object: &Object| gone.binary_search(&object.ptr_id()).is_ok();
+        let objects = self.objects.own();
         let at = match old.first() {
-            Some(first) => self.objects.iter().position(|o| o.ptr_eq(first)),
+            Some(first) => objects.iter().position(|o| o.ptr_eq(first)),
             None => None,
         };
         if !gone.is_empty() {
-            self.objects.retain(|object| !is_gone(object));
+            objects.retain(|object| !is_gone(object));
         }
-        let at = at.unwrap_or(self.objects.len()).min(self.objects.len());
-        self.objects.splice(at..at, new.iter().cloned());
+        let at = at.unwrap_or(objects.len()).min(objects.len());
+        objects.splice(at..at, new.iter().cloned());
+    }
+
+    /// A copy with some objects in place of others, which shares the rest.
+    pub(super) fn with(&self, old: &[Object], new: &[Object]) -> Objects {
+        let mut out = Objects { objects: self.objects.with(old, new), ..self.clone() };
+        for (change, objects) in [(ObjectChange::Removed, old), (ObjectChange::Added, new)] {
+            objects.iter().for_each(|object| out.change(change, object, &mut Invalidations::disabled()));
+        }
+        out
     }
 
     /// Adds or removes an object, and collects the lookups whose results change.
     pub(super) fn change(&mut self, change: ObjectChange, object: &Object, invalid: &mut Invalidations<'_>) {
         invalid.add(|| Read::All);
         if object.is_partial() {
+            match change {
+                ObjectChange::Added => self.partial.push(object.clone()),
+                ObjectChange::Removed => {
+                    let at = self.partial.iter().position(|other| other.ptr_eq(object));
+                    at.map(|at| self.partial.swap_remove(at));
+                }
+            }
             return;
         }
         let before = invalid.is_enabled().then(|| self.existence(object));
@@ -285,7 +299,7 @@ impl Objects {
         let id = object.id();
         let groups = self.kinds.get_mut(&id.kind).into_iter().flatten();
         for (_, objects) in groups.filter(|(group, _)| *group == id.group) {
-            objects.remove(object, name);
+            Arc::make_mut(objects).remove(object, name);
         }
     }
 
@@ -297,21 +311,34 @@ impl Objects {
         let Some(groups) = self.kinds.get_mut(&id.kind) else { return };
         let at = groups.iter().position(|(group, _)| *group == id.group);
         let at = at.unwrap_or_else(|| {
-            groups.push((id.group.clone(), OfKind::default()));
+            groups.push((id.group.clone(), Arc::default()));
             groups.len() - 1
         });
-        groups[at].1.insert(object, name);
+        Arc::make_mut(&mut groups[at].1).insert(object, name);
     }
 
     fn of_kind(&self, group: &str, kind: &str) -> Option<&OfKind> {
         let groups = self.kinds.get(kind)?;
-        groups.iter().find(|(g, _)| g == group).map(|(_, objects)| objects)
+        groups.iter().find(|(g, _)| g == group).map(|(_, objects)| &**objects)
     }
 
     /// Every object, in the order it was applied.
     pub fn objects(&self) -> &[Object] {
         record_read(|| Read::All);
-        &self.objects
+        self.objects.as_slice()
+    }
+
+    /// The patches and fragments, in no order.
+    pub(crate) fn partial(&self) -> &[Object] {
+        record_read(|| Read::All);
+        &self.partial
+    }
+
+    /// The complete objects of all kinds of an API group.
+    pub(crate) fn of_group<'a>(&'a self, group: &str) -> impl Iterator<Item = &'a Object> {
+        record_read(|| Read::All);
+        let kinds = self.kinds.values().flatten().filter(move |(own, _)| own == group);
+        kinds.flat_map(|(_, objects)| objects.namespaces.values()).flat_map(Names::listed).inspect(step)
     }
 
     /// The number of objects, for limits of caches; no finding may depend on it.

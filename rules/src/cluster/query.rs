@@ -36,6 +36,11 @@ pub(crate) trait Query: Sized + 'static {
     /// The function. It reads only the cluster and the key.
     fn compute(cluster: &Cluster, key: &Self::Key) -> Self::Value;
 
+    /// Whether a result may depend on an object.
+    fn may_read(object: &Object) -> bool {
+        Self::KINDS.iter().any(|kind| object.is(*kind))
+    }
+
     /// The parts in which two results differ. A computation that reads a result with [`Cluster::query_part`] is
     /// computed again only if its part is among them.
     fn changed_parts(_old: &Self::Value, _new: &Self::Value) -> Vec<Digest> {
@@ -141,6 +146,7 @@ impl<Q: Query> Results<Q> {
 
 trait AnyResults: Send + Sync {
     fn update(&self, cluster: &Cluster, removed: &[Object], invalid: &mut Vec<Read>);
+    fn may_read(&self, object: &Object) -> bool;
     fn as_any(&self) -> &dyn Any;
 }
 
@@ -198,15 +204,32 @@ impl<Q: Query> AnyResults for Results<Q> {
         }
     }
 
+    fn may_read(&self, object: &Object) -> bool {
+        Q::may_read(object)
+    }
+
     fn as_any(&self) -> &dyn Any {
         self
     }
 }
 
-#[derive(Default)]
-pub(crate) struct Queries([OnceLock<Box<dyn AnyResults>>; QuerySlot::COUNT]);
+pub(crate) struct Queries([OnceLock<Arc<dyn AnyResults>>; QuerySlot::COUNT]);
+
+impl Default for Queries {
+    fn default() -> Queries {
+        Queries([const { OnceLock::new() }; QuerySlot::COUNT])
+    }
+}
 
 impl Queries {
+    /// The results that depend on none of these objects. They are shared: a cluster that differs in the objects alone adds to them.
+    pub(crate) fn without(&self, objects: &[&Object]) -> Queries {
+        let stays = |results: &&Arc<dyn AnyResults>| !objects.iter().any(|object| results.may_read(object));
+        let copy =
+            |slot: &OnceLock<Arc<dyn AnyResults>>| slot.get().filter(stays).cloned().map(OnceLock::from);
+        Queries(self.0.each_ref().map(|slot| copy(slot).unwrap_or_default()))
+    }
+
     pub(crate) fn get<Q: Query>(&self, cluster: &Cluster, key: &Q::Key) -> Q::Value {
         record_read(|| Read::Result(Q::ID, digest(key)));
         self.result::<Q>(cluster, key)
@@ -220,7 +243,7 @@ impl Queries {
     }
 
     fn result<Q: Query>(&self, cluster: &Cluster, key: &Q::Key) -> Q::Value {
-        let results = self.0[Q::SLOT as usize].get_or_init(|| Box::new(Results::<Q>::default()));
+        let results = self.0[Q::SLOT as usize].get_or_init(|| Arc::new(Results::<Q>::default()));
         let results: &Results<Q> =
             results.as_any().downcast_ref().expect("each query has a place of its own");
         results.get(cluster, key)
@@ -278,6 +301,7 @@ pub(crate) enum QuerySlot {
     Placements,
     AcceleratorPlacements,
     BlockersOn,
+    BuiltInPools,
     BusyGpuAlerts,
     Charts,
     ClusterAutoscalers,
@@ -293,6 +317,7 @@ pub(crate) enum QuerySlot {
     MadeObjects,
     MemoryShares,
     MetricsAdapters,
+    ModelServers,
     NamedClaimTemplates,
     OpenTargets,
     SharingConfigs,

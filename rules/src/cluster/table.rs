@@ -10,6 +10,7 @@ use std::sync::OnceLock;
 use crate::cluster::dependencies::{
     Invalidations, Read, by_slot, digest, is_recording, record_read, untracked,
 };
+use crate::cluster::layers::Rows;
 use crate::cluster::objects::{ObjectChange, Objects};
 use crate::kind::Kind;
 use crate::object::Object;
@@ -54,12 +55,12 @@ pub(crate) trait View: Sized + Send + Sync + 'static {
     fn keys(row: &Self::Row) -> Vec<Self::Key>;
 }
 
-/// The rows of a view by their keys. Every key has a row.
-pub(crate) struct Table<V: View>(HashMap<V::Key, Vec<V::Row>>);
+/// The rows of a view by their keys.
+pub(crate) struct Table<V: View>(Rows<V::Key, V::Row>);
 
 impl<V: View> fmt::Debug for Table<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Table").field("view", &V::SLOT).field("keys", &self.0.len()).finish()
+        f.debug_struct("Table").field("view", &V::SLOT).finish_non_exhaustive()
     }
 }
 
@@ -69,7 +70,7 @@ impl<V: View> Table<V> {
     fn build(objects: &Objects) -> Table<V> {
         let mut table: HashMap<V::Key, Vec<V::Row>> = HashMap::new();
         let whole = V::KINDS.iter().flat_map(|kind| objects.of(*kind));
-        let partial = objects.objects().iter().filter(|object| V::PARTIAL && object.is_partial());
+        let partial = objects.partial().iter().filter(|_| V::PARTIAL);
         for (row, keys) in whole.chain(partial).filter_map(row::<V>) {
             for key in keys {
                 // Nearly all keys have one row.
@@ -77,25 +78,25 @@ impl<V: View> Table<V> {
             }
         }
         table.values_mut().for_each(|rows| rows.sort_by(V::Row::cmp_index_order));
-        Table(table)
+        Table(Rows::from(table))
     }
 
     /// The rows of a key, in the order of the index.
     pub(crate) fn get(&self, key: &V::Key) -> &[V::Row] {
         record_read(|| Read::Rows(V::ID, digest(key)));
-        self.0.get(key).map_or(&[], Vec::as_slice)
+        self.0.get(key)
     }
 
     /// The first row of a key. A computation that only reads this depends only on the first row.
     pub(crate) fn first(&self, key: &V::Key) -> Option<&V::Row> {
         record_read(|| Read::FirstRow(V::ID, digest(key)));
-        self.0.get(key)?.first()
+        self.0.get(key).first()
     }
 
     /// Whether a key has rows. A computation that only reads this does not depend on the rows themselves.
     pub(crate) fn contains(&self, key: &V::Key) -> bool {
         record_read(|| Read::HasRows(V::ID, digest(key)));
-        self.0.contains_key(key)
+        !self.0.get(key).is_empty()
     }
 
     /// Whether the table is empty and no reads are recorded, so that lookups can be skipped.
@@ -110,7 +111,7 @@ impl<V: View> Table<V> {
     /// The keys that have rows, in order.
     pub(crate) fn keys(&self) -> Vec<&V::Key> {
         record_read(|| Read::Keys(V::ID));
-        let mut keys: Vec<&V::Key> = self.0.keys().collect();
+        let mut keys: Vec<&V::Key> = self.0.iter().map(|(key, _)| key).collect();
         keys.sort_unstable();
         keys
     }
@@ -127,7 +128,7 @@ impl<V: View> Table<V> {
     fn apply(&mut self, change: ObjectChange, object: &Object, invalid: &mut Invalidations<'_>) {
         let Some((row, keys)) = row::<V>(object) else { return };
         for key in keys {
-            let first = |table: &Table<V>| Some(table.0.get(&key)?.first()?.object().ptr_id());
+            let first = |table: &Table<V>| Some(table.0.get(&key).first()?.object().ptr_id());
             let before = first(self);
             self.change(change, key.clone(), &row);
             let now = first(self);
@@ -144,20 +145,13 @@ impl<V: View> Table<V> {
     }
 
     fn change(&mut self, change: ObjectChange, key: V::Key, row: &V::Row) {
-        match change {
+        self.0.edit(key, |rows| match change {
             ObjectChange::Added => {
-                let rows = self.0.entry(key).or_default();
                 let at = rows.partition_point(|other| other.cmp_index_order(row) != Ordering::Greater);
                 rows.insert(at, row.clone());
             }
-            ObjectChange::Removed => {
-                let Some(rows) = self.0.get_mut(&key) else { return };
-                rows.retain(|other| !other.object().ptr_eq(row.object()));
-                if rows.is_empty() {
-                    self.0.remove(&key);
-                }
-            }
-        }
+            ObjectChange::Removed => rows.retain(|other| !other.object().ptr_eq(row.object())),
+        });
     }
 }
 
@@ -175,12 +169,18 @@ fn row<V: View>(object: &Object) -> Option<(V::Row, Vec<V::Key>)> {
 
 trait AnyTable: Send + Sync {
     fn apply(&mut self, change: ObjectChange, object: &Object, invalid: &mut Invalidations<'_>);
+    /// A copy that shares the rows.
+    fn copy(&self) -> Box<dyn AnyTable>;
     fn as_any(&self) -> &dyn Any;
 }
 
 impl<V: View> AnyTable for Table<V> {
     fn apply(&mut self, change: ObjectChange, object: &Object, invalid: &mut Invalidations<'_>) {
         Table::apply(self, change, object, invalid);
+    }
+
+    fn copy(&self) -> Box<dyn AnyTable> {
+        Box::new(Table::<V>(self.0.clone()))
     }
 
     fn as_any(&self) -> &dyn Any {
@@ -191,6 +191,12 @@ impl<V: View> AnyTable for Table<V> {
 /// The tables of a cluster: each is built when it is first read, and updated afterwards.
 #[derive(Default)]
 pub(crate) struct Tables([OnceLock<Box<dyn AnyTable>>; ViewSlot::COUNT]);
+
+impl Clone for Tables {
+    fn clone(&self) -> Tables {
+        Tables(self.0.each_ref().map(|slot| slot.get().map(|table| table.copy().into()).unwrap_or_default()))
+    }
+}
 
 impl Tables {
     pub(crate) fn table<V: View>(&self, objects: &Objects) -> &Table<V> {

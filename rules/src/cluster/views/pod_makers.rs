@@ -26,15 +26,21 @@ impl Query for PodMakers {
     type Key = ();
     type Value = PodMakerObjects;
 
-    fn compute(cluster: &Cluster, (): &()) -> PodMakerObjects {
-        let makes_pods = |object: &&Object| {
-            let id = object.id();
-            id.group.contains('.')
-                && (templates(object).is_empty() || OWN_LABELS.contains(&id.group.as_str()))
-                && !makes_no_pods(&id.group, &id.kind)
-        };
-        PodMakerObjects(cluster.objects().iter().filter(makes_pods).cloned().collect())
+    fn may_read(object: &Object) -> bool {
+        makes_pods(object)
     }
+
+    fn compute(cluster: &Cluster, (): &()) -> PodMakerObjects {
+        let all = cluster.objects().iter();
+        PodMakerObjects(all.filter(|object| makes_pods(object)).cloned().collect())
+    }
+}
+
+fn makes_pods(object: &Object) -> bool {
+    let id = object.id();
+    id.group.contains('.')
+        && (templates(object).is_empty() || OWN_LABELS.contains(&id.group.as_str()))
+        && !makes_no_pods(&id.group, &id.kind)
 }
 
 /// Groups whose operators name and label the pods of a template, and run others beside them.

@@ -25,6 +25,10 @@ impl<P: Predicate> Query for Satisfying<P> {
     type Key = ();
     type Value = Arc<[ObjectKey]>;
 
+    fn may_read(object: &Object) -> bool {
+        P::KINDS.iter().any(|kind| object.is(*kind)) && P::is_satisfied(object)
+    }
+
     fn compute(cluster: &Cluster, (): &()) -> Arc<[ObjectKey]> {
         let objects = P::KINDS.iter().flat_map(|kind| cluster.of(*kind));
         objects.filter(|object| P::is_satisfied(object)).cloned().map(ObjectKey).collect()
