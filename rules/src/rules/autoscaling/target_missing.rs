@@ -140,6 +140,5 @@ pub(in crate::rules) fn is_named_after(name: &str, maker: &Object) -> bool {
 
 /// Whether a patch of the input is for the target, whose manifest is then in a base outside of the input.
 fn is_patched(kind: Kind, name: &str, ctx: &Context<'_>) -> bool {
-    let mut objects = ctx.cluster().objects().iter();
-    objects.any(|object| object.is_partial() && object.is(kind) && object.name() == name)
+    ctx.cluster().partial().iter().any(|object| object.is(kind) && object.name() == name)
 }

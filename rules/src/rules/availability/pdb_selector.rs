@@ -114,9 +114,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if !ctx.cluster().is_complete() {
         return None;
     }
-    let mut objects = ctx.cluster().objects().iter();
-    if makers.0.iter().any(is_here)
-        || objects.any(|other| other.is_partial() && is_here(other) && !creates_no_pods(other.group()))
+    let mut partial = ctx.cluster().partial().iter();
+    if makers.0.iter().any(is_here) || partial.any(|other| is_here(other) && !creates_no_pods(other.group()))
     {
         return None;
     }

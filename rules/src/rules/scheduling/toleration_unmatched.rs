@@ -192,12 +192,12 @@ fn may_be_tainted(key: &str, ctx: &Context<'_>) -> bool {
         let text = class.path(&["spec", "userData"]);
         class.may_lack_fields() || text.is_set() && text.raw_text().is_none_or(|text| text.contains(key))
     };
+    let names_key = |object: &Object| object.root().to_json().to_string().contains(key);
     cluster.of(Kind::NODE_POOL).any(by_pool)
         || cluster.of(Kind::EC2_NODE_CLASS).any(by_class)
         || cluster.of(Kind::NODE).any(|node| has(&node.path(&["spec", "taints"])))
         || cluster.other_nodes().iter().any(|nodes| nodes.may_have_taint(key))
-        || cluster.objects().iter().any(|object| {
-            TAINTING.contains(&object.group()) && object.root().to_json().to_string().contains(key)
-        })
+        || TAINTING.iter().any(|group| cluster.of_group(group).any(names_key))
+        || cluster.partial().iter().any(|object| TAINTING.contains(&object.group()) && names_key(object))
         || cluster.of(Kind::RESOURCE_FLAVOR).any(|flavor| has(&flavor.path(&["spec", "nodeTaints"])))
 }
