@@ -1,8 +1,10 @@
 //! Reads the input of the scheduler from the objects of a cluster.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::cluster::Cluster;
+use crate::cluster::query::{ObjectKey, Query, QuerySlot};
 use crate::cluster::queues::{Queued, queued};
 use crate::cluster::together::company;
 use crate::cluster::views::class_kind;
@@ -148,19 +150,31 @@ pub(crate) fn class_of_claim(claim: &Object, cluster: &Cluster) -> Option<NodeCl
 
 /// The NodePools that EKS Auto Mode brings and that are not in the input, if the cluster runs Auto Mode. A cluster whose
 /// objects are read from its API server has those that are switched on among them.
-pub(super) fn built_in_pools(cluster: &Cluster, platform: &Platform) -> Vec<(Pool, Object)> {
-    let is_of_auto_mode = |pool: &Object| NodePool::new(pool).is_some_and(|pool| pool.is_auto_mode());
-    let mut own = cluster.of(Kind::NODE_POOL);
-    let is_live = |object: &Object| object.path(&["metadata", "uid"]).is_set();
-    if !cluster.has_any(Kind::AUTO_MODE_NODE_CLASS) && !own.any(is_of_auto_mode)
-        || cluster.of(Kind::NODE_POOL).any(is_live)
-    {
-        return Vec::new();
+struct BuiltInPools;
+
+impl Query for BuiltInPools {
+    const SLOT: QuerySlot = QuerySlot::BuiltInPools;
+    const KINDS: &'static [Kind] = &[Kind::NODE_POOL, Kind::AUTO_MODE_NODE_CLASS];
+    type Key = ();
+    type Value = Arc<[ObjectKey]>;
+
+    fn compute(cluster: &Cluster, (): &()) -> Arc<[ObjectKey]> {
+        let own = || cluster.of(Kind::NODE_POOL);
+        let is_of_auto_mode = |pool: &Object| NodePool::new(pool).is_some_and(|pool| pool.is_auto_mode());
+        let is_live = |object: &Object| object.path(&["metadata", "uid"]).is_set();
+        if !cluster.has_any(Kind::AUTO_MODE_NODE_CLASS) && !own().any(is_of_auto_mode) || own().any(is_live) {
+            return Arc::default();
+        }
+        let is_new = |pool: &&Object| !own().any(|own| own.name() == pool.name());
+        built_in_pools_of_auto_mode().iter().filter(is_new).cloned().map(ObjectKey).collect()
     }
-    let is_new = |pool: &&Object| !cluster.of(Kind::NODE_POOL).any(|own| own.name() == pool.name());
-    let missing = built_in_pools_of_auto_mode().iter().filter(is_new);
+}
+
+/// The [`BuiltInPools`] as input of the scheduler.
+pub(super) fn built_in_pools(cluster: &Cluster, platform: &Platform) -> Vec<(Pool, Object)> {
     let read = |object: &Object| Pool { is_built_in: true, ..pool(object, cluster, platform) };
-    missing.map(|object| (read(object), object.clone())).collect()
+    let missing = cluster.query::<BuiltInPools>(&());
+    missing.iter().map(|ObjectKey(object)| (read(object), object.clone())).collect()
 }
 
 /// A node class as input of the scheduler. `None` if a field that decides cannot be read.

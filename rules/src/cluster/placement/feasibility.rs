@@ -141,7 +141,7 @@ impl Hash for FeasibleKey {
 }
 
 /// The pools that admit a pod, in order. `None` if there may be too many.
-pub(super) type FeasiblePools = Option<Arc<[Arc<CandidatePool>]>>;
+pub(crate) type FeasiblePools = Option<Arc<[Arc<CandidatePool>]>>;
 
 /// Deciding which pools admit a pod takes too many steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -325,7 +325,7 @@ enum Certainty {
 
 /// The pools that may start nodes for the pods of a template, without those that may be of another cluster.
 pub(crate) struct PoolsFor {
-    pub(crate) pools: Vec<Arc<CandidatePool>>,
+    pub(crate) pools: Arc<[Arc<CandidatePool>]>,
     certainty: Certainty,
     /// Whether pools were left out that may be of another cluster.
     has_apart: bool,
@@ -334,12 +334,12 @@ pub(crate) struct PoolsFor {
 impl PoolsFor {
     /// The pools, if no other pool of the input may start nodes for the pods, and nothing else may.
     pub(crate) fn all_known(&self) -> Option<&[Arc<CandidatePool>]> {
-        (!self.has_unreadable() && !self.has_apart).then_some(self.pools.as_slice())
+        (!self.has_unreadable() && !self.has_apart).then_some(&*self.pools)
     }
 
     /// The pools, if no node of another pool of the input may take the pods.
     pub(crate) fn all_nodes(&self) -> Option<&[Arc<CandidatePool>]> {
-        (self.certainty == Certainty::Exact && !self.has_apart).then_some(self.pools.as_slice())
+        (self.certainty == Certainty::Exact && !self.has_apart).then_some(&*self.pools)
     }
 
     /// The first pool, if no nodes of static pools and of pools that are not fully known may take the pods before.
@@ -409,21 +409,25 @@ impl Feasibility<'_> {
         template: &Template<'_>,
         is_near: impl Fn(&Object) -> bool,
     ) -> Option<PoolsFor> {
-        let all = self.feasible_pools_of(template)?;
-        let (pools, apart): (Vec<_>, Vec<_>) = all.into_iter().partition(|pool| is_near(pool.object()));
+        let mut pools = self.feasible_pools_of(template)?;
+        // Nearly always all are near, and the result is shared.
+        let has_apart = !pools.iter().all(|pool| is_near(pool.object()));
+        if has_apart {
+            pools = pools.iter().filter(|pool| is_near(pool.object())).cloned().collect();
+        }
         let has_others = self.other_nodes_for(template, &is_near).is_some();
         let certainty = if has_others { Certainty::LowerBound } else { self.certainty() };
-        Some(PoolsFor { pools, certainty, has_apart: !apart.is_empty() })
+        Some(PoolsFor { pools, certainty, has_apart })
     }
 
     /// The pools that may start nodes for the pods of a template. `None` if this is not known. If it exceeds
     /// the step limit, the calling rule is cancelled.
-    pub(crate) fn feasible_pools_of(&self, template: &Template<'_>) -> Option<Vec<Arc<CandidatePool>>> {
+    pub(crate) fn feasible_pools_of(&self, template: &Template<'_>) -> FeasiblePools {
         let shape = shape_of(template)?;
         match self.cluster.query::<Feasible>(&FeasibleKey { shape, eks: self.eks }) {
             // A flavor of Kueue may add the toleration that is missing.
             Ok(Some(pools)) if pools.is_empty() && is_queued(template) => None,
-            Ok(pools) => Some(pools?.to_vec()),
+            Ok(pools) => pools,
             Err(TooManySteps) => steps::cut_short(),
         }
     }

@@ -168,6 +168,9 @@ pub(in crate::rules) fn counts_shares(
         return Some(true);
     }
     let maps = ctx.cluster().satisfying::<SharingConfigs>();
+    if maps.is_empty() {
+        return Some(false);
+    }
     let selected = label_of_nodes(template, CONFIG_LABEL, ctx);
     let mut may_share = false;
     for ObjectKey(map) in maps.iter().filter(|ObjectKey(map)| ctx.pairs_with(map)) {

@@ -107,5 +107,5 @@ fn takers(ctx: &Context<'_>) -> Vec<Arc<CandidatePool>> {
     let templates = workloads.iter().flat_map(templates);
     let asking = templates.filter(|template| requested_extended_resources(template).contains(&EFA));
     let pools = asking.filter_map(|template| feasibility.feasible_pools_of(&template));
-    pools.flatten().collect()
+    pools.flat_map(|pools| pools.to_vec()).collect()
 }

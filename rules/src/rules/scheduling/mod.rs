@@ -99,7 +99,7 @@ pub(super) const MAX_POOLS: usize = 256;
 /// All pools of the input. `None` if there are too many, or if some may be those of another cluster than the object's: pools of
 /// unrelated folders.
 pub(super) fn all_pools(most: usize, ctx: &Context<'_>) -> Option<Vec<Object>> {
-    let pools: Vec<Object> = ctx.cluster().of(Kind::NODE_POOL).cloned().collect();
+    let pools: Vec<Object> = ctx.cluster().of(Kind::NODE_POOL).take(most + 1).cloned().collect();
     (pools.len() <= most && pools.iter().all(|pool| ctx.pairs_with(pool))).then_some(pools)
 }
 

@@ -56,6 +56,8 @@
 //! # References
 //! - <https://karpenter.sh/docs/concepts/scheduling/>
 
+use std::sync::Arc;
+
 use crate::cluster::queues::{is_queued, may_run_elsewhere};
 use crate::fit::{
     Change, NearestMiss, Obstacle, Proposes, Side, Situation, Stage, label_of_other_nodes, required_labels,
@@ -122,15 +124,15 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
     if !is_listed && !labelled() && alike.is_empty() {
         return None;
     }
-    let pools = match &pinned {
-        _ if !alike.is_empty() => alike.clone(),
-        Some(names) => named_pools(names, ctx)?,
-        None if whole => ctx.cluster().of(Kind::NODE_POOL).cloned().collect(),
-        None => feasibility.pinned_pools_of(template)?.iter().map(|pool| pool.object().clone()).collect(),
+    // All pools of a whole cluster count: there may be hundreds.
+    let chosen: Option<Vec<Object>> = match &pinned {
+        _ if !alike.is_empty() => Some(alike.clone()),
+        Some(names) => Some(named_pools(names, ctx)?),
+        None if whole => None,
+        None => {
+            Some(feasibility.pinned_pools_of(template)?.iter().map(|pool| pool.object().clone()).collect())
+        }
     };
-    if !pools.iter().all(|pool| ctx.pairs_with(pool)) {
-        return None;
-    }
     let situation = |pools: Vec<Object>| {
         let near = ctx.cluster().of(Kind::DAEMON_SET).filter(|set| !set.is_partial() && ctx.pairs_with(set));
         Situation::around(ctx.cluster(), ctx.platform(), Some(object), (pools, near.cloned().collect()))
@@ -138,12 +140,16 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
     // The pools that take the pod if their classes and DaemonSets leave everything decide most of the time, and cost little.
     let likely = match feasibility.feasible_pools_of(template) {
         // What the queue adds is decided below.
-        None if is_queued(template) => Vec::new(),
+        None if is_queued(template) => Arc::default(),
         pools => pools?,
     };
-    let likely =
-        likely.iter().map(|pool| pool.object()).filter(|one| pools.iter().any(|pool| pool.ptr_eq(one)));
+    let is_chosen = |one: &&Object| chosen.as_ref().is_none_or(|all| all.iter().any(|pool| pool.ptr_eq(one)));
+    let likely = likely.iter().map(|pool| pool.object()).filter(is_chosen);
     if likely.take(MAX_TRIED).any(|pool| situation(vec![pool.clone()]).may_admit(template)) {
+        return None;
+    }
+    let pools = chosen.unwrap_or_else(|| ctx.cluster().of(Kind::NODE_POOL).cloned().collect());
+    if !pools.iter().all(|pool| ctx.pairs_with(pool)) {
         return None;
     }
     let situation = situation(pools);
