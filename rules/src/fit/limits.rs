@@ -41,20 +41,43 @@ impl Situation<'_> {
         if !uncertainties.is_empty() {
             return None;
         }
+        let (room, pools) = self.room_on_pools(&scheduler, &pod)?;
+        let at_most = floor <= room;
+        let pods = if at_most { most } else { floor };
+        (pods > room && room > 0 && !pools.is_empty()).then_some(BeyondLimits { pods, at_most, room, pools })
+    }
+
+    /// Whether the limits of the pools may have no room for all pods of a template. Otherwise those of these pools and others
+    /// have, or more than CPU and memory decides.
+    pub(crate) fn may_lack_room(
+        &self,
+        cluster: &Cluster,
+        workload: &Object,
+        template: &Template<'_>,
+    ) -> bool {
+        let lacks = || {
+            let (_, most) = counts(cluster, workload, template)?;
+            let (room, _) = self.room_on_pools(&self.scheduler(), &self.pod(template)?)?;
+            Some(room < most)
+        };
+        lacks() == Some(true)
+    }
+
+    /// The most pods that the limits of the pools that admit them have room for, and these pools, each with the limit that is
+    /// reached first.
+    fn room_on_pools(&self, scheduler: &Scheduler<'_>, pod: &Pod) -> Option<(u64, Vec<(Object, String)>)> {
         let (mut room, mut pools) = (0_u64, Vec::new());
-        for (position, outcome) in scheduler.survey(&pod) {
+        for (position, outcome) in scheduler.survey(pod) {
             let admission = match outcome {
                 Outcome::Rejects(_) => continue,
                 Outcome::Admits(admission) => admission,
                 Outcome::Undecided(_) => return None,
             };
-            let (on_pool, limit) = self.room_within_limits(position, &pod, &admission)?;
+            let (on_pool, limit) = self.room_within_limits(position, pod, &admission)?;
             room = room.saturating_add(on_pool);
             pools.push((self.objects[position].clone(), limit));
         }
-        let at_most = floor <= room;
-        let pods = if at_most { most } else { floor };
-        (pods > room && room > 0 && !pools.is_empty()).then_some(BeyondLimits { pods, at_most, room, pools })
+        Some((room, pools))
     }
 
     /// The most pods that the limits of a pool have room for, and the limit that is reached first. It is an upper bound: nodes of

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::catalog::{Accelerator, TypeSet};
+use crate::cluster::placement::PoolsFor;
 use crate::facts::quantity::Quantity;
 use crate::karpenter::nodepool::NodePool;
 use crate::kind::Kind;
@@ -63,6 +64,37 @@ impl LimitedPool {
     }
 }
 
+/// Pods that ask for a resource at one time.
+#[derive(Clone, Copy)]
+pub(super) struct Asked {
+    pods: i128,
+    /// The devices of each pod, if all have the same number.
+    each: Option<i128>,
+    /// All devices together.
+    total: i128,
+}
+
+impl Asked {
+    pub(super) fn new(pods: impl Into<i128>, each: i64) -> Asked {
+        let (pods, each) = (pods.into(), i128::from(each.max(1)));
+        Asked { pods, each: Some(each), total: pods.saturating_mul(each) }
+    }
+
+    pub(super) fn by(demand: &Demand<'_>) -> Asked {
+        let each = demand.each.map(|each| i128::from(each.max(1)));
+        Asked { pods: demand.pods.into(), each, total: demand.total.into() }
+    }
+
+    /// How many of the pods, or of the devices, a pool has room for.
+    fn room_on(self, pool: &LimitedPool, per_node: Option<i128>) -> i128 {
+        self.each.map_or(pool.limit, |each| pool.pods(each, per_node))
+    }
+
+    fn is_above(self, room: i128) -> bool {
+        if self.each.is_some() { self.pods > room } else { self.total > room }
+    }
+}
+
 /// The NodePools that admit pods, each with its limit of a resource.
 pub(super) struct Room {
     pools: Vec<LimitedPool>,
@@ -71,23 +103,41 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// The room for the pods of a template. `None` unless all pools are known, and all that admit the pods limit the resource
-    /// and are certainly those of its cluster, and nodes may not share the devices. A caller reads NodePools, their classes and ConfigMaps.
-    pub(super) fn of(template: &Template<'_>, resource: &str, ctx: &Context<'_>) -> Option<Room> {
-        if template.spec.get("nodeName").is_set() {
-            return None;
+    /// The room for the pods of a template, if it is too small for what they ask for. `None` unless all pools are known, and all
+    /// that admit the pods limit the resource and are certainly those of its cluster, and nodes may not share the devices. A
+    /// caller reads NodePools, their classes and ConfigMaps.
+    pub(super) fn below(
+        asked: Asked,
+        template: &Template<'_>,
+        resource: &str,
+        ctx: &Context<'_>,
+    ) -> Option<Room> {
+        let found = pools_of(template, resource, ctx)?;
+        let mut room = Room { pools: Vec::new(), per_node: per_node(template) };
+        let mut sum = 0;
+        // Ends at the first pools that are large enough: a cluster may have hundreds.
+        for pool in found.all_nodes().filter(|pools| !pools.is_empty())? {
+            let pool = LimitedPool::new(pool.object(), resource)?;
+            sum += asked.room_on(&pool, room.per_node);
+            if !asked.is_above(sum) {
+                return None;
+            }
+            room.pools.push(pool);
         }
-        // Karpenter counts a GPU for each share of a pending pod, and the limit counts the shares of nodes that are ready.
-        if counts_shares(template, resource, ctx) != Some(false) {
-            return None;
-        }
-        let found = ctx.pools_for(template)?;
-        let pools = found.all_nodes().filter(|pools| !pools.is_empty())?;
-        let limited = pools.iter().map(|pool| LimitedPool::new(pool.object(), resource));
-        let required =
-            node_spreads(template).into_iter().filter(|spread| spread.is_required && spread.is_anti_affinity);
-        let per_node = required.map(|spread| i128::from(spread.most.max(1))).min();
-        Some(Room { pools: limited.collect::<Option<_>>()?, per_node })
+        Some(room)
+    }
+
+    /// The room for the pods of a template on a pool, if it is the only one for them, as for [`Room::below`].
+    pub(super) fn only_on(
+        pool: &Object,
+        template: &Template<'_>,
+        resource: &str,
+        ctx: &Context<'_>,
+    ) -> Option<Room> {
+        let found = pools_of(template, resource, ctx)?;
+        let [only] = found.all_nodes()? else { return None };
+        let limited = only.object().is_same_resource(pool).then(|| LimitedPool::new(only.object(), resource));
+        Some(Room { pools: vec![limited??], per_node: per_node(template) })
     }
 
     /// The room on all NodePools that may have devices of a resource, for pods of which the template is not known. `None` unless
@@ -108,13 +158,8 @@ impl Room {
         (!pools.is_empty()).then_some(Room { pools, per_node: None })
     }
 
-    /// Whether a pool is the only one.
-    pub(super) fn is_of(&self, pool: &Object) -> bool {
-        matches!(self.pools.as_slice(), [one] if one.pool.is_same_resource(pool))
-    }
-
     /// The pools of both.
-    pub(super) fn and(mut self, other: Room) -> Room {
+    fn and(mut self, other: Room) -> Room {
         let is_new = |one: &LimitedPool| !self.pools.iter().any(|known| known.pool.ptr_eq(&one.pool));
         let new: Vec<_> = other.pools.into_iter().filter(is_new).collect();
         self.pools.extend(new);
@@ -133,12 +178,9 @@ impl Room {
         self.pools.iter().map(|one| one.pods(i128::from(each.max(1)), self.per_node)).sum()
     }
 
-    /// Whether the room is too small for a demand.
-    pub(super) fn is_below(&self, demand: &Demand<'_>) -> bool {
-        match demand.each {
-            Some(each) => i128::from(demand.pods) > self.pods(each),
-            None => i128::from(demand.total) > self.total(),
-        }
+    /// Whether the room is too small.
+    pub(super) fn is_below(&self, asked: Asked) -> bool {
+        asked.is_above(self.pools.iter().map(|pool| asked.room_on(pool, self.per_node)).sum())
     }
 
     /// The limits for a message: "the limit of 24 of NodePool `a`".
@@ -189,11 +231,34 @@ impl Room {
     }
 }
 
-/// The room for all pods of a gang that have the devices.
-pub(super) fn room_for(templates: &[&Template<'_>], resource: &str, ctx: &Context<'_>) -> Option<Room> {
-    let mut rooms = templates.iter().map(|template| Room::of(template, resource, ctx));
+/// The NodePools that admit the pods of a template and have whole devices for them.
+fn pools_of(template: &Template<'_>, resource: &str, ctx: &Context<'_>) -> Option<PoolsFor> {
+    // Karpenter counts a GPU for each share of a pending pod, and the limit counts the shares of nodes that are ready.
+    if template.spec.get("nodeName").is_set() || counts_shares(template, resource, ctx) != Some(false) {
+        return None;
+    }
+    ctx.pools_for(template)
+}
+
+/// The most of the pods of a template that a node may have, if they keep each other off it.
+fn per_node(template: &Template<'_>) -> Option<i128> {
+    let spreads = node_spreads(template).into_iter();
+    let required = spreads.filter(|spread| spread.is_required && spread.is_anti_affinity);
+    required.map(|spread| i128::from(spread.most.max(1))).min()
+}
+
+/// The room for all pods of a gang that have the devices, if it is too small for a demand.
+pub(super) fn room_below(
+    demand: &Demand<'_>,
+    templates: &[&Template<'_>],
+    ctx: &Context<'_>,
+) -> Option<Room> {
+    // One template whose pools have room for all pods is enough: those of the others only add to them.
+    let asked = Asked::by(demand);
+    let mut rooms = templates.iter().map(|template| Room::below(asked, template, demand.resource, ctx));
     let first = rooms.next()??;
-    rooms.try_fold(first, |all, room| Some(all.and(room?)))
+    let all = rooms.try_fold(first, |all, room| Some(all.and(room?)))?;
+    all.is_below(asked).then_some(all)
 }
 
 /// The devices of a pod in words: "one device", "4 GPUs".

@@ -83,7 +83,7 @@
 use crate::cluster::queues::queue_name;
 use crate::rules::autoscaling::scale_target::{accelerators_of_replica, target};
 use crate::rules::gpu::gpu_sharing_mismatch::SHARING_SOURCES;
-use crate::rules::gpu_room::{Room, amount, unit};
+use crate::rules::gpu_room::{Asked, Room, amount, unit};
 use crate::rules::prelude::*;
 use crate::workload::gang::most_of_jobs;
 
@@ -140,12 +140,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let (resource, each) = accelerators_of_replica(workload)?;
     let own = templates(workload);
     let [template] = own.as_slice() else { return None };
-    let limits = Room::of(template, resource, ctx)?;
+    let limits = Room::below(Asked::new(most, each), template, resource, ctx)?;
     let most = i128::from(most);
     let (room, all) = (limits.pods(each), limits.total());
-    if most <= room {
-        return None;
-    }
     let (name, unit, bound) = (workload.display_name(), unit(resource), limits.words());
     let total = most * i128::from(each);
     let is_of_jobs = workload.is(Kind::SCALED_JOB);
@@ -192,13 +189,12 @@ fn together(pool: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let mut most = None;
     for workload in workloads().filter(|one| cluster.surely_pairs(pool, one) && one.controller().is_none()) {
         let Some((resource, each)) = accelerators_of_replica(workload) else { continue };
-        let Some(room) = templates(workload).first().and_then(|pod| Room::of(pod, resource, ctx)) else {
-            continue;
-        };
+        let room = templates(workload).first().and_then(|pod| Room::only_on(pool, pod, resource, ctx));
+        let Some(room) = room else { continue };
         let replicas = cluster.views().replicas(workload).map(|replicas| i128::from(replicas.floor));
         let Some(replicas) = replicas.filter(|replicas| *replicas > 0) else { continue };
         // One that is beyond the limit by itself has a finding of its own.
-        let counts = room.is_of(pool) && replicas <= room.pods(each) && !workload.is_partial();
+        let counts = replicas <= room.pods(each) && !workload.is_partial();
         if counts
             && found
                 .first()

@@ -65,7 +65,7 @@ use super::replacement::{Replacement, replacement};
 use super::rollout::{Rollout, rollout};
 use super::serving::{is_owned, tell_autoscaler};
 use crate::rules::gpu::gpu_sharing_mismatch::SHARING_SOURCES;
-use crate::rules::gpu_room::{Room, room_for};
+use crate::rules::gpu_room::{Asked, Room, room_below};
 use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
 use crate::workload::devices::first_accelerator;
@@ -127,7 +127,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let node = object.path(&["metadata", "name"]);
     let name = object.display_name();
     let pods = replicas.min.checked_add(surge)?;
-    let room = Room::of(template, resource, ctx).filter(|room| i128::from(pods) > room.pods(each));
+    let room = Room::below(Asked::new(pods, each), template, resource, ctx);
     let mut fix = Fix::new("end one pod before the new one starts", Safety::Unsafe);
     if let Some(room) = room {
         let lacks = room.shortage(pods, Some(each), need, resource);
@@ -194,13 +194,10 @@ fn replaced_by_operator(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             first_accelerator(&member.template).is_some_and(|(resource, _)| resource == demand.resource)
         };
         let templates: Vec<&Template<'_>> = peak.iter().filter(has_device).map(|one| &one.template).collect();
-        let Some(room) = room_for(&templates, demand.resource, ctx).filter(|room| room.is_below(&demand))
-        else {
-            continue;
-        };
+        let Some(room) = room_below(&demand, &templates, ctx) else { continue };
         let now =
             running.as_ref().map(|running| demands(running, KARPENTER_ACCELERATORS)).unwrap_or_default();
-        if now.iter().any(|now| now.resource == demand.resource && room.is_below(now)) {
+        if now.iter().any(|now| now.resource == demand.resource && room.is_below(Asked::by(now))) {
             continue;
         }
         let (name, resource) = (object.display_name(), demand.resource);

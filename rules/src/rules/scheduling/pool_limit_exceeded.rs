@@ -55,7 +55,7 @@
 use crate::fit::{BeyondLimits, Situation};
 use crate::rules::availability::serving::tell_autoscaler;
 use crate::rules::gpu::gpu_sharing_mismatch::{SHARING_SOURCES, counts_shares};
-use crate::rules::gpu_room::Room;
+use crate::rules::gpu_room::{Asked, Room};
 use crate::rules::prelude::*;
 use crate::rules::scheduling::static_pool_exceeded::is_on_pools;
 use crate::rules::scheduling::{AROUND_PODS, all_pools, is_scheduled, states_its_pods};
@@ -76,6 +76,8 @@ pub(crate) static RULE: Rule = Rule {
 
 /// Maximum number of pools to look at: pods are tried on all of them until the limits are reached.
 const MAX_LIMITED: usize = 64;
+/// Maximum number of pools that are looked at one by one before all are together.
+const MAX_TRIED: usize = 2;
 /// Maximum number of limits to show with a finding.
 const MOST_SHOWN: usize = 4;
 
@@ -108,9 +110,17 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
         return None;
     }
     let daemonsets = cluster.of(Kind::DAEMON_SET).filter(|set| !set.is_partial() && ctx.pairs_with(set));
-    let around = (pools, daemonsets.cloned().collect());
-    let situation = Situation::around(cluster, ctx.platform(), Some(object), around);
-    let BeyondLimits { pods, at_most, room, pools } = situation.beyond_limits(cluster, object, template)?;
+    let daemonsets: Vec<Object> = daemonsets.cloned().collect();
+    let situation = |pools: Vec<Object>| {
+        Situation::around(cluster, ctx.platform(), Some(object), (pools, daemonsets.clone()))
+    };
+    // One pool with room for all pods decides most of the time, and costs little.
+    let mut first = feasible.iter().take(MAX_TRIED).map(|pool| vec![pool.object().clone()]);
+    if !first.all(|pool| situation(pool).may_lack_room(cluster, object, template)) {
+        return None;
+    }
+    let found = situation(pools).beyond_limits(cluster, object, template)?;
+    let BeyondLimits { pods, at_most, room, pools } = found;
     if !at_most && is_told_of_devices(object, template, room, ctx) {
         return None;
     }
@@ -145,7 +155,8 @@ fn is_told_of_devices(object: &Object, template: &Template<'_>, room: u64, ctx: 
     if !replicated || !ctx.is_rule_enabled("max-replicas-exceed-gpu-limit") {
         return false;
     }
-    let most = first_accelerator(template)
-        .and_then(|(resource, devices)| Some(Room::of(template, resource, ctx)?.pods(devices.count)));
-    most.is_some_and(|most| most <= i128::from(room))
+    first_accelerator(template).is_some_and(|(resource, devices)| {
+        let one_more = Asked::new(room.saturating_add(1), devices.count);
+        Room::below(one_more, template, resource, ctx).is_some()
+    })
 }

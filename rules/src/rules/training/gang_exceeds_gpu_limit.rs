@@ -68,7 +68,7 @@
 
 use crate::cluster::queues::{QUEUE_KINDS, may_run_elsewhere};
 use crate::rules::gpu::gpu_sharing_mismatch::SHARING_SOURCES;
-use crate::rules::gpu_room::{Room, amount, room_for, unit};
+use crate::rules::gpu_room::{Room, amount, room_below, unit};
 use crate::rules::prelude::*;
 use crate::rules::training::is_distributed;
 use crate::workload::devices::first_accelerator;
@@ -122,8 +122,7 @@ fn too_small(members: &[Members<'_>], demand: &Demand<'_>, ctx: &Context<'_>) ->
     };
     let templates: Vec<&Template<'_>> =
         members.iter().map(|member| &member.template).filter(has_device).collect();
-    let room = room_for(&templates, demand.resource, ctx)?;
-    room.is_below(demand).then_some(room)
+    room_below(demand, &templates, ctx)
 }
 
 fn report(object: &Object, demand: &Demand<'_>, room: &Room, ctx: &mut Context<'_>) {
