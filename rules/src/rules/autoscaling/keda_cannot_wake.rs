@@ -48,6 +48,7 @@ use crate::keda::is_redis_stream;
 use crate::keda::paused::is_on;
 use crate::keda::query::{Series, reads};
 use crate::keda::value::{boolean, whole};
+use crate::rules::autoscaling::ModelServers;
 use crate::rules::autoscaling::scale_target::{rests_at_zero, target, target_name};
 use crate::rules::partners::{around_scaler, asking, autoscalers, service_asked};
 use crate::rules::prelude::*;
@@ -289,8 +290,8 @@ fn is_exported_elsewhere(object: &Object, server: &Server, series: &Series<'_>, 
     let is_target = |other: &Object| {
         other.name() == name && other.namespace_or_default() == object.namespace_or_default()
     };
-    let mut others = SCALABLE_KINDS.iter().flat_map(|kind| ctx.cluster().of(*kind));
-    others.any(|other| {
+    let servers = ctx.cluster().satisfying::<ModelServers>();
+    servers.iter().any(|ObjectKey(other)| {
         namespace.is_none_or(|(_, _, value)| *value == other.namespace_or_default())
             && !is_target(other)
             && ctx.pairs_with(other)
@@ -310,14 +311,14 @@ fn is_up(workload: &Object, cluster: &Cluster) -> bool {
 fn around(object: &Object, scaler: &Object, cluster: &Cluster) -> Vec<Object> {
     let mut found = around_scaler(object, scaler, cluster);
     let reads_stream = triggers(scaler).any(|one| one.kind().is_some_and(is_redis_stream));
-    for other in SCALABLE_KINDS.iter().flat_map(|kind| cluster.of(*kind)) {
-        let is_consumer = reads_stream && other.namespace_or_default() == scaler.namespace_or_default();
-        if is_consumer {
-            found.push(other.clone());
-        } else if Server::all().iter().any(|server| runs(other, server, likely_server_of)) {
-            found.push(other.clone());
-            found.extend_from_slice(cluster.views().scaled_objects_of(&as_target(other)));
-        }
+    if reads_stream {
+        let namespace = scaler.namespace_or_default();
+        let consumers = SCALABLE_KINDS.iter().flat_map(|kind| cluster.in_namespace(*kind, namespace));
+        found.extend(consumers.cloned());
+    }
+    for ObjectKey(server) in cluster.satisfying::<ModelServers>().iter() {
+        found.push(server.clone());
+        found.extend_from_slice(cluster.views().scaled_objects_of(&as_target(server)));
     }
     found
 }

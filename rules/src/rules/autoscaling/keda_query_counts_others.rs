@@ -59,6 +59,7 @@
 
 use crate::promql::Query;
 use crate::promql::expr::Selector;
+use crate::rules::autoscaling::ModelServers;
 use crate::rules::autoscaling::scale_target::target;
 use crate::rules::autoscaling::scraped_labels::{holds, scrapes_of, value_of_pods};
 use crate::rules::availability::selected_workloads::are_versions;
@@ -103,7 +104,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             let other =
                 match Server::of_metric(metric).filter(|server| runs(workload, server, likely_server_of)) {
                     Some(server) => other_server(workload, server, selector, ctx),
-                    None => other_with_query(object, query, selector, ctx),
+                    None => other_with_query(object, query, selector, ctx).cloned(),
                 };
             Some((*selector, metric, other?))
         });
@@ -120,7 +121,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 workload.namespace_or_default(),
                 workload.name()
             ))
-            .related(other, &other.path(&["metadata", "name"]), "it exports the same metric");
+            .related(&other, &other.path(&["metadata", "name"]), "it exports the same metric");
     }
     None
 }
@@ -294,18 +295,19 @@ fn is_another(a: &Object, b: &Object) -> bool {
 }
 
 /// Another workload that is applied with the target, runs the same server, and is scraped as far as monitors show.
-fn other_server<'a>(
+fn other_server(
     workload: &Object,
     server: &Server,
     selector: &Selector,
-    ctx: &Context<'a>,
-) -> Option<&'a Object> {
+    ctx: &Context<'_>,
+) -> Option<Object> {
+    const KINDS: [Kind; 3] = [Kind::DEPLOYMENT, Kind::STATEFUL_SET, Kind::LEADER_WORKER_SET];
     let narrows = narrows(selector);
     let cluster = ctx.cluster();
-    let kinds = [Kind::DEPLOYMENT, Kind::STATEFUL_SET, Kind::LEADER_WORKER_SET];
-    let mut servers = kinds.iter().flat_map(|kind| cluster.of(*kind));
-    servers.find(|other| {
-        is_another(workload, other)
+    let servers = cluster.satisfying::<ModelServers>();
+    let found = servers.iter().find(|ObjectKey(other)| {
+        KINDS.iter().any(|kind| other.is(*kind))
+            && is_another(workload, other)
             && !other.is_partial()
             && crate::workload::template::replicas(other) != Some(0)
             && runs(other, server, likely_server_of)
@@ -313,7 +315,8 @@ fn other_server<'a>(
             && cluster.likely_pairs(workload, other)
             && ctx.pairs_with(other)
             && may_be_scraped(other, ctx)
-    })
+    });
+    found.map(|ObjectKey(other)| other.clone())
 }
 
 /// Whether a monitor of the set scrapes the pods of a workload; true without monitors, because annotations or another

@@ -84,6 +84,20 @@ pub(crate) mod vpa_scales_limits;
 pub(in crate::rules) use target_missing::{is_made_by_operator, is_named_after};
 
 use crate::rules::prelude::*;
+use crate::workload::server::likely_server_of;
+
+/// The workloads that run a model server, whichever.
+struct ModelServers;
+
+impl Predicate for ModelServers {
+    const SLOT: QuerySlot = QuerySlot::ModelServers;
+    const KINDS: &'static [Kind] = SCALABLE_KINDS;
+
+    fn is_satisfied(workload: &Object) -> bool {
+        let all = templates(workload);
+        all.iter().flat_map(Template::containers).any(|container| likely_server_of(&container).is_some())
+    }
+}
 
 fn report_below(node: &Node<'_>, least: i64, authority: Option<Authority>, ctx: &mut Context<'_>) {
     if let Some(value) = node.int().filter(|value| *value < least) {
