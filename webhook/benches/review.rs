@@ -18,7 +18,7 @@ use gpulint_rules::{Cluster, Engine, Object, Settings};
 use gpulint_webhook::{ReviewContext, mutate, review_in_context};
 use serde_json::{Value, json};
 
-use objects::{deployment, derived, job, managed, pod, scaled};
+use objects::{class, deployment, derived, job, managed, pod, scaled};
 
 const ROUNDS: usize = 2_000;
 /// Number of snapshots on which the first review is measured.
@@ -100,6 +100,11 @@ fn main() {
         let (few, many) = (median(&small), median(&cluster));
         println!("{name:<24} beside few {few:>6.0} µs, beside many {many:>6.0} µs: {:.2} times", many / few);
     }
+    let newer = [Object::from_json(&scaled(1_000_000)).unwrap()];
+    for (name, cluster) in [("few", &small), ("many", &cluster)] {
+        let copied = median(|| usize::from(cluster.with_replaced(&[], &newer).is_complete()));
+        println!("a copy of {name} with a newer object: {:.0} µs", copied.as_secs_f64() * 1e6);
+    }
     for (name, body) in cases {
         let validated = measure(|| review_in_context(&engine, &cluster, asked, &body).unwrap().body.len());
         let mutated = measure(|| mutate(&engine, &cluster, &body).unwrap().body.len());
@@ -113,6 +118,7 @@ fn few() -> Vec<Value> {
     objects.extend((0..10).map(deployment));
     objects.extend((0..5).map(|n| pool(&format!("gpu-{n}"))));
     objects.extend((0..5).map(scaled));
+    objects.push(class());
     objects
 }
 
@@ -150,6 +156,7 @@ fn cluster() -> Vec<Value> {
     objects.extend((0..2_500).map(deployment));
     objects.extend((0..300).map(|n| pool(&format!("gpu-{n}"))));
     objects.extend((0..700).map(scaled));
+    objects.push(class());
     objects.extend((0..500).map(|n| {
         json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
             "metadata": {"name": format!("app-{n}"), "namespace": format!("team-{}", n % 50)},

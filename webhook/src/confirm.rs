@@ -94,39 +94,20 @@ impl Confirmed {
     /// The cluster with these objects in place of its own; `None` if that changes nothing. Those that were created by a
     /// controller from others are left out, as in the cluster.
     pub(crate) fn applied_to(&self, cluster: &Cluster, derived: Option<&DerivedOwners>) -> Option<Cluster> {
-        let fresh: Vec<(&ObjectRef, Option<&Object>)> = self
-            .0
-            .iter()
-            .map(|(object, fresh)| {
-                (object, fresh.as_ref().filter(|fresh| !self.is_made(fresh, cluster, derived)))
-            })
-            .collect();
-        let known = |object: &ObjectRef| {
+        let (mut old, mut new) = (Vec::new(), Vec::new());
+        for (object, fresh) in &self.0 {
+            let fresh = fresh.as_ref().filter(|fresh| !self.is_made(fresh, cluster, derived));
             let namespace = object.namespace.as_deref().unwrap_or("default");
-            match cluster.find(object.kind, namespace, &object.name) {
+            let known = match cluster.find(object.kind, namespace, &object.name) {
                 Lookup::Found(known) => Some(known),
                 _ => None,
-            }
-        };
-        let is_same = |(object, fresh): &(&ObjectRef, Option<&Object>)| match (known(object), fresh) {
-            (Some(known), Some(fresh)) => known.root().to_json() == fresh.root().to_json(),
-            (known, fresh) => known.is_none() && fresh.is_none(),
-        };
-        if fresh.iter().all(is_same) {
-            return None;
-        }
-        let mut out = cluster.successor(cluster.is_complete());
-        for kind in kinds::watched().iter().filter(|kind| cluster.is_complete_for(**kind)) {
-            out.mark_complete(*kind);
-        }
-        let replaced: Vec<&Object> = self.0.keys().filter_map(known).collect();
-        for object in cluster.objects() {
-            if !replaced.iter().any(|other| other.is_same_resource(object)) {
-                out.apply(object.clone());
+            };
+            if known.map(|known| known.root().to_json()) != fresh.map(|fresh| fresh.root().to_json()) {
+                old.extend(known.cloned());
+                new.extend(fresh.cloned());
             }
         }
-        fresh.iter().filter_map(|(_, fresh)| *fresh).for_each(|object| out.apply(object.clone()));
-        Some(out)
+        (!old.is_empty() || !new.is_empty()).then(|| cluster.with_replaced(&old, &new))
     }
 
     /// Whether a controller created an object from one of these, or of the cluster.

@@ -23,6 +23,14 @@ pub(crate) fn pool(name: &str) -> Value {
             "budgets": [{"nodes": "1"}, {"nodes": "0", "schedule": "0 9 * * mon-fri", "duration": "8h"}]}}})
 }
 
+/// The class of the pools.
+pub(crate) fn class() -> Value {
+    json!({"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "gpu"},
+        "spec": {"role": "gpu-nodes", "amiSelectorTerms": [{"alias": "al2023@v20260101"}],
+            "subnetSelectorTerms": [{"tags": {"discovery": "ml"}}],
+            "securityGroupSelectorTerms": [{"tags": {"discovery": "ml"}}]}})
+}
+
 /// Metadata that clients add to every object of a cluster.
 pub(crate) fn managed() -> Value {
     let fields: serde_json::Map<String, Value> =
