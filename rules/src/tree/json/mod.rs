@@ -2,6 +2,7 @@
 //! from a `serde_json` value. Such a tree has no spans.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::fmt::{self, Write as _};
 use std::hash::Hasher;
 use std::sync::Arc;
@@ -128,6 +129,37 @@ impl Draft {
     pub fn add_mapping(&mut self, mapping: &[&str], name: &str) {
         if let Some(at) = self.insert(mapping, name, SlotKind::Mapping) {
             self.slots[at].data = at as u32 + 1;
+        }
+    }
+
+    /// Releases the text of what was removed, for an object that stays in memory.
+    pub fn compact(&mut self) {
+        let old = std::mem::take(&mut self.text);
+        let text = &mut self.text;
+        let mut store = |span: Span| {
+            let start = offset(text);
+            text.push_str(&old[span.start as usize..span.end as usize]);
+            Span::new(start, offset(text))
+        };
+        // Mappings share the text of their keys.
+        let mut keys: HashMap<(u32, u32), Span> = HashMap::new();
+        let mut long = self.out_of_line_keys.iter_mut().peekable();
+        for (at, slot) in self.slots.iter_mut().enumerate() {
+            let span = match slot.key() {
+                SlotKey::None => None,
+                SlotKey::OutOfLine => long.peek().filter(|(of, _)| *of == at as u32).map(|(_, key)| key.span),
+                _ => Some(Span::new(slot.key_start, slot.key_start + u32::from(slot.key_len))),
+            };
+            if let Some(span) = span {
+                let moved = *keys.entry((span.start, span.end)).or_insert_with(|| store(span));
+                slot.key_start = moved.start;
+                if let Some((_, key)) = long.next_if(|(of, _)| *of == at as u32) {
+                    key.span = moved;
+                }
+            }
+            if !slot.kind.is_collection() {
+                slot.span = store(slot.span);
+            }
         }
     }
 

@@ -230,6 +230,10 @@ proptest! {
             apply(change, &mut draft, &mut value);
             prop_assert_eq!(hash(&draft), hash(&Draft::of(&value)), "{:?}", change);
         }
+        let (before, bytes) = (hash(&draft), draft.text_bytes());
+        draft.compact();
+        prop_assert_eq!(hash(&draft), before);
+        prop_assert!(draft.text_bytes() <= bytes);
         let directive = draft.has_patch_directive;
         let mut plain = by_value(&value);
         prop_assert!(directive || !plain.has_patch_directive);
