@@ -11,6 +11,8 @@ mod confirm;
 mod evaluate;
 mod evaluation_cache;
 mod exemption;
+#[cfg(test)]
+mod growth;
 pub mod kinds;
 mod limits;
 pub mod logs;
@@ -25,6 +27,7 @@ mod tls;
 mod warm;
 mod wire;
 
+pub use cache::kept;
 pub use certificates::Lifetimes;
 pub use limits::Limits;
 pub use mutate::mutate;

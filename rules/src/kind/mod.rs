@@ -95,7 +95,7 @@ impl Kind {
     pub(crate) const DEVICE_TAINT_RULE: Kind = Kind::new("resource.k8s.io", "DeviceTaintRule");
     pub(crate) const VALIDATING_WEBHOOK_CONFIGURATION: Kind =
         Kind::new("admissionregistration.k8s.io", "ValidatingWebhookConfiguration");
-    pub(crate) const MUTATING_WEBHOOK_CONFIGURATION: Kind =
+    pub const MUTATING_WEBHOOK_CONFIGURATION: Kind =
         Kind::new("admissionregistration.k8s.io", "MutatingWebhookConfiguration");
     pub(crate) const VALIDATING_ADMISSION_POLICY: Kind =
         Kind::new("admissionregistration.k8s.io", "ValidatingAdmissionPolicy");
@@ -116,7 +116,7 @@ impl Kind {
     pub const REPLICATION_CONTROLLER: Kind = Kind::new("", "ReplicationController");
     pub(crate) const SECRET: Kind = Kind::new("", "Secret");
     pub(crate) const EXTERNAL_SECRET: Kind = Kind::new("external-secrets.io", "ExternalSecret");
-    pub(crate) const SEALED_SECRET: Kind = Kind::new("bitnami.com", "SealedSecret");
+    pub const SEALED_SECRET: Kind = Kind::new("bitnami.com", "SealedSecret");
     pub const SERVICE_ACCOUNT: Kind = Kind::new("", "ServiceAccount");
     pub const PRIORITY_CLASS: Kind = Kind::new("scheduling.k8s.io", "PriorityClass");
     /// Security groups for pods, which Amazon's VPC resource controller reads.

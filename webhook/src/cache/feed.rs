@@ -21,6 +21,7 @@ use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::Cache;
+use super::kept::{UNREAD_ANNOTATIONS, reduce};
 use super::served::discover;
 use crate::cause::Cause;
 use crate::supervise::catch_panic;
@@ -43,9 +44,6 @@ const RUNNING: &str = "status.phase!=Succeeded,status.phase!=Failed";
 const MAX_CONFIG_MAP_BYTES: usize = 64 * 1024;
 /// The end of a value that was cut: a placeholder, so that it is unknown to rules.
 const LEFT_OUT: &str = "\n${LEFT_OUT}";
-
-/// An annotation that contains the whole object again; no rule reads it.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Watches the kinds of the cache, as long as the future is polled. `wanted` says which kinds these are, which changes
 /// with the configuration.
@@ -284,7 +282,9 @@ impl<'de> Deserialize<'de> for Watched {
         for key in ["managedFields", "resourceVersion", "generation"] {
             draft.remove(&["metadata", key]);
         }
-        draft.remove(&["metadata", "annotations", LAST_APPLIED]);
+        for annotation in UNREAD_ANNOTATIONS {
+            draft.remove(&["metadata", "annotations", annotation]);
+        }
         draft.remove(&["status"]);
         let draft = if is_large_config_map(&draft) { shortened(&draft) } else { draft };
         Ok(Watched { metadata: ObjectMeta { resource_version, ..ObjectMeta::default() }, draft })
@@ -350,19 +350,23 @@ impl Resource for Watched {
     }
 }
 
-/// The object with `apiVersion` and `kind`, which the API server omits from the items of a list.
+/// The object with `apiVersion` and `kind`, which the API server omits from the items of a list, and with as much of it as
+/// rules read.
 pub(crate) fn typed(object: Watched, resource: &ApiResource) -> Draft {
     let mut draft = object.draft;
     if draft.string(&["apiVersion"]).is_none() || draft.string(&["kind"]).is_none() {
         draft.set_string(&["apiVersion"], &resource.api_version);
         draft.set_string(&["kind"], &resource.kind);
     }
+    reduce(&mut draft, &resource.group, &resource.kind);
+    draft.compact();
     draft
 }
 
 #[cfg(test)]
 mod tests {
     use gpulint_rules::Object;
+    use kube::core::GroupVersionKind;
     use serde_json::json;
 
     use super::*;
@@ -380,6 +384,23 @@ mod tests {
         assert!(value("b.txt").is_unknown() && value("b.txt").raw_text().unwrap().starts_with('ä'));
         assert!(value("c.yaml").is_unknown());
         assert!(object.path(&["binaryData", "d"]).is_set());
+    }
+
+    #[test]
+    fn what_is_not_kept_takes_no_memory() {
+        let long = "x".repeat(20_000);
+        let pool = json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool",
+            "metadata": {"name": "a", "managedFields": [{"manager": long}], "annotations": {
+                "team": "ml", "kubectl.kubernetes.io/last-applied-configuration": long}},
+            "spec": {"weight": 3}, "status": {"conditions": [{"message": long}]}});
+        let watched: Watched = serde_json::from_value(pool).unwrap();
+        let kind = GroupVersionKind::gvk("karpenter.sh", "v1", "NodePool");
+        let resource = ApiResource::from_gvk_with_plural(&kind, "nodepools");
+        let draft = typed(watched, &resource);
+        assert!(draft.text_bytes() < 200, "{}", draft.text_bytes());
+        let wanted = json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool",
+            "metadata": {"name": "a", "annotations": {"team": "ml"}}, "spec": {"weight": 3}});
+        assert_eq!(draft.to_json(), wanted);
     }
 
     #[test]

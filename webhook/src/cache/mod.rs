@@ -15,6 +15,7 @@
 //!   for neither, so `wait_until_ready` does not help.
 
 mod feed;
+mod kept;
 mod open_api;
 mod served;
 
@@ -33,6 +34,7 @@ use crate::exemption::{Claim, DerivedOwners, claims, is_numerous, is_of_owner, m
 use crate::metrics::Metrics;
 
 pub(crate) use feed::{Watched, run_watches, typed};
+pub use kept::kept;
 pub(crate) use open_api::OpenApi;
 
 /// Minimum time between two snapshots.
