@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::kinds;
 use crate::kinds::{Importance, importance};
+pub use objects::{GRANTS, Grant, On};
 pub(crate) use webhooks::webhook_configurations;
 
 /// The name of the file in the folder of the configuration that has the webhooks of a webhook configuration, as

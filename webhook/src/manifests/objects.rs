@@ -104,16 +104,86 @@ fn cluster_rules(install: &Install) -> Vec<Value> {
             json!({"apiGroups": [group], "resources": resources, "verbs": ["get", "list", "watch"]})
         })
         .collect();
-    rules.push(json!({
-        "apiGroups": ["admissionregistration.k8s.io"],
-        "resources": ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"],
-        "resourceNames": [install.name],
-        "verbs": ["get", "update"]
-    }));
-    if install.events {
-        rules.push(json!({"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create"]}));
-    }
+    let is_granted = |grant: &&Grant| match grant.on {
+        On::Registration => true,
+        On::AllIfEvents => install.events,
+        On::OwnNamespace | On::OwnSecret => false,
+    };
+    rules.extend(GRANTS.iter().filter(is_granted).map(|grant| grant.rule(install)));
     rules
+}
+
+/// A permission beside those to watch.
+#[derive(Debug)]
+pub struct Grant {
+    pub group: &'static str,
+    pub resources: &'static [&'static str],
+    pub verbs: &'static [&'static str],
+    pub on: On,
+    /// What the server does with it.
+    pub reason: &'static str,
+}
+
+/// The objects that a [`Grant`] is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum On {
+    /// Those with the name of the installation.
+    Registration,
+    /// All of the cluster, with [`Install::events`].
+    AllIfEvents,
+    /// All of its own namespace.
+    OwnNamespace,
+    /// The Secret with its certificates.
+    OwnSecret,
+}
+
+/// `create` cannot be restricted to a name:
+/// <https://kubernetes.io/docs/reference/access-authn-authz/rbac/#referring-to-resources>.
+pub static GRANTS: [Grant; 4] = [
+    Grant {
+        group: "admissionregistration.k8s.io",
+        resources: &["mutatingwebhookconfigurations", "validatingwebhookconfigurations"],
+        verbs: &["get", "update"],
+        on: On::Registration,
+        reason: "writes its certificate authority there, and restores what was edited",
+    },
+    Grant {
+        group: "events.k8s.io",
+        resources: &["events"],
+        verbs: &["create"],
+        on: On::AllIfEvents,
+        reason: "writes an Event beside what was denied or not checked",
+    },
+    Grant {
+        group: "",
+        resources: &["secrets"],
+        verbs: &["create"],
+        on: On::OwnNamespace,
+        reason: "stores its certificates when it first starts",
+    },
+    Grant {
+        group: "",
+        resources: &["secrets"],
+        verbs: &["get", "update"],
+        on: On::OwnSecret,
+        reason: "shares its certificates among the replicas, and renews them",
+    },
+];
+
+impl Grant {
+    fn rule(&self, install: &Install) -> Value {
+        let mut rule = json!({"apiGroups": [self.group], "resources": self.resources});
+        let name = match self.on {
+            On::Registration => Some(install.name.clone()),
+            On::OwnSecret => Some(secret(install)),
+            On::AllIfEvents | On::OwnNamespace => None,
+        };
+        if let Some(name) = name {
+            rule["resourceNames"] = json!([name]);
+        }
+        rule["verbs"] = json!(self.verbs);
+        rule
+    }
 }
 
 /// The kinds that the configuration's rules read; if it cannot be read, those of all rules.
@@ -124,14 +194,10 @@ fn watched(install: &Install) -> BTreeSet<Kind> {
     }
 }
 
-/// Permissions for the Secret with the certificates. `create` cannot be restricted by `resourceNames`:
-/// <https://kubernetes.io/docs/reference/access-authn-authz/rbac/#referring-to-resources>.
+/// Permissions for the Secret with the certificates.
 fn own_rules(install: &Install) -> Value {
-    json!([
-        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]},
-        {"apiGroups": [""], "resources": ["secrets"],
-         "resourceNames": [secret(install)], "verbs": ["get", "update"]}
-    ])
+    let own = GRANTS.iter().filter(|grant| matches!(grant.on, On::OwnNamespace | On::OwnSecret));
+    own.map(|grant| grant.rule(install)).collect()
 }
 
 fn secret(install: &Install) -> String {
