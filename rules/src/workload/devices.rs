@@ -149,11 +149,10 @@ pub(crate) fn pods_of_groups(object: &Object, template: &Template<'_>, replicas:
     }
     let group = object.path(&["spec", "leaderWorkerTemplate"]);
     let size = group.get("size").int_or(1)?;
-    let is_leader = template.spec.pointer().steps().iter().any(|step| step == "leaderTemplate");
-    let in_group = match (is_leader, group.get("leaderTemplate").is_set()) {
+    let in_group = match (template.is_of_leaders(), template.is_of_workers()) {
         (true, _) => 1,
-        (false, true) => size - 1,
-        (false, false) => size,
+        (_, true) => size - 1,
+        _ => size,
     };
     Some(replicas.saturating_mul(in_group))
 }

@@ -334,6 +334,27 @@ fn in_variable<'a>(container: &Node<'a>, name: &str) -> OptionValue<'a> {
     }
 }
 
+/// Whether a container surely runs another rank of a server than the first, which alone answers requests: SGLang and vLLM with
+/// `--node-rank`, vLLM with `--headless`. In a template of workers a rank that is not known is not the first.
+pub(crate) fn is_later_rank(template: &Template<'_>, container: &Node<'_>) -> bool {
+    let words = words(container);
+    let rank = option(&words, &["node-rank"]);
+    rank.int_or(0).map_or_else(|| template.is_of_workers(), |rank| rank > 0)
+        || words.iter().any(|word| word.text == "--headless")
+}
+
+/// Whether a container surely serves as a worker of a server that another pod starts: it joins Ray alone, or runs vLLM with
+/// `--headless`.
+pub(crate) fn joins_server(container: &Node<'_>) -> bool {
+    let words = words(container);
+    let is_pair = |end: &str, argument: &str| {
+        words.windows(2).any(|pair| base_name(&pair[0].text) == end && pair[1].text == argument)
+    };
+    let joins_ray = is_pair("ray", "start") || is_pair("multi-node-serving.sh", "worker");
+    let serves = (0..words.len()).any(|at| server_at(&words, at).is_some());
+    joins_ray && !serves || words.iter().any(|word| word.text == "--headless")
+}
+
 /// The number of pods that one server or one run consists of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ServerSize {

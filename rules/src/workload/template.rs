@@ -65,6 +65,23 @@ impl<'a> Template<'a> {
         labels
     }
 
+    /// Whether it is that of the leaders of a LeaderWorkerSet, which has one of its own for the workers.
+    pub(crate) fn is_of_leaders(&self) -> bool {
+        self.is_below("leaderTemplate")
+    }
+
+    /// Whether it is that of the workers of a LeaderWorkerSet alone. Without `leaderTemplate` leaders have it as well.
+    pub(crate) fn is_of_workers(&self) -> bool {
+        let (object, _) = self.place;
+        self.is_below("workerTemplate")
+            && object.path(&["spec", "leaderWorkerTemplate", "leaderTemplate"]).is_set()
+    }
+
+    fn is_below(&self, field: &str) -> bool {
+        let (object, _) = self.place;
+        object.is(Kind::LEADER_WORKER_SET) && self.spec.pointer().steps().iter().any(|step| step == field)
+    }
+
     /// The seconds that its pods have to end. `None` if they are unknown.
     pub(crate) fn grace_seconds(&self) -> Option<i64> {
         self.spec.get("terminationGracePeriodSeconds").int_or(DEFAULT_GRACE)
@@ -140,12 +157,17 @@ pub(crate) fn is_workflow(object: &Object) -> bool {
     workload_kind(object).is_some_and(|row| row.workflow().is_some())
 }
 
+/// The specification of a workflow of Argo, which has the templates. `None` for other kinds.
+pub(crate) fn workflow_spec(object: &Object) -> Option<Node<'_>> {
+    let steps: Vec<&str> = workload_kind(object)?.workflow()?.split('.').collect();
+    Some(object.path(&steps))
+}
+
 fn find(object: &Object, row: &WorkloadKind) -> Found {
     let mut ids = Vec::new();
     let whole = |node: &Node<'_>| (node.get("metadata").id(), node.get("spec").id());
-    if let Some(path) = row.workflow() {
-        let steps: Vec<&str> = path.split('.').collect();
-        let made = workflow::pod_templates(object, &object.path(&steps));
+    if let Some(workflow) = workflow_spec(object) {
+        let made = workflow::pod_templates(object, &workflow);
         ids.extend(Node::new(&made, 0).items().map(|node| whole(&node)));
         return Found { ids: ids.into(), made: Some(made) };
     }

@@ -86,9 +86,7 @@ struct Serving<'a> {
 
 impl<'a> Serving<'a> {
     fn of(template: &Template<'a>) -> Option<Serving<'a>> {
-        let (owner, _) = template.place;
-        let is_leader = owner.is(Kind::LEADER_WORKER_SET)
-            && template.spec.pointer().steps().iter().any(|step| step == "leaderTemplate");
+        let is_leader = template.is_of_leaders();
         if template.spec.has_unknown_key() {
             return None;
         }

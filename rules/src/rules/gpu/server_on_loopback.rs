@@ -6,7 +6,7 @@
 //! otherwise; Ollama, vLLM and others are if a variable or an option says so. vLLM with the NixlConnector
 //! tells its peers `VLLM_NIXL_SIDE_CHANNEL_HOST` as its address, `localhost` by default: a peer in another pod
 //! then asks itself, with `0.0.0.0` as well, and computes the prompt again or ends. Nobody gets the address of a
-//! server with the role `kv_consumer`.
+//! server with the role `kv_consumer`. Ranks of a server after the first answer no requests, and are left alone.
 //!
 //! # Fix
 //! Bind the server to all addresses of the pod: `--host 0.0.0.0`, or `OLLAMA_HOST=0.0.0.0`. Take the host of
@@ -43,6 +43,7 @@ use crate::rules::availability::server_port_mismatch::starts_others;
 use crate::rules::prelude::*;
 use crate::workload::devices::pods_of;
 use crate::workload::environment::{known, variable};
+use crate::workload::launcher::is_later_rank;
 use crate::workload::server::is_server;
 
 const READS: [Kind; REPLICATED_KINDS.len() + 1] = joined(&[Kind::SERVICE], REPLICATED_KINDS);
@@ -150,7 +151,7 @@ fn inspect(
         (probe.get("httpGet").is_mapping() || probe.get("tcpSocket").is_mapping()) && !host.is_set()
     };
     let probes = ["startupProbe", "readinessProbe", "livenessProbe"];
-    if !alone {
+    if !alone || is_later_rank(template, container) {
         return None;
     }
     let object = ctx.object();
