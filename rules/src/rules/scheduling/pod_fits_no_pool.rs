@@ -79,7 +79,7 @@ const MAX_TRIED: usize = 8;
 const MAX_COMPARED: usize = 64;
 
 /// A NodeClaim shows that Karpenter runs.
-static READS: [Kind; PLACEMENT_READS.len() + 1] = joined(&PLACEMENT_READS, &[Kind::NODE_CLAIM]);
+pub(super) static READS: [Kind; PLACEMENT_READS.len() + 1] = joined(&PLACEMENT_READS, &[Kind::NODE_CLAIM]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "pod-fits-no-pool",
@@ -93,17 +93,41 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let has_pools = ctx.cluster().has_any(Kind::NODE_POOL);
-    if !states_its_pods(object) || !has_pools || may_run_elsewhere(object, ctx.cluster()) {
+    if !is_judged(object, ctx) {
         return None;
     }
+    // A comparison with another version needs the place alone.
+    let proposes = if ctx.is_comparison() { Proposes::Nothing } else { Proposes::Changes };
     for template in templates(object) {
-        inspect(object, &template, ctx);
+        let Some(found) = find(object, &template, proposes, ctx) else { continue };
+        report(object, &template, &found, ctx);
     }
     None
 }
 
-fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
+fn is_judged(object: &Object, ctx: &Context<'_>) -> bool {
+    let has_pools = ctx.cluster().has_any(Kind::NODE_POOL);
+    states_its_pods(object) && has_pools && !may_run_elsewhere(object, ctx.cluster())
+}
+
+/// Whether the rule reports the pods of a template. It cannot where something else that decides is not known, such as a class of
+/// volumes.
+pub(super) fn is_reported(object: &Object, template: &Template<'_>, ctx: &Context<'_>) -> bool {
+    ctx.is_rule_enabled(RULE.id)
+        && is_judged(object, ctx)
+        && find(object, template, Proposes::Nothing, ctx).is_some()
+}
+
+/// Why the pods of a template fit no pool.
+struct Unfit {
+    miss: NearestMiss,
+    /// The pools that the pod selects by name.
+    pinned: Option<Vec<String>>,
+    /// Whether a label that is nearly one of a pool says that the pod is meant for it.
+    by_likeness: bool,
+}
+
+fn find(object: &Object, template: &Template<'_>, proposes: Proposes, ctx: &Context<'_>) -> Option<Unfit> {
     if !is_scheduled(template) {
         return None;
     }
@@ -124,20 +148,40 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
     if !is_listed && !labelled() && alike.is_empty() {
         return None;
     }
+    let by_likeness = !alike.is_empty();
     // All pools of a whole cluster count: there may be hundreds.
     let chosen: Option<Vec<Object>> = match &pinned {
-        _ if !alike.is_empty() => Some(alike.clone()),
+        _ if by_likeness => Some(alike),
         Some(names) => Some(named_pools(names, ctx)?),
         None if whole => None,
         None => {
             Some(feasibility.pinned_pools_of(template)?.iter().map(|pool| pool.object().clone()).collect())
         }
     };
+    let miss = nearest_miss(object, template, chosen, proposes, ctx)?;
+    let obstacles = &miss.obstacles;
+    let is_taint = |obstacle: &Obstacle| matches!(obstacle.stage, Stage::Taint(_));
+    let is_told = !obstacles.is_empty()
+        && !obstacles.iter().any(|obstacle| is_of_another_rule(obstacle, template, ctx))
+        && !(obstacles.iter().any(is_taint) && has_unknown_runtime(template, ctx))
+        && (!by_likeness || obstacles.len() == 1);
+    is_told.then_some(Unfit { miss, pinned, by_likeness })
+}
+
+/// The pool that is nearest to taking the pods, of the chosen ones or all. `None` if one of them takes the pods, or may.
+fn nearest_miss(
+    object: &Object,
+    template: &Template<'_>,
+    chosen: Option<Vec<Object>>,
+    proposes: Proposes,
+    ctx: &Context<'_>,
+) -> Option<NearestMiss> {
     let situation = |pools: Vec<Object>| {
         let near = ctx.cluster().of(Kind::DAEMON_SET).filter(|set| !set.is_partial() && ctx.pairs_with(set));
         Situation::around(ctx.cluster(), ctx.platform(), Some(object), (pools, near.cloned().collect()))
     };
     // The pools that take the pod if their classes and DaemonSets leave everything decide most of the time, and cost little.
+    let feasibility = ctx.cluster().views().feasibility(ctx.platform());
     let likely = match feasibility.feasible_pools_of(template) {
         // What the queue adds is decided below.
         None if is_queued(template) => Arc::default(),
@@ -152,17 +196,7 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
     if !pools.iter().all(|pool| ctx.pairs_with(pool)) {
         return None;
     }
-    let situation = situation(pools);
-    // A comparison with another version needs the place alone.
-    let proposes = if ctx.is_comparison() { Proposes::Nothing } else { Proposes::Changes };
-    let miss = situation.nearest_miss(object, template, proposes)?;
-    if alike.is_empty() {
-        report(object, template, &miss, pinned.as_deref(), ctx);
-    } else if miss.obstacles.len() == 1 {
-        // Nodes that are not in the input may have the label. Another obstacle says that the pod is meant for them.
-        report(object, template, &miss, None, ctx)?.severity(Severity::Info);
-    }
-    None
+    situation(pools).nearest_miss(object, template, proposes)
 }
 
 /// The pools that give their nodes the value that a pod selects, under nearly the key: a mistake in the key is likely.
@@ -205,23 +239,10 @@ fn is_alike(one: &str, other: &str) -> bool {
     domain == other_domain && (is_shorter(&name, &other) || is_shorter(&other, &name) || is_near)
 }
 
-fn report<'c>(
-    object: &Object,
-    template: &Template<'_>,
-    miss: &NearestMiss,
-    pinned: Option<&[String]>,
-    ctx: &'c mut Context<'_>,
-) -> Option<&'c mut Finding> {
-    let NearestMiss { pool, obstacles, .. } = miss;
+fn report(object: &Object, template: &Template<'_>, found: &Unfit, ctx: &mut Context<'_>) -> Option<()> {
+    let NearestMiss { pool, obstacles, .. } = &found.miss;
     let first = obstacles.first()?;
-    if obstacles.iter().any(|obstacle| is_of_another_rule(obstacle, template, ctx)) {
-        return None;
-    }
-    if obstacles.iter().any(|obstacle| matches!(obstacle.stage, Stage::Taint(_)))
-        && has_unknown_runtime(template, ctx)
-    {
-        return None;
-    }
+    let pinned = found.pinned.as_deref();
     let name = object.display_name();
     let what = match pinned {
         Some([one]) => format!("`{name}` never fits NodePool `{one}`: {}", first.reason),
@@ -242,10 +263,14 @@ fn report<'c>(
             message: place.text.clone(),
         })
         .collect();
-    let severity = severity(template, obstacles, pinned.is_some(), ctx);
+    // Nodes that are not in the input may have the label. Another obstacle says that the pod is meant for them.
+    let severity = match found.by_likeness {
+        true => Severity::Info,
+        false => severity(template, obstacles, pinned.is_some(), ctx),
+    };
     let finding = ctx.report(&node, what).severity(severity).help(help(obstacles));
     finding.related.extend(related);
-    Some(finding)
+    None
 }
 
 /// How sure it is that the pod is meant for nodes of Karpenter.
