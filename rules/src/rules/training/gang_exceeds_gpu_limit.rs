@@ -16,6 +16,7 @@
 //!  kind: PyTorchJob
 //!  metadata: {name: tune}
 //!  spec:
+//!    runPolicy: {backoffLimit: 3}
 //!    pytorchReplicaSpecs:
 //!      Worker:
 //! -      replicas: 4 # <-

@@ -1,4 +1,4 @@
-//! A run on accelerators starts again dozens of times.
+//! A run on accelerators starts again dozens of times, or forever.
 //!
 //! # Why
 //! A retry of a distributed run starts all of its pods again. A run that fails for a reason of its own, such as
@@ -7,6 +7,10 @@
 //! Kubeflow's jobs and of a RayJob. `maxRestarts` of an elastic PyTorchJob, whose processes start again in the
 //! same pods, is information. Runs with a deadline, on Spot nodes, whose loss counts as a failure, and JobSets
 //! with rules for failures are left alone.
+//!
+//! Kubeflow's Training Operator counts restarts only against a `backoffLimit`: without one a container with
+//! `restartPolicy: OnFailure`, the default of a PyTorchJob and a PaddleJob, or `Always` starts again forever.
+//! That is a warning from 8 devices on, and otherwise information.
 //!
 //! # Fix
 //! Write a number for the failures that pass by themselves, such as 3, or a deadline.
@@ -47,6 +51,8 @@
 use crate::cluster::placement::requested_capacity_types;
 use crate::rules::prelude::*;
 use crate::rules::training::KUBEFLOW_JOBS;
+use crate::workload::gang::{demands, members};
+use crate::workload::gpu::has_device;
 use crate::workload::template::run_limit;
 
 const KINDS: [Kind; KUBEFLOW_JOBS.len() + 2] = joined(&[Kind::JOB_SET, Kind::RAY_JOB], &KUBEFLOW_JOBS);
@@ -99,5 +105,51 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         .help(format!("write `{name}: 3`, or a deadline"))
         .severity(severity);
     }
+    endless(object, ctx)
+}
+
+/// Kinds of the Training Operator 1.x with the field of their pods, and whether containers start again by default (`SetDefaults_*`
+/// of `kubeflow.org/v1`). The launcher of an MPIJob is a Job, which has a limit.
+const RESTARTING: [(Kind, &str, bool); 5] = [
+    (Kind::PYTORCH_JOB, "pytorchReplicaSpecs", true),
+    (Kind::PADDLE_JOB, "paddleReplicaSpecs", true),
+    (Kind::TF_JOB, "tfReplicaSpecs", false),
+    (Kind::XGBOOST_JOB, "xgbReplicaSpecs", false),
+    (Kind::JAX_JOB, "jaxReplicaSpecs", false),
+];
+
+/// The number of devices from which an endless run is surely no trifle: a whole node.
+const EXPENSIVE: i64 = 8;
+
+/// Reports a job whose containers start again forever: `PastBackoffLimit` of the Training Operator (1.3 to 1.9) is false without a
+/// limit.
+fn endless(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let (_, field, default) = RESTARTING.iter().find(|(kind, ..)| object.is(*kind))?;
+    let spec = object.get("spec");
+    let limit = spec.path(&["runPolicy", "backoffLimit"]);
+    if limit.is_set() || object.may_lack_fields() || spec.get("runPolicy").has_unknown_key() {
+        return None;
+    }
+    let roles = spec.get(field).entries();
+    let restarts = |role: &Node<'_>| {
+        let policy = role.get("restartPolicy");
+        if policy.is_set() { matches!(policy.text(), Some("OnFailure" | "Always")) } else { *default }
+    };
+    let (_, role) = roles.iter().find(|(_, role)| restarts(role) && has_device_in(role))?;
+    let is_expensive = members(object).is_some_and(|members| {
+        demands(&members, KARPENTER_ACCELERATORS).iter().any(|demand| demand.total >= EXPENSIVE)
+    });
+    // An elastic run is meant to go on with fewer nodes.
+    let is_grave = is_expensive && !spec.get("elasticPolicy").is_set();
+    let message = "without `backoffLimit` a run that always fails starts again forever, and keeps its GPUs";
+    ctx.report(&limit, message)
+        .help("write `runPolicy.backoffLimit`, such as 3, or a deadline")
+        .severity(if is_grave { Severity::Warning } else { Severity::Info })
+        .related(object, &role.get("restartPolicy"), "its containers start again when they fail");
     None
+}
+
+/// Whether a role of the job has accelerators.
+fn has_device_in(role: &Node<'_>) -> bool {
+    role.path(&["template", "spec", "containers"]).items().any(|container| has_device(&container))
 }
