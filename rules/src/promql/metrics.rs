@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use crate::facts::table;
+use crate::promql::expr::{Expr, MatchOp};
 use crate::promql::identifiers::of_part;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +53,41 @@ impl Exporter {
     pub(crate) fn is_per_pod(self) -> bool {
         !matches!(self, Exporter::VllmRouter | Exporter::Karpenter)
     }
+}
+
+/// Metrics of DCGM that are absent or 0 for a MIG slice, by version, with those that a slice has instead (dcgm-exporter, issues 216 and
+/// 430).
+const OF_WHOLE_GPUS: [(&str, Option<&str>); 4] = [
+    ("DCGM_FI_DEV_GPU_UTIL", Some("DCGM_FI_PROF_GR_ENGINE_ACTIVE")),
+    ("DCGM_FI_DEV_MEM_COPY_UTIL", Some("DCGM_FI_PROF_DRAM_ACTIVE")),
+    ("DCGM_FI_DEV_ENC_UTIL", None),
+    ("DCGM_FI_DEV_DEC_UTIL", None),
+];
+/// Labels of dcgm-exporter that only series of MIG slices have.
+const OF_SLICES: [&str; 2] = ["GPU_I_ID", "GPU_I_PROFILE"];
+
+/// A metric that an expression reads of MIG slices although they do not have it, with what they have instead.
+pub(crate) fn missing_on_slices(expr: &Expr) -> Option<(&'static str, Option<&'static str>)> {
+    let names = expr.metric_names();
+    expr.selectors().into_iter().find_map(|selector| {
+        let selects_slices = selector.matchers.iter().any(|matcher| {
+            let value = matcher.value.as_str();
+            OF_SLICES.contains(&matcher.label.as_str())
+                && match matcher.op {
+                    MatchOp::Equal => !value.is_empty(),
+                    MatchOp::NotEqual => value.is_empty(),
+                    // Such a pattern does not match an empty text, which whole GPUs have.
+                    MatchOp::Matches => {
+                        value == ".+"
+                            || !value.contains('|') && value.starts_with(|c: char| c.is_ascii_digit())
+                    }
+                    MatchOp::NotMatches => false,
+                }
+        });
+        let row = OF_WHOLE_GPUS.iter().find(|(name, _)| selector.name.as_deref() == Some(name))?;
+        let has_other = row.1.is_some_and(|other| names.contains(&other));
+        (selects_slices && !has_other).then_some(*row)
+    })
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -62,6 +62,7 @@
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-observability.html>
 //! - <https://github.com/NVIDIA/dcgm-exporter/issues/216>
 
+use crate::promql::metrics::missing_on_slices;
 use crate::rules::autoscaling::scale_target::unique_target;
 use crate::rules::prelude::*;
 use crate::workload::mig::is_mig_resource;
@@ -138,7 +139,12 @@ fn of_scaled_object(object: &Object) -> Option<Vec<(Node<'_>, Signal)>> {
     let others = triggers(object).filter(|trigger| trigger.kind() != Some("cron")).count();
     let mut out = Vec::new();
     for query in queries(object) {
-        let names = query.parsed.expr()?.metric_names();
+        let expr = query.parsed.expr()?;
+        let names = expr.metric_names();
+        // What slices do not have is reported by gpu-metric-unknown where the query selects them.
+        if missing_on_slices(expr).is_some() {
+            return None;
+        }
         let is = |known: &[&str]| !names.is_empty() && names.iter().all(|name| known.contains(name));
         let signal = if is(&["DCGM_FI_DEV_GPU_UTIL"]) {
             Signal::Utilization

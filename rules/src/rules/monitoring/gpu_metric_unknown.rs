@@ -1,12 +1,12 @@
 //! A query reads a GPU, model server or Karpenter metric that is not exported.
 //!
 //! # Why
-//! A query on a name that nobody exports returns nothing: KEDA reads 0 and scales in, an alert never
-//! fires, a panel says "no data". Frequent causes are a typo, an underscore for vLLM's colon
-//! (`vllm:num_requests_running`), and metrics of DCGM that dcgm-exporter has only where its counters
-//! file asks for them. vLLM hides deprecated metrics and removes them a release later:
-//! `vllm:gpu_cache_usage_perc` is gone from 0.11 on. That is a warning where all vLLM images of the input are
-//! that new, and information where the input has none.
+//! A query on a name that nobody exports returns nothing: KEDA reads 0 and scales in, an alert never fires, a
+//! panel says "no data". Frequent causes are a typo, an underscore for vLLM's colon
+//! (`vllm:num_requests_running`), and metrics of DCGM that dcgm-exporter has only where its counters file asks
+//! for them. MIG slices have no `DCGM_FI_DEV_GPU_UTIL`, whatever the file says. vLLM hides deprecated metrics
+//! and removes them a release later: `vllm:gpu_cache_usage_perc` is gone from 0.11 on. That is a warning where
+//! all vLLM images of the input are that new, and information where the input has none.
 //!
 //! # Fix
 //! Write the name as the exporter does. Metrics that dcgm-exporter leaves out by default need a line in
@@ -43,7 +43,7 @@ use crate::cluster::views::{PROMETHEUS_RULE_KINDS, recording_rule_names};
 use crate::facts::suggest::is_within;
 use crate::migration::metrics::obsolete_metrics;
 use crate::promql::identifiers::replace_word;
-use crate::promql::metrics::{Exporter, metric, names_of, with_colon};
+use crate::promql::metrics::{Exporter, metric, missing_on_slices, names_of, with_colon};
 use crate::promql::removed::{Removed, removed_metric};
 use crate::promql::{QUERY_KINDS, QueryPlace};
 use crate::rules::monitoring::dcgm_exporter::{Counters, counters};
@@ -118,6 +118,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let index = ctx.cluster();
     let mut reported: Vec<&str> = Vec::new();
     for query in queries(object) {
+        of_slices(query, object, ctx);
         let names = query.parsed.expr().map(|expr| expr.metric_names()).unwrap_or_default();
         for &name in &names {
             let is_done = query.is_embedded && reported.contains(&name);
@@ -208,6 +209,23 @@ fn renames_to(monitor: &Object, name: &str) -> bool {
         let to = rule.get("replacement").raw_text();
         target_label(&rule).text() == Some("__name__") && to.is_none_or(|to| to == name || to.contains('$'))
     })
+}
+
+/// Reports a metric of whole GPUs that is read of MIG slices.
+fn of_slices(query: &crate::promql::Query, object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let (name, instead) = query.parsed.expr().and_then(missing_on_slices)?;
+    if is_recorded(name, object, ctx) {
+        return None;
+    }
+    let node = query.node(object);
+    let finding =
+        ctx.report(&node, format!("`{name}` is absent or 0 on MIG slices, and this selects slices"));
+    finding.severity(severity_in(query.place, Severity::Warning)).identified_by(name).at_query(object, query);
+    match instead {
+        Some(other) => finding.help(format!("read `{other}`, which goes from 0 to 1 and not to 100")),
+        None => finding.help("remove the query: slices have no such metric"),
+    };
+    None
 }
 
 /// Reports a metric that vLLM removed or hides, unless a server of the cluster exports it, or may.
