@@ -76,6 +76,34 @@ const HEADS: &[(&[&str], u64, u64)] = &[
     (&["llama-3.1-405b", "meta-llama-3.1-405b"], 128, 8),
 ];
 
+/// Names of models that are not in [`MODELS`], with `max_position_embeddings` of their `config.json`, which no `rope_scaling` extends.
+const CONTEXTS: &[(&[&str], u64)] = &[
+    (&["phi-3-mini-4k", "phi-3-medium-4k"], 4096),
+    (&["llama-2-7b", "llama-2-7b-chat", "llama-2-13b", "llama-2-13b-chat", "llama-2-70b-chat"], 4096),
+    (&["gemma-2-2b-it", "gemma-2-9b-it", "gemma-2-27b-it"], 8192),
+    (&["phi-4"], 16_384),
+    (&["mixtral-8x7b-instruct-v0.1"], 32_768),
+    (&["qwen3-30b-a3b", "qwen3-235b-a22b"], 40_960),
+    (&["qwen3-4b-instruct-2507", "qwen3-4b-thinking-2507"], 262_144),
+    (&["qwen3-30b-a3b-instruct-2507", "qwen3-30b-a3b-thinking-2507"], 262_144),
+];
+
+/// Owners whose copies have the configuration of the original: those who train a model, and those who quantize many.
+const FAITHFUL: [&str; 12] = [
+    "qwen",
+    "meta-llama",
+    "deepseek-ai",
+    "mistralai",
+    "microsoft",
+    "google",
+    "redhatai",
+    "neuralmagic",
+    "nvidia",
+    "hugging-quants",
+    "unsloth",
+    "nousresearch",
+];
+
 /// Words that may follow a name in that of a copy: they change neither the layers nor the context.
 const SUFFIXES: [&str; 18] = [
     "instruct",
@@ -110,6 +138,28 @@ pub(crate) fn heads_of(name: &str) -> Option<(u64, u64)> {
     known.or_else(|| row_of(name, HEADS, |(names, ..)| names).map(|row| (row.1, row.2)))
 }
 
+/// The most tokens of a request for a model, by its name as for [`attention_of`], of an owner who leaves the configuration as it is.
+/// `None` for the models of Mistral, of which servers may read `params.json` instead.
+pub(crate) fn context_of(name: &str) -> Option<u64> {
+    let (owner, own) = owner_and_name(name)?;
+    if !FAITHFUL.contains(&owner.to_ascii_lowercase().as_str())
+        || own.to_ascii_lowercase().contains("mistral")
+    {
+        return None;
+    }
+    let known = attention_of(name).map(|attention| attention.context);
+    known.or_else(|| row_of(name, CONTEXTS, |(names, _)| names).map(|row| row.1))
+}
+
+/// A number of tokens: `16384`, `16k` (thousands) or `16K` (times 1,024), as vLLM reads it. `None` for `auto` and -1.
+pub(crate) fn tokens(text: &str) -> Option<u64> {
+    let (number, unit) = match text.strip_suffix('k') {
+        Some(number) => (number, 1000),
+        None => text.strip_suffix('K').map_or((text, 1), |number| (number, 1024)),
+    };
+    number.parse::<u64>().ok()?.checked_mul(unit)
+}
+
 fn row_of<'t, T>(name: &str, rows: &'t [T], names: impl Fn(&T) -> &[&'static str]) -> Option<&'t T> {
     let name = name.to_ascii_lowercase();
     let (_, name) = owner_and_name(&name)?;
@@ -122,7 +172,7 @@ fn row_of<'t, T>(name: &str, rows: &'t [T], names: impl Fn(&T) -> &[&'static str
 
 #[cfg(test)]
 mod tests {
-    use super::{attention_of, heads_of};
+    use super::{attention_of, context_of, heads_of};
 
     #[test]
     fn names_of_copies_are_known() {
@@ -140,5 +190,22 @@ mod tests {
         assert_eq!(heads_of("RedHatAI/Qwen2.5-7B-Instruct-quantized.w8a8"), Some((28, 4)));
         assert_eq!(heads_of("microsoft/phi-4"), Some((40, 10)));
         assert_eq!(heads_of("microsoft/Phi-4-mini-instruct"), None);
+    }
+    #[test]
+    fn the_context_is_known_of_faithful_copies() {
+        for (name, expected) in [
+            ("Qwen/Qwen3-8B-AWQ", Some(40_960)),
+            ("Qwen/Qwen3-4B-Instruct-2507-FP8", Some(262_144)),
+            ("Qwen/Qwen2.5-7B-Instruct-1M", None),
+            ("unsloth/Llama-3.2-3B-Instruct", Some(131_072)),
+            ("unsloth/Qwen3-8B-128K", None),
+            ("microsoft/phi-4", Some(16_384)),
+            ("microsoft/Phi-4-mini-instruct", None),
+            ("acme/Qwen3-8B", None),
+            ("models/qwen3-8b", None),
+            ("mistralai/Mistral-7B-Instruct-v0.3", None),
+        ] {
+            assert_eq!(context_of(name), expected, "{name}");
+        }
     }
 }

@@ -35,9 +35,10 @@
 //! - <https://docs.vllm.ai/en/latest/configuration/conserving_memory.html#context-length-and-batch-size>
 //! - <https://github.com/vllm-project/vllm/issues/2418>
 
+use crate::rules::gpu::server_options_contradict::exceeds_context;
 use crate::rules::gpu::{LargestGpu, gigabytes, whole_gpu_containers};
 use crate::rules::prelude::*;
-use crate::workload::attention::attention_of;
+use crate::workload::attention::{attention_of, tokens};
 use crate::workload::model::{ROUNDED, weights_of};
 
 pub(crate) static RULE: Rule = Rule {
@@ -92,6 +93,10 @@ fn inspect(
         OptionValue::Unknown => return None,
         OptionValue::Text(text, node) => (tokens(&text)?, node),
     };
+    // vLLM does not get as far as the memory.
+    if ctx.is_rule_enabled("server-options-contradict") && exceeds_context(&launch, container).is_some() {
+        return None;
+    }
     let stated = match launch.option(&["kv-cache-dtype"]) {
         OptionValue::Absent => "auto".to_owned(),
         OptionValue::Unknown => return None,
@@ -131,13 +136,4 @@ fn inspect(
 fn has_small_cache(model: &str) -> bool {
     let model = model.to_ascii_lowercase();
     model.starts_with("nvidia/") && ["fp8", "fp4"].iter().any(|word| model.contains(word))
-}
-
-/// A number of tokens: `16384`, `16k` (thousands) or `16K` (times 1,024), as vLLM reads it. `None` for `auto` and -1.
-fn tokens(text: &str) -> Option<u64> {
-    let (number, unit) = match text.strip_suffix('k') {
-        Some(number) => (number, 1000),
-        None => text.strip_suffix('K').map_or((text, 1), |number| (number, 1024)),
-    };
-    number.parse::<u64>().ok()?.checked_mul(unit)
 }

@@ -1,16 +1,16 @@
 //! The options of a model server contradict each other, so that it does not start.
 //!
 //! # Why
-//! A server checks its command line before it loads the model, and ends with an error that only its log
-//! has: the container restarts again and again on a node that costs money. vLLM requires
-//! `--tool-call-parser` with `--enable-auto-tool-choice`, and one API server with
-//! `VLLM_ALLOW_RUNTIME_LORA_UPDATING`. TGI requires `max-input-tokens` to be less than `max-total-tokens`,
-//! which is the length of the question and the answer together; both may be variables. vLLM and SGLang give
-//! each GPU as many attention heads of a model, and heads of its KV cache: Qwen2.5-7B has 28, which 8 does
-//! not divide, and Phi-4 has 10 in its cache, which 4 does not. With `HF_HUB_OFFLINE` a model that is named as
-//! on Hugging Face has to be in a volume. Images of vLLM, TGI, TEI and Ollama start their program by
-//! themselves: where `args` begin with the program or with a shell and `command` is not set, these words are
-//! its arguments.
+//! A server checks its command line before it loads the model, and ends with an error that only its log has:
+//! the container restarts again and again on a node that costs money. vLLM requires `--tool-call-parser` with
+//! `--enable-auto-tool-choice`, and one API server with `VLLM_ALLOW_RUNTIME_LORA_UPDATING`. TGI requires
+//! `max-input-tokens` to be less than `max-total-tokens`, which is the length of the question and the answer
+//! together; both may be variables. vLLM and SGLang give each GPU as many attention heads of a model, and heads
+//! of its KV cache: Qwen2.5-7B has 28, which 8 does not divide, and Phi-4 has 10 in its cache, which 4 does
+//! not. Neither takes requests that are longer than the positions of the model's configuration, 40960 tokens
+//! for Qwen3-8B, unless a variable allows it. With `HF_HUB_OFFLINE` a model that is named as on Hugging Face
+//! has to be in a volume. Images of vLLM, TGI, TEI and Ollama start their program by themselves: where `args`
+//! begin with the program or with a shell and `command` is not set, these words are its arguments.
 //!
 //! # Fix
 //! Write the missing option, correct the limits, or move the program to `command`.
@@ -38,9 +38,9 @@
 
 use super::model_token_missing::{DOWNLOADERS, if_empty};
 use crate::rules::prelude::*;
-use crate::workload::attention::heads_of;
+use crate::workload::attention::{context_of, heads_of, tokens};
 use crate::workload::command::{Word, base_name};
-use crate::workload::environment::variable;
+use crate::workload::environment::{may_define, variable};
 use crate::workload::model::owner_and_name;
 use crate::workload::server::{is_server, may_be_rebuilt};
 use crate::workload::template::is_model_of_runtime;
@@ -88,6 +88,7 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
             adapters(&container, ctx);
             limits(&container, ctx);
             heads(&container, ctx);
+            context(&container, ctx);
             offline(template, &container, ctx);
         }
     }
@@ -211,6 +212,59 @@ fn heads(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let message = format!("{name} does not start: {size} does not divide the {divided} of `{model}`");
     let fitting = (1..size).rev().find(|one| divides(*one) && one.is_power_of_two())?;
     ctx.report(&node, message).help(format!("spread the model over {fitting} GPUs"));
+    None
+}
+
+/// Servers with the option for the tokens of a request, and the variable with which they only warn of too many.
+const LENGTHS: [(ServerId, &str, &str); 2] = [
+    (ServerId::Vllm, "max-model-len", "VLLM_ALLOW_LONG_MAX_MODEL_LEN"),
+    (ServerId::Sglang, "context-length", "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN"),
+];
+/// Options that change the configuration of a model, or say that it is read from elsewhere.
+const RECONFIGURED: [&str; 7] = [
+    "hf-overrides",
+    "hf-config-path",
+    "rope-scaling",
+    "rope-theta",
+    "config-format",
+    "json-model-override-args",
+    "revision",
+];
+
+/// More tokens than a model has positions for.
+pub(super) struct TooLong<'a> {
+    length: u64,
+    most: u64,
+    node: Node<'a>,
+    model: String,
+    option: &'static str,
+    variable: &'static str,
+}
+
+/// What is wrong with the length of requests: vLLM (`_get_and_verify_max_len`) and SGLang (`ModelConfig`, since 0.3.5) raise an error
+/// where it is more than the model's.
+pub(super) fn exceeds_context<'a>(launch: &Launch<'a>, container: &Node<'a>) -> Option<TooLong<'a>> {
+    let (_, option, variable) = LENGTHS.into_iter().find(|(id, ..)| launch.program.is(*id))?;
+    let OptionValue::Text(text, node) = launch.option(&[option]) else { return None };
+    let (model, _) = launch.model(container)?;
+    let (length, most) = (tokens(&text)?, context_of(&model)?);
+    // A script may export the variable.
+    let is_allowed =
+        may_define(container, |name| name == variable) || command_line(container).contains(variable);
+    let is_wrong = length > most && !is_allowed && !launch.has(&RECONFIGURED);
+    is_wrong.then_some(TooLong { length, most, node, model, option, variable })
+}
+
+fn context(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let launch = launch(container)?;
+    let found = exceeds_context(&launch, container)?;
+    let TooLong { length, most, node, model, option, variable } = &found;
+    let name = launch.program.name();
+    let message =
+        format!("{name} does not start: {length} tokens are more than the {most} of `{}`", ellipsize(model));
+    ctx.report(node, message).help(format!(
+        "write `--{option} {most}`, or scale the positions of the model (YaRN) and set `{variable}`"
+    ));
     None
 }
 
