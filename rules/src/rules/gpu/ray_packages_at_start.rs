@@ -127,7 +127,7 @@ fn packages(root: &Node<'_>) -> Vec<String> {
 }
 
 /// The name of a package in a requirement of pip, such as `vllm[runai]==0.11.0`.
-fn name_of(requirement: &str) -> String {
+pub(super) fn name_of(requirement: &str) -> String {
     let end = requirement.find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '_' | '.'));
     requirement[..end.unwrap_or(requirement.len())].to_ascii_lowercase().replace('_', "-")
 }
