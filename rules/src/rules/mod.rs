@@ -434,6 +434,7 @@ pub static RULES: &[&Rule] = &[
     &monitoring::dcgm_exporter_config::RULE,
     &monitoring::framebuffer_ratio::RULE,
     &monitoring::gpu_alert_without_for::RULE,
+    &monitoring::dashboard_datasource_unset::RULE,
     &monitoring::gpu_memory_alert_always_fires::RULE,
     &monitoring::gpu_metric_labels::RULE,
     &monitoring::gpu_metric_unknown::RULE,

@@ -1,5 +1,6 @@
 //! Metrics, alerts and scrape configurations of GPUs.
 
+pub(crate) mod dashboard_datasource_unset;
 mod dcgm_exporter;
 pub(crate) mod dcgm_exporter_config;
 pub(crate) mod framebuffer_ratio;
