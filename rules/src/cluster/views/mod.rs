@@ -163,7 +163,7 @@ pub struct Replicas {
 }
 
 /// The labels of a pod template.
-type Labels<'l, 'a> = &'l [(&'a str, Node<'a>)];
+pub(crate) type Labels<'l, 'a> = &'l [(&'a str, Node<'a>)];
 
 impl<'i> Views<'i> {
     pub(crate) fn new(cluster: &'i Cluster) -> Views<'i> {

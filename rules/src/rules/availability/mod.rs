@@ -49,6 +49,7 @@ pub(crate) mod service_name_breaks_server;
 pub(crate) mod service_selects_nothing;
 pub(in crate::rules) mod serving;
 pub(crate) mod shell_not_in_image;
+mod silent_ranks;
 mod sleep_hook;
 pub(crate) mod spot_grace_exceeds_notice;
 pub(crate) mod termination_budget;

@@ -54,8 +54,8 @@
 //! - <https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/>
 
 use crate::rules::prelude::*;
+use crate::workload::launcher::joins_server;
 use crate::workload::processes::ranks;
-use crate::workload::server::server_at;
 
 pub(crate) static RULE: Rule = Rule {
     id: "multi-node-deadlock",
@@ -145,14 +145,7 @@ fn silent_worker(object: &Object, all: &[Template<'_>], ctx: &mut Context<'_>) -
     let (port, _) = server.listens_on(&leader)?;
     let mut workers = worker.containers();
     let (worker, None) = (workers.next()?, workers.next()) else { return None };
-    let words = words(&worker);
-    let has = |text: &str| words.iter().any(|word| word.text == text);
-    let joins_ray = words.windows(2).any(|pair| pair[0].text == "ray" && pair[1].text == "start")
-        || words
-            .windows(2)
-            .any(|pair| pair[0].text.ends_with("multi-node-serving.sh") && pair[1].text == "worker");
-    let serves = (0..words.len()).any(|at| server_at(&words, at).is_some());
-    if !(joins_ray && !serves || has("--headless")) {
+    if !joins_server(&worker) {
         return None;
     }
     for name in ["startupProbe", "readinessProbe", "livenessProbe"] {

@@ -7,9 +7,11 @@
 //! different models, and a warning for different programs: other images, or another command of one image, as
 //! that of a worker without ports. Where a ServiceMonitor selects the Service and a router asks the pods by
 //! itself, it is information. An InferencePool whose labels match servers of two models is reported as well.
+//! So is a selector that takes all pods of a server over several pods, such as a LeaderWorkerSet: of SGLang and
+//! vLLM the first rank alone answers requests, and workers of Ray listen on no such port.
 //!
 //! Versions of one program (the same image and command, or a label such as `version` or `track` that differs),
-//! the parts of one group, headless Services, and pods without the named port of the Service are left alone.
+//! Deployments of one group, headless Services, and pods without the named port of the Service are left alone.
 //!
 //! # Fix
 //! Add a label to the selector that only the pods of one workload have.
@@ -63,9 +65,12 @@ use super::selected_workloads::{
     PortMatch, are_model_versions, belong_together, has_known_images, has_version_label, is_stopped,
     loaded_model, model, port_of, run_alike, run_together,
 };
+use super::silent_ranks::SilentRanks;
+use crate::cluster::views::Labels;
 use crate::cluster::views::disruptions::runs_as_job;
 use crate::rules::partners::{around_service, services};
 use crate::rules::prelude::*;
+use crate::workload::ports::target_of;
 use crate::workload::selector;
 
 static READS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::SERVICE_MONITOR]);
@@ -74,6 +79,7 @@ pub(crate) static RULE: Rule = Rule {
     id: "service-mixes-workloads",
     kinds: &[Kind::SERVICE, POOLS[0], POOLS[1]],
     reads: &READS,
+    fix: Some(Safety::Unsafe),
     pairs: &[Pair { with: WORKLOAD_KINDS, partners: services, beside: around_service }],
     docs: docs(include_str!("service_mixes_workloads.rs")),
     check: Check::Object(check),
@@ -103,6 +109,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     };
     let selected: Vec<&Object> =
         workloads.iter().map(|workload| &workload.object).filter(|workload| answers(workload)).collect();
+    let wanted = selector.entries();
+    let targets: Vec<Node<'_>> = spec.get("ports").items().map(|port| target_of(&port)).collect();
+    if whole_group(object, &selector, &|labels| selector::includes(&wanted, labels), &selected, &targets, ctx)
+    {
+        return None;
+    }
     let first = *selected.iter().find(|workload| !runs_as_job(workload))?;
     if !ctx.cluster().likely_pairs(object, first) {
         return None;
@@ -141,6 +153,16 @@ fn check_pool(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let (workloads, _) = selected_by_pool(object, ctx);
     let serves = |workload: &&Object| !workload.is_partial() && !is_stopped(workload);
     let selected: Vec<&Object> = workloads.iter().map(|workload| &workload.object).filter(serves).collect();
+    let spec = object.get("spec");
+    let labels = spec.get("selector");
+    // Before v1 the selector is a map of labels, and there is one port.
+    let labels = if labels.get("matchLabels").is_set() { labels.get("matchLabels") } else { labels };
+    let wanted = labels.entries();
+    let mut targets: Vec<Node<'_>> = spec.get("targetPorts").items().map(|port| port.get("number")).collect();
+    targets.push(spec.get("targetPortNumber"));
+    if whole_group(object, &labels, &|all| selector::includes(&wanted, all), &selected, &targets, ctx) {
+        return None;
+    }
     let first = *selected.first()?;
     let differs = |other: &&Object| loaded_model(first) != loaded_model(other);
     let others: Vec<&Object> = selected.iter().copied().filter(differs).collect();
@@ -148,6 +170,37 @@ fn check_pool(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         two_models(object, first, &others, ctx);
     }
     None
+}
+
+/// Reports that requests go to all pods of a group of which one answers, and says whether they do. `place` has the labels that are
+/// selected.
+fn whole_group(
+    object: &Object,
+    place: &Node<'_>,
+    selects: &dyn Fn(Labels<'_, '_>) -> Option<bool>,
+    selected: &[&Object],
+    targets: &[Node<'_>],
+    ctx: &mut Context<'_>,
+) -> bool {
+    let is_near = |workload: &Object| ctx.cluster().likely_pairs(object, workload);
+    let found = selected.iter().filter(|workload| is_near(workload));
+    let found = found.filter_map(|one| Some((*one, SilentRanks::of(one, selects, targets)?))).next();
+    let Some((group, ranks)) = found else { return false };
+    let (key, value) = &ranks.label;
+    let message =
+        format!("requests also go to the workers of `{}`: {} answers them", group.display_name(), ranks.who);
+    let severity = if is_for_monitor(object, ctx) { Severity::Info } else { Severity::Warning };
+    let finding = ctx.report(&object.path(&["spec", "selector"]), message);
+    finding.severity(severity).help(format!("add `{key}: {value:?}` to the selector")).related(
+        group,
+        &group.path(&["metadata", "name"]),
+        "all of its pods are selected",
+    );
+    // A label that a controller sets is not known in all versions.
+    if ranks.is_written && place.is_mapping() {
+        finding.fix(Fix::unsafe_("select the first pods alone").set(&place.get(key), json!(value)));
+    }
+    true
 }
 
 /// Reports that requests go to servers of two models, and says whether they do.
