@@ -142,6 +142,7 @@ pub static RULES: &[&Rule] = &[
     &disruption::grace_period_ends_runs::RULE,
     &disruption::tolerates_disruption_taint::RULE,
     &disruption::training_pool_without_budget::RULE,
+    &disruption::workflow_retry_misses_node_loss::RULE,
     &nodeclass::ami_alias_invalid::RULE,
     &nodeclass::ami_family_mismatch::RULE,
     &nodeclass::ami_name_mismatch::RULE,

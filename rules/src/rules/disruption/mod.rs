@@ -27,3 +27,4 @@ pub(crate) mod grace_period_ends_runs;
 mod runners;
 pub(crate) mod tolerates_disruption_taint;
 pub(crate) mod training_pool_without_budget;
+pub(crate) mod workflow_retry_misses_node_loss;
