@@ -128,6 +128,9 @@ impl Kind {
     pub const VOLCANO_JOB: Kind = Kind::new("batch.volcano.sh", "Job");
     /// A query of Datadog, which its Cluster Agent serves to HPAs.
     pub(crate) const DATADOG_METRIC: Kind = Kind::new("datadoghq.com", "DatadogMetric");
+    pub(crate) const SPARK_APPLICATION: Kind = Kind::new("sparkoperator.k8s.io", "SparkApplication");
+    pub(crate) const SCHEDULED_SPARK_APPLICATION: Kind =
+        Kind::new("sparkoperator.k8s.io", "ScheduledSparkApplication");
     pub(crate) const GRAFANA_DASHBOARD: Kind = Kind::new("grafana.integreatly.org", "GrafanaDashboard");
     pub const JOB_SET: Kind = Kind::new("jobset.x-k8s.io", "JobSet");
     pub const JAX_JOB: Kind = Kind::new("kubeflow.org", "JAXJob");

@@ -347,6 +347,7 @@ pub static KINDS: &[KindInfo] = &[
         .schemas(&[operator("v1alpha1")]),
     namespaced("sparkoperator.k8s.io", "v1beta2", "SparkApplication", "sparkapplications")
         .pods(&["spec.driver.template", "spec.executor.template"]),
+    namespaced("sparkoperator.k8s.io", "v1beta2", "ScheduledSparkApplication", "scheduledsparkapplications"),
     namespaced("actions.github.com", "v1alpha1", "AutoscalingRunnerSet", "autoscalingrunnersets")
         .job(TEMPLATE),
     // The controller adds the container of the runner to these two.

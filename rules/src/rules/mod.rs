@@ -376,6 +376,7 @@ pub static RULES: &[&Rule] = &[
     &training::queued_without_requests::RULE,
     &training::ray_entrypoint_split::RULE,
     &training::train_job_initializer_missing::RULE,
+    &training::spark_gpu_undiscovered::RULE,
     &training::training_grace_too_short::RULE,
     &training::training_in_deployment::RULE,
     &training::training_job_rejected::RULE,

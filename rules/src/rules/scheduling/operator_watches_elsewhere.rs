@@ -80,11 +80,9 @@ const OPERATORS: [Operator; 3] = [
         word: "spark",
         chart: SPARK,
         field: &["spark", "jobNamespaces"],
-        kinds: &[SPARK_APPLICATION],
+        kinds: &[Kind::SPARK_APPLICATION],
     },
 ];
-
-const SPARK_APPLICATION: Kind = Kind::new("sparkoperator.k8s.io", "SparkApplication");
 
 /// Maximum number of objects of a kind that are compared.
 const MAX_COMPARED: usize = 256;
@@ -102,7 +100,7 @@ pub(crate) static RULE: Rule = Rule {
         Kind::RAY_SERVICE,
         Kind::SCALED_OBJECT,
         Kind::SCALED_JOB,
-        SPARK_APPLICATION,
+        Kind::SPARK_APPLICATION,
     ],
     docs: docs(include_str!("operator_watches_elsewhere.rs")),
     check: Check::Object(check),

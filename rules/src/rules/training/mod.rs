@@ -25,6 +25,7 @@ pub(crate) mod notebook_idle_gpu;
 pub(crate) mod queue_missing;
 pub(crate) mod queued_without_requests;
 pub(crate) mod ray_entrypoint_split;
+pub(crate) mod spark_gpu_undiscovered;
 pub(crate) mod train_job_initializer_missing;
 pub(crate) mod training_grace_too_short;
 pub(crate) mod training_in_deployment;
