@@ -329,6 +329,8 @@ pub static RULES: &[&Rule] = &[
     &gpu::gpu_taint_tolerated_without_gpu::RULE,
     &gpu::gpu_toleration_missing::RULE,
     &gpu::image_runs_as_root::RULE,
+    &gpu::image_runs_as_root::RULE,
+    &gpu::llama_layers_on_cpu::RULE,
     &gpu::huggingface_cli_removed::RULE,
     &gpu::mig_config_unknown::RULE,
     &gpu::mig_incapable_gpu::RULE,

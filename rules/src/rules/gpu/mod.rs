@@ -31,6 +31,7 @@ pub(crate) mod gpu_taint_tolerated_without_gpu;
 pub(crate) mod gpu_toleration_missing;
 pub(crate) mod huggingface_cli_removed;
 pub(crate) mod image_runs_as_root;
+pub(crate) mod llama_layers_on_cpu;
 pub(crate) mod mig_config_unknown;
 pub(crate) mod mig_incapable_gpu;
 pub(crate) mod mig_strategy_mismatch;
