@@ -88,6 +88,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let needs = "`enableInTreeAutoscaling` is not true: nothing reads";
     remove(&set([cluster.get("autoscalerOptions")]), &format!("{needs} `autoscalerOptions`"), ctx);
+    let has_gpus = |group: &Node<'_>| {
+        group.path(&["template", "spec", "containers"]).items().any(|container| has_device(&container))
+    };
+    let starts_gpus =
+        |group: Node<'_>| has_gpus(&group) && group_pods(&cluster, &group, Extent::Most) != Some(0);
     for group in cluster.get("workerGroupSpecs").items() {
         remove(&set([group.get("idleTimeoutSeconds")]), &format!("{needs} `idleTimeoutSeconds`"), ctx);
         // Without the autoscaler the number of workers stays what it is at first.
@@ -99,7 +104,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             let message =
                 "no worker of this group ever starts: 0 replicas, and `enableInTreeAutoscaling` is not true";
             let place = if replicas.is_set() { replicas } else { group.get("maxReplicas") };
+            // Without its GPUs the cluster cannot do what it is for.
+            let is_grave = has_gpus(&group) && !cluster.get("workerGroupSpecs").items().any(starts_gpus);
             ctx.report(&place, message)
+                .severity(if is_grave { Severity::Warning } else { Severity::Info })
                 .help("write `enableInTreeAutoscaling: true`, or the number of `replicas`");
         }
     }
