@@ -5,8 +5,10 @@
 //! be required, and some came with a later version or are allowed only at some places. In NodePools,
 //! NodeClaims and NodeOverlays the API server rejects the others; what it accepts the controller rejects, and
 //! the pool is never Ready. A pod that selects such a label is ignored, with an event and no node. So is one
-//! whose required affinity leaves out hosts by `kubernetes.io/hostname`. A preference for nodes without such a
-//! label gets into the NodeClaims, and the API server rejects each of them.
+//! whose required affinity leaves out hosts, by `kubernetes.io/hostname` or by `matchFields`; before 1.5 a
+//! preference does so too. A preference for nodes without such a label gets into the NodeClaims, and the API
+//! server rejects each of them. One for nodes without `karpenter.sh/nodepool` is taken for a requirement if no
+//! other has a higher weight: the pod is ignored.
 //!
 //! # Fix
 //! Write the key that Karpenter documents; for a label of your own take a domain of your own.
@@ -30,10 +32,12 @@
 //! # References
 //! - <https://karpenter.sh/docs/concepts/scheduling/#well-known-labels>
 //! - <https://github.com/aws/karpenter-provider-aws/issues/9553>
+//! - <https://github.com/kubernetes-sigs/karpenter/issues/1265>
 
 use super::is_too_long;
 use crate::catalog::HOSTNAME;
 use crate::fit::label_of_other_nodes;
+use crate::karpenter::installation::is_controller;
 use crate::karpenter::labels::key::{
     KeyLocation, KeyRejection, KeyRejectionReason, RejectedBy, rejection, suggest_key,
 };
@@ -192,33 +196,59 @@ fn is_absent(expression: &Node<'_>) -> bool {
     matches!(expression.get("operator").text(), Some("NotIn" | "DoesNotExist"))
 }
 
-/// Reports a required affinity that leaves out hosts, such as those that are drained. Karpenter ignores the pod whatever the
-/// operator is. One that names a host to be on expects an existing node.
+/// Whether Karpenter rejects a pod for a preference as well: `validateAffinity` of its provisioner reads them until 1.4.
+fn checks_preferences(ctx: &Context<'_>) -> bool {
+    ctx.platform().karpenter < Version::new(1, 5)
+}
+
+/// Reports a node affinity that leaves out hosts, such as those that are drained. Karpenter ignores the pod whatever the
+/// operator is, and for any `matchFields`. One that names a host to be on expects an existing node.
 fn excluded_hosts(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let affinity = template.spec.path(&["affinity", "nodeAffinity"]);
-    let terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution").get("nodeSelectorTerms");
-    let by_host: Vec<Node<'_>> = terms
-        .items()
-        .flat_map(|term| term.get("matchExpressions").items())
-        .filter(|expression| expression.get("key").text() == Some(HOSTNAME))
-        .collect();
-    let first = by_host.first()?;
+    let required: Vec<Node<'_>> = template.required_terms().items().collect();
+    let by_host = hosts(&required);
     let is_pinned = !by_host.iter().all(is_absent) || template.spec.get("nodeName").is_set();
     if is_pinned || affinity.has_unknown() || label_of_other_nodes(template).is_some() {
         return None;
     }
+    let reads_preferences = checks_preferences(ctx);
+    let preferences = affinity.get("preferredDuringSchedulingIgnoredDuringExecution");
+    let preferred: Vec<Node<'_>> = preferences.items().map(|one| one.get("preference")).collect();
+    let (first, is_required) = match by_host.into_iter().next() {
+        Some(first) => (first, true),
+        None => (hosts(&preferred).into_iter().next().filter(|_| reads_preferences)?, false),
+    };
     let pool = ctx.cluster().of(Kind::NODE_POOL).find(|pool| ctx.pairs_with(pool))?;
-    let message =
-        format!("Karpenter ignores pods whose required affinity names `{HOSTNAME}`, whatever the operator");
-    ctx.report(&first.get("key"), message)
+    let kind = if is_required { "required affinity" } else { "preference" };
+    let what = if first.get("key").text() == Some(HOSTNAME) {
+        format!("names `{HOSTNAME}`, whatever the operator")
+    } else {
+        "has `matchFields`, which it does not support".to_owned()
+    };
+    let until = if is_required { "" } else { " before 1.5" };
+    let help = match (is_required, reads_preferences) {
+        (true, false) => "make it a preference, or cordon the node: no NodePool starts a node for the pod",
+        _ => {
+            "remove it and cordon the node, or leave it out by a label of your own: no NodePool starts a node for the pod"
+        }
+    };
+    ctx.report(&first.get("key"), format!("Karpenter{until} ignores pods whose {kind} {what}"))
         .severity(Severity::Warning)
         .rejected_by(Some(Authority::Karpenter))
-        .help("make it a preference, or cordon the node: no NodePool starts a node for the pod")
+        .help(help)
         .related(pool, &pool.path(&["metadata", "name"]), "Karpenter starts nodes here");
     None
 }
 
-/// Reports the preference that Karpenter tries first, if every pool meets it and NodeClaims may not name its key.
+/// What the terms of an affinity say about the names of hosts: by the label, and in fields.
+fn hosts<'a>(terms: &[Node<'a>]) -> Vec<Node<'a>> {
+    let labels = terms.iter().flat_map(|term| term.get("matchExpressions").items());
+    let fields = terms.iter().flat_map(|term| term.get("matchFields").items());
+    labels.filter(|one| one.get("key").text() == Some(HOSTNAME)).chain(fields).collect()
+}
+
+/// Reports the preference that Karpenter tries first, if every pool meets it and NodeClaims may not name its key, or if it is for
+/// nodes of no NodePool: `validateKarpenterManagedLabelCanExist` takes it for a requirement (Karpenter 0.37 to 1.14).
 fn refused_preference(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let affinity = template.spec.path(&["affinity", "nodeAffinity"]);
     let preferences = affinity.get("preferredDuringSchedulingIgnoredDuringExecution");
@@ -229,6 +259,9 @@ fn refused_preference(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<
     // The first of those with the highest weight.
     let first = preferences.items().collect::<Vec<_>>().into_iter().rev().max_by_key(weight)?;
     let expressions: Vec<Node<'_>> = first.path(&["preference", "matchExpressions"]).items().collect();
+    if let Some(expression) = expressions.iter().find(|expression| is_off_pools(expression)) {
+        return off_pools(template, expression, ctx);
+    }
     if !expressions.iter().all(is_absent) {
         return None;
     }
@@ -241,5 +274,32 @@ fn refused_preference(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<
     )
     .severity(Severity::Warning)
     .help("remove it; to keep pods off Karpenter's nodes, require `karpenter.sh/nodepool` to be absent");
+    None
+}
+
+const POOL: &str = "karpenter.sh/nodepool";
+
+/// Whether an expression is for nodes that no NodePool starts.
+fn is_off_pools(expression: &Node<'_>) -> bool {
+    expression.get("key").text() == Some(POOL) && expression.get("operator").text() == Some("DoesNotExist")
+}
+
+/// Reports a preference for nodes of no NodePool, where nothing required says that. Karpenter's own pods are kept off its nodes.
+fn off_pools(template: &Template<'_>, expression: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let terms = template.required_terms();
+    let expressions = |term: &Node<'_>| term.get("matchExpressions").items().collect::<Vec<_>>();
+    let is_meant = terms.items().any(|term| expressions(&term).iter().any(is_off_pools));
+    if is_meant || terms.has_unknown() || template.containers().any(|one| is_controller(&one)) {
+        return None;
+    }
+    let pool = ctx.cluster().of(Kind::NODE_POOL).find(|pool| ctx.pairs_with(pool))?;
+    let message = format!(
+        "Karpenter takes this preference for a requirement: it ignores pods that prefer nodes without `{POOL}`"
+    );
+    ctx.report(&expression.get("key"), message)
+        .severity(Severity::Warning)
+        .rejected_by(Some(Authority::Karpenter))
+        .help("prefer a label of the other nodes, such as `eks.amazonaws.com/nodegroup`; a requirement keeps pods off the pools")
+        .related(pool, &pool.path(&["metadata", "name"]), "no node of it is started for these pods");
     None
 }
