@@ -10,11 +10,16 @@
 //! With `rootVolume: true` on `/dev/xvda` of Bottlerocket, Karpenter counts that volume as the disk of pods:
 //! those that request `ephemeral-storage` do not fit, however large `/dev/xvdb` is.
 //!
+//! Karpenter knows the root volume of AL2 and AL2023 by the name `/dev/xvda`, also with an image of one's own
+//! whose root is `/dev/sda1`. Without `rootVolume: true` it counts 20 GiB, whatever size is mapped: pods that
+//! request more `ephemeral-storage` get no node.
+//!
 //! User data that sets up a disk is taken for the one that mounts the volume.
 //!
 //! # Fix
 //! Map the device of the family with the size that images and pods need. For Bottlerocket, leave out
-//! `rootVolume`: Karpenter knows which of the two volumes pods use.
+//! `rootVolume`: Karpenter knows which of the two volumes pods use. With an image of one's own, set it on the
+//! root volume.
 //!
 //! # Example
 //! ```yaml,diff
@@ -35,13 +40,19 @@
 //! # References
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/#specblockdevicemappings>
 //! - <https://github.com/bottlerocket-os/bottlerocket#default-volumes>
+//! - <https://github.com/aws/karpenter-provider-aws/issues/7937>
 
 use crate::karpenter::node_class::volume_gib;
 use crate::karpenter::scheduling::AmiFamily;
 use crate::rules::prelude::*;
+use crate::workload::node_labels::is_off_karpenter;
+
+/// The pods whose disk Karpenter counts.
+const READS: [Kind; WORKLOAD_KINDS.len() + 2] = with_workloads(&[Kind::NODE_POOL, Kind::EC2_NODE_CLASS]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "pod-volume-unmapped",
+    reads: &READS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("pod_volume_unmapped.rs")),
     check: Check::NodeClass(check),
@@ -50,6 +61,7 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     miscounted(class, ctx);
+    uncounted(class, ctx);
     let family = class.family()?;
     let device = family.pod_device();
     let (mistaken, above) = mistaken(class, family)?;
@@ -122,4 +134,67 @@ fn miscounted(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
                 .replaces_nodes(),
         );
     None
+}
+
+/// What pods can request of a node whose disk Karpenter counts as 20 GiB, in GiB: the kubelet keeps a tenth free, and 1 GiB is reserved.
+const ROOM: i128 = 17;
+
+/// The root device of most images other than those of EKS.
+const OTHER_ROOT: &str = "/dev/sda1";
+
+/// The root volume of an image of one's own is one that Karpenter does not count as the disk of pods: `ephemeralStorage` in
+/// `pkg/providers/instancetype/types.go` of karpenter-provider-aws 1.9.
+fn uncounted(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let family = class.family().filter(|family| matches!(family, AmiFamily::Al2 | AmiFamily::Al2023))?;
+    let terms = class.get("amiSelectorTerms");
+    let is_known = !terms.has_unknown() && !class.get("blockDeviceMappings").has_unknown();
+    if !is_known || class.alias().is_some() || class.raid0() != Some(false) || may_set_up_disks(class) {
+        return None;
+    }
+    let is_counted = |mapping: &Node<'_>| {
+        mapping.get("deviceName").text() == Some(family.pod_device()) || mapping.get("rootVolume").is_set()
+    };
+    let mut all = class.block_devices();
+    let mapping = all.find(|mapping| mapping.get("deviceName").text() == Some(OTHER_ROOT))?;
+    let size = mapping.path(&["ebs", "volumeSize"]).text()?;
+    if class.block_devices().any(|mapping| is_counted(&mapping)) || volume_gib(size)? <= 20 {
+        return None;
+    }
+    let asking = asking_for_disk(class.object(), ctx);
+    let device = family.pod_device();
+    let message = format!(
+        "Karpenter counts 20Gi as the disk of pods, not {}: the root volume of {} is `{device}` to it",
+        ellipsize(size),
+        family.name()
+    );
+    let root = mapping.get("rootVolume");
+    let finding = ctx.report(&mapping.get("deviceName"), message);
+    finding
+        .severity(if asking.is_some() { Severity::Warning } else { Severity::Info })
+        .help("set `rootVolume: true` on it, if it is the root volume of the image")
+        .fix(Fix::unsafe_("count it as the root volume").set(&root, json!(true)).replaces_nodes());
+    if let Some(asking) = asking {
+        finding.related(asking, &asking.path(&["metadata", "name"]), "gets no node: it requests more disk");
+    }
+    None
+}
+
+/// A workload that requests more disk than nodes have with the default size, where all pools of the input use a class.
+fn asking_for_disk<'i>(class: &Object, ctx: &Context<'i>) -> Option<&'i Object> {
+    let cluster = ctx.cluster();
+    let pools = cluster.of(Kind::NODE_POOL).filter(|pool| ctx.pairs_with(pool)).count();
+    if cluster.views().class_pools().pools_of(class).pools.len() != pools {
+        return None;
+    }
+    let asks = |container: Node<'_>| {
+        let amount = |field| container.path(&["resources", field, "ephemeral-storage"]);
+        let request = Some(amount("requests")).filter(Node::is_set).unwrap_or_else(|| amount("limits"));
+        Quantity::at(&request).is_some_and(|request| request.value() > ROOM << 30)
+    };
+    let asks_for_much = |workload: &&Object| {
+        let all = templates(workload);
+        let mut containers = all.iter().filter(|one| !is_off_karpenter(one)).flat_map(Template::containers);
+        ctx.pairs_with(workload) && containers.any(asks)
+    };
+    WORKLOAD_KINDS.iter().flat_map(|kind| cluster.of(*kind)).find(asks_for_much)
 }
