@@ -253,6 +253,7 @@ pub static RULES: &[&Rule] = &[
     &autoscaling::vpa_hpa_conflict::RULE,
     &autoscaling::vpa_never_acts::RULE,
     &autoscaling::vpa_scales_limits::RULE,
+    &availability::alb_path_wildcard::RULE,
     &availability::alb_target_cluster_ip::RULE,
     &availability::backend_service_missing::RULE,
     &availability::daemon_set_surge_blocked::RULE,
