@@ -286,6 +286,7 @@ pub static RULES: &[&Rule] = &[
     &availability::pdb_spans_workloads::RULE,
     &availability::pdb_unhealthy_policy::RULE,
     &availability::post_start_calls_server::RULE,
+    &availability::probe_host_loopback::RULE,
     &availability::probe_missing::RULE,
     &availability::progress_deadline_short::RULE,
     &availability::ray_versions_differ::RULE,

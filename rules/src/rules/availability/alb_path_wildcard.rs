@@ -50,7 +50,7 @@ pub(crate) static RULE: Rule = Rule {
 
 const WILDCARDS: [char; 2] = ['*', '?'];
 
-/// `buildPathPatterns` in `pkg/ingress/model_build_listener_rules.go` of the Load Balancer Controller (read in November 2026).
+/// `buildPathPatterns` in `pkg/ingress/model_build_listener_rules.go` of the Load Balancer Controller 3.5.
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.may_lack_fields() || controller(object, ctx) != Some(Controller::Alb) {
         return None;

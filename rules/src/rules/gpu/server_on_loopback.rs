@@ -58,7 +58,7 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 /// Addresses that only programs of the pod reach.
-const LOOPBACK: [&str; 3] = ["127.0.0.1", "localhost", "::1"];
+pub(in crate::rules) const LOOPBACK: [&str; 3] = ["127.0.0.1", "localhost", "::1"];
 
 fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if ctx.object().may_lack_fields() || template.spec.has_unknown_key() {
