@@ -62,6 +62,17 @@ impl Kind {
     pub(crate) const ARGO_APPLICATION: Kind = Kind::new("argoproj.io", "Application");
     pub const SERVICE: Kind = Kind::new("", "Service");
     pub(crate) const NETWORK_POLICY: Kind = Kind::new("networking.k8s.io", "NetworkPolicy");
+    /// Policies for the network of pods beside those of Kubernetes: of Cilium, of its admins, of EKS and of Calico.
+    pub(crate) const OTHER_NETWORK_POLICIES: [Kind; 8] = [
+        Kind::new("cilium.io", "CiliumNetworkPolicy"),
+        Kind::new("cilium.io", "CiliumClusterwideNetworkPolicy"),
+        Kind::new("policy.networking.k8s.io", "AdminNetworkPolicy"),
+        Kind::new("policy.networking.k8s.io", "ClusterNetworkPolicy"),
+        Kind::new("networking.k8s.aws", "ApplicationNetworkPolicy"),
+        Kind::new("networking.k8s.aws", "ClusterNetworkPolicy"),
+        Kind::new("projectcalico.org", "NetworkPolicy"),
+        Kind::new("projectcalico.org", "GlobalNetworkPolicy"),
+    ];
     pub(crate) const INGRESS: Kind = Kind::new("networking.k8s.io", "Ingress");
     pub(crate) const INGRESS_CLASS: Kind = Kind::new("networking.k8s.io", "IngressClass");
     /// What the AWS Load Balancer Controller reads for all Ingresses of a class.

@@ -258,6 +258,7 @@ pub static RULES: &[&Rule] = &[
     &availability::backend_service_missing::RULE,
     &availability::daemon_set_surge_blocked::RULE,
     &availability::drain_endpoint_unknown::RULE,
+    &availability::egress_without_dns::RULE,
     &availability::gateway_timeout_short::RULE,
     &availability::gpu_rollout_needs_surge::RULE,
     &availability::graceful_shutdown_missing::RULE,

@@ -5,6 +5,7 @@ pub(crate) mod alb_target_cluster_ip;
 pub(crate) mod backend_service_missing;
 pub(crate) mod daemon_set_surge_blocked;
 pub(crate) mod drain_endpoint_unknown;
+pub(crate) mod egress_without_dns;
 mod gateway_route;
 pub(crate) mod gateway_timeout_short;
 pub(crate) mod gpu_rollout_needs_surge;

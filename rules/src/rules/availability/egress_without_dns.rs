@@ -1,0 +1,247 @@
+//! Pods that name hosts may not ask DNS.
+//!
+//! # Why
+//! Once a NetworkPolicy with `Egress` selects a pod, it may only connect to what some policy allows. The
+//! name of a Service or of another host is first looked up in DNS, over UDP at port 53 of the pods of CoreDNS:
+//! where no policy allows that, each connection fails with a name that cannot be resolved, also to what is
+//! allowed. Resolvers use TCP only for answers that are too long for UDP.
+//!
+//! All policies of the input that select the pods are taken together. It is reported where a variable or an
+//! argument of a container has the name of a host. Policies of other kinds, and of Kyverno, may allow it.
+//!
+//! # Fix
+//! Allow UDP and TCP 53 to the namespace `kube-system`, best by one policy for all pods of the namespace. With
+//! NodeLocal DNSCache allow its address, `169.254.20.10/32`, too.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: networking.k8s.io/v1
+//!  kind: NetworkPolicy
+//!  metadata: {name: worker, namespace: jobs}
+//!  spec:
+//!    podSelector: {matchLabels: {app: worker}}
+//!    policyTypes: [Egress]
+//! -  egress: # <-
+//! +  egress:
+//! +    - to: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: kube-system}}}]
+//! +      ports: [{port: 53, protocol: UDP}, {port: 53, protocol: TCP}]
+//!      - to: [{podSelector: {matchLabels: {app: queue}}}]
+//!        ports: [{port: 6379}]
+//!  ---
+//!  apiVersion: v1
+//!  kind: Pod
+//!  metadata: {name: worker, namespace: jobs, labels: {app: worker}}
+//!  spec:
+//!    containers:
+//!      - name: worker
+//!        image: example.com/worker:1.0.0
+//!        env: [{name: QUEUE_HOST, value: queue.jobs.svc.cluster.local}]
+//! ```
+//!
+//! # References
+//! - <https://kubernetes.io/docs/concepts/services-networking/network-policies/#default-deny-all-egress-traffic>
+//! - <https://docs.aws.amazon.com/eks/latest/userguide/cni-network-policy.html>
+//! - <https://github.com/aws/aws-network-policy-agent/issues/230>
+
+use crate::facts::url::host;
+use crate::rules::prelude::*;
+use crate::workload::command::items;
+use crate::workload::selector;
+
+const OTHERS: usize = Kind::OTHER_NETWORK_POLICIES.len() + 3;
+
+const READS: [Kind; WORKLOAD_KINDS.len() + OTHERS] = with_workloads(&joined::<OTHERS>(
+    &Kind::OTHER_NETWORK_POLICIES,
+    &[Kind::NETWORK_POLICY, Kind::KYVERNO_CLUSTER_POLICY, Kind::KYVERNO_POLICY],
+));
+
+pub(crate) static RULE: Rule = Rule {
+    id: "egress-without-dns",
+    kinds: &[Kind::NETWORK_POLICY],
+    reads: &READS,
+    fix: Some(Safety::Unsafe),
+    docs: docs(include_str!("egress_without_dns.rs")),
+    check: Check::Object(check),
+    ..Rule::warning(Group::Availability)
+};
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let cluster = ctx.cluster();
+    let mut others =
+        Kind::OTHER_NETWORK_POLICIES.into_iter().chain([Kind::KYVERNO_CLUSTER_POLICY, Kind::KYVERNO_POLICY]);
+    if !limits_egress(object) || is_open(object) || others.any(|kind| cluster.has_any(kind)) {
+        return None;
+    }
+    let spec = object.get("spec");
+    let (workloads, _) = cluster.views().selected_by_labels(object, &spec.get("podSelector"));
+    let found = workloads.iter().find_map(|workload| {
+        let owner: &Object = &workload.object;
+        let is_near = !owner.may_lack_fields() && cluster.likely_pairs(object, owner);
+        let mut cut_off = templates(owner).into_iter().filter(|template| is_cut_off(object, template, ctx));
+        let named = cut_off.find_map(|template| template.containers().find_map(|one| named_host(&one)));
+        named.filter(|_| is_near).map(|node| (owner, node))
+    });
+    let (owner, node) = found?;
+    let egress = spec.get("egress");
+    let over_tcp = egress.items().any(|rule| reaches_dns(&rule, object) && allows(&rule, "TCP"));
+    let way = if over_tcp { "ask DNS over UDP" } else { "ask DNS" };
+    let name = ellipsize(owner.name());
+    let rule = json!({
+        "to": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}}}],
+        "ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}],
+    });
+    let fix = Fix::unsafe_("let the pods ask CoreDNS");
+    let fix = match egress.items().next() {
+        Some(_) => fix.append(&egress, rule),
+        None => fix.set(&egress, json!([rule])),
+    };
+    ctx.report(&egress, format!("the pods of `{name}` resolve no names: no policy lets them {way}"))
+        .at_key()
+        .help("allow UDP and TCP 53 to `kube-system`, here or in a policy for all pods of the namespace")
+        .related(owner, &node, "a name that is looked up")
+        .fix(fix);
+    None
+}
+
+/// Whether a policy names what its pods may connect to: by `policyTypes`, or without it by a rule.
+fn limits_egress(policy: &Object) -> bool {
+    let (types, egress) = (policy.path(&["spec", "policyTypes"]), policy.path(&["spec", "egress"]));
+    if types.is_set() {
+        types.items().any(|one| one.text() == Some("Egress"))
+    } else {
+        egress.items().next().is_some()
+    }
+}
+
+/// Whether a part of a policy is not known.
+fn is_open(policy: &Object) -> bool {
+    policy.may_lack_fields() || policy.get("spec").has_unknown()
+}
+
+/// Whether the policies that select the pods of a template let them ask no DNS, and one is the first of them that names what else
+/// they may reach.
+fn is_cut_off(object: &Object, template: &Template<'_>, ctx: &Context<'_>) -> bool {
+    let policy = template.spec.get("dnsPolicy");
+    let is_usual = !policy.is_set() || policy.text() == Some("ClusterFirst");
+    let has_own =
+        ["hostNetwork", "hostAliases", "dnsConfig"].iter().any(|field| template.spec.get(field).is_set());
+    if !is_usual || has_own || template.spec.has_unknown_key() {
+        return false;
+    }
+    let labels = template.pod_labels();
+    let all = ctx.cluster().in_namespace(Kind::NETWORK_POLICY, object.namespace_or_default());
+    let may_select = |policy: &&Object| {
+        ctx.pairs_with(policy)
+            && selector::matches(&policy.path(&["spec", "podSelector"]), &labels) != Some(false)
+    };
+    let selecting: Vec<&Object> =
+        all.filter(may_select).filter(|policy| limits_egress(policy) || is_open(policy)).collect();
+    let asks =
+        |policy: &Object| rules(policy).iter().any(|rule| reaches_dns(rule, policy) && allows(rule, "UDP"));
+    if selecting.iter().any(|policy| is_open(policy) || asks(policy)) {
+        return false;
+    }
+    let first = selecting.iter().find(|policy| !rules(policy).is_empty()).or(selecting.first());
+    first.is_some_and(|first| first.is_same_resource(object))
+}
+
+fn rules(policy: &Object) -> Vec<Node<'_>> {
+    policy.path(&["spec", "egress"]).items().collect()
+}
+
+/// Whether a rule may allow connections to the pods or the address of DNS.
+fn reaches_dns(rule: &Node<'_>, policy: &Object) -> bool {
+    let may_be = |peer: Node<'_>| {
+        let namespace = peer.path(&["namespaceSelector", "matchLabels", "kubernetes.io/metadata.name"]);
+        let is_of_dns = |name: &str| name == "kube-system" || name.contains("dns");
+        let of_pods = if peer.get("namespaceSelector").is_set() {
+            namespace.text().is_none_or(is_of_dns)
+        } else {
+            policy.namespace().is_none_or(is_of_dns)
+        };
+        peer.get("ipBlock").is_set() || of_pods
+    };
+    let to = rule.get("to");
+    to.items().next().is_none() || to.items().any(may_be)
+}
+
+/// The port of DNS, and that of its pods in OpenShift.
+const DNS_PORTS: [i64; 2] = [53, 5353];
+
+/// Whether a rule may allow a protocol at the port of DNS. The default protocol is TCP.
+fn allows(rule: &Node<'_>, protocol: &str) -> bool {
+    let may_be = |entry: Node<'_>| {
+        let (port, last) = (entry.get("port"), entry.get("endPort").int());
+        entry.get("protocol").text().unwrap_or("TCP") == protocol
+            && port
+                .int()
+                .is_none_or(|first| DNS_PORTS.iter().any(|dns| (first..=last.unwrap_or(first)).contains(dns)))
+    };
+    let ports = rule.get("ports");
+    ports.items().next().is_none() || ports.items().any(may_be)
+}
+
+/// Schemes of addresses whose host a program looks up.
+const SCHEMES: [&str; 14] = [
+    "http",
+    "https",
+    "grpc",
+    "tcp",
+    "redis",
+    "rediss",
+    "postgres",
+    "postgresql",
+    "mysql",
+    "mongodb",
+    "amqp",
+    "amqps",
+    "nats",
+    "kafka",
+];
+
+/// A variable or an argument of a container with an address whose host is a name.
+fn named_host<'a>(container: &Node<'a>) -> Option<Node<'a>> {
+    let variables = container.get("env").items().map(|entry| entry.get("value"));
+    let arguments = items(container).0.into_iter().map(|(_, node)| node);
+    variables.chain(arguments).find(|node| node.text().is_some_and(has_named_host))
+}
+
+fn has_named_host(text: &str) -> bool {
+    let mut words = text.split(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '=' | ','));
+    words.any(|word| {
+        let host = host(word);
+        let is_name = !host.is_empty()
+            && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-'))
+            && host.bytes().any(|byte| byte.is_ascii_alphabetic())
+            && host != "localhost";
+        let has_scheme = word.split_once("://").is_some_and(|(scheme, _)| SCHEMES.contains(&scheme));
+        is_name && (has_scheme || host.ends_with(".svc") || host.ends_with(".svc.cluster.local"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::has_named_host;
+
+    #[test]
+    fn names_of_hosts_are_looked_up() {
+        for text in [
+            "queue.jobs.svc:6379",
+            "--url=https://api.example.com/v1",
+            "curl http://web/",
+            "a.b.svc.cluster.local",
+        ] {
+            assert!(has_named_host(text), "{text}");
+        }
+        for text in [
+            "http://10.0.0.4:8080",
+            "http://localhost:80",
+            "http://$(HOST)/",
+            "file:///etc/x",
+            "web",
+            "0.0.0.0:80",
+        ] {
+            assert!(!has_named_host(text), "{text}");
+        }
+    }
+}
