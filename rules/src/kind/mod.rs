@@ -59,6 +59,7 @@ impl Kind {
     pub(crate) const RUNNER_DEPLOYMENT: Kind = Kind::new("actions.summerwind.dev", "RunnerDeployment");
     pub(crate) const RUNNER_SET: Kind = Kind::new("actions.summerwind.dev", "RunnerSet");
     pub(crate) const CANARY: Kind = Kind::new("flagger.app", "Canary");
+    pub(crate) const ARGO_PROJECT: Kind = Kind::new("argoproj.io", "AppProject");
     pub(crate) const ARGO_APPLICATION: Kind = Kind::new("argoproj.io", "Application");
     pub const SERVICE: Kind = Kind::new("", "Service");
     pub(crate) const NETWORK_POLICY: Kind = Kind::new("networking.k8s.io", "NetworkPolicy");

@@ -413,6 +413,7 @@ pub static KINDS: &[KindInfo] = &[
     namespaced("bitnami.com", "v1alpha1", "SealedSecret", "sealedsecrets"),
     namespaced("helm.toolkit.fluxcd.io", "v2", "HelmRelease", "helmreleases"),
     namespaced("source.toolkit.fluxcd.io", "v1", "OCIRepository", "ocirepositories"),
+    namespaced("argoproj.io", "v1alpha1", "AppProject", "appprojects"),
     namespaced("argoproj.io", "v1alpha1", "Application", "applications"),
     namespaced("argoproj.io", "v1alpha1", "ApplicationSet", "applicationsets"),
     namespaced("autoscaling.k8s.io", "v1", "VerticalPodAutoscaler", "verticalpodautoscalers"),

@@ -25,7 +25,7 @@ pub(super) struct Delivery<'a> {
 
 /// The controller that applies the file of an object. `None` if no path in the set leads to the file, or several do.
 pub(super) fn delivery_of<'a>(object: &Object, field: &[&str], ctx: &Context<'a>) -> Option<Delivery<'a>> {
-    let mut all = deliverers(ctx).filter(|by| paths(by).any(|path| path.applies(by, object)));
+    let mut all = deliverers(ctx).filter(|by| applies(by, object));
     let (by, None) = (all.next()?, all.next()) else { return None };
     if by.is(Kind::FLUX_KUSTOMIZATION) {
         return Some(Delivery { by, ignores: false, heals: is_suspended(by) != Some(true) });
@@ -37,6 +37,11 @@ pub(super) fn delivery_of<'a>(object: &Object, field: &[&str], ctx: &Context<'a>
     let is_off = automated.get("enabled").is_set() && automated.get("enabled").bool() != Some(true);
     let heals = automated.get("selfHeal").bool() == Some(true) && !is_off;
     Some(Delivery { by, ignores: ignores(&spec, object, field), heals })
+}
+
+/// Whether a path of a controller's object leads to the file of another object.
+pub(super) fn applies(by: &Object, object: &Object) -> bool {
+    paths(by).any(|path| path.applies(by, object))
 }
 
 /// Whether an ApplicationSet whose folders are not known, because a generator names them, may apply an object, and

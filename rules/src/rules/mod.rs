@@ -47,6 +47,7 @@ pub static RULES: &[&Rule] = &[
     &manifest::invalid_value::RULE,
     &manifest::manifest_incomplete::RULE,
     &manifest::placeholder_unexpanded::RULE,
+    &manifest::project_forbids_application::RULE,
     &manifest::render_failed::RULE,
     &manifest::secret_in_plain_text::RULE,
     &manifest::step_limit_exceeded::RULE,

@@ -19,6 +19,7 @@ pub(crate) mod manifest_incomplete;
 pub(super) mod message_parts;
 mod misplaced;
 pub(crate) mod placeholder_unexpanded;
+pub(crate) mod project_forbids_application;
 pub(crate) mod render_failed;
 mod secret_forms;
 pub(crate) mod secret_in_plain_text;
