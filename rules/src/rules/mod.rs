@@ -222,6 +222,7 @@ pub static RULES: &[&Rule] = &[
     &autoscaling::keda_query_job_mismatch::RULE,
     &autoscaling::keda_query_many_series::RULE,
     &autoscaling::keda_query_returns_null::RULE,
+    &autoscaling::keda_region_mismatch::RULE,
     &autoscaling::keda_replica_bounds::RULE,
     &autoscaling::keda_replicas_implicit::RULE,
     &autoscaling::keda_scale_to_zero_serving::RULE,

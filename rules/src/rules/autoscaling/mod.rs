@@ -44,6 +44,7 @@ pub(crate) mod keda_query_counts_others;
 pub(crate) mod keda_query_job_mismatch;
 pub(crate) mod keda_query_many_series;
 pub(crate) mod keda_query_returns_null;
+pub(crate) mod keda_region_mismatch;
 pub(crate) mod keda_replica_bounds;
 pub(crate) mod keda_replicas_implicit;
 pub(crate) mod keda_scale_to_zero_serving;
