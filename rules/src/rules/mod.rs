@@ -180,6 +180,7 @@ pub static RULES: &[&Rule] = &[
     &nodeclass::volume_performance_invalid::RULE,
     &autoscaling::autoscaler_without_range::RULE,
     &autoscaling::crashes_keda_operator::RULE,
+    &autoscaling::external_metrics_served_twice::RULE,
     &autoscaling::gpu_scaled_on_cpu::RULE,
     &autoscaling::hpa_metric_unservable::RULE,
     &autoscaling::hpa_replica_bounds::RULE,

@@ -2,6 +2,7 @@
 
 pub(crate) mod autoscaler_without_range;
 pub(crate) mod crashes_keda_operator;
+pub(crate) mod external_metrics_served_twice;
 pub(crate) mod gpu_scaled_on_cpu;
 pub(crate) mod hpa_metric_unservable;
 pub(crate) mod hpa_replica_bounds;

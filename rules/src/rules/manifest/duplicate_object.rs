@@ -9,7 +9,9 @@
 //! Rename one of them, or remove the one that is out of date. It is an error among the resources of
 //! one kustomization and a warning within one file. In two files of one folder it is information,
 //! because they may be alternatives, and it is reported once for each pair of files; samples, resources
-//! of tests, copies of releases and files whose names share a word are alternatives and not reported. Files of
+//! of tests, copies of releases and files whose names share a word are alternatives and not reported. Two
+//! APIServices of one name that lead to different Services are a warning there: a cluster has one server of an
+//! API, such as `external.metrics.k8s.io`, which KEDA and other adapters all serve. Files of
 //! different folders often belong to different clusters: they are compared with `--complete` alone,
 //! and bases and overlays of kustomize are never compared, because they repeat objects on purpose.
 //!
@@ -75,7 +77,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     } else {
         closest(object, index.all(&id.group, &id.kind, object.namespace_or_default(), &id.name), complete)?
     };
-    if relation == Relation::Folder && are_alternatives(object, first) {
+    let rivals = are_rivals(object, first);
+    if relation == Relation::Folder && !rivals && are_alternatives(object, first) {
         return None;
     }
     let path = first.origin()?.source.path();
@@ -103,6 +106,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         ),
         Relation::File if identical => (Severity::Warning, "remove one of the two"),
         Relation::File => (Severity::Warning, "rename one of the two, or remove the one that is out of date"),
+        Relation::Folder | Relation::Cluster if rivals => (
+            Severity::Warning,
+            "install one of the two servers: the API server asks the Service that is applied last, and no other",
+        ),
         Relation::Folder => (
             Severity::Info,
             "rename one or remove it; if they are alternatives, keep each in a folder of its own",
@@ -118,6 +125,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         .related(first, &first.path(&["metadata", "name"]), "also defined here")
         .merges(merge);
     None
+}
+
+/// Whether two APIServices of one name lead to different servers of the API.
+fn are_rivals(object: &Object, other: &Object) -> bool {
+    let server = |one: &Object| one.path(&["spec", "service", "name"]).text().map(str::to_owned);
+    object.group() == "apiregistration.k8s.io"
+        && server(object).zip(server(other)).is_some_and(|(own, others)| own != others)
 }
 
 /// Whether two objects of one folder are kept beside each other on purpose: as samples, as resources of tests, as copies of
