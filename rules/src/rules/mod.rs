@@ -436,6 +436,7 @@ pub static RULES: &[&Rule] = &[
     &scheduling::static_pool_exceeded::RULE,
     &scheduling::storage_class_binds_early::RULE,
     &scheduling::storage_class_parameter_invalid::RULE,
+    &scheduling::termination_handler_beside_karpenter::RULE,
     &scheduling::toleration_unmatched::RULE,
     &scheduling::topology_key_of_other_cloud::RULE,
     &scheduling::volume_attribute_missing::RULE,

@@ -71,7 +71,7 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 /// Another program that drains Spot nodes, by the name of its chart, DaemonSet or Deployment.
-const DRAINS_SPOT: &str = "aws-node-termination-handler";
+pub(super) const DRAINS_SPOT: &str = "aws-node-termination-handler";
 
 /// Options and defaults: karpenter-provider-aws 1.15.1 `pkg/operator/options/options.go`.
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {

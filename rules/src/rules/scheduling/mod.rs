@@ -46,6 +46,7 @@ pub(crate) mod spread_idles_gpus;
 pub(crate) mod static_pool_exceeded;
 pub(crate) mod storage_class_binds_early;
 pub(crate) mod storage_class_parameter_invalid;
+pub(crate) mod termination_handler_beside_karpenter;
 pub(crate) mod toleration_unmatched;
 pub(crate) mod topology_key_of_other_cloud;
 pub(crate) mod volume_attribute_missing;
