@@ -408,6 +408,7 @@ pub static RULES: &[&Rule] = &[
     &scheduling::headroom_never_taken::RULE,
     &scheduling::karpenter_on_own_nodes::RULE,
     &scheduling::karpenter_setting_missing::RULE,
+    &scheduling::kubelet_port_taken::RULE,
     &scheduling::kueue_cohort_missing::RULE,
     &scheduling::kueue_flavor_unmatched::RULE,
     &scheduling::kueue_waits_for_nodes::RULE,

@@ -16,6 +16,7 @@ pub(crate) mod headroom_never_taken;
 mod helper_charts;
 pub(crate) mod karpenter_on_own_nodes;
 pub(crate) mod karpenter_setting_missing;
+pub(crate) mod kubelet_port_taken;
 pub(crate) mod kueue_cohort_missing;
 pub(crate) mod kueue_flavor_unmatched;
 pub(crate) mod kueue_waits_for_nodes;

@@ -31,14 +31,17 @@
 //!  spec:
 //!    interval: 1h
 //!    chart:
-//! -    spec: {chart: aws-node-termination-handler, version: 0.27.2, sourceRef: {kind: HelmRepository, name: eks}} # <-
-//! +    spec: {chart: aws-node-termination-handler, version: 0.27.2, sourceRef: {kind: HelmRepository, name: eks}}
+//!      spec:
+//! -      chart: aws-node-termination-handler # <-
+//! +      chart: aws-node-termination-handler
+//!        version: 0.27.2
+//!        sourceRef: {kind: HelmRepository, name: eks}
 //! +  values:
 //! +    nodeSelector: {eks.amazonaws.com/nodegroup: core}
 //! ```
 //!
 //! # References
-//! - <https://karpenter.sh/docs/faq/#should-i-use-karpenter-interruption-handling-alongside-node-termination-handler>
+//! - <https://karpenter.sh/docs/faq/>
 //! - <https://karpenter.sh/docs/concepts/disruption/#interruption>
 //! - <https://karpenter.sh/docs/troubleshooting/#aws-node-termination-handler-nth-interactions>
 
