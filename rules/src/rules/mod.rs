@@ -274,6 +274,7 @@ pub static RULES: &[&Rule] = &[
     &availability::ingress_body_small::RULE,
     &availability::ingress_timeout_short::RULE,
     &availability::interceptor_bypassed::RULE,
+    &availability::internal_traffic_local::RULE,
     &availability::knative_service_rejected::RULE,
     &availability::liveness_kills_model_load::RULE,
     &availability::liveness_restarts_busy_server::RULE,

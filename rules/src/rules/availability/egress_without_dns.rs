@@ -78,8 +78,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let owner: &Object = &workload.object;
         let is_near = !owner.may_lack_fields() && cluster.likely_pairs(object, owner);
         let mut cut_off = templates(owner).into_iter().filter(|template| is_cut_off(object, template, ctx));
-        let named = cut_off.find_map(|template| template.containers().find_map(|one| named_host(&one)));
-        named.filter(|_| is_near).map(|node| (owner, node))
+        let named =
+            cut_off.find_map(|template| template.containers().find_map(|one| named_hosts(&one).pop()));
+        named.filter(|_| is_near).map(|(_, node)| (owner, node))
     });
     let (owner, node) = found?;
     let egress = spec.get("egress");
@@ -199,29 +200,34 @@ const SCHEMES: [&str; 14] = [
     "kafka",
 ];
 
-/// A variable or an argument of a container with an address whose host is a name.
-fn named_host<'a>(container: &Node<'a>) -> Option<Node<'a>> {
+/// The names of hosts in the variables and arguments of a container: those of addresses, and of Services with their domain.
+pub(super) fn named_hosts<'a>(container: &Node<'a>) -> Vec<(&'a str, Node<'a>)> {
     let variables = container.get("env").items().map(|entry| entry.get("value"));
     let arguments = items(container).0.into_iter().map(|(_, node)| node);
-    variables.chain(arguments).find(|node| node.text().is_some_and(has_named_host))
+    let of_node = |node: Node<'a>| {
+        let found = hosts_in(node.text().unwrap_or_default());
+        found.map(move |host| (host, node.clone())).collect::<Vec<_>>()
+    };
+    variables.chain(arguments).flat_map(of_node).collect()
 }
 
-fn has_named_host(text: &str) -> bool {
-    let mut words = text.split(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '=' | ','));
-    words.any(|word| {
+fn hosts_in(text: &str) -> impl Iterator<Item = &str> {
+    let words = text.split(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '=' | ','));
+    words.filter_map(|word| {
         let host = host(word);
         let is_name = !host.is_empty()
             && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-'))
             && host.bytes().any(|byte| byte.is_ascii_alphabetic())
             && host != "localhost";
         let has_scheme = word.split_once("://").is_some_and(|(scheme, _)| SCHEMES.contains(&scheme));
-        is_name && (has_scheme || host.ends_with(".svc") || host.ends_with(".svc.cluster.local"))
+        let is_of_service = host.ends_with(".svc") || host.ends_with(".svc.cluster.local");
+        (is_name && (has_scheme || is_of_service)).then_some(host)
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::has_named_host;
+    use super::hosts_in;
 
     #[test]
     fn names_of_hosts_are_looked_up() {
@@ -231,7 +237,7 @@ mod tests {
             "curl http://web/",
             "a.b.svc.cluster.local",
         ] {
-            assert!(has_named_host(text), "{text}");
+            assert!(hosts_in(text).next().is_some(), "{text}");
         }
         for text in [
             "http://10.0.0.4:8080",
@@ -241,7 +247,7 @@ mod tests {
             "web",
             "0.0.0.0:80",
         ] {
-            assert!(!has_named_host(text), "{text}");
+            assert!(hosts_in(text).next().is_none(), "{text}");
         }
     }
 }

@@ -21,6 +21,7 @@ pub(crate) mod ingress_body_small;
 pub(crate) mod ingress_timeout_short;
 pub(in crate::rules) mod intended_workload;
 pub(crate) mod interceptor_bypassed;
+pub(crate) mod internal_traffic_local;
 mod knative;
 pub(crate) mod knative_service_rejected;
 pub(crate) mod liveness_kills_model_load;
