@@ -118,7 +118,7 @@ fn named_by<'a>(client: &'a Object, service: &Object) -> Option<Node<'a>> {
     let all = templates(client).into_iter().filter(|template| !is_beside_others(template));
     let hosts =
         all.flat_map(|template| template.containers().flat_map(|one| named_hosts(&one)).collect::<Vec<_>>());
-    hosts.into_iter().find(|(host, _)| is_it(host)).map(|(_, node)| node)
+    hosts.find(|(host, _)| is_it(host)).map(|(_, node)| node)
 }
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
