@@ -18,7 +18,7 @@ use crate::tree::json::Draft;
 use crate::tree::node::Node;
 use crate::tree::pointer::Pointer;
 use crate::tree::scalar::Scalar;
-use crate::tree::{NONE, Span, Tree};
+use crate::tree::{NONE, NewText, Span, Tree};
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupVersionKind {
@@ -284,7 +284,7 @@ impl Object {
         &self,
         namespace: Option<&str>,
         name: Option<String>,
-        images: Vec<(u32, String)>,
+        images: Vec<NewText>,
     ) -> Object {
         let inner = &self.0;
         let mut id = inner.id.clone();
@@ -306,26 +306,32 @@ impl Object {
     }
 
     /// The images of its containers that a kustomization changes, each with the new one: those in each list `containers` or
-    /// `initContainers`, at any depth.
-    pub(crate) fn changed_images(&self, changes: &[ImageChange]) -> Vec<(u32, String)> {
+    /// `initContainers`, at any depth. kustomize expands aliases and merges before it changes them.
+    pub(crate) fn changed_images(&self, changes: &[ImageChange]) -> Vec<NewText> {
         const LISTS: [&str; 2] = ["containers", "initContainers"];
         if changes.is_empty() {
             return Vec::new();
         }
         let (tree, root) = self.tree();
-        let is_image = |at: &u32| {
-            let container = tree.slot(*at).parent;
-            let list = if container == NONE { NONE } else { tree.slot(container).parent };
-            tree.key_name(*at) == "image" && list != NONE && LISTS.contains(&tree.key_name(list))
-        };
-        let changed = (root..tree.end(root)).filter(is_image).filter_map(|at| {
-            let Some(Scalar::Str(written)) = tree.scalar(at) else { return None };
-            let image = changes.iter().fold(None, |image: Option<String>, change| {
-                change.of(image.as_deref().unwrap_or(written)).or(image)
-            });
-            Some((at, image?))
-        });
-        changed.collect()
+        let mut found: Vec<NewText> = Vec::new();
+        for list in (root..tree.end(root)).filter(|at| LISTS.contains(&tree.key_name(*at))) {
+            let list = tree.resolve(list);
+            let items = tree.slot(list).kind.is_collection().then(|| tree.children(list));
+            for container in items.into_iter().flatten().map(|item| tree.resolve(item)) {
+                if !tree.slot(container).kind.is_mapping() {
+                    continue;
+                }
+                let Some((at, _)) = tree.entry(container, "image") else { continue };
+                let Some(Scalar::Str(written)) = tree.scalar(tree.resolve(at)) else { continue };
+                let changed = changes.iter().fold(None, |new: Option<NewText>, change| {
+                    let text = change.of(new.as_ref().map_or(written, |new| new.text.as_str()));
+                    text.map(|text| NewText { at, text, by: Arc::clone(&change.by) }).or(new)
+                });
+                let is_new = !found.iter().any(|other| other.at == at);
+                found.extend(changed.filter(|_| is_new));
+            }
+        }
+        found
     }
 
     pub(crate) fn as_written(&self) -> &Object {

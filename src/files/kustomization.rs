@@ -1,12 +1,13 @@
 //! Reads a kustomization: the files that it lists and includes, its patches, and the fields that they change.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use gpulint_rules::source;
 use gpulint_rules::source::{Document, FilledPlaceholder, ImageChange, PatchTarget, PatchedReplicas, Source};
 use gpulint_rules::{Node, Product, Version, minor_of, pins_of};
 
-use super::{Directories, Disk, absolute};
+use super::{Directories, Disk, absolute, short_path};
 
 /// File names that kustomize recognizes.
 pub(crate) const KUSTOMIZATIONS: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
@@ -163,8 +164,9 @@ impl Kustomization {
             let keys = pairs.entries().into_iter().map(|(key, _)| FilledPlaceholder::Label(key.to_owned()));
             self.filled.extend(keys);
         }
+        let by = Arc::from(format!("`{}`", short_path(&self.file)));
         for image in root.get("images").items() {
-            self.images.extend(ImageChange::of_entry(&image));
+            self.images.extend(ImageChange::of_entry(&image, &by));
             let sets = ["newTag", "digest", "newName"].iter().any(|field| image.get(field).is_set());
             let name = image.get("name").text().filter(|_| sets);
             self.filled.extend(name.map(|name| FilledPlaceholder::Image(name.to_owned())));

@@ -554,7 +554,13 @@ impl Finding {
         node: &Node<'_>,
         message: impl Into<String>,
     ) -> &mut Finding {
-        self.related.push(Related { location: Location::of(object, node), message: message.into() });
+        let mut message = message.into();
+        // The excerpt shows the text in the file.
+        if let (Some(change), Some(text)) = (node.change(), node.raw_text()) {
+            let name = text.rsplit('/').next().unwrap_or(text);
+            message.push_str(&format!(": {} makes it `{}`", change.by, ellipsize(name)));
+        }
+        self.related.push(Related { location: Location::of(object, node), message });
         self
     }
 

@@ -68,20 +68,22 @@ pub struct ImageChange {
     pub new_name: Option<String>,
     pub tag: Option<String>,
     pub digest: Option<String>,
+    /// What makes it, for messages: a file, or an object of a GitOps controller.
+    pub by: Arc<str>,
 }
 
 impl ImageChange {
     /// Reads an entry of `images` of a kustomization, or of a Kustomization of Flux.
-    pub fn of_entry(entry: &Node<'_>) -> Option<ImageChange> {
+    pub fn of_entry(entry: &Node<'_>, by: &Arc<str>) -> Option<ImageChange> {
         let text =
             |field: &str| entry.get(field).raw_text().filter(|text| !text.is_empty()).map(str::to_owned);
         let (new_name, tag, digest) = (text("newName"), text("newTag"), text("digest"));
-        Some(ImageChange { name: text("name")?, new_name, tag, digest })
+        Some(ImageChange { name: text("name")?, new_name, tag, digest, by: Arc::clone(by) })
     }
 
     /// Reads an entry of `kustomize.images` of an Argo CD source, as `kustomize edit set image` takes it: `NAME:TAG`,
     /// `NAME@DIGEST`, or `NAME=` before such an image.
-    pub fn of_argument(text: &str) -> ImageChange {
+    pub fn of_argument(text: &str, by: &Arc<str>) -> ImageChange {
         let owned = |text: &str| text.to_owned();
         let (name, image) = text.split_once('=').map_or((None, text), |(name, image)| (Some(name), image));
         let image = ImageRef::parse(image);
@@ -90,6 +92,7 @@ impl ImageChange {
             new_name: name.map(|_| owned(image.name)),
             tag: image.tag.map(owned),
             digest: image.digest.map(owned),
+            by: Arc::clone(by),
         }
     }
 

@@ -252,6 +252,27 @@ pub struct Tree {
     pub(crate) large: OnceLock<Box<large::LargeCollections>>,
     /// The tree that it was made from, for trees of parts that a controller puts together.
     pub(crate) made_from: Option<Box<MadeFrom>>,
+    /// The scalars that have another text than the document.
+    pub(crate) changes: Vec<Change>,
+}
+
+/// A text that takes the place of a scalar, or of an alias of one.
+#[derive(Debug)]
+pub(crate) struct NewText {
+    pub(crate) at: u32,
+    pub(crate) text: String,
+    /// What sets it, for messages.
+    pub(crate) by: Arc<str>,
+}
+
+/// A scalar whose text something outside of the document sets.
+#[derive(Debug)]
+pub(crate) struct Change {
+    at: u32,
+    /// The text in the document.
+    pub(crate) written: Box<str>,
+    /// What sets the other one, for messages.
+    pub(crate) by: Arc<str>,
 }
 
 /// The origin of a tree that was made from the parts of another.
@@ -287,6 +308,7 @@ impl Tree {
             aliases: OnceLock::new(),
             large: OnceLock::new(),
             made_from: None,
+            changes: Vec::new(),
         }
     }
 
@@ -296,7 +318,7 @@ impl Tree {
     }
 
     /// A copy in which some scalars have other texts. Their places stay those of the original, which was made from no other.
-    pub(crate) fn with_texts(&self, texts: Vec<(u32, String)>) -> Tree {
+    pub(crate) fn with_texts(&self, texts: Vec<NewText>) -> Tree {
         let mut copy = Tree {
             slots: self.slots.clone(),
             out_of_line_keys: self.out_of_line_keys.clone(),
@@ -305,11 +327,22 @@ impl Tree {
             has_patch_directive: self.has_patch_directive,
             ..Tree::new(Arc::clone(&self.text), self.spans)
         };
-        for (at, text) in texts {
-            copy.slots[at as usize].data = u32::try_from(copy.strings.len()).unwrap_or(NONE);
+        for NewText { at, text, by } in texts {
+            let written = self.scalar_text(self.resolve(at)).into();
+            copy.changes.push(Change { at, written, by });
+            let slot = &mut copy.slots[at as usize];
+            slot.data = u32::try_from(copy.strings.len()).unwrap_or(NONE);
+            if slot.kind == SlotKind::Alias {
+                slot.kind = SlotKind::Quoted;
+            }
             copy.strings.push(text.into());
         }
         copy
+    }
+
+    /// The change of a scalar whose text something outside of the document sets.
+    pub(crate) fn change(&self, at: u32) -> Option<&Change> {
+        self.changes.iter().find(|change| change.at == at)
     }
 
     /// Every alias with its target.

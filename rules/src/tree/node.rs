@@ -13,7 +13,7 @@ use crate::steps;
 use crate::tree::placeholder::is_placeholder;
 use crate::tree::pointer::Pointer;
 use crate::tree::scalar::Scalar;
-use crate::tree::{Keys, NONE, SlotKind, Span, Tree, key_hash};
+use crate::tree::{Change, Keys, NONE, SlotKind, Span, Tree, key_hash};
 
 /// A position in the tree of an object; the node there may be absent.
 #[derive(Clone, Debug)]
@@ -390,6 +390,11 @@ impl<'a> Node<'a> {
         let at = self.resolved_slot();
         steps::take(1 + self.tree.text_len(at) / 32);
         (!self.tree.slot(at).kind.is_collection()).then(|| self.tree.scalar_text(at))
+    }
+
+    /// What was written in place of the text, if a kustomization or a GitOps controller sets that.
+    pub(crate) fn change(&self) -> Option<&'a Change> {
+        if self.slot == NONE { None } else { self.tree.change(self.resolved_slot()) }
     }
 
     /// The value of a string; `None` for placeholders and other types.

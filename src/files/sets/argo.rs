@@ -146,6 +146,7 @@ fn add_sources(
             add_values(&mut release, checkout, place, application.object, &spec, &helm, parameters);
             release
         });
+        let by = Arc::from(format!("{} `{}`", application.object.id().kind, application.object.name()));
         out.push(SourcePath {
             file: application.file,
             application: application.number,
@@ -168,7 +169,7 @@ fn add_sources(
                 images: kustomize
                     .get("images")
                     .items()
-                    .filter_map(|image| Some(ImageChange::of_argument(&text(&image)?)))
+                    .filter_map(|image| Some(ImageChange::of_argument(&text(&image)?, &by)))
                     .collect(),
             },
         });

@@ -212,7 +212,7 @@ fn claimer(
     let folder = folder_of(checkout, repositories, file, object)?;
     let place = &checkout.files.list[file].input.absolute;
     let spec = object.get("spec");
-    let how = transform(&spec);
+    let how = transform(object);
     let mut expansion = Expansion::new(checkout.files);
     expansion.generated(&folder, &how);
     for component in spec.get("components").items().filter_map(|item| item.text()) {
@@ -231,19 +231,21 @@ fn claimer(
 }
 
 /// The changes that a Kustomization makes to all objects that it applies.
-fn transform(spec: &Node<'_>) -> Transform {
+fn transform(object: &Object) -> Transform {
+    let spec = object.get("spec");
     let text = |field: &str| spec.get(field).text().filter(|text| !text.is_empty());
     let mut removed = Vec::new();
     for patch in spec.get("patches").items().filter(|patch| !patch.get("target").is_set()) {
         removed.extend(removed_by_patch(patch.get("patch").text().unwrap_or_default()));
     }
+    let by = Arc::from(format!("{} `{}`", object.id().kind, object.name()));
     Transform {
         namespace: text("targetNamespace").map(Arc::from),
         default_namespace: None,
         prefix: text("namePrefix").unwrap_or_default().to_owned(),
         suffix: text("nameSuffix").unwrap_or_default().to_owned(),
         removed,
-        images: spec.get("images").items().filter_map(|entry| ImageChange::of_entry(&entry)).collect(),
+        images: spec.get("images").items().filter_map(|entry| ImageChange::of_entry(&entry, &by)).collect(),
     }
 }
 
