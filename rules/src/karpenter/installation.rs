@@ -6,7 +6,7 @@ use crate::kind::Kind;
 use crate::object::Object;
 use crate::platform::{MinValuesPolicy, Version};
 use crate::tree::node::Node;
-use crate::workload::image::image_of;
+use crate::workload::image::{image_of, images_of};
 use crate::workload::template::{Template, templates};
 
 /// The kinds that install Karpenter.
@@ -172,7 +172,7 @@ pub(crate) fn version(object: &Object) -> Option<(Node<'_>, Version)> {
 
 /// Whether a container runs Karpenter's controller.
 pub(crate) fn is_controller(container: &Node<'_>) -> bool {
-    image_of(container).is_some_and(|image| image.is("karpenter/controller"))
+    images_of(container).any(|image| image.is("karpenter/controller"))
 }
 
 /// The values of Karpenter's chart.

@@ -45,7 +45,7 @@ pub(super) use crate::workload::diagnostic::is_test;
 pub(super) use crate::workload::gpu::{
     KARPENTER_ACCELERATORS, is_accelerator, requests_accelerator, uses_device,
 };
-pub(super) use crate::workload::image::image_of;
+pub(super) use crate::workload::image::{image_of, image_text, images_of};
 pub(super) use crate::workload::launcher::Launch;
 pub(super) use crate::workload::node_labels::{LabelUse, referenced_labels};
 pub(super) use crate::workload::server::{Server, ServerId, server_of};

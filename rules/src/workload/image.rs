@@ -4,10 +4,41 @@ use crate::facts::image::ImageRef;
 use crate::facts::table::rows;
 use crate::platform::Version;
 use crate::tree::node::Node;
+use crate::tree::placeholder::is_placeholder;
 
-/// The image of a container. `None` if it is not written or not known.
+/// The image of a container. `None` if it is not written, or its repository is not known. Its tag may be a placeholder.
 pub(crate) fn image_of<'a>(container: &Node<'a>) -> Option<ImageRef<'a>> {
-    container.get("image").text().map(ImageRef::parse)
+    image_text(container).map(ImageRef::parse)
+}
+
+/// The text of an image with a known repository: `${REGISTRY}/vllm/vllm-openai:${TAG}` is one of vLLM.
+pub(crate) fn image_text<'a>(container: &Node<'a>) -> Option<&'a str> {
+    let image = container.get("image");
+    let has_repository = |text: &&str| {
+        let name = ImageRef::parse(text).name;
+        !is_placeholder(name.split_once('/').map_or(name, |(_, path)| path))
+    };
+    image.text().or_else(|| image.raw_text().filter(|_| image.is_unknown()).filter(has_repository))
+}
+
+/// Words in the names of images that take the place of a program in tests.
+const STAND_INS: [&str; 8] = ["mock", "fake", "stub", "sim", "simulator", "emulator", "echo", "dummy"];
+
+/// The image that was written where a kustomization or a GitOps controller gives it another name in a registry of one's own, which
+/// has copies of images under any name. It has the tag that is applied.
+pub(crate) fn copied_image<'a>(container: &Node<'a>) -> Option<ImageRef<'a>> {
+    let image = container.get("image");
+    let (text, change) = (image.raw_text()?, image.change()?);
+    let (own, written) = (ImageRef::parse(text), ImageRef::parse(&change.written));
+    let is_copy = own.name != written.name
+        && is_in_private_registry(text)
+        && !own.last().split(['-', '_', '.']).any(|word| STAND_INS.contains(&word));
+    is_copy.then_some(ImageRef { tag: own.tag, digest: own.digest, ..written })
+}
+
+/// The image of a container, and the one of which it is a copy.
+pub(crate) fn images_of<'a>(container: &Node<'a>) -> impl Iterator<Item = ImageRef<'a>> + use<'a> {
+    image_of(container).into_iter().chain(copied_image(container))
 }
 
 /// Words in tags and names of images that have a shell beside others of the repository that have none.
@@ -21,7 +52,7 @@ const PUBLIC_REGISTRIES: [&str; 6] =
 /// Whether an image is in a registry of one's own, where it may be another than its name says.
 pub(crate) fn is_in_private_registry(image: &str) -> bool {
     let host = image.split_once('/').map_or("", |(host, _)| host);
-    host.contains(['.', ':']) && !PUBLIC_REGISTRIES.contains(&host)
+    host.contains(['.', ':']) && !PUBLIC_REGISTRIES.contains(&host) || is_placeholder(host)
 }
 
 /// Images of public registries that say `distroless` and have a shell: dcgm-exporter copies one for its entrypoint, and the image of
@@ -42,7 +73,7 @@ pub(crate) fn lacks_shell(container: &Node<'_>) -> bool {
         return false;
     }
     let is_published = || {
-        container.get("image").text().is_some_and(|image| !is_in_private_registry(image))
+        image_text(container).is_some_and(|image| !is_in_private_registry(image))
             && !DISTROLESS_WITH_SHELL.contains(&image.last())
     };
     if says(&["distroless"]) && is_published() {

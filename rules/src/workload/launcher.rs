@@ -7,7 +7,7 @@ use crate::workload::command::{
 };
 use crate::workload::devices::gpus_of;
 use crate::workload::environment::{may_define, variable};
-use crate::workload::image::image_of;
+use crate::workload::image::{image_of, image_text};
 use crate::workload::server::{
     Gpus, Parallelism, Server, ServerId, may_be_rebuilt, server_at, server_of_image,
 };
@@ -197,7 +197,7 @@ impl<'a> Launch<'a> {
     /// Whether it is vLLM from its own image, without extensions that distribute models in other ways.
     pub(crate) fn is_plain_vllm(&self, container: &Node<'a>) -> bool {
         let image = image_of(container);
-        let own = !container.get("image").text().is_some_and(may_be_rebuilt)
+        let own = !image_text(container).is_some_and(may_be_rebuilt)
             && image.is_some_and(|image| {
                 image.is("vllm/vllm-openai") && (image.tag.is_some() || image.digest.is_some())
             });

@@ -151,7 +151,8 @@ fn images_are_those_that_the_set_applies() {
     let server = SERVER
         .replace("example.com/vllm:1", "vllm/vllm-openai:v0.11.0")
         .replace("serve]", "serve, --swap-space=8]");
-    let change = |text: &str| Membership { images: vec![ImageChange::of_argument(text)], ..of(0) };
+    let change =
+        |text: &str| Membership { images: vec![ImageChange::of_argument(text, &"a test".into())], ..of(0) };
     let speaks =
         |membership: Membership| !found(&[(&server, &[membership])], &["server-option-removed"]).is_empty();
     assert!(!speaks(of(0)) && !speaks(change("example.com/other:v0.19.1")));
@@ -164,6 +165,43 @@ fn images_are_those_that_the_set_applies() {
     let findings = found(&[(&server, both)], &["server-option-removed"]);
     let [finding] = findings.as_slice() else { panic!("{findings:?}") };
     assert_eq!(names(finding), ["prod"]);
+}
+
+#[test]
+fn an_image_that_is_an_alias_is_changed_as_well() {
+    let server = SERVER
+        .replace(
+            "{name: vision}\nspec",
+            "{name: vision, annotations: {image: &image 'vllm/vllm-openai:v0.11.0'}}\nspec",
+        )
+        .replace("'example.com/vllm:1'", "*image")
+        .replace("serve]", "serve, --swap-space=8]");
+    let by = Arc::from("`prod/kustomization.yaml`");
+    let change = ImageChange::of_argument("vllm/vllm-openai:v0.19.1", &by);
+    let findings =
+        found(&[(&server, &[Membership { images: vec![change], ..of(0) }])], &["server-option-removed"]);
+    let [finding] = findings.as_slice() else { panic!("{findings:?}") };
+    let label = "its release: `prod/kustomization.yaml` makes it `vllm-openai:v0.19.1`";
+    assert_eq!(finding.related[0].message, label);
+}
+
+#[test]
+fn a_copy_under_another_name_is_known_by_the_image_that_was_written() {
+    let server = SERVER.replace(
+        "'example.com/vllm:1', command: [vllm, serve]",
+        "'vllm/vllm-openai:v0.11.0', args: [--model=m, --tensor-parallel-size=4], resources: {limits: {nvidia.com/gpu: 2}}",
+    );
+    let speaks = |name: &str| {
+        let change = ImageChange::of_argument(&format!("vllm/vllm-openai={name}:v0.11.0"), &"a test".into());
+        let membership = Membership { images: vec![change], ..of(0) };
+        !found(&[(&server, &[membership])], &["gpu-process-count"]).is_empty()
+    };
+    assert!(speaks("vllm/vllm-openai") && speaks("registry.example.com/llm-engine"));
+    for other in
+        ["registry.example.com/llm-mock", "registry.example.com/llm-router", "ollama/ollama", "other/engine"]
+    {
+        assert!(!speaks(other), "{other}");
+    }
 }
 
 #[test]

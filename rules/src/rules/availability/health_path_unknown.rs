@@ -121,7 +121,7 @@ fn lone_server<'a>(template: &Template<'a>) -> Option<(Node<'a>, &'static Server
     let container = containers.next().filter(|_| containers.next().is_none())?;
     let server = server_of(&container)?;
     // An image that is built on that of the server may have other routes.
-    if container.get("image").text().is_some_and(may_be_rebuilt) {
+    if image_text(&container).is_some_and(may_be_rebuilt) {
         return None;
     }
     let line = command_line(&container);

@@ -98,7 +98,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 
 fn inspect(object: &Object, container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let node = container.get("image");
-    let image = ImageRef::parse(node.text().filter(|image| !may_be_rebuilt(image))?);
+    image_text(container).filter(|image| !may_be_rebuilt(image))?;
+    let image = image_of(container)?;
     let (id, _) = IMAGES.iter().find(|(_, name)| image.is(name))?;
     let launch = Launch::of(container).filter(|launch| !launch.may_be_installed)?;
     let server = launch.program.server().filter(|server| server.id == *id)?;

@@ -278,7 +278,7 @@ fn offline(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>)
     let server = server_of(container).filter(|server| DOWNLOADERS.contains(&server.id))?;
     // An image of one's own may have the model in it, and another container may fetch it.
     let may_have_it = !server.is_in_image_of(container)
-        || container.get("image").text().is_some_and(may_be_rebuilt)
+        || image_text(container).is_some_and(may_be_rebuilt)
         || template.containers().nth(1).is_some();
     if !YES.contains(&text.to_ascii_lowercase().as_str()) || may_have_it {
         return None;

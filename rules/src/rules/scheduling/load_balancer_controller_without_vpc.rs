@@ -102,7 +102,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 
 /// Whether a container runs the AWS Load Balancer Controller.
 pub(super) fn is_load_balancer_controller(container: &Node<'_>) -> bool {
-    image_of(container).is_some_and(|image| image.is("aws-load-balancer-controller"))
+    images_of(container).any(|image| image.is("aws-load-balancer-controller"))
 }
 
 /// The arguments that are missing, in words. `None` if there are none, or if that is not known.

@@ -10,7 +10,6 @@ use crate::karpenter::requirement::{Requirement, Requirements, is_well_known};
 use crate::karpenter::scheduling::{Taint, Toleration, tolerates};
 use crate::rules::prelude::*;
 use crate::workload::gpu::EFA;
-use crate::workload::image::image_of;
 
 /// What a program does for its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,7 +110,8 @@ pub(super) fn helpers<'t>(template: &'t Template<'_>) -> impl Iterator<Item = He
 
 fn helper(container: &Node<'_>) -> Option<Helper> {
     let image = image_of(container)?;
-    let found = HELPERS.into_iter().find(|helper| image.is(helper.image))?;
+    let found =
+        images_of(container).find_map(|one| HELPERS.into_iter().find(|helper| one.is(helper.image)))?;
     if found.role != Role::DevicePlugin {
         return Some(found);
     }

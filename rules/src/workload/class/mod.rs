@@ -15,6 +15,8 @@ use crate::tree::node::Node;
 use crate::workload::command::{beginning, items};
 use crate::workload::diagnostic::{is_test, only_sleeps};
 use crate::workload::gpu::{has_device, requests_accelerator};
+use crate::workload::image::{copied_image, image_text};
+use crate::workload::server::server_of_image;
 use crate::workload::template::{Template, templates};
 use heuristics::{
     BATCH, DIAGNOSTIC_IMAGES, DIAGNOSTIC_WORDS, DIAGNOSTICS, INFERENCE_FRAMEWORKS, INFRA_IMAGES, NOTEBOOK,
@@ -441,13 +443,18 @@ fn words_of(name: &str) -> impl Iterator<Item = &str> {
 }
 
 fn images<'a>(templates: &'a [Template<'a>]) -> impl Iterator<Item = &'a str> {
-    templates.iter().flat_map(Template::containers).filter_map(|c| c.get("image").text())
+    templates.iter().flat_map(Template::containers).filter_map(|container| image_text(&container))
 }
 
 fn by_image(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
     // An image is often started without its server, as a shell for clients.
     let containers = templates.iter().flat_map(Template::containers).filter(|one| !only_sleeps(one));
-    for image in containers.filter_map(|container| container.get("image").text()) {
+    for container in containers {
+        let Some(image) = image_text(&container) else { continue };
+        if let Some(written) = copied_image(&container).filter(|_| server_of_image(&container).is_some()) {
+            let reason = format!("its image is a copy of `{}`", written.name);
+            return Some(Classified::new(WorkloadClass::Realtime, Confidence::Medium, reason));
+        }
         let repository = ImageRef::parse(image).repository.to_ascii_lowercase();
         let reason = || format!("its image is `{image}`");
         let matches = |sign: &&str| repository.contains(*sign);

@@ -13,7 +13,7 @@ use crate::workload::command::{
 };
 use crate::workload::environment::{is_open, variable};
 use crate::workload::gpu::has_device;
-use crate::workload::image::{image_of, is_in_private_registry};
+use crate::workload::image::{copied_image, image_of, image_text, is_in_private_registry};
 use crate::workload::template::{Template, templates};
 use table::SERVERS;
 pub(crate) use table::{Cache, Gpus, Parallelism, Server, ServerId};
@@ -163,7 +163,22 @@ pub(crate) fn server_of_image(container: &Node<'_>) -> Option<&'static Server> {
 impl Server {
     /// Whether the image of a container is one of its own.
     pub(crate) fn is_in_image_of(&self, container: &Node<'_>) -> bool {
-        let Some(image) = image_of(container) else { return false };
+        let is_copy = |written: ImageRef<'_>| {
+            // A name that is known says more than the one that it replaces.
+            let name = image_of(container).map_or("", |image| image.last());
+            self.has_image(&written)
+                && !is_beside_server(name)
+                && !SERVERS.iter().any(|one| one.is_own(container))
+        };
+        self.is_own(container) || copied_image(container).is_some_and(is_copy)
+    }
+
+    /// Whether a container has one of its images under the name that its authors give it.
+    fn is_own(&self, container: &Node<'_>) -> bool {
+        image_of(container).is_some_and(|image| self.has_image(&image))
+    }
+
+    fn has_image(&self, image: &ImageRef<'_>) -> bool {
         let path = image.repository.to_ascii_lowercase();
         self.images.iter().any(|sign| match sign.split_once(':') {
             None => is_part(&path, sign),
@@ -173,7 +188,7 @@ impl Server {
 
     /// Whether the image of a container is one that its authors publish, in their registry or in another one.
     pub(crate) fn is_in_published_image_of(&self, container: &Node<'_>) -> bool {
-        self.is_in_image_of(container) && !container.get("image").text().is_some_and(may_be_rebuilt)
+        self.is_own(container) && !image_text(container).is_some_and(may_be_rebuilt)
     }
 
     /// The port of its HTTP API, and the item that sets it. `None` if that is unknown: another option, a configuration
@@ -365,6 +380,8 @@ mod tests {
     #[test]
     fn only_a_release_shows_an_image_of_a_server_in_another_registry() {
         assert!(!may_be_rebuilt("vllm/vllm-openai:main-1"));
+        assert!(!may_be_rebuilt("vllm/vllm-openai:${TAG}"));
+        assert!(!may_be_rebuilt("${REGISTRY}/vllm/vllm-openai:v0.12.0"));
         for tag in [
             "v0.11.0",
             "0.5.5.post1",
@@ -379,6 +396,7 @@ mod tests {
             ":main-118",
             ":latest",
             ":2026.11.3",
+            ":${TAG}",
             ":v0.11.0-lora",
             ":v0.11.0-20261101",
             ":4f2a9c1",
@@ -413,6 +431,10 @@ mod tests {
             (json!({"image": "example.com/ggml-org/llama.cpp:server-cuda"}), Some("llama.cpp")),
             (json!({"image": "example.com/ggml-org/llama.cpp:light"}), None),
             (json!({"image": "kserve/huggingfaceserver:v0.15.0-gpu"}), Some("KServe's Hugging Face server")),
+            (json!({"image": "vllm/vllm-openai:${TAG}"}), Some("vLLM")),
+            (json!({"image": "${REGISTRY}/vllm/vllm-openai:v0.12.0"}), Some("vLLM")),
+            (json!({"image": "{{ .Values.registry }}/{{ .Values.image }}:vllm"}), None),
+            (json!({"image": "${IMAGE}:v0.12.0"}), None),
             (json!({"image": "x:1", "command": ["lmdeploy", "serve", "api_server", "m"]}), Some("LMDeploy")),
         ] {
             assert_eq!(on_container(container.clone(), server_of).map(|s| s.name), expected, "{container}");
