@@ -12,6 +12,7 @@ use crate::cluster::Cluster;
 use crate::cluster::versions::ShownVersions;
 use crate::lint::finding::{Finding, Severity};
 use crate::lint::message::{MAX_MESSAGE_CHARS, has_whole_quotes, truncate};
+use crate::object::Object;
 use crate::platform::{Platform, Product, Version};
 use crate::steps;
 
@@ -137,16 +138,27 @@ pub(crate) fn lower_where_versions_differ<'a>(
     findings.extend(own.into_iter().map(|(mut finding, differs)| {
         if let Some(product) = differs {
             finding.severity = finding.severity.min(Severity::Warning);
-            finding.help = Some(help(finding.help.take(), product));
+            let object = finding.location.object();
+            let is_old = object.is_some_and(|object| is_before_oldest(object, product));
+            finding.help = Some(help(finding.help.take(), product, is_old));
         }
         finding
     }));
     allowance - left
 }
 
+/// Whether an object is written for versions of a product before those that the setting takes: Karpenter serves `v1alpha5` up to
+/// 0.32, and `v1beta1` from there up to 1.0.
+fn is_before_oldest(object: &Object, product: Product) -> bool {
+    product == Product::Karpenter
+        && object.version() != "v1"
+        && Product::of_group(object.group()) == Some(Product::Karpenter)
+}
+
 /// A help that names the setting for the version.
-fn help(help: Option<String>, product: Product) -> String {
-    let setting = format!("set `{}` to be sure", product.setting());
+fn help(help: Option<String>, product: Product, is_old: bool) -> String {
+    let which = if is_old { format!("(from {})", product.oldest()) } else { "to be sure".to_owned() };
+    let setting = format!("set `{}` {which}", product.setting());
     match help {
         None => setting,
         Some(help) if help.contains("`platform") => help,
