@@ -522,9 +522,14 @@ impl Cluster {
         self.shown().map_or(&[], ShownVersions::all)
     }
 
+    /// The version of a product that the set shows, with its place.
+    pub(crate) fn shown_version(&self, product: Product) -> Option<&ShownVersion> {
+        self.shown_versions().iter().find(|shown| shown.product == product)
+    }
+
     /// The patch version of a product that the set shows.
     pub(crate) fn shown_patch(&self, product: Product) -> Option<u32> {
-        self.shown_versions().iter().find(|shown| shown.product == product)?.patch()
+        self.shown_version(product)?.patch()
     }
 
     /// Whether a file that is no manifest shows a fact.

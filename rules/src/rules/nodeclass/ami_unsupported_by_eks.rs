@@ -25,6 +25,7 @@
 //! - <https://docs.aws.amazon.com/eks/latest/userguide/eks-ami-deprecation-faqs.html>
 //! - <https://docs.aws.amazon.com/eks/latest/userguide/eks-optimized-windows-ami.html>
 
+use crate::cluster::versions::{ShownVersion, VersionPlace};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -38,14 +39,16 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let platform = ctx.platform();
+    let kubernetes = platform.kubernetes;
+    let is_stated = platform.is_stated(Product::Kubernetes);
     // Older versions of Karpenter reject the alias, which ami-alias-invalid reports.
-    if platform.karpenter >= Version::new(1, 9) && platform.kubernetes < Version::new(1, 35) {
+    if platform.karpenter >= Version::new(1, 9) && kubernetes < Version::new(1, 35) {
         for term in class.get("amiSelectorTerms").items().filter(super::is_known) {
             let alias = term.get("alias");
             if alias.text().is_some_and(|a| a.split('@').take(2).eq(["windows2025", "latest"])) {
-                let message = format!("EKS has no Windows 2025 image for Kubernetes {}", platform.kubernetes);
-                ctx.report(&alias, message)
-                    .help("upgrade to Kubernetes 1.35; until then the class is not Ready");
+                let message = format!("EKS has no Windows 2025 image for Kubernetes {kubernetes}");
+                let help = "upgrade to Kubernetes 1.35; until then the class is not Ready";
+                report(&alias, message, help, ctx);
             }
         }
     }
@@ -59,11 +62,34 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     };
     alias.text().filter(|a| a.starts_with("al2@"))?;
-    let finding = if platform.kubernetes >= Version::new(1, 33) {
-        ctx.report(&alias, "EKS has no AL2 image from Kubernetes 1.33 on: the class is not Ready")
-    } else {
-        ctx.report(&alias, "AL2 gets no images from Kubernetes 1.33 on").severity(Severity::Warning)
+    let help = "go to al2023; its user data is of another kind (nodeadm)";
+    if kubernetes < Version::new(1, 33) {
+        let message = format!("AL2 gets no images from Kubernetes 1.33 on, and this is {kubernetes}");
+        report(&alias, message, help, ctx).severity(Severity::Warning);
+        return None;
+    }
+    let this = match is_stated {
+        true => format!("this is {kubernetes}"),
+        false => format!("{kubernetes} is assumed"),
     };
-    finding.help("go to al2023; its user data is of another kind (nodeadm)");
+    let message = format!("EKS has no AL2 image from Kubernetes 1.33 on, and {this}: the class is not Ready");
+    report(&alias, message, help, ctx);
     None
+}
+
+/// Reports an image that depends on the version of Kubernetes, with the place that shows the version.
+fn report<'c>(alias: &Node<'_>, message: String, help: &str, ctx: &'c mut Context<'_>) -> &'c mut Finding {
+    let shown = ctx.cluster().shown_version(Product::Kubernetes).cloned();
+    let shown = shown.filter(|shown| shown.version == ctx.platform().kubernetes);
+    let finding = ctx.report(alias, message);
+    match shown {
+        Some(ShownVersion { version, place: VersionPlace::Field(object, pointer), .. }) => {
+            let label = format!("the cluster runs Kubernetes {version}");
+            finding.help(help).related(&object, &object.root().at(&pointer), label)
+        }
+        Some(ShownVersion { version, place: VersionPlace::Line(path, line), .. }) => {
+            finding.help(format!("{help}; Kubernetes {version} is from {path}:{line}"))
+        }
+        None => finding.help(help),
+    }
 }
