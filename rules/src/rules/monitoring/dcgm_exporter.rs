@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 
 use crate::cluster::Cluster;
 use crate::cluster::query::ObjectKey;
+use crate::cluster::values::for_each_values;
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::tree::node::Node;
 use crate::workload::checkpoint::volume;
 use crate::workload::command::{OptionValue, option, words};
 use crate::workload::environment::known;
-use crate::workload::image::image_of;
+use crate::workload::image::images_of;
 use crate::workload::template::{Template, templates};
 
 pub(super) const COUNTERS_FILES: [&str; 3] =
@@ -18,7 +19,7 @@ pub(super) const COUNTERS_FILES: [&str; 3] =
 pub(super) const COUNTERS_FOLDER: &str = "/etc/dcgm-exporter/";
 pub(super) fn exporter<'a>(template: &Template<'a>) -> Option<Node<'a>> {
     let is_exporter =
-        |container: &Node<'_>| image_of(container).is_some_and(|image| image.last() == "dcgm-exporter");
+        |container: &Node<'_>| images_of(container).any(|image| image.last() == "dcgm-exporter");
     template.containers().find(is_exporter)
 }
 
@@ -104,8 +105,58 @@ fn counters_of(
 
 /// The first columns of a counters file in a ConfigMap.
 fn listed(config: &Object, key: &str) -> Option<Counters> {
-    let text = config.get("data").get(key).text().filter(|_| !config.may_lack_fields())?.to_owned();
+    let text = config.get("data").get(key).text().filter(|_| !config.may_lack_fields())?;
+    Some(Counters::Listed { config: ObjectKey(config.clone()), names: names_in(text) })
+}
+
+/// The first columns of a counters file.
+fn names_in(text: &str) -> BTreeSet<String> {
     let lines = text.lines().map(str::trim).filter(|line| !line.starts_with('#'));
-    let names = lines.filter_map(|line| Some(line.split_once(',')?.0.trim().to_owned())).collect();
-    Some(Counters::Listed { config: ObjectKey(config.clone()), names })
+    lines.filter_map(|line| Some(line.split_once(',')?.0.trim().to_owned())).collect()
+}
+
+/// The counters that a ClusterPolicy of the GPU Operator, its chart or the chart of dcgm-exporter gives to an exporter that they
+/// install. `None` if they state none: the exporter then has those of its image.
+pub(super) fn stated_counters(object: &Object, cluster: &Cluster) -> Option<Counters> {
+    if object.is(Kind::CLUSTER_POLICY) {
+        return of_operator(&object.path(&["spec", "dcgmExporter"]), object, cluster);
+    }
+    let mut found = None;
+    for_each_values(object, "gpu-operator", |values| {
+        found = found.take().or(of_operator(&values.root.get("dcgmExporter"), object, cluster));
+    });
+    for_each_values(object, "dcgm-exporter", |values| {
+        let list = values.root.get("customMetrics");
+        let is_open = values.may_differ
+            || ["arguments", "extraEnv", "extraConfigMapVolumes"]
+                .iter()
+                .any(|key| values.root.get(key).is_set());
+        found = found.take().or(match list.text().filter(|text| !text.is_empty()) {
+            Some(text) => Some(in_values(text, object)),
+            None => (list.is_unknown() || is_open).then_some(Counters::Unknown),
+        });
+    });
+    found
+}
+
+fn in_values(text: &str, object: &Object) -> Counters {
+    Counters::Listed { config: ObjectKey(object.clone()), names: names_in(text) }
+}
+
+/// The counters of `dcgmExporter` of the GPU Operator, which mounts the key `dcgm-metrics.csv` of a ConfigMap in its own namespace
+/// (gpu-operator 25.3 `controllers/object_controls.go`).
+fn of_operator(exporter: &Node<'_>, object: &Object, cluster: &Cluster) -> Option<Counters> {
+    if exporter.get("enabled").bool() == Some(false) {
+        return None;
+    }
+    let config = exporter.get("config");
+    if let Some(text) = config.get("data").text() {
+        return Some(in_values(text, object));
+    }
+    if let Some(name) = config.get("name").text().filter(|name| !name.is_empty()) {
+        let mut named = cluster.of(Kind::CONFIG_MAP).filter(|map| map.name() == name);
+        let only = named.next().filter(|_| named.next().is_none());
+        return Some(only.and_then(|map| listed(map, "dcgm-metrics.csv")).unwrap_or(Counters::Unknown));
+    }
+    (config.has_unknown() || exporter.get("env").is_set()).then_some(Counters::Unknown)
 }

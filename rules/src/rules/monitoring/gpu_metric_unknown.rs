@@ -46,14 +46,17 @@ use crate::promql::identifiers::replace_word;
 use crate::promql::metrics::{Exporter, metric, missing_on_slices, names_of, with_colon};
 use crate::promql::removed::{Removed, removed_metric};
 use crate::promql::{QUERY_KINDS, QueryPlace};
-use crate::rules::monitoring::dcgm_exporter::{Counters, counters};
+use crate::rules::monitoring::dcgm_exporter::{Counters, counters, stated_counters};
 use crate::rules::monitoring::monitors::{MONITORS, RELABELINGS, endpoints, target_label};
 use crate::rules::monitoring::severity_in;
 use crate::rules::prelude::*;
 use crate::workload::server::named_server_of;
 
-const READS: [Kind; REPLICATED_KINDS.len() + 11] = joined(
+const READS: [Kind; REPLICATED_KINDS.len() + 14] = joined(
     &[
+        Kind::CLUSTER_POLICY,
+        CHART_KINDS[0],
+        CHART_KINDS[1],
         PROMETHEUS_RULE_KINDS[0],
         PROMETHEUS_RULE_KINDS[1],
         Kind::DAEMON_SET,
@@ -93,13 +96,16 @@ struct Exporters;
 
 impl Query for Exporters {
     const SLOT: QuerySlot = QuerySlot::DcgmExporters;
-    const KINDS: &'static [Kind] = &[Kind::DAEMON_SET, Kind::CONFIG_MAP];
+    const KINDS: &'static [Kind] =
+        &[Kind::DAEMON_SET, Kind::CONFIG_MAP, Kind::CLUSTER_POLICY, CHART_KINDS[0], CHART_KINDS[1]];
     type Key = ();
     type Value = Arc<[(ObjectKey, Counters)]>;
 
     fn compute(cluster: &Cluster, (): &()) -> Arc<[(ObjectKey, Counters)]> {
-        let sets = cluster.of(Kind::DAEMON_SET);
-        sets.filter_map(|set| Some((ObjectKey(set.clone()), counters(set, cluster)?))).collect()
+        let of = |object: &Object, counters: Option<Counters>| Some((ObjectKey(object.clone()), counters?));
+        let sets = cluster.of(Kind::DAEMON_SET).filter_map(|set| of(set, counters(set, cluster)));
+        let installers = cluster.of(Kind::CLUSTER_POLICY).chain(chart_installers(cluster));
+        sets.chain(installers.filter_map(|one| of(one, stated_counters(one, cluster)))).collect()
     }
 }
 
@@ -157,7 +163,15 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                     let (message, help) = match &exporter {
                         Some((_, Counters::Listed { config: ObjectKey(config), .. })) => (
                             format!("dcgm-exporter does not export `{name}`, which its counters file lacks"),
-                            format!("add the metric to ConfigMap `{}`", config.display_name()),
+                            match config.is(Kind::CONFIG_MAP) {
+                                true => format!("add the metric to ConfigMap `{}`", config.display_name()),
+                                false => {
+                                    format!(
+                                        "add the metric to the counters in the values of `{}`",
+                                        config.display_name()
+                                    )
+                                }
+                            },
                         ),
                         Some(_) => (
                             format!("dcgm-exporter does not export `{name}` with its default counters file"),
@@ -177,7 +191,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             finding.at_query(object, query);
             if let Some((ObjectKey(exporter), counters)) = &exporter {
                 finding.related(exporter, &exporter.path(&["metadata", "name"]), "the exporter");
-                if let Counters::Listed { config: ObjectKey(config), .. } = counters {
+                if let Counters::Listed { config: ObjectKey(config), .. } = counters
+                    && config.is(Kind::CONFIG_MAP)
+                {
                     finding.related(config, &config.get("data"), "its counters file");
                 }
             }
