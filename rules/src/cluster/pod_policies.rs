@@ -23,6 +23,8 @@ pub(crate) enum PodPart {
     Environment,
     Resources,
     SecurityContext,
+    Tolerations,
+    Volumes,
 }
 
 impl PodPart {
@@ -32,6 +34,8 @@ impl PodPart {
             PodPart::Environment => &["env"],
             PodPart::Resources => &["requests", "limits"],
             PodPart::SecurityContext => &["ecurityContext"],
+            PodPart::Tolerations => &["olerations"],
+            PodPart::Volumes => &["olumes"],
         }
     }
 }
@@ -64,6 +68,15 @@ const KNOWN: [(&str, Option<PodPart>); 20] = [
 /// Whether something in the input may change a part of the pods of a namespace when they are created: a policy that names the
 /// part, or a webhook of which it is not known what it does.
 pub(crate) fn may_change_pods(cluster: &Cluster, namespace: &str, part: PodPart) -> bool {
+    may_change(cluster, Some(namespace), part)
+}
+
+/// Whether something in the input may change a part of the pods of some namespace when they are created.
+pub(crate) fn may_change_some_pods(cluster: &Cluster, part: PodPart) -> bool {
+    may_change(cluster, None, part)
+}
+
+fn may_change(cluster: &Cluster, namespace: Option<&str>, part: PodPart) -> bool {
     let names_part = |text: String| part.words().iter().any(|word| text.contains(word));
     let may_change = |object: &Object| {
         if object.is(Kind::MUTATING_WEBHOOK_CONFIGURATION) {
@@ -76,14 +89,14 @@ pub(crate) fn may_change_pods(cluster: &Cluster, namespace: &str, part: PodPart)
         names_part(object.get("spec").to_json().to_string())
     };
     let of_namespace = [Kind::KYVERNO_POLICY, Kind::NAMESPACED_MUTATING_POLICY];
-    POD_POLICIES.iter().any(|kind| match of_namespace.contains(kind) {
-        true => cluster.in_namespace(*kind, namespace).any(may_change),
-        false => cluster.of(*kind).any(may_change),
+    POD_POLICIES.iter().any(|kind| match namespace.filter(|_| of_namespace.contains(kind)) {
+        Some(namespace) => cluster.in_namespace(*kind, namespace).any(may_change),
+        None => cluster.of(*kind).any(may_change),
     })
 }
 
-/// Whether a webhook of a configuration is called for the pods of a namespace, and may change a part of them.
-fn has_webhook(configuration: &Object, namespace: &str, part: PodPart) -> bool {
+/// Whether a webhook of a configuration is called for the pods of a namespace, or of some, and may change a part of them.
+fn has_webhook(configuration: &Object, namespace: Option<&str>, part: PodPart) -> bool {
     Webhook::of(configuration).iter().any(|webhook| {
         let service = webhook.get("clientConfig").path(&["service", "name"]);
         let names = [configuration.name(), webhook.get("name").raw_text().unwrap_or_default()];
@@ -94,7 +107,7 @@ fn has_webhook(configuration: &Object, namespace: &str, part: PodPart) -> bool {
             words.windows(parts.len()).any(|some| some == parts)
         });
         webhook.intercepts(PODS)
-            && webhook.covers_namespace(namespace) != Some(false)
+            && namespace.is_none_or(|namespace| webhook.covers_namespace(namespace) != Some(false))
             && known.is_none_or(|(_, changed)| *changed == Some(part))
     })
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::catalog::InstanceType;
 use crate::cluster::Cluster;
+use crate::cluster::pod_policies::{PodPart, may_change_pods};
 use crate::cluster::queues::may_tolerate;
 use crate::cluster::views::{Tolerance, Tolerances};
 use crate::fit::pools::{PoolSummary, Tenant, starts_nodes};
@@ -245,7 +246,13 @@ pub fn audience_of(cluster: &Cluster, owner: &Object, taint: &Taint, eks: bool) 
         match (tolerance, covers(cluster, tolerance, taint, eks)) {
             (Tolerance::Unknown, _) => unknown.extend(workloads.filter(|object| !object.is_partial())),
             (_, Some(true)) => audience.tolerate.extend(workloads.cloned()),
-            (_, Some(false)) => not.extend(workloads),
+            (_, Some(false)) => {
+                let adds = |namespace: &str| may_change_pods(cluster, namespace, PodPart::Tolerations);
+                let (may, never): (Vec<&Object>, Vec<&Object>) =
+                    workloads.partition(|object| adds(object.namespace_or_default()));
+                unknown.extend(may);
+                not.extend(never);
+            }
             (_, None) => unknown.extend(workloads),
         }
     }

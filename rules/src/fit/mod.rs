@@ -32,6 +32,7 @@ mod words;
 use crate::catalog::{InstanceType, TypeSet, cheapest_first, retired};
 use crate::cluster::Cluster;
 use crate::cluster::placement::Feasibility;
+use crate::cluster::pod_policies::{POD_POLICIES, PodPart, may_change_pods};
 use crate::cluster::queues::{Queued, queued};
 use crate::karpenter::nodepool::NODEPOOL_LABEL;
 use crate::karpenter::scheduling::{
@@ -519,12 +520,21 @@ impl<'c> Situation<'c> {
     /// be read.
     fn pod(&self, template: &Template<'_>) -> Option<Pod> {
         let mut pod = read::pod(template, &self.runtime_classes, self.cluster)?;
-        // What nobody knows of a queue may be the toleration that the pod lacks.
-        if queued(template, self.cluster) == Queued::Unknown
-            && matches!(self.scheduler().decide(&pod), Verdict::DoesNotFit(_))
-        {
+        // What nobody knows of a queue or a policy may be the toleration that the pod lacks.
+        let is_queued = queued(template, self.cluster) == Queued::Unknown;
+        let has_policies = POD_POLICIES.iter().any(|kind| self.cluster.has_any(*kind));
+        if !(is_queued || has_policies) || !matches!(self.scheduler().decide(&pod), Verdict::DoesNotFit(_)) {
+            return Some(pod);
+        }
+        let namespace = template.place.0.namespace_or_default();
+        let adder = match is_queued {
+            true => Some(Uncertainty::QueueFlavor),
+            false => may_change_pods(self.cluster, namespace, PodPart::Tolerations)
+                .then_some(Uncertainty::PodPolicy),
+        };
+        if let Some(adder) = adder {
             pod.tolerations.push(Toleration { operator: "Exists".to_owned(), ..Toleration::default() });
-            pod.uncertainties.push(Uncertainty::QueueFlavor);
+            pod.uncertainties.push(adder);
         }
         Some(pod)
     }

@@ -33,6 +33,7 @@ pub fn uncertainty_code(uncertainty: &Uncertainty) -> &'static str {
         Uncertainty::PreferredPodAffinity => "preferred-pod-affinity",
         Uncertainty::Volumes => "volumes",
         Uncertainty::QueueFlavor => "queue-flavor",
+        Uncertainty::PodPolicy => "pod-policy",
         Uncertainty::PodAffinity => "pod-affinity",
         Uncertainty::TopologySpread => "topology-spread",
         Uncertainty::DomainTaken(_) => "domain-taken",
@@ -119,6 +120,7 @@ pub fn uncertainty_text(uncertainty: &Uncertainty) -> String {
         Uncertainty::QueueFlavor => {
             "the node labels and tolerations that its queue adds are not known".to_owned()
         }
+        Uncertainty::PodPolicy => "a policy or a webhook may add tolerations to the pod".to_owned(),
         Uncertainty::PodAffinity => "where the pods are that its pod affinity names is not known".to_owned(),
         Uncertainty::TopologySpread => "the domains that it has to spread over are not known".to_owned(),
         Uncertainty::DomainTaken(key) => format!(

@@ -221,6 +221,8 @@ pub enum Uncertainty {
     Volumes,
     /// Which flavor Kueue chooses for the pod, with its node labels and tolerations.
     QueueFlavor,
+    /// The tolerations that a policy or a webhook adds to the pod.
+    PodPolicy,
     /// Other pods that required pod affinity selects.
     PodAffinity,
     /// Spread over a key whose domains are not known.

@@ -38,6 +38,7 @@
 use std::collections::BTreeMap;
 
 use crate::catalog::Accelerator;
+use crate::cluster::pod_policies::{POD_POLICIES, PodPart, may_change_pods};
 use crate::cluster::queues::is_queued;
 use crate::karpenter::pod::toleration;
 use crate::karpenter::scheduling::Toleration;
@@ -46,7 +47,7 @@ use crate::rules::prelude::*;
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-toleration-missing",
     kinds: WORKLOAD_KINDS,
-    reads: &[Kind::NODE_POOL, Kind::RUNTIME_CLASS],
+    reads: &joined::<10>(&[Kind::NODE_POOL, Kind::RUNTIME_CLASS], &POD_POLICIES),
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("gpu_toleration_missing.rs")),
     check: Check::Object(check),
@@ -79,6 +80,9 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {
         return;
     };
     let name = object.display_name();
+    if may_change_pods(ctx.cluster(), object.namespace_or_default(), PodPart::Tolerations) {
+        return;
+    }
     for (key, resource) in wanted {
         let by_runtime = || runtime_tolerations(template, ctx).iter().any(|one| covers(one, key));
         let by_pod = pod.tolerations.iter().any(|one| covers(one, key));

@@ -33,6 +33,7 @@
 //! - <https://kubernetes.io/docs/concepts/overview/working-with-objects/names/>
 //! - <https://karpenter.sh/docs/concepts/nodepools/>
 
+use crate::cluster::pod_policies::{POD_POLICIES, PodPart, may_change_pods};
 use crate::facts::duration;
 use crate::facts::names::is_dns_label;
 use crate::karpenter::minors;
@@ -47,11 +48,12 @@ use crate::rules::manifest::violation_message::{describe, duration_field};
 use crate::rules::precedence::EarlierReports;
 use crate::rules::prelude::*;
 use crate::schema;
-use crate::schema::{Violation, ViolationKind};
+use crate::schema::{InvalidKind, Violation, ViolationKind};
 
 pub(crate) static RULE: Rule = Rule {
     id: "invalid-value",
     kinds: SCHEMA_KINDS,
+    reads: &POD_POLICIES,
     // A CRD accepts a number that does not fit into a Go integer, but no controller can then decode it.
     rejected_by: &[Authority::ApiServer, Authority::KedaAdmission],
     fix: Some(Safety::Safe),
@@ -93,6 +95,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         if incomplete && node.is_absent()
             || stand_in(violation, &node).is_some()
             || follows(object, violation, &misplaced)
+            || may_be_mounted(object, violation, ctx)
         {
             continue;
         }
@@ -123,6 +126,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
     }
     None
+}
+
+/// Whether a policy or a webhook may add the volume that a container mounts: operators such as that of Knative have webhooks for the
+/// pods of their own programs.
+fn may_be_mounted(object: &Object, violation: &Violation, ctx: &Context<'_>) -> bool {
+    matches!(violation.kind, ViolationKind::Invalid { of: InvalidKind::UnknownVolume, .. })
+        && may_change_pods(ctx.cluster(), object.namespace_or_default(), PodPart::Volumes)
 }
 
 /// The fields that the API server drops before it validates the object, because their feature gate is off.

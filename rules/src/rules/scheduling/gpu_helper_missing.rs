@@ -54,6 +54,7 @@
 //! - <https://github.com/kubernetes-sigs/aws-ebs-csi-driver/issues/848>
 
 use crate::catalog::Accelerator;
+use crate::cluster::pod_policies::{POD_POLICIES, PodPart, may_change_pods};
 use crate::cluster::storage::{EBS_DRIVER, EFS_DRIVER, FSX_DRIVER, S3_DRIVER};
 use crate::karpenter::scheduling::Taint;
 use crate::rules::prelude::*;
@@ -66,16 +67,19 @@ use crate::workload::gpu::EFA;
 use crate::workload::node_labels::is_off_karpenter;
 
 /// The pools with their classes, other DaemonSets, what installs the same programs, and workloads that request EFA.
-const READS: [Kind; WORKLOAD_KINDS.len() + 8] = with_workloads(&[
-    Kind::NODE_POOL,
-    Kind::EC2_NODE_CLASS,
-    Kind::CLUSTER_POLICY,
-    Kind::HELM_RELEASE,
-    Kind::ARGO_APPLICATION,
-    Kind::PERSISTENT_VOLUME_CLAIM,
-    Kind::PERSISTENT_VOLUME,
-    Kind::STORAGE_CLASS,
-]);
+const READS: [Kind; WORKLOAD_KINDS.len() + 16] = with_workloads(&joined::<16>(
+    &[
+        Kind::NODE_POOL,
+        Kind::EC2_NODE_CLASS,
+        Kind::CLUSTER_POLICY,
+        Kind::HELM_RELEASE,
+        Kind::ARGO_APPLICATION,
+        Kind::PERSISTENT_VOLUME_CLAIM,
+        Kind::PERSISTENT_VOLUME,
+        Kind::STORAGE_CLASS,
+    ],
+    &POD_POLICIES,
+));
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-helper-missing",
@@ -249,7 +253,10 @@ fn known_obstacle<'a>(
 ) -> Option<Obstacle<'a>> {
     let obstacle = reaches(template, pool).err()?;
     let is_known = match &obstacle {
-        Obstacle::Taints(..) => true,
+        Obstacle::Taints(..) => {
+            let namespace = ctx.object().namespace_or_default();
+            !may_change_pods(ctx.cluster(), namespace, PodPart::Tolerations)
+        }
         // User data may set labels of the node.
         Obstacle::Label(lacking) => {
             lacking.key != "kubernetes.io/arch" && !user_data_has(pool, lacking.key, ctx)

@@ -2,6 +2,7 @@
 
 use super::gpu_helper_missing::{brings, pool_of_mounts, tolerate, user_data_has};
 use super::node_helpers::{Helper, has_devices, helper_of_image, helpers, lacking_label, untolerated};
+use crate::cluster::pod_policies::{PodPart, may_change_some_pods};
 use crate::cluster::values::{ChartValues, installs};
 use crate::karpenter::pod::toleration;
 use crate::karpenter::scheduling::Toleration;
@@ -146,7 +147,8 @@ fn inspect_driver(
         if has_switch { switch.bool() == Some(false) } else { list.is_set() && !switch.is_set() };
     let is_unknown =
         list.has_unknown() || values.may_differ || values.root.get("additionalDaemonSets").is_set();
-    if !is_decided || is_unknown || has_set(helper, ctx) {
+    let is_mutated = || may_change_some_pods(ctx.cluster(), PodPart::Tolerations);
+    if !is_decided || is_unknown || has_set(helper, ctx) || is_mutated() {
         return None;
     }
     let mut tolerations: Vec<Toleration> = list.items().map(|item| toleration(&item)).collect();
@@ -198,7 +200,11 @@ fn inspect(chart: &Chart, helper: Helper, values: &ChartValues<'_, '_>, ctx: &mu
     let _ = inspect_selector(chart, helper, values, ctx);
     let list = values.root.path(chart.tolerations);
     let is_off = chart.is_on(values) != Some(true);
-    if list.has_unknown() || is_off || values.may_differ && !list.is_set() || is_installed_twice(helper, ctx)
+    if list.has_unknown()
+        || is_off
+        || values.may_differ && !list.is_set()
+        || is_installed_twice(helper, ctx)
+        || may_change_some_pods(ctx.cluster(), PodPart::Tolerations)
     {
         return None;
     }

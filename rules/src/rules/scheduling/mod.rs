@@ -54,13 +54,14 @@ pub(crate) mod volume_attribute_missing;
 pub(crate) mod volume_claim_unbindable;
 pub(crate) mod volume_mounted_twice;
 
+use crate::cluster::pod_policies::POD_POLICIES;
 use crate::cluster::queues::QUEUE_KINDS;
 use crate::fit::VOLUME_KINDS;
 use crate::karpenter::installation::INSTALLERS;
 use crate::rules::prelude::*;
 
 /// What decides where pods run, apart from the workloads.
-const PLACING: [Kind; 14] = [
+const PLACING: [Kind; 22] = [
     Kind::NODE_POOL,
     Kind::EC2_NODE_CLASS,
     Kind::AUTO_MODE_NODE_CLASS,
@@ -75,6 +76,14 @@ const PLACING: [Kind; 14] = [
     QUEUE_KINDS[3],
     INSTALLERS[1],
     INSTALLERS[2],
+    POD_POLICIES[0],
+    POD_POLICIES[1],
+    POD_POLICIES[2],
+    POD_POLICIES[3],
+    POD_POLICIES[4],
+    POD_POLICIES[5],
+    POD_POLICIES[6],
+    POD_POLICIES[7],
 ];
 
 /// What decides where the pods of a workload run.

@@ -58,19 +58,17 @@
 //! - <https://karpenter.sh/docs/concepts/nodepools/#spectemplatespectaints>
 //! - <https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/>
 
+use crate::cluster::pod_policies::{POD_POLICIES, PodPart, may_change_some_pods};
 use crate::cluster::views::Tolerance;
 use crate::fit::covers;
 use crate::karpenter::nodepool::NODEPOOL_LABEL;
 use crate::karpenter::scheduling::Taint;
 use crate::rules::prelude::*;
 
-const READS: [Kind; WORKLOAD_KINDS.len() + 5] = with_workloads(&[
-    Kind::NODE_POOL,
-    Kind::RUNTIME_CLASS,
-    Kind::RESOURCE_FLAVOR,
-    CHART_KINDS[0],
-    CHART_KINDS[1],
-]);
+const READS: [Kind; WORKLOAD_KINDS.len() + 13] = with_workloads(&joined::<13>(
+    &[Kind::NODE_POOL, Kind::RUNTIME_CLASS, Kind::RESOURCE_FLAVOR, CHART_KINDS[0], CHART_KINDS[1]],
+    &POD_POLICIES,
+));
 
 pub(crate) static RULE: Rule = Rule {
     id: "pool-unreachable",
@@ -117,6 +115,9 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         covers(ctx.cluster(), tolerance, taint, ctx.platform().eks) != Some(false)
     };
     if known.iter().any(|tolerance| taints.iter().all(|(_, taint)| covers(tolerance, taint))) {
+        return None;
+    }
+    if may_change_some_pods(ctx.cluster(), PodPart::Tolerations) {
         return None;
     }
     let tolerated = |taint: &Taint| known.iter().any(|tolerance| covers(tolerance, taint));

@@ -44,6 +44,7 @@
 //! - <https://github.com/kubernetes-sigs/kueue/issues/5711>
 
 use super::kueue::{QUEUE_LABEL, propose, queue_name};
+use crate::cluster::pod_policies::{POD_POLICIES, PodPart, may_change_pods};
 use crate::cluster::queues::requested;
 use crate::fit::amount;
 use crate::karpenter::pod::toleration;
@@ -55,14 +56,17 @@ use crate::workload::template::workload_kind;
 
 const TOPOLOGY: Kind = Kind::new("kueue.x-k8s.io", "Topology");
 
-const READS: [Kind; WORKLOAD_KINDS.len() + 6] = with_workloads(&[
-    Kind::LOCAL_QUEUE,
-    Kind::CONFIG_MAP,
-    Kind::RESOURCE_FLAVOR,
-    TOPOLOGY,
-    Kind::LIMIT_RANGE,
-    Kind::NAMESPACE,
-]);
+const READS: [Kind; WORKLOAD_KINDS.len() + 14] = with_workloads(&joined::<14>(
+    &[
+        Kind::LOCAL_QUEUE,
+        Kind::CONFIG_MAP,
+        Kind::RESOURCE_FLAVOR,
+        TOPOLOGY,
+        Kind::LIMIT_RANGE,
+        Kind::NAMESPACE,
+    ],
+    &POD_POLICIES,
+));
 
 pub(crate) static RULE: Rule = Rule {
     id: "cluster-queue-admits-nothing",
@@ -483,7 +487,14 @@ fn no_flavor_fits(object: &Object, queued: &[&Object], ctx: &mut Context<'_>) ->
                 let asks = pods.requested.iter().any(|name| covered.contains(&name.as_str()));
                 let misfits: Option<Vec<Misfit<'_>>> =
                     flavors.iter().map(|flavor| misfit(&pods, flavor, &keys)).collect();
-                if let Some(first) = misfits.filter(|_| asks).and_then(|all| all.into_iter().next()) {
+                // A policy of Kyverno changes the templates of workloads as well, which Kueue reads.
+                let is_mended = |misfit: &Misfit<'_>| {
+                    let namespace = workload.namespace_or_default();
+                    matches!(misfit, Misfit::Taint(..))
+                        && may_change_pods(ctx.cluster(), namespace, PodPart::Tolerations)
+                };
+                let misfits = misfits.filter(|all| asks && !all.iter().any(is_mended));
+                if let Some(first) = misfits.and_then(|all| all.into_iter().next()) {
                     report_misfit(place, workload, &pods, flavors, &first, ctx);
                     return Some(());
                 }

@@ -113,7 +113,9 @@ pub(super) fn pod<'a>(
         return;
     }
     let open = may_hold_more_fields(spec);
-    let is_completed = of == PodSpecOwner::Pod && is_completed_elsewhere(spec);
+    // The API server does not look at the containers of a StatefulSet, of which the pods are completed.
+    let is_made = matches!(of, PodSpecOwner::Pod | PodSpecOwner::StatefulSet);
+    let is_completed = is_made && is_completed_elsewhere(spec);
     let mut volumes = known_names(&spec.get("volumes"), report).filter(|_| !open && !is_completed);
     match (&mut volumes, claimed) {
         (Some(volumes), Some(claimed)) => volumes.extend(claimed.iter()),
