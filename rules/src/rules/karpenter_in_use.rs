@@ -1,5 +1,7 @@
 //! Whether Karpenter or the Cluster Autoscaler starts the nodes that pods of the input run on.
 
+use crate::cluster::together::{Around, Company, folder, of_folders};
+use crate::cluster::versions::{Fact, OutsideFact};
 use crate::cluster::views::{KARPENTERS, KarpenterObject};
 use crate::fit::label_of_other_nodes;
 use crate::rules::gpu::pools_by_label;
@@ -7,7 +9,7 @@ use crate::rules::prelude::*;
 use crate::rules::scheduling::node_helpers::may_install;
 use crate::workload::node_labels::{is_off_karpenter, names_karpenter};
 
-/// The kinds that [`uses_karpenter`] reads, and Namespaces, which declare classes of workloads.
+/// The kinds that the functions of this module read, and Namespaces, which declare classes of workloads.
 pub(super) const READS: [Kind; WORKLOAD_KINDS.len() + KARPENTERS.len() + 1] =
     with_workloads(&[Kind::NODE_POOL, Kind::NODE_CLAIM, Kind::EC2_NODE_CLASS, Kind::NAMESPACE]);
 
@@ -16,25 +18,49 @@ pub(super) const CLUSTER_AUTOSCALER: &str = "cluster-autoscaler";
 
 /// Whether the input or the configuration shows that Karpenter starts nodes.
 pub(super) fn uses_karpenter(ctx: &Context<'_>) -> bool {
-    ctx.platform().is_stated(Product::Karpenter)
-        || karpenter_object(ctx).is_some()
-        || ctx.cluster().views().referenced_labels().name_karpenter()
+    let is_named = ctx.cluster().views().referenced_labels().name_karpenter();
+    karpenter_object(ctx).is_some()
+        || (is_named || ctx.platform().is_stated(Product::Karpenter)) && !is_beside_others(ctx)
+}
+
+/// Whether a version of Karpenter is stated that counts for the object: the configuration is often that of several clusters.
+fn is_stated(ctx: &Context<'_>) -> bool {
+    ctx.platform().is_stated(Product::Karpenter) && !is_beside_others(ctx)
+}
+
+/// Whether something that may be in the cluster of the object shows that it has other nodes: pods that require those of another
+/// cloud; in related folders also the Cluster Autoscaler, or the configuration of an API server, which nobody has for EKS.
+fn is_beside_others(ctx: &Context<'_>) -> bool {
+    let cluster = ctx.cluster();
+    let around = cluster.around(ctx.object());
+    if cluster.views().referenced_labels().require_other_cloud(|other| around.pairs(cluster, other)) {
+        return true;
+    }
+    let Around::Folder(here) = &around else { return false };
+    let is_near = |one: &OutsideFact| of_folders(here, folder(&one.path)) != Company::Apart;
+    let autoscalers = cluster.satisfying::<ClusterAutoscalers>();
+    autoscalers.iter().any(|other| around.pairs(cluster, &other.0))
+        || cluster
+            .outside_facts()
+            .iter()
+            .any(|one| matches!(one.fact, Fact::ServerVersion(_)) && is_near(one))
 }
 
 /// Whether the input or the configuration shows that Karpenter starts nodes for the pods of a template.
 pub(super) fn is_on_karpenter(template: &Template<'_>, ctx: &Context<'_>) -> bool {
-    let shown = names_karpenter(template)
-        || ctx.platform().is_stated(Product::Karpenter)
-        || karpenter_object(ctx).is_some();
+    let shown = names_karpenter(template) || karpenter_object(ctx).is_some() || is_stated(ctx);
     shown && !is_off_karpenter(template)
+}
+
+/// Whether Karpenter may start nodes for the pods of a template: nothing shows that others do.
+pub(super) fn may_be_on_karpenter(template: &Template<'_>, ctx: &Context<'_>) -> bool {
+    is_on_karpenter(template, ctx) || !is_off_karpenter(template) && !is_beside_others(ctx)
 }
 
 /// Whether Karpenter certainly starts the nodes of a template: the configuration or the pods show it, or the pods select a
 /// NodePool of the input.
 pub(super) fn is_surely_on_karpenter(template: &Template<'_>, ctx: &Context<'_>) -> bool {
-    let shown = names_karpenter(template)
-        || ctx.platform().is_stated(Product::Karpenter)
-        || !pools_by_label(template, ctx).is_empty();
+    let shown = names_karpenter(template) || !pools_by_label(template, ctx).is_empty() || is_stated(ctx);
     shown && !is_off_karpenter(template)
 }
 
@@ -74,7 +100,7 @@ impl Predicate for ClusterAutoscalers {
 
 /// Whether a container has the image of the Cluster Autoscaler.
 pub(super) fn is_cluster_autoscaler(container: &Node<'_>) -> bool {
-    image_of(container).is_some_and(|image| image.last().contains(CLUSTER_AUTOSCALER))
+    images_of(container).any(|image| image.last().contains(CLUSTER_AUTOSCALER))
 }
 
 /// Whether the Cluster Autoscaler runs in the cluster, or may: by a Deployment, or a chart may install it. A rule that calls this

@@ -75,13 +75,38 @@ fn of_affinity<'a>(affinity: &Node<'a>, out: &mut Vec<LabelReference<'a>>) {
     }
 }
 
-/// Whether a label is specific to nodes that Karpenter does not start: those of GKE, of managed node groups of EKS, of
-/// node pools of AKS.
-pub(crate) fn is_of_other_nodes(key: &str) -> bool {
-    is_node_group_label(key)
-        || key.starts_with("cloud.google.com/")
+/// Beginnings of the labels that other providers than AWS give their nodes: GKE, AKS, OKE, DOKS, LKE, VKE, IKS, Kapsule, CoreWeave,
+/// and Talos Linux on machines of one's own.
+const OF_OTHER_CLOUDS: [&str; 11] = [
+    "cloud.google.com/",
+    "kubernetes.azure.com/",
+    "oci.oraclecloud.com/",
+    "oke.oraclecloud.com/",
+    "doks.digitalocean.com/",
+    "lke.linode.com/",
+    "vke.vultr.com/",
+    "ibm-cloud.kubernetes.io/",
+    "k8s.scaleway.com/",
+    "extensions.talos.dev/",
+    "talos.dev/",
+];
+
+/// Whether a label is one of nodes that are not in AWS.
+pub(crate) fn is_of_other_cloud(key: &str) -> bool {
+    key == "agentpool"
         || key.ends_with(".coreweave.cloud/class")
-        || matches!(key, "alpha.eksctl.io/nodegroup-name" | "kubernetes.azure.com/agentpool" | "agentpool")
+        || OF_OTHER_CLOUDS.iter().any(|start| key.starts_with(start))
+}
+
+/// Whether a label is specific to nodes that Karpenter does not start on EKS: those of managed node groups, and of other clouds.
+pub(crate) fn is_of_other_nodes(key: &str) -> bool {
+    is_node_group_label(key) || is_of_other_cloud(key) || key == "alpha.eksctl.io/nodegroup-name"
+}
+
+/// Whether the pods of a template require a node that is not in AWS.
+pub(crate) fn requires_other_cloud(template: &Template<'_>) -> bool {
+    let labels = referenced_labels(template);
+    labels.iter().any(|label| label.usage == LabelUse::Required && is_of_other_cloud(label.key))
 }
 
 /// Whether the pods of a template never run on a node that Karpenter starts on EKS: they require a label that such

@@ -4,7 +4,7 @@ use crate::cluster::Cluster;
 use crate::cluster::table::{View, ViewSlot};
 use crate::kind::Kind;
 use crate::object::Object;
-use crate::workload::node_labels::{names_karpenter, referenced_labels};
+use crate::workload::node_labels::{names_karpenter, referenced_labels, requires_other_cloud};
 use crate::workload::template::{WORKLOAD_KINDS, templates};
 
 /// Workloads by the label keys that their pods select, avoid, prefer or spread over. Patches are included,
@@ -19,6 +19,8 @@ pub(crate) enum LabelUse {
     StartsNodes,
     /// Workloads that name Karpenter in an annotation or a node label.
     Karpenter,
+    /// Workloads that require nodes which are not in AWS.
+    OtherCloud,
 }
 
 impl View for ReferencedLabels {
@@ -38,6 +40,9 @@ impl View for ReferencedLabels {
         if templates.iter().any(names_karpenter) {
             keys.push(LabelUse::Karpenter);
         }
+        if templates.iter().any(requires_other_cloud) {
+            keys.push(LabelUse::OtherCloud);
+        }
         keys
     }
 }
@@ -54,6 +59,11 @@ impl LabelUses<'_> {
     /// Whether some pod names Karpenter.
     pub(crate) fn name_karpenter(self) -> bool {
         self.0.table::<ReferencedLabels>().contains(&LabelUse::Karpenter)
+    }
+
+    /// Whether a workload that fulfils a condition requires nodes which are not in AWS.
+    pub(crate) fn require_other_cloud(self, is_counted: impl Fn(&Object) -> bool) -> bool {
+        self.0.table::<ReferencedLabels>().get(&LabelUse::OtherCloud).iter().any(is_counted)
     }
 
     /// Whether the input contains workloads. Without workloads, an unused label means nothing.

@@ -35,16 +35,16 @@
 //! - <https://karpenter.sh/docs/reference/settings/>
 //! - <https://github.com/kubernetes-sigs/karpenter/issues/1231>
 
-use crate::rules::gpu::{KARPENTERS, is_left_alone};
+use crate::rules::gpu::is_left_alone;
 use crate::rules::karpenter_in_use::{
-    are_no_others, is_on_karpenter, is_surely_on_karpenter, karpenter_object, shown_by,
+    READS, are_no_others, is_on_karpenter, is_surely_on_karpenter, karpenter_object, shown_by,
 };
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "dra-not-provisioned",
     kinds: WORKLOAD_KINDS,
-    reads: &[Kind::NAMESPACE, KARPENTERS[0], KARPENTERS[1], KARPENTERS[2]],
+    reads: &READS,
     docs: docs(include_str!("dra_not_provisioned.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Gpu)

@@ -39,15 +39,15 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::LazyLock;
 
 use crate::catalog;
-use crate::rules::gpu::{KARPENTERS, gpu_templates, types_by_label};
-use crate::rules::karpenter_in_use::{is_on_karpenter, karpenter_object, shown_by};
+use crate::rules::gpu::{gpu_templates, types_by_label};
+use crate::rules::karpenter_in_use::{READS, is_on_karpenter, karpenter_object, shown_by};
 use crate::rules::prelude::*;
 use crate::workload::gpu::EFA;
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-count-unsatisfiable",
     kinds: WORKLOAD_KINDS,
-    reads: &[Kind::NAMESPACE, KARPENTERS[0], KARPENTERS[1], KARPENTERS[2]],
+    reads: &READS,
     docs: docs(include_str!("gpu_count_unsatisfiable.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Gpu)

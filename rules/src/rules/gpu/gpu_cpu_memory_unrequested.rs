@@ -38,8 +38,8 @@
 use std::collections::BTreeSet;
 
 use crate::catalog::{GPUS_OF_WHOLE_NODE, all};
-use crate::rules::gpu::{KARPENTERS, is_left_alone, pools_by_label, selected_types};
-use crate::rules::karpenter_in_use::is_on_karpenter;
+use crate::rules::gpu::{is_left_alone, pools_by_label, selected_types};
+use crate::rules::karpenter_in_use::{READS, is_on_karpenter, may_be_on_karpenter};
 use crate::rules::prelude::*;
 use crate::workload::diagnostic::only_waits;
 use crate::workload::gpu::INSTANCE_RESOURCES;
@@ -47,7 +47,7 @@ use crate::workload::gpu::INSTANCE_RESOURCES;
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-cpu-memory-unrequested",
     kinds: WORKLOAD_KINDS,
-    reads: &[Kind::NAMESPACE, Kind::LIMIT_RANGE, KARPENTERS[0], KARPENTERS[1], KARPENTERS[2]],
+    reads: &joined::<{ READS.len() + 1 }>(&READS, &[Kind::LIMIT_RANGE]),
     docs: docs(include_str!("gpu_cpu_memory_unrequested.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Gpu)
@@ -93,9 +93,14 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             let owner = object.display_name();
             let message =
                 format!("container `{name}` of `{owner}` has an accelerator and requests {missing}");
+            let help = if may_be_on_karpenter(&template, ctx) {
+                "request what it needs: Karpenter buys the cheapest instance type that has the accelerator"
+            } else {
+                "request what it needs: beside other pods the scheduler counts it as nothing"
+            };
             ctx.report(&resources, message)
                 .severity(if lacks("memory") { severity } else { Severity::Info })
-                .help("request what it needs: Karpenter buys the cheapest instance type that has the accelerator");
+                .help(help);
         }
     }
     None

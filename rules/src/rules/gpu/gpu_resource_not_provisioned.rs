@@ -41,9 +41,9 @@
 use std::collections::BTreeMap;
 
 use crate::rules::gpu::gpu_resource_unknown::renames_shares;
-use crate::rules::gpu::{KARPENTERS, gpu_templates};
+use crate::rules::gpu::gpu_templates;
 use crate::rules::karpenter_in_use::{
-    are_no_others, is_on_karpenter, is_surely_on_karpenter, karpenter_object, shown_by,
+    READS, are_no_others, is_on_karpenter, is_surely_on_karpenter, karpenter_object, shown_by,
 };
 use crate::rules::prelude::*;
 use crate::workload::gpu::INSTANCE_RESOURCES;
@@ -51,14 +51,7 @@ use crate::workload::gpu::INSTANCE_RESOURCES;
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-resource-not-provisioned",
     kinds: WORKLOAD_KINDS,
-    reads: &[
-        Kind::NAMESPACE,
-        KARPENTERS[0],
-        KARPENTERS[1],
-        KARPENTERS[2],
-        Kind::NODE_OVERLAY,
-        Kind::CONFIG_MAP,
-    ],
+    reads: &joined::<{ READS.len() + 2 }>(&READS, &[Kind::NODE_OVERLAY, Kind::CONFIG_MAP]),
     docs: docs(include_str!("gpu_resource_not_provisioned.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Gpu)

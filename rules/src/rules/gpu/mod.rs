@@ -57,7 +57,6 @@ pub(crate) mod visible_devices_all;
 
 use crate::catalog::{ARCH, InstanceType, TypeSet, index};
 use crate::cluster::values::ChartValues;
-pub(super) use crate::cluster::views::KARPENTERS;
 use crate::karpenter::nodepool::{NODEPOOL_LABEL, NodePool, types_meeting};
 use crate::karpenter::provider::Provider;
 use crate::kind::Kind;

@@ -55,6 +55,7 @@
 
 use crate::fit::label_of_other_nodes;
 use crate::rules::prelude::*;
+use crate::workload::node_labels::is_of_other_cloud;
 
 pub(crate) static RULE: Rule = Rule {
     id: "topology-key-of-other-cloud",
@@ -65,8 +66,6 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Scheduling)
 };
 
-/// The domains of labels of nodes that are not in AWS.
-const DOMAINS: [&str; 4] = ["cloud.google.com/", "kubernetes.azure.com/", "oci.oraclecloud.com/", STAND_IN];
 /// A stand-in in the documentation of Kueue, which people may give their own nodes.
 const STAND_IN: &str = "cloud.provider.com/";
 /// With this annotation, JobSet (0.11) adds a node selector in the place of an affinity: the nodes have its label before.
@@ -122,7 +121,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 }
 
 fn is_of_cloud(key: &str) -> bool {
-    DOMAINS.iter().any(|domain| key.starts_with(domain))
+    is_of_other_cloud(key) || key.starts_with(STAND_IN)
 }
 
 /// The keys over which the pods of a template must be placed.

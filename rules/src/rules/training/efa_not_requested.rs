@@ -56,7 +56,7 @@ use crate::cluster::runtimes::{
 };
 use crate::fit::label_of_other_nodes;
 use crate::rules::gpu::selected_types;
-use crate::rules::karpenter_in_use::is_surely_on_karpenter;
+use crate::rules::karpenter_in_use::{READS, is_surely_on_karpenter};
 use crate::rules::prelude::*;
 use crate::rules::training::{is_distributed, is_serving_group, trains};
 use crate::workload::devices::Devices;
@@ -65,19 +65,10 @@ use crate::workload::gpu::EFA;
 pub(crate) static RULE: Rule = Rule {
     id: "efa-not-requested",
     kinds: WORKLOAD_KINDS,
-    reads: &[
-        Kind::NAMESPACE,
-        Kind::NODE_POOL,
-        Kind::EC2_NODE_CLASS,
-        Kind::DAEMON_SET,
-        RUNTIMES[0],
-        RUNTIMES[1],
-        RUNTIMES[2],
-        RUNTIMES[3],
-        TRAINER_KINDS[0],
-        TRAINER_KINDS[1],
-        TRAINER_KINDS[2],
-    ],
+    reads: &joined::<{ READS.len() + 6 }>(
+        &READS,
+        &[RUNTIMES[0], RUNTIMES[1], RUNTIMES[2], RUNTIMES[3], TRAINER_KINDS[0], TRAINER_KINDS[1]],
+    ),
     docs: docs(include_str!("efa_not_requested.rs")),
     check: Check::Object(check),
     ..Rule::info(Group::Training)

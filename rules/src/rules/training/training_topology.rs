@@ -41,7 +41,7 @@
 //! - <https://kueue.sigs.k8s.io/docs/concepts/topology_aware_scheduling/>
 
 use crate::catalog::ZONE;
-use crate::rules::karpenter_in_use::is_on_karpenter;
+use crate::rules::karpenter_in_use::{READS, is_on_karpenter};
 use crate::rules::prelude::*;
 use crate::rules::training::{is_distributed, is_serving_group, trains};
 use crate::workload::gpu::EFA;
@@ -49,13 +49,7 @@ use crate::workload::gpu::EFA;
 pub(crate) static RULE: Rule = Rule {
     id: "training-topology",
     kinds: WORKLOAD_KINDS,
-    reads: &[
-        Kind::NAMESPACE,
-        Kind::NODE_POOL,
-        Kind::NODE_CLAIM,
-        Kind::EC2_NODE_CLASS,
-        Kind::AUTO_MODE_NODE_CLASS,
-    ],
+    reads: &joined::<{ READS.len() + 1 }>(&READS, &[Kind::AUTO_MODE_NODE_CLASS]),
     docs: docs(include_str!("training_topology.rs")),
     check: Check::Object(check),
     ..Rule::info(Group::Training)
