@@ -10,6 +10,15 @@ pub(super) fn is_example(object: &Object) -> bool {
     object.source().is_some_and(|source| source.is_example())
 }
 
+/// Whether the name of the object's file or of a folder says that it is one of several to choose from: `option-b/hpa.yaml`,
+/// `hpa-alternative.yaml`.
+pub(super) fn is_alternative(object: &Object) -> bool {
+    const WORDS: [&str; 7] =
+        ["alternative", "alternatives", "option", "options", "optional", "variant", "variants"];
+    let path = object.source().map_or("", |source| source.path());
+    path.split(['/', '-', '_', '.']).any(|word| WORDS.contains(&word))
+}
+
 /// Whether the object's file is a template by its own name or that of a folder, such as `job.tmpl.yaml`, `templates/`, or `skeleton/` of
 /// Backstage. What a program made of one is none.
 pub(super) fn is_template(object: &Object) -> bool {
@@ -79,7 +88,8 @@ pub(super) fn is_release_manifest(object: &Object) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{
-        is_copy, is_example, is_named_after_release, is_named_after_version, is_release_manifest, is_template,
+        is_alternative, is_copy, is_example, is_named_after_release, is_named_after_version,
+        is_release_manifest, is_template,
     };
     use crate::file::File;
     use crate::object::Object;
@@ -111,6 +121,14 @@ mod tests {
             );
             assert_eq!(found, (release, version, example), "{path}");
         }
+    }
+
+    #[test]
+    fn alternatives_are_called_so() {
+        for path in ["option-a/pool.yaml", "llm/pool-alternative.yaml", "alternatives/keda.yaml"] {
+            assert!(is_alternative(&at(path)), "{path}");
+        }
+        assert!(!is_alternative(&at("adoption/optionals/pool.yaml")));
     }
 
     #[test]

@@ -6,9 +6,10 @@
 //! `AmbiguousSelector`, and the workload keeps the replicas that it has. KEDA's admission webhook rejects
 //! the ScaledObject only where the HPA was there first. It is an error where both are applied together
 //! for certain: in one file, in one kustomization, in a cluster, or with `--complete`. In other files of a
-//! folder, or of one below it, it is a warning, because they may be alternatives. Between unrelated folders
-//! nothing is reported. The HTTP add-on of KEDA makes a ScaledObject of each HTTPScaledObject, and KServe an
-//! HPA for each Deployment of an InferenceService in its standard mode: beside them it is a warning.
+//! folder, or of one below it, it is a warning, because they may be alternatives; info where that is likely:
+//! no kustomization lists both, or a name says `option`, `alternative` or `examples`. Between unrelated
+//! folders nothing is reported. The HTTP add-on of KEDA makes a ScaledObject of each HTTPScaledObject, and
+//! KServe an HPA for each Deployment of an InferenceService in its standard mode: beside them it is a warning.
 //!
 //! # Fix
 //! Keep one. With the annotation `serving.kserve.io/autoscalerClass: external` KServe makes none, and with
@@ -51,7 +52,7 @@ use crate::cluster::together::{Company, company, routes};
 use crate::cluster::views::{AUTOSCALER_MAKERS, ScaleTarget, scale_target};
 use crate::keda::{OWNERSHIP, TRANSFER, hpa_name};
 use crate::rules::autoscaling::crashes_keda_operator::panics_on_transfer;
-use crate::rules::manifest_purpose::is_example;
+use crate::rules::manifest_purpose::{is_alternative, is_example};
 use crate::rules::partners::rivals;
 use crate::rules::prelude::*;
 
@@ -197,21 +198,17 @@ fn rival<'a>(object: &Object, same: &'a [Object], ctx: &Context<'_>) -> Option<&
     others.min_by_key(|other| company(object, other))
 }
 
-/// An error if both are certainly applied together, information if a kustomization lists only one of two files in its
-/// folder.
+/// An error if both are certainly applied together, information if they may be alternatives: a kustomization lists only one of two
+/// files in its folder, or different ones do, or the files are examples or called alternatives.
 fn severity(object: &Object, other: &Object, ctx: &Context<'_>) -> Severity {
     if ctx.cluster().surely_pairs(object, other) {
-        Severity::Error
-    } else if company(object, other) == Company::Folder
-        && routes(object).is_empty() != routes(other).is_empty()
-    {
-        Severity::Info
-    } else if is_example(object) {
-        // One of several ways that a reader chooses from.
-        Severity::Info
-    } else {
-        Severity::Warning
+        return Severity::Error;
     }
+    let both = [object, other];
+    let is_choice = both.iter().any(|one| is_example(one) || is_alternative(one));
+    let is_listed_apart =
+        company(object, other) == Company::Folder && both.iter().any(|one| !routes(one).is_empty());
+    if is_choice || is_listed_apart { Severity::Info } else { Severity::Warning }
 }
 
 /// Two ScaledObjects whose HPAs would have the same name.
