@@ -1,10 +1,11 @@
-//! Pods of a GPU Job read an index that the Job does not give them.
+//! Pods of a Job read an index that the Job does not give them.
 //!
 //! # Why
-//! Kubernetes sets the annotation `batch.kubernetes.io/job-completion-index` and the variable
+//! Kubernetes sets the annotation and the label `batch.kubernetes.io/job-completion-index` and the variable
 //! `JOB_COMPLETION_INDEX` only on pods of a Job with `completionMode: Indexed`. In any other Job the
-//! variable is empty: every worker of a distributed run has the same rank or none, and the run fails or
-//! waits for ranks that never come. The API server accepts such a Job.
+//! variable is absent, and one that is read from the annotation is empty: every worker of a distributed run
+//! has the same rank or none, and the run fails or waits for ranks that never come. The API server accepts
+//! such a Job. Without accelerators it is a warning.
 //!
 //! # Fix
 //! Write `completionMode: Indexed`, and `completions` if only `parallelism` is written. Both are
@@ -56,12 +57,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = job_spec(object);
     let mode = spec.get("completionMode");
     let indexed = mode.is_unknown() || mode.text() == Some("Indexed");
-    if indexed
-        || !uses_accelerators(object)
-        || object.is_patch()
-        || object.is_owned()
-        || spec.has_unknown_key()
-    {
+    if indexed || object.is_patch() || object.is_owned() || spec.has_unknown_key() {
         return None;
     }
     let templates = templates(object);
@@ -70,6 +66,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let name = object.display_name();
     let finding =
         ctx.report(&node, format!("`{name}` reads a completion index, which only an Indexed Job has"));
+    if !uses_accelerators(object) {
+        finding.severity(Severity::Warning);
+    }
     if completions.is_set() || !parallelism.is_set() {
         let fix = Fix::new("make the Job indexed; this field is immutable", Safety::Unsafe);
         finding.help("write `completionMode: Indexed`").fix(fix.set(&mode, json!("Indexed")));
@@ -85,39 +84,51 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 
 /// Where a pod reads the index.
 fn reader<'a>(template: &Template<'a>) -> Option<Node<'a>> {
-    for container in template.all_containers() {
-        let variables: Vec<Node<'a>> = container.get("env").items().collect();
-        for variable in &variables {
-            let path = variable.path(&["valueFrom", "fieldRef", "fieldPath"]);
-            if path.raw_text().is_some_and(|path| path.contains(ANNOTATION)) {
-                return Some(path);
-            }
-        }
-        // A variable of that name, or one of a ConfigMap, may come from elsewhere.
-        let defined = variables.iter().any(|v| v.is_unknown() || v.get("name").raw_text() == Some(VARIABLE));
-        if defined || container.get("env").is_unknown() || container.get("envFrom").is_set() {
-            continue;
-        }
-        let items = ["command", "args"].into_iter().flat_map(|list| container.get(list).items());
-        let texts: Vec<Node<'a>> = items.chain(variables.iter().map(|v| v.get("value"))).collect();
-        let assigned = |text: &Node<'_>| text.raw_text().is_some_and(|t| t.contains(&format!("{VARIABLE}=")));
-        if texts.iter().any(assigned) {
-            continue;
-        }
-        if let Some(text) = texts.into_iter().find(|text| text.raw_text().is_some_and(uses_variable)) {
-            return Some(text);
-        }
-    }
-    None
+    let volumes = template.spec.get("volumes");
+    let files = volumes.items().flat_map(|volume| {
+        let projected = volume.path(&["projected", "sources"]);
+        let sources = projected.items().map(|source| source.get("downwardAPI"));
+        std::iter::once(volume.get("downwardAPI")).chain(sources).collect::<Vec<_>>()
+    });
+    let mut fields =
+        files.flat_map(|file| file.get("items").items()).map(|item| item.path(&["fieldRef", "fieldPath"]));
+    let is_index = |path: &Node<'_>| path.raw_text().is_some_and(|path| path.contains(ANNOTATION));
+    fields.find(is_index).or_else(|| template.all_containers().find_map(|one| reader_in(&one)))
 }
 
-/// Whether a text expands the variable without a default: `$X`, `$(X)`, `${X}`.
+/// Where a container reads the index.
+fn reader_in<'a>(container: &Node<'a>) -> Option<Node<'a>> {
+    let variables: Vec<Node<'a>> = container.get("env").items().collect();
+    for variable in &variables {
+        let path = variable.path(&["valueFrom", "fieldRef", "fieldPath"]);
+        if path.raw_text().is_some_and(|path| path.contains(ANNOTATION)) {
+            return Some(path);
+        }
+    }
+    // A variable of that name, or one of a ConfigMap, may come from elsewhere.
+    let defined = variables.iter().any(|v| v.is_unknown() || v.get("name").raw_text() == Some(VARIABLE));
+    if defined || container.get("env").is_unknown() || container.get("envFrom").is_set() {
+        return None;
+    }
+    let items = ["command", "args"].into_iter().flat_map(|list| container.get(list).items());
+    let texts: Vec<Node<'a>> = items.chain(variables.iter().map(|v| v.get("value"))).collect();
+    let assigned = |text: &Node<'_>| text.raw_text().is_some_and(|t| t.contains(&format!("{VARIABLE}=")));
+    if texts.iter().any(assigned) {
+        return None;
+    }
+    texts.into_iter().find(|text| text.raw_text().is_some_and(uses_variable))
+}
+
+/// Whether a text reads the variable without a default: `$X`, `$(X)`, `${X}`, and in Python `os.environ["X"]`.
 fn uses_variable(text: &str) -> bool {
     text.match_indices(VARIABLE).any(|(at, _)| {
         let (before, after) = (&text[..at], &text[at + VARIABLE.len()..]);
         let ends = |c: char| !c.is_ascii_alphanumeric() && c != '_';
+        let is_in = |open: &str, close: &str| before.ends_with(open) && after.starts_with(close);
         (before.ends_with('$') && after.chars().next().is_none_or(ends))
-            || (before.ends_with("$(") && after.starts_with(')'))
-            || (before.ends_with("${") && after.starts_with('}'))
+            || is_in("$(", ")")
+            || is_in("${", "}")
+            || is_in("environ[\"", "\"]")
+            || is_in("environ['", "']")
     })
 }
