@@ -129,9 +129,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 }
 
 /// Whether a policy or a webhook may add the volume that a container mounts: operators such as that of Knative have webhooks for the
-/// pods of their own programs.
+/// pods of their own programs. The API server looks at the templates of other workloads of its own itself, before there are pods.
 fn may_be_mounted(object: &Object, violation: &Violation, ctx: &Context<'_>) -> bool {
-    matches!(violation.kind, ViolationKind::Invalid { of: InvalidKind::UnknownVolume, .. })
+    let is_checked = matches!(object.group(), "apps" | "batch") && !object.is(Kind::STATEFUL_SET);
+    !is_checked
+        && matches!(violation.kind, ViolationKind::Invalid { of: InvalidKind::UnknownVolume, .. })
         && may_change_pods(ctx.cluster(), object.namespace_or_default(), PodPart::Volumes)
 }
 
