@@ -295,6 +295,7 @@ pub static RULES: &[&Rule] = &[
     &availability::probe_missing::RULE,
     &availability::progress_deadline_short::RULE,
     &availability::ray_versions_differ::RULE,
+    &availability::ray_worker_restart_policy::RULE,
     &availability::rollout_runs_twice::RULE,
     &availability::server_port_mismatch::RULE,
     &availability::service_mixes_workloads::RULE,

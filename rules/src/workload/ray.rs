@@ -3,6 +3,7 @@
 use crate::facts::text::is_digits;
 use crate::kind::Kind;
 use crate::object::Object;
+use crate::platform::Version;
 use crate::tree::node::Node;
 use crate::workload::image::image_of;
 use crate::workload::template::Template;
@@ -35,6 +36,13 @@ pub(crate) fn ray_image<'a>(container: &Node<'a>) -> Option<RayImage<'a>> {
     let is_release = ray.split('.').count() == 3 && ray.split('.').all(is_digits);
     let python = parts.find_map(|part| part.strip_prefix("py").filter(|version| is_digits(version)));
     is_release.then_some(RayImage { ray, python })
+}
+
+/// The version of Ray in a cluster: that of the head's image, where it is one of Ray's own, before `rayVersion`, which only describes it.
+pub(crate) fn ray_version(cluster: &Node<'_>) -> Option<Version> {
+    let head = cluster.path(&["headGroupSpec", "template", "spec", "containers"]).items().next();
+    let of_image = head.and_then(|head| Version::parse(ray_image(&head)?.ray));
+    of_image.or_else(|| Version::parse(&cluster.get("rayVersion").string_or_number()?))
 }
 
 /// Which number of pods is asked for.

@@ -43,6 +43,7 @@ pub(crate) mod probe_host_loopback;
 pub(crate) mod probe_missing;
 pub(crate) mod progress_deadline_short;
 pub(crate) mod ray_versions_differ;
+pub(crate) mod ray_worker_restart_policy;
 mod replacement;
 pub(in crate::rules) mod rollout;
 pub(crate) mod rollout_runs_twice;

@@ -41,7 +41,7 @@ use super::knative;
 use crate::rules::prelude::*;
 use crate::source::with_embedded;
 use crate::workload::gpu::has_device;
-use crate::workload::ray::{Extent, cluster_spec, group_pods, has_deletion_rules, ray_image};
+use crate::workload::ray::{Extent, cluster_spec, group_pods, has_deletion_rules, ray_version};
 
 pub(crate) static RULE: Rule = Rule {
     id: "operator-setting-inert",
@@ -156,13 +156,6 @@ fn renamed_serve_keys(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             });
     }
     None
-}
-
-/// The version of Ray in a cluster: that of the head's image, where it is one of Ray's own, before `rayVersion`, which only describes it.
-fn ray_version(cluster: &Node<'_>) -> Option<Version> {
-    let head = cluster.path(&["headGroupSpec", "template", "spec", "containers"]).items().next();
-    let of_image = head.and_then(|head| Version::parse(ray_image(&head)?.ray));
-    of_image.or_else(|| Version::parse(&cluster.get("rayVersion").string_or_number()?))
 }
 
 /// Reports what KubeRay does not read since 1.1, in one finding.
