@@ -9,6 +9,10 @@
 //! data, such as `--num-workers=8`. Servers such as Ollama and llama.cpp, which use all GPUs from one process,
 //! are left alone.
 //!
+//! The Python backend of Triton takes shared memory for each instance of a model, with and without a GPU.
+//! It is an error where `shm-default-byte-size` is more than 64 MiB, since no instance starts, and a warning
+//! where the first extension by `shm-growth-byte-size` does not fit.
+//!
 //! # Fix
 //! Mount an emptyDir with `medium: Memory` at `/dev/shm`. What is written there counts as memory of the
 //! pod.
@@ -42,6 +46,7 @@
 //! - <https://docs.vllm.ai/en/latest/deployment/k8s.html>
 //! - <https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html>
 //! - <https://github.com/pytorch/pytorch/issues/16979>
+//! - <https://github.com/triton-inference-server/python_backend#managing-shared-memory>
 //! - <https://kubernetes.io/docs/concepts/storage/volumes/#emptydir>
 
 use super::gpu_sharing_mismatch::{SHARING_SOURCES, counts_shares};
@@ -73,14 +78,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     const MOUNTED: [Kind; 4] =
         [Kind::RAY_CLUSTER, Kind::RAY_JOB, Kind::RAY_SERVICE, Kind::LLM_INFERENCE_SERVICE];
     let other = MOUNTED.iter().any(|kind| object.is(*kind));
-    if other
-        || !requests_device_plugin(object)
-        || is_left_alone(object, ctx)
-        || object.may_lack_fields()
-        || is_test(object)
-    {
+    if other || is_left_alone(object, ctx) || object.may_lack_fields() || is_test(object) {
         return None;
     }
+    let has_devices = requests_device_plugin(object);
     for template in templates(object) {
         let spec = &template.spec;
         if spec.get("hostIPC").bool() == Some(true)
@@ -89,11 +90,85 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         {
             continue;
         }
-        for container in template.containers() {
-            inspect(object, &template, &container, ctx);
+        for container in template.containers().filter(has_default_size) {
+            if python_backend(&template, &container, ctx).is_none() && has_devices {
+                inspect(object, &template, &container, ctx);
+            }
         }
     }
     None
+}
+
+/// Whether nothing is mounted at `/dev/shm` of a container.
+fn has_default_size(container: &Node<'_>) -> bool {
+    let mounts = container.get("volumeMounts");
+    let at_shm = |mount: Node<'_>| {
+        let path = mount.get("mountPath").text();
+        path.is_some_and(|path| matches!(path.trim_end_matches('/'), "/dev/shm" | "/dev"))
+    };
+    // The runtime of an InferenceService may mount it.
+    let may_mount = mounts.has_unknown() || container.has_unknown_key() || is_model_of_runtime(container);
+    !may_mount && !mounts.items().any(at_shm)
+}
+
+const HELP: &str = "mount an emptyDir with `medium: Memory` at `/dev/shm`; it counts as memory of the pod";
+
+/// The fix that mounts shared memory. `None` if a volume has its name.
+fn mounted(template: &Template<'_>, container: &Node<'_>) -> Option<Fix> {
+    let volumes = template.spec.get("volumes");
+    if volumes.items().any(|volume| volume.get("name").text() == Some("shm")) {
+        return None;
+    }
+    let fix = Fix::new("mount shared memory; it counts as memory of the pod", Safety::Unsafe);
+    let fix = fix.append(&container.get("volumeMounts"), json!({"name": "shm", "mountPath": "/dev/shm"}));
+    Some(fix.append(&volumes, json!({"name": "shm", "emptyDir": {"medium": "Memory"}})))
+}
+
+/// The bytes of `/dev/shm` of a container, unless something is mounted there.
+const SHARED: i64 = 64 << 20;
+
+/// Reports sizes of Triton's Python backend for which the shared memory is too small. It allocates the first at the start of
+/// each instance of a model, and the second each time that it needs more, by default one MiB each since 23.09 (`shm_manager.cc`
+/// and `python_be.cc` of triton-inference-server/python_backend).
+fn python_backend(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let all = words(container);
+    let setting = |name: &str| {
+        all.iter().rev().find_map(|word| {
+            let text = word.text.strip_prefix("--backend-config=").unwrap_or(&word.text);
+            let (key, value) = text.strip_prefix("python,")?.split_once('=')?;
+            Some((value.parse::<i64>().ok()?, word.node.clone())).filter(|_| key == name)
+        })
+    };
+    let (first, more) = (setting("shm-default-byte-size"), setting("shm-growth-byte-size"));
+    let bytes = |setting: &Option<(i64, Node<'_>)>| setting.as_ref().map_or(1 << 20, |(bytes, _)| *bytes);
+    let (start, growth) = (bytes(&first), bytes(&more));
+    let name = ellipsize(container.get("name").text().unwrap_or("main"));
+    let has = format!("container `{name}` has 64 MiB");
+    let mebibytes = |bytes: i64| bytes >> 20;
+    let (node, message, severity) = match (first, more) {
+        (Some((_, node)), _) if start > SHARED => {
+            let takes = format!("takes {} MiB of shared memory for each instance", mebibytes(start));
+            (node, format!("Triton's Python backend {takes}, and {has}"), Severity::Error)
+        }
+        (Some((_, node)), None) | (_, Some((_, node))) if start.checked_add(growth)? > SHARED => {
+            let takes = format!("{} MiB of shared memory by {} MiB", mebibytes(start), mebibytes(growth));
+            let message = format!("Triton's Python backend cannot extend its {takes}: {has}");
+            (node, message, Severity::Warning)
+        }
+        _ => return None,
+    };
+    let finding = ctx.report(&node, message);
+    finding.severity(severity).help(HELP);
+    if let Some(fix) = mounted(template, container) {
+        finding.fix(fix);
+    }
+    Some(())
+}
+
+/// Whether the image of a container is one of Triton with vLLM or TensorRT-LLM, whose processes share memory.
+fn is_triton_for_language_models(container: &Node<'_>) -> bool {
+    let image = image_of(container).filter(|image| image.last() == "tritonserver");
+    image.and_then(|image| image.tag).is_some_and(|tag| tag.contains("-vllm-") || tag.contains("-trtllm-"))
 }
 
 fn inspect(
@@ -102,20 +177,6 @@ fn inspect(
     container: &Node<'_>,
     ctx: &mut Context<'_>,
 ) -> Option<()> {
-    let mounts = container.get("volumeMounts");
-    // The runtime of an InferenceService may mount it.
-    if mounts.has_unknown() || container.has_unknown_key() || is_model_of_runtime(container) {
-        return None;
-    }
-    let at_shm = |mount: Node<'_>| {
-        mount
-            .get("mountPath")
-            .text()
-            .is_some_and(|path| matches!(path.trim_end_matches('/'), "/dev/shm" | "/dev"))
-    };
-    if mounts.items().any(at_shm) {
-        return None;
-    }
     let gpus = gpus_of(container)?.count;
     let trains = ctx.class_of(object).is(WorkloadClass::Training);
     let loaders = loaders(container, trains).filter(|loaders| *loaders > 1);
@@ -125,7 +186,7 @@ fn inspect(
     let launch = Launch::of(container);
     let known =
         launch.is_some_and(|launch| launch.program.server().is_none_or(|server| server.shares_memory));
-    let is_known = known || trains || loaders.is_some();
+    let is_known = known || trains || loaders.is_some() || is_triton_for_language_models(container);
     let severity = if is_known { Severity::Warning } else { Severity::Info };
     // Two shares may be one GPU. Where only some nodes share theirs, a server over several GPUs is on the others.
     match counts_shares(template, "nvidia.com/gpu", ctx).filter(|_| loaders.is_none()) {
@@ -135,23 +196,15 @@ fn inspect(
     }
     let name = container.get("name").text().unwrap_or("main");
     let owner = object.display_name();
-    let volumes = template.spec.get("volumes");
-    let taken = volumes.items().any(|volume| volume.get("name").text() == Some("shm"));
     let what = match loaders {
         Some(loaders) if gpus < 2 => format!("loads data with {loaders} processes"),
         _ => format!("has {gpus} GPUs"),
     };
     let message = format!("container `{name}` of `{owner}` {what} and 64 MiB of shared memory");
     let finding = ctx.report(container, message);
-    finding
-        .severity(severity)
-        .help("mount an emptyDir with `medium: Memory` at `/dev/shm`; it counts as memory of the pod");
-    if !taken && severity == Severity::Warning {
-        let fix = Fix::new("mount shared memory; it counts as memory of the pod", Safety::Unsafe);
-        finding.fix(
-            fix.append(&mounts, json!({"name": "shm", "mountPath": "/dev/shm"}))
-                .append(&volumes, json!({"name": "shm", "emptyDir": {"medium": "Memory"}})),
-        );
+    finding.severity(severity).help(HELP);
+    if let Some(fix) = mounted(template, container).filter(|_| severity == Severity::Warning) {
+        finding.fix(fix);
     }
     None
 }
