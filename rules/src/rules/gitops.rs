@@ -44,6 +44,19 @@ pub(super) fn applies(by: &Object, object: &Object) -> bool {
     paths(by).any(|path| path.applies(by, object))
 }
 
+/// The Kustomization of Flux that applies an object and fails with it: it waits for all objects, or names it in its health
+/// checks (`spec.wait` and `spec.healthChecks` of kustomize-controller 1.0 to 1.7).
+pub(super) fn waiting_for<'a>(object: &Object, ctx: &Context<'a>) -> Option<&'a Object> {
+    let Delivery { by, heals, .. } = delivery_of(object, &[], ctx)?;
+    let spec = by.get("spec");
+    let is_named = |check: Node<'_>| {
+        let is = |field: &str, own: &str| check.get(field).text() == Some(own);
+        is("kind", object.kind()) && is("name", object.name())
+    };
+    let waits = spec.get("wait").bool() == Some(true) || spec.get("healthChecks").items().any(is_named);
+    (by.is(Kind::FLUX_KUSTOMIZATION) && heals && waits).then_some(by)
+}
+
 /// Whether an ApplicationSet whose folders are not known, because a generator names them, may apply an object, and
 /// leaves the field to others.
 pub(super) fn may_be_ignored(object: &Object, field: &[&str], ctx: &Context<'_>) -> bool {

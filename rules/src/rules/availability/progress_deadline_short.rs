@@ -7,7 +7,8 @@
 //! waited. The time begins before the node starts and the image is pulled. A Deployment with
 //! `progressDeadlineSeconds`, 600 as well where it is not written and the probe waits twice as long, below the
 //! time of the probe goes on, but counts as failed: `kubectl rollout status` and Argo CD report an error. That
-//! is advice here.
+//! is advice here, and a warning where a Kustomization of Flux waits for the Deployment: it fails as well, and
+//! what depends on it is not applied.
 //!
 //! InferenceServices are looked at where the annotation `serving.kserve.io/deploymentMode` says that Knative
 //! runs them.
@@ -49,6 +50,7 @@
 
 use super::knative;
 use super::serving::model_server;
+use crate::rules::gitops::{DELIVERERS, waiting_for};
 use crate::rules::prelude::*;
 use crate::workload::server::serving_container;
 
@@ -63,6 +65,9 @@ pub(crate) static RULE: Rule = Rule {
         RUNTIMES[1],
         RUNTIMES[2],
         RUNTIMES[3],
+        DELIVERERS[0],
+        DELIVERERS[1],
+        DELIVERERS[2],
     ],
     docs: docs(include_str!("progress_deadline_short.rs")),
     check: Check::Object(check),
@@ -111,10 +116,20 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let message = format!(
         "the rollout counts as failed after {seconds} s{by}, and the startup probe waits for {waits} s"
     );
-    ctx.report(&deadline, message)
-        .severity(Severity::Info)
+    let waiting = waiting_for(object, ctx);
+    let finding = ctx.report(&deadline, message);
+    finding
         .help(format!("write `progressDeadlineSeconds: {}`, or leave the probe less time", waits + BEFORE))
         .related(object, &probe, "the startup probe");
+    match waiting {
+        None => finding.severity(Severity::Info),
+        Some(by) => {
+            let spec = by.get("spec");
+            let (wait, checks) = (spec.get("wait"), spec.get("healthChecks"));
+            let node = if wait.bool() == Some(true) { wait } else { checks };
+            finding.related(by, &node, "Flux waits for the rollout here, and fails with it")
+        }
+    };
     None
 }
 
