@@ -238,6 +238,7 @@ pub static RULES: &[&Rule] = &[
     &autoscaling::keda_unsafe_ssl::RULE,
     &autoscaling::llm_scaling_signal::RULE,
     &autoscaling::max_replicas_exceed_gpu_limit::RULE,
+    &autoscaling::memory_target_below_heap::RULE,
     &autoscaling::missing_resource_request::RULE,
     &autoscaling::replicas_beyond_partitions::RULE,
     &autoscaling::replicas_with_autoscaler::RULE,

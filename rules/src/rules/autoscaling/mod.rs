@@ -60,6 +60,7 @@ pub(crate) mod keda_trigger_unused;
 pub(crate) mod keda_unsafe_ssl;
 pub(crate) mod llm_scaling_signal;
 pub(crate) mod max_replicas_exceed_gpu_limit;
+pub(crate) mod memory_target_below_heap;
 pub(crate) mod missing_resource_request;
 pub(crate) mod replicas_beyond_partitions;
 pub(crate) mod replicas_with_autoscaler;

@@ -47,7 +47,7 @@ use crate::keda::resource_metrics::{Utilization, utilizations};
 use crate::rules::autoscaling::scale_target::target;
 use crate::rules::prelude::*;
 
-const READS: [Kind; SCALABLE_KINDS.len() + 3] =
+pub(super) const READS: [Kind; SCALABLE_KINDS.len() + 3] =
     joined(SCALABLE_KINDS, &[Kind::VPA, Kind::NAMESPACE, Kind::LIMIT_RANGE]);
 
 pub(crate) static RULE: Rule = Rule {
@@ -65,30 +65,34 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if !metrics.iter().any(|metric| metric.percent.is_some_and(|percent| percent > 100)) {
         return None;
     }
-    if object.may_lack_fields() {
-        return None;
-    }
-    let workload = target(object, ctx)?;
-    if workload.may_lack_fields() {
-        return None;
-    }
-    let templates = templates(workload);
-    let [template] = templates.as_slice() else { return None };
+    let (workload, template) = with_known_resources(object, ctx)?;
     let namespace = object.namespace_or_default();
-    let changes_limits = ctx.cluster().in_namespace(Kind::LIMIT_RANGE, namespace).next().is_some()
-        || !template.spec.get("resources").is_absent()
-        || has_vpa(workload, ctx);
-    if changes_limits {
-        return None;
-    }
     for metric in metrics {
         // A sidecar of a webhook has limits of its own.
-        if metric.container.is_none() && may_be_injected(template, namespace, ctx) {
+        if metric.container.is_none() && may_be_injected(&template, namespace, ctx) {
             continue;
         }
-        report(object, workload, template, &metric, ctx);
+        report(object, workload, &template, &metric, ctx);
     }
     None
+}
+
+/// The target of an autoscaler and the template of its pods, if nothing changes the requests and limits that are written.
+pub(super) fn with_known_resources<'a>(
+    object: &Object,
+    ctx: &Context<'a>,
+) -> Option<(&'a Object, Template<'a>)> {
+    let workload = target(object, ctx)?;
+    if object.may_lack_fields() || workload.may_lack_fields() {
+        return None;
+    }
+    let mut templates = templates(workload).into_iter();
+    let (template, None) = (templates.next()?, templates.next()) else { return None };
+    let namespace = object.namespace_or_default();
+    let changes = ctx.cluster().in_namespace(Kind::LIMIT_RANGE, namespace).next().is_some()
+        || !template.spec.get("resources").is_absent()
+        || has_vpa(workload, ctx);
+    (!changes).then_some((workload, template))
 }
 
 /// Whether a VPA may change the requests and limits of a workload.
@@ -102,7 +106,7 @@ fn has_vpa(workload: &Object, ctx: &Context<'_>) -> bool {
 }
 
 /// Whether labels or annotations of the pods or of their namespace ask for a sidecar.
-fn may_be_injected(template: &Template<'_>, namespace: &str, ctx: &Context<'_>) -> bool {
+pub(super) fn may_be_injected(template: &Template<'_>, namespace: &str, ctx: &Context<'_>) -> bool {
     let asks = |key: &str| {
         ["inject", "istio.io", "linkerd.io", "dapr.io", "kuma.io"].iter().any(|word| key.contains(word))
     };
@@ -114,11 +118,11 @@ fn may_be_injected(template: &Template<'_>, namespace: &str, ctx: &Context<'_>) 
     asked(&template.metadata) || namespaces.iter().any(|namespace| asked(&namespace.get("metadata")))
 }
 
-/// The containers of a pod that a metric adds up: those that run beside each other.
-fn counted<'a>(template: &Template<'a>, metric: &Utilization<'_>) -> Vec<Node<'a>> {
+/// The containers of a pod that a metric adds up, all or one by its name: those that run beside each other.
+pub(super) fn counted<'a>(template: &Template<'a>, name: Option<&str>) -> Vec<Node<'a>> {
     let all = template.spec.get("containers").items().chain(template.sidecars());
     let is_counted =
-        |container: &Node<'a>| metric.container.is_none_or(|name| container.get("name").text() == Some(name));
+        |container: &Node<'a>| name.is_none_or(|name| container.get("name").text() == Some(name));
     all.filter(is_counted).collect()
 }
 
@@ -137,7 +141,7 @@ fn report(
     metric: &Utilization<'_>,
     ctx: &mut Context<'_>,
 ) -> Option<()> {
-    let containers = counted(template, metric);
+    let containers = counted(template, metric.container);
     let percent = i128::from(metric.percent?);
     let resource = metric.resource;
     let (requests, limits) = (sum(&containers, "requests", resource)?, sum(&containers, "limits", resource)?);
