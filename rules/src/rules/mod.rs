@@ -418,6 +418,7 @@ pub static RULES: &[&Rule] = &[
     &scheduling::limit_range_rejects::RULE,
     &scheduling::load_balancer_controller_without_vpc::RULE,
     &scheduling::memory_unit_missing::RULE,
+    &scheduling::min_values_on_zone::RULE,
     &scheduling::node_class_missing::RULE,
     &scheduling::node_overlay_conflict::RULE,
     &scheduling::operator_watches_elsewhere::RULE,

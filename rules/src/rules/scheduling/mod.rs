@@ -23,6 +23,7 @@ pub(crate) mod kueue_waits_for_nodes;
 pub(crate) mod limit_range_rejects;
 pub(crate) mod load_balancer_controller_without_vpc;
 pub(crate) mod memory_unit_missing;
+pub(crate) mod min_values_on_zone;
 pub(crate) mod node_class_missing;
 pub(super) mod node_helpers;
 pub(crate) mod node_overlay_conflict;
