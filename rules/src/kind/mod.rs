@@ -187,8 +187,13 @@ impl Kind {
     pub(crate) const KNATIVE_SERVING: Kind = Kind::new("operator.knative.dev", "KnativeServing");
     pub const KNATIVE_SERVICE: Kind = Kind::new("serving.knative.dev", "Service");
     pub(crate) const CLUSTER_SERVING_RUNTIME: Kind = Kind::new("serving.kserve.io", "ClusterServingRuntime");
+    /// The container with which KServe downloads models.
+    pub(crate) const CLUSTER_STORAGE_CONTAINER: Kind =
+        Kind::new("serving.kserve.io", "ClusterStorageContainer");
     pub const INFERENCE_SERVICE: Kind = Kind::new("serving.kserve.io", "InferenceService");
     pub(crate) const LLM_INFERENCE_SERVICE: Kind = Kind::new("serving.kserve.io", "LLMInferenceService");
+    /// A model that KServe keeps on disks of nodes.
+    pub(crate) const LOCAL_MODEL_CACHE: Kind = Kind::new("serving.kserve.io", "LocalModelCache");
     pub(crate) const SERVING_RUNTIME: Kind = Kind::new("serving.kserve.io", "ServingRuntime");
     pub(crate) const CLUSTER_TRAINING_RUNTIME: Kind =
         Kind::new("trainer.kubeflow.org", "ClusterTrainingRuntime");

@@ -335,6 +335,8 @@ pub static KINDS: &[KindInfo] = &[
         .schemas(&[operator("v1alpha1")]),
     cluster_scoped("serving.kserve.io", "v1alpha1", "ClusterServingRuntime", "clusterservingruntimes")
         .schemas(&[operator("v1alpha1")]),
+    cluster_scoped("serving.kserve.io", "v1alpha1", "ClusterStorageContainer", "clusterstoragecontainers"),
+    cluster_scoped("serving.kserve.io", "v1alpha1", "LocalModelCache", "localmodelcaches"),
     namespaced("serving.kserve.io", "v1alpha1", "InferenceGraph", "inferencegraphs")
         .schemas(&[operator("v1alpha1")]),
     namespaced("serving.kserve.io", "v1alpha1", "TrainedModel", "trainedmodels")

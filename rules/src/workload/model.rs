@@ -231,9 +231,7 @@ pub(crate) fn weights_of<'a>(launch: &Launch<'a>, container: &Node<'a>) -> Optio
             let stated = precision_of_method(&method, is_tgi);
             [stated, by_name].into_iter().flatten().min_by_key(|precision| precision.size())?
         }
-        _ => match by_name
-            .or_else(|| known.map_or_else(|| native_precision(&name, parameters), KnownModel::published))
-        {
+        _ => match by_name.or_else(|| special_precision(&name, known, parameters)) {
             Some(precision) => precision,
             None => match launch.setting(container, &["dtype"]) {
                 OptionValue::Unknown => return None,
@@ -245,6 +243,19 @@ pub(crate) fn weights_of<'a>(launch: &Launch<'a>, container: &Node<'a>) -> Optio
         },
     };
     Some((Weights { parameters, precision }, node))
+}
+
+/// The weights of a model as its owner publishes them, by its name. `None` if its size is unknown.
+pub(crate) fn published_weights(name: &str) -> Option<Weights> {
+    let known = known_model(name);
+    let parameters = known.map(|known| known.parameters).or_else(|| parameters(name))?;
+    let precision = precision_in_name(name)?.or_else(|| special_precision(name, known, parameters));
+    Some(Weights { parameters, precision: precision.unwrap_or(Precision::Half) })
+}
+
+/// The precision of a model whose name does not contain it, if it is not the type that a server chooses by default.
+fn special_precision(name: &str, known: Option<&KnownModel>, parameters: u64) -> Option<Precision> {
+    known.map_or_else(|| native_precision(name, parameters), KnownModel::published)
 }
 
 /// The number of parameters, in millions, in the name of a model, such as 70,000 for `Llama-3.1-70B-Instruct`. `None`
