@@ -41,6 +41,18 @@ pub(crate) fn images_of<'a>(container: &Node<'a>) -> impl Iterator<Item = ImageR
     image_of(container).into_iter().chain(copied_image(container))
 }
 
+/// The release of a NIM, by its tag: `[1, 8, 4]` for `nvcr.io/nim/meta/llama-3.1-8b-instruct:1.8.4`. `None` for other images.
+pub(crate) fn nim_release(image: &ImageRef<'_>) -> Option<[u32; 3]> {
+    let tag = image.tag.filter(|_| image.name.starts_with("nvcr.io/nim/"))?;
+    let mut numbers = tag.split('-').next()?.split('.').map(|number| number.parse().ok());
+    let release = [numbers.next()??, numbers.next()??, numbers.next()??];
+    numbers.next().is_none().then_some(release)
+}
+
+/// The first release of NIM for language models that pulls its image and its model without a key, but for production branches and
+/// gated models (installation of NIM LLM 2.0.11 and of NIM VLM 2.0.11-variant on docs.nvidia.com).
+pub(crate) const FIRST_KEYLESS_NIM: [u32; 3] = [2, 0, 10];
+
 /// Words in tags and names of images that have a shell beside others of the repository that have none.
 const WITH_SHELL: [&str; 8] =
     ["debug", "dev", "alpine", "busybox", "ubuntu", "debian", "windows", "nanoserver"];
@@ -97,6 +109,20 @@ mod tests {
 
     use super::*;
     use crate::tree::Tree;
+
+    #[test]
+    fn nims_have_releases() {
+        for (image, expected) in [
+            ("nvcr.io/nim/meta/llama-3.1-8b-instruct:1.8.4", Some([1, 8, 4])),
+            ("nvcr.io/nim/qwen/qwen3.8-27b:2.1.1-variant", Some([2, 1, 1])),
+            ("nvcr.io/nim/meta/llama-3.1-8b-instruct:latest", None),
+            ("nvcr.io/nim/meta/llama-3.1-8b-instruct@sha256:0123", None),
+            ("nvcr.io/nvidia/tritonserver:25.08-py3", None),
+            ("mirror.example.com/nim/meta/llama-3.1-8b-instruct:1.8.4", None),
+        ] {
+            assert_eq!(nim_release(&ImageRef::parse(image)), expected, "{image}");
+        }
+    }
 
     #[test]
     fn some_images_have_no_shell() {

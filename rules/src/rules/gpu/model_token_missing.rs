@@ -5,7 +5,7 @@
 //! that have accepted their terms. Without a token of such an account the download ends in `401 Client Error:
 //! Cannot access gated repo`, and the container restarts again and again on a node that costs money. The
 //! container has a token where one of its variables is `HF_TOKEN` or `HUGGING_FACE_HUB_TOKEN`. NIM needs
-//! `NGC_API_KEY` to download a model from NVIDIA, for example.
+//! `NGC_API_KEY` to download a model from NVIDIA before release 2.0.10.
 //!
 //! Nothing is said where the token may come from elsewhere: `envFrom`, a script, an agent that injects
 //! secrets, a mounted folder for models, which may hold the model or the token already, a mirror. A claim of
@@ -39,6 +39,7 @@
 use crate::cluster::pod_policies::{POD_POLICIES, PodPart, may_change_pods};
 use crate::rules::prelude::*;
 use crate::workload::environment::may_define;
+use crate::workload::image::{FIRST_KEYLESS_NIM, nim_release};
 use crate::workload::server::is_server;
 
 const VOLUMES: [Kind; 3] = [Kind::PERSISTENT_VOLUME_CLAIM, Kind::PERSISTENT_VOLUME, Kind::STORAGE_CLASS];
@@ -132,7 +133,11 @@ fn inspect(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>)
     let severity = if_empty(server, template, container, ctx)?;
     if is_nim {
         let image = container.get("image");
-        let path = image_of(container).filter(|image| image.name.starts_with("nvcr.io/nim/"))?.repository;
+        let reference = image_of(container).filter(|image| image.name.starts_with("nvcr.io/nim/"))?;
+        if nim_release(&reference).is_some_and(|release| release >= FIRST_KEYLESS_NIM) {
+            return None;
+        }
+        let path = reference.repository;
         let message = format!("`{}` needs `NGC_API_KEY` to download its model", ellipsize(path));
         ctx.report(&image, message).severity(severity).help("give the container `NGC_API_KEY` from a Secret");
         return None;
