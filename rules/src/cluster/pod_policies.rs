@@ -21,6 +21,7 @@ pub(crate) const POD_POLICIES: [Kind; 8] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PodPart {
     Environment,
+    PullSecrets,
     Resources,
     SecurityContext,
     Tolerations,
@@ -32,6 +33,7 @@ impl PodPart {
     fn words(self) -> &'static [&'static str] {
         match self {
             PodPart::Environment => &["env"],
+            PodPart::PullSecrets => &["imagePullSecrets"],
             PodPart::Resources => &["requests", "limits"],
             PodPart::SecurityContext => &["ecurityContext"],
             PodPart::Tolerations => &["olerations"],

@@ -420,6 +420,7 @@ pub static RULES: &[&Rule] = &[
     &scheduling::load_balancer_controller_without_vpc::RULE,
     &scheduling::memory_unit_missing::RULE,
     &scheduling::min_values_on_zone::RULE,
+    &scheduling::nim_pull_secret_missing::RULE,
     &scheduling::node_class_missing::RULE,
     &scheduling::node_overlay_conflict::RULE,
     &scheduling::operator_watches_elsewhere::RULE,

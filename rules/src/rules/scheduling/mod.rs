@@ -24,6 +24,7 @@ pub(crate) mod limit_range_rejects;
 pub(crate) mod load_balancer_controller_without_vpc;
 pub(crate) mod memory_unit_missing;
 pub(crate) mod min_values_on_zone;
+pub(crate) mod nim_pull_secret_missing;
 pub(crate) mod node_class_missing;
 pub(super) mod node_helpers;
 pub(crate) mod node_overlay_conflict;
