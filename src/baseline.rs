@@ -13,7 +13,7 @@ use gpulint_rules::{CheckReport, Finding, Node, fingerprints_at};
 
 use crate::config::Scopes;
 use crate::error::CliError;
-use crate::files::{absolute, relative, short_path};
+use crate::files::{absolute, read_to_string, relative, short_path};
 use crate::output;
 
 const VERSION: i64 = 1;
@@ -119,7 +119,7 @@ impl Baselines {
 impl Baseline {
     pub(crate) fn load(path: &Path) -> Result<Baseline, String> {
         let shown = short_path(path);
-        let text = fs::read_to_string(path).map_err(|error| match error.kind() {
+        let text = read_to_string(path).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => {
                 format!("{shown}: there is no such baseline; `{MARK} {shown}` makes it")
             }

@@ -1,5 +1,5 @@
-//! A state of the manifests as a folder: the working tree, a folder that the user names, or a revision of git, whose files are
-//! written into a temporary folder. Work on a state is done with its folder as the current one, so that its files,
+//! A state of the manifests as a folder: the working tree, a folder that the user names, or a revision of git, which stands in
+//! the file system for gpulint alone; its files are written into a temporary folder only where programs render them. Work on a state is done with its folder as the current one, so that its files,
 //! configurations and paths are those of a run of gpulint there.
 
 use std::collections::BTreeSet;
@@ -12,6 +12,7 @@ use rayon::prelude::*;
 
 use crate::error::CliError;
 use crate::files;
+use crate::files::Standing;
 use crate::git::{Commit, Entry, EntryKind, Repository};
 use crate::interrupt::Temporary;
 
@@ -23,8 +24,8 @@ const MEDIA: [&str; 24] = [
     "woff2", "ttf", "otf", "jar", "war", "so", "dylib", "dll", "exe", "parquet",
 ];
 
-/// Endings of files without which manifests are read as something else.
-const READ: [&str; 6] = ["yaml", "yml", "json", "tpl", "tf", "tofu"];
+/// Endings of files without which manifests are read as something else. What partial clones lack of JSON is data by its size.
+const READ: [&str; 5] = ["yaml", "yml", "tpl", "tf", "tofu"];
 
 /// A state of the manifests.
 pub(crate) struct Checkout {
@@ -34,17 +35,23 @@ pub(crate) struct Checkout {
     root: PathBuf,
     /// How reports call the state.
     pub(crate) name: String,
-    /// Holds the folder of a revision.
-    _temporary: Option<Temporary>,
+    _held: Held,
+}
+
+/// Holds the files of a revision.
+enum Held {
+    Nothing,
+    Files { _held: Temporary },
+    Revision { _held: Standing },
 }
 
 impl Checkout {
     /// The folder as it is, with paths relative to `root`.
     pub(crate) fn of_folder(folder: &Path, root: &Path, name: String) -> Checkout {
-        Checkout { folder: files::absolute(folder), root: files::absolute(root), name, _temporary: None }
+        Checkout { folder: files::absolute(folder), root: files::absolute(root), name, _held: Held::Nothing }
     }
 
-    /// The files of a commit, in a temporary folder. `folder` is the absolute path of the current folder, in the repository, and
+    /// The files of a commit; `is_written` if programs that run in the folder need them. `folder` is the absolute path of the current folder, in the repository, and
     /// `paths` are those that the user asks about. A file that the repository lacks, as in a partial clone, counts only if it is
     /// a manifest or a configuration among them.
     ///
@@ -56,13 +63,22 @@ impl Checkout {
         folder: &Path,
         paths: &[PathBuf],
         name: String,
+        is_written: bool,
     ) -> Result<Checkout, CliError> {
         let below = folder.strip_prefix(repository.root()).unwrap_or(Path::new(""));
-        let temporary = temporary_folder()
-            .map_err(|error| CliError::Usage(format!("no temporary folder for `{name}`: {error}")))?;
+        let mut entries = repository.files(commit).map_err(CliError::Usage)?;
+        entries.retain(|entry| is_plain(&entry.path));
+        let is_written = is_written || entries.iter().any(|entry| asks_to_render(repository, entry));
         // Where nothing else names a set, the folder does.
-        let root = temporary.path().join(repository.root().file_name().unwrap_or("root".as_ref()));
-        let entries = repository.files(commit).map_err(CliError::Usage)?;
+        let own_name = repository.root().file_name().unwrap_or("root".as_ref());
+        let temporary = match is_written {
+            true => Some(
+                temporary_folder()
+                    .map_err(|error| CliError::Usage(format!("no temporary folder for `{name}`: {error}")))?,
+            ),
+            false => None,
+        };
+        let root = temporary.as_ref().map_or_else(temporary_path, |one| one.path().to_owned()).join(own_name);
         let asked = |path: &Path| {
             let asked = paths.iter().map(|asked| match asked.strip_prefix(repository.root()) {
                 Ok(inside) => root.join(inside),
@@ -70,13 +86,29 @@ impl Checkout {
             });
             is_read(path) && asked.into_iter().any(|asked| root.join(path).starts_with(asked))
         };
+        let Some(temporary) = temporary else {
+            if let Some(lacking) = entries.iter().find(|entry| asked(&entry.path) && !repository.has(entry)) {
+                return Err(CliError::Usage(repository.content(lacking).err().unwrap_or_default()));
+            }
+            let there = entries.into_iter().filter(|entry| repository.has(entry));
+            let files = there.map(|entry| (entry.path, entry.kind, entry.blob));
+            // The root of a repository is where a search upwards ends.
+            let standing =
+                Standing::new(root.clone(), repository.store(), files, &[Path::new(".git"), below]);
+            return Ok(Checkout {
+                folder: root.join(below),
+                root,
+                name,
+                _held: Held::Revision { _held: standing },
+            });
+        };
         write(repository, &entries, &root, &asked)?;
         let folder = root.join(below);
         let fails = |error: io::Error| CliError::Usage(format!("`{name}`: {error}"));
         fs::create_dir_all(&folder).map_err(fails)?;
         // The root of a repository is where a search upwards ends.
         fs::create_dir_all(root.join(".git")).map_err(fails)?;
-        Ok(Checkout { folder, root, name, _temporary: Some(temporary) })
+        Ok(Checkout { folder, root, name, _held: Held::Files { _held: temporary } })
     }
 
     pub(crate) fn root(&self) -> &Path {
@@ -108,12 +140,23 @@ impl Checkout {
     }
 }
 
-/// Makes a temporary folder that only its owner can read.
-pub(crate) fn temporary_folder() -> io::Result<Temporary> {
+/// Whether a file is a configuration that has charts or kustomizations rendered, so that programs read the files.
+fn asks_to_render(repository: &Repository, entry: &Entry) -> bool {
+    files::is_configuration(&entry.path)
+        && repository.content(entry).is_ok_and(|text| memchr::memmem::find(&text, b"render").is_some())
+}
+
+/// A path that nothing has.
+fn temporary_path() -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
     let parent = fs::canonicalize(std::env::temp_dir()).unwrap_or_else(|_| std::env::temp_dir());
-    let path = parent.join(format!("gpulint-{}-{number}", std::process::id()));
+    parent.join(format!("gpulint-{}-{number}", std::process::id()))
+}
+
+/// Makes a temporary folder that only its owner can read.
+pub(crate) fn temporary_folder() -> io::Result<Temporary> {
+    let path = temporary_path();
     let private = |path: &Path| {
         let mut builder = fs::DirBuilder::new();
         #[cfg(unix)]
@@ -135,7 +178,6 @@ fn write(
     root: &Path,
     asked: &dyn Fn(&Path) -> bool,
 ) -> Result<(), CliError> {
-    let entries: Vec<&Entry> = entries.iter().filter(|entry| is_plain(&entry.path)).collect();
     let folders: BTreeSet<&Path> = entries.iter().filter_map(|entry| entry.path.parent()).collect();
     let fails = |path: &Path, error: &io::Error| {
         CliError::Usage(format!("{} of a revision cannot be written: {error}", path.display()))
@@ -144,7 +186,7 @@ fn write(
         fs::create_dir_all(root.join(folder)).map_err(|error| fails(folder, &error))?;
     }
     let mut contents = Vec::with_capacity(entries.len());
-    for entry in &entries {
+    for entry in entries {
         let is_media =
             entry.path.extension().is_some_and(|ending| MEDIA.iter().any(|known| ending == *known));
         contents.push(if is_media {

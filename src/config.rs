@@ -429,12 +429,12 @@ fn read_with_base(path: &Path, place: Option<&str>, files: &mut Vec<PathBuf>) ->
     let at = place.map_or_else(String::new, |place| format!("{place}: "));
     let own = absolute(path);
     // Two paths may lead to one file.
-    let identity = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let identity = |path: &Path| crate::files::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     if files.iter().any(|known| identity(known) == identity(&own)) {
         let chain: Vec<String> = files.iter().map(|file| short_path(file)).collect();
         return Err(vec![format!("{at}configurations extend each other: {} -> {named}", chain.join(" -> "))]);
     }
-    let text = std::fs::read_to_string(path).map_err(|error| {
+    let text = crate::files::read_to_string(path).map_err(|error| {
         vec![match place {
             Some(_) => format!("{at}`extends` cannot be read: {named}: {error}"),
             None => format!("{named}: {error}"),

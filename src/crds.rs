@@ -25,7 +25,7 @@ pub(crate) fn read(paths: &[PathBuf]) -> Result<CustomResourceDefinitions, Vec<S
         errors.extend(found.errors);
         let before = objects.len();
         for input in found.inputs {
-            match std::fs::read(&input.path) {
+            match files::read_file(&input.path) {
                 Ok(bytes) => {
                     let file = File::read(Source::new(&input.display_path, bytes));
                     objects.extend(file.objects.into_iter().filter(is_definition));
@@ -57,7 +57,7 @@ pub(crate) fn of_input<'p>(
     let mut by_name: BTreeMap<String, Option<Object>> = BTreeMap::new();
     let mut read = Vec::new();
     for path in paths.filter(|path| is_called_definition(path)).take(MAX_FILES) {
-        let Ok(bytes) = std::fs::read(path) else { continue };
+        let Ok(bytes) = files::read_file(path) else { continue };
         if memchr::memmem::find(&bytes, b"CustomResourceDefinition").is_none() {
             continue;
         }

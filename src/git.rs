@@ -1,12 +1,16 @@
 //! Revisions of a git repository, read from its object database with `gix`: no other program runs, and nothing in the
 //! repository changes.
 
+use std::cell::RefCell;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// The branches that are looked for where the remote does not say which is the default.
 const DEFAULT_BRANCHES: [&str; 4] = ["origin/main", "origin/master", "main", "master"];
 
 pub(crate) type Commit = gix::ObjectId;
+/// The name of the content of a file.
+pub(crate) type Blob = gix::ObjectId;
 
 pub(crate) struct Repository {
     inner: gix::Repository,
@@ -29,7 +33,42 @@ pub(crate) struct Entry {
     /// The path below the root of the repository.
     pub(crate) path: PathBuf,
     pub(crate) kind: EntryKind,
-    id: gix::ObjectId,
+    pub(crate) blob: Blob,
+}
+
+thread_local! {
+    /// The repository that this thread reads, with its folder.
+    static OPENED: RefCell<Option<(PathBuf, gix::Repository)>> = const { RefCell::new(None) };
+}
+
+/// The objects of a repository for all threads. Each opens it for itself: a [`gix::Repository`] stays on its thread.
+#[derive(Clone, Debug)]
+pub(crate) struct Store {
+    git: PathBuf,
+}
+
+impl Store {
+    /// The objects of the repository with this folder, `.git` as a rule.
+    pub(crate) fn at(git: &Path) -> Store {
+        Store { git: git.to_owned() }
+    }
+
+    /// The content of a file.
+    ///
+    /// # Errors
+    /// Says which object is missing.
+    pub(crate) fn content(&self, blob: Blob) -> io::Result<Vec<u8>> {
+        let fails = |error: &dyn std::fmt::Display| io::Error::other(error.to_string());
+        OPENED.with_borrow_mut(|opened| {
+            let repository = match opened.take().filter(|(git, _)| *git == self.git) {
+                Some((_, repository)) => repository,
+                None => gix::open(&self.git).map_err(|error| fails(&error))?,
+            };
+            let (_, repository) = opened.insert((self.git.clone(), repository));
+            let mut object = repository.find_object(blob).map_err(|error| fails(&error))?;
+            Ok(std::mem::take(&mut object.data))
+        })
+    }
 }
 
 impl Repository {
@@ -120,7 +159,7 @@ impl Repository {
                 };
                 // A name that is not UTF-8 is not reported either.
                 let path = String::from_utf8(Vec::from(entry.filepath)).ok()?;
-                Some(Entry { path: PathBuf::from(path), kind, id: entry.oid })
+                Some(Entry { path: PathBuf::from(path), kind, blob: entry.oid })
             };
             Ok(tree.traverse().breadthfirst.files()?.into_iter().filter_map(entry).collect())
         };
@@ -133,12 +172,22 @@ impl Repository {
         Some(std::mem::take(&mut entry.object().ok()?.data))
     }
 
+    /// The objects, for all threads.
+    pub(crate) fn store(&self) -> Store {
+        Store::at(&crate::files::absolute(self.inner.git_dir()))
+    }
+
+    /// Whether the content of a file is there; a partial clone may lack it.
+    pub(crate) fn has(&self, entry: &Entry) -> bool {
+        self.inner.has_object(entry.blob)
+    }
+
     /// The content of a file.
     ///
     /// # Errors
     /// Says which object is missing, as in a partial clone.
     pub(crate) fn content(&self, entry: &Entry) -> Result<Vec<u8>, String> {
-        let object = self.inner.find_object(entry.id);
+        let object = self.inner.find_object(entry.blob);
         object.map(|mut object| std::mem::take(&mut object.data)).map_err(|error| {
             format!(
                 "{}: {error}; a partial clone lacks files, which `git fetch --refetch` gets",

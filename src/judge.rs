@@ -151,7 +151,7 @@ impl Judged {
 
 /// Judges what is below some paths. Paths that do not exist are left out: the other state may have them.
 pub(crate) fn judge(scopes: Scopes, reading: &Reading<'_>) -> Result<Judged, CliError> {
-    let there: Vec<PathBuf> = reading.paths.iter().filter(|path| path.exists()).cloned().collect();
+    let there: Vec<PathBuf> = reading.paths.iter().filter(|path| files::exists(path)).cloned().collect();
     let found = files::find_with_unsaved(&there, Path::new("<stdin>"), &reading.disk.unsaved());
     let mut selection = Selection::of(scopes, found, reading.no_default_ignore);
     let configuration = files::absolute(Path::new(CONFIGURATIONS[0]));

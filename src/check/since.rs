@@ -38,8 +38,15 @@ impl Before {
         } else {
             args.paths.clone()
         };
-        let checkout =
-            Checkout::of_commit(&repository, base.map_err(usage)?, &here, &asked, since.to_owned())?;
+        let is_written = args.render || args.rules.config.is_some();
+        let checkout = Checkout::of_commit(
+            &repository,
+            base.map_err(usage)?,
+            &here,
+            &asked,
+            since.to_owned(),
+            is_written,
+        )?;
         let paths = paths(args, &checkout, &root);
         let judged = checkout.inside(|| {
             let reading = Reading {

@@ -6,11 +6,13 @@
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
-use std::fs;
+use std::fs::FileType;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use foldhash::fast::RandomState;
+
+use super::system;
 
 /// The folders that a walk has read. Other folders are looked up in the file system.
 #[derive(Debug, Default)]
@@ -74,7 +76,7 @@ impl Directories {
     pub(crate) fn has_file(&self, folder: &Path, name: &str) -> bool {
         match self.entry_type(folder, name) {
             Known::Type(EntryType::File) => true,
-            Known::Type(EntryType::Link) | Known::Unread => folder.join(name).is_file(),
+            Known::Type(EntryType::Link) | Known::Unread => system::is_file(&folder.join(name)),
             Known::Type(EntryType::Directory | EntryType::Other) | Known::Absent => false,
         }
     }
@@ -83,7 +85,7 @@ impl Directories {
     pub(crate) fn has_directory(&self, folder: &Path, name: &str) -> bool {
         match self.entry_type(folder, name) {
             Known::Type(EntryType::Directory) => true,
-            Known::Type(EntryType::Link) | Known::Unread => folder.join(name).is_dir(),
+            Known::Type(EntryType::Link) | Known::Unread => system::is_dir(&folder.join(name)),
             Known::Type(EntryType::File | EntryType::Other) | Known::Absent => false,
         }
     }
@@ -91,7 +93,7 @@ impl Directories {
     /// Whether a folder contains an entry of this name. A link counts only if its target exists.
     pub(crate) fn has(&self, folder: &Path, name: &str) -> bool {
         match self.entry_type(folder, name) {
-            Known::Type(EntryType::Link) | Known::Unread => folder.join(name).exists(),
+            Known::Type(EntryType::Link) | Known::Unread => system::exists(&folder.join(name)),
             Known::Type(_) => true,
             Known::Absent => false,
         }
@@ -130,17 +132,11 @@ pub(super) enum EntryType {
 }
 
 impl Directory {
-    /// Reads a folder. An entry that is gone before its type is read is left out.
+    /// Reads a folder.
     ///
     /// Returns the errors of [`std::fs::read_dir`].
     pub(super) fn read(folder: &Path) -> io::Result<Directory> {
-        let mut entries: Vec<(OsString, EntryType)> = Vec::new();
-        for entry in fs::read_dir(folder)? {
-            let entry = entry?;
-            if let Ok(of) = entry.file_type() {
-                entries.push((entry.file_name(), of.into()));
-            }
-        }
+        let mut entries = system::entries(folder)?;
         entries.sort_unstable();
         Ok(Directory { entries })
     }
@@ -155,8 +151,8 @@ impl Directory {
     }
 }
 
-impl From<fs::FileType> for EntryType {
-    fn from(of: fs::FileType) -> EntryType {
+impl From<FileType> for EntryType {
+    fn from(of: FileType) -> EntryType {
         if of.is_file() {
             EntryType::File
         } else if of.is_dir() {

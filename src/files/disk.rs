@@ -1,12 +1,11 @@
 //! The content of files, where the buffers of an editor replace the files on disk.
 
 use std::collections::HashMap;
-use std::fs;
-use std::fs::File;
 use std::io;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use super::system;
 
 /// Reads files. The text of an open buffer replaces the file of its path. Cheap to clone.
 #[derive(Clone, Debug, Default)]
@@ -40,7 +39,7 @@ impl Disk {
     pub(crate) fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         match self.buffers.get(path) {
             Some(text) => Ok(text.as_bytes().to_vec()),
-            None => fs::read(path),
+            None => system::read(path),
         }
     }
 
@@ -51,44 +50,7 @@ impl Disk {
     pub(crate) fn read_to_string(&self, path: &Path) -> io::Result<String> {
         match self.buffers.get(path) {
             Some(text) => Ok(text.to_string()),
-            None => fs::read_to_string(path),
+            None => system::read_to_string(path),
         }
-    }
-}
-
-/// The content of a file; `None` if it has more bytes than `limit`.
-///
-/// Returns the error of [`std::fs::read`].
-pub(super) fn read_up_to(path: &Path, limit: u64) -> io::Result<Option<Vec<u8>>> {
-    let file = File::open(path)?;
-    // The size of a pipe is unknown.
-    let size = file.metadata()?.len().min(limit);
-    let mut content = Vec::with_capacity(usize::try_from(size).unwrap_or_default() + 1);
-    file.take(limit.saturating_add(1)).read_to_end(&mut content)?;
-    Ok((content.len() as u64 <= limit).then_some(content))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn files_of_all_sizes_are_read_whole_up_to_the_limit() {
-        let folder = std::env::temp_dir().join(format!("gpulint-disk-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("the folder for temporary files is writable");
-        let path = folder.join("file");
-        for size in [0, 1, 1000, 200_000] {
-            let content: Vec<u8> = (0..size).map(|at| (at % 251) as u8).collect();
-            std::fs::write(&path, &content).expect("the file is written");
-            let limit = size as u64;
-            assert_eq!(read_up_to(&path, limit).expect("it is read"), Some(content.clone()), "{size}");
-            assert_eq!(read_up_to(&path, u64::MAX).expect("it is read"), Some(content), "{size}");
-            if size > 0 {
-                assert_eq!(read_up_to(&path, limit - 1).expect("it is read"), None, "{size}");
-            }
-        }
-        assert!(read_up_to(&folder, 1).is_err());
-        assert!(read_up_to(&folder.join("none"), 1).is_err());
-        std::fs::remove_dir_all(&folder).expect("the folder is removed");
     }
 }

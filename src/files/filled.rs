@@ -6,7 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
 
 use super::walker::Walk;
-use super::{Directories, Disk, Input, absolute, disk, map_on_all_threads};
+use super::{Directories, Disk, Input, absolute, map_on_all_threads, system};
 use gpulint_rules::source;
 use gpulint_rules::source::{FilledPlaceholder, Source};
 
@@ -227,7 +227,7 @@ pub(super) fn read_small(path: &Path, disk: &Disk) -> Option<String> {
     if let Some(text) = disk.buffer(path) {
         return Some(text.to_string());
     }
-    String::from_utf8(disk::read_up_to(path, MAX_BYTES).ok()??).ok()
+    String::from_utf8(system::read_up_to(path, MAX_BYTES).ok()??).ok()
 }
 
 /// The paths of the Flux Kustomizations in a text that substitute variables after the build.

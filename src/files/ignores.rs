@@ -4,12 +4,13 @@
 //! precedes `.gitignore`, which precedes `.git/info/exclude`; of each kind, the nearest file with a matching
 //! pattern decides.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
+
+use super::system;
 
 const IGNORE: &str = ".ignore";
 const GIT_IGNORE: &str = ".gitignore";
@@ -33,7 +34,7 @@ impl Ignores {
         let above: Vec<&Path> = root.ancestors().skip(1).collect();
         let none = Ignores::default();
         above.into_iter().rev().fold(none, |ignores, folder| {
-            ignores.with_folder(folder, |name| fs::symlink_metadata(folder.join(name)).is_ok())
+            ignores.with_folder(folder, |name| system::own_type(&folder.join(name)).is_ok())
         })
     }
 
@@ -70,20 +71,26 @@ impl Ignores {
 /// The patterns of an ignore file. A pattern or a file that cannot be read is left out.
 fn read_patterns(folder: &Path, file: &Path) -> Option<Gitignore> {
     let mut builder = GitignoreBuilder::new(folder);
-    let _ = builder.add(file);
+    if system::is_in_revision(file) {
+        for line in system::read_to_string(file).ok()?.lines() {
+            let _ = builder.add_line(Some(file.to_owned()), line.trim_start_matches('\u{feff}'));
+        }
+    } else {
+        let _ = builder.add(file);
+    }
     builder.build().ok().filter(|patterns| !patterns.is_empty())
 }
 
 /// The folder with the files of a repository itself, given the path of its `.git`, which names another folder
 /// in a work tree.
 fn git_folder(git: &Path) -> Option<PathBuf> {
-    if !git.is_file() {
+    if !system::is_file(git) {
         return Some(git.to_owned());
     }
-    let text = fs::read_to_string(git).ok()?;
+    let text = system::read_to_string(git).ok()?;
     let named = text.lines().next()?.strip_prefix("gitdir: ")?;
     let own = git.parent()?.join(named);
-    let common = fs::read_to_string(own.join("commondir")).ok()?;
+    let common = system::read_to_string(&own.join("commondir")).ok()?;
     Some(own.join(common.lines().next()?))
 }
 

@@ -13,6 +13,7 @@ mod kustomization;
 mod near;
 mod read;
 mod sets;
+mod system;
 mod unapplied;
 mod walk;
 mod walker;
@@ -34,6 +35,7 @@ pub(crate) use read::{ReadOutcome, read, read_all, read_bytes};
 pub(crate) use sets::{
     Evidence, Release, ReleaseParameter, ReleaseValues, SetFile, Sets, Sign, discover_releases, discover_sets,
 };
+pub(crate) use system::{Standing, canonicalize, exists, is_dir, is_file, read as read_file, read_to_string};
 pub(crate) use walk::{FoundFiles, Input, count_hidden, find, find_with_unsaved};
 
 /// The names of gpulint's configuration file. A folder has at most one.
@@ -200,13 +202,15 @@ fn map_on_all_threads<T: Send, R: Send>(items: Vec<T>, of: impl Fn(T) -> R + Syn
 /// the target, and an editor knows only the link.
 static ENTERED: RwLock<Option<PathBuf>> = RwLock::new(None);
 
-/// Makes a folder the current one.
+/// Makes a folder the current one. That of a revision is so only for gpulint.
 ///
 /// # Errors
 /// Those of the system.
 pub(crate) fn enter(folder: &Path) -> io::Result<()> {
     let folder = absolute(folder);
-    std::env::set_current_dir(&folder)?;
+    if !system::is_in_revision(&folder) {
+        std::env::set_current_dir(&folder)?;
+    }
     *ENTERED.write().unwrap_or_else(PoisonError::into_inner) = Some(folder);
     Ok(())
 }

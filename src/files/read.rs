@@ -1,7 +1,6 @@
 //! Reads a file and parses its objects.
 
 use std::cell::LazyCell;
-use std::fs;
 use std::io;
 use std::io::Read as _;
 use std::ops::Range;
@@ -16,7 +15,7 @@ use rayon::prelude::*;
 
 use super::broken::{has_template_action, is_manifest_text, is_script, mentions_kubernetes};
 use super::filled::{flux_paths, has_placeholders};
-use super::{Folders, Input, SkipReason, Skipped, disk};
+use super::{Folders, Input, SkipReason, Skipped, system};
 
 /// The files that list charts.
 const CHART_LISTS: [&str; 3] = ["Chart.yaml", "helmfile.yaml", "helmfile.yml"];
@@ -98,7 +97,7 @@ impl Content {
     fn read(input: &Input, scope: &str, folders: &Folders) -> Content {
         if let Some(reason) = folders.skip_reason(input) {
             // A file that cannot be opened is an error regardless of its name.
-            return Content::Read(match input.stream.is_none().then(|| fs::File::open(&input.path)) {
+            return Content::Read(match input.stream.is_none().then(|| system::open(&input.path)) {
                 Some(Err(error)) => failed(input, &error),
                 _ => skip(input, reason),
             });
@@ -188,7 +187,7 @@ fn skipped(input: &Input, document: Option<u32>, reason: SkipReason, partial: bo
 /// The content; `None` if it exceeds the size limit.
 fn bytes(input: &Input) -> io::Result<Option<Vec<u8>>> {
     if input.stream != Some(0) {
-        return disk::read_up_to(&input.path, MAX_BYTES);
+        return system::read_up_to(&input.path, MAX_BYTES);
     }
     let mut bytes = Vec::new();
     io::stdin().lock().take(MAX_BYTES + 1).read_to_end(&mut bytes)?;

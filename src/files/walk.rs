@@ -2,13 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsStr;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::directories::{Directories, EntryType};
 use super::unapplied::Unapplied;
 use super::walker::{Entry, Walk, Walked};
-use super::{SkipReason, Skipped, absolute, display_path};
+use super::{SkipReason, Skipped, absolute, display_path, system};
 
 /// A file to read.
 #[derive(Clone, Debug)]
@@ -79,10 +78,10 @@ pub(crate) fn find_with_unsaved(paths: &[PathBuf], stdin: &Path, unsaved: &[Path
             push_stream(0);
             continue;
         }
-        match (fs::metadata(path), stream) {
-            (Ok(data), Some(number)) if !data.is_dir() => push_stream(number),
-            (Ok(data), _) if data.is_dir() => linked |= walk(path, &mut found, &mut candidates),
-            (Ok(data), _) if data.is_file() => match path.file_name().and_then(SkipReason::of_name) {
+        match (system::entry_type(path), stream) {
+            (Ok(of), Some(number)) if of != EntryType::Directory => push_stream(number),
+            (Ok(EntryType::Directory), _) => linked |= walk(path, &mut found, &mut candidates),
+            (Ok(EntryType::File), _) => match path.file_name().and_then(SkipReason::of_name) {
                 // Many templates of Terraform are YAML: one that is named is read.
                 None | Some(SkipReason::TerraformTemplate) => {
                     candidates.push(Candidate { input: named(path), real: None });
@@ -93,7 +92,7 @@ pub(crate) fn find_with_unsaved(paths: &[PathBuf], stdin: &Path, unsaved: &[Path
                 found.errors.push(format!("{}: not a file", display_path(path)));
                 found.skip(path, SkipReason::NotAFile);
             }
-            (Err(error), _) if fs::symlink_metadata(path).is_ok_and(|m| m.is_symlink()) => {
+            (Err(error), _) if system::own_type(path).is_ok_and(|of| of == EntryType::Link) => {
                 found.errors.push(format!("{}: {}", display_path(path), reason(&error)));
                 found.skip(path, SkipReason::DanglingLink);
             }
@@ -144,9 +143,9 @@ pub(crate) fn count_hidden(paths: &[PathBuf]) -> usize {
     let manifests = |root: &Path, is_filtered: bool| {
         let walk = Walk { known: &known, is_filtered, limit: MAX_ENTRIES };
         let entries = walk.run(root, is_manifest_name).entries;
-        entries.iter().filter(|entry| entry.path.is_file()).count()
+        entries.iter().filter(|entry| system::is_file(&entry.path)).count()
     };
-    let hidden = paths.iter().filter(|path| path.is_dir());
+    let hidden = paths.iter().filter(|path| system::is_dir(path));
     hidden.map(|root| manifests(root, false).saturating_sub(manifests(root, true))).sum()
 }
 
@@ -163,11 +162,11 @@ fn walk(root: &Path, found: &mut FoundFiles, candidates: &mut Vec<Candidate>) ->
     for Entry { path, absolute, real, entry_type } in entries {
         let is_link = entry_type == EntryType::Link;
         if is_link {
-            match fs::metadata(&path) {
-                Ok(data) if data.is_file() => linked = true,
+            match system::entry_type(&path) {
+                Ok(EntryType::File) => linked = true,
                 // A link to a folder is not followed: the folder is read at its own path, or if it is given
                 // as an argument.
-                Ok(data) if data.is_dir() => continue,
+                Ok(EntryType::Directory) => continue,
                 Ok(_) => {
                     found.skip(&path, SkipReason::NotAFile);
                     continue;
@@ -205,7 +204,7 @@ fn deduplicate(candidates: Vec<Candidate>) -> Vec<Input> {
             streams.entry(number).or_insert(input);
             continue;
         }
-        let real = real.or_else(|| fs::canonicalize(&input.path).ok());
+        let real = real.or_else(|| system::canonicalize(&input.path).ok());
         let real = real.unwrap_or_else(|| input.absolute.clone());
         let rank = |i: &Input| (!i.named, i.absolute != real, i.display_path.len(), i.display_path.clone());
         match by_file.get_mut(&real) {

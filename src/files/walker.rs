@@ -3,12 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::directories::{Directories, Directory, EntryType};
 use super::ignores::Ignores;
-use super::{SkipReason, absolute, display_path, map_on_all_threads};
+use super::{SkipReason, absolute, display_path, map_on_all_threads, system};
 
 /// Folders that contain no manifests of the user, or copies that a notebook server keeps.
 const EXCLUDED_FOLDERS: [&str; 6] =
@@ -70,7 +69,7 @@ impl Walk<'_> {
     pub(super) fn run(&self, root: &Path, is_wanted: impl Fn(&OsStr) -> bool + Sync) -> Walked {
         let path = if root == Path::new(".") { PathBuf::new() } else { root.to_owned() };
         let absolute = absolute(root);
-        let real = fs::canonicalize(root).unwrap_or_else(|_| absolute.clone());
+        let real = system::canonicalize(root).unwrap_or_else(|_| absolute.clone());
         let ignores = if self.is_filtered { Ignores::above(&real) } else { Ignores::default() };
         let mut level = vec![Folder { path, absolute, real, ignores }];
         let mut walked = Walked::default();

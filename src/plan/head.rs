@@ -50,7 +50,7 @@ impl Head {
     pub(crate) fn sets(&self, args: &LspArgs) -> Result<Vec<JudgedSet>, CliError> {
         let paths = [PathBuf::from(".")];
         let checkout =
-            Checkout::of_commit(&self.repository, self.commit, &self.folder, &paths, HEAD.to_owned())?;
+            Checkout::of_commit(&self.repository, self.commit, &self.folder, &paths, HEAD.to_owned(), false)?;
         let judged = checkout.inside(|| {
             let reading = Reading {
                 paths: &paths,
@@ -72,7 +72,7 @@ impl Head {
     /// Those of `gpulint plan`.
     pub(crate) fn plan(&self, args: &LspArgs, disk: &Disk) -> Result<String, CliError> {
         let args = plan_args(args);
-        let sides = Sides::since(&self.repository, self.commit, HEAD, &self.folder)?;
+        let sides = Sides::since(&self.repository, self.commit, HEAD, &self.folder, &args)?;
         let report = super::report(&args, &sides, disk)?;
         let mut page = Vec::new();
         report.write(&mut page, PlanStyle::Markdown, RenderOptions::for_file(Color::Never))?;

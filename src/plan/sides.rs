@@ -48,7 +48,7 @@ impl Sides {
                 "{root} has no working tree; name two revisions, as BASE..HEAD"
             )));
         }
-        Sides::of_commits(&repository, (base, base_name), tip, &here, paths)
+        Sides::of_commits(&repository, (base, base_name), tip, &here, paths, is_written(args))
     }
 
     /// A commit and what is in `folder`, a folder of its repository, now.
@@ -57,8 +57,10 @@ impl Sides {
         commit: Commit,
         name: &str,
         folder: &Path,
+        args: &PlanArgs,
     ) -> Result<Sides, CliError> {
-        Sides::of_commits(repository, (commit, name.to_owned()), None, folder, or_here(Vec::new()))
+        let paths = or_here(Vec::new());
+        Sides::of_commits(repository, (commit, name.to_owned()), None, folder, paths, is_written(args))
     }
 
     fn of_commits(
@@ -67,10 +69,12 @@ impl Sides {
         tip: Option<(Commit, String)>,
         folder: &Path,
         paths: Vec<PathBuf>,
+        is_written: bool,
     ) -> Result<Sides, CliError> {
         let root = repository.root().to_owned();
-        let checkout =
-            |commit: Commit, name: String| Checkout::of_commit(repository, commit, folder, &paths, name);
+        let checkout = |commit: Commit, name: String| {
+            Checkout::of_commit(repository, commit, folder, &paths, name, is_written)
+        };
         let before = checkout(base, base_name)?;
         let after = match tip {
             Some((tip, name)) => checkout(tip, name)?,
@@ -78,6 +82,11 @@ impl Sides {
         };
         Ok(Sides { before, after, paths, root })
     }
+}
+
+/// Whether programs read the files of a revision. A configuration that the user names may ask for that as well.
+fn is_written(args: &PlanArgs) -> bool {
+    args.render || args.rules.config.is_some()
 }
 
 /// The commit before the change, and the one after it; `None` is the working tree.

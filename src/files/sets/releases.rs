@@ -65,7 +65,7 @@ impl Release {
 
     /// Adds a values file of the checkout. One that is not there makes the values unknown unless it is `optional`.
     pub(super) fn add_file(&mut self, path: Option<PathBuf>, written: &str, optional: bool) {
-        match path.filter(|path| path.is_file()) {
+        match path.filter(|path| crate::files::is_file(path)) {
             Some(path) => self.values.push(ReleaseValues::File(path)),
             None if optional => {}
             None => self.is_unknown(format!("there is no `{written}`")),
