@@ -132,13 +132,22 @@ pub(crate) fn class_object(pool: &Object, cluster: &Cluster) -> Option<Object> {
     class_of_reference(&pool.path(&["spec", "template", "spec", "nodeClassRef"]), pool, cluster)
 }
 
-/// The class in the input that a `nodeClassRef` of an object names.
+/// The class in the input that a `nodeClassRef` of an object names. The reference of `v1beta1` has `apiVersion` and not
+/// `group`, and both may be absent: the provider looks an EC2NodeClass up by its name alone (Karpenter 0.37,
+/// pkg/cloudprovider/cloudprovider.go `resolveNodeClassFromNodePool`).
 fn class_of_reference(reference: &Node<'_>, of: &Object, cluster: &Cluster) -> Option<Object> {
     let text = |field: &str| reference.get(field).text();
-    let is = |kind: &Kind| text("group") == Some(kind.group) && text("kind") == Some(kind.kind);
-    let kind = [Kind::EC2_NODE_CLASS, Kind::AUTO_MODE_NODE_CLASS].into_iter().find(is)?;
-    let classes = cluster.all(kind.group, kind.kind, "default", text("name")?);
-    classes.iter().min_by_key(|class| company(of, class)).cloned()
+    let is_beta = of.version() == "v1beta1";
+    let own = Kind::EC2_NODE_CLASS;
+    let group = match text("group") {
+        None if is_beta => text("apiVersion").map_or(own.group, |api| api.split('/').next().unwrap_or(api)),
+        group => group?,
+    };
+    let name = text("kind").or_else(|| is_beta.then_some(own.kind))?;
+    let is = |kind: &Kind| group == kind.group && name == kind.kind;
+    let kind = [own, Kind::AUTO_MODE_NODE_CLASS].into_iter().find(is)?;
+    let classes = cluster.written_as(kind, text("name")?);
+    classes.min_by_key(|class| company(of, class)).cloned()
 }
 
 /// The class of a NodeClaim as input of the scheduler. `None` if it is not in the input, or its kubelet settings are expressions.
