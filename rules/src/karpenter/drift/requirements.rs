@@ -9,6 +9,9 @@ use crate::karpenter::provider::Provider;
 use crate::karpenter::requirement::{Operator, Requirement, Requirements};
 use crate::karpenter::scheduling;
 
+/// The label of nodes with their operating system.
+const OS: &str = "kubernetes.io/os";
+
 /// Nodes of a NodePool that a new version of it no longer admits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Departure {
@@ -44,6 +47,9 @@ impl Nodes {
             if labels.get(CAPACITY_TYPE).is_some_and(|types| !types.has("on-demand") && !types.has("spot")) {
                 return None;
             }
+        }
+        if class.is_some_and(|class| !is_of_windows(class)) && labels.get(OS).is_none() {
+            labels.add(OS, Requirement::is("linux"));
         }
         let types = admitted_types(&labels);
         (!types.is_empty()).then_some(Nodes { labels, types, provider })
@@ -106,6 +112,16 @@ impl Nodes {
             Some(_) => Drift::Some,
         }
     }
+}
+
+/// Whether the nodes of an EC2NodeClass run Windows. Those of all other AMI families, of `Custom` as well, have the label of
+/// Linux (K-AWS:pkg/providers/instancetype/types.go `getOS`).
+fn is_of_windows(class: &Value) -> bool {
+    let spec = value_at(class, &["spec"]);
+    let family = spec.get("amiFamily").and_then(Value::as_str).unwrap_or_default();
+    let terms = spec.get("amiSelectorTerms").and_then(Value::as_array).into_iter().flatten();
+    let mut aliases = terms.filter_map(|term| term.get("alias")?.as_str());
+    family.starts_with("Windows") || aliases.any(|alias| alias.starts_with("windows"))
 }
 
 /// The requirements and labels of a node template. `None` if no node can meet them.
