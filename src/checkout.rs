@@ -1,6 +1,7 @@
 //! A state of the manifests as a folder: the working tree, a folder that the user names, or a revision of git, which stands in
-//! the file system for gpulint alone; its files are written into a temporary folder only where programs render them. Work on a state is done with its folder as the current one, so that its files,
-//! configurations and paths are those of a run of gpulint there.
+//! the file system for gpulint alone; its files are written into a temporary folder only where programs render them. Work on a
+//! state is done with its folder as the current one, so that its files, configurations and paths are those of a run of gpulint
+//! there.
 
 use std::collections::BTreeSet;
 use std::fs;

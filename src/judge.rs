@@ -2,6 +2,7 @@
 //! objects of each set. `gpulint plan` compares two of them, `gpulint check --since` the findings with those of one.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use crate::baseline::Baselines;
 use crate::batch::{Batch, Selection};
 use crate::config::Scopes;
 use crate::error::CliError;
-use crate::files::{self, CONFIGURATIONS, Directories, Disk, ReadOutcome};
+use crate::files::{self, CONFIGURATIONS, Directories, Disk, ReadOutcome, SkipReason};
 use crate::render::{RenderOptions, Renders};
 
 /// What to read, and how.
@@ -44,7 +45,8 @@ pub(crate) struct Judgement {
     pub(crate) is_baselined: bool,
 }
 
-/// The objects of a set, and the platform of the configuration that holds for its NodePools.
+/// The objects of a set, and the platform of the configuration that holds for its NodePools, with the versions that the set
+/// shows.
 #[derive(Debug)]
 pub(crate) struct JudgedSet {
     /// The name; `None` if the input is a single set, and for files in no set.
@@ -68,6 +70,8 @@ pub(crate) struct Judged {
     /// The files of which a document does not parse, or that could not be read, with the line.
     pub(crate) unread: BTreeMap<String, u32>,
     pub(crate) inventory: Inventory,
+    /// The files of charts that nothing renders, relative to the root of the state, each with a digest of its content.
+    pub(crate) charts: BTreeMap<String, u64>,
 }
 
 /// The objects of the files of a state.
@@ -178,6 +182,7 @@ pub(crate) fn judge(scopes: Scopes, reading: &Reading<'_>) -> Result<Judged, Cli
         judged.findings = findings(&batch, &renders, &baselines, reading.root);
     }
     judged.inventory = Inventory::of(&batch, reading.root);
+    judged.charts = chart_files(&batch, reading.root);
     for (one, read) in batch.inputs.iter().zip(&batch.reads) {
         let path = files::relative(reading.root, &one.input.absolute);
         if let Some(line) = unread_line(read) {
@@ -194,10 +199,27 @@ pub(crate) fn judge(scopes: Scopes, reading: &Reading<'_>) -> Result<Judged, Cli
     for set in renders.filled_sets(&batch) {
         let scope = scope_of(&set.cluster, &by_path).unwrap_or(here);
         judged.objects += set.cluster.objects().len();
-        let platform = scopes.get(scope).settings.platform.clone();
+        let platform = set.cluster.platform(&scopes.get(scope).settings.platform).into_owned();
         judged.sets.push(JudgedSet { name: set.name, cluster: set.cluster, platform });
     }
     Ok(judged)
+}
+
+fn chart_files(batch: &Batch<'_>, root: &Path) -> BTreeMap<String, u64> {
+    let of_chart = [SkipReason::HelmTemplate, SkipReason::HelmValues];
+    let is_of_chart = |read: &ReadOutcome| read.skipped.iter().any(|one| of_chart.contains(&one.reason));
+    let all = batch.inputs.iter().zip(&batch.reads).enumerate();
+    let charts = all.filter(|(at, (_, read))| !batch.covered.contains(at) && is_of_chart(read));
+    let digest = |content: Vec<u8>| {
+        let mut hash = DefaultHasher::new();
+        content.hash(&mut hash);
+        hash.finish()
+    };
+    let charts = charts.filter_map(|(_, (one, _))| {
+        let content = files::read_file(&one.input.absolute).ok()?;
+        Some((files::relative(root, &one.input.absolute), digest(content)))
+    });
+    charts.collect()
 }
 
 /// The configuration of the NodePools of a set, otherwise that of any object.
@@ -243,9 +265,13 @@ fn findings(batch: &Batch<'_>, renders: &Renders, baselines: &Baselines, root: &
     judged
 }
 
-/// The line of the first document of a file that does not parse; `None` if all of it was read.
+/// The line of the first document of a file that does not parse, or is a template; `None` if all of it was read.
 fn unread_line(read: &ReadOutcome) -> Option<u32> {
     if read.error.is_some() {
+        return Some(1);
+    }
+    let templates = [SkipReason::HelmTemplate, SkipReason::JinjaTemplate, SkipReason::TerraformTemplate];
+    if read.file.is_none() && read.skipped.iter().any(|one| templates.contains(&one.reason)) {
         return Some(1);
     }
     let file = read.file.as_ref()?;

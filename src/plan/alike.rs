@@ -9,6 +9,8 @@ use gpulint_rules::{Cluster, Object, ObjectKey, migration};
 use crate::judge::{Judged, JudgedSet};
 use crate::report::UnreadFile;
 
+use super::pairs::{Pair, pairs};
+
 fn file_of(object: &Object) -> Option<&str> {
     object.origin().map(|origin| origin.source.path())
 }
@@ -16,7 +18,7 @@ fn file_of(object: &Object) -> Option<&str> {
 /// Gives each side the objects that only the other side can read, and returns the files that cannot be read. A set that only one
 /// side has, and that has objects of such a file, is left out: what becomes of it is not known.
 pub(super) fn complete(before: &mut Judged, after: &mut Judged) -> Vec<UnreadFile> {
-    let is_single = before.sets.len() == 1 && after.sets.len() == 1;
+    let pairs = pairs(&before.sets, &after.sets);
     let hidden = |judged: &Judged, other: &Judged| -> Vec<Vec<Object>> {
         let is_hidden = |object: &&Object| {
             let file = file_of(object).and_then(|file| judged.files.get(file));
@@ -26,10 +28,11 @@ pub(super) fn complete(before: &mut Judged, after: &mut Judged) -> Vec<UnreadFil
         judged.sets.iter().map(of).collect()
     };
     let (from_before, from_after) = (hidden(before, after), hidden(after, before));
-    let give = |from: &Judged, hidden: &[Vec<Object>], to: &mut Judged| -> Vec<bool> {
+    let give = |hidden: &[Vec<Object>], to: &mut Judged, pairs: &[Pair]| -> Vec<bool> {
         let mut kept = Vec::new();
-        for (set, hidden) in from.sets.iter().zip(hidden) {
-            let there = to.sets.iter_mut().find(|one| is_single || one.name == set.name);
+        for (at, hidden) in hidden.iter().enumerate() {
+            let there = pairs.iter().find(|(own, _)| *own == Some(at)).and_then(|(_, there)| *there);
+            let there = there.map(|there| &mut to.sets[there]);
             kept.push(there.is_some() || hidden.is_empty());
             let Some(there) = there else { continue };
             let known: BTreeSet<ObjectKey> =
@@ -43,8 +46,9 @@ pub(super) fn complete(before: &mut Judged, after: &mut Judged) -> Vec<UnreadFil
         let mut kept = kept.into_iter();
         judged.sets.retain(|_| kept.next().unwrap_or(true));
     };
-    let kept_after = give(after, &from_after, before);
-    let kept_before = give(before, &from_before, after);
+    let back: Vec<Pair> = pairs.iter().map(|(old, new)| (*new, *old)).collect();
+    let kept_after = give(&from_after, before, &back);
+    let kept_before = give(&from_before, after, &pairs);
     retain(after, kept_after);
     retain(before, kept_before);
     // What only one side has, or neither can read, is not compared.

@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use gpulint_rules::lint::preview::{karpenter_changes, karpenter_upgrade};
 use gpulint_rules::source::Source;
-use gpulint_rules::{Cluster, Product};
+use gpulint_rules::{Cluster, Finding, Product};
 
 use crate::judge::{Judged, Judgement};
 use crate::report::{FindingsChange, NewFinding, Step, Upgrades};
+
+use super::pairs::Pair;
 
 /// The texts of the files of a set: their paths and digests.
 fn texts_of(cluster: &Cluster) -> HashMap<*const Source, (&str, u64)> {
@@ -55,7 +57,9 @@ pub(super) fn findings(
     before: Vec<Judgement>,
     after: Vec<Judgement>,
     unread: &BTreeMap<String, u32>,
+    moved: &impl Fn(&str, &str) -> bool,
 ) -> FindingsChange {
+    let after_count = after.len();
     let old: HashSet<&str> = before.iter().map(|one| one.fingerprint.as_str()).collect();
     let now: HashSet<String> = after.iter().map(|one| one.fingerprint.clone()).collect();
     let mut change = FindingsChange::default();
@@ -74,19 +78,39 @@ pub(super) fn findings(
     }
     // Whether those of a file that cannot be read any more are gone is not known.
     let gone = before.iter().filter(|one| !now.contains(&one.fingerprint) && !unread.contains_key(&one.file));
-    change.gone = gone.map(|one| (one.finding.clone(), one.fingerprint.clone())).collect();
+    let mut gone: Vec<&Judgement> = gone.collect();
+    change.new.retain(|new| {
+        let is_same = |old: &&Judgement| is_moved(&old.finding, &new.finding, moved);
+        let old = gone.iter().position(is_same);
+        old.map(|old| gone.remove(old)).is_none()
+    });
+    change.still += after_count - change.new.len() - change.still - change.baselined;
+    change.gone = gone.into_iter().map(|one| (one.finding.clone(), one.fingerprint.clone())).collect();
     change
 }
 
-/// The versions that differ between the configurations of both sides, with what they bring.
-pub(super) fn upgrades(before: &Judged, after: &Judged) -> Upgrades {
+/// Whether a finding with another name says of something renamed what was said of it before: in one file, or in a file whose
+/// path only one side has.
+fn is_moved(old: &Finding, new: &Finding, moved: &impl Fn(&str, &str) -> bool) -> bool {
+    let places = old.location.path().zip(new.location.path());
+    old.rule.id == new.rule.id
+        && old.message == new.message
+        && places.is_some_and(|(old, new)| old == new || moved(old, new))
+}
+
+/// The versions that differ between the configurations of both sides, or between what both versions of a set show, with what
+/// they bring.
+pub(super) fn upgrades(before: &Judged, after: &Judged, pairs: &[Pair]) -> Upgrades {
     let mut steps: Vec<Step> = Vec::new();
-    for (name, new) in &after.platforms {
-        let Some(old) = before.platforms.get(name) else { continue };
+    let configured =
+        after.platforms.iter().filter_map(|(name, new)| Some((before.platforms.get(name)?, new)));
+    let of_sets = pairs.iter().filter_map(|(old, new)| Some((&before.sets[(*old)?], &after.sets[(*new)?])));
+    let of_sets = of_sets.map(|(old, new)| (&old.platform, &new.platform));
+    for (old, new) in configured.chain(of_sets) {
         for product in Product::ALL {
             let (from, to) = (old.version(product), new.version(product));
             // A version that is stated for the first time is what was there before.
-            if from == to || !old.is_stated(product) {
+            if from == to || !old.is_stated(product) || !new.is_stated(product) {
                 continue;
             }
             let step = Step { product, from, to };

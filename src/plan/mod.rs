@@ -5,10 +5,12 @@
 
 mod alike;
 mod changes;
+mod charts;
 mod head;
+mod pairs;
 mod sides;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -28,6 +30,7 @@ use crate::report::{BudgetCheck, PlanReport, PlannedSet};
 use crate::terminal::{RenderOptions, print_error};
 
 use changes::is_same;
+use pairs::Pair;
 use sides::Sides;
 
 pub(crate) use head::{Head, NodeFate, fates};
@@ -74,8 +77,8 @@ fn compare(
     mut after: Judged,
 ) -> Result<PlanReport, CliError> {
     let mut report = PlanReport {
-        before: sides.before.name.clone(),
-        after: sides.after.name.clone(),
+        before: short_name(&sides.before.name),
+        after: short_name(&sides.after.name),
         root: sides.root.clone(),
         links: args.links.clone(),
         fails_on_replacement: args.fail_on_replacement,
@@ -91,12 +94,25 @@ fn compare(
         )));
     }
     before.follow(&after.inventory);
+    let (before_findings, after_findings) =
+        (std::mem::take(&mut before.findings), std::mem::take(&mut after.findings));
     report.unread = alike::complete(&mut before, &mut after);
-    report.upgrades = changes::upgrades(&before, &after);
-    report.sets = sets(args, &before.sets, &after.sets)?;
+    let mut pairs = pairs::pairs(&before.sets, &after.sets);
+    pairs::share(&mut before.sets, &mut after.sets, &mut pairs);
+    report.upgrades = changes::upgrades(&before, &after, &pairs);
+    if !args.render {
+        report.uncompared = charts::uncompared(&before, &after, &pairs);
+    }
+    report.sets = sets(args, &before.sets, &after.sets, pairs)?;
     report.region = after.sets.first().or(before.sets.first()).and_then(|set| set.platform.region.clone());
     report.budget = args.budget.map(|limit| BudgetCheck { limit, most: total(&after.sets, &report.sets) });
-    report.findings = changes::findings(before.findings, after.findings, &after.unread);
+    let moved = |old: &str, new: &str| {
+        let file = |judged: &Judged, path: &str| {
+            judged.files.get(path).is_some_and(|file| judged.inventory.has(file))
+        };
+        !file(&after, old) && !file(&before, new)
+    };
+    report.findings = changes::findings(before_findings, after_findings, &after.unread, &moved);
     let unknown =
         args.nodes.iter().filter(|(pool, _)| !is_pool(&before.sets, pool)).map(|(pool, _)| pool.as_str());
     if let Some(unknown) = unknown.into_iter().next() {
@@ -105,43 +121,44 @@ fn compare(
     Ok(report)
 }
 
+/// The name of a state, with the hashes of commits as git shortens them.
+fn short_name(name: &str) -> String {
+    /// Digits of a hash, and how many of them are written.
+    const DIGITS: usize = 40;
+    const WRITTEN: usize = 10;
+    let hash = name.chars().take_while(char::is_ascii_hexdigit).count();
+    if hash == DIGITS { format!("{}{}", &name[..WRITTEN], &name[DIGITS..]) } else { name.to_owned() }
+}
+
 fn is_pool(sets: &[JudgedSet], name: &str) -> bool {
     let mut pools = sets.iter().flat_map(|set| set.cluster.of(gpulint_rules::Kind::NODE_POOL));
     pools.any(|pool| pool.name() == name)
 }
 
 /// The sets that a change touches, with what it does to them.
-fn sets(args: &PlanArgs, before: &[JudgedSet], after: &[JudgedSet]) -> Result<Vec<PlannedSet>, CliError> {
-    let mut names: Vec<Option<&Arc<str>>> = Vec::new();
-    for set in after.iter().chain(before) {
-        if !names.contains(&set.name.as_ref()) {
-            names.push(set.name.as_ref());
-        }
-    }
+fn sets(
+    args: &PlanArgs,
+    before: &[JudgedSet],
+    after: &[JudgedSet],
+    mut pairs: Vec<Pair>,
+) -> Result<Vec<PlannedSet>, CliError> {
+    let sides = |(old, new): Pair| (old.map(|at| &before[at]), new.map(|at| &after[at]));
+    let name = |pair: Pair| -> Option<&Arc<str>> {
+        let (old, new) = sides(pair);
+        new.or(old)?.name.as_ref()
+    };
     if let Some(only) = args.only.as_deref() {
-        let known: Vec<&str> = names.iter().filter_map(|name| Some(&***name.as_ref()?)).collect();
+        let known: Vec<&str> = pairs.iter().filter_map(|pair| Some(&**name(*pair)?)).collect();
         if !known.contains(&only) {
             return Err(no_set(only, &known));
         }
-        names.retain(|name| name.is_some_and(|name| **name == *only));
+        pairs.retain(|pair| name(*pair).is_some_and(|name| **name == *only));
     }
     let counts: BTreeMap<String, u64> = args.nodes.iter().cloned().collect();
     let nothing = Cluster::new(false);
-    let of =
-        |sets: &[JudgedSet], name: Option<&Arc<str>>| sets.iter().position(|set| set.name.as_ref() == name);
-    let is_single = before.len() == 1 && after.len() == 1;
     let mut planned = Vec::new();
-    let mut seen = BTreeSet::new();
-    for name in names {
-        let (mut old, mut new) = (of(before, name), of(after, name));
-        // The only set of each side is one set, whatever it is called.
-        if is_single {
-            (old, new) = (Some(0), Some(0));
-        }
-        if !seen.insert((old, new)) {
-            continue;
-        }
-        let (old, new) = (old.map(|at| &before[at]), new.map(|at| &after[at]));
+    for pair in pairs {
+        let (old, new) = sides(pair);
         let Some(platform) = new.or(old).map(|set| &set.platform) else { continue };
         if let (Some(old), Some(new)) = (old, new)
             && old.platform == new.platform
@@ -159,7 +176,7 @@ fn sets(args: &PlanArgs, before: &[JudgedSet], after: &[JudgedSet]) -> Result<Ve
         let one = plan(old_side, new_side, &counts);
         if !one.is_empty() {
             planned.push(PlannedSet {
-                name: name.map(Arc::clone),
+                name: name(pair).map(Arc::clone),
                 plan: one,
                 is_new: old.is_none(),
                 is_gone: new.is_none(),

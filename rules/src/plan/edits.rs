@@ -3,6 +3,8 @@
 use serde_json::Value;
 
 use crate::catalog;
+use crate::facts::duration::GoDuration;
+use crate::facts::quantity::Quantity;
 use crate::facts::text::cut;
 use crate::karpenter::drift::{self, Departure, Drift};
 use crate::karpenter::requirement::normalise;
@@ -52,12 +54,20 @@ impl Effect {
         matches!(self, Effect::Replaces | Effect::Departs(_) | Effect::Selects | Effect::Unknown)
     }
 
+    /// Whether every node is replaced by the edit, whatever the others do.
+    pub(super) fn replaces_all(&self) -> bool {
+        match self {
+            Effect::Replaces => true,
+            Effect::Departs(left) => left.iter().any(|left| left.drift == Drift::All),
+            _ => false,
+        }
+    }
+
     /// `all`, `some`, `selected`, `unknown`, `refused` or `none`.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
-            Effect::Replaces => "all",
-            Effect::Departs(left) if left.iter().any(|left| left.drift == Drift::All) => "all",
+            all if all.replaces_all() => "all",
             Effect::Departs(_) => "some",
             Effect::Selects => "selected",
             Effect::Unknown => "unknown",
@@ -118,6 +128,9 @@ fn departing(key: Option<&str>, departures: &[Departure]) -> Effect {
 pub(super) fn of_class(before: &Object, after: &Object, karpenter: Version) -> Vec<Edit> {
     let (old, new) = (before.root().to_json(), after.root().to_json());
     let hashed = drift::hashed_class_differences(&old, &new, karpenter);
+    let is_literal =
+        before.path(&["spec", "amiFamily"]).is_set() || after.path(&["spec", "amiFamily"]).is_set();
+    let takes_other_family = || !is_literal && hashed.iter().any(|field| field == "amiFamily");
     edits(before, after, |difference| match difference.steps.as_slice() {
         [spec, name, ..] if spec == "spec" => {
             let is_unknown = difference.before.has_unknown() || difference.after.has_unknown();
@@ -127,12 +140,39 @@ pub(super) fn of_class(before: &Object, after: &Object, karpenter: Version) -> V
                 () if is_unknown && name != "userData" => Effect::Unknown,
                 // A literal family is not hashed itself, but the hash has the family that follows.
                 () if hashed.iter().any(|field| field == name) => Effect::Replaces,
+                // The family that follows from an alias is part of the hash.
+                () if name == "amiSelectorTerms"
+                    && (takes_other_family() || has_other_images(&old, &new)) =>
+                {
+                    Effect::Replaces
+                }
                 () if is_selected => Effect::Selects,
                 () => Effect::Nothing,
             }
         }
         _ => Effect::Nothing,
     })
+}
+
+/// Whether two versions of an EC2NodeClass pin images that have none in common: by the version of an alias, or by their ids.
+/// A node whose image is not among those of the class has drifted (K-AWS:pkg/cloudprovider/drift.go `isAMIDrifted`).
+fn has_other_images(old: &Value, new: &Value) -> bool {
+    let pins = |class: &Value| -> Option<Vec<String>> {
+        let terms = class.pointer("/spec/amiSelectorTerms")?.as_array()?;
+        let pin = |term: &Value| {
+            let text = |name: &str| term.get(name)?.as_str();
+            let alias = text("alias").filter(|alias| !alias.ends_with("@latest") && alias.contains('@'));
+            alias.or(text("id")).map(str::to_owned)
+        };
+        terms.iter().map(pin).collect()
+    };
+    // An image of an alias may be the one of an id.
+    let is_alias = |pins: &[String]| pins.iter().any(|pin| pin.contains('@'));
+    let (Some(old), Some(new)) = (pins(old), pins(new)) else { return false };
+    !old.is_empty()
+        && !new.is_empty()
+        && is_alias(&old) == is_alias(&new)
+        && !old.iter().any(|pin| new.contains(pin))
 }
 
 /// The edits of an object none of whose fields replaces nodes.
@@ -155,13 +195,33 @@ fn edits(before: &Object, after: &Object, effect: impl Fn(&Difference<'_>) -> Ef
         let effect = effect(&difference);
         Edit { object: object.clone(), pointer: node.pointer(), field, before, after, effect }
     };
-    differences.into_iter().filter(|difference| !is_pruned(difference)).map(edit).collect()
+    let says_something = |difference: &Difference<'_>| !is_pruned(difference) && !is_same_value(difference);
+    differences.into_iter().filter(says_something).map(edit).collect()
 }
 
 /// Whether the API server drops the field: the reference of `v1beta1`, beside that of `v1`.
 fn is_pruned(difference: &Difference<'_>) -> bool {
     let steps: Vec<&str> = difference.steps.iter().map(String::as_str).collect();
     steps == ["spec", "template", "spec", "nodeClassRef", "apiVersion"]
+}
+
+/// Whether both values are one duration or one quantity, in other words.
+fn is_same_value(difference: &Difference<'_>) -> bool {
+    const DURATIONS: [&str; 5] =
+        ["expireAfter", "consolidateAfter", "terminationGracePeriod", "duration", "ttlSecondsAfterEmpty"];
+    let text = |node: &Node<'_>| node.string_or_number().map(|text| text.into_owned());
+    let (Some(old), Some(new)) = (text(&difference.before), text(&difference.after)) else { return false };
+    if difference.before.has_unknown() || difference.after.has_unknown() {
+        return false;
+    }
+    let has = |name: &str| difference.steps.iter().any(|step| step == name);
+    if difference.steps.last().is_some_and(|last| DURATIONS.contains(&last.as_str())) {
+        let of = |text: &str| GoDuration::parse(text).ok().map(GoDuration::nanoseconds);
+        return of(&old).is_some_and(|old| Some(old) == of(&new));
+    }
+    let is_quantity = has("limits") || difference.steps.last().is_some_and(|last| last == "volumeSize");
+    let of = |text: &str| Quantity::parse(text).ok().map(Quantity::nano);
+    is_quantity && of(&old).is_some_and(|old| Some(old) == of(&new))
 }
 
 /// Collects the nodes that differ, as deep as both are mappings; requirements are compared by their key.
@@ -189,7 +249,28 @@ fn collect<'a>(before: Node<'a>, after: Node<'a>, steps: &mut Vec<String>, found
     {
         return collect_requirements(before, after, steps, found);
     }
+    if let Some(pairs) = long_items(&before, &after) {
+        for (at, (before, after)) in pairs.into_iter().enumerate() {
+            steps.push(at.to_string());
+            collect(before, after, steps, found);
+            steps.pop();
+        }
+        return;
+    }
     found.push(Difference { steps: steps.clone(), key: None, before, after });
+}
+
+/// The items of two lists of mappings, in pairs, where the items that differ are too long to be shown whole.
+fn long_items<'a>(before: &Node<'a>, after: &Node<'a>) -> Option<Vec<(Node<'a>, Node<'a>)>> {
+    let items = |list: &Node<'a>| list.items().collect::<Vec<_>>();
+    let (old, new) = (items(before), items(after));
+    let pairs: Vec<_> = old.iter().cloned().zip(new.iter().cloned()).collect();
+    let is_long = |(old, new): &(Node<'a>, Node<'a>)| {
+        let of = |node: &Node<'a>| flow(&node.to_json()).chars().count() > MAX_TEXT;
+        old.is_mapping() && new.is_mapping() && (of(old) || of(new))
+    };
+    let all_are_long = pairs.iter().all(|pair| pair.0.to_json() == pair.1.to_json() || is_long(pair));
+    (old.len() == new.len() && !pairs.is_empty() && all_are_long).then_some(pairs)
 }
 
 /// Collects the requirements that differ, by key. A key with several requirements is compared as a whole list.
@@ -260,7 +341,15 @@ fn first_difference(before: &str, after: &str) -> Option<(String, String)> {
     if is_short(before) && is_short(after) {
         return None;
     }
-    let (mut old, mut new) = (before.lines(), after.lines());
+    // Blank lines and spaces at an end are told only where nothing else differs.
+    let written = |text: &str| -> Vec<String> {
+        text.lines().map(|line| line.trim_end().to_owned()).filter(|line| !line.is_empty()).collect()
+    };
+    let (old, new) = (written(before), written(after));
+    if old == new {
+        return Some(("(its lines)".to_owned(), "(its lines, with other blank lines or spaces)".to_owned()));
+    }
+    let (mut old, mut new) = (old.iter().map(String::as_str), new.iter().map(String::as_str));
     loop {
         match (old.next(), new.next()) {
             (Some(old), Some(new)) if old == new => {}

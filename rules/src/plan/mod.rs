@@ -25,7 +25,7 @@ use crate::object::Object;
 use crate::platform::Platform;
 
 pub use edits::{Edit, Effect};
-pub use money::{Bill, Money, MoneyCause, PoolMoney, Range};
+pub use money::{Bill, Money, MoneyCause, PoolMoney, Range, left_out};
 pub use nodes::{ClassPlan, Fate, NodeCount, PoolPlan};
 pub use pods::{Landing, Move, Turn};
 pub use rollout::{ASSUMED_START_MINUTES, BudgetText, Holder, Rollout};
@@ -106,12 +106,13 @@ pub fn plan(before: Side<'_>, after: Side<'_>, counts: &BTreeMap<String, u64>) -
         // Placing all pods takes most of the time: 44 s, and not 56, in the dev profile with 3,000 files and two cores.
         rayon::join(|| before.capacity(), || after.capacity());
     }
-    let pools = nodes::pools(&before, &after, counts);
+    let mut pools = nodes::pools(&before, &after, counts);
     let classes = nodes::classes(before.side, after.side, &pools);
     if !has_pools {
         return SetPlan { pools, classes, moves: Vec::new(), money: None };
     }
     let moves = pods::moves(&before, &after);
+    rollout::hold(&mut pools, &moves, &before);
     let money = money::compare(&before, &after, &moves);
     SetPlan { pools, classes, moves, money }
 }
@@ -125,11 +126,19 @@ pub fn fates(before: Side<'_>, after: Side<'_>) -> (Vec<PoolPlan>, Vec<ClassPlan
     (pools, nodes::classes(before, after, &[]))
 }
 
+/// The name of an object as it is written, where a placeholder hides it.
+#[must_use]
+pub fn shown_name(object: &Object) -> String {
+    let written = || object.path(&["metadata", "name"]).raw_text().map(str::to_owned);
+    let name = object.name();
+    if name.is_empty() { written().unwrap_or_default() } else { name.to_owned() }
+}
+
 /// The objects of a kind by name; of several with one name, which cannot be applied together, the first.
 fn by_name(cluster: &Cluster, kind: Kind) -> BTreeMap<String, Object> {
     let mut all = BTreeMap::new();
     for object in crate::fit::objects(cluster, kind, None) {
-        all.entry(object.name().to_owned()).or_insert(object);
+        all.entry(shown_name(&object)).or_insert(object);
     }
     all
 }

@@ -124,13 +124,20 @@ pub(super) fn compare(before: &View<'_>, after: &View<'_>, moves: &[Move]) -> Op
         money.causes = causes(&money, (&old, &new), &counts, (before, after), moves);
         pools.push(money);
     }
-    if pools.is_empty() {
+    let left_out = [before, after].map(|view| left_out(view.capacity()));
+    if pools.is_empty() && left_out[0] == left_out[1] {
         return None;
     }
     let growth = |money: &PoolMoney| money.ceiling.1.unwrap_or(0) - money.ceiling.0.unwrap_or(0);
     pools.sort_by_key(|money| std::cmp::Reverse(growth(money)));
     let limits = (sum(bills.0.values()), sum(bills.1.values()));
     Some(Money { before: before.capacity().clone(), after: after.capacity().clone(), pools, limits })
+}
+
+/// The number of pods that have no room with the most replicas.
+#[must_use]
+pub fn left_out(capacity: &Capacity) -> u64 {
+    capacity.ceiling.misfits.iter().map(|misfit| misfit.pods).sum()
 }
 
 /// Whether a workload of both sides is counted on one and not on the other, because where its pods go is not known there: then

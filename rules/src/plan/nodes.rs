@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use crate::cluster::Cluster;
 use crate::fit::{PoolLoad, class_object};
 use crate::karpenter::drift::{self, Drift};
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::plan::edits::{self, Edit, Effect};
 use crate::plan::rollout::{self, Rollout};
-use crate::plan::{Side, View, by_name};
+use crate::plan::{Side, View, by_name, shown_name};
 
 /// What becomes of the nodes of a NodePool, the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -96,7 +97,7 @@ pub(super) fn fates(before: Side<'_>, after: Side<'_>) -> Vec<(Option<Object>, P
     let pools = |side: Side<'_>| {
         let mut all: BTreeMap<String, Vec<Object>> = BTreeMap::new();
         for pool in side.cluster.of(Kind::NODE_POOL) {
-            all.entry(pool.name().to_owned()).or_default().push(pool.clone());
+            all.entry(shown_name(pool)).or_default().push(pool.clone());
         }
         all
     };
@@ -140,7 +141,7 @@ fn file_of(object: &Object) -> Option<&str> {
 
 fn of_object(object: &Object, fate: Fate) -> PoolPlan {
     PoolPlan {
-        name: object.name().to_owned(),
+        name: shown_name(object),
         object: object.clone(),
         fate,
         edits: Vec::new(),
@@ -149,10 +150,20 @@ fn of_object(object: &Object, fate: Fate) -> PoolPlan {
     }
 }
 
+/// The class of a NodePool. A name that a placeholder hides is the one that has the same text.
+fn class_of(pool: &Object, cluster: &Cluster) -> Option<Object> {
+    let hidden = || {
+        let name = pool.path(&["spec", "template", "spec", "nodeClassRef", "name"]);
+        let name = name.is_unknown().then(|| name.raw_text()).flatten()?;
+        cluster.of(Kind::EC2_NODE_CLASS).find(|class| shown_name(class) == name).cloned()
+    };
+    class_object(pool, cluster).or_else(hidden)
+}
+
 /// The plan of a NodePool with two versions; `None` if neither it nor its node class differs.
 fn changed(old: &Object, new: &Object, before: Side<'_>, after: Side<'_>) -> Option<PoolPlan> {
     let karpenter = after.platform.karpenter;
-    let classes = (class_object(old, before.cluster), class_object(new, after.cluster));
+    let classes = (class_of(old, before.cluster), class_of(new, after.cluster));
     if old.version() != new.version() {
         // The fields of two APIs cannot be compared.
         return Some(of_object(new, Fate::Unknown));
@@ -162,7 +173,7 @@ fn changed(old: &Object, new: &Object, before: Side<'_>, after: Side<'_>) -> Opt
     let mut edits = edits::of_pool(old, new, values.0.as_ref());
     if let (Some(old), Some(new)) = &classes {
         // Another class is another name in the reference, which is an edit of the pool.
-        if old.name() == new.name() {
+        if shown_name(old) == shown_name(new) {
             edits.extend(edits::of_class(old, new, karpenter));
         }
     }
@@ -172,8 +183,12 @@ fn changed(old: &Object, new: &Object, before: Side<'_>, after: Side<'_>) -> Opt
     let verdict = drift::of_pool((&old_json, values.0.as_ref()), (&new_json, values.1.as_ref()), karpenter);
     let depends = edits.iter().any(|edit| edit.effect == Effect::Unknown);
     let selects = edits.iter().any(|edit| edit.effect == Effect::Selects);
+    let replaces = edits.iter().any(|edit| edit.effect.replaces_all());
     let fate = match verdict {
         Drift::Refused => Fate::Refused,
+        _ if replaces => Fate::All,
+        // A placeholder may stand for the value that was there.
+        Drift::All if depends => Fate::Unknown,
         Drift::All => Fate::All,
         _ if depends => Fate::Unknown,
         Drift::Some => Fate::Some,
@@ -232,7 +247,7 @@ pub(super) fn classes(before: Side<'_>, after: Side<'_>, pools: &[PoolPlan]) -> 
         pools
             .iter()
             .flat_map(|plan| &plan.edits)
-            .any(|edit| edit.object.is(Kind::EC2_NODE_CLASS) && edit.object.name() == class.name())
+            .any(|edit| edit.object.is(Kind::EC2_NODE_CLASS) && shown_name(&edit.object) == shown_name(class))
     };
     for (object, old, new) in pairs(before, after, Kind::EC2_NODE_CLASS) {
         let (Some(old), Some(new)) = (old, new) else { continue };

@@ -13,7 +13,7 @@ use crate::fit::{Keeper, keepers_on};
 use crate::karpenter::budget::{Allowance, AllowanceState, Calendar, DisruptionReason, Interval, WEEK};
 use crate::karpenter::nodepool::NodePool;
 use crate::object::Object;
-use crate::plan::{Fate, NodeCount, PoolPlan, View};
+use crate::plan::{Fate, Move, NodeCount, PoolPlan, Turn, View};
 use crate::workload::template::{DEFAULT_GRACE, Template, templates};
 
 /// Minutes that a replacement is assumed to take from its start until it takes pods.
@@ -31,7 +31,7 @@ pub struct Rollout {
     /// How many at a time with the most nodes: at the strictest moment that allows any, and at the freest. `None` as a bound
     /// is no limit.
     pub at_once: Option<(Option<u32>, Option<u32>)>,
-    /// Whether the budgets never allow a drifted node.
+    /// Whether no node is replaced: the budgets never allow one, or no pod on them fits elsewhere.
     pub never: bool,
     /// The largest number of minutes in a week in which no node may be replaced.
     pub closed_minutes: i64,
@@ -61,11 +61,13 @@ pub struct BudgetText {
 pub struct Holder {
     pub workload: Object,
     pub reason: String,
+    /// Whether the pods may be evicted and fit nowhere else, so that the node stays until it expires.
+    pub is_stuck: bool,
 }
 
 impl From<&Keeper> for Holder {
     fn from(keeper: &Keeper) -> Holder {
-        Holder { workload: keeper.workload.clone(), reason: keeper.reason.clone() }
+        Holder { workload: keeper.workload.clone(), reason: keeper.reason.clone(), is_stuck: false }
     }
 }
 
@@ -107,6 +109,30 @@ pub(super) fn of(plan: &PoolPlan, old: &Object, before: &View<'_>, after: &View<
         rollout.minutes = duration(calendar, least, most, slow);
     }
     rollout
+}
+
+/// Adds to each replacement the workloads whose pods fit nowhere after the change: Karpenter does not replace a drifted node
+/// whose pods it cannot place (K:pkg/controllers/disruption/drift.go `ComputeCommands`, `AllNonPendingPodsScheduled`).
+pub(super) fn hold(plans: &mut [PoolPlan], moves: &[Move], before: &View<'_>) {
+    for plan in plans.iter_mut().filter(|plan| matches!(plan.fate, Fate::All | Fate::Some)) {
+        let Some(rollout) = &mut plan.rollout else { continue };
+        let stuck = moves.iter().filter(|one| {
+            let was = one.before.as_ref().and_then(|landing| landing.pool.as_ref());
+            one.turns.contains(&Turn::Lost) && was.is_some_and(|pool| pool.name() == plan.name)
+        });
+        let reason = "whose pods fit nowhere after the change".to_owned();
+        let holder =
+            |one: &Move| Holder { workload: one.workload.clone(), reason: reason.clone(), is_stuck: true };
+        let stuck: Vec<Holder> = stuck.map(holder).collect();
+        if stuck.is_empty() {
+            continue;
+        }
+        rollout.minutes = None;
+        let is_stuck =
+            |tenant: &Object| stuck.iter().any(|held| held.workload.id().key() == tenant.id().key());
+        rollout.never |= before.tenants(&plan.name).iter().all(is_stuck);
+        rollout.holders = stuck.into_iter().chain(std::mem::take(&mut rollout.holders)).collect();
+    }
 }
 
 impl View<'_> {

@@ -24,7 +24,7 @@ fn page(report: &PlanReport, links: &Links, most: usize) -> String {
     let sides = format!("`{}` → `{}`", escaped(&report.before), escaped(&report.after));
     let _ = writeln!(page, "### gpulint plan: {sides}\n");
     if report.is_empty() {
-        let _ = writeln!(page, "{}", escaped(&sentence(report.nothing())));
+        let _ = writeln!(page, "{}", escaped(&sentence(&report.nothing())));
         errors(&mut page, report, most);
         return page;
     }

@@ -39,6 +39,8 @@ pub(crate) struct PlanReport {
     pub(crate) fails_on_replacement: bool,
     /// The files that cannot be read on a side: their objects are taken for those of the other side.
     pub(crate) unread: Vec<UnreadFile>,
+    /// What differs and is not compared, because no program renders it: files of charts, and objects that install charts.
+    pub(crate) uncompared: Vec<String>,
     /// Paths that could not be read, with the side.
     pub(crate) errors: Vec<String>,
     /// The region of list prices.
@@ -150,11 +152,21 @@ impl PlanReport {
     }
 
     /// The text for a change that does nothing.
-    fn nothing(&self) -> &'static str {
-        match self.errors.as_slice() {
+    fn nothing(&self) -> String {
+        let text = match self.errors.as_slice() {
             [] => "nothing changes for nodes, pods, dollars and findings",
             _ => "what changes is not known, because not everything could be read",
-        }
+        };
+        let uncompared = self.uncompared_note().map_or_else(String::new, |note| format!("; {note}"));
+        format!("{text}{uncompared}")
+    }
+
+    /// What is not compared.
+    fn uncompared_note(&self) -> Option<String> {
+        let names = words::names(&self.uncompared);
+        (!names.is_empty()).then(|| {
+            format!("not compared: what charts give ({names}); --render compares those that are here")
+        })
     }
 
     pub(crate) fn write(

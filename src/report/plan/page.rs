@@ -1,7 +1,9 @@
 //! A plan as sections of items, which the formats for people lay out.
 
 use gpulint_rules::Pointer;
-use gpulint_rules::plan::{ASSUMED_START_MINUTES, ClassPlan, Edit, Fate, Money, PoolPlan};
+use gpulint_rules::plan::{
+    ASSUMED_START_MINUTES, ClassPlan, Edit, Fate, Money, PoolPlan, left_out, shown_name,
+};
 
 use crate::report::answer::{place_of, workload_name};
 use crate::report::place::position;
@@ -127,7 +129,7 @@ fn class_item(class: &ClassPlan) -> (bool, Item) {
     let costs = class.fate.costs_nodes() || class.fate == Fate::Unknown;
     let place = place_of_edits(&class.edits, &class.object);
     let details = class.edits.iter().map(|edit| edit_text(edit, place.as_ref())).collect();
-    let name = format!("{} {}", class.object.id().kind, class.object.name());
+    let name = format!("{} {}", class.object.id().kind, shown_name(&class.object));
     (costs, Item { name, text: words::class_fate(class), place, details })
 }
 
@@ -207,20 +209,15 @@ fn money_table(money: &Money) -> MoneyTable {
     if !rows.is_empty() {
         rows.push(row("all NodePools", side(&money.before), side(&money.after)));
     }
-    let left_out = (left_out(&money.before), left_out(&money.after));
-    if left_out.0 != left_out.1 {
-        rows.push(row("pods without room", left_out.0.to_string(), left_out.1.to_string()));
+    let (had, has) = (left_out(&money.before), left_out(&money.after));
+    if had != has {
+        rows.push(row("pods without room", had.to_string(), has.to_string()));
     }
     if money.limits.0 != money.limits.1 {
         rows.push(row("most by limits", words::bill(money.limits.0), words::bill(money.limits.1)));
     }
     let most = (money.before.ceiling.micro_dollars, money.after.ceiling.micro_dollars);
     MoneyTable { rows, most }
-}
-
-/// The number of pods that have no room with the most replicas.
-fn left_out(capacity: &gpulint_rules::fit::Capacity) -> u64 {
-    capacity.ceiling.misfits.iter().map(|misfit| misfit.pods).sum()
 }
 
 /// The change in one line; empty if there is none.
@@ -274,7 +271,7 @@ pub(super) fn headline(report: &PlanReport) -> String {
         parts.push(format!("{} more without room with the most replicas", count(pods, "pod")));
     }
     // What is saved by pods that do not run is no saving.
-    if let Some(text) = growth(report).filter(|_| more == 0) {
+    if let Some(text) = growth(report, more == 0) {
         parts.push(text);
     }
     if parts.is_empty() && report.sets.iter().any(|set| !set.plan.is_empty()) {
@@ -291,7 +288,7 @@ pub(super) fn headline(report: &PlanReport) -> String {
 }
 
 /// By how much the cost of all sets differs with the most replicas.
-fn growth(report: &PlanReport) -> Option<String> {
+fn growth(report: &PlanReport, tells_savings: bool) -> Option<String> {
     let money = report.sets.iter().filter_map(|set| set.plan.money.as_ref());
     let differences =
         money.map(|money| Some(money.after.ceiling.micro_dollars? - money.before.ceiling.micro_dollars?));
@@ -301,6 +298,7 @@ fn growth(report: &PlanReport) -> Option<String> {
         // Less than what is shown.
         _ if sum.unsigned_abs() < 5_000 => None,
         1.. => Some(format!("${amount:.2} an hour more with the most replicas")),
+        _ if !tells_savings => None,
         _ => Some(format!("${amount:.2} an hour less with the most replicas")),
     }
 }
@@ -319,6 +317,9 @@ pub(super) fn notes(report: &PlanReport) -> Vec<String> {
         notes.push(
             "Not known here: what selectors of AMIs, subnets and security groups choose in EC2.".to_owned(),
         );
+    }
+    if let Some(note) = report.uncompared_note() {
+        notes.push(format!("N{}.", &note[1..]));
     }
     if report.sets.iter().any(|set| set.plan.money.is_some()) {
         let prices = crate::report::answer::price_note(report.region.as_deref());

@@ -31,7 +31,11 @@ pub(super) fn write(
             still => format!(" ({} still there)", count(still, "finding")),
         };
         let nothing = report.nothing();
-        let _ = writeln!(page, "{from}: {nothing}{same}");
+        let line = format!("{from}: {nothing}{same}");
+        match report.uncompared.as_slice() {
+            [] => page.push_str(&format!("{line}\n")),
+            _ => wrapped(&mut page, "", &line, options.width),
+        }
     } else {
         wrapped(&mut page, "", &format!("{from}: {}", headline(report)), options.width);
         if let Some(section) = unread(report) {

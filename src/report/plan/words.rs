@@ -6,7 +6,7 @@ use gpulint_rules::fit::{FitVerdict, uncertainty_text};
 use gpulint_rules::karpenter::drift::{Departure, Drift};
 use gpulint_rules::plan::{
     Bill, BudgetText, ClassPlan, Edit, Effect, Fate, Landing, MoneyCause, Move, NodeCount, PoolPlan, Range,
-    Rollout, Turn,
+    Rollout, Turn, shown_name,
 };
 
 use crate::report::answer::{dollars, workload_name};
@@ -48,7 +48,7 @@ pub(super) fn field(edit: &Edit) -> String {
 pub(super) fn edit(edit: &Edit) -> String {
     let object = match edit.object.id().kind.as_str() {
         "NodePool" => String::new(),
-        kind => format!(" of {kind} `{}`", edit.object.name()),
+        kind => format!(" of {kind} `{}`", shown_name(&edit.object)),
     };
     let values = match (&edit.before, &edit.after) {
         (Some(before), Some(after)) => format!("{before} -> {after}"),
@@ -133,7 +133,27 @@ fn of_edits(fate: Fate, edits: &[Edit]) -> String {
                 format!("the API server rejects the edit of {}", fields(&refused))
             }
         }
-        Fate::None | Fate::Removed | Fate::Added => format!("no node is replaced, by {}", fields(&all)),
+        Fate::None | Fate::Removed | Fate::Added => match edits.iter().find_map(later) {
+            Some(text) => format!("no node drifts, but {text}, by {}", fields(&all)),
+            None => format!("no node is replaced, by {}", fields(&all)),
+        },
+    }
+}
+
+/// What an edit does to nodes that do not drift. `expireAfter` is a field of `disruption` in `v1beta1`, where nodes that are too
+/// old are replaced by the new value.
+fn later(edit: &Edit) -> Option<String> {
+    const DEFAULT: &str = "WhenEmptyOrUnderutilized";
+    let empties = |policy: &Option<String>| policy.as_deref().unwrap_or(DEFAULT).contains("Underutilized");
+    match edit.field.as_str() {
+        "spec.disruption.consolidationPolicy" if empties(&edit.after) && !empties(&edit.before) => {
+            Some("Karpenter empties nodes that are not full from now on".to_owned())
+        }
+        "spec.disruption.expireAfter" => {
+            let age = edit.after.as_deref().filter(|age| *age != "Never")?;
+            Some(format!("nodes older than {age} are replaced within the budgets"))
+        }
+        _ => None,
     }
 }
 
@@ -183,6 +203,9 @@ pub(super) fn rollout(pool: &PoolPlan, rollout: &Rollout) -> Option<String> {
             nodes => Some(format!("{} at once", node_count(nodes))),
         };
     }
+    if rollout.never && rollout.holders.iter().any(|held| held.is_stuck) {
+        return None;
+    }
     if rollout.never {
         return Some(format!(
             "never: the budgets ({}) allow no drifted node, so that nodes stay as they are until they expire",
@@ -197,9 +220,11 @@ pub(super) fn rollout(pool: &PoolPlan, rollout: &Rollout) -> Option<String> {
         NodeCount::Stated(_) if pool.fate == Fate::Some => format!("up to {}", node_count(pool.nodes)),
         nodes => node_count(nodes),
     };
-    if !is_one {
-        text.push_str(&format!(", {}", at_once(rollout.at_once)));
-    }
+    let pace = match pool.nodes {
+        NodeCount::Unknown => pace(&rollout.budgets),
+        _ => (!is_one).then(|| at_once(rollout.at_once)),
+    };
+    text.extend(pace.map(|pace| format!(", {pace}")));
     let closed: Vec<String> = rollout.budgets.iter().filter(|one| is_closed(one)).map(window).collect();
     if !closed.is_empty() {
         text.push_str(&format!(", not {}", listed(&closed)));
@@ -208,6 +233,22 @@ pub(super) fn rollout(pool: &PoolPlan, rollout: &Rollout) -> Option<String> {
         text.push_str(&format!(": {}", span((least, most))));
     }
     Some(text)
+}
+
+/// How many nodes at a time budgets without a schedule allow, where it is not known how many there are.
+fn pace(budgets: &[BudgetText]) -> Option<String> {
+    let always: Vec<String> = budgets
+        .iter()
+        .filter(|budget| budget.schedule.is_none())
+        .map(|budget| budget.nodes.replace('%', " %"))
+        .collect();
+    match always.as_slice() {
+        [] if budgets.is_empty() => Some("all at once".to_owned()),
+        [] => None,
+        [one] if one == "1" => Some("one at a time".to_owned()),
+        [one] => Some(format!("{one} at a time")),
+        several => Some(format!("at most {} at a time", listed(several))),
+    }
 }
 
 fn is_closed(budget: &BudgetText) -> bool {
@@ -272,6 +313,7 @@ pub(super) fn holders(rollout: &Rollout) -> Vec<String> {
         },
     );
     let holder = |held: &gpulint_rules::plan::Holder| {
+        let limit = if held.is_stuck { "its nodes stay until they expire" } else { limit.as_str() };
         format!("held by {}, {}: {limit}", workload_name(&held.workload), held.reason)
     };
     let mut all: Vec<String> = rollout.holders.iter().take(MAX_NAMES).map(holder).collect();
@@ -407,7 +449,7 @@ pub(super) fn cause(cause: &MoneyCause) -> String {
         }
         MoneyCause::NewPool => "the NodePool is new".to_owned(),
         MoneyCause::GonePool => "the NodePool is gone".to_owned(),
-        MoneyCause::Limits => "its limits allow another amount at the most".to_owned(),
+        MoneyCause::Limits => "its limits differ".to_owned(),
     }
 }
 

@@ -371,3 +371,68 @@ fn pods_that_go_elsewhere_and_are_more_are_told_of_both() {
         assert!(causes.contains(moved) && causes.contains("runs 3 pods, was 2"), "{name}: {causes}");
     }
 }
+
+#[test]
+fn a_set_is_known_by_its_objects() {
+    let all = format!("{CLASS}---\n{}", pool("gpu", "m6a.large", "", ""));
+    let shared = |folder: Folder, side: &str, clusters: [&str; 2]| {
+        let base = folder
+            .with(&format!("{side}/base/pool.yaml"), &all)
+            .with(&format!("{side}/base/kustomization.yaml"), "resources: [pool.yaml]\n");
+        clusters.into_iter().fold(base, |folder, cluster| {
+            folder.with(&format!("{side}/clusters/{cluster}/kustomization.yaml"), "resources: [../../base]\n")
+        })
+    };
+    let renamed = shared(shared(Folder::new(), "before", ["prod", "staging"]), "after", ["prod", "stage"]);
+    let value = json(&renamed.0, "before", "after");
+    assert_eq!(value["sets"].as_array().unwrap().len(), 0, "{value:#}");
+    let second = Folder::new()
+        .with("before/clusters/prod/all.yaml", &all)
+        .with("after/clusters/prod/all.yaml", &all)
+        .with("after/clusters/staging/all.yaml", &all);
+    let value = json(&second.0, "before", "after");
+    let sets = value["sets"].as_array().unwrap();
+    assert_eq!((sets.len(), &sets[0]["isNew"]), (1, &true.into()), "{value:#}");
+}
+
+#[test]
+fn pinned_images_and_references_of_old_apis_are_certain() {
+    let own = pool("gpu", "m6a.large", "", "");
+    let beta = own
+        .replace("karpenter.sh/v1\n", "karpenter.sh/v1beta1\n")
+        .replace("group: karpenter.k8s.aws, kind: EC2NodeClass, ", "");
+    let beta_class = CLASS.replace("aws/v1\n", "aws/v1beta1\n");
+    for (pool, class, from, to, expected) in [
+        (&own, CLASS, "@v1.40.0", "@v1.41.0", "all"),
+        (&own, CLASS, "@v1.40.0", "@latest", "unknown"),
+        (&own, CLASS, "role: nodes", "role: others", "all"),
+        (&own, CLASS, "role: nodes", "role: ${role}", "unknown"),
+        (&own, &CLASS.replace("name: gpu", "name: gpu, namespace: karpenter"), "nodes", "others", "all"),
+        (&beta, &beta_class, "role: nodes", "role: others", "all"),
+    ] {
+        let folder = Folder::new()
+            .with("before/all.yaml", format!("{class}---\n{pool}"))
+            .with("after/all.yaml", format!("{}---\n{pool}", class.replace(from, to)));
+        let value = json(&folder.0, "before", "after");
+        assert_eq!(value["sets"][0]["pools"][0]["nodes"], expected, "{from} -> {to}: {value:#}");
+    }
+}
+
+#[test]
+fn what_charts_give_is_said_not_to_be_compared() {
+    let release = |version: &str, replicas: u32| {
+        format!(
+            "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {{name: karpenter, namespace: karpenter}}\nspec:\n  \
+             interval: 1h\n  chart: {{spec: {{chart: karpenter, version: {version}, sourceRef: {{kind: HelmRepository, name: a}}}}}}\n---\n\
+             apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {{name: llm, namespace: ml}}\nspec:\n  interval: 1h\n  \
+             chart: {{spec: {{chart: llm, sourceRef: {{kind: HelmRepository, name: a}}}}}}\n  values: {{replicas: {replicas}}}\n"
+        )
+    };
+    let folder = Folder::new()
+        .with("before/releases.yaml", release("1.11.0", 1))
+        .with("after/releases.yaml", release("1.12.0", 4));
+    let text = told(&folder);
+    assert!(text.contains("Karpenter 1.11 -> 1.12"), "{text}");
+    let value = json(&folder.0, "before", "after");
+    assert_eq!(value["uncompared"], serde_json::json!(["HelmRelease llm"]));
+}

@@ -1,0 +1,59 @@
+//! What is not compared because no program renders it: what charts give.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpulint_rules::{Object, ObjectKey, pins_of};
+use serde_json::Value;
+
+use crate::judge::{Judged, JudgedSet};
+
+use super::pairs::Pair;
+
+/// The files of charts that differ, and the objects that install charts and differ. The charts of products whose versions are
+/// compared are left out.
+pub(super) fn uncompared(before: &Judged, after: &Judged, pairs: &[Pair]) -> Vec<String> {
+    let differs = |path: &&String| before.charts.get(*path) != after.charts.get(*path);
+    let paths: BTreeSet<&String> = before.charts.keys().chain(after.charts.keys()).filter(differs).collect();
+    let mut all: Vec<String> = paths.into_iter().cloned().collect();
+    for (old, new) in pairs {
+        let old = releases(old.map(|at| &before.sets[at]));
+        let new = releases(new.map(|at| &after.sets[at]));
+        let keys: BTreeSet<&ObjectKey> = old.keys().chain(new.keys()).collect();
+        for key in keys.into_iter().filter(|key| old.get(*key) != new.get(*key)) {
+            let (_, kind, _, name) = key;
+            let text = format!("{kind} {name}");
+            if !all.contains(&text) {
+                all.push(text);
+            }
+        }
+    }
+    all
+}
+
+/// The objects of a set that install charts, with what they ask for.
+fn releases(set: Option<&JudgedSet>) -> BTreeMap<ObjectKey, Value> {
+    let objects = set.map_or(&[][..], |set| set.cluster.objects());
+    let all = objects.iter().filter(|object| installs_chart(object));
+    all.map(|object| (object.id().key(), object.get("spec").to_json())).collect()
+}
+
+fn installs_chart(object: &Object) -> bool {
+    let spec = object.get("spec");
+    let has_helm = || {
+        let template = spec.path(&["template", "spec"]);
+        let all = [spec.get("source"), template.get("source")].into_iter();
+        let mut all = all.chain(spec.get("sources").items()).chain(template.get("sources").items());
+        all.any(|source| source.get("chart").is_set() || source.get("helm").is_set())
+    };
+    let is_release = match (object.id().group.as_str(), object.id().kind.as_str()) {
+        ("helm.toolkit.fluxcd.io", "HelmRelease") | ("helm.cattle.io", "HelmChart") => true,
+        ("argoproj.io", "Application" | "ApplicationSet") => has_helm(),
+        _ => false,
+    };
+    let pins_product = || {
+        let mut is_any = false;
+        pins_of(&object.root(), "", &mut |_, _, _| is_any = true);
+        is_any
+    };
+    is_release && !pins_product()
+}
