@@ -7,13 +7,14 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rayon::prelude::*;
 
 use crate::error::CliError;
 use crate::files;
-use crate::files::Standing;
+use crate::files::{Revision, Standing};
 use crate::git::{Commit, Entry, EntryKind, Repository};
 use crate::interrupt::Temporary;
 
@@ -36,25 +37,43 @@ pub(crate) struct Checkout {
     root: PathBuf,
     /// How reports call the state.
     pub(crate) name: String,
-    _held: Held,
+    held: Held,
 }
 
 /// Holds the files of a revision.
 enum Held {
     Nothing,
-    Files { _held: Temporary },
-    Revision { _held: Standing },
+    Files {
+        _held: Temporary,
+    },
+    /// At a path of its own.
+    Apart {
+        _held: Standing,
+    },
+    /// In the place of the working tree, while work on it is done.
+    Over(Arc<Revision>),
+}
+
+/// Where the files of a revision are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In a temporary folder, for programs that run there.
+    Disk,
+    /// At a path of their own, so that the working tree is read beside them.
+    Apart,
+    /// In the place of the working tree while work on them is done: equal files of both are read once.
+    Over,
 }
 
 impl Checkout {
     /// The folder as it is, with paths relative to `root`.
     pub(crate) fn of_folder(folder: &Path, root: &Path, name: String) -> Checkout {
-        Checkout { folder: files::absolute(folder), root: files::absolute(root), name, _held: Held::Nothing }
+        Checkout { folder: files::absolute(folder), root: files::absolute(root), name, held: Held::Nothing }
     }
 
-    /// The files of a commit; `is_written` if programs that run in the folder need them. `folder` is the absolute path of the current folder, in the repository, and
-    /// `paths` are those that the user asks about. A file that the repository lacks, as in a partial clone, counts only if it is
-    /// a manifest or a configuration among them.
+    /// The files of a commit, on disk as well where its configuration has programs read them. `folder` is the absolute path of
+    /// the current folder, in the repository, and `paths` are those that the user asks about. A file that the repository lacks,
+    /// as in a partial clone, counts only if it is a manifest or a configuration among them.
     ///
     /// # Errors
     /// Says what cannot be read or written.
@@ -64,12 +83,13 @@ impl Checkout {
         folder: &Path,
         paths: &[PathBuf],
         name: String,
-        is_written: bool,
+        place: Place,
     ) -> Result<Checkout, CliError> {
         let below = folder.strip_prefix(repository.root()).unwrap_or(Path::new(""));
         let mut entries = repository.files(commit).map_err(CliError::Usage)?;
         entries.retain(|entry| is_plain(&entry.path));
-        let is_written = is_written || entries.iter().any(|entry| asks_to_render(repository, entry));
+        let is_written =
+            place == Place::Disk || entries.iter().any(|entry| asks_to_render(repository, entry));
         // Where nothing else names a set, the folder does.
         let own_name = repository.root().file_name().unwrap_or("root".as_ref());
         let temporary = match is_written {
@@ -79,7 +99,11 @@ impl Checkout {
             ),
             false => None,
         };
-        let root = temporary.as_ref().map_or_else(temporary_path, |one| one.path().to_owned()).join(own_name);
+        let root = match &temporary {
+            Some(temporary) => temporary.path().join(own_name),
+            None if place == Place::Over => repository.root().to_owned(),
+            None => temporary_path().join(own_name),
+        };
         let asked = |path: &Path| {
             let asked = paths.iter().map(|asked| match asked.strip_prefix(repository.root()) {
                 Ok(inside) => root.join(inside),
@@ -94,14 +118,13 @@ impl Checkout {
             let there = entries.into_iter().filter(|entry| repository.has(entry));
             let files = there.map(|entry| (entry.path, entry.kind, entry.blob));
             // The root of a repository is where a search upwards ends.
-            let standing =
-                Standing::new(root.clone(), repository.store(), files, &[Path::new(".git"), below]);
-            return Ok(Checkout {
-                folder: root.join(below),
-                root,
-                name,
-                _held: Held::Revision { _held: standing },
-            });
+            let folders = [Path::new(".git"), below];
+            let revision = Arc::new(Revision::new(root.clone(), repository.store(), files, &folders));
+            let held = match place {
+                Place::Over => Held::Over(revision),
+                _ => Held::Apart { _held: Standing::of(&revision) },
+            };
+            return Ok(Checkout { folder: root.join(below), root, name, held });
         };
         write(repository, &entries, &root, &asked)?;
         let folder = root.join(below);
@@ -109,7 +132,7 @@ impl Checkout {
         fs::create_dir_all(&folder).map_err(fails)?;
         // The root of a repository is where a search upwards ends.
         fs::create_dir_all(root.join(".git")).map_err(fails)?;
-        Ok(Checkout { folder, root, name, _held: Held::Files { _held: temporary } })
+        Ok(Checkout { folder, root, name, held: Held::Files { _held: temporary } })
     }
 
     pub(crate) fn root(&self) -> &Path {
@@ -132,6 +155,10 @@ impl Checkout {
         let enter = |folder: &Path| {
             files::enter(folder)
                 .map_err(|error| CliError::Usage(format!("{}: {error}", files::display_path(folder))))
+        };
+        let _over = match &self.held {
+            Held::Over(revision) => Some(Standing::of(revision)),
+            _ => None,
         };
         let here = files::here();
         enter(&self.folder)?;

@@ -7,7 +7,7 @@ use gpulint_rules::Finding;
 
 use crate::args::CheckArgs;
 use crate::batch::Batch;
-use crate::checkout::Checkout;
+use crate::checkout::{Checkout, Place};
 use crate::config::Scopes;
 use crate::error::CliError;
 use crate::files::{self, Disk};
@@ -39,14 +39,9 @@ impl Before {
             args.paths.clone()
         };
         let is_written = args.render || args.rules.config.is_some();
-        let checkout = Checkout::of_commit(
-            &repository,
-            base.map_err(usage)?,
-            &here,
-            &asked,
-            since.to_owned(),
-            is_written,
-        )?;
+        let place = if is_written { Place::Disk } else { Place::Over };
+        let checkout =
+            Checkout::of_commit(&repository, base.map_err(usage)?, &here, &asked, since.to_owned(), place)?;
         let paths = paths(args, &checkout, &root);
         let judged = checkout.inside(|| {
             let reading = Reading {

@@ -31,11 +31,13 @@ pub(crate) use filled::{fills_placeholders, is_script};
 pub(crate) use folders::{FileContext, Folders};
 pub(crate) use kustomization::{KUSTOMIZATIONS, Kustomization, Patch, patches};
 pub(crate) use near::Near;
-pub(crate) use read::{ReadOutcome, read, read_all, read_bytes};
+pub(crate) use read::{ReadOutcome, Sharing, read, read_all, read_bytes};
 pub(crate) use sets::{
     Evidence, Release, ReleaseParameter, ReleaseValues, SetFile, Sets, Sign, discover_releases, discover_sets,
 };
-pub(crate) use system::{Standing, canonicalize, exists, is_file, read as read_file, read_to_string};
+pub(crate) use system::{
+    Revision, Standing, canonicalize, exists, is_file, read as read_file, read_to_string,
+};
 pub(crate) use walk::{FoundFiles, Input, count_hidden, find, find_with_unsaved};
 
 /// The names of gpulint's configuration file. A folder has at most one.

@@ -1,11 +1,12 @@
 //! Reads a file and parses its objects.
 
 use std::cell::LazyCell;
+use std::collections::HashMap;
 use std::io;
 use std::io::Read as _;
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use gpulint_rules::source;
 use gpulint_rules::source::{Document, MAX_BYTES, ParseDiagnostic, ParseDiagnosticKind, Source};
@@ -26,7 +27,7 @@ const PARSE_CHUNK_BYTES: usize = 256 * 1024;
 /// Number of documents of a file that one thread classifies at a time.
 const CLASSIFIED_AT_A_TIME: usize = 256;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct ReadOutcome {
     /// The part that is checked; `None` if nothing is.
     pub(crate) file: Option<File>,
@@ -143,10 +144,66 @@ pub(crate) fn read_bytes(input: &Input, scope: &str, folders: &Folders, bytes: V
     let filled = folders.filled(input, source.text());
     let source = source.with_routes(folders.routes(input)).with_filled(filled);
     let source = source.with_left_out(folders.is_left_out(input));
+    let is_patch = folders.is_patch(input);
+    if let Some(known) = Sharing::find(input, &source, is_patch) {
+        return known;
+    }
     let source = Arc::new(source);
     let documents = parse(&source);
     let facts = facts_of(input, source.text().as_bytes());
-    ReadOutcome { facts, ..classify_documents(input, source, documents, folders.is_patch(input)) }
+    let read = ReadOutcome { facts, ..classify_documents(input, Arc::clone(&source), documents, is_patch) };
+    Sharing::keep(input, source, is_patch, &read);
+    read
+}
+
+/// A file as it was read, with what decides how it is read beside its source.
+struct Known {
+    source: Arc<Source>,
+    is_named: bool,
+    is_patch: bool,
+    read: ReadOutcome,
+}
+
+/// The files that were read, by the path that is reported; `None` while nobody reads a second state of them.
+static KNOWN: RwLock<Option<HashMap<String, Known>>> = RwLock::new(None);
+
+/// While it lives, files that are equal in two states are read once.
+pub(crate) struct Sharing;
+
+impl Sharing {
+    pub(crate) fn begin() -> Sharing {
+        *KNOWN.write().unwrap_or_else(PoisonError::into_inner) = Some(HashMap::new());
+        Sharing
+    }
+
+    /// Whether it is a file, and not what a program has printed.
+    fn is_shared(input: &Input) -> bool {
+        input.stream.is_none() && !input.path.as_os_str().is_empty()
+    }
+
+    fn find(input: &Input, source: &Source, is_patch: bool) -> Option<ReadOutcome> {
+        let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
+        let known = known.as_ref()?.get(&input.display_path).filter(|_| Sharing::is_shared(input))?;
+        let is_same =
+            known.is_named == input.named && known.is_patch == is_patch && known.source.is_same(source);
+        is_same.then(|| known.read.clone())
+    }
+
+    fn keep(input: &Input, source: Arc<Source>, is_patch: bool, read: &ReadOutcome) {
+        if !Sharing::is_shared(input) || KNOWN.read().unwrap_or_else(PoisonError::into_inner).is_none() {
+            return;
+        }
+        let known = Known { source, is_named: input.named, is_patch, read: read.clone() };
+        if let Some(all) = KNOWN.write().unwrap_or_else(PoisonError::into_inner).as_mut() {
+            all.insert(input.display_path.clone(), known);
+        }
+    }
+}
+
+impl Drop for Sharing {
+    fn drop(&mut self) {
+        *KNOWN.write().unwrap_or_else(PoisonError::into_inner) = None;
+    }
 }
 
 /// What a file shows of the cluster beside its manifests: the charts that it installs as well, if it is a chart or a helmfile.

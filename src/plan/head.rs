@@ -6,7 +6,7 @@ use gpulint_rules::plan::{ClassPlan, PoolPlan, Side};
 use gpulint_rules::{Cluster, Object, Platform, plan};
 
 use crate::args::{Color, LspArgs, PlanArgs, PlanStyle, RENDER_LIMIT};
-use crate::checkout::Checkout;
+use crate::checkout::{Checkout, Place};
 use crate::config::Scopes;
 use crate::error::CliError;
 use crate::files::Disk;
@@ -49,8 +49,14 @@ impl Head {
     /// Says what of the commit cannot be read.
     pub(crate) fn sets(&self, args: &LspArgs) -> Result<Vec<JudgedSet>, CliError> {
         let paths = [PathBuf::from(".")];
-        let checkout =
-            Checkout::of_commit(&self.repository, self.commit, &self.folder, &paths, HEAD.to_owned(), false)?;
+        let checkout = Checkout::of_commit(
+            &self.repository,
+            self.commit,
+            &self.folder,
+            &paths,
+            HEAD.to_owned(),
+            Place::Apart,
+        )?;
         let judged = checkout.inside(|| {
             let reading = Reading {
                 paths: &paths,
@@ -72,7 +78,7 @@ impl Head {
     /// Those of `gpulint plan`.
     pub(crate) fn plan(&self, args: &LspArgs, disk: &Disk) -> Result<String, CliError> {
         let args = plan_args(args);
-        let sides = Sides::since(&self.repository, self.commit, HEAD, &self.folder, &args)?;
+        let sides = Sides::since(&self.repository, self.commit, HEAD, &self.folder)?;
         let report = super::report(&args, &sides, disk)?;
         let mut page = Vec::new();
         report.write(&mut page, PlanStyle::Markdown, RenderOptions::for_file(Color::Never))?;

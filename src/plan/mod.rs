@@ -23,7 +23,7 @@ use crate::checkout::Checkout;
 use crate::commands::loaded::no_set;
 use crate::config::Scopes;
 use crate::error::CliError;
-use crate::files::Disk;
+use crate::files::{Disk, Sharing};
 use crate::judge::{Judged, JudgedSet, Reading, judge};
 use crate::output;
 use crate::report::{BudgetCheck, PlanReport, PlannedSet};
@@ -47,6 +47,7 @@ pub(crate) fn run(args: &PlanArgs, color: Color) -> Result<ExitCode, CliError> {
 
 /// Judges both sides and compares them. `disk` has the texts of an editor, which belong to the side after the change.
 fn report(args: &PlanArgs, sides: &Sides, disk: &Disk) -> Result<PlanReport, CliError> {
+    let _sharing = Sharing::begin();
     let before = side(args, &sides.before, sides, &Disk::default())?;
     let after = side(args, &sides.after, sides, disk)?;
     compare(args, sides, before, after)

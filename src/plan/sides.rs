@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::args::PlanArgs;
-use crate::checkout::Checkout;
+use crate::checkout::{Checkout, Place};
 use crate::error::CliError;
 use crate::files;
 use crate::git::{Commit, Repository};
@@ -48,7 +48,7 @@ impl Sides {
                 "{root} has no working tree; name two revisions, as BASE..HEAD"
             )));
         }
-        Sides::of_commits(&repository, (base, base_name), tip, &here, paths, is_written(args))
+        Sides::of_commits(&repository, (base, base_name), tip, &here, paths, place(args))
     }
 
     /// A commit and what is in `folder`, a folder of its repository, now.
@@ -57,10 +57,9 @@ impl Sides {
         commit: Commit,
         name: &str,
         folder: &Path,
-        args: &PlanArgs,
     ) -> Result<Sides, CliError> {
         let paths = or_here(Vec::new());
-        Sides::of_commits(repository, (commit, name.to_owned()), None, folder, paths, is_written(args))
+        Sides::of_commits(repository, (commit, name.to_owned()), None, folder, paths, Place::Apart)
     }
 
     fn of_commits(
@@ -69,11 +68,11 @@ impl Sides {
         tip: Option<(Commit, String)>,
         folder: &Path,
         paths: Vec<PathBuf>,
-        is_written: bool,
+        place: Place,
     ) -> Result<Sides, CliError> {
         let root = repository.root().to_owned();
         let checkout = |commit: Commit, name: String| {
-            Checkout::of_commit(repository, commit, folder, &paths, name, is_written)
+            Checkout::of_commit(repository, commit, folder, &paths, name, place)
         };
         let before = checkout(base, base_name)?;
         let after = match tip {
@@ -84,9 +83,9 @@ impl Sides {
     }
 }
 
-/// Whether programs read the files of a revision. A configuration that the user names may ask for that as well.
-fn is_written(args: &PlanArgs) -> bool {
-    args.render || args.rules.config.is_some()
+/// Where the files of revisions are. A configuration that the user names may have programs read them as well.
+fn place(args: &PlanArgs) -> Place {
+    if args.render || args.rules.config.is_some() { Place::Disk } else { Place::Over }
 }
 
 /// The commit before the change, and the one after it; `None` is the working tree.

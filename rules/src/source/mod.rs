@@ -292,6 +292,22 @@ impl Source {
         self.written_lines.get()?.get(document as usize).copied()
     }
 
+    /// Whether what is parsed from both is equal: one text at one path, in equal surroundings.
+    #[must_use]
+    pub fn is_same(&self, other: &Source) -> bool {
+        let Source { path, scope, text, encoding, invalid, kustomized, left_out, .. } = self;
+        *text == other.text
+            && *path == other.path
+            && *scope == other.scope
+            && *encoding == other.encoding
+            && *invalid == other.invalid
+            && *kustomized == other.kustomized
+            && *left_out == other.left_out
+            && self.patch_targets == other.patch_targets
+            && self.routes == other.routes
+            && self.filled == other.filled
+    }
+
     /// Whether a kustomization patches any object of the file.
     pub(crate) fn has_patch_targets(&self) -> bool {
         !self.patch_targets.is_empty()
