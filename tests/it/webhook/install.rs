@@ -1,5 +1,7 @@
 //! What is installed, at a real API server: every combination of options, and the registration after changes by others.
 
+use std::collections::BTreeSet;
+use std::path::Path;
 use std::process::Command;
 
 use gpulint_testing::missing;
@@ -64,14 +66,47 @@ async fn every_combination_of_options_is_accepted() {
     let options: Vec<&str> = OPTIONS.iter().map(|(_, value)| *value).collect();
     let options = [&options[..], &["certManager.enabled=true", "networkPolicy.enabled=true"]].concat();
     for bits in 0..1_u32 << options.len() {
-        let mut values = vec!["namespace.create=true"];
-        values.extend((0..options.len()).filter(|at| bits & (1 << at) != 0).map(|at| options[at]));
+        let chosen = (0..options.len()).filter(|at| bits & (1 << at) != 0).map(|at| options[at]);
+        let values: Vec<&str> = chosen.collect();
         let name = format!("chart-{bits}");
-        let mut installed = objects(&render(&helm, &name, &values));
+        let mut args = vec!["--namespace", &name, "--name", &name];
+        args.extend(values.contains(&"hostNetwork=true").then_some("--host-network"));
+        let mut installed = objects(&manifests(&args));
+        installed.retain(|object| object["kind"] == "Namespace");
+        installed.extend(objects(&render(&helm, &name, &values)));
         // Custom resources of others.
         installed.retain(|object| !object["apiVersion"].as_str().unwrap().starts_with("cert-manager"));
         apply(&cluster, &values.join(" "), &installed).await;
     }
+}
+
+/// What the README and the manual print installs the chart in a cluster without the namespace.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_printed_commands_install_the_chart() {
+    let (Some(cluster), Some(helm)) = (Cluster::start().await, helm()) else {
+        return;
+    };
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let pages = ["README.md", "docs/src/webhook.md"].map(|page| std::fs::read_to_string(root.join(page)).unwrap());
+    let lines = pages.iter().flat_map(|page| page.lines());
+    let commands = lines.filter_map(|line| line.split_once("helm install ")?.1.split(" #").next());
+    // The cluster has no cert-manager.
+    let commands: BTreeSet<&str> =
+        commands.map(str::trim).filter(|command| !command.contains("certManager")).collect();
+    assert_eq!(commands.len(), 1, "{commands:?}");
+    for command in commands {
+        let output = Command::new(&helm)
+            .current_dir(root)
+            .arg("install")
+            .args(command.split_whitespace())
+            .env("KUBECONFIG", cluster.kubeconfig())
+            .env("HOME", cluster.folder())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    let (code, _) = cluster.get("/apis/apps/v1/namespaces/gpulint/deployments/gpulint").await;
+    assert_eq!(code, 200);
 }
 
 const CONFIGURATIONS: &str = "/apis/admissionregistration.k8s.io/v1";

@@ -257,6 +257,8 @@ fn chart_files() -> Vec<(&'static str, String)> {
     for object in objects::all(&install).into_iter().chain(webhook_configurations(&install)) {
         by_kind.insert(object["kind"].as_str().unwrap().to_owned(), object);
     }
+    // Helm stores a release in its namespace, so that the namespace is made before the release, with `--create-namespace`.
+    by_kind.remove("Namespace");
     // The rules of the ClusterRole for watched kinds depend on the configuration. The last one is for the webhook
     // configurations, which are read to check that they are as installed. If cert-manager is enabled, it updates them.
     let rules = by_kind.get_mut("ClusterRole").and_then(|role| role["rules"].as_array_mut()).unwrap();
@@ -270,15 +272,8 @@ fn chart_files() -> Vec<(&'static str, String)> {
         (Before, "/rules/0", "{{- include \"gpulint.watched\" . | nindent {here} }}"),
     ];
     let mut template = |kind: &str, edits: &[Edit<'_>]| edited(by_kind.remove(kind).unwrap(), edits);
-    let modes = objects::POD_SECURITY_MODES
-        .map(|mode| format!("/metadata/labels/pod-security.kubernetes.io~1{mode}"));
-    let level = "{{ ternary \"privileged\" \"restricted\" .Values.hostNetwork }}";
-    let namespace = format!(
-        "{{{{- include \"gpulint.check\" . }}}}\n{{{{- if .Values.namespace.create }}}}\n{}{END}\n",
-        template("Namespace", &modes.each_ref().map(|mode| (Instead, mode.as_str(), level)))
-    );
     let rbac = [
-        template("ServiceAccount", &[]),
+        format!("{{{{- include \"gpulint.check\" . }}}}\n{}", template("ServiceAccount", &[])),
         template("ClusterRole", &cluster_role),
         // The Role is for the Secret with the certificates.
         format!("{}{WITHOUT_CERT_MANAGER}\n", template("ClusterRoleBinding", &[])),
@@ -323,7 +318,6 @@ fn chart_files() -> Vec<(&'static str, String)> {
     vec![
         ("files/config.yaml", config_file()),
         ("files/kinds.yaml", kinds_file()),
-        ("templates/namespace.yaml", generated(&namespace)),
         ("templates/rbac.yaml", generated(&rbac.join("---\n"))),
         ("templates/network-policy.yaml", generated(&network_policy)),
         ("templates/workload.yaml", generated(&workload.join("---\n"))),

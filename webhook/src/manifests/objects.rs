@@ -11,7 +11,7 @@ use crate::kinds;
 
 /// Service port of health and metrics.
 const OPERATIONS: u16 = 8080;
-pub(super) const POD_SECURITY_MODES: [&str; 3] = ["enforce", "audit", "warn"];
+const POD_SECURITY_MODES: [&str; 3] = ["enforce", "audit", "warn"];
 /// Mount path of the configuration.
 const CONFIG: &str = "/etc/gpulint";
 
