@@ -1,6 +1,7 @@
 //! `check --add-suppressions` from outside.
 
 use std::fs;
+use std::path::Path;
 
 use crate::support::Folder;
 
@@ -94,4 +95,25 @@ fn what_is_in_the_baseline_gets_no_comment() {
     folder.run(&check(&["--write-baseline", "known.yaml", "."])).exits(0);
     folder.run(&check(&["--baseline", "known.yaml", "--add-suppressions", "."])).exits(0);
     assert_eq!(read(&folder, "a.yaml"), POD);
+}
+
+/// The example of the README and of the manual is copied: below a NodePool, it suppresses.
+#[test]
+fn the_printed_example_suppresses() {
+    const POOL: &str = "apiVersion: karpenter.sh/v1\nkind: NodePool\n";
+    const SPEC: &str = "    spec:
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+      requirements:
+        - {key: karpenter.k8s.aws/instance-family, operator: In, values: [g6]}
+";
+    for page in ["README.md", "docs/src/findings.md"] {
+        let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(page)).unwrap();
+        let mut blocks = page.split("```yaml\n").skip(1).filter_map(|block| block.split("```").next());
+        let example =
+            blocks.find(|block| block.contains("# gpulint: allow[gpu-pool-without-limit]")).unwrap();
+        let template = if example.contains("template:") { "" } else { "  template:\n" };
+        let folder = Folder::new().with("pool.yaml", format!("{POOL}{example}{template}{SPEC}"));
+        let select = ["check", "--select", "gpu-pool-without-limit,suppression", "."];
+        folder.run(&select).exits(0).prints("; 1 suppressed");
+    }
 }

@@ -100,7 +100,7 @@ fn page(rule: &'static Rule) -> String {
     }
     out.push_str(&format!(
         "\n## Turning it off\n\n`{id}: off` below [`rules`](../reference/configuration.md#rules) in \
-         `gpulint.yaml`, or for one finding the comment `# gpulint: allow[{id}]` with the reason; see \
+         `gpulint.yaml`, or for one finding the comment `# gpulint: allow[{id}]` above its line, with the reason; see \
          [Findings and suppressions](../findings.md#suppressing-a-finding).\n",
         id = rule.id
     ));

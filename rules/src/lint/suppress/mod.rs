@@ -80,7 +80,10 @@ pub(crate) fn apply(
     }
     for finding in findings {
         match all.cover(&finding) {
-            None => checked.findings.push(finding),
+            None => {
+                all.miss(&finding);
+                checked.findings.push(finding);
+            }
             Some(slot) => {
                 checked.suppressed += 1;
                 if rules.settings().keep_suppressed {
@@ -162,6 +165,8 @@ struct Suppressions<'e> {
     /// The reason of each slot; empty without one.
     reasons: Vec<String>,
     files: HashSet<*const Source>,
+    /// The line of the first finding that nothing covers, by rule and document of a file with comments.
+    missed: HashMap<(*const Source, u32, &'static str), usize>,
     entries: Vec<Suppression>,
     directive_count: usize,
     findings: Vec<Finding>,
@@ -194,6 +199,7 @@ impl<'e> Suppressions<'e> {
             used: Vec::new(),
             reasons: Vec::new(),
             files: HashSet::new(),
+            missed: HashMap::new(),
             entries: Vec::new(),
             directive_count: 0,
             findings: Vec::new(),
@@ -353,14 +359,7 @@ impl<'e> Suppressions<'e> {
             return None;
         }
         let object = finding.location.object().map(|o| SuppressionTarget::Object(std::ptr::from_ref(o.id())));
-        // A comment cannot stand inside of a text.
-        let line = match finding.location.whole().resolve_span() {
-            Some((source, _, span)) if self.files.contains(&Arc::as_ptr(source)) => {
-                let line = source.lines().line_of(span.start);
-                Some(SuppressionTarget::Line(Arc::as_ptr(source), line))
-            }
-            _ => None,
-        };
+        let line = self.line_of(finding).map(|(source, _, line)| SuppressionTarget::Line(source, line));
         let mut covered = None;
         for cover in object.into_iter().chain(line) {
             if let Some(slot) = self.slots.get(&(cover, finding.rule.id)) {
@@ -371,19 +370,45 @@ impl<'e> Suppressions<'e> {
         covered
     }
 
+    /// The line of a finding in a file with comments: the file, the document, and the line.
+    fn line_of(&self, finding: &Finding) -> Option<(*const Source, u32, usize)> {
+        // A comment cannot stand inside of a text.
+        let (source, document, span) = finding.location.whole().resolve_span()?;
+        let file = Arc::as_ptr(source);
+        self.files.contains(&file).then(|| (file, document, source.lines().line_of(span.start)))
+    }
+
+    /// Remembers a finding that nothing covers.
+    fn miss(&mut self, finding: &Finding) {
+        if let Some((source, document, line)) = self.line_of(finding) {
+            self.missed.entry((source, document, finding.rule.id)).or_insert(line);
+        }
+    }
+
+    /// The line of a finding of the rule on the object of a comment, which covers another line: the rule had what it needs to
+    /// report, so that the comment stands at the wrong place.
+    fn missed_line(&self, allowed: &Suppression) -> Option<usize> {
+        let Location::Text { source, document, object: Some(_), .. } = &allowed.place else { return None };
+        self.missed.get(&(Arc::as_ptr(source), *document, allowed.rule.id)).copied()
+    }
+
     /// The findings about the suppressions themselves.
     fn into_findings(mut self) -> Vec<Finding> {
         // The rules of one comment share its reason, so only one finding is reported.
         let mut silent = 0;
         for allowed in std::mem::take(&mut self.entries) {
             let id = allowed.rule.id;
-            if allowed.rule_ran && !self.used[allowed.slot] {
+            let missed = self.missed_line(&allowed);
+            if (allowed.rule_ran || missed.is_some()) && !self.used[allowed.slot] {
                 let message = format!("suppression of `{id}` suppresses nothing");
-                let help = match allowed.place {
-                    Location::Field { .. } => "remove it",
-                    _ => "remove it, or move it to or above the finding's line",
+                let help = match (&allowed.place, missed) {
+                    (Location::Field { .. }, _) => "remove it".to_owned(),
+                    (_, Some(line)) => {
+                        format!("move it directly above line {}, which has the finding", line + 1)
+                    }
+                    (_, None) => "remove it, or move it to or above the finding's line".to_owned(),
                 };
-                let help = Some(help.to_owned());
+                let help = Some(help);
                 self.report("suppression-unused", id, allowed.place, message, help);
             } else if !allowed.has_reason && silent != allowed.directive_number {
                 silent = allowed.directive_number;

@@ -4,8 +4,9 @@
 //! A comment or annotation allows a finding that is not there: the manifest was repaired, the
 //! comment slid to another line, or it never stood where it should. Left alone it will silence
 //! the next mistake at that place, and readers take it for a statement about what is written
-//! there. Rules that are off, and rules that would need the whole cluster to speak, are not
-//! counted: their silence says nothing.
+//! there. Rules that are off are not counted, and rules that would need the whole cluster to
+//! speak only where they do speak about another line of the object: otherwise their silence
+//! says nothing.
 //!
 //! # Fix
 //! Remove the rule's id, or the whole suppression. Where it should cover something, put the
