@@ -32,7 +32,8 @@ pub struct GroupVersionKind {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectId {
     group_version_kind: Arc<GroupVersionKind>,
-    /// The namespace as written; read with [`ObjectId::namespace`].
+    /// The namespace as written; read with [`ObjectId::namespace`]. Kinds without namespaces have none: the API server
+    /// ignores what is written, so that an object is the same with it and without.
     namespace: Option<String>,
     /// The name; empty if it is missing or not a string.
     pub name: String,
@@ -253,13 +254,15 @@ impl Object {
         let text = |n: Node<'_>| n.string_or_number().map(|t| t.into_owned());
         let name =
             text(metadata.get("name")).or_else(|| text(metadata.get("generateName"))).unwrap_or_default();
+        let kind_info = kind::find(group, kind);
         let id = ObjectId {
             group_version_kind: Arc::new(GroupVersionKind {
                 group: group.to_owned(),
                 version: version.to_owned(),
                 kind: kind.to_owned(),
             }),
-            namespace: text(metadata.get("namespace")).filter(|n| !n.is_empty()),
+            namespace: text(metadata.get("namespace"))
+                .filter(|n| !n.is_empty() && !is_cluster_scoped(kind_info, group, kind)),
             name,
         };
         let incomplete = lacks_body(&id, &node);
@@ -270,7 +273,7 @@ impl Object {
             partial: partial || patch || template,
             incomplete,
             template,
-            kind_info: kind::find(&id.group, &id.kind),
+            kind_info,
             path_cache: PathCache::of(&node),
         };
         drop(node);
@@ -360,19 +363,7 @@ impl Object {
 
     /// Whether a kind has no namespaces. For kinds that are not in the kind table: those of every cluster.
     pub fn is_cluster_scoped(&self) -> bool {
-        match self.0.traits.kind_info {
-            Some(info) => !info.namespaced,
-            None => matches!(
-                (self.0.id.group.as_str(), self.0.id.kind.as_str()),
-                ("", "PersistentVolume")
-                    | ("apiextensions.k8s.io", "CustomResourceDefinition")
-                    | ("apiregistration.k8s.io", "APIService")
-                    | ("certificates.k8s.io", "CertificateSigningRequest")
-                    | ("flowcontrol.apiserver.k8s.io", "FlowSchema" | "PriorityLevelConfiguration")
-                    | ("rbac.authorization.k8s.io", "ClusterRole" | "ClusterRoleBinding")
-                    | ("storage.k8s.io", "CSIDriver" | "CSINode" | "VolumeAttachment")
-            ),
-        }
+        is_cluster_scoped(self.0.traits.kind_info, &self.0.id.group, &self.0.id.kind)
     }
 
     pub fn id(&self) -> &ObjectId {
@@ -570,6 +561,22 @@ impl Object {
                 && a.id.kind == b.id.kind
                 && a.id.group == b.id.group
                 && a.id.namespace_or_default() == b.id.namespace_or_default())
+    }
+}
+
+fn is_cluster_scoped(info: Option<&KindInfo>, group: &str, kind: &str) -> bool {
+    match info {
+        Some(info) => !info.namespaced,
+        None => matches!(
+            (group, kind),
+            ("", "PersistentVolume")
+                | ("apiextensions.k8s.io", "CustomResourceDefinition")
+                | ("apiregistration.k8s.io", "APIService")
+                | ("certificates.k8s.io", "CertificateSigningRequest")
+                | ("flowcontrol.apiserver.k8s.io", "FlowSchema" | "PriorityLevelConfiguration")
+                | ("rbac.authorization.k8s.io", "ClusterRole" | "ClusterRoleBinding")
+                | ("storage.k8s.io", "CSIDriver" | "CSINode" | "VolumeAttachment")
+        ),
     }
 }
 

@@ -209,6 +209,18 @@ mod tests {
     }
 
     #[test]
+    fn the_namespace_of_a_kind_without_one_takes_no_part() {
+        let of = |kind: &str, metadata: Value| {
+            let object =
+                json!({"apiVersion": "karpenter.sh/v1", "kind": kind, "metadata": metadata, "spec": {}});
+            fingerprints(&[finding(&self::object(object), "/spec", "x")])
+        };
+        let written = json!({"name": "a", "namespace": "kube-system"});
+        assert_eq!(of("NodePool", written.clone()), of("NodePool", json!({"name": "a"})));
+        assert_ne!(of("Other", written), of("Other", json!({"name": "a"})));
+    }
+
+    #[test]
     fn parameters_take_part() {
         let object = deployment(3, json!([]));
         let mut one = finding(&object, "/spec", "x");
