@@ -432,6 +432,7 @@ impl Renders {
         let mut checked: Vec<RenderReport> = alone.collect();
         checked.push(self.check_runs(&self.kustomizations.runs, batch));
         let mut by_place: HashMap<MergeKey, usize> = HashMap::new();
+        let mut ordinals = Ordinals::default();
         // The number of runs that contain each file of the user.
         let mut renders: BTreeMap<String, usize> = BTreeMap::new();
         for run in self.runs() {
@@ -448,6 +449,7 @@ impl Renders {
                 let from = rendered.place.path().unwrap_or_default();
                 rendered.renders = renders.get(from).copied().unwrap_or(1);
                 let key = MergeKey::of(rendered, finding.rule, &finding.message);
+                let key = ordinals.number(key, rendered, &finding.message);
                 match by_place.get(&key) {
                     Some(at) => {
                         let known = &mut report.findings[*at].1;
@@ -599,7 +601,7 @@ impl Renders {
 }
 
 /// The key by which findings of several renders are merged.
-#[derive(PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 struct MergeKey {
     path: String,
     span: Span,
@@ -607,6 +609,29 @@ struct MergeKey {
     /// For a literal text, the message without names; otherwise the whole message, because one text may give
     /// several.
     words: Vec<String>,
+    /// The number of the finding among those with these words at one place of the rendered text, which differ in names: one
+    /// place may have several.
+    ordinal: usize,
+}
+
+/// The messages of the findings at each place of a rendered text.
+#[derive(Default)]
+struct Ordinals(HashMap<(*const Source, u32, MergeKey), Vec<String>>);
+
+impl Ordinals {
+    fn number(&mut self, key: MergeKey, rendered: &Rendered, message: &str) -> MergeKey {
+        let field = match &rendered.place {
+            Location::Within(field, _) => field,
+            place => place,
+        };
+        let Some((source, _, span)) = field.resolve_span() else { return key };
+        let known = self.0.entry((Arc::as_ptr(source), span.start, key.clone())).or_default();
+        let ordinal = known.iter().position(|one| one == message).unwrap_or_else(|| {
+            known.push(message.to_owned());
+            known.len() - 1
+        });
+        MergeKey { ordinal, ..key }
+    }
 }
 
 impl MergeKey {
@@ -617,7 +642,13 @@ impl MergeKey {
         } else {
             vec![message.to_owned()]
         };
-        MergeKey { path: rendered.source.path().to_owned(), span: rendered.span, rule: rule.id, words }
+        MergeKey {
+            path: rendered.source.path().to_owned(),
+            span: rendered.span,
+            rule: rule.id,
+            words,
+            ordinal: 0,
+        }
     }
 }
 

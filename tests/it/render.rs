@@ -809,3 +809,41 @@ spec:
           image: registry.example.com/serve:1.2
           resources: {requests: {cpu: 2, memory: 8Gi}, limits: {nvidia.com/gpu: 1, memory: 8Gi}}
 ";
+
+/// What a configuration names and does not exist is not passed over.
+#[test]
+fn a_chart_of_the_configuration_exists() {
+    let Some(programs) = programs() else { return };
+    let folder = Folder::new()
+        .with("charts/serving/Chart.yaml", CHART)
+        .with("charts/serving/templates/pod.yaml", MISMATCH)
+        .with("gpulint.yaml", "render:\n  helm:\n  - {chart: charts/servin, values: [values.yaml]}\n");
+    let run = folder.render(&programs, &["."]).exits(2);
+    run.complains("error: gpulint.yaml:3:5: there is no chart `charts/servin`; did you mean `serving`?\n");
+    folder.run(&["check", "."]).exits(0);
+}
+
+/// One place may have several findings of a rule, each with its fix.
+#[test]
+fn findings_of_one_place_stay_apart() {
+    let Some(programs) = programs() else { return };
+    const RULE: &str = "apiVersion: monitoring.coreos.com/v1
+kind: PrometheusRule
+metadata: {name: pools, namespace: monitoring}
+spec:
+  groups:
+    - name: pools
+      rules:
+        - alert: PoolAlmostFull
+          expr: sum(karpenter_nodepool_usage) / sum(karpenter_nodepool_limit) > 0.8
+";
+    let folder =
+        Folder::new().with("a/rule.yaml", RULE).with("a/kustomization.yaml", "resources: [rule.yaml]\n");
+    let select = ["--select", "karpenter-metric-renamed", "a"];
+    let run = folder.render(&programs, &select).exits(1);
+    for metric in ["usage", "limit"] {
+        assert!(run.out.contains(&format!("`karpenter_nodepool_{metric}`")), "{run:#?}");
+    }
+    run.prints("2 warnings in 1 file (1 object); 2 fixable with --fix");
+    folder.render(&programs, &[&["--fix"], &select[..]].concat()).exits(0).prints("2 fixed, 0 left: ");
+}
