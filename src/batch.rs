@@ -181,14 +181,6 @@ impl<'e> Batch<'e> {
         context.filter_map(|(_, read)| read.error.clone()).collect()
     }
 
-    /// The clusters that a configuration, given its index, names and that no input belongs to.
-    pub(crate) fn empty_clusters(&self, scope: usize) -> Vec<&str> {
-        let inputs = || self.inputs.iter().filter(|one| one.scope == scope);
-        let clusters = self.engines[scope].settings().clusters.iter();
-        let empty = clusters.filter(|c| !inputs().any(|one| c.cluster_of(&one.path).is_some()));
-        empty.map(|cluster| cluster.place.as_str()).collect()
-    }
-
     /// The rules of an input.
     pub(crate) fn engine(&self, at: usize) -> &'e Engine {
         &self.engines[self.inputs[at].scope]

@@ -4,6 +4,7 @@
 
 mod baseline;
 mod context;
+mod dead;
 mod fix;
 mod next;
 mod outcome;
@@ -118,9 +119,8 @@ fn read<'r>(run: &'r Run<'_>, selected: Selected) -> Result<Read<'r>, CliError> 
         context::Origin::Given => found.errors.extend(batch.context_errors()),
         context::Origin::None => {}
     }
-    for place in empty_clusters(run, &batch) {
-        run.note(&format!("{place}: no file belongs to this cluster"));
-    }
+    dead::clusters(run, &batch).iter().for_each(|note| run.note(note));
+    found.errors.extend(dead::charts(run));
     Ok(Read { batch, found, claimed })
 }
 
@@ -296,16 +296,6 @@ fn report_relative_to(
         key(a).cmp(&key(b))
     });
     Ok(())
-}
-
-/// The clusters without files that configurations name, if all files below the configuration are in the
-/// input.
-fn empty_clusters<'b>(run: &Run<'_>, batch: &'b Batch<'_>) -> Vec<&'b str> {
-    let given: Vec<_> = run.args.paths.iter().map(|path| files::absolute(path)).collect();
-    let is_whole = |folder: &Path| given.iter().any(|given| folder.starts_with(given));
-    let scopes = run.scopes.all().iter().enumerate();
-    let whole = scopes.filter(|(_, scope)| scope.folder.as_deref().is_some_and(is_whole));
-    whole.flat_map(|(number, _)| batch.empty_clusters(number)).collect()
 }
 
 fn show_sets(batch: &Batch<'_>, args: &CheckArgs) -> Result<ExitCode, CliError> {

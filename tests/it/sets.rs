@@ -117,6 +117,9 @@ fn mistakes_in_clusters_are_said() {
     )
     .unwrap();
     folder.run(&["check", "."]).complains("note: gpulint.yaml:2:3: no file belongs to this cluster");
+    let config = "clusters:\n- {name: a, paths: [x, a.yaml]}\n";
+    fs::write(folder.0.join("gpulint.yaml"), config).unwrap();
+    folder.run(&["check", "."]).complains("note: gpulint.yaml:2:3: no file is at `x` of this cluster\n");
     let quiet = folder.run(&["check", "--quiet", "."]);
     assert!(!quiet.err.contains("no file belongs"), "{quiet:#?}");
     let one = folder.run(&["check", "a.yaml"]);

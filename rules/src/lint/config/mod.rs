@@ -73,6 +73,8 @@ pub struct HelmConfig {
     pub chart: String,
     /// Values files, each relative to the chart or to the configuration; later ones win.
     pub values: Vec<String>,
+    /// The place of the entry, as `FILE:LINE:COLUMN`.
+    pub place: String,
 }
 
 /// The settings by rule id, by group and for all rules.

@@ -144,7 +144,7 @@ impl<'s> ConfigReader<'s> {
     }
 
     fn helm(&mut self, node: &Node<'_>) -> HelmConfig {
-        let mut helm = HelmConfig::default();
+        let mut helm = HelmConfig { place: self.place(node), ..HelmConfig::default() };
         let faults = self.errors.len();
         for (key, node) in self.map(node, HELM, " of an entry of `helm`") {
             match key {
