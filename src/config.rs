@@ -96,6 +96,13 @@ impl Scope {
         }
     }
 
+    /// Whether the command line names a version of a product that the configuration does not have.
+    pub(crate) fn names_other(&self, product: Product) -> bool {
+        let (own, named) = (&self.configured, &self.settings.platform);
+        named.is_stated(product)
+            && !(own.is_stated(product) && own.version(product) == named.version(product))
+    }
+
     /// The file or folder that a path of the configuration names.
     pub(crate) fn resolve(&self, path: &str) -> Option<PathBuf> {
         self.folder.as_ref().map(|folder| absolute(&folder.join(path)))

@@ -18,6 +18,7 @@ mod timings;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
 use gpulint_rules::CheckReport;
 
@@ -98,12 +99,11 @@ fn select(args: &CheckArgs, color: Color) -> Result<(Run<'_>, Selected), CliErro
         engines = engines.into_iter().map(timings::record).collect();
     }
     let Selection { mut scopes, found, inputs } = selection;
-    let before = Before::of(&scopes);
     let platform = args.formats.iter().any(|format| format.style.has_pools()).then(|| {
         let here = scopes.scope_of(&files::absolute(Path::new(CONFIGURATIONS[0])), &found.directories);
         scopes.get(here).settings.platform.clone()
     });
-    let run = Run { args, color, scopes, engines, before, platform };
+    let run = Run { args, color, scopes, engines, before: OnceLock::new(), platform };
     run.scopes.notes().into_iter().for_each(|note| run.note(note));
     Ok((run, Selected { inputs, found, context }))
 }
@@ -162,7 +162,7 @@ fn check<'r>(run: &'r Run<'_>, mut rendered: Rendered<'r>) -> Result<Checked<'r>
     };
     let mut outcome = Outcome::new(run, &batch, &renders, found, done, since.as_ref());
     if !matches!(action, Action::Diff | Action::AddSuppressions(_)) {
-        let before = run.before.as_ref();
+        let before = run.before.get_or_init(|| Before::of(&run.scopes, &batch)).as_ref();
         let findings = &outcome.report.findings;
         outcome.report.preview = before.map(|before| before.compare(&mut batch, &renders, findings));
     }

@@ -3,38 +3,52 @@
 use std::collections::{BTreeSet, HashMap};
 
 use gpulint_rules::lint::preview::{UpgradeNote, VersionChange, karpenter_changes, karpenter_upgrade};
-use gpulint_rules::{Engine, Finding, Product, fingerprints};
+use gpulint_rules::{Engine, Finding, Platform, Product, Version, fingerprints};
 
 use crate::batch::Batch;
-use crate::config::Scopes;
+use crate::config::{Scope, Scopes};
 use crate::render::Renders;
-use crate::report::{Preview, Step};
+use crate::report::{Preview, ShownBySet, Step, shown_versions};
 
-/// The rules under the versions of the configuration, if the command line names others.
+/// The rules under the versions of the clusters, if the command line names others.
 pub(super) struct Before {
     steps: Vec<Step>,
     engines: Vec<Engine>,
 }
 
 impl Before {
-    /// Compares the versions of the configuration and of the command line; `None` if they are equal.
-    pub(super) fn of(scopes: &Scopes) -> Option<Before> {
+    /// Compares the versions of the configuration, or else those that the files show, with those of the command line;
+    /// `None` if they are equal.
+    pub(super) fn of(scopes: &Scopes, batch: &Batch<'_>) -> Option<Before> {
+        let products = || Product::ALL.into_iter();
+        let is_named = |scope: &Scope| products().any(|product| scope.names_other(product));
+        if !scopes.all().iter().any(is_named) {
+            return None;
+        }
+        let shown = shown_versions(batch);
         let mut steps: Vec<Step> = Vec::new();
         let mut engines = Vec::new();
-        for scope in scopes.all() {
+        for (number, scope) in scopes.all().iter().enumerate() {
             let mut settings = scope.settings.clone();
-            for product in Product::ALL {
-                let (from, to) = (scope.configured.version(product), settings.platform.version(product));
+            for product in products().filter(|product| scope.names_other(*product)) {
+                let to = settings.platform.version(product);
+                let from = match scope.configured.is_stated(product) {
+                    true => vec![scope.configured.version(product)],
+                    false => assumed(&shown, batch, number, product),
+                };
                 // If the configuration has no version, an older one on the command line is the version of the
                 // cluster, not an upgrade.
-                if from == to || (to < from && !scope.configured.is_stated(product)) {
-                    continue;
+                let is_step =
+                    |from: &Version| *from < to || *from > to && scope.configured.is_stated(product);
+                let from: Vec<Version> = from.into_iter().filter(is_step).collect();
+                let Some(last) = from.last() else { continue };
+                settings.platform.state(product, *last);
+                if from.len() > 1 {
+                    // Each set is judged by its own version.
+                    settings.platform.stated.retain(|stated| *stated != product);
                 }
-                settings.platform.state(product, from);
-                let step = Step { product, from, to };
-                if !steps.contains(&step) {
-                    steps.push(step);
-                }
+                let new = from.into_iter().map(|from| Step { product, from, to });
+                steps.extend(new.filter(|step| !steps.contains(step)).collect::<Vec<_>>());
             }
             engines.push(Engine::new(settings));
         }
@@ -98,5 +112,18 @@ impl Before {
             changes.extend(objects.flat_map(|object| karpenter_changes(object, from, to)));
         }
         changes
+    }
+}
+
+/// The versions of a product that the sets with files of a configuration show, in ascending order; the one that is
+/// assumed if none of them shows any.
+fn assumed(shown: &[ShownBySet], batch: &Batch<'_>, scope: usize, product: Product) -> Vec<Version> {
+    let has_files = |set: &&ShownBySet| set.members.iter().any(|at| batch.inputs[*at].scope == scope);
+    let versions = shown.iter().filter(has_files).flat_map(|set| &set.versions);
+    let found: BTreeSet<Version> =
+        versions.filter(|shown| shown.product == product).map(|shown| shown.version).collect();
+    match found.is_empty() {
+        true => vec![Platform::default().version(product)],
+        false => found.into_iter().collect(),
     }
 }

@@ -12,7 +12,7 @@ use super::fold::Folded;
 use super::layout::{Heading, Layout};
 use super::paint::{Line, Style};
 use super::total::{summary_line, unread_lines};
-use super::{Fixed, Report, table};
+use super::{Fixed, Report, preview, table};
 
 /// Maximum number of fixes that are all listed. Of more fixes, only some of each rule are.
 const MAX_FIXED: usize = 20;
@@ -37,6 +37,15 @@ pub(super) fn write(out: &mut dyn Write, report: &Report, layout: &Layout) -> Re
         for line in unread_lines(&report.summary) {
             paragraph(out, Line::default().add(Style::Plain, &line), layout)?;
         }
+    }
+    Ok(())
+}
+
+/// Writes what another version changes.
+pub(super) fn preview(out: &mut dyn Write, report: &Report, layout: &Layout) -> Result<(), CliError> {
+    if let Some(known) = &report.preview {
+        out.write_all(printable(&preview::text(known, layout.look), true).as_bytes())?;
+        writeln!(out)?;
     }
     Ok(())
 }

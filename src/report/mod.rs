@@ -60,7 +60,7 @@ pub(crate) use preview::{Preview, Step};
 pub(crate) use sets::{environment_note, write as write_sets};
 pub(crate) use total::{shell_word, summary_line, unread_lines};
 pub(crate) use verbose::write as write_verbose;
-pub(crate) use versions::{TakenVersion, taken as taken_versions};
+pub(crate) use versions::{ShownBySet, TakenVersion, shown as shown_versions, taken as taken_versions};
 pub(crate) use why::{SCHEMA as WHY_SCHEMA, WhyAnswer, WhyPod, request_list};
 
 #[derive(Debug, Default)]

@@ -19,7 +19,7 @@ use super::excerpt::{Annotation, CONTEXT, Excerpt, window};
 use super::fold::Folded;
 use super::layout::Layout;
 use super::paint::{Line, Paint, Style, split_word};
-use super::{Report, concise, diff, end, place, preview};
+use super::{Report, concise, diff, end, place};
 
 /// Number of columns that the line number and the frame use.
 const GUTTER: usize = 12;
@@ -74,13 +74,10 @@ pub(crate) fn write(out: &mut dyn Write, report: &Report, layout: &Layout) -> Re
     }
     let on_one_line = shown - drawn.len();
     if on_one_line >= MIN_ON_ONE_LINE && layout.summary {
-        let text = format!("{on_one_line} findings on one line: --all draws them");
+        let text = format!("{on_one_line} findings have one line each: --all shows them in full");
         writeln!(out, "{}", layout.paint().text(Style::Dim, &text))?;
     }
-    if let Some(known) = &report.preview {
-        out.write_all(printable(&preview::text(known, layout.look), true).as_bytes())?;
-        writeln!(out)?;
-    }
+    end::preview(out, report, layout)?;
     end::write(out, report, layout)?;
     end::next(out, report, layout)
 }

@@ -23,25 +23,43 @@ pub(crate) struct TakenVersion {
     line: u32,
 }
 
-/// The versions that count for each set: those that no configuration states.
-pub(crate) fn taken(batch: &Batch<'_>) -> Vec<TakenVersion> {
+/// The versions that the files of a set show.
+pub(crate) struct ShownBySet {
+    /// The name of the set; `None` if the input is one set, and for files in no set.
+    name: Option<String>,
+    /// The inputs that the set applies.
+    pub(crate) members: Vec<usize>,
+    pub(crate) versions: Vec<ShownVersion>,
+}
+
+/// The versions that the files of each set show.
+pub(crate) fn shown(batch: &Batch<'_>) -> Vec<ShownBySet> {
     let partition = &batch.sets.partition;
-    let mut out = Vec::new();
-    for set in 0..=partition.sets.len() {
+    let of_set = |set: usize| {
         let is_member = |at: usize| {
             let members = partition.memberships(at);
             members.iter().any(|one| one.set == set) || members.is_empty() && set == partition.sets.len()
         };
         let members: Vec<usize> = (0..batch.inputs.len()).filter(|at| is_member(*at)).collect();
-        let is_open = |shown: &ShownVersion| {
-            members.iter().any(|at| !batch.engine(*at).settings().platform.is_stated(shown.product))
-        };
         let objects = members.iter().filter_map(|at| batch.reads[*at].file.as_ref());
         let objects: Vec<Object> = objects.flat_map(|file| file.objects.iter().cloned()).collect();
         let outside: &[OutsideFact] = partition.sets.get(set).map_or(&partition.facts, |set| &set.facts);
         let name = partition.sets.get(set).map(|set| set.name.to_string());
-        let shown = if objects.is_empty() { Vec::new() } else { fill_versions(&objects, outside) };
-        out.extend(shown.iter().filter(|shown| is_open(shown)).filter_map(|shown| row(name.clone(), shown)));
+        let versions = if objects.is_empty() { Vec::new() } else { fill_versions(&objects, outside) };
+        ShownBySet { name, members, versions }
+    };
+    (0..=partition.sets.len()).map(of_set).collect()
+}
+
+/// The versions that count for each set: those that no configuration states.
+pub(crate) fn taken(batch: &Batch<'_>) -> Vec<TakenVersion> {
+    let mut out = Vec::new();
+    for set in shown(batch) {
+        let is_open = |shown: &&ShownVersion| {
+            set.members.iter().any(|at| !batch.engine(*at).settings().platform.is_stated(shown.product))
+        };
+        let open = set.versions.iter().filter(is_open);
+        out.extend(open.filter_map(|shown| row(set.name.clone(), shown)));
     }
     out
 }

@@ -62,6 +62,32 @@ fn findings_that_come_and_go_with_a_version() {
     assert!(!run.out[preview..].contains("more:"), "{run:#?}");
     let run = check(&folder, &["--karpenter", "1.14", "-f", "concise"]).exits(1);
     assert_eq!(run.out.matches("(new with Karpenter 1.14)").count(), 1, "{run:#?}");
+    let run =
+        run.prints("\n\npreview of Karpenter 1.3 → 1.14\n").prints("  goes away: pool.yaml:5:3: warning");
+    assert!(run.out.lines().last().unwrap().contains(" in 2 files"), "{run:#?}");
+    let quiet = check(&folder, &["--karpenter", "1.14", "-f", "concise", "-q"]).exits(1);
+    assert!(!quiet.out.contains("preview of"), "{quiet:#?}");
+}
+
+/// The version that a chart installs is the one of the cluster.
+#[test]
+fn a_version_that_the_files_show_is_compared() {
+    const CHART: &str = "apiVersion: argoproj.io/v1alpha1
+kind: Application
+metadata: {name: karpenter, namespace: argocd}
+spec:
+  project: default
+  destination: {server: https://kubernetes.default.svc, namespace: kube-system}
+  source: {repoURL: public.ecr.aws/karpenter, chart: karpenter, targetRevision: 1.3.2}
+";
+    let folder = Folder::new().with("pool.yaml", POOL).with("karpenter.yaml", CHART);
+    check(&folder, &["--karpenter", "1.14"])
+        .prints("preview of Karpenter 1.3 → 1.14\n")
+        .prints("  1 finding is new, marked above\n");
+    // The newest that gpulint knows is newer than what the files show.
+    check(&folder, &["--karpenter", "1.15"]).prints("preview of Karpenter 1.3 → 1.15\n");
+    let same = check(&folder, &["--karpenter", "1.3"]);
+    assert!(!same.out.contains("preview"), "{same:#?}");
 }
 
 #[test]
