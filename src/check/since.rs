@@ -1,6 +1,6 @@
 //! `--since`: only what is new since the checked state left a revision is reported, and decides the exit code.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
 use gpulint_rules::Finding;
@@ -27,22 +27,24 @@ impl Before {
     pub(super) fn of(args: &CheckArgs, since: &str, batch: &Batch<'_>) -> Result<Before, CliError> {
         let here = files::absolute(Path::new("."));
         let usage = |error: String| CliError::Usage(format!("--since: {error}"));
-        let repository = Repository::around(&here).map_err(usage)?;
+        let repository = repository(args, &here).map_err(usage)?;
         let base = repository.resolve(since).and_then(|tip| {
             repository.resolve("HEAD").and_then(|head| repository.merge_base((tip, since), head))
         });
         let root = repository.root().to_owned();
-        let is_single = |path: &PathBuf| !path.is_dir();
-        let asked = if !args.no_context && args.paths.iter().all(is_single) {
-            vec![root.clone()]
-        } else {
-            args.paths.clone()
-        };
+        let given = given(args, &here, &root);
+        let asked = if is_whole(args) { vec![root.clone()] } else { given.clone() };
         let is_written = args.render || args.rules.config.is_some();
         let place = if is_written { Place::Disk } else { Place::Over };
         let checkout =
             Checkout::of_commit(&repository, base.map_err(usage)?, &here, &asked, since.to_owned(), place)?;
-        let paths = paths(args, &checkout, &root);
+        let paths = match is_whole(args) {
+            true => vec![checkout.root().to_owned()],
+            false => given.iter().map(|path| checkout.path(path, &root)).collect(),
+        };
+        // A configuration beside another repository is not in the revision.
+        let is_outside = args.rules.config.is_some() && !here.starts_with(&root);
+        let scopes = is_outside.then(|| Scopes::for_check(args)).transpose()?;
         let judged = checkout.inside(|| {
             let reading = Reading {
                 paths: &paths,
@@ -53,7 +55,7 @@ impl Before {
                 disk: &Disk::default(),
                 checks: true,
             };
-            judge(Scopes::for_check(args)?, &reading)
+            judge(scopes.map_or_else(|| Scopes::for_check(args), Ok)?, &reading)
         });
         let mut judged = judged.map_err(|error| error.of(since))?;
         judged.follow(&Inventory::of(batch, &root));
@@ -71,16 +73,48 @@ impl Before {
     }
 }
 
-/// What is judged of the revision: the same paths, and the whole of it where single files are checked beside what is applied
-/// with them.
-fn paths(args: &CheckArgs, checkout: &Checkout, root: &Path) -> Vec<PathBuf> {
-    let is_single = |path: &PathBuf| !path.is_dir();
-    if !args.no_context && args.paths.iter().all(is_single) {
-        return vec![checkout.root().to_owned()];
-    }
+/// Whether the whole revision is judged: single files are checked beside what is applied with them.
+fn is_whole(args: &CheckArgs) -> bool {
+    !args.no_context && !args.paths.iter().any(|path| path.is_dir())
+}
+
+/// The paths that the user names; a stream has that of the file that it takes the place of. Relative ones are as the user
+/// wrote them, unless the current folder is outside of the repository.
+fn given(args: &CheckArgs, here: &Path, root: &Path) -> Vec<PathBuf> {
     let named = |path: &PathBuf| {
-        let is_stream = path.as_os_str() == "-";
-        checkout.path(if is_stream { &args.stdin_filename } else { path }, root)
+        let path = if path.as_os_str() == "-" { &args.stdin_filename } else { path };
+        let absolute = files::absolute(path);
+        if !here.starts_with(root) && absolute.starts_with(root) { absolute } else { path.clone() }
     };
     args.paths.iter().map(named).collect()
+}
+
+/// The repository that all paths are in.
+fn repository(args: &CheckArgs, here: &Path) -> Result<Repository, String> {
+    let folder = |path: &PathBuf| {
+        let path = if path.as_os_str() == "-" { &args.stdin_filename } else { path };
+        let absolute = files::absolute(path);
+        match (absolute.is_dir(), absolute.parent()) {
+            (true, _) => absolute,
+            (false, Some(folder)) if absolute.is_file() => folder.to_owned(),
+            // A stream.
+            _ => here.to_owned(),
+        }
+    };
+    let folders: BTreeSet<PathBuf> = args.paths.iter().map(folder).collect();
+    let first = folders.first().map_or(here, PathBuf::as_path);
+    let repository = Repository::around(first)?;
+    let root = repository.root();
+    let is_nested = |folder: &Path| {
+        folder.ancestors().take_while(|above| *above != root).any(|above| above.join(".git").exists())
+    };
+    // The path of the repository may be another one where links lead to it.
+    let is_known = first.starts_with(root);
+    let is_other = |folder: &&PathBuf| is_known && (!folder.starts_with(root) || is_nested(folder));
+    match folders.iter().find(is_other) {
+        Some(other) => {
+            Err(format!("{} and {} are in different repositories", first.display(), other.display()))
+        }
+        None => Ok(repository),
+    }
 }

@@ -201,6 +201,22 @@ fn only_new_findings_are_reported_since_a_revision() {
     repository.run(&["check", "--since", "none"]).exits(2).complains("--since: there is no revision `none`");
 }
 
+/// The repository is that of the paths, wherever the command runs.
+#[test]
+fn the_revision_is_one_of_the_repository_of_the_paths() {
+    let repository = Repository::new();
+    repository.write("clusters/new.yaml", &OLD_FINDING.replace("old", "new"));
+    let path = repository.0.0.to_str().unwrap();
+    let other = Repository::new();
+    for elsewhere in [&Folder::new(), &other.0] {
+        let args = ["check", "--since", "HEAD", "--fail-on", "info", path];
+        let run = elsewhere.run(&args).exits(1).prints("clusters/new.yaml");
+        assert!(!run.out.contains("clusters/old.yaml"), "{run:#?}");
+    }
+    let both = other.run(&["check", "--since", "HEAD", ".", path]).exits(2);
+    both.complains("are in different repositories");
+}
+
 #[test]
 fn definitions_of_the_input_hold_on_both_sides() {
     let repository = Repository::new();
