@@ -85,15 +85,17 @@ gpulint.yaml, Flux, Argo CD, kustomizations and folders of environments say whic
 --show-sets prints it.
 
 Before an upgrade, --karpenter, --keda and --kubernetes name the version to come. The findings are \
-those of that version; the report says which of them are new compared with the version in the \
-configuration, which go away, and what else changes for the input. A newer minor version than \
-gpulint knows is judged as the newest that it knows.
+those of that version; the report says which of them are new compared with the version that the \
+configuration states or the files show, which go away, and what else changes for the input. A newer \
+minor version than gpulint knows is judged as the newest that it knows.
 
   gpulint check --karpenter 1.14 clusters/prod
 
 Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 bad usage, bad configuration, a path \
-that cannot be read or written, or no Kubernetes object found. With --fix it is what is left that \
-counts, with --diff what is there now.")]
+that cannot be read or written, a chart that does not render, or no Kubernetes object found. Where \
+a folder has only what needs another program (charts, Terraform, archives), the report says that \
+nothing was checked, and the exit code is 0. With --fix it is what is left that counts, with --diff \
+what is there now.")]
 pub(crate) struct CheckArgs {
     /// Files and folders; `-` is standard input, and `<(command)` of a shell is read like it
     #[arg(value_name = "PATH", default_value = ".")]

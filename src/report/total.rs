@@ -13,8 +13,14 @@ pub(crate) fn summary_line(summary: &Summary) -> String {
             .filter(|(n, _)| *n > 0)
             .map(|(n, what)| count(n, what))
             .collect();
-    let mut line = if found.is_empty() { "no findings".to_owned() } else { found.join(", ") };
-    line.push_str(&format!(" in {} ({})", count(summary.files, "file"), count(summary.objects, "object")));
+    let of = format!("in {} ({})", count(summary.files, "file"), count(summary.objects, "object"));
+    let mut line = match found.as_slice() {
+        [] if summary.files == 0 && summary.known + summary.baselined == 0 => {
+            "nothing was checked".to_owned()
+        }
+        [] => format!("no findings {of}"),
+        found => format!("{} {of}", found.join(", ")),
+    };
     if let Some(fixed) = summary.fixed {
         let left = summary.errors + summary.warnings + summary.infos;
         line.insert_str(0, &format!("{fixed} fixed, {left} left: "));
@@ -180,6 +186,7 @@ mod tests {
     fn the_summary_counts_in_words() {
         let mut summary = Summary { files: 2, objects: 5, ..Summary::default() };
         assert_eq!(summary_line(&summary), "no findings in 2 files (5 objects)");
+        assert_eq!(summary_line(&Summary::default()), "nothing was checked");
         summary.errors = 3;
         summary.warnings = 1;
         summary.files = 1;
