@@ -231,8 +231,7 @@ pub(crate) struct CheckArgs {
     #[arg(long, value_name = "BY", value_enum)]
     pub(crate) group_by: Option<GroupBy>,
 
-    /// Print only the table of how many findings each rule has, which ends reports of more than 20 findings,
-    /// and the total. In JSON it is `summary.rules`
+    /// Print only a table of how many findings each rule has, and the total. In JSON it is `summary.rules`
     #[arg(long)]
     pub(crate) statistics: bool,
 
@@ -245,7 +244,8 @@ pub(crate) struct CheckArgs {
     #[arg(long)]
     pub(crate) no_fold: bool,
 
-    /// In text, list the findings of severity info also where there are many: without it, the table counts them
+    /// In text, list the findings of severity info also where there are more than 10: without it, a table counts them by
+    /// rule
     #[arg(long)]
     pub(crate) infos: bool,
 

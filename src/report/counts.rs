@@ -4,9 +4,6 @@ use std::collections::HashMap;
 
 use gpulint_rules::{Finding, Group, Rule, Safety, Severity};
 
-/// Minimum number of findings for a report to end in a table.
-pub(super) const MIN_FINDINGS: usize = 20;
-
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) rule: &'static Rule,

@@ -16,7 +16,7 @@ use super::paint::Paint;
 /// Maximum number of findings with an excerpt; the others have a line each. With three of them a report of an ordinary
 /// repository fits on two screens of 50 lines.
 const MAX_DRAWN: usize = 3;
-/// Maximum number of findings of severity info that are listed; more are counted in the table.
+/// Maximum number of findings of severity info that are listed; more are counted in a table.
 const MAX_INFOS: usize = 10;
 
 #[derive(Clone, Copy, Debug)]
@@ -86,10 +86,9 @@ impl Layout {
         self.is_terminal.then_some(self.look.width)
     }
 
+    /// Whether the report has a table: of all rules where it has nothing else, otherwise of those that it does not list.
     pub(super) fn has_table(&self, report: &Report) -> bool {
-        let count = report.findings.len();
-        self.statistics && count > 0
-            || self.summary && (count > counts::MIN_FINDINGS || self.leaves_infos_out(report))
+        self.statistics && !report.findings.is_empty() || self.summary && self.leaves_infos_out(report)
     }
 
     /// Whether the findings of severity info are only counted.

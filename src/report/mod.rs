@@ -45,7 +45,6 @@ use crate::error::CliError;
 use crate::files::{SkipReason, Skipped};
 
 pub(crate) use answer::workload_name;
-pub(crate) use counts::cost;
 pub(crate) use diff::Diff;
 pub(crate) use json::SCHEMA as DIAGNOSTICS_SCHEMA;
 pub(crate) use layout::Layout;

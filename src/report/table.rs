@@ -1,4 +1,4 @@
-//! The table of rules at the end of the reports for people, and of `--statistics`.
+//! The table of the rules that a report for people does not list, and of `--statistics`.
 
 use std::io::Write;
 
@@ -11,26 +11,22 @@ use super::counts::rows;
 use super::layout::Layout;
 use super::paint::Style;
 
-/// Minimum number of columns for the summary of a rule; with fewer, it is left out.
-const MIN_SUMMARY: usize = 16;
+/// Minimum number of columns for the summary of a rule; with fewer, it is left out. What a cut one says may be the opposite.
+const MIN_SUMMARY: usize = 40;
 
-/// Writes a row for each rule. With `infos_in_one`, the rules whose findings are of severity info have one row together.
+/// Writes a row for each rule; with `only_infos`, for those whose findings are of severity info, which are not listed.
 pub(super) fn write(
     out: &mut dyn Write,
     findings: &[Finding],
-    infos_in_one: bool,
+    only_infos: bool,
     layout: &Layout,
 ) -> Result<(), CliError> {
     let mut rows = rows(findings);
-    if infos_in_one {
-        let infos = rows.iter().filter(|row| row.severity == Severity::Info);
-        let number = infos.clone().map(|row| row.count).sum::<usize>();
-        let text = format!("{number} infos of {}: --infos lists them", count(infos.count(), "rule"));
-        rows.retain(|row| row.severity > Severity::Info);
+    if only_infos {
+        rows.retain(|row| row.severity == Severity::Info);
+        let number = rows.iter().map(|row| row.count).sum::<usize>();
+        let text = format!("{number} infos of {}: --infos lists them", count(rows.len(), "rule"));
         writeln!(out, "{}", layout.paint().text(Style::Dim, &text))?;
-        if rows.is_empty() {
-            return Ok(());
-        }
     }
     let fixable: Vec<String> = rows.iter().map(|row| row.fixable(layout.with_unsafe)).collect();
     let width = |cells: &mut dyn Iterator<Item = usize>, head: &str| cells.max().unwrap_or(0).max(head.len());
@@ -68,7 +64,7 @@ pub(super) fn write(
     if fixes > 0 && fixable.iter().any(|cell| cell.ends_with('*')) {
         writeln!(out, "{}", paint.text(Style::Dim, "* fixed with --fix --unsafe-fixes"))?;
     }
-    if layout.summary {
+    if layout.summary && layout.statistics {
         let next = "gpulint explain RULE: why and what to do";
         writeln!(out, "{}", paint.text(Style::Dim, next))?;
     }

@@ -45,31 +45,24 @@ fn folder(errors: usize, infos: usize) -> Folder {
 }
 
 const TABLE: &str = "\
+12 infos of 1 rule: --infos lists them
 count  severity  fix  rule                      what it finds
-   12  info      12   cluster-scoped-namespace  A cluster-scoped object has a namespace
-   10  error     10*  gpu-limit-mismatch        ";
+   12  info      12   cluster-scoped-namespace  A cluster-scoped object has a namespace";
 
 #[test]
-fn many_findings_end_in_a_table() {
+fn what_is_not_listed_is_in_a_table() {
     let folder = folder(10, 12);
-    for format in ["text", "concise"] {
-        let run = check(&folder, &["-f", format, "--infos"]).exits(1);
-        let end = run.out.rsplit("\n\n").nth(1).unwrap();
-        assert!(end.starts_with(TABLE), "{end}\n{run:#?}");
-        let notes = "\n* fixed with --fix --unsafe-fixes\ngpulint explain RULE: why and what to do";
-        assert!(end.ends_with(notes), "{end}");
-        let total = "\n\n10 errors, 12 infos in 22 files (22 objects); 12 fixable with --fix, 10 more with --fix --unsafe-fixes\n";
-        assert!(run.out.contains(total), "{run:#?}");
-        let quiet = check(&folder, &["-f", format, "-q"]).exits(1);
-        assert!(!quiet.out.contains("what it finds"), "{quiet:#?}");
+    let total = "\n10 errors, 12 infos in 22 files (22 objects); 12 fixable with --fix, 10 more with --fix --unsafe-fixes\n";
+    let run = check(&folder, &[]).exits(1);
+    assert!(run.out.contains(&format!("{TABLE}\n{total}")), "{run:#?}");
+    assert!(!check(&folder, &["-q"]).exits(1).out.contains("what it finds"));
+    // What is listed has no row.
+    for args in [&["--infos"][..], &["-f", "concise"]] {
+        let run = check(&folder, args).exits(1);
+        assert!(!run.out.contains("what it finds") && run.out.contains(total), "{run:#?}");
     }
-    let few = self::folder(10, 10);
-    for format in ["text", "concise"] {
-        let run = check(&few, &["-f", format]).exits(1);
-        assert!(!run.out.contains("what it finds"), "{run:#?}");
-        let total = "\n10 errors, 10 infos in 20 files (20 objects); 10 fixable with --fix, ";
-        assert!(run.out.contains(total), "{run:#?}");
-    }
+    let few = check(&self::folder(10, 10), &[]).exits(1);
+    assert!(!few.out.contains("what it finds"), "{few:#?}");
 }
 
 #[test]
@@ -124,7 +117,8 @@ fn three_findings_are_drawn_and_the_others_are_lines() {
     assert_eq!(frames(&run), 3);
     assert_eq!(lines(&run), ["a/03.yaml", "a/04.yaml", "a/05.yaml"], "{run:#?}");
     // A block of lines ends in an empty line, as a drawn finding does.
-    let end = "\n\n3 findings on one line: --all draws them\n6 errors in 6 files (6 objects); ";
+    let end =
+        "\n\n3 findings have one line each: --all shows them in full\n6 errors in 6 files (6 objects); ";
     assert!(run.out.contains(end), "{run:#?}");
     let run = check(&folder, &["--all"]).exits(1);
     assert_eq!((frames(&run), lines(&run)), (6, vec![]));
@@ -191,14 +185,38 @@ fn a_long_report_ends_in_the_next_commands() {
     assert_eq!(
         next,
         [
-            "next: gpulint check --fix a b (repairs 12 of them, and changes nothing else)",
-            "next: gpulint explain gpu-limit-mismatch (why, and what to do)",
+            "next: gpulint check --fix --select gpu-limit-mismatch,cluster-scoped-namespace,yaml-syntax a b (repairs 12 infos)",
         ]
     );
     let many = self::folder(21, 0);
-    check(&many, &[]).exits(1).prints("next: gpulint check --write-baseline gpulint-baseline.yaml (");
-    let few = check(&self::folder(2, 2), &[]).exits(1);
+    let run = many.run(&["check", "--isolated"]).exits(1);
+    run.prints("next: gpulint check --write-baseline gpulint-baseline.yaml --isolated (then ");
+    let few = check(&self::folder(2, 0), &[]).exits(1);
     assert!(!few.out.contains("next: "), "{few:#?}");
+}
+
+/// The printed command reads what the run has read, and names the workload among others of its name.
+#[test]
+fn the_next_command_explains_the_pod_that_fits_no_pool() {
+    const POOL: &str = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: gpu}\nspec:\n  template:\n    spec:\n      \
+        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}\n      requirements:\n      - {key: \
+        karpenter.k8s.aws/instance-family, operator: In, values: [g6]}\n";
+    let pod = |namespace: &str, selector: &str| {
+        format!(
+            "apiVersion: v1\nkind: Pod\nmetadata: {{name: llm, namespace: {namespace}}}\nspec:\n  nodeSelector: {selector}\n  \
+             containers: [{{name: a, image: \"a:1\", resources: {{requests: {{cpu: 1}}}}}}]\n"
+        )
+    };
+    let folder = Folder::new()
+        .with("all/pool.yaml", POOL)
+        .with("all/a.yaml", pod("serving", "{team: x}"))
+        .with("all/b.yaml", pod("other", "{}"));
+    let run = folder.run(&["check", "--complete", "--isolated", "--select", "pod-fits-no-pool", "all"]);
+    let next = run.out.lines().find_map(|line| line.strip_prefix("next: gpulint ")).unwrap();
+    let command = next.split(" (").next().unwrap();
+    assert_eq!(command, "why serving/pod/llm --isolated --complete all", "{run:#?}");
+    let words: Vec<&str> = command.split(' ').collect();
+    folder.run(&words).exits(1).prints("gpu");
 }
 
 #[test]
