@@ -17,6 +17,7 @@ pub(crate) struct RenderOptions {
 
 /// The width in columns if there is no terminal.
 const WIDTH: usize = 80;
+const MIN_WIDTH: usize = 40;
 
 impl RenderOptions {
     pub(crate) fn for_stdout(color: Color) -> RenderOptions {
@@ -29,7 +30,7 @@ impl RenderOptions {
         RenderOptions {
             color: use_color(color, || AutoStream::choice(&stdout)),
             unicode: supports_unicode(),
-            width: width.clamp(40, 160),
+            width: width.clamp(MIN_WIDTH, 160),
         }
     }
 
@@ -75,16 +76,41 @@ pub(crate) fn stderr_is_terminal() -> bool {
     std::io::stderr().is_terminal()
 }
 
-/// Prints a line to standard error.
+/// Prints lines to standard error; on a terminal, they break at words. A closed standard error is ignored.
 pub(crate) fn print_note(message: &str) {
     let mut stderr = std::io::stderr().lock();
-    let _ = writeln!(stderr, "{}", printable(message, true));
+    let width = stderr.is_terminal().then(|| terminal_size::terminal_size_of(&stderr)).flatten();
+    let width = width.map_or(usize::MAX, |(width, _)| usize::from(width.0).max(MIN_WIDTH));
+    for line in printable(message, true).lines() {
+        let _ = writeln!(stderr, "{}", wrapped(line, width));
+    }
 }
 
-/// Prints `error: …` to standard error. A closed standard error is ignored.
+/// Prints `error: …` to standard error.
 pub(crate) fn print_error(message: &str) {
-    let mut stderr = std::io::stderr().lock();
-    let _ = writeln!(stderr, "error: {}", printable(message, true));
+    print_note(&format!("error: {message}"));
+}
+
+/// A line, broken at spaces; what follows is two columns further to the right. A word that is longer than the line stays
+/// whole: it may be a path that is copied.
+fn wrapped(line: &str, width: usize) -> String {
+    let text = line.trim_start_matches(' ');
+    let indent = line.len() - text.len();
+    let mut out = line[..indent].to_owned();
+    let mut used = indent;
+    for (at, word) in text.split(' ').enumerate() {
+        let length = word.chars().count();
+        if at > 0 && used + 1 + length > width {
+            used = indent + 2;
+            out.push_str(&format!("\n{:used$}", ""));
+        } else if at > 0 {
+            out.push(' ');
+            used += 1;
+        }
+        out.push_str(word);
+        used += length;
+    }
+    out
 }
 
 /// The text without control characters, so that a manifest cannot send escape sequences to the terminal. Line
@@ -114,4 +140,16 @@ pub(crate) fn is_bidi(c: char) -> bool {
 pub(crate) fn count(n: usize, what: &str) -> String {
     let s = if n == 1 { "" } else { "s" };
     format!("{n} {what}{s}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::wrapped;
+
+    #[test]
+    fn notes_break_at_words() {
+        assert_eq!(wrapped("note: one two three", 40), "note: one two three");
+        assert_eq!(wrapped("note: one two three", 13), "note: one two\n  three");
+        assert_eq!(wrapped("  a: a/very/long/path b", 10), "  a:\n    a/very/long/path\n    b");
+    }
 }
