@@ -1,6 +1,7 @@
 //! What installs a chart: its own values, an entry of the configuration, or an object of Argo CD or Flux; and the
 //! dependencies that it lacks.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -121,7 +122,9 @@ pub(super) fn missing_dependencies(folder: &Path, root: &Node<'_>) -> Vec<String
             known == name || rest.is_some_and(|rest| rest.starts_with('-') && rest.ends_with(".tgz"))
         })
     };
-    names.filter(|name| !is_there(name)).collect()
+    // A chart may have a dependency several times, under other aliases.
+    let mut seen = BTreeSet::new();
+    names.filter(|name| !is_there(name) && seen.insert(name.clone())).collect()
 }
 
 /// Removes dependencies from the `Chart.yaml` of a copy of a chart: `helm template` refuses a chart that lacks one.

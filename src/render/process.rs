@@ -143,6 +143,8 @@ fn end(child: &mut Child) {
 /// The message of a program in one line, without the paths of temporary folders.
 pub(crate) fn one_line(words: &str, temporary: &[(&Path, &str)]) -> String {
     const MAX_CHARS: usize = 300;
+    /// Of a longer message: its beginning, and its end, where Helm names the cause.
+    const ENDS: (usize, usize) = (110, 180);
     let mut text = words.to_owned();
     for (path, name) in temporary {
         let path = path.to_string_lossy();
@@ -157,9 +159,16 @@ pub(crate) fn one_line(words: &str, temporary: &[(&Path, &str)]) -> String {
     let lines: Vec<&str> = text.lines().map(str::trim).filter(said).collect();
     let joined = lines.join("; ");
     let joined = innermost(&joined);
-    match joined.char_indices().nth(MAX_CHARS) {
-        Some((end, _)) => format!("{}...", &joined[..end]),
-        None => joined.to_owned(),
+    if joined.chars().count() <= MAX_CHARS {
+        return joined.to_owned();
+    }
+    let at = |number: usize| joined.char_indices().nth(number).map_or(joined.len(), |(at, _)| at);
+    let begin = &joined[..at(ENDS.0)];
+    let begin = begin.rfind(' ').map_or(begin, |space| &begin[..space]);
+    let end = &joined[at(joined.chars().count() - ENDS.1)..];
+    match end.split_once(' ') {
+        Some((_, end)) => format!("{begin} ... {end}"),
+        None => format!("{begin}..."),
     }
 }
 
@@ -225,6 +234,13 @@ mod tests {
             "Error: open /tmp/x/tree/a.yaml: no\n\nUse --debug flag to render out invalid YAML\nsecond";
         assert_eq!(one_line(words, &[(Path::new("/tmp/x/tree"), "")]), "open a.yaml: no; second");
         assert!(one_line(&"é".repeat(1000), &[]).ends_with("é..."));
+        let words = format!(
+            "execution error {}nil pointer evaluating interface {{}}.enabled",
+            "in a.yaml: ".repeat(60)
+        );
+        let said = one_line(&words, &[]);
+        assert!(said.starts_with("execution error in a.yaml: in") && said.len() <= 300, "{said}");
+        assert!(said.ends_with("in a.yaml: nil pointer evaluating interface {}.enabled"), "{said}");
         let words = "# Warning: 'bases' is deprecated.\nError: accumulating resources: accumulation err='accumulating resources from '../x': read x: is a directory': recursed accumulation of path 'x': loading KV pairs: open .env: no such file";
         assert_eq!(one_line(words, &[]), "loading KV pairs: open .env: no such file");
     }
