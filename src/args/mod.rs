@@ -15,7 +15,7 @@ pub(crate) use plan::{PlanArgs, PlanFormat, PlanStyle};
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
-use gpulint_rules::{Product, Safety, Severity, Version};
+use gpulint_rules::{Platform, Product, Safety, Severity, Version};
 
 /// How long a program may render, in seconds, unless the user says otherwise.
 pub(crate) const RENDER_LIMIT: u64 = 30;
@@ -693,7 +693,8 @@ fn text(value: &str) -> Result<String, std::convert::Infallible> {
 }
 
 fn version(text: &str, product: Product) -> Result<Version, String> {
-    let version = Version::parse(text).ok_or_else(|| "a version looks like 1.34".to_owned())?;
+    let version = Version::parse(text)
+        .ok_or_else(|| format!("a version looks like {}", Platform::default().version(product)))?;
     product.note_on(version).map(|_| version)
 }
 

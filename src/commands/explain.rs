@@ -106,7 +106,7 @@ fn page(rule: &Rule) -> String {
         page.push_str(&format!("\n# Refused by\n\n{}\n", by.join(", ")));
     }
     if !rule.params.is_empty() {
-        page.push_str("\n# Settings\n");
+        page.push_str("\n# Parameters\n");
         for param in rule.params {
             let (default, bounds) = match param.default {
                 ParamDefault::Int { default, min, max } => {

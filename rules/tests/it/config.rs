@@ -119,8 +119,8 @@ fn errors_have_places_and_suggestions() {
             "1:10: expected `error`, `warning`, `info` or `never`, found `eror`; did you mean `error`?",
         ),
         ("fail-on: off\n", "1:10: expected `error`, `warning`, `info` or `never`, found `off`"),
-        ("platform: {karpenter: new}\n", "1:23: expected a version such as \"1.14\", found `new`"),
-        ("platform: {karpenter: 1}\n", "1:23: expected a version such as \"1.14\", found `1`"),
+        ("platform: {karpenter: new}\n", "1:23: expected a version such as \"1.15\", found `new`"),
+        ("platform: {karpenter: 1}\n", "1:23: expected a version such as \"1.15\", found `1`"),
         (
             "platform: {kubernets: 1.34}\n",
             "1:12: unknown key `kubernets` of `platform`; did you mean `kubernetes`?",

@@ -103,7 +103,9 @@ fn value_of(key: &Value) -> String {
     if let Some(reference) = key["$ref"].as_str() {
         return match reference.rsplit('/').next() {
             Some("rules") => "as [`rules`](#rules)".to_owned(),
-            Some("version") => "version, such as `\"1.34\"`".to_owned(),
+            Some("version") => {
+                format!("version, such as `\"{}\"`", key["default"].as_str().unwrap_or_default())
+            }
             other => other.unwrap_or_default().to_owned(),
         };
     }
@@ -163,7 +165,8 @@ mod tests {
         for part in [
             "## `fail-on`\n",
             "| `fail-on` | `error`, `warning`, `info`, `never` | `warning` |",
-            "| `platform.karpenter` | version, such as `\"1.34\"` |",
+            "| `platform.karpenter` | version, such as `\"1.15\"` |",
+            "| `platform.keda` | version, such as `\"2.21\"` |",
             "| `overrides[].paths` | list of strings |",
             "| `clusters[].name` | string |",
             "| `webhook.namespaces[].selector.matchLabels` | mapping |",

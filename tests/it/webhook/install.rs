@@ -87,7 +87,8 @@ async fn the_printed_commands_install_the_chart() {
         return;
     };
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let pages = ["README.md", "docs/src/webhook.md"].map(|page| std::fs::read_to_string(root.join(page)).unwrap());
+    let pages =
+        ["README.md", "docs/src/webhook.md"].map(|page| std::fs::read_to_string(root.join(page)).unwrap());
     let lines = pages.iter().flat_map(|page| page.lines());
     let commands = lines.filter_map(|line| line.split_once("helm install ")?.1.split(" #").next());
     // The cluster has no cert-manager.

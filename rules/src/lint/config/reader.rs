@@ -624,7 +624,10 @@ impl<'s> ConfigReader<'s> {
                 }
                 Err(message) => self.error(value_span(node), message, None),
             },
-            None => self.unexpected_value(node, "a version such as \"1.14\"", &[]),
+            None => {
+                let newest = Platform::default().version(product);
+                self.unexpected_value(node, &format!("a version such as \"{newest}\""), &[]);
+            }
         }
     }
 

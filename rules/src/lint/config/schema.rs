@@ -135,6 +135,12 @@ fn render() -> Value {
 
 fn webhook(known_rules: RuleSet) -> Value {
     let webhook = WebhookSettings::default();
+    let replaces = |key: &str| {
+        let mut value =
+            threshold(None, &format!("Replaces `webhook.{key}`, which holds where this is not set"));
+        value.as_object_mut().map(|value| value.remove("default"));
+        value
+    };
     json!({
         "type": ["object", "null"],
         "additionalProperties": false,
@@ -151,8 +157,8 @@ fn webhook(known_rules: RuleSet) -> Value {
                     "properties": {
                         "names": strings("Globs of names; empty: every name"),
                         "selector": label_selector(),
-                        "deny": threshold(webhook.deny, "Replaces `deny`"),
-                        "warn": threshold(webhook.warn, "Replaces `warn`")
+                        "deny": replaces("deny"),
+                        "warn": replaces("warn")
                     }
                 }
             },

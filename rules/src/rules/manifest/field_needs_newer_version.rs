@@ -8,7 +8,7 @@
 //!
 //! # Fix
 //! Update first, or write the setting as the installed version has it. gpulint checks against the
-//! newest Karpenter and KEDA that it knows and Kubernetes 1.34, unless `platform` in the
+//! newest Karpenter and KEDA that it knows and Kubernetes 1.36, unless `platform` in the
 //! configuration, or `--karpenter`, `--keda` and `--kubernetes`, name others.
 //!
 //! # Example
