@@ -60,18 +60,20 @@ impl Folded {
         Some(if is_short { whole } else { format!("and {} more like it", self.more.len()) })
     }
 
-    /// The text `and 19 more like it: a.yaml:3, b.yaml:8, ...`; `None` if nothing is folded.
+    /// The text `and 19 more like it: a.yaml:3, 7, b.yaml:8, ...`; `None` if nothing is folded.
     pub(super) fn summary(&self, findings: &[Finding]) -> Option<String> {
         if self.more.is_empty() {
             return None;
         }
-        let place = |finding: &Finding| {
-            let (source, _, span) = finding.location.resolve_span()?;
+        let mut file = "";
+        let mut places: Vec<String> = Vec::new();
+        for at in self.more.iter().take(MAX_PLACES) {
+            let Some((source, _, span)) = findings[*at].location.resolve_span() else { continue };
             let line = source.lines().position(source.text(), span.start).line;
-            Some(format!("{}:{line}", source.path()))
-        };
-        let mut places: Vec<String> =
-            self.more.iter().take(MAX_PLACES).filter_map(|at| place(&findings[*at])).collect();
+            // A path that was just named is not repeated.
+            let is_named = std::mem::replace(&mut file, source.path()) == source.path();
+            places.push(if is_named { line.to_string() } else { format!("{}:{line}", source.path()) });
+        }
         if self.more.len() > MAX_PLACES {
             places.push("...".to_owned());
         }
