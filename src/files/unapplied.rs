@@ -29,6 +29,9 @@ const POLICY_TESTS: &[&str] = &[".chainsaw-test", ".kyverno-test"];
 /// Files that define a test of policies.
 const POLICY_TEST_FILES: &[&str] = &["chainsaw-test.yaml", "kyverno-test.yaml"];
 
+/// The ends of the names of files with what a test expects in the cluster, by the conventions of Chainsaw and KUTTL.
+const EXPECTED: &[&str] = &["-assert", "-error", "-errors"];
+
 /// Files that mark a folder with the sources of a program.
 const PROGRAMS: &[&str] = &[
     "go.mod",
@@ -83,7 +86,11 @@ impl<'r> Unapplied<'r> {
         if BACKUPS.iter().any(|ending| stem.ends_with(ending)) {
             return Some(SkipReason::Archived);
         }
-        self.folder(file.parent()?, directories)
+        let folder = file.parent()?;
+        if is_expected(&stem, folder, directories) {
+            return Some(SkipReason::TestData);
+        }
+        self.folder(folder, directories)
     }
 
     fn folder(&mut self, folder: &Path, directories: &Directories) -> Option<SkipReason> {
@@ -99,6 +106,13 @@ impl<'r> Unapplied<'r> {
         self.folders.insert(folder.to_owned(), reason);
         reason
     }
+}
+
+/// Whether a file has what a test expects: it is beside a test, or has the number of a step.
+fn is_expected(stem: &str, folder: &Path, directories: &Directories) -> bool {
+    let Some(step) = EXPECTED.iter().find_map(|end| stem.strip_suffix(end)) else { return false };
+    let is_number = !step.is_empty() && step.chars().all(|c| c.is_ascii_digit());
+    is_number || POLICY_TEST_FILES.iter().any(|file| directories.has(folder, file))
 }
 
 fn by_name(above: &Path, name: &str, directories: &Directories) -> Option<SkipReason> {
@@ -137,6 +151,7 @@ mod tests {
             "apps/archiver/pool.yaml",
             "clusters/test/pool.yaml",
             "bold.yaml",
+            "policies/job-assert.yaml",
             "test/e2e/a.yaml",
         ] {
             assert_eq!(reason(path), None, "{path}");
@@ -153,6 +168,7 @@ mod tests {
             "redteam/exploits/a/b.yaml",
             "samples/invalid/a.yaml",
             "example/invalid_jobs/a.yaml",
+            "e2e/scale/01-assert.yaml",
         ] {
             assert_eq!(reason(path), Some(SkipReason::TestData), "{path}");
         }
