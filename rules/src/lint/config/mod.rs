@@ -75,6 +75,9 @@ pub struct HelmConfig {
     pub values: Vec<String>,
     /// The place of the entry, as `FILE:LINE:COLUMN`.
     pub place: String,
+    /// The name of the release.
+    pub name: Option<String>,
+    pub namespace: Option<String>,
 }
 
 /// The settings by rule id, by group and for all rules.

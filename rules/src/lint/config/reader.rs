@@ -39,7 +39,7 @@ pub(super) const ROOT: &[&str] = &[
 /// Sections whose keys are set one by one.
 const SECTIONS: [&str; 3] = ["platform", "render", "webhook"];
 pub(super) const RENDER: &[&str] = &["enabled", "helm"];
-pub(super) const HELM: &[&str] = &["chart", "values"];
+pub(super) const HELM: &[&str] = &["chart", "name", "namespace", "values"];
 pub(super) const CLUSTER: &[&str] = &["name", "paths"];
 pub(super) const PLATFORM: &[&str] =
     &["karpenter", "keda", "kubernetes", "eks", "region", "timezone", "featureGates", "minValuesPolicy"];
@@ -149,6 +149,8 @@ impl<'s> ConfigReader<'s> {
         for (key, node) in self.map(node, HELM, " of an entry of `helm`") {
             match key {
                 "chart" => helm.chart = self.string(&node).unwrap_or_default(),
+                "name" => helm.name = self.string(&node),
+                "namespace" => helm.namespace = self.string(&node),
                 _ => helm.values = self.strings(&node),
             }
         }

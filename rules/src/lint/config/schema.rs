@@ -125,6 +125,8 @@ fn render() -> Value {
                     "required": ["chart"],
                     "properties": {
                         "chart": {"type": "string", "description": "The folder of the chart, relative to this file"},
+                        "name": {"type": "string", "description": "The name of the release; that of the chart if it is absent"},
+                        "namespace": {"type": "string", "description": "The namespace of the release"},
                         "values": strings("Files of values, relative to the chart or to this file; later ones win")
                     }
                 }
