@@ -1,11 +1,11 @@
 //! The files of a run: reads them, and checks all or some of them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gpulint_rules::source::Source;
-use gpulint_rules::{CheckReport, Engine, RunInput, check_run};
+use gpulint_rules::{CheckReport, Engine, Object, RunInput, check_run};
 
 use crate::baseline::Baselines;
 use crate::config::Scopes;
@@ -132,9 +132,25 @@ impl<'e> Batch<'e> {
         }
     }
 
-    /// The releases of charts that objects of Argo CD and Flux in the input install.
-    pub(crate) fn releases(&self) -> Vec<Release> {
-        files::discover_releases(&set_files(&self.inputs, &self.reads, self.engines), &self.folders)
+    /// The releases of charts that objects of Argo CD and Flux install. `rendered` has files in the place of those that are
+    /// `covered`; their numbers follow those of the inputs.
+    pub(crate) fn releases(
+        &self,
+        covered: &HashSet<PathBuf>,
+        rendered: &[(Input, &[Object])],
+    ) -> Vec<Release> {
+        let mut list = set_files(&self.inputs, &self.reads, self.engines);
+        for one in list.iter_mut().filter(|one| covered.contains(&one.input.absolute)) {
+            one.objects = &[];
+        }
+        let rendered = rendered.iter();
+        list.extend(rendered.map(|(input, objects)| SetFile {
+            input,
+            objects,
+            facts: &[],
+            clusters: Vec::new(),
+        }));
+        files::discover_releases(&list, &self.folders)
     }
 
     /// Leaves out context files that belong to no set of the checked files. Returns the names of the sets

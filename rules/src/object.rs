@@ -466,7 +466,7 @@ impl Object {
     }
 
     /// Whether an absent field may be set elsewhere: by the object that a patch is for, or by a kustomization.
-    pub(crate) fn may_lack_fields(&self) -> bool {
+    pub fn may_lack_fields(&self) -> bool {
         self.is_partial() || self.is_patched_by_kustomize()
     }
 

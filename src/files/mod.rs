@@ -33,7 +33,8 @@ pub(crate) use kustomization::{KUSTOMIZATIONS, Kustomization, Patch, patches};
 pub(crate) use near::Near;
 pub(crate) use read::{ReadOutcome, Sharing, read, read_all, read_bytes};
 pub(crate) use sets::{
-    Evidence, Release, ReleaseParameter, ReleaseValues, SetFile, Sets, Sign, discover_releases, discover_sets,
+    Evidence, Release, ReleaseParameter, ReleaseValues, SetFile, Sets, Sign, ValuesPlace, discover_releases,
+    discover_sets,
 };
 pub(crate) use system::{
     Revision, Standing, canonicalize, exists, is_file, read as read_file, read_to_string,

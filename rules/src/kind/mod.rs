@@ -60,7 +60,7 @@ impl Kind {
     pub(crate) const RUNNER_SET: Kind = Kind::new("actions.summerwind.dev", "RunnerSet");
     pub(crate) const CANARY: Kind = Kind::new("flagger.app", "Canary");
     pub(crate) const ARGO_PROJECT: Kind = Kind::new("argoproj.io", "AppProject");
-    pub(crate) const ARGO_APPLICATION: Kind = Kind::new("argoproj.io", "Application");
+    pub const ARGO_APPLICATION: Kind = Kind::new("argoproj.io", "Application");
     pub const SERVICE: Kind = Kind::new("", "Service");
     pub(crate) const NETWORK_POLICY: Kind = Kind::new("networking.k8s.io", "NetworkPolicy");
     /// Policies for the network of pods beside those of Kubernetes: of Cilium, of its admins, of EKS and of Calico.
@@ -134,7 +134,7 @@ impl Kind {
     /// Security groups for pods, which Amazon's VPC resource controller reads.
     pub(crate) const SECURITY_GROUP_POLICY: Kind = Kind::new("vpcresources.k8s.aws", "SecurityGroupPolicy");
     pub(crate) const STORAGE_CLASS: Kind = Kind::new("storage.k8s.io", "StorageClass");
-    pub(crate) const ARGO_APPLICATION_SET: Kind = Kind::new("argoproj.io", "ApplicationSet");
+    pub const ARGO_APPLICATION_SET: Kind = Kind::new("argoproj.io", "ApplicationSet");
     pub const ROLLOUT: Kind = Kind::new("argoproj.io", "Rollout");
     pub const ARGO_WORKFLOW: Kind = Kind::new("argoproj.io", "Workflow");
     pub const VOLCANO_JOB: Kind = Kind::new("batch.volcano.sh", "Job");

@@ -7,17 +7,22 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gpulint_rules::lint::settings::Globs;
-use gpulint_rules::source::ImageChange;
+use gpulint_rules::source::{ImageChange, Source, read};
 use gpulint_rules::{Kind, Node, Object, is_own_cluster};
 use serde_json::Value;
 
 use super::claimer::{ARGO_CD, Checkout, Claimer, Destination, GitOpsObject, Tool, repository};
 use super::kustomize::Expansion;
-use super::releases::{Release, ReleaseParameter, ReleaseValues};
+use super::releases::{Release, ReleaseParameter, ReleaseValues, ValuesPlace};
 use super::transform::Transform;
+use crate::files::Disk;
+use crate::files::filled::read_small;
 
 const APPLICATION: Kind = Kind::new(ARGO_CD, "Application");
 const APPLICATION_SET: Kind = Kind::new(ARGO_CD, "ApplicationSet");
+
+/// Why values of an ApplicationSet are not known.
+const OF_CLUSTER: &str = "only the cluster knows what its generators give";
 
 /// Maximum number of Applications to generate from one ApplicationSet.
 const MAX_APPLICATIONS: usize = 2_000;
@@ -105,11 +110,15 @@ fn retain_own(sources: &mut Vec<SourcePath>) {
         *count.entry(repository(&source.repository)).or_default() += 1;
     }
     let own = count.iter().max_by_key(|(_, count)| **count).map(|(name, _)| (*name).to_owned());
-    let is_unknown = |name: &str| name.is_empty() || name.contains(['{', '$', '<']);
     sources.retain(|source| {
         let name = repository(&source.repository);
-        is_unknown(name) && !source.is_everywhere || own.as_deref() == Some(name)
+        is_unknown_repository(name) && !source.is_everywhere || own.as_deref() == Some(name)
     });
+}
+
+/// Whether the name of a repository is one that is filled in later.
+fn is_unknown_repository(name: &str) -> bool {
+    name.is_empty() || name.contains(['{', '$', '<'])
 }
 
 /// An Application, or the template of an ApplicationSet.
@@ -142,8 +151,11 @@ fn add_sources(
         let is_chart = checkout.files.folders.is_chart(&folder);
         let release = is_chart.then(|| {
             let mut release = application.release(&folder, parameters, namespace.clone());
-            let helm = source.get("helm");
-            add_values(&mut release, checkout, place, application.object, &spec, &helm, parameters);
+            let values = Values { checkout, place, application, source: &source, parameters };
+            values.add_to(&mut release);
+            if let Destination::Cluster(name) = destination(&target, &text) {
+                release.cluster = Some(name);
+            }
             release
         });
         let by = Arc::from(format!("{} `{}`", application.object.id().kind, application.object.name()));
@@ -187,61 +199,112 @@ impl Application<'_> {
     }
 }
 
-/// Adds the values of a source to its release, in ascending order of precedence.
-fn add_values(
-    release: &mut Release,
-    checkout: &Checkout<'_, '_>,
-    place: &Path,
-    object: &Object,
-    spec: &Node<'_>,
-    helm: &Node<'_>,
-    parameters: &Parameters,
-) {
-    let text = |node: &Node<'_>| node.raw_text().map(|text| fill(text, parameters));
-    if let Some(name) = text(&helm.get("releaseName")) {
-        release.name = name;
+/// What gives the values of a release.
+struct Values<'v, 'f, 'a> {
+    checkout: &'v Checkout<'f, 'a>,
+    place: &'v Path,
+    application: &'v Application<'v>,
+    source: &'v Node<'v>,
+    parameters: &'v Parameters,
+}
+
+impl Values<'_, '_, '_> {
+    fn text(&self, node: &Node<'_>) -> Option<String> {
+        node.raw_text().map(|text| fill(text, self.parameters))
     }
-    let optional = helm.get("ignoreMissingValueFiles").bool() == Some(true);
-    for written in helm.get("valueFiles").items().filter_map(|file| text(&file)) {
-        let path = match written.strip_prefix('$').and_then(|rest| rest.split_once('/')) {
-            // The folder of another source, which is the same repository where the file is there.
-            Some((name, below)) => {
-                let is_named = |one: &Node<'_>| one.get("ref").text() == Some(name);
-                let is_known = spec.get("sources").items().any(|one| is_named(&one));
-                is_known.then(|| checkout.root_of(place).join(below))
-            }
-            None if written.starts_with('/') => {
-                Some(checkout.root_of(place).join(written.trim_start_matches('/')))
-            }
-            None => Some(crate::files::absolute(&release.chart.join(&written))),
-        };
-        release.add_file(path, &written, optional);
+
+    fn written(&self, node: &Node<'_>) -> ValuesPlace {
+        ValuesPlace::new(self.place, self.application.object, node)
     }
-    let values = helm.get("values");
-    let mapping = helm.get("valuesObject");
-    if mapping.is_mapping() {
-        match parameters.is_empty() {
-            true => release.add_mapping(&mapping, object),
-            false => release.add_generated(filled(mapping.to_json(), parameters)),
+
+    /// Adds the values of a source to its release, in ascending order of precedence.
+    fn add_to(&self, release: &mut Release) {
+        let helm = self.source.get("helm");
+        if let Some(name) = self.text(&helm.get("releaseName")) {
+            release.name = name;
         }
-    } else if let Some(text) = text(&values) {
-        release.add_text(&text);
+        if let Some(namespace) = self.text(&helm.get("namespace")).filter(|name| !is_template(name)) {
+            release.namespace = Some(namespace);
+        }
+        release.kubernetes = self.text(&helm.get("kubeVersion")).filter(|version| !is_template(version));
+        let optional = helm.get("ignoreMissingValueFiles").bool() == Some(true);
+        for written in helm.get("valueFiles").items().filter_map(|file| self.text(&file)) {
+            if is_template(&written) {
+                release.is_unknown(OF_CLUSTER.to_owned());
+            } else {
+                self.add_file(release, &written, optional);
+            }
+        }
+        let mapping = helm.get("valuesObject");
+        if mapping.is_mapping() {
+            match self.parameters.is_empty() {
+                true => release.add_mapping(&mapping, self.written(&mapping)),
+                false => release.add_generated(filled(mapping.to_json(), self.parameters)),
+            }
+        } else if let Some(text) = self.text(&helm.get("values")) {
+            release.add_text(&text, self.written(&helm.get("values")));
+        }
+        for one in helm.get("parameters").items() {
+            let texts = (self.text(&one.get("name")), self.text(&one.get("value")));
+            let (Some(name), Some(value)) = texts else { continue };
+            let is_string = one.get("forceString").bool() == Some(true);
+            let place = self.written(&one.get("value"));
+            release.parameters.push(ReleaseParameter { name, value, is_string, place });
+        }
+        self.find_unknown(release);
     }
-    for one in helm.get("parameters").items() {
-        let (Some(name), Some(value)) = (text(&one.get("name")), text(&one.get("value"))) else { continue };
-        let is_string = one.get("forceString").bool() == Some(true);
-        release.parameters.push(ReleaseParameter { name, value, is_string });
+
+    fn add_file(&self, release: &mut Release, written: &str, optional: bool) {
+        let root = || self.checkout.root_of(self.place);
+        let path = match written.strip_prefix('$').and_then(|rest| rest.split_once('/')) {
+            Some((name, below)) => {
+                let sources = self.application.root.path(&["spec", "sources"]);
+                let Some(named) = sources.items().find(|one| one.get("ref").text() == Some(name)) else {
+                    release.is_unknown(format!("no source has `ref: {name}`"));
+                    return;
+                };
+                let urls =
+                    [&named, self.source].map(|one| self.text(&one.get("repoURL")).unwrap_or_default());
+                let [values, chart] = [0, 1].map(|at| repository(&urls[at]));
+                if !is_unknown_repository(values) && !is_unknown_repository(chart) && values != chart {
+                    release.is_unknown(format!("its values are in the repository `{values}`"));
+                    return;
+                }
+                Some(root().join(below))
+            }
+            None if written.starts_with('/') => Some(root().join(written.trim_start_matches('/'))),
+            None => Some(crate::files::absolute(&release.chart.join(written))),
+        };
+        release.add_file(path, written, optional);
     }
-    if helm.get("fileParameters").items().next().is_some() {
-        release.is_unknown("it sets `fileParameters`".to_owned());
-    }
-    let inline = release.values.iter().filter_map(|values| match values {
-        ReleaseValues::Inline(values, _) => Some(values.to_string()),
-        ReleaseValues::File(_) => None,
-    });
-    let texts = inline.chain(release.parameters.iter().map(|one| one.value.clone()));
-    if object.is(APPLICATION_SET) && texts.into_iter().any(|text| is_template(&text)) {
-        release.is_unknown("only the cluster knows what its generators give".to_owned());
+
+    /// Records what changes the release in a way that is not followed.
+    fn find_unknown(&self, release: &mut Release) {
+        let object = self.application.object;
+        if self.source.get("plugin").is_set() {
+            release.is_unknown("a plugin renders it".to_owned());
+        }
+        if self.source.path(&["helm", "fileParameters"]).items().next().is_some() {
+            release.is_unknown("it sets `fileParameters`".to_owned());
+        }
+        if object.path(&["spec", "templatePatch"]).is_set() {
+            release.is_unknown("its `templatePatch` may change it".to_owned());
+        }
+        if object.may_lack_fields() {
+            release.is_unknown("a kustomization changes it".to_owned());
+        }
+        let inline = release.values.iter().filter_map(|values| match values {
+            ReleaseValues::Inline(values, _) => Some(values.to_string()),
+            ReleaseValues::File(_) => None,
+        });
+        let texts = inline.chain(release.parameters.iter().map(|one| one.value.clone()));
+        if object.is(APPLICATION_SET) && texts.into_iter().any(|text| is_template(&text)) {
+            release.is_unknown(OF_CLUSTER.to_owned());
+        }
+        // The chart decides what a name is that only the cluster knows.
+        if is_template(&release.name) {
+            release.name.clear();
+        }
     }
 }
 
@@ -317,21 +380,39 @@ fn parameters(
     generator: &Node<'_>,
     depth: usize,
 ) -> Vec<Parameters> {
+    let mut all = generated(checkout, place, generator, depth);
+    // All generators but those of lists and of other generators take values that each Application gets.
+    for (_, generator) in generator.entries() {
+        for (key, value) in generator.get("values").entries() {
+            let Some(text) = value.raw_text() else { continue };
+            for one in &mut all {
+                let text = fill(text, one);
+                one.insert(format!("values.{key}"), text);
+            }
+        }
+    }
+    all
+}
+
+fn generated(
+    checkout: &Checkout<'_, '_>,
+    place: &Path,
+    generator: &Node<'_>,
+    depth: usize,
+) -> Vec<Parameters> {
     let git = generator.get("git");
     if git.is_set() {
-        let mut folders = git_folders(checkout, place, &git.get("directories"));
-        folders.extend(git_files(checkout, place, &git.get("files")));
-        return folders.iter().map(|folder| path_parameters(checkout, place, folder)).collect();
+        let folders = git_folders(checkout, place, &git.get("directories"));
+        let mut all: Vec<Parameters> =
+            folders.iter().map(|folder| path_parameters(checkout, place, folder)).collect();
+        for file in git_files(checkout, place, &git.get("files")) {
+            all.extend(file_parameters(checkout, place, file));
+        }
+        return all;
     }
     let elements = generator.path(&["list", "elements"]);
     if elements.is_sequence() {
-        let texts = |element: Node<'_>| {
-            let entries = element.entries().into_iter();
-            let texts =
-                entries.filter_map(|(key, value)| Some((key.to_owned(), value.raw_text()?.to_owned())));
-            texts.collect::<Parameters>()
-        };
-        return elements.items().map(texts).collect();
+        return elements.items().map(|element| flat(&element.to_json())).collect();
     }
     let nested = ["matrix", "merge"].map(|of| (of, generator.path(&[of, "generators"])));
     let Some((of, nested)) =
@@ -342,7 +423,9 @@ fn parameters(
     let mut parts = nested.items().map(|one| parameters(checkout, place, &one, depth + 1));
     let first = parts.next().unwrap_or_default();
     if of == "merge" {
-        return first;
+        let keys = generator.path(&["merge", "mergeKeys"]);
+        let keys: Vec<&str> = keys.items().filter_map(|key| key.text()).collect();
+        return parts.fold(first, |all, more| merged(all, &more, &keys));
     }
     parts.fold(first, |all, more| {
         let pairs = all.iter().flat_map(|a| {
@@ -352,12 +435,46 @@ fn parameters(
     })
 }
 
+/// The values of the first generator of a `merge`, with those of another one that has equal keys.
+fn merged(mut all: Vec<Parameters>, more: &[Parameters], keys: &[&str]) -> Vec<Parameters> {
+    for one in &mut all {
+        let is_it = |other: &&Parameters| keys.iter().all(|key| one.get(*key) == other.get(*key));
+        if let Some(other) = more.iter().find(is_it) {
+            one.extend(other.clone());
+        }
+    }
+    all
+}
+
+/// The texts of a value by their paths: `a.b`, as placeholders name them.
+fn flat(value: &Value) -> Parameters {
+    fn add(value: &Value, path: &str, out: &mut Parameters) {
+        let mut below = |key: &str, value: &Value| {
+            let path = if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+            add(value, &path, out);
+        };
+        match value {
+            Value::Object(entries) => entries.iter().for_each(|(key, value)| below(key, value)),
+            Value::Array(items) => {
+                items.iter().enumerate().for_each(|(at, value)| below(&at.to_string(), value));
+            }
+            Value::Null => {}
+            Value::String(text) => _ = out.insert(path.to_owned(), text.clone()),
+            Value::Bool(_) | Value::Number(_) => _ = out.insert(path.to_owned(), value.to_string()),
+        }
+    }
+    let mut out = Parameters::new();
+    add(value, "", &mut out);
+    out
+}
+
 /// The folders that a directory generator names.
 fn git_folders<'a>(checkout: &Checkout<'_, 'a>, place: &Path, directories: &Node<'_>) -> BTreeSet<&'a Path> {
     let mut found = BTreeSet::new();
     for is_exclusion in [false, true] {
         for entry in directories.items().filter(|e| (e.get("exclude").bool() == Some(true)) == is_exclusion) {
-            let Some((base, pattern)) = entry.get("path").raw_text().and_then(|p| base(checkout, place, p))
+            let path = entry.get("path");
+            let Some((base, pattern)) = path.raw_text().and_then(|path| base(checkout, place, path, 0))
             else {
                 continue;
             };
@@ -377,25 +494,55 @@ fn git_folders<'a>(checkout: &Checkout<'_, 'a>, place: &Path, directories: &Node
     found
 }
 
-/// The folders of the files that a file generator names.
+/// The files that a file generator names.
 fn git_files<'a>(checkout: &Checkout<'_, 'a>, place: &Path, files: &Node<'_>) -> BTreeSet<&'a Path> {
     let mut found = BTreeSet::new();
-    for path in files.items().filter_map(|entry| entry.get("path").raw_text().map(str::to_owned)) {
-        let Some((base, pattern)) = base(checkout, place, &path) else { continue };
-        for (file, _) in checkout.files.below(&base) {
-            if file.strip_prefix(&base).is_ok_and(|below| matches(&pattern, below)) {
-                found.extend(file.parent());
+    for is_exclusion in [false, true] {
+        for entry in files.items().filter(|e| (e.get("exclude").bool() == Some(true)) == is_exclusion) {
+            let path = entry.get("path");
+            let Some((base, pattern)) = path.raw_text().and_then(|path| base(checkout, place, path, 1))
+            else {
+                continue;
+            };
+            let fits = |file: &&Path| file.strip_prefix(&base).is_ok_and(|below| matches(&pattern, below));
+            if is_exclusion {
+                found.retain(|file| !fits(file));
+            } else {
+                found.extend(checkout.files.below(&base).map(|(file, _)| file).filter(fits));
             }
         }
     }
     found
 }
 
-/// The folder before the first wildcard of a pattern, and the rest of the pattern.
-fn base(checkout: &Checkout<'_, '_>, place: &Path, pattern: &str) -> Option<(PathBuf, Vec<String>)> {
+/// What a file generator gives for a file: an Application for it, or for each item of its list, with the keys of the file and
+/// its path.
+fn file_parameters(checkout: &Checkout<'_, '_>, place: &Path, file: &Path) -> Vec<Parameters> {
+    let mut own = file.parent().map(|folder| path_parameters(checkout, place, folder)).unwrap_or_default();
+    let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    own.insert("path.filenameNormalized".to_owned(), normal(&name));
+    own.insert("path.filename".to_owned(), name);
+    let text = read_small(file, &Disk::default()).unwrap_or_default();
+    let documents = read(&Source::from_text("file", &text));
+    let value = documents.first().and_then(|document| document.root()).map(|root| root.to_json());
+    let items = match value {
+        Some(Value::Array(items)) => items,
+        Some(value) => vec![value],
+        None => vec![Value::Null],
+    };
+    items.iter().map(|item| own.clone().into_iter().chain(flat(item)).collect()).collect()
+}
+
+/// The folder before the first wildcard of a pattern, and the rest of the pattern, of at least some parts.
+fn base(
+    checkout: &Checkout<'_, '_>,
+    place: &Path,
+    pattern: &str,
+    least: usize,
+) -> Option<(PathBuf, Vec<String>)> {
     let parts: Vec<&str> = pattern.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
     let is_plain = |part: &&str| !part.contains(['*', '?', '[', '{']);
-    let plain = parts.iter().copied().take_while(is_plain).count();
+    let plain = parts.iter().copied().take_while(is_plain).count().min(parts.len().saturating_sub(least));
     let base = checkout.folder(place, &parts[..plain].join("/"))?;
     Some((base, parts[plain..].iter().map(|part| (*part).to_owned()).collect()))
 }
@@ -441,14 +588,18 @@ fn path_parameters(checkout: &Checkout<'_, '_>, place: &Path, folder: &Path) -> 
     let root = checkout.root_of(place);
     let path = crate::files::display_path(folder.strip_prefix(&root).unwrap_or(folder));
     let name = path.rsplit('/').next().unwrap_or_default().to_owned();
-    let normal = name.to_ascii_lowercase().replace(['_', '.'], "-");
     let mut out = Parameters::from([
+        ("path.basenameNormalized".to_owned(), normal(&name)),
         ("path.basename".to_owned(), name),
-        ("path.basenameNormalized".to_owned(), normal),
     ]);
     out.extend(path.split('/').enumerate().map(|(at, part)| (format!("path[{at}]"), part.to_owned())));
     out.insert("path".to_owned(), path);
     out
+}
+
+/// A name as a generator makes it one of DNS.
+fn normal(name: &str) -> String {
+    name.to_ascii_lowercase().replace(['_', '.'], "-")
 }
 
 /// Whether a text contains placeholders whose values are unknown.
@@ -482,7 +633,25 @@ fn fill(text: &str, parameters: &Parameters) -> String {
 mod tests {
     use std::path::Path;
 
-    use super::{Parameters, fill, matches};
+    use serde_json::json;
+
+    use super::{Parameters, fill, flat, matches, merged};
+
+    #[test]
+    fn keys_of_files_are_named_by_their_paths() {
+        let found =
+            flat(&json!({"env": "prod", "gpu": {"count": 2, "on": true}, "zones": ["a"], "no": null}));
+        let expected = [("env", "prod"), ("gpu.count", "2"), ("gpu.on", "true"), ("zones.0", "a")];
+        assert_eq!(found, expected.map(|(key, value)| (key.to_owned(), value.to_owned())).into());
+    }
+
+    #[test]
+    fn generators_are_merged_by_their_keys() {
+        let one = |env: &str, gpu: &str| flat(&json!({"env": env, "gpu": gpu}));
+        let all =
+            merged(vec![one("dev", "1"), one("prod", "1")], &[one("prod", "4"), one("x", "8")], &["env"]);
+        assert_eq!(all, [one("dev", "1"), one("prod", "4")]);
+    }
 
     #[test]
     fn parameters_are_filled_in() {

@@ -1,5 +1,6 @@
 //! Objects that make a controller apply files, and the resolution of their paths.
 
+use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use gpulint_rules::Object;
@@ -7,6 +8,7 @@ use rayon::prelude::*;
 
 use super::index::Files;
 use super::transform::Reach;
+use crate::files::absolute;
 
 /// The group of Argo CD's objects.
 pub(super) const ARGO_CD: &str = "argoproj.io";
@@ -105,9 +107,22 @@ impl<'f, 'a> Checkout<'f, 'a> {
         if path.as_os_str().is_empty() {
             return Some(root);
         }
-        let folders = roots.into_iter().rev().map(|above| above.join(&path));
-        folders.into_iter().find(|folder| self.files.has_folder(folder))
+        let folders: Vec<PathBuf> = roots.into_iter().rev().map(|above| above.join(&path)).collect();
+        let is_there = |folder: &PathBuf| self.files.has_folder(folder);
+        // The input has what links lead to, not the links.
+        let linked = || folders.iter().map(|folder| without_links(folder, &root)).find(is_there);
+        folders.iter().find(|folder| is_there(folder)).cloned().or_else(linked)
     }
+}
+
+/// A path below a root, with the links in it resolved.
+fn without_links(path: &Path, root: &Path) -> PathBuf {
+    let mut out = root.to_owned();
+    for part in path.strip_prefix(root).unwrap_or(Path::new("")).components() {
+        let to = fs::read_link(out.join(part));
+        out = to.map_or_else(|_| out.join(part), |to| absolute(&out.join(to)));
+    }
+    out
 }
 
 /// A relative path without `.` and `..`; a leading `/` is ignored. `None` if it leads out of the checkout.

@@ -10,12 +10,13 @@ use rayon::prelude::*;
 
 use super::claimer::{Checkout, Claimer, Destination, FLUX_OPERATOR, GitOpsObject, Tool, repository};
 use super::kustomize::Expansion;
-use super::releases::Release;
+use super::releases::{Release, ValuesPlace};
 use super::transform::Transform;
 use crate::files::kustomization::removed_by_patch;
 
 const GROUP: &str = "kustomize.toolkit.fluxcd.io";
 const KUSTOMIZATION: Kind = Kind::new(GROUP, "Kustomization");
+const HELM_CHART: Kind = Kind::new("source.toolkit.fluxcd.io", "HelmChart");
 const GIT_REPOSITORY: Kind = Kind::new("source.toolkit.fluxcd.io", "GitRepository");
 const FLUX_INSTANCE: Kind = Kind::new(FLUX_OPERATOR, "FluxInstance");
 
@@ -79,8 +80,46 @@ pub(super) fn claimers(checkout: &Checkout<'_, '_>, found: &[GitOpsObject<'_>]) 
 /// The releases of charts of the input.
 pub(super) fn releases(checkout: &Checkout<'_, '_>, found: &[GitOpsObject<'_>]) -> Vec<Release> {
     let repositories = Repositories::of(found);
+    let claimers = claimers(checkout, found);
     let releases = found.iter().filter(|one| one.object.is(Kind::HELM_RELEASE));
-    releases.filter_map(|one| release(checkout, &repositories, one)).collect()
+    releases
+        .filter_map(|one| {
+            let object = one.object;
+            let spec = object.get("spec");
+            let chart = chart_of(&spec, object, found)?;
+            let mut release = release(checkout, &repositories, one, &chart)?;
+            let target = spec.get("targetNamespace").text();
+            let own = given_namespace(checkout, &claimers, one.file);
+            let own = own.as_deref().or(object.id().namespace());
+            release.namespace = target.or(own).map(str::to_owned);
+            Some(release)
+        })
+        .collect()
+}
+
+/// The namespace that the Kustomizations that apply a file give to its objects, if they agree.
+fn given_namespace(checkout: &Checkout<'_, '_>, claimers: &[Claimer], file: usize) -> Option<Arc<str>> {
+    let path = &checkout.files.list[file].input.absolute;
+    let is_it = |of: usize| checkout.files.list[of].input.absolute == *path;
+    let reached = claimers.iter().flat_map(|claimer| &claimer.reach).filter(|(of, _)| is_it(*of));
+    let mut namespaces = reached.map(|(_, how)| how.namespace.clone());
+    let first = namespaces.next()??;
+    namespaces.all(|other| other.as_ref() == Some(&first)).then_some(first)
+}
+
+/// The description of the chart of a HelmRelease: its own, or that of the HelmChart that it names.
+fn chart_of<'a>(spec: &Node<'a>, object: &Object, found: &[GitOpsObject<'a>]) -> Option<Node<'a>> {
+    let named = spec.get("chartRef");
+    if named.get("kind").text() != Some("HelmChart") {
+        return Some(spec.path(&["chart", "spec"]));
+    }
+    let namespace = named.get("namespace").text().or(object.id().namespace());
+    let is_it = |one: &&Object| {
+        one.is(HELM_CHART)
+            && Some(one.name()) == named.get("name").text()
+            && one.id().namespace() == namespace
+    };
+    found.iter().map(|one| one.object).find(is_it).map(|chart| chart.get("spec"))
 }
 
 /// The release of a chart that a HelmRelease installs from a folder of the checkout.
@@ -88,10 +127,10 @@ fn release(
     checkout: &Checkout<'_, '_>,
     repositories: &Repositories<'_>,
     of: &GitOpsObject<'_>,
+    chart: &Node<'_>,
 ) -> Option<Release> {
     let object = of.object;
     let spec = object.get("spec");
-    let chart = spec.path(&["chart", "spec"]);
     let source = chart.get("sourceRef");
     let path = chart.get("chart").text()?;
     if source.get("kind").text() != Some("GitRepository") || !repositories.may_be_own(&source, path) {
@@ -99,13 +138,17 @@ fn release(
     }
     let place = &checkout.files.list[of.file].input.absolute;
     let folder = checkout.folder(place, path).filter(|folder| checkout.files.folders.is_chart(folder))?;
-    let text = |field: &str| spec.get(field).text().map(str::to_owned);
-    let own = object.id().namespace().map(str::to_owned);
-    let namespace = text("targetNamespace").or(own);
-    let name = text("releaseName").unwrap_or_else(|| object.name().to_owned());
-    let mut release =
-        Release::new(of.file, &folder, format!("HelmRelease `{}`", object.name()), name, namespace);
+    // The default name of `HelmRelease.GetReleaseName` of helm-controller's API, v1.4.
+    let name = match (spec.get("releaseName").text(), spec.get("targetNamespace").text()) {
+        (Some(name), _) => name.to_owned(),
+        (None, Some(namespace)) => format!("{namespace}-{}", object.name()),
+        (None, None) => object.name().to_owned(),
+    };
+    let mut release = Release::new(of.file, &folder, format!("HelmRelease `{}`", object.name()), name, None);
+    // `valuesFiles` of source-controller v1 are "an alternative list of values files to use as the chart values
+    // (values.yaml is not included by default)".
     for written in chart.get("valuesFiles").items().filter_map(|file| file.text()) {
+        release.replaces_values = true;
         let root = checkout.root_of(place);
         let path = crate::files::absolute(&root.join(written.trim_start_matches("./")));
         let optional = chart.get("ignoreMissingValuesFiles").bool() == Some(true);
@@ -116,7 +159,14 @@ fn release(
     }
     let values = spec.get("values");
     if values.is_mapping() {
-        release.add_mapping(&values, object);
+        release.add_mapping(&values, ValuesPlace::new(place, object, &values));
+    }
+    release.cluster = kube_config(&spec);
+    if spec.get("postRenderers").items().next().is_some() {
+        release.is_unknown("its `postRenderers` change the objects".to_owned());
+    }
+    if object.may_lack_fields() {
+        release.is_unknown("a kustomization changes it".to_owned());
     }
     Some(release)
 }
@@ -125,16 +175,22 @@ fn release(
 fn add_values_from(release: &mut Release, checkout: &Checkout<'_, '_>, from: &Node<'_>, object: &Object) {
     let name = from.get("name").text().unwrap_or_default();
     let key = from.get("valuesKey").text().unwrap_or("values.yaml");
-    let is_it = |other: &&Object| {
+    let is_it = |(_, other): &(usize, &Object)| {
         other.is(Kind::CONFIG_MAP)
             && other.name() == name
             && other.id().namespace() == object.id().namespace()
     };
     let is_config_map = from.get("kind").text() == Some("ConfigMap") && !from.get("targetPath").is_set();
-    let mut found = checkout.files.list.iter().flat_map(|file| file.objects).filter(is_it);
-    let text = found.next().filter(|_| is_config_map && found.next().is_none());
-    match text.and_then(|map| map.path(&["data", key]).text().map(str::to_owned)) {
-        Some(text) => release.add_text(&text),
+    let files = checkout.files.list.iter().enumerate();
+    let mut found = files.flat_map(|(at, file)| file.objects.iter().map(move |one| (at, one))).filter(is_it);
+    let map = found.next().filter(|_| is_config_map && found.next().is_none());
+    let text = map.and_then(|(at, map)| {
+        let node = map.path(&["data", key]);
+        let place = ValuesPlace::new(&checkout.files.list[at].input.absolute, map, &node);
+        Some((node.text()?.to_owned(), place))
+    });
+    match text {
+        Some((text, place)) => release.add_text(&text, place),
         None if from.get("optional").bool() == Some(true) => {}
         None => {
             let kind = from.get("kind").text().unwrap_or("object");
@@ -218,16 +274,21 @@ fn claimer(
     for component in spec.get("components").items().filter_map(|item| item.text()) {
         expansion.component(&crate::files::absolute(&folder.join(component)), &how);
     }
-    let config = spec.get("kubeConfig");
-    let names = ["secretRef", "configMapRef"].map(|of| config.path(&[of, "name"]));
-    let name = names.iter().find(|name| name.is_set()).and_then(Node::raw_text);
+    let name = kube_config(&spec);
     Some(Claimer {
         tool: Tool::Flux,
         file: Some(file),
         place: place.clone(),
-        destination: name.map_or(Destination::Local, |name| Destination::KubeConfig(name.to_owned())),
+        destination: name.map_or(Destination::Local, Destination::KubeConfig),
         reach: expansion.reach,
     })
+}
+
+/// The name of the object that holds the kubeconfig of another cluster.
+fn kube_config(spec: &Node<'_>) -> Option<String> {
+    let config = spec.get("kubeConfig");
+    let names = ["secretRef", "configMapRef"].map(|of| config.path(&[of, "name"]));
+    names.iter().find(|name| name.is_set()).and_then(Node::raw_text).map(str::to_owned)
 }
 
 /// The changes that a Kustomization makes to all objects that it applies.

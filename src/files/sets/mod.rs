@@ -26,7 +26,7 @@ use index::Files;
 
 pub(crate) use draft::{Evidence, Sets, Sign};
 pub(crate) use index::SetFile;
-pub(crate) use releases::{Release, ReleaseParameter, ReleaseValues};
+pub(crate) use releases::{Release, ReleaseParameter, ReleaseValues, ValuesPlace};
 
 pub(crate) fn discover_sets(list: &[SetFile<'_>], folders: &Folders) -> Sets {
     let files = Files::new(list, folders);
@@ -53,7 +53,15 @@ pub(crate) fn discover_releases(list: &[SetFile<'_>], folders: &Folders) -> Vec<
     }
     let checkout = Checkout::new(&files);
     let objects = GitOpsObject::all(&files);
-    let mut releases = argo::releases(&checkout, &objects);
-    releases.extend(flux::releases(&checkout, &objects));
+    let mut releases: Vec<Release> = Vec::new();
+    let found = argo::releases(&checkout, &objects).into_iter().chain(flux::releases(&checkout, &objects));
+    for release in found {
+        let path = list[release.file].input.absolute.clone();
+        let release = Release { path, ..release };
+        // Kustomizations of several environments may apply one object without a change.
+        if !releases.iter().any(|known| known.is_same(&release)) {
+            releases.push(release);
+        }
+    }
     releases
 }

@@ -1,17 +1,21 @@
 //! Releases of charts that are in the checkout: Applications of Argo CD, those that ApplicationSets generate, and
 //! HelmReleases of Flux, each with the values that it gives the chart.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use gpulint_rules::source::{Source, read};
 use gpulint_rules::{Node, Object};
 use serde_json::Value;
 
+use crate::files::absolute;
+
 /// A chart of the checkout as an object of Argo CD or Flux installs it.
 #[derive(Clone, Debug)]
 pub(crate) struct Release {
-    /// The index of the file that contains the object.
+    /// The index of the file that contains the object, and its path.
     pub(crate) file: usize,
+    pub(crate) path: PathBuf,
     /// The folder of the chart.
     pub(crate) chart: PathBuf,
     /// The kind and the name of the object: ``Application `web` ``.
@@ -22,6 +26,12 @@ pub(crate) struct Release {
     pub(crate) values: Vec<ReleaseValues>,
     /// Single values, which win over all others.
     pub(crate) parameters: Vec<ReleaseParameter>,
+    /// The cluster that it is for, unless it is the one that the tool runs in.
+    pub(crate) cluster: Option<String>,
+    /// Whether the values replace those that the chart has itself.
+    pub(crate) replaces_values: bool,
+    /// The version of Kubernetes that the chart is rendered for.
+    pub(crate) kubernetes: Option<String>,
     /// Why the values are not known, as far as the input shows.
     pub(crate) unknown: Option<String>,
 }
@@ -29,9 +39,30 @@ pub(crate) struct Release {
 #[derive(Clone, Debug)]
 pub(crate) enum ReleaseValues {
     File(PathBuf),
-    /// The values, and the place of the mapping in the file of the object: the index of the document, and the steps to it.
-    /// `None` if they are written as text, or generated.
-    Inline(Value, Option<(usize, Vec<String>)>),
+    /// The values, and where they are written as a mapping or as text; `None` if they are generated.
+    Inline(Value, Option<ValuesPlace>),
+}
+
+/// Where values are written: the object and its file, and the steps to them.
+#[derive(Clone, Debug)]
+pub(crate) struct ValuesPlace {
+    pub(crate) path: PathBuf,
+    pub(crate) kind: String,
+    pub(crate) name: String,
+    pub(crate) document: usize,
+    pub(crate) steps: Vec<String>,
+}
+
+impl ValuesPlace {
+    pub(super) fn new(path: &Path, object: &Object, node: &Node<'_>) -> ValuesPlace {
+        ValuesPlace {
+            path: path.to_owned(),
+            kind: object.id().kind.clone(),
+            name: object.name().to_owned(),
+            document: object.origin().map_or(0, |origin| origin.document as usize),
+            steps: node.pointer().steps().to_vec(),
+        }
+    }
 }
 
 /// A value that `--set` sets, or `--set-string` if it is a string.
@@ -40,6 +71,7 @@ pub(crate) struct ReleaseParameter {
     pub(crate) name: String,
     pub(crate) value: String,
     pub(crate) is_string: bool,
+    pub(crate) place: ValuesPlace,
 }
 
 impl Release {
@@ -53,12 +85,16 @@ impl Release {
     ) -> Release {
         Release {
             file,
+            path: PathBuf::new(),
             chart: chart.to_owned(),
             object,
             name,
             namespace,
             values: Vec::new(),
             parameters: Vec::new(),
+            cluster: None,
+            replaces_values: false,
+            kubernetes: None,
             unknown: None,
         }
     }
@@ -66,17 +102,19 @@ impl Release {
     /// Adds a values file of the checkout. One that is not there makes the values unknown unless it is `optional`.
     pub(super) fn add_file(&mut self, path: Option<PathBuf>, written: &str, optional: bool) {
         match path.filter(|path| crate::files::is_file(path)) {
-            Some(path) => self.values.push(ReleaseValues::File(path)),
+            Some(path) => self.values.push(ReleaseValues::File(without_link(path))),
             None if optional => {}
             None => self.is_unknown(format!("there is no `{written}`")),
         }
     }
 
     /// Adds values that are written as text.
-    pub(super) fn add_text(&mut self, text: &str) {
+    pub(super) fn add_text(&mut self, text: &str, place: ValuesPlace) {
         let documents = read(&Source::from_text("values.yaml", text));
         match documents.first().and_then(|document| document.root()).map(|root| root.to_json()) {
-            Some(values) if values.is_object() => self.values.push(ReleaseValues::Inline(values, None)),
+            Some(values) if values.is_object() => {
+                self.values.push(ReleaseValues::Inline(values, Some(place)))
+            }
             Some(Value::Null) => {}
             None if text.trim().is_empty() => {}
             _ => self.is_unknown("its `values` are no mapping".to_owned()),
@@ -84,9 +122,22 @@ impl Release {
     }
 
     /// Adds values that are written as a mapping.
-    pub(super) fn add_mapping(&mut self, node: &Node<'_>, object: &Object) {
-        let place = object.origin().map(|origin| (origin.document as usize, node.pointer().steps().to_vec()));
-        self.values.push(ReleaseValues::Inline(node.to_json(), place));
+    pub(super) fn add_mapping(&mut self, node: &Node<'_>, place: ValuesPlace) {
+        self.values.push(ReleaseValues::Inline(node.to_json(), Some(place)));
+    }
+
+    /// Whether another release renders the chart with the values of this one.
+    pub(super) fn is_same(&self, other: &Release) -> bool {
+        let key = |one: &Release| {
+            let own = (one.chart.clone(), one.object.clone(), one.name.clone(), one.namespace.clone());
+            let parameters = one.parameters.iter().map(|one| (one.name.clone(), one.value.clone()));
+            let values = one.values.iter().map(|values| match values {
+                ReleaseValues::File(path) => path.display().to_string(),
+                ReleaseValues::Inline(values, _) => values.to_string(),
+            });
+            (own, parameters.collect::<Vec<_>>(), values.collect::<Vec<_>>(), one.unknown.clone())
+        };
+        key(self) == key(other)
     }
 
     /// Adds values that are generated, so that they have no place.
@@ -97,5 +148,13 @@ impl Release {
     /// Records the first reason why the values are not known.
     pub(super) fn is_unknown(&mut self, reason: String) {
         self.unknown.get_or_insert(reason);
+    }
+}
+
+/// The file that a link leads to: the input has the file, not the link.
+fn without_link(path: PathBuf) -> PathBuf {
+    match (fs::read_link(&path), path.parent()) {
+        (Ok(to), Some(folder)) => absolute(&folder.join(to)),
+        _ => path,
     }
 }
