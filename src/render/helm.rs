@@ -12,7 +12,7 @@ use gpulint_rules::lint::fix::text::{Edit, Repair};
 use gpulint_rules::source;
 use gpulint_rules::source::Source;
 use gpulint_rules::tree::Span;
-use gpulint_rules::{Fix, Location, Node, Product};
+use gpulint_rules::{Fix, Kind, Location, Membership, Node, Object, Platform, Pointer, Product, Settings};
 use rayon::prelude::*;
 
 use crate::batch::Batch;
@@ -20,17 +20,21 @@ use crate::config::Scopes;
 use crate::files::Release;
 
 use super::installs::{
-    Arguments, Chart, Install, arguments, missing_dependencies, notes, remove_dependencies, values_file,
+    Arguments, Chart, Install, arguments, local_dependency, missing_dependencies, notes, remove_dependencies,
+    values_file,
 };
 use super::kustomize;
 use super::outputs::Reads;
 use super::process;
 use super::process::{Failure, TempFolder};
 use super::sources::Sources;
-use super::template::{LineOrigin, Template, take_marks};
+use super::template::{Action, LineOrigin, Template, take_marks};
+use super::value_fix;
 use super::values;
-use super::values::ValuesFile;
-use super::{Job, Locate, Place, RenderFailure, RenderedFile, Rendering, Run, failure_words};
+use super::values::{SingleValue, ValuesFile};
+use super::{
+    Job, Locate, Place, RenderFailure, RenderedFile, Rendering, Run, failure_words, is_stated, releases,
+};
 
 /// API versions of the kind table that no current cluster serves: a chart that checks for them generates
 /// objects for old clusters.
@@ -45,21 +49,39 @@ const NOT_SERVED: [(&str, &str); 7] = [
 ];
 /// Maximum size in bytes of a chart that is copied. The lines of larger charts are located by their text.
 const MAX_COPIED_BYTES: u64 = 64 * 1024 * 1024;
+/// Maximum depth of the folders of a chart that are searched for templates.
+const MAX_TEMPLATE_DEPTH: usize = 12;
 /// Maximum number of attempts to render the marked copy. After a failure the marks of the template that
 /// failed are removed.
 const MAX_UNMARKED: usize = 4;
 
-pub(super) fn render(job: &Job<'_>) -> Rendering {
-    let charts = discover(job);
-    let all: Vec<Rendering> = charts.par_iter().map(|chart| render_chart(chart, job)).collect();
+/// Renders the charts of the input as the objects install them that are in the input, in `built`, or in what the charts give:
+/// an Application may install a chart of Applications.
+pub(super) fn render(job: &Job<'_>, built: &Rendering) -> Rendering {
+    let mut charts = discover(job, releases(job, &[built]));
+    let mut all: Vec<Rendering> = charts.par_iter().map(|chart| render_chart(chart, job)).collect();
+    let runs = all.iter().flat_map(|one| &one.runs);
+    let mut objects = runs.flat_map(|run| &run.files).filter_map(|one| one.read.file.as_ref());
+    if objects.any(|file| file.objects.iter().any(is_release)) {
+        let rendered: Vec<&Rendering> = std::iter::once(built).chain(&all).collect();
+        charts = discover(job, releases(job, &rendered));
+        let again = charts.par_iter().map(|chart| is_installed_by_chart(chart, job));
+        let again: Vec<_> =
+            again.zip(&charts).map(|(again, one)| again.then(|| render_chart(one, job))).collect();
+        all = again.into_iter().zip(all).map(|(new, old)| new.unwrap_or(old)).collect();
+    }
     let batch = job.batch;
-    let mut out = Rendering { notes: notes(&charts), ..Rendering::default() };
+    let told = kustomize::inflated_charts(job).into_iter().collect();
+    let mut out = Rendering { told, notes: notes(&charts, job), ..Rendering::default() };
     for (chart, one) in charts.iter().zip(all) {
         if !one.runs.is_empty() {
             let templates = batch.inputs.iter().map(|one| &one.input.absolute);
             let templates =
                 templates.filter(|path| root_chart_of_applied(batch, path) == Some(chart.folder.clone()));
             out.covered.extend(templates.cloned());
+        }
+        if one.runs.is_empty() && one.failures.is_empty() {
+            out.told.insert(chart.folder.clone());
         }
         if !one.failures.is_empty() {
             out.uncertain.insert(chart.folder.clone());
@@ -76,13 +98,28 @@ fn root_chart_of_applied(batch: &Batch<'_>, path: &Path) -> Option<PathBuf> {
     batch.folders.root_chart_of_template(path).or_else(|| batch.folders.root_chart_of_crd(path))
 }
 
+/// Whether an object may install a chart.
+fn is_release(object: &Object) -> bool {
+    object.is(Kind::HELM_RELEASE)
+        || object.is(Kind::ARGO_APPLICATION)
+        || object.is(Kind::ARGO_APPLICATION_SET)
+}
+
+/// Whether the object that installs a chart is one that another chart gives.
+fn is_installed_by_chart(chart: &Chart, job: &Job<'_>) -> bool {
+    chart.installs.iter().any(|install| match install {
+        Install::Release(release) => job.batch.folders.root_chart_of_template(&release.path).is_some(),
+        Install::Own | Install::Configured(_) => false,
+    })
+}
+
 /// The charts of the input that are not part of another one.
-fn discover(job: &Job<'_>) -> Vec<Chart> {
+fn discover(job: &Job<'_>, all: Vec<Release>) -> Vec<Chart> {
     let Job { batch, scopes, options, sources } = job;
     let mut charts = Vec::new();
     let configured = charts_of_values(batch, scopes);
     let mut releases: BTreeMap<PathBuf, Vec<Release>> = BTreeMap::new();
-    for release in batch.releases() {
+    for release in all {
         releases.entry(release.chart.clone()).or_default().push(release);
     }
     let inflated = kustomize::inflated_charts(job);
@@ -116,20 +153,23 @@ fn discover(job: &Job<'_>) -> Vec<Chart> {
         let name = name.and_then(|name| name.text().map(str::to_owned)).unwrap_or_default();
         let shown = sources.shown_folder(&folder);
         let is_own = |entry: &&gpulint_rules::lint::config::HelmConfig| {
-            !entry.values.is_empty() && configuration.resolve(&entry.chart).is_some_and(|path| path == folder)
+            let says = !entry.values.is_empty() || entry.name.is_some() || entry.namespace.is_some();
+            says && configuration.resolve(&entry.chart).is_some_and(|path| path == folder)
         };
         let entries: Vec<Install> = (configuration.render.helm.iter().filter(is_own))
-            .map(|entry| Install::Configured(entry.values.clone()))
+            .map(|entry| Install::Configured(entry.clone()))
             .collect();
         // The configuration says more than what is found, and the chart's own values are those of nobody where the
         // chart is installed with others.
-        let installs = match releases.remove(&folder) {
+        let installs: Vec<Install> = match releases.remove(&folder) {
             Some(releases) if entries.is_empty() => releases.into_iter().map(Install::Release).collect(),
             _ => std::iter::once(Install::Own).chain(entries).collect(),
         };
         let missing = root.as_ref().map(|root| missing_dependencies(&folder, root)).unwrap_or_default();
         if own.is_some() {
             sources.add_whole(&folder);
+            let values = installs.iter().flat_map(Install::values_files);
+            values.for_each(|file| sources.include(file));
             options
                 .excluded
                 .iter()
@@ -166,8 +206,13 @@ fn render_chart(chart: &Chart, job: &Job<'_>) -> Rendering {
     let copy = (!chart.missing.is_empty()).then(|| -> io::Result<TempFolder> {
         let folder = TempFolder::new()?;
         let target = folder.path().join("chart");
-        copy_plain(&chart.folder, &target, &mut MAX_COPIED_BYTES.clone())?;
-        remove_dependencies(&target, &chart.missing)?;
+        let mut left = MAX_COPIED_BYTES;
+        copy_plain(&chart.folder, &target, &mut left)?;
+        for (name, local) in &chart.missing.local {
+            fs::create_dir_all(target.join("charts"))?;
+            copy_plain(local, &target.join("charts").join(name), &mut left)?;
+        }
+        remove_dependencies(&target, &chart.missing.remote)?;
         Ok(folder)
     });
     let mut errors: Vec<&io::Error> = marked.copy.as_ref().err().into_iter().collect();
@@ -189,7 +234,12 @@ fn render_chart(chart: &Chart, job: &Job<'_>) -> Rendering {
     }
     for (install, result) in known.into_iter().zip(results) {
         match result {
-            Ok((run, _)) => out.runs.push(run),
+            Ok((run, _)) => {
+                if run.files.is_empty() && chart.missing.remote.is_empty() {
+                    out.notes.push(format!("`{}` gives no objects", run.command));
+                }
+                out.runs.push(run);
+            }
             Err(_) if matches!(install, Install::Own) && others => {}
             Err(failure) => out.failures.push(failure),
         }
@@ -215,8 +265,12 @@ impl OnceMarked {
             let mut left = MAX_COPIED_BYTES;
             let target = folder.path().join("chart");
             copy_marked(&chart.folder, &target, &mut files, &mut left, 0)?;
+            for (name, local) in &chart.missing.local {
+                fs::create_dir_all(target.join("charts"))?;
+                copy_marked(local, &target.join("charts").join(name), &mut files, &mut left, 0)?;
+            }
             if !chart.missing.is_empty() {
-                remove_dependencies(&target, &chart.missing)?;
+                remove_dependencies(&target, &chart.missing.remote)?;
             }
             Ok(MarkedCopy { folder, files })
         });
@@ -269,45 +323,117 @@ fn is_template(path: &Path) -> bool {
     below && !name.starts_with('_') && (name.ends_with(".yaml") || name.ends_with(".yml"))
 }
 
+/// What `helm template` prints. A chart that takes none of the versions of Kubernetes that are assumed gets one that it takes,
+/// and a schema elsewhere is not loaded.
 fn template(chart: &Path, arguments: &Arguments, scope: usize, job: &Job<'_>) -> Result<String, Failure> {
-    let kubernetes = job.scopes.get(scope).settings.platform.version(Product::Kubernetes);
-    let home = TempFolder::new().map_err(|error| Failure::Failed(error.to_string()))?;
-    let mut command = process::command("helm", home.path());
-    let name = arguments.name.as_deref().unwrap_or("release-name");
-    command.arg("template").arg(name).arg(chart).args(["--skip-tests", "--include-crds"]);
-    if let Some(namespace) = &arguments.namespace {
-        command.arg("--namespace").arg(namespace);
+    let platform = &job.scopes.get(scope).settings.platform;
+    let own = format!("{}.0", platform.version(Product::Kubernetes));
+    let version = arguments.kubernetes.as_ref().unwrap_or(&own);
+    let mut given = Given { chart, arguments, version, checks_schema: true };
+    let first = given.output(scope, job);
+    let Err(Failure::Failed(words)) = &first else { return first };
+    if words.contains("requires kubeVersion") && is_version_free(platform, arguments) {
+        let versions: Vec<String> =
+            Product::Kubernetes.supported().map(|version| format!("{version}.0")).collect();
+        let mut results = versions.iter().rev().map(|version| Given { version, ..given }.output(scope, job));
+        return results
+            .find(|one| !matches!(one, Err(Failure::Failed(words)) if words.contains("requires kubeVersion")))
+            .unwrap_or(first);
     }
-    command.arg("--kube-version").arg(format!("{kubernetes}.0"));
-    for info in KINDS {
-        let group = info.kind.group;
-        if NOT_SERVED.contains(&(group, info.version)) {
-            continue;
+    if words.contains("schema") && words.contains("http") {
+        given.checks_schema = false;
+        return given.output(scope, job).or(first);
+    }
+    first
+}
+
+/// Whether the version of Kubernetes is only assumed.
+fn is_version_free(platform: &Platform, arguments: &Arguments) -> bool {
+    arguments.kubernetes.is_none() && !platform.is_stated(Product::Kubernetes)
+}
+
+/// What `helm template` is given.
+#[derive(Clone, Copy)]
+struct Given<'g> {
+    chart: &'g Path,
+    arguments: &'g Arguments,
+    version: &'g str,
+    checks_schema: bool,
+}
+
+impl Given<'_> {
+    fn output(&self, scope: usize, job: &Job<'_>) -> Result<String, Failure> {
+        let Given { chart, arguments, version, checks_schema } = self;
+        let home = TempFolder::new().map_err(|error| Failure::Failed(error.to_string()))?;
+        let served = api_versions(&job.scopes.get(scope).settings);
+        let mut command = process::command("helm", home.path());
+        command.arg("template").arg(&arguments.name).arg(chart).args(["--skip-tests", "--include-crds"]);
+        if let Some(namespace) = &arguments.namespace {
+            command.arg("--namespace").arg(namespace);
         }
-        let version =
-            if group.is_empty() { info.version.to_owned() } else { format!("{group}/{}", info.version) };
-        command.arg("--api-versions").arg(format!("{version},{version}/{}", info.kind.kind));
+        command.arg("--kube-version").arg(version);
+        if !checks_schema {
+            command.arg("--skip-schema-validation");
+        }
+        served.iter().for_each(|one| _ = command.arg("--api-versions").arg(one));
+        for file in &arguments.values {
+            command.arg("--values").arg(file);
+        }
+        for one in &arguments.parameters {
+            let flag = if one.is_string { "--set-string" } else { "--set" };
+            command.arg(flag).arg(format!("{}={}", one.name, set_value(&one.value)));
+        }
+        let reads = || {
+            let mut reads = Reads::default();
+            reads.word((&arguments.name, &arguments.namespace, version, checks_schema, &served));
+            arguments.parameters.iter().for_each(|one| reads.word((&one.name, &one.value, one.is_string)));
+            arguments.values.iter().for_each(|file| reads.file(file));
+            reads.folder(chart)?;
+            Ok(reads.key())
+        };
+        let bytes = job.output(reads, || process::run(command, job.options.limit))?;
+        Ok(String::from_utf8(bytes)
+            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
     }
-    for file in &arguments.values {
-        command.arg("--values").arg(file);
-    }
-    for one in &arguments.parameters {
-        // A comma would begin another value.
-        let value = one.value.replace('\\', "\\\\").replace(',', "\\,");
-        let flag = if one.is_string { "--set-string" } else { "--set" };
-        command.arg(flag).arg(format!("{}={value}", one.name));
-    }
-    let reads = || {
-        let mut reads = Reads::default();
-        reads.word((name, &arguments.namespace, kubernetes.to_string()));
-        arguments.parameters.iter().for_each(|one| reads.word((&one.name, &one.value, one.is_string)));
-        arguments.values.iter().for_each(|file| reads.file(file));
-        reads.folder(chart)?;
-        Ok(reads.key())
+}
+
+/// The APIs that a current cluster serves, and those that the user's definitions add, as `--api-versions` takes them.
+fn api_versions(settings: &Settings) -> Vec<String> {
+    let known = KINDS.iter().map(|info| (info.kind.group, info.version, info.kind.kind));
+    let known = known.filter(|(group, version, _)| !NOT_SERVED.contains(&(*group, *version)));
+    let all = known.chain(settings.definitions.served());
+    let text = |(group, version, kind): (&str, &str, &str)| {
+        let version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+        format!("{version},{version}/{kind}")
     };
-    let bytes = job.output(reads, || process::run(command, job.options.limit))?;
-    Ok(String::from_utf8(bytes)
-        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+    all.map(text).collect()
+}
+
+/// The value of a parameter as `--set` takes it, which is how `cleanSetParameters` of Argo CD v3 writes it: a comma would begin
+/// another value, but not in a list in braces.
+fn set_value(value: &str) -> String {
+    if value.starts_with('{') && value.ends_with('}') {
+        return value.to_owned();
+    }
+    let mut out = String::with_capacity(value.len());
+    for c in value.chars() {
+        if c == ',' && !out.ends_with('\\') {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// A copy of a chart without its own values.
+fn without_values(chart: &Path) -> io::Result<TempFolder> {
+    let folder = TempFolder::new()?;
+    let target = folder.path().join("chart");
+    copy_plain(chart, &target, &mut MAX_COPIED_BYTES.clone())?;
+    match fs::remove_file(target.join("values.yaml")) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(folder),
+    }
 }
 
 fn render_with(
@@ -317,35 +443,87 @@ fn render_with(
     job: &Job<'_>,
     marked: &OnceMarked,
 ) -> Result<(Run, Option<io::Error>), RenderFailure> {
-    let Job { scopes, sources, .. } = job;
     let command = install.command(chart);
     let failed = |failure: &Failure| {
         let temporary = [(chart.folder.as_path(), ""), (folder, "")];
-        let (message, help) = failure_words(failure, "helm", &command, &temporary);
+        let (message, mut help) = failure_words(failure, "helm", &command, &temporary);
+        if !chart.missing.remote.is_empty() {
+            help = format!(
+                "run `helm dependency build {}`: it was rendered without {}",
+                chart.shown,
+                chart.missing.remote.join(", ")
+            );
+        } else if message.contains("requires kubeVersion") {
+            help = "set `platform.kubernetes` to a version that the chart takes".to_owned();
+        }
         let source = Arc::clone(&chart.source);
         RenderFailure { scope: chart.scope, source, span: chart.span, message, help }
     };
     let (arguments, given) =
         arguments(chart, install, job).map_err(|words| failed(&Failure::Failed(words)))?;
-    let output = template(folder, &arguments, chart.scope, job).map_err(|failure| failed(&failure))?;
-    let documents = split(&output);
-    let (numbered, error) =
-        match marked.copy.as_ref().map(|copy| lines_of_copy(copy, &arguments, chart.scope, job)) {
-            Ok(Err(error)) => (NumberedLines::new(), Some(error)),
-            Ok(Ok(numbered)) => (numbered, None),
-            Err(_) => (NumberedLines::new(), None),
+    let bare = install.replaces_values().then(|| without_values(folder)).transpose();
+    let bare = bare.map_err(|error| failed(&Failure::Failed(error.to_string())))?;
+    let own = bare.as_ref().map_or(folder.to_owned(), |bare| bare.path().join("chart"));
+    let output = template(&own, &arguments, chart.scope, job).map_err(|failure| failed(&failure))?;
+    let has_values = bare.is_none();
+    let numbered =
+        marked.copy.as_ref().map(|copy| lines_of_copy(copy, &arguments, has_values, chart.scope, job));
+    let (numbered, error) = match numbered {
+        Ok(Err(error)) => (NumberedLines::new(), Some(error)),
+        Ok(Ok(numbered)) => (numbered, None),
+        Err(_) => (NumberedLines::new(), None),
+    };
+    let mut values: Vec<String> = given.iter().map(|file| file.path().to_owned()).collect();
+    if has_values && chart.folder.join("values.yaml").is_file() {
+        values.insert(0, job.sources.shown(&chart.folder.join("values.yaml")));
+    }
+    let given = Values { files: given, singles: &arguments.singles, has_own: has_values };
+    let (files, origins) = files_of(chart, &output, &numbered, &given, job);
+    let templates = marked.copy.as_ref().map_or(&[][..], |copy| copy.files.as_slice());
+    let templates = templates.iter().map(|path| job.sources.get(path)).collect();
+    let chart_place = (Arc::clone(&chart.source), chart.span);
+    let origin = HelmOrigin { files: origins, templates, folder: chart.folder.clone(), chart: chart_place };
+    let placeholder = arguments.is_placeholder.then_some(arguments.name);
+    let (command, origin) = (Arc::from(command), Box::new(origin));
+    let home = home(chart, install, job);
+    Ok((Run { command, set: None, home, is_alone: false, placeholder, files, values, origin }, error))
+}
+
+/// The set of the input that what a chart gives belongs to, if it is known.
+fn home(chart: &Chart, install: &Install, job: &Job<'_>) -> Option<Vec<Membership>> {
+    let sets = &job.batch.sets;
+    if sets.partition.is_whole() {
+        let is_local = match install {
+            Install::Release(release) => release.cluster.is_none(),
+            Install::Own => chart.installs.len() == 1,
+            Install::Configured(_) => false,
         };
+        return is_local.then(Vec::new);
+    }
+    let Install::Release(release) = install else { return None };
+    let is_flux = release.object.starts_with("HelmRelease");
+    let is_its = |path: &Path| if is_flux { *path == *release.path } else { path.starts_with(&chart.folder) };
+    let inputs = job.batch.inputs.iter().enumerate();
+    let its = inputs.filter(|(_, one)| is_its(&one.input.absolute)).flat_map(|(at, _)| sets.claims(at));
+    let found: BTreeSet<usize> = its.filter(|set| is_stated(sets, *set)).collect();
+    let only = found.first().filter(|_| found.len() == 1)?;
+    Some(vec![Membership { set: *only, ..Membership::default() }])
+}
+
+/// The output of a chart, by template, with the origins of its lines.
+fn files_of(
+    chart: &Chart,
+    output: &str,
+    numbered: &NumberedLines,
+    given: &Values<'_>,
+    job: &Job<'_>,
+) -> (Vec<RenderedFile>, Vec<FileOrigin>) {
+    let Job { scopes, sources, .. } = job;
     let mut files: Vec<RenderedFile> = Vec::new();
     let mut origins: Vec<FileOrigin> = Vec::new();
-    for (from, texts) in by_source(&documents) {
-        let mut text = String::new();
+    for (from, texts) in by_source(&split(output)) {
+        let text = texts.join("---\n");
         let mut lines: Vec<Option<LineOrigin>> = Vec::new();
-        for (at, one) in texts.iter().enumerate() {
-            if at > 0 {
-                text.push_str("---\n");
-            }
-            text.push_str(one);
-        }
         if let Some((_, with_origin)) = numbered.iter().find(|(source, _)| source == from) {
             lines = align(&text, with_origin).unwrap_or_default();
         }
@@ -360,17 +538,13 @@ fn render_with(
         };
         let Some(file) = RenderedFile::read(text, reported, &name, chart.scope) else { continue };
         files.push(file);
-        let chain = values_of(chart, &given, &found, sources);
+        let chain = values_of(chart, given, &found, sources);
+        let keys: Vec<String> = found.subcharts.iter().map(|(key, _)| key.clone()).collect();
+        let singles = given.singles.iter().filter_map(|one| one.of_subchart(&keys)).collect();
         let template = found.template.as_ref().and_then(|path| sources.get(path));
-        origins.push(FileOrigin { template, lines, values: chain, dependency: found.dependency });
+        origins.push(FileOrigin { template, lines, values: chain, singles, dependency: found.dependency });
     }
-    let templates = marked.copy.as_ref().map_or(&[][..], |copy| copy.files.as_slice());
-    let templates = templates.iter().map(|path| sources.get(path)).collect();
-    let origin = HelmOrigin { files: origins, templates, chart: (Arc::clone(&chart.source), chart.span) };
-    Ok((
-        Run { command: Arc::from(command), set: None, is_alone: false, files, origin: Box::new(origin) },
-        error,
-    ))
+    (files, origins)
 }
 
 /// A rendered document, preceded by the path in its `# Source:` line.
@@ -416,12 +590,18 @@ type NumberedLines = Vec<(String, Vec<(String, Option<LineOrigin>)>)>;
 fn lines_of_copy(
     copy: &MarkedCopy,
     arguments: &Arguments,
+    has_values: bool,
     scope: usize,
     job: &Job<'_>,
 ) -> io::Result<NumberedLines> {
     let mut folder = copy.folder.path().join("chart");
     // A copy of the copy, without marks in the templates that fail with them.
     let mut repaired: Option<TempFolder> = None;
+    if !has_values {
+        let bare = without_values(&folder)?;
+        folder = bare.path().join("chart");
+        repaired = Some(bare);
+    }
     for _ in 0..MAX_UNMARKED {
         match template(&folder, arguments, scope, job) {
             Ok(output) => {
@@ -556,15 +736,17 @@ fn subchart(parent: &Path, name: &str, sources: &Sources) -> Option<PathBuf> {
     if name_of(&plain).is_some_and(|own| own == name) {
         return Some(plain);
     }
-    let alias = chart_field(&parent.join("Chart.yaml"), sources, |root| {
-        let mut entries = root.get("dependencies").items();
-        let entry = entries.find(|entry| entry.get("alias").text() == Some(name))?;
-        entry.get("name").text().map(str::to_owned)
+    let dependency = chart_field(&parent.join("Chart.yaml"), sources, |root| {
+        let named =
+            |key: &str| root.get("dependencies").items().find(|entry| entry.get(key).text() == Some(name));
+        let entry = named("alias").or_else(|| named("name"))?;
+        Some((entry.get("name").text()?.to_owned(), local_dependency(parent, &entry)))
     });
-    let wanted = alias.unwrap_or_else(|| name.to_owned());
-    let mut folders: Vec<PathBuf> =
-        fs::read_dir(&charts).ok()?.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    let (wanted, local) = dependency.unwrap_or_else(|| (name.to_owned(), None));
+    let entries = fs::read_dir(&charts).into_iter().flatten();
+    let mut folders: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
     folders.sort();
+    folders.extend(local);
     folders.into_iter().find(|folder| name_of(folder).is_some_and(|own| own == wanted))
 }
 
@@ -587,24 +769,45 @@ fn dependency_place(parent: &Path, name: &str, sources: &Sources) -> Option<(Arc
     Some((sources.get(&path)?, span))
 }
 
+/// The values that an installation gives a chart.
+struct Values<'v> {
+    /// In ascending order of precedence.
+    files: Vec<ValuesFile>,
+    singles: &'v [SingleValue],
+    /// Whether the chart has its own values beside them.
+    has_own: bool,
+}
+
 /// The values files that a template reads, in descending order of precedence.
-fn values_of(
-    chart: &Chart,
-    given: &[ValuesFile],
-    found: &FoundTemplate,
-    sources: &Sources,
-) -> Vec<ValuesFile> {
+fn values_of(chart: &Chart, given: &Values<'_>, found: &FoundTemplate, sources: &Sources) -> Vec<ValuesFile> {
     let keys =
         |from: usize| found.subcharts.iter().skip(from).map(|(key, _)| key.clone()).collect::<Vec<_>>();
-    let mut out: Vec<ValuesFile> = given.iter().rev().map(|file| file.of_subchart(keys(0))).collect();
+    let mut out: Vec<ValuesFile> = given.files.iter().rev().map(|file| file.of_subchart(keys(0))).collect();
     let folders = std::iter::once(&chart.folder).chain(found.subcharts.iter().map(|(_, folder)| folder));
     for (depth, folder) in folders.enumerate() {
         let path = folder.join("values.yaml");
-        if path.is_file() {
+        if path.is_file() && (given.has_own || depth > 0) {
             out.extend(ValuesFile::read(&path, sources).map(|file| file.of_subchart(keys(depth))));
         }
     }
     out
+}
+
+/// The texts of all templates of a chart and its subcharts, with those that print nothing.
+fn template_texts(chart: &Path) -> Vec<String> {
+    let mut texts = Vec::new();
+    let mut open = vec![(chart.to_owned(), 0)];
+    while let Some((folder, depth)) = open.pop().filter(|(_, depth)| *depth < MAX_TEMPLATE_DEPTH) {
+        for path in fs::read_dir(&folder).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path())) {
+            let is_template = path.components().any(|part| part.as_os_str() == "templates");
+            if path.is_dir() {
+                open.push((path, depth + 1));
+            } else if is_template {
+                texts.extend(fs::read_to_string(&path).ok());
+            }
+        }
+    }
+    texts
 }
 
 /// The origins of the lines of the templates of a chart.
@@ -612,6 +815,7 @@ struct HelmOrigin {
     files: Vec<FileOrigin>,
     /// The templates by the number of their marks.
     templates: Vec<Option<Arc<Source>>>,
+    folder: PathBuf,
     chart: (Arc<Source>, Span),
 }
 
@@ -619,6 +823,7 @@ struct FileOrigin {
     template: Option<Arc<Source>>,
     lines: Vec<Option<LineOrigin>>,
     values: Vec<ValuesFile>,
+    singles: Vec<SingleValue>,
     dependency: Option<(Arc<Source>, Span)>,
 }
 
@@ -653,17 +858,14 @@ impl Locate for HelmOrigin {
             let span = Span::new(from + column as u32, from + end as u32);
             return Some(Place { source: Arc::clone(source), span, is_literal: true });
         }
-        let template = Template::read(source.text());
-        let (from, to) = (from as usize, from as usize + written.len());
-        let here: Vec<_> = (template.actions.iter())
-            .filter(|action| action.span.start < to && action.span.end > from && action.prints)
-            .collect();
+        let here = actions_of(source, at);
         if let [action] = here.as_slice()
             && let [Some(path)] = action.values.as_slice()
-            && let Some((source, span)) = in_values(&origin.values, path, location)
+            && let Some((source, span)) = in_values(origin, path, location)
         {
             return Some(Place { source, span, is_literal: false });
         }
+        let (from, to) = (from as usize, from as usize + written.len());
         let span = match (here.first(), here.last()) {
             (Some(first), Some(last)) => (first.span.start.max(from), last.span.end.min(to)),
             _ => (from + (written.len() - written.trim_start().len()), from + written.trim_end().len()),
@@ -673,6 +875,43 @@ impl Locate for HelmOrigin {
     }
 
     fn repair(&self, file: usize, location: &Location, fix: &Fix) -> Option<(Arc<Source>, Repair)> {
+        self.template_repair(file, location, fix).or_else(|| self.value_repair(file, location, fix))
+    }
+}
+
+/// The actions of a template that print something in a line.
+fn actions_of(source: &Source, line: usize) -> Vec<Action> {
+    let from = source.lines().start_of(line, source.text()) as usize;
+    let to = from + line_text(source, line).len();
+    let actions = Template::read(source.text()).actions.into_iter();
+    actions.filter(|action| action.span.start < to && action.span.end > from && action.prints).collect()
+}
+
+impl HelmOrigin {
+    /// The edit of a value that gives the only field of a fix its new value.
+    fn value_repair(&self, file: usize, location: &Location, fix: &Fix) -> Option<(Arc<Source>, Repair)> {
+        let (path, value) = value_fix::single_change(fix)?;
+        let object = location.object()?.clone();
+        let field = Location::Field { object, pointer: Pointer::parse(path)?, key: false };
+        let origin = self.files.get(file)?;
+        let (rendered, _, span) = field.resolve_span()?;
+        let line = origin.lines.get(rendered.lines().line_of(span.start)).copied().flatten()?;
+        let template = self.templates.get(line.file)?.as_ref().filter(|_| line.is_own)?;
+        let actions = actions_of(template, line.line);
+        let [action] = actions.as_slice() else { return None };
+        let [Some(path)] = action.values.as_slice() else { return None };
+        let is_quoted = value_fix::prints_whole(template.text().get(action.span.clone())?, path)?;
+        let (source, span) = in_values(origin, path, &field)?;
+        let written = source.text().get(span.start as usize..span.end as usize)?;
+        let is_scalar = !written.contains('\n') && source.is_utf8();
+        if !is_scalar || !value_fix::is_read_once(&template_texts(&self.folder), path) {
+            return None;
+        }
+        let repair = value_fix::replacement(written, span, value, is_quoted)?;
+        Some((source, repair))
+    }
+
+    fn template_repair(&self, file: usize, location: &Location, fix: &Fix) -> Option<(Arc<Source>, Repair)> {
         let object = location.object()?;
         let rendered = &object.origin()?.source;
         let edits = text::repair(object, fix).ok()?.edits;
@@ -741,7 +980,7 @@ impl HelmOrigin {
     }
 }
 
-fn in_values(files: &[ValuesFile], path: &[String], location: &Location) -> Option<(Arc<Source>, Span)> {
+fn in_values(origin: &FileOrigin, path: &[String], location: &Location) -> Option<(Arc<Source>, Span)> {
     let Location::Field { object, pointer, key } = location else { return None };
     let mut node = object.root();
     let mut steps = Vec::new();
@@ -756,7 +995,7 @@ fn in_values(files: &[ValuesFile], path: &[String], location: &Location) -> Opti
         node = next;
         steps.push(step.clone());
     }
-    values::find(files, path, &steps, &node, *key)
+    values::find(&origin.singles, &origin.values, path, &steps, &node, *key)
 }
 
 fn line_text(source: &Source, line: usize) -> &str {

@@ -7,23 +7,26 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use gpulint_rules::Node;
+use gpulint_rules::lint::config::HelmConfig;
 use gpulint_rules::source;
 use gpulint_rules::source::Source;
 use gpulint_rules::tree::Span;
+use gpulint_rules::{Kind, Node, Object};
 use serde_json::Value;
 
 use crate::config::Scope;
 use crate::files;
-use crate::files::{Release, ReleaseParameter, ReleaseValues};
+use crate::files::{Release, ReleaseParameter, ReleaseValues, ValuesPlace};
 use crate::terminal::count;
 
 use super::Job;
 use super::process::TempFolder;
-use super::values::ValuesFile;
+use super::values::{SingleValue, ValuesFile};
 
 /// Maximum number of charts and releases in a note.
 const MAX_NOTED: usize = 3;
+/// Maximum number of characters of the name of a release.
+const MAX_NAME: usize = 53;
 
 pub(super) struct Chart {
     pub(super) folder: PathBuf,
@@ -37,27 +40,63 @@ pub(super) struct Chart {
     /// What installs the chart; each is rendered.
     pub(super) installs: Vec<Install>,
     /// The dependencies that are not in its folder `charts`.
-    pub(super) missing: Vec<String>,
+    pub(super) missing: Missing,
+}
+
+/// The dependencies of a chart that are not in its folder `charts`.
+#[derive(Default)]
+pub(super) struct Missing {
+    /// The names of those that are elsewhere.
+    pub(super) remote: Vec<String>,
+    /// Those in other folders of the checkout, which `helm dependency build` would copy.
+    pub(super) local: Vec<(String, PathBuf)>,
+}
+
+impl Missing {
+    pub(super) fn is_empty(&self) -> bool {
+        self.remote.is_empty() && self.local.is_empty()
+    }
 }
 
 /// An installation of a chart, with its values.
 pub(super) enum Install {
     /// The chart with its own values, where nothing else is known.
     Own,
-    /// The values files of an entry of the configuration.
-    Configured(Vec<String>),
+    /// An entry of the configuration.
+    Configured(HelmConfig),
     /// An object of Argo CD or Flux.
     Release(Release),
 }
 
 impl Install {
+    /// The files of the checkout that give it values.
+    pub(super) fn values_files(&self) -> Vec<&PathBuf> {
+        let Install::Release(release) = self else { return Vec::new() };
+        let files = release.values.iter().filter_map(|values| match values {
+            ReleaseValues::File(path) => Some(path),
+            ReleaseValues::Inline(..) => None,
+        });
+        files.collect()
+    }
+
+    /// Whether its values replace those that the chart has itself.
+    pub(super) fn replaces_values(&self) -> bool {
+        matches!(self, Install::Release(release) if release.replaces_values)
+    }
+
     /// The command that renders it, as a user would type it, or the object that stands for it.
     pub(super) fn command(&self, chart: &Chart) -> String {
         let mut command = format!("helm template {}", chart.shown);
         match self {
             Install::Own => {}
-            Install::Configured(files) => {
-                files.iter().for_each(|file| command.push_str(&format!(" -f {file}")))
+            Install::Configured(entry) => {
+                if let Some(name) = &entry.name {
+                    command = format!("helm template {name} {}", chart.shown);
+                }
+                entry.values.iter().for_each(|file| command.push_str(&format!(" -f {file}")));
+                if let Some(namespace) = &entry.namespace {
+                    command.push_str(&format!(" -n {namespace}"));
+                }
             }
             Install::Release(release) => command.push_str(&format!(" as {} does", release.object)),
         }
@@ -68,24 +107,30 @@ impl Install {
 /// What `helm template` is given beside the chart.
 #[derive(Default)]
 pub(super) struct Arguments {
-    pub(super) name: Option<String>,
+    pub(super) name: String,
+    /// Whether the name stands for one that is not known.
+    pub(super) is_placeholder: bool,
     pub(super) namespace: Option<String>,
+    /// The version of Kubernetes, if the installation says one.
+    pub(super) kubernetes: Option<String>,
     pub(super) values: Vec<PathBuf>,
     pub(super) parameters: Vec<ReleaseParameter>,
+    /// The parameters whose places are known.
+    pub(super) singles: Vec<SingleValue>,
     /// The folder of the values that are no files, which is removed with this.
     _folder: Option<TempFolder>,
 }
 
 /// The lines that say what the renders leave out.
-pub(super) fn notes(charts: &[Chart]) -> Vec<String> {
+pub(super) fn notes(charts: &[Chart], job: &Job<'_>) -> Vec<String> {
     let list = |entries: Vec<String>| {
         let more = entries.len().saturating_sub(MAX_NOTED);
         let shown = entries.into_iter().take(MAX_NOTED).collect::<Vec<_>>().join(", ");
         if more > 0 { format!("{shown} and {more} more") } else { shown }
     };
-    let incomplete = charts.iter().filter(|chart| !chart.missing.is_empty());
+    let incomplete = charts.iter().filter(|chart| !chart.missing.remote.is_empty());
     let incomplete: Vec<String> =
-        incomplete.map(|chart| format!("{} ({})", chart.shown, chart.missing.join(", "))).collect();
+        incomplete.map(|chart| format!("{} ({})", chart.shown, chart.missing.remote.join(", "))).collect();
     let releases = charts.iter().flat_map(|chart| &chart.installs).filter_map(|install| match install {
         Install::Release(release) => Some((release, release.unknown.as_ref()?)),
         Install::Own | Install::Configured(_) => None,
@@ -97,11 +142,36 @@ pub(super) fn notes(charts: &[Chart]) -> Vec<String> {
         let what = "rendered without dependencies that are not in charts/";
         out.push(format!("{} {what}: {}", count(incomplete.len(), "chart"), list(incomplete)));
     }
+    let outside = releases_outside(job);
+    if outside > 0 {
+        let what = "of charts that are not in the checkout not rendered";
+        out.push(format!("{} {what}", count(outside, "release")));
+    }
     if !unknown.is_empty() {
-        let what = "of charts not rendered, because not all values are known";
+        let what = "of charts not rendered, because not everything is known";
         out.push(format!("{} {what}: {}", count(unknown.len(), "release"), list(unknown)));
     }
     out
+}
+
+/// The number of objects of Argo CD and Flux that install a chart of a registry.
+fn releases_outside(job: &Job<'_>) -> usize {
+    let is_outside = |object: &&Object| {
+        let spec = object.get("spec");
+        if object.is(Kind::HELM_RELEASE) {
+            let kind = spec.path(&["chart", "spec", "sourceRef", "kind"]);
+            let named = spec.path(&["chartRef", "kind"]);
+            return kind.text() == Some("HelmRepository") || named.text() == Some("OCIRepository");
+        }
+        let spec =
+            if object.is(Kind::ARGO_APPLICATION_SET) { spec.path(&["template", "spec"]) } else { spec };
+        let is_argo = object.is(Kind::ARGO_APPLICATION) || object.is(Kind::ARGO_APPLICATION_SET);
+        let single = spec.get("source");
+        is_argo
+            && spec.get("sources").items().chain(std::iter::once(single)).any(|one| one.get("chart").is_set())
+    };
+    let files = job.batch.reads.iter().filter(|read| read.manifest).filter_map(|read| read.file.as_ref());
+    files.flat_map(|file| &file.objects).filter(is_outside).count()
 }
 
 /// The path of a values file that a configuration names: in the chart, or relative to the configuration.
@@ -110,21 +180,48 @@ pub(super) fn values_file(chart: &Path, configuration: &Scope, file: &str) -> Op
     paths.into_iter().flatten().find(|path| path.is_file())
 }
 
-/// The dependencies of a chart that are not in its folder `charts`, by the name under which it uses them.
-pub(super) fn missing_dependencies(folder: &Path, root: &Node<'_>) -> Vec<String> {
+/// The dependencies of a chart that are not in its folder `charts`.
+pub(super) fn missing_dependencies(folder: &Path, root: &Node<'_>) -> Missing {
     let entries = fs::read_dir(folder.join("charts")).into_iter().flatten().flatten();
-    let vendored: Vec<String> =
-        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
-    let names = root.get("dependencies").items().filter_map(|one| one.get("name").text().map(str::to_owned));
-    let is_there = |name: &String| {
+    // Helm knows a chart by its name, not by that of its folder.
+    let vendored: Vec<String> = entries
+        .map(|entry| {
+            let folder = entry.file_name().to_string_lossy().into_owned();
+            name_of(&entry.path()).unwrap_or(folder)
+        })
+        .collect();
+    let is_there = |name: &str| {
         vendored.iter().any(|known| {
-            let rest = known.strip_prefix(name.as_str());
+            let rest = known.strip_prefix(name);
             known == name || rest.is_some_and(|rest| rest.starts_with('-') && rest.ends_with(".tgz"))
         })
     };
+    let mut missing = Missing::default();
+    for one in root.get("dependencies").items() {
+        let Some(name) = one.get("name").text().filter(|name| !is_there(name)) else { continue };
+        match local_dependency(folder, &one).filter(|path| name_of(path).as_deref() == Some(name)) {
+            Some(path) => missing.local.push((name.to_owned(), path)),
+            None => missing.remote.push(name.to_owned()),
+        }
+    }
     // A chart may have a dependency several times, under other aliases.
     let mut seen = BTreeSet::new();
-    names.filter(|name| !is_there(name) && seen.insert(name.clone())).collect()
+    missing.remote.retain(|name| seen.insert(name.clone()));
+    missing.local.dedup();
+    missing
+}
+
+/// The folder that a dependency names as its repository: `file://../lib`.
+pub(super) fn local_dependency(chart: &Path, dependency: &Node<'_>) -> Option<PathBuf> {
+    let below = dependency.get("repository").text()?.strip_prefix("file://")?;
+    Some(files::absolute(&chart.join(below)))
+}
+
+/// The name of the chart in a folder.
+fn name_of(folder: &Path) -> Option<String> {
+    let source = Source::new("Chart.yaml", fs::read(folder.join("Chart.yaml")).ok()?);
+    let documents = source::read(&Arc::new(source));
+    Some(documents.first()?.root()?.get("name").text()?.to_owned())
 }
 
 /// Removes dependencies from the `Chart.yaml` of a copy of a chart: `helm template` refuses a chart that lacks one.
@@ -154,13 +251,15 @@ pub(super) fn arguments(
     install: &Install,
     job: &Job<'_>,
 ) -> Result<(Arguments, Vec<ValuesFile>), String> {
-    let Job { scopes, sources, batch, .. } = job;
+    let Job { scopes, sources, .. } = job;
     let mut arguments = Arguments::default();
     let mut files = Vec::new();
     match install {
         Install::Own => {}
-        Install::Configured(names) => {
-            for name in names {
+        Install::Configured(entry) => {
+            arguments.name = entry.name.clone().unwrap_or_default();
+            arguments.namespace.clone_from(&entry.namespace);
+            for name in &entry.values {
                 let path = values_file(&chart.folder, scopes.get(chart.scope), name);
                 let path = path.ok_or_else(|| {
                     format!("there is no `{name}` in the chart or relative to the configuration")
@@ -169,32 +268,80 @@ pub(super) fn arguments(
                 arguments.values.push(path);
             }
         }
-        Install::Release(release) => {
-            let folder = TempFolder::new().map_err(|error| error.to_string())?;
-            for (number, values) in release.values.iter().enumerate() {
-                match values {
-                    ReleaseValues::File(path) => {
-                        files.extend(ValuesFile::read(path, sources));
-                        arguments.values.push(path.clone());
-                    }
-                    ReleaseValues::Inline(values, place) => {
-                        let path = folder.path().join(format!("values-{number}.json"));
-                        fs::write(&path, values.to_string()).map_err(|error| error.to_string())?;
-                        arguments.values.push(path);
-                        let object = &batch.inputs[release.file].input.absolute;
-                        let place = place.as_ref();
-                        files.extend(place.and_then(|(document, steps)| {
-                            Some(ValuesFile::read(object, sources)?.at_mapping(*document, steps.clone()))
-                        }));
-                    }
-                }
-            }
-            // A name of a release has at most 53 characters.
-            arguments.name = Some(release.name.chars().take(53).collect());
-            arguments.namespace.clone_from(&release.namespace);
-            arguments.parameters.clone_from(&release.parameters);
-            arguments._folder = Some(folder);
-        }
+        Install::Release(release) => add_release(&mut arguments, &mut files, release, job)?,
+    }
+    if arguments.name.is_empty() {
+        arguments.name = placeholder(&chart.name);
+        arguments.is_placeholder = true;
     }
     Ok((arguments, files))
+}
+
+/// Adds what a release gives its chart.
+fn add_release(
+    arguments: &mut Arguments,
+    files: &mut Vec<ValuesFile>,
+    release: &Release,
+    job: &Job<'_>,
+) -> Result<(), String> {
+    let folder = TempFolder::new().map_err(|error| error.to_string())?;
+    for (number, values) in release.values.iter().enumerate() {
+        match values {
+            ReleaseValues::File(path) => {
+                files.extend(ValuesFile::read(path, job.sources));
+                arguments.values.push(path.clone());
+            }
+            ReleaseValues::Inline(values, place) => {
+                let path = folder.path().join(format!("values-{number}.json"));
+                fs::write(&path, values.to_string()).map_err(|error| error.to_string())?;
+                arguments.values.push(path);
+                files.extend(place.as_ref().and_then(|place| values_at(place, job)));
+            }
+        }
+    }
+    arguments.name = release.name.chars().take(MAX_NAME).collect();
+    arguments.kubernetes.clone_from(&release.kubernetes);
+    arguments.namespace.clone_from(&release.namespace);
+    arguments.parameters.clone_from(&release.parameters);
+    let singles = release.parameters.iter();
+    let singles =
+        singles.filter_map(|one| SingleValue::new(&one.name, &one.value, &values_at(&one.place, job)?));
+    arguments.singles = singles.collect();
+    arguments._folder = Some(folder);
+    Ok(())
+}
+
+/// The name of a release of which only the chart is known: most are called after it.
+fn placeholder(chart: &str) -> String {
+    let name: String = chart.chars().take(MAX_NAME).collect();
+    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let is_name = name.starts_with(is_plain)
+        && name.ends_with(is_plain)
+        && name.chars().all(|c| is_plain(c) || c == '-');
+    if is_name { name } else { "release-name".to_owned() }
+}
+
+/// The values at a place. A rendered object has other documents than the file that it comes from.
+fn values_at(place: &ValuesPlace, job: &Job<'_>) -> Option<ValuesFile> {
+    let file = job.batch.inputs.iter().position(|one| one.input.absolute == place.path)?;
+    let objects = &job.batch.reads[file].file.as_ref()?.objects;
+    let named = objects.iter().filter(|one| one.id().kind == place.kind && one.name() == place.name);
+    let mut documents = named.filter_map(|object| Some(object.origin()?.document as usize));
+    let first = documents.clone().next()?;
+    let document = documents.find(|document| *document == place.document).unwrap_or(first);
+    Some(ValuesFile::read(&place.path, job.sources)?.at_steps(document, place.steps.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::placeholder;
+
+    #[test]
+    fn a_release_is_called_after_its_chart() {
+        assert_eq!(placeholder("gpu-pools"), "gpu-pools");
+        assert_eq!(placeholder(&"a".repeat(70)).len(), 53);
+        for odd in ["", "Pools", "a.b", "-a"] {
+            assert_eq!(placeholder(odd), "release-name");
+        }
+    }
 }

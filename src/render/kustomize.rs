@@ -28,7 +28,7 @@ use super::outputs::{Key, Reads};
 use super::process;
 use super::process::{Failure, TempFolder};
 use super::sources::Sources;
-use super::{Job, Locate, Place, RenderFailure, RenderedFile, Rendering, Run, failure_words};
+use super::{Job, Locate, Place, RenderFailure, RenderedFile, Rendering, Run, failure_words, is_stated};
 
 /// Maximum depth to which nested kustomizations are followed.
 const MAX_DEPTH: usize = 32;
@@ -116,7 +116,17 @@ pub(super) fn render(job: &Job<'_>) -> Rendering {
                 out.covered.extend(top.files);
                 let by = BuiltBy { kustomizations: top.all, sources: Arc::clone(sources) };
                 let origin = Box::new(KustomizeOrigin { written: built.written, by });
-                out.runs.push(Run { command: built.command, set, is_alone, files: built.files, origin });
+                let (command, files) = (built.command, built.files);
+                out.runs.push(Run {
+                    command,
+                    set,
+                    home: None,
+                    is_alone,
+                    placeholder: None,
+                    files,
+                    values: Vec::new(),
+                    origin,
+                });
             }
             // The target of a patch may be in an entry that was left out.
             Err(_) if top.has_remote() => out.uncertain.extend(top.files),
@@ -136,13 +146,9 @@ pub(super) fn render(job: &Job<'_>) -> Rendering {
 /// several clusters.
 fn set_of(top: &Top, batch: &Batch<'_>, numbers: &HashMap<&Path, usize>) -> Option<usize> {
     let sets = &batch.sets;
-    let is_stated = |set: &usize| {
-        let sign = sets.evidence.get(*set).map(|one| one.sign);
-        matches!(sign, Some(Sign::Configuration | Sign::Flux | Sign::Argo | Sign::GitOps))
-    };
     let mut common: Option<BTreeSet<usize>> = None;
     for at in top.files.iter().filter_map(|file| numbers.get(file.as_path())) {
-        let own: BTreeSet<usize> = sets.claims(*at).filter(is_stated).collect();
+        let own: BTreeSet<usize> = sets.claims(*at).filter(|set| is_stated(sets, *set)).collect();
         // Patches are in no set.
         if !own.is_empty() {
             common = Some(common.map_or_else(|| own.clone(), |known| &known & &own));

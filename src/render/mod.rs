@@ -12,6 +12,7 @@ mod outputs;
 mod process;
 mod sources;
 mod template;
+mod value_fix;
 mod values;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -32,7 +33,7 @@ use rayon::prelude::*;
 use crate::args::RENDER_LIMIT;
 use crate::batch::Batch;
 use crate::config::Scopes;
-use crate::files::{self, Folders, Input, KUSTOMIZATIONS, ReadOutcome, Skipped};
+use crate::files::{self, Folders, Input, KUSTOMIZATIONS, ReadOutcome, Release, Sets, Sign, Skipped};
 
 pub(crate) use outputs::Outputs;
 
@@ -74,10 +75,27 @@ struct Run {
     command: Arc<str>,
     /// The set of the input that claims the run, if there is one.
     set: Option<usize>,
+    /// The set of the input in which it meets what else is applied there; empty for the set of the files in no other one.
+    /// `None` if it is not known, so that it is one of its own.
+    home: Option<Vec<Membership>>,
     /// Whether it is a kustomization that makes a set of the input alone.
     is_alone: bool,
+    /// The name of the release that stands for one which is not known.
+    placeholder: Option<String>,
     files: Vec<RenderedFile>,
+    /// The reported paths of the files with its values.
+    values: Vec<String>,
     origin: Box<dyn Locate + Send + Sync>,
+}
+
+impl Run {
+    /// Whether a finding is about the length of a name that contains one which stands for another.
+    fn is_of_placeholder(&self, finding: &Finding) -> bool {
+        let is_about_length =
+            finding.rule.id == "object-name-too-long" || finding.message.contains("characters at most");
+        let name = finding.location.object().map(Object::name).unwrap_or_default();
+        is_about_length && self.placeholder.as_ref().is_some_and(|placeholder| name.contains(placeholder))
+    }
 }
 
 /// Whether a place is in a kustomization itself, not in a file that it lists.
@@ -156,6 +174,31 @@ struct RenderFailure {
     help: String,
 }
 
+/// Whether a configuration, Flux or Argo CD say which files a set has.
+fn is_stated(sets: &Sets, set: usize) -> bool {
+    let sign = sets.evidence.get(set).map(|one| one.sign);
+    matches!(sign, Some(Sign::Configuration | Sign::Flux | Sign::Argo | Sign::GitOps))
+}
+
+/// The releases of charts that objects of the input install, or that are rendered.
+fn releases(job: &Job<'_>, built: &[&Rendering]) -> Vec<Release> {
+    let covered: HashSet<PathBuf> = built.iter().flat_map(|one| &one.covered).cloned().collect();
+    let files = built.iter().flat_map(|one| &one.runs).flat_map(|run| &run.files);
+    let files = files.filter_map(|one| one.read.file.as_ref());
+    let rendered = files.filter_map(|file| {
+        let input = Input {
+            display_path: file.source.path().to_owned(),
+            path: PathBuf::new(),
+            absolute: job.sources.absolute(file.source.path())?,
+            named: false,
+            stream: None,
+            unapplied: None,
+        };
+        Some((input, file.objects.as_slice()))
+    });
+    job.batch.releases(&covered, &rendered.collect::<Vec<_>>())
+}
+
 /// The output of a renderer for the input.
 #[derive(Default)]
 struct Rendering {
@@ -168,6 +211,8 @@ struct Rendering {
     skipped: Vec<Skipped>,
     /// Lines for the user that say what is left out.
     notes: Vec<String>,
+    /// The charts that are not rendered alone for a reason that is told, or because a kustomization has them.
+    told: HashSet<PathBuf>,
 }
 
 #[derive(Default)]
@@ -216,7 +261,8 @@ impl Renders {
         }
         let sources = Arc::new(Sources::new(&batch.inputs));
         let job = Job { batch, scopes, options, sources: &sources };
-        let (charts, kustomizations) = rayon::join(|| helm::render(&job), || kustomize::render(&job));
+        let kustomizations = kustomize::render(&job);
+        let charts = helm::render(&job, &kustomizations);
         let inputs = batch.inputs.iter().filter(|one| one.input.unapplied.is_none() && !one.is_context);
         let visible = inputs.map(|one| one.input.absolute.clone()).collect();
         Renders { charts, kustomizations, visible, is_alone: options.is_alone, sources }
@@ -235,6 +281,11 @@ impl Renders {
 
     fn runs(&self) -> impl Iterator<Item = &Run> {
         self.parts().flat_map(|part| &part.runs)
+    }
+
+    /// What was rendered: each command, with the files of its values.
+    pub(crate) fn commands(&self) -> impl Iterator<Item = (&str, &[String])> {
+        self.runs().map(|run| (&*run.command, run.values.as_slice()))
     }
 
     /// What did not render, each in the words of the program.
@@ -290,6 +341,11 @@ impl Renders {
     /// Lines for the user that say what is left out.
     pub(crate) fn notes(&self) -> impl Iterator<Item = &String> {
         self.parts().flat_map(|part| &part.notes)
+    }
+
+    /// Whether a file is of a chart that is not rendered alone, and the user is told why.
+    pub(crate) fn tells_of(&self, path: &Path) -> bool {
+        self.parts().any(|part| part.told.iter().any(|folder| path.starts_with(folder)))
     }
 
     pub(crate) fn objects(&self) -> usize {
@@ -367,8 +423,8 @@ impl Renders {
         }
     }
 
-    /// All sets, with what is rendered of charts and kustomizations in the place of their files. The output of a kustomization
-    /// is in the set that claims it; every other output is a set of its own.
+    /// All sets, with what is rendered of charts and kustomizations in the place of their files. Output whose cluster is known
+    /// is in its set; every other output is a set of its own.
     pub(crate) fn filled_sets(&self, batch: &Batch<'_>) -> Vec<FilledSet> {
         let known = &batch.sets.partition;
         let mut partition = known.clone();
@@ -379,14 +435,16 @@ impl Renders {
         partition.files.resize(inputs.len(), Vec::new());
         for run in self.runs() {
             let set = run.set.unwrap_or(partition.sets.len());
-            if run.set.is_none() {
+            if run.set.is_none() && run.home.is_none() {
                 let facts = Arc::clone(&known.facts);
                 partition.sets.push(ManifestSet { facts, ..self.own_set(run, batch) });
             }
+            let own = || vec![Membership { set, ..Membership::default() }];
+            let home = run.home.clone().unwrap_or_else(own);
             for one in &run.files {
                 let Some(file) = &one.read.file else { continue };
                 inputs.push(Some(RunInput { engine: &batch.engines[one.scope], file }));
-                partition.files.push(vec![Membership { set, ..Membership::default() }]);
+                partition.files.push(home.clone());
             }
         }
         fill_sets(&inputs, &partition)
@@ -476,9 +534,15 @@ impl Renders {
         for (_, finding) in &mut report.findings {
             if let Location::Rendered(rendered) = &mut finding.location {
                 let path = self.sources.absolute(rendered.source.path());
+                // All that read a value must have the finding.
+                let reads = |run: &&Run| run.values.iter().any(|file| file == rendered.source.path());
+                let users = match self.runs().filter(reads).count() {
+                    0 => rendered.renders,
+                    users => users,
+                };
                 let is_uncertain = |path: &Path| self.parts().any(|part| part.uncertain.contains(path));
                 let fails = |path: &PathBuf| path.ancestors().any(is_uncertain);
-                if rendered.commands.len() < rendered.renders || path.as_ref().is_some_and(fails) {
+                if rendered.commands.len() < users || path.as_ref().is_some_and(fails) {
                     rendered.repair = None;
                 }
                 if rendered.repair.is_none() {
@@ -554,7 +618,7 @@ impl Renders {
             let (Some(report), Some((run, at))) = (report, from.get(at)) else { continue };
             let (at, scope) = (*at, run.files[*at].scope);
             out.suppressed += report.suppressed;
-            for mut finding in report.findings {
+            for mut finding in report.findings.into_iter().filter(|one| !run.is_of_placeholder(one)) {
                 let Some(location) = locate(&finding.location) else { continue };
                 let Location::Rendered(rendered) = &location else { continue };
                 // kustomize adds a namespace also to objects of kinds that are not namespaced.

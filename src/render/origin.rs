@@ -326,7 +326,7 @@ fn in_patch(
 }
 
 /// The place of a part of a line in a block scalar.
-fn in_block(
+pub(super) fn in_block(
     source: &Source,
     block: &Node<'_>,
     line: usize,
@@ -464,7 +464,7 @@ fn generator(by: &BuiltBy, sought: &Sought<'_>) -> Option<Place> {
     let field = match sought.object.id().kind.as_str() {
         "ConfigMap" => "configMapGenerator",
         "Secret" => "secretGenerator",
-        _ => return None,
+        _ => return by.find_map(|_, source, root| in_charts(source, root, sought.object)),
     };
     by.find_map(|_, source, root| {
         let mut entries = root.get(field).items();
@@ -475,6 +475,25 @@ fn generator(by: &BuiltBy, sought: &Sought<'_>) -> Option<Place> {
         let span = name.span()?;
         Some(Place { source: Arc::clone(source), span, is_literal: false })
     })
+    .or_else(|| by.find_map(|_, source, root| in_charts(source, root, sought.object)))
+}
+
+/// The entry of `helmCharts` whose chart gives an object: the only one, or the only one whose release or chart the object is
+/// called after.
+fn in_charts(source: &Arc<Source>, root: &Node<'_>, object: &Object) -> Option<Place> {
+    let entries: Vec<Node<'_>> = root.get("helmCharts").items().collect();
+    let is_it = |entry: &&Node<'_>| {
+        let names = ["releaseName", "name"].map(|key| entry.get(key));
+        names.iter().filter_map(|name| name.text()).any(|name| object.name().contains(name))
+    };
+    let mut named = entries.iter().filter(is_it);
+    let entry = match (entries.as_slice(), named.next(), named.next()) {
+        ([only], ..) => only,
+        (_, Some(named), None) => named,
+        _ => return None,
+    };
+    let span = entry.get("name").span()?;
+    Some(Place { source: Arc::clone(source), span, is_literal: false })
 }
 
 fn first_key(source: &Arc<Source>) -> Span {

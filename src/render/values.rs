@@ -9,6 +9,7 @@ use gpulint_rules::source::{Document, Source};
 use gpulint_rules::tree::Span;
 use serde_json::Value;
 
+use super::origin::in_block;
 use super::sources::Sources;
 
 #[derive(Clone, Debug)]
@@ -20,18 +21,81 @@ pub(super) struct ValuesFile {
     base: Vec<String>,
     /// The keys of the subcharts on the path to the values.
     prefix: Vec<String>,
+    /// The values, if they are written as a text in the file.
+    inner: Option<Arc<(Source, Vec<Document>)>>,
+}
+
+/// A single value of a release, which wins over those of all files.
+#[derive(Clone, Debug)]
+pub(super) struct SingleValue {
+    path: Vec<String>,
+    value: String,
+    source: Arc<Source>,
+    span: Span,
+}
+
+impl SingleValue {
+    /// The value of a parameter, as `file` has it. `None` for the items of lists.
+    pub(super) fn new(name: &str, value: &str, file: &ValuesFile) -> Option<SingleValue> {
+        if name.contains(['[', '\\']) {
+            return None;
+        }
+        let path = name.split('.').map(str::to_owned).collect();
+        let span = file.base_node()?.span()?;
+        Some(SingleValue { path, value: value.to_owned(), source: Arc::clone(&file.source), span })
+    }
+
+    /// The value as a subchart reads it, if it is one of it.
+    pub(super) fn of_subchart(&self, prefix: &[String]) -> Option<SingleValue> {
+        let is_global = self.path.first().is_some_and(|first| first == "global");
+        let path = if is_global { self.path.clone() } else { self.path.strip_prefix(prefix)?.to_vec() };
+        Some(SingleValue { path, ..self.clone() })
+    }
 }
 
 impl ValuesFile {
     pub(super) fn read(path: &Path, sources: &Sources) -> Option<ValuesFile> {
         let source = sources.get(path)?;
         let documents = Arc::new(source::read(&source));
-        Some(ValuesFile { source, documents, document: 0, base: Vec::new(), prefix: Vec::new() })
+        Some(ValuesFile { source, documents, document: 0, base: Vec::new(), prefix: Vec::new(), inner: None })
     }
 
-    /// The values in a mapping of a document of the file.
-    pub(super) fn at_mapping(self, document: usize, base: Vec<String>) -> ValuesFile {
-        ValuesFile { document, base, ..self }
+    /// The values in a mapping or a text of a document of the file.
+    pub(super) fn at_steps(self, document: usize, base: Vec<String>) -> ValuesFile {
+        let mut file = ValuesFile { document, base, ..self };
+        let text = file.base_node().and_then(|node| node.text().map(str::to_owned));
+        file.inner = text.map(|text| {
+            let source = Source::from_text("values", &text);
+            let documents = source::read(&source);
+            Arc::new((source, documents))
+        });
+        file
+    }
+
+    /// The reported path of the file.
+    pub(super) fn path(&self) -> &str {
+        self.source.path()
+    }
+
+    /// The node that holds the values.
+    fn base_node(&self) -> Option<Node<'_>> {
+        let root = self.documents.get(self.document)?.root()?;
+        Some(self.base.iter().fold(root, |node, step| match step.parse::<usize>() {
+            Ok(index) if node.is_sequence() => node.index(index),
+            _ => node.get(step),
+        }))
+    }
+
+    /// The place in the file of a place in the values: in a text, that of the line, or of the text.
+    fn outer(&self, span: Span) -> Option<Span> {
+        let Some(inner) = &self.inner else { return Some(span) };
+        let (text, lines) = (inner.0.text(), inner.0.lines());
+        let block = self.base_node()?;
+        let line = lines.line_of(span.start);
+        let start = lines.start_of(line, text);
+        let written = text.get(start as usize..)?.lines().next()?;
+        let columns = (span.start - start, span.end - start);
+        in_block(&self.source, &block, line, written, columns).or_else(|| block.span())
     }
 
     /// The values as a subchart reads them, which is at some keys of its parents.
@@ -41,13 +105,11 @@ impl ValuesFile {
 
     /// The nodes at a path of the values, where `*` matches every item.
     fn at<'n>(&'n self, path: &[String]) -> Vec<Node<'n>> {
-        let Some(root) = self.documents.get(self.document).and_then(|document| document.root()) else {
-            return Vec::new();
+        let root = match &self.inner {
+            Some(inner) => inner.1.first().and_then(Document::root),
+            None => self.base_node(),
         };
-        let root = self.base.iter().fold(root, |node, step| match step.parse::<usize>() {
-            Ok(index) if node.is_sequence() => node.index(index),
-            _ => node.get(step),
-        });
+        let Some(root) = root else { return Vec::new() };
         let is_global = path.first().is_some_and(|first| first == "global");
         let prefix: &[String] = if is_global { &[] } else { &self.prefix };
         let mut nodes = vec![root];
@@ -66,9 +128,10 @@ impl ValuesFile {
     }
 }
 
-/// The place of a rendered value in the values files, in descending order of precedence: that of the value at
-/// `path`, or of a value below it at the last steps of the pointer. `None` unless there is exactly one.
+/// The place of a rendered value in the single values and the values files, in descending order of precedence: that of the value
+/// at `path`, or of a value below it at the last steps of the pointer. `None` unless there is exactly one.
 pub(super) fn find(
+    singles: &[SingleValue],
     files: &[ValuesFile],
     path: &[String],
     steps: &[String],
@@ -77,6 +140,11 @@ pub(super) fn find(
 ) -> Option<(Arc<Source>, Span)> {
     for from in 0..=steps.len() {
         let whole: Vec<String> = path.iter().chain(&steps[from..]).cloned().collect();
+        if let Some(single) = singles.iter().rev().find(|single| single.path == whole) {
+            let value = Value::String(single.value.clone());
+            let is_it = is_equal(&value, &rendered.to_json());
+            return is_it.then(|| (Arc::clone(&single.source), single.span));
+        }
         for file in files {
             let nodes = file.at(&whole);
             if nodes.is_empty() {
@@ -88,7 +156,7 @@ pub(super) fn find(
                 let is_collection = only.is_mapping() || only.is_sequence();
                 let span = if key || is_collection && !only.is_flow() { only.key_span() } else { None };
                 let span = span.or_else(|| only.span()).or_else(|| only.key_span())?;
-                return Some((Arc::clone(&file.source), span));
+                return Some((Arc::clone(&file.source), file.outer(span)?));
             }
             // This file overrides the remaining ones.
             break;
