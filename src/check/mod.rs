@@ -137,7 +137,7 @@ fn render<'r>(run: &'r Run<'_>, read: Read<'r>) -> Result<Rendered<'r>, CliError
     context::say(run.args, &batch, claimed, renders.context());
     if run.args.verbose {
         let skipped = found.skipped.iter().chain(renders.skipped());
-        write_verbose(&batch, &run.scopes, skipped, &found.ignored)?;
+        write_verbose(&batch, &run.scopes, &renders, skipped, &found.ignored)?;
     }
     Ok(Rendered { batch, found, renders })
 }
@@ -168,6 +168,8 @@ fn check<'r>(run: &'r Run<'_>, mut rendered: Rendered<'r>) -> Result<Checked<'r>
     }
     if run.args.formats.iter().any(|format| format.style == Style::Json) {
         outcome.report.versions = taken_versions(&batch);
+        let commands = renders.commands().map(|(command, values)| (command.to_owned(), values.to_vec()));
+        outcome.report.renders = commands.collect();
     }
     outcome.report.pools = run.platform.as_ref().map(|platform| pools::of_run(&batch, platform));
     Ok(Checked { batch, renders, outcome, diff })

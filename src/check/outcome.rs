@@ -55,7 +55,9 @@ impl Outcome {
         outcome.report.summary.render_failed = outcome.render_failed > 0;
         outcome.report.summary.since = since.map(|before| before.name.clone());
         outcome.errors.extend(done.errors);
-        outcome.nothing = outcome.empty_input_message(args, &found.ignored);
+        // A chart may give nothing with its values; a note says so.
+        outcome.nothing =
+            if renders.has_runs() { None } else { outcome.empty_input_message(args, &found.ignored) };
         let report = &mut outcome.report;
         report.summary.count(&report.findings);
         report.summary.baselined = outcome.baselined.len();
@@ -80,7 +82,8 @@ impl Outcome {
             self.errors.extend(read.error.clone());
             let rendered = batch.covered.contains(&at);
             if !rendered {
-                if let Some(chart) = batch.chart_to_render(at) {
+                let is_told = renders.tells_of(&batch.inputs[at].input.absolute);
+                if let Some(chart) = batch.chart_to_render(at).filter(|_| !is_told) {
                     *summary.unrendered.entry(chart).or_default() += 1;
                 }
                 summary.files += usize::from(read.manifest);

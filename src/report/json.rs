@@ -37,6 +37,16 @@ pub(super) struct Root<'a> {
     preview: Option<PreviewJson<'a>>,
     /// The versions that the files show and that no configuration states.
     versions: &'a [TakenVersion],
+    /// What was rendered.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    renders: Vec<Render<'a>>,
+}
+
+/// A command that rendered something, or the object that stands for it, and the files of its values.
+#[derive(Serialize)]
+struct Render<'a> {
+    command: &'a str,
+    values: &'a [String],
 }
 
 #[derive(Serialize)]
@@ -327,6 +337,7 @@ fn root(report: &Report) -> Root<'_> {
         diagnostics: Diagnostics { findings: if report.statistics { &[] } else { &report.findings }, report },
         preview: report.preview.as_ref().map(|known| preview(known, report)),
         versions: &report.versions,
+        renders: report.renders.iter().map(|(command, values)| Render { command, values }).collect(),
     }
 }
 

@@ -82,6 +82,8 @@ pub(crate) struct Report {
     pub(crate) fixed: Vec<Fixed>,
     /// The versions that the files show and that no configuration states.
     pub(crate) versions: Vec<TakenVersion>,
+    /// What was rendered: each command, with the files of its values.
+    pub(crate) renders: Vec<(String, Vec<String>)>,
     /// The reasons why the run failed. The exit code is 2 if there are any.
     pub(crate) failures: Vec<String>,
     pub(crate) exit_code: u8,

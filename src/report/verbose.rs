@@ -10,6 +10,7 @@ use crate::config::Scopes;
 use crate::error::CliError;
 use crate::files::{SkipReason, Skipped};
 use crate::output;
+use crate::render::Renders;
 use crate::terminal::{count, printable};
 
 use super::{sets, versions};
@@ -21,6 +22,7 @@ const MAX_FOLDERS: usize = 5;
 pub(crate) fn write<'s>(
     set: &'s Batch<'_>,
     scopes: &Scopes,
+    renders: &Renders,
     found: impl Iterator<Item = &'s Skipped>,
     ignored: &BTreeMap<String, usize>,
 ) -> Result<(), CliError> {
@@ -29,12 +31,26 @@ pub(crate) fn write<'s>(
         writeln!(out, "\nsets:")?;
         sets::text(out, set)?;
         versions::text(out, set)?;
+        rendered(out, renders)?;
         let read = (set.reads.iter().enumerate())
             .filter(|(at, _)| !set.inputs[*at].is_context && !set.covered.contains(at))
             .flat_map(|(_, read)| &read.skipped);
         skipped(out, found.chain(read), ignored)?;
         Ok(writeln!(out)?)
     })
+}
+
+/// Writes what was rendered, and with which values.
+fn rendered(out: &mut dyn Write, renders: &Renders) -> Result<(), CliError> {
+    let mut commands = renders.commands().peekable();
+    if commands.peek().is_some() {
+        writeln!(out, "\nrendered:")?;
+    }
+    for (command, values) in commands {
+        let values = if values.is_empty() { String::new() } else { format!(": {}", values.join(", ")) };
+        writeln!(out, "  {}", printable(&format!("{command}{values}"), false))?;
+    }
+    Ok(())
 }
 
 fn configurations(out: &mut dyn Write, set: &Batch<'_>, scopes: &Scopes) -> Result<(), CliError> {
