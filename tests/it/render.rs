@@ -178,7 +178,7 @@ fn a_chart_is_rendered_as_each_object_of_argo_cd_and_flux_installs_it() {
     let run = folder.render(&programs, &[]).exits(1);
     // The finding is at the value that made it, in the object that has it.
     let run = run.prints("apps/one.yaml:11:15: error[").prints("flux/four.yaml:7:11: error[");
-    let unknown = "1 release of charts not rendered, because not all values are known: HelmRelease `five` (its values come from Secret `five`)\n";
+    let unknown = "1 release of charts not rendered, because not everything is known: HelmRelease `five` (its values come from Secret `five`)\n";
     let run = run.complains(unknown);
     assert!(!run.out.contains("apps/two.yaml") && !run.out.contains("render-failed"), "{run:#?}");
     // What nothing installs is rendered with its own values, which are not enough here.
@@ -754,7 +754,7 @@ fn charts_of_a_kustomization_are_inflated() {
         .with("prod/charts/a/values.yaml", "gpus: 2\n")
         .with("prod/charts/a/templates/a.yaml", template);
     let run = folder.render(&programs, &["--select", "gpu-limit-mismatch,render-failed"]).exits(1);
-    let run = run.prints("prod/kustomization.yaml:1:1: error[gpu-limit-mismatch]").prints("3");
+    let run = run.prints("prod/kustomization.yaml:2:12: error[gpu-limit-mismatch]").prints("3");
     assert_eq!(run.out.matches("error[").count(), 1, "{run:?}");
 }
 
@@ -846,4 +846,168 @@ spec:
     }
     run.prints("2 warnings in 1 file (1 object); 2 fixable with --fix");
     folder.render(&programs, &[&["--fix"], &select[..]].concat()).exits(0).prints("2 fixed, 0 left: ");
+}
+
+/// A chart whose only value is a number of GPUs, which must be an integer.
+fn gpus(folder: Folder, values: &str) -> Folder {
+    let template = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: {{ .Release.Name }}\n  namespace: {{ .Release.Namespace }}\nspec:\n  \
+                    containers:\n    - name: a\n      image: registry.example.com/a:1.2\n      resources:\n        limits:\n          \
+                    nvidia.com/gpu: {{ .Values.gpus }}\n";
+    let folder = folder.with("charts/a/Chart.yaml", CHART).with("charts/a/templates/a.yaml", template);
+    folder.with("charts/a/values.yaml", values).with(".git/HEAD", "")
+}
+
+fn application_set(generator: &str, helm: &str) -> String {
+    format!(
+        "apiVersion: argoproj.io/v1alpha1\nkind: ApplicationSet\nmetadata: {{name: all, namespace: argocd}}\nspec:\n  goTemplate: true\n  \
+         generators:\n    - {generator}\n  template:\n    metadata: {{name: 'a-{{{{.env}}}}'}}\n    spec:\n      \
+         destination: {{namespace: a, server: https://kubernetes.default.svc}}\n      \
+         source: {{repoURL: https://example.com/fleet.git, path: charts/a, helm: {helm}}}\n"
+    )
+}
+
+const RELEASE: &str = "apiVersion: helm.toolkit.fluxcd.io/v2
+kind: HelmRelease
+metadata: {name: a, namespace: flux-system}
+spec:
+  chart: {spec: {chart: ./charts/a, sourceRef: {kind: GitRepository, name: flux-system}}}
+";
+
+const MISMATCHED: &str = "error[gpu-limit-mismatch]";
+
+#[test]
+fn a_chart_has_no_values_that_something_replaces() {
+    let Some(programs) = programs() else { return };
+    // Keys of files, which name the files with the values.
+    let files = "git: {repoURL: https://example.com/fleet.git, files: [{path: envs/*/config.json}]}";
+    let folder = gpus(Folder::new(), "gpus: 0.5\n")
+        .with("envs/dev/config.json", "{\"env\": \"dev\"}")
+        .with("envs/dev/values.yaml", "gpus: 1\n")
+        .with("set.yaml", application_set(files, "{valueFiles: ['/{{.path.path}}/values.yaml']}"));
+    let run = folder.render(&programs, &["-v"]);
+    assert!(!run.out.contains(MISMATCHED), "{run:#?}");
+    run.complains("charts/a as Application `a-dev` does: charts/a/values.yaml, envs/dev/values.yaml");
+    // Only the cluster knows a value, or what another program adds.
+    let other = "clusters: {}";
+    for (helm, more, words) in [
+        ("{valueFiles: ['{{.name}}.yaml']}", "", "only the cluster knows"),
+        ("{}", "  templatePatch: 'spec: {}'\n", "its `templatePatch` may change it"),
+    ] {
+        let set = application_set(other, helm) + more;
+        let run = gpus(Folder::new(), "gpus: 0.5\n").with("set.yaml", set).render(&programs, &[]);
+        assert!(!run.out.contains(MISMATCHED) && !run.out.contains("render-failed"), "{run:#?}");
+        run.complains(words);
+    }
+    // A kustomization changes the object that installs the chart.
+    let patch = "resources: [a.yaml]\npatches:\n  - {target: {kind: HelmRelease}, patch: '[{op: add, path: /spec/values, value: {gpus: 1}}]'}\n";
+    let folder = gpus(Folder::new(), "gpus: 0.5\n").with("apps/a.yaml", RELEASE);
+    let run = folder.with("apps/kustomization.yaml", patch).render(&programs, &[]);
+    assert!(!run.out.contains(MISMATCHED), "{run:#?}");
+    // `valuesFiles` stand for the chart's own values.
+    let release =
+        RELEASE.replace("chart: ./charts/a,", "chart: ./charts/a, valuesFiles: [charts/a/other.yaml],");
+    let folder = gpus(Folder::new(), "gpus: 0.5\n").with("apps/a.yaml", release);
+    let run = folder.with("charts/a/other.yaml", "x: 1\n").render(&programs, &[]);
+    assert!(!run.out.contains(MISMATCHED), "{run:#?}");
+    // A chart gives the Application that installs another chart.
+    let root = "repo: https://example.com/fleet.git\n";
+    let folder = gpus(Folder::new(), "gpus: 0.5\n")
+        .with("root/Chart.yaml", CHART.replace("name: a", "name: root"))
+        .with("root/values.yaml", root)
+        .with(
+            "root/templates/a.yaml",
+            application("a", "      valuesObject: {gpus: 2}\n")
+                .replace("https://example.com/fleet.git", "{{ .Values.repo }}"),
+        );
+    let run = folder.render(&programs, &[]);
+    assert!(!run.out.contains(MISMATCHED), "{run:#?}");
+}
+
+/// A pod of one chart and a pool beside it are in the cluster that an Application of each names.
+#[test]
+fn what_one_cluster_gets_is_asked_together() {
+    let Some(programs) = programs() else { return };
+    let pool = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: gpu}\nspec:\n  template:\n    spec:\n      \
+                nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}\n      \
+                requirements: [{key: karpenter.k8s.aws/instance-family, operator: In, values: [g5]}]\n";
+    let folder = gpus(Folder::new(), "gpus: 1\n")
+        .with("nodes/pool.yaml", pool)
+        .with("apps/a.yaml", application("a", "      valuesObject: {gpus: 1}\n"))
+        .with("apps/nodes.yaml", application("nodes", "").replace("charts/a\n    helm:\n", "nodes\n"));
+    let run = run_with_path(&programs, &folder.0, &["why", "--render", "Pod/a"]);
+    assert!(run.out.contains("gpu"), "{run:#?}");
+}
+
+#[cfg(unix)]
+#[test]
+fn values_behind_links_are_those_of_the_file() {
+    let Some(programs) = programs() else { return };
+    let folder = gpus(Folder::new(), "gpus: 1\n")
+        .with("shared/prod.yaml", "gpus: 0.5\n")
+        .with("envs/README.md", "")
+        .with("apps/a.yaml", application("a", "      valueFiles: [../../envs/prod.yaml]\n"));
+    std::os::unix::fs::symlink("../shared/prod.yaml", folder.0.join("envs/prod.yaml")).unwrap();
+    folder.render(&programs, &[]).exits(1).prints("shared/prod.yaml:1:7: error[gpu-limit-mismatch]");
+    // The values are of the chart that is checked.
+    folder.render(&programs, &["charts/a", "apps"]).exits(1).prints("shared/prod.yaml:1:7: error[");
+}
+
+#[test]
+fn a_chart_gets_what_helm_would_get_for_it() {
+    let Some(programs) = programs() else { return };
+    let old = format!("{CHART}kubeVersion: '<1.34.0-0'\n");
+    let folder = gpus(Folder::new(), "gpus: 0.5\n").with("charts/a/Chart.yaml", old);
+    folder.render(&programs, &[]).exits(1).prints("charts/a/values.yaml:1:7: error[gpu-limit-mismatch]");
+    let stated = folder.with("gpulint.yaml", "platform: {kubernetes: '1.36'}\n");
+    run_with_path(&programs, &stated.0, &["check", "--render"]).exits(2).prints("`platform.kubernetes`");
+    // A library beside the chart.
+    let library = "{{ define \"b.pod\" }}\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\n{{ end }}\n";
+    let chart = format!("{CHART}dependencies: [{{name: b, version: 1.0.0, repository: 'file://../b'}}]\n");
+    let folder = Folder::new()
+        .with("charts/b/Chart.yaml", CHART.replace("name: a", "name: b\ntype: library"))
+        .with("charts/b/templates/_b.tpl", library)
+        .with("charts/a/Chart.yaml", chart)
+        .with("charts/a/templates/a.yaml", "{{ include \"b.pod\" . }}\n");
+    folder.render(&programs, &[]).exits(0).prints("1 object");
+    // Nothing is no failure.
+    let folder =
+        Folder::new().with("Chart.yaml", CHART).with("templates/a.yaml", "{{ if .Values.a }}a: 1{{ end }}\n");
+    folder.render(&programs, &[]).exits(0).complains("`helm template .` gives no objects");
+    // A name and a namespace of the configuration.
+    let folder = gpus(Folder::new(), "gpus: 0.5\n");
+    let folder =
+        folder.with("gpulint.yaml", "render: {helm: [{chart: charts/a, name: web, namespace: ml}]}\n");
+    folder.render(&programs, &["--select", "bare-gpu-pod"]).prints("`web`");
+}
+
+#[test]
+fn a_value_is_shown_and_mended_where_it_is_written() {
+    let Some(programs) = programs() else { return };
+    let at = |helm: &str, place: &str| {
+        let folder = gpus(Folder::new(), "gpus: 1\n").with("apps/a.yaml", application("a", helm));
+        let run = folder.render(&programs, &[]).exits(1);
+        run.prints(&format!("apps/a.yaml:{place}: error[gpu-limit-mismatch]"));
+    };
+    at("      parameters: [{name: gpus, value: '0.5'}]\n", "10:41");
+    at("      values: |\n        # text\n        gpus: 0.5\n", "12:15");
+    let chart = "helmGlobals: {chartHome: charts}\nhelmCharts:\n  - {name: a, releaseName: x}\n";
+    let folder = gpus(Folder::new(), "gpus: 0.5\n").with("kustomization.yaml", chart);
+    let run =
+        folder.render(&programs, &[]).exits(1).prints("kustomization.yaml:3:12: error[gpu-limit-mismatch]");
+    assert!(!run.out.contains("not rendered"), "{run:#?}");
+    let pool = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: a}\nspec:\n  disruption: {consolidationPolicy: {{ .Values.policy }}, consolidateAfter: 5m}\n  \
+                template: {spec: {expireAfter: Never, nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: a}, requirements: []}}\n";
+    let folder = Folder::new()
+        .with("Chart.yaml", CHART)
+        .with("values.yaml", "# how nodes end\npolicy: WhenUnderutilized # old\n")
+        .with(
+            "templates/a.yaml",
+            pool.replace(
+                "{consolidationPolicy: {{ .Values.policy }}, consolidateAfter: 5m}",
+                "\n    consolidationPolicy: {{ .Values.policy }}\n    consolidateAfter: 5m",
+            ),
+        );
+    folder.render(&programs, &["--fix", "--unsafe-fixes", "--select", "invalid-value"]);
+    let values = fs::read_to_string(folder.0.join("values.yaml")).unwrap();
+    assert!(values.starts_with("# how nodes end\npolicy: WhenEmptyOrUnderutilized # old"), "{values}");
 }
