@@ -18,10 +18,11 @@ use rayon::prelude::*;
 use crate::batch::Batch;
 use crate::config::Scopes;
 use crate::files::Release;
+use crate::terminal::count;
 
 use super::installs::{
-    Arguments, Chart, Install, arguments, local_dependency, missing_dependencies, notes, remove_dependencies,
-    values_file,
+    Arguments, Chart, Install, arguments, list, local_dependency, missing_dependencies, notes,
+    remove_dependencies, values_file,
 };
 use super::kustomize;
 use super::outputs::Reads;
@@ -89,6 +90,16 @@ pub(super) fn render(job: &Job<'_>, built: &Rendering) -> Rendering {
         out.runs.extend(one.runs);
         out.failures.extend(one.failures);
         out.notes.extend(one.notes);
+        out.empty.extend(one.empty);
+        out.unclear.extend(one.unclear);
+    }
+    for (entries, what) in [
+        (std::mem::take(&mut out.empty), "without objects"),
+        (std::mem::take(&mut out.unclear), "failed with values of another chart, which may be others"),
+    ] {
+        if !entries.is_empty() {
+            out.notes.push(format!("{} {what}: {}", count(entries.len(), "render"), list(entries)));
+        }
     }
     out
 }
@@ -107,10 +118,15 @@ fn is_release(object: &Object) -> bool {
 
 /// Whether the object that installs a chart is one that another chart gives.
 fn is_installed_by_chart(chart: &Chart, job: &Job<'_>) -> bool {
-    chart.installs.iter().any(|install| match install {
+    chart.installs.iter().any(|install| is_of_chart(install, job))
+}
+
+/// Whether another chart gives the object that installs a chart.
+fn is_of_chart(install: &Install, job: &Job<'_>) -> bool {
+    match install {
         Install::Release(release) => job.batch.folders.root_chart_of_template(&release.path).is_some(),
         Install::Own | Install::Configured(_) => false,
-    })
+    }
 }
 
 /// The charts of the input that are not part of another one.
@@ -236,11 +252,13 @@ fn render_chart(chart: &Chart, job: &Job<'_>) -> Rendering {
         match result {
             Ok((run, _)) => {
                 if run.files.is_empty() && chart.missing.remote.is_empty() {
-                    out.notes.push(format!("`{}` gives no objects", run.command));
+                    out.empty.push(format!("`{}`", run.command));
                 }
                 out.runs.push(run);
             }
             Err(_) if matches!(install, Install::Own) && others => {}
+            // The values of the chart that gives the object may be others where it is installed.
+            Err(failure) if is_of_chart(install, job) => out.unclear.push(failure.message),
             Err(failure) => out.failures.push(failure),
         }
     }
@@ -859,10 +877,12 @@ impl Locate for HelmOrigin {
             return Some(Place { source: Arc::clone(source), span, is_literal: true });
         }
         let here = actions_of(source, at);
-        if let [action] = here.as_slice()
-            && let [Some(path)] = action.values.as_slice()
-            && let Some((source, span)) = in_values(origin, path, location)
-        {
+        // Of several values in a line, it is the one that the field has.
+        let mut values = here.iter().filter_map(|action| match action.values.as_slice() {
+            [Some(path)] => in_values(origin, path, location),
+            _ => None,
+        });
+        if let (Some((source, span)), None) = (values.next(), values.next()) {
             return Some(Place { source, span, is_literal: false });
         }
         let (from, to) = (from as usize, from as usize + written.len());
@@ -1034,4 +1054,16 @@ fn begin_of(source: &Arc<Source>) -> Place {
         at += line.len();
     }
     Place { source: Arc::clone(source), span: Span::new(0, 0), is_literal: false }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::set_value;
+
+    #[test]
+    fn a_parameter_is_one_value() {
+        for (value, written) in [("a,b", "a\\,b"), ("a\\,b", "a\\,b"), ("{a,b}", "{a,b}"), ("a", "a")] {
+            assert_eq!(set_value(value), written);
+        }
+    }
 }

@@ -121,13 +121,15 @@ pub(super) struct Arguments {
     _folder: Option<TempFolder>,
 }
 
+/// The first of some entries, and the number of the others.
+pub(super) fn list(entries: Vec<String>) -> String {
+    let more = entries.len().saturating_sub(MAX_NOTED);
+    let shown = entries.into_iter().take(MAX_NOTED).collect::<Vec<_>>().join(", ");
+    if more > 0 { format!("{shown} and {more} more") } else { shown }
+}
+
 /// The lines that say what the renders leave out.
 pub(super) fn notes(charts: &[Chart], job: &Job<'_>) -> Vec<String> {
-    let list = |entries: Vec<String>| {
-        let more = entries.len().saturating_sub(MAX_NOTED);
-        let shown = entries.into_iter().take(MAX_NOTED).collect::<Vec<_>>().join(", ");
-        if more > 0 { format!("{shown} and {more} more") } else { shown }
-    };
     let incomplete = charts.iter().filter(|chart| !chart.missing.remote.is_empty());
     let incomplete: Vec<String> =
         incomplete.map(|chart| format!("{} ({})", chart.shown, chart.missing.remote.join(", "))).collect();

@@ -211,6 +211,9 @@ struct Rendering {
     skipped: Vec<Skipped>,
     /// Lines for the user that say what is left out.
     notes: Vec<String>,
+    /// The commands that gave no objects, and failures that other values of another chart may not have.
+    empty: Vec<String>,
+    unclear: Vec<String>,
     /// The charts that are not rendered alone for a reason that is told, or because a kustomization has them.
     told: HashSet<PathBuf>,
 }

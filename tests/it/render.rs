@@ -972,7 +972,7 @@ fn a_chart_gets_what_helm_would_get_for_it() {
     // Nothing is no failure.
     let folder =
         Folder::new().with("Chart.yaml", CHART).with("templates/a.yaml", "{{ if .Values.a }}a: 1{{ end }}\n");
-    folder.render(&programs, &[]).exits(0).complains("`helm template .` gives no objects");
+    folder.render(&programs, &[]).exits(0).complains("1 render without objects: `helm template .`");
     // A name and a namespace of the configuration.
     let folder = gpus(Folder::new(), "gpus: 0.5\n");
     let folder =
