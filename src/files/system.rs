@@ -269,6 +269,18 @@ pub(crate) fn is_dir(path: &Path) -> bool {
     entry_type(path).is_ok_and(|of| of == EntryType::Directory)
 }
 
+/// The target of a link, as written.
+///
+/// # Errors
+/// Those of [`fs::read_link`].
+pub(crate) fn read_link(path: &Path) -> io::Result<PathBuf> {
+    let of = |revision: &Revision, below: &Path| match revision.node(below, false)? {
+        Node::Link(target) => Ok(target.clone()),
+        _ => Err(io::Error::other("not a link")),
+    };
+    in_revision(path, of).unwrap_or_else(|| fs::read_link(path))
+}
+
 /// The absolute path without links. That of a revision itself is taken to have none.
 ///
 /// # Errors

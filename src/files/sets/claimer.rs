@@ -1,6 +1,5 @@
 //! Objects that make a controller apply files, and the resolution of their paths.
 
-use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use gpulint_rules::Object;
@@ -8,7 +7,7 @@ use rayon::prelude::*;
 
 use super::index::Files;
 use super::transform::Reach;
-use crate::files::absolute;
+use crate::files::{absolute, read_link};
 
 /// The group of Argo CD's objects.
 pub(super) const ARGO_CD: &str = "argoproj.io";
@@ -119,7 +118,7 @@ impl<'f, 'a> Checkout<'f, 'a> {
 fn without_links(path: &Path, root: &Path) -> PathBuf {
     let mut out = root.to_owned();
     for part in path.strip_prefix(root).unwrap_or(Path::new("")).components() {
-        let to = fs::read_link(out.join(part));
+        let to = read_link(out.join(part));
         out = to.map_or_else(|_| out.join(part), |to| absolute(&out.join(to)));
     }
     out

@@ -1,14 +1,13 @@
 //! Releases of charts that are in the checkout: Applications of Argo CD, those that ApplicationSets generate, and
 //! HelmReleases of Flux, each with the values that it gives the chart.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use gpulint_rules::source::{Source, read};
 use gpulint_rules::{Node, Object};
 use serde_json::Value;
 
-use crate::files::absolute;
+use crate::files::{absolute, read_link};
 
 /// A chart of the checkout as an object of Argo CD or Flux installs it.
 #[derive(Clone, Debug)]
@@ -153,7 +152,7 @@ impl Release {
 
 /// The file that a link leads to: the input has the file, not the link.
 fn without_link(path: PathBuf) -> PathBuf {
-    match (fs::read_link(&path), path.parent()) {
+    match (read_link(&path), path.parent()) {
         (Ok(to), Some(folder)) => absolute(&folder.join(to)),
         _ => path,
     }
