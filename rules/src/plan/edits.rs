@@ -67,8 +67,8 @@ impl Effect {
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
-            all if all.replaces_all() => "all",
-            Effect::Departs(_) => "some",
+            Effect::Departs(_) if !self.replaces_all() => "some",
+            Effect::Replaces | Effect::Departs(_) => "all",
             Effect::Selects => "selected",
             Effect::Unknown => "unknown",
             Effect::Refused => "refused",

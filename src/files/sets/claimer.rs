@@ -118,7 +118,7 @@ impl<'f, 'a> Checkout<'f, 'a> {
 fn without_links(path: &Path, root: &Path) -> PathBuf {
     let mut out = root.to_owned();
     for part in path.strip_prefix(root).unwrap_or(Path::new("")).components() {
-        let to = read_link(out.join(part));
+        let to = read_link(&out.join(part));
         out = to.map_or_else(|_| out.join(part), |to| absolute(&out.join(to)));
     }
     out

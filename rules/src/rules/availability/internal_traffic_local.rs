@@ -116,7 +116,7 @@ fn named_by<'a>(client: &'a Object, service: &Object) -> Option<Node<'a>> {
         })
     };
     let all = templates(client).into_iter().filter(|template| !is_beside_others(template));
-    let hosts =
+    let mut hosts =
         all.flat_map(|template| template.containers().flat_map(|one| named_hosts(&one)).collect::<Vec<_>>());
     hosts.find(|(host, _)| is_it(host)).map(|(_, node)| node)
 }
