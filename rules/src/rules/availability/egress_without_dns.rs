@@ -23,10 +23,10 @@
 //!    policyTypes: [Egress]
 //! -  egress: # <-
 //! +  egress:
-//! +    - to: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: kube-system}}}]
-//! +      ports: [{port: 53, protocol: UDP}, {port: 53, protocol: TCP}]
 //!      - to: [{podSelector: {matchLabels: {app: queue}}}]
 //!        ports: [{port: 6379}]
+//! +    - to: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: kube-system}}}]
+//! +      ports: [{port: 53, protocol: UDP}, {port: 53, protocol: TCP}]
 //!  ---
 //!  apiVersion: v1
 //!  kind: Pod

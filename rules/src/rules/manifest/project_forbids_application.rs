@@ -90,7 +90,6 @@ pub(crate) static RULE: Rule = Rule {
     id: "project-forbids-application",
     kinds: &[Kind::ARGO_PROJECT, Kind::ARGO_APPLICATION],
     reads: &READS,
-    fix: Some(Safety::Unsafe),
     docs: docs(include_str!("project_forbids_application.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Manifest)
@@ -197,7 +196,6 @@ fn check_kinds(project: &Object, ctx: &mut Context<'_>) -> Option<()> {
             continue;
         };
         let (kind, by) = (object.kind(), ellipsize(application.name()));
-        let entry = json!({"group": object.group(), "kind": kind});
         let message =
             format!("the project permits no {kind}, which Application `{by}` applies: its sync fails");
         let finding = ctx.report(&list, message);
@@ -207,9 +205,7 @@ fn check_kinds(project: &Object, ctx: &mut Context<'_>) -> Option<()> {
             "the Application",
         );
         if is_whitelist {
-            let fix = Fix::unsafe_(format!("permit {kind}"));
-            let fix = if list.is_set() { fix.append(&list, entry) } else { fix.set(&list, json!([entry])) };
-            finding.help(format!("add group `{}` with kind `{kind}`", object.group())).fix(fix);
+            finding.help(format!("add group `{}` with kind `{kind}`", object.group()));
         } else {
             finding.help("remove the kind from the list, or the object from the Application");
         }
