@@ -13,12 +13,14 @@
 //!
 //! # Example
 //! ```yaml,diff
-//!  apiVersion: v1
-//!  kind: ConfigMap
-//!  metadata: {name: dashboard-gpus, namespace: monitoring, labels: {grafana_dashboard: "1"}}
-//!  data:
-//! -  gpus.json: '{"panels": [{"datasource": {"uid": "${DS_PROMETHEUS}"}}]}' # <-
-//! +  gpus.json: '{"panels": [{"datasource": {"uid": "prometheus"}}]}'
+//!  apiVersion: grafana.integreatly.org/v1beta1
+//!  kind: GrafanaDashboard
+//!  metadata: {name: gpus, namespace: monitoring}
+//!  spec:
+//!    instanceSelector: {matchLabels: {dashboards: main}}
+//! -  json: '{"panels": [{"datasource": {"uid": "${DS_PROMETHEUS}"}}]}' # <-
+//! +  json: '{"panels": [{"datasource": {"uid": "${DS_PROMETHEUS}"}}]}'
+//! +  datasources: [{inputName: DS_PROMETHEUS, datasourceName: Prometheus}]
 //! ```
 //!
 //! # References
@@ -92,10 +94,13 @@ fn dashboard(object: &Object, text: &Node<'_>, mapped: &Node<'_>, ctx: &mut Cont
     let is_source = |input: &&Value| input.get("type").and_then(Value::as_str) == Some("datasource");
     let mut names: Vec<String> =
         items(root.get(INPUTS)).iter().filter(is_source).filter_map(name_of).collect();
-    names.extend(json.match_indices(BEGIN).filter_map(|(at, _)| {
-        let name = &json[at + "\"${".len()..];
-        Some(name[..name.find("}\"")?].to_owned())
-    }));
+    // Without the list, a ConfigMap may be one that the operator reads.
+    if object.is(Kind::GRAFANA_DASHBOARD) {
+        names.extend(json.split(BEGIN).skip(1).filter_map(|rest| {
+            let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '-')?;
+            rest[end..].starts_with("}\"").then(|| format!("DS_{}", &rest[..end]))
+        }));
+    }
     names.sort();
     names.dedup();
     for name in names {
@@ -112,8 +117,9 @@ fn dashboard(object: &Object, text: &Node<'_>, mapped: &Node<'_>, ctx: &mut Cont
                 format!("add a variable of the type `datasource` with the name `{name}`, or write the `uid`")
             }
         };
+        let written = form.trim_matches('"');
         let message =
-            format!("nothing fills in the data source `${{{name}}}`: only the dialog for imports does");
+            format!("nothing fills in the data source `{written}`: only the dialog for imports does");
         ctx.report(text, message).help(help).identified_by(&name).at_part(
             object,
             text,
