@@ -127,7 +127,9 @@ fn endless(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let (_, field, default) = RESTARTING.iter().find(|(kind, ..)| object.is(*kind))?;
     let spec = object.get("spec");
     let limit = spec.path(&["runPolicy", "backoffLimit"]);
-    if limit.is_set() || object.may_lack_fields() || spec.get("runPolicy").has_unknown_key() {
+    // Its many restarts are told already.
+    let is_told = spec.path(&["elasticPolicy", "maxRestarts"]).int().is_some_and(|most| most >= MANY);
+    if is_told || limit.is_set() || object.may_lack_fields() || spec.get("runPolicy").has_unknown_key() {
         return None;
     }
     let roles = spec.get(field).entries();
