@@ -198,7 +198,7 @@ fn whole_group(
     );
     // A label that a controller sets is not known in all versions.
     if ranks.is_written && place.is_mapping() {
-        finding.fix(Fix::unsafe_("select the first pods alone").set(&place.get(key), json!(value)));
+        finding.fix(Fix::unsafe_("select the leaders alone").set(&place.get(key), json!(value)));
     }
     true
 }

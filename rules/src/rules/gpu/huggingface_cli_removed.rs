@@ -111,7 +111,8 @@ fn inspect(words: &[Word<'_>], is_bare: bool, ctx: &mut Context<'_>) -> Option<(
         "login" | "logout" | "whoami" => format!("write `hf auth {subcommand}`"),
         _ => "write `hf`, some of whose subcommands have other names".to_owned(),
     };
-    let message = format!("the newest huggingface_hub, which is installed here, no longer has `{COMMAND}`");
+    let message =
+        format!("the huggingface_hub that is installed here is 1.0 or later, which has no `{COMMAND}`");
     ctx.report(&words[at].node, message).help(instead);
     None
 }

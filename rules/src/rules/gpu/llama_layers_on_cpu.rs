@@ -3,8 +3,8 @@
 //! # Why
 //! llama.cpp puts as many layers of a model on the GPU as `--n-gpu-layers` says. Before build b6325 (August 2025)
 //! that is none without the option, and with `-1`: the pod becomes ready and answers at the speed of the CPU,
-//! while nothing uses the GPU that is paid for. Later builds put on it what fits. The server of llama-cpp-python
-//! still begins with none.
+//! while nothing uses the GPU that is paid for. Later builds put all there, or what fits. The server of
+//! llama-cpp-python still begins with none.
 //!
 //! Builds are known from tags such as `server-cuda-b5200`. Options of a file or of a variable that is not known
 //! may say something else, and such containers are left alone.
@@ -75,7 +75,7 @@ fn of_llama(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let image = container.get("image");
     let build = build_of(&image).filter(|build| *build < FIRST_WITH_ALL);
     let (node, what) = match layers(launch.option(&LAYERS), container, VARIABLE)? {
-        Some((text, node)) if text == "0" => (node, "has to keep all layers off the GPU".to_owned()),
+        Some((text, node)) if text == "0" => (node, "is set to keep all layers off the GPU".to_owned()),
         Some((text, node)) if text == "-1" => (node, format!("b{} takes -1 for no layer on the GPU", build?)),
         Some(_) => return None,
         None => (image, format!("b{} puts no layer on the GPU without `--n-gpu-layers`", build?)),

@@ -262,9 +262,7 @@ fn context(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let name = launch.program.name();
     let message =
         format!("{name} does not start: {length} tokens are more than the {most} of `{}`", ellipsize(model));
-    ctx.report(node, message).help(format!(
-        "write `--{option} {most}`, or scale the positions of the model (YaRN) and set `{variable}`"
-    ));
+    ctx.report(node, message).help(format!("write `--{option} {most}`, or use YaRN and set `{variable}`"));
     None
 }
 
