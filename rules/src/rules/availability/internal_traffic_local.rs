@@ -94,11 +94,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let server = &selected.first()?.object;
-    let of_client = |client: &'_ Object| {
+    let of_client = |client: &Object| {
         !client.is_same_resource(server) && !client.may_lack_fields() && ctx.pairs_with(client)
     };
-    let clients = WORKLOAD_KINDS.iter().flat_map(|kind| cluster.of(*kind)).filter(|client| of_client(client));
-    let (client, node) = clients.filter_map(|client| Some((client, named_by(client, object)?))).next()?;
+    let mut clients =
+        WORKLOAD_KINDS.iter().flat_map(|kind| cluster.of(*kind)).filter(|client| of_client(client));
+    let (client, node) = clients.find_map(|client| Some((client, named_by(client, object)?)))?;
     let name = ellipsize(server.name());
     ctx.report(&policy, format!("clients on a node without a pod of `{name}` reach nothing"))
         .help("remove it; `trafficDistribution: PreferClose` prefers pods nearby")
