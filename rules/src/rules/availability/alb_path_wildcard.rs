@@ -57,8 +57,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let group = object.annotation("alb.ingress.kubernetes.io/group.name");
     let scope = match group.text() {
-        Some(group) => format!("no change of the Ingresses of group `{}` is applied", ellipsize(group)),
-        None => "the Ingress is not applied".to_owned(),
+        Some(group) => format!("group `{}`", ellipsize(group)),
+        None => "the Ingress".to_owned(),
     };
     for rule in object.path(&["spec", "rules"]).items() {
         for entry in rule.path(&["http", "paths"]).items() {
@@ -68,7 +68,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             };
             if text.contains(WILDCARDS) {
                 let message = format!(
-                    "the load balancer's controller takes no wildcard in a path of type `{of_type}`: {scope}"
+                    "the load balancer's controller takes no wildcard in paths of type `{of_type}`, and applies nothing of {scope}"
                 );
                 let finding = ctx.report(&path, message);
                 match prefix_of(text).filter(|_| of_type == "Prefix") {
