@@ -287,8 +287,8 @@ fn is_off_pools(expression: &Node<'_>) -> bool {
 /// Reports a preference for nodes of no NodePool, where nothing required says that. Karpenter's own pods are kept off its nodes.
 fn off_pools(template: &Template<'_>, expression: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let terms = template.required_terms();
-    let mut required = terms.items().flat_map(|term| term.get("matchExpressions").items());
-    let is_meant = required.any(|expression| is_off_pools(&expression));
+    let is_meant =
+        terms.items().any(|term| term.get("matchExpressions").items().any(|one| is_off_pools(&one)));
     if is_meant || terms.has_unknown() || template.containers().any(|one| is_controller(&one)) {
         return None;
     }
