@@ -179,6 +179,13 @@ fn discover(job: &Job<'_>, all: Vec<Release>) -> Vec<Chart> {
         // chart is installed with others.
         let installs: Vec<Install> = match releases.remove(&folder) {
             Some(releases) if entries.is_empty() => releases.into_iter().map(Install::Release).collect(),
+            // An entry without values says how the chart is installed with its own.
+            _ if entries
+                .iter()
+                .any(|entry| matches!(entry, Install::Configured(one) if one.values.is_empty())) =>
+            {
+                entries
+            }
             _ => std::iter::once(Install::Own).chain(entries).collect(),
         };
         let missing = root.as_ref().map(|root| missing_dependencies(&folder, root)).unwrap_or_default();
@@ -347,7 +354,7 @@ fn template(chart: &Path, arguments: &Arguments, scope: usize, job: &Job<'_>) ->
     let platform = &job.scopes.get(scope).settings.platform;
     let own = format!("{}.0", platform.version(Product::Kubernetes));
     let version = arguments.kubernetes.as_ref().unwrap_or(&own);
-    let mut given = Given { chart, arguments, version, checks_schema: true };
+    let mut given = Given { chart, arguments, version, checks_schema: !arguments.skips_schema };
     let first = given.output(scope, job);
     let Err(Failure::Failed(words)) = &first else { return first };
     if words.contains("requires kubeVersion") && is_version_free(platform, arguments) {
@@ -513,8 +520,7 @@ fn home(chart: &Chart, install: &Install, job: &Job<'_>) -> Option<Vec<Membershi
     if sets.partition.is_whole() {
         let is_local = match install {
             Install::Release(release) => release.cluster.is_none(),
-            Install::Own => chart.installs.len() == 1,
-            Install::Configured(_) => false,
+            Install::Own | Install::Configured(_) => chart.installs.len() == 1,
         };
         return is_local.then(Vec::new);
     }

@@ -113,6 +113,8 @@ pub(super) struct Arguments {
     pub(super) namespace: Option<String>,
     /// The version of Kubernetes, if the installation says one.
     pub(super) kubernetes: Option<String>,
+    /// Whether the values are not checked against the chart's schema.
+    pub(super) skips_schema: bool,
     pub(super) values: Vec<PathBuf>,
     pub(super) parameters: Vec<ReleaseParameter>,
     /// The parameters whose places are known.
@@ -303,6 +305,7 @@ fn add_release(
     }
     arguments.name = release.name.chars().take(MAX_NAME).collect();
     arguments.kubernetes.clone_from(&release.kubernetes);
+    arguments.skips_schema = release.skips_schema;
     arguments.namespace.clone_from(&release.namespace);
     arguments.parameters.clone_from(&release.parameters);
     let singles = release.parameters.iter();

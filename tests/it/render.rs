@@ -899,7 +899,8 @@ fn a_chart_has_no_values_that_something_replaces() {
         run.complains(words);
     }
     // A kustomization changes the object that installs the chart.
-    let patch = "resources: [a.yaml]\npatches:\n  - {target: {kind: HelmRelease}, patch: '[{op: add, path: /spec/values, value: {gpus: 1}}]'}\n";
+    let patch = "resources: [a.yaml]\npatches:\n  - target: {kind: HelmRelease}\n    patch: |\n      \
+                 - {op: add, path: /spec/values, value: {gpus: 1}}\n";
     let folder = gpus(Folder::new(), "gpus: 0.5\n").with("apps/a.yaml", RELEASE);
     let run = folder.with("apps/kustomization.yaml", patch).render(&programs, &[]);
     assert!(!run.out.contains(MISMATCHED), "{run:#?}");
@@ -988,7 +989,7 @@ fn a_value_is_shown_and_mended_where_it_is_written() {
         let run = folder.render(&programs, &[]).exits(1);
         run.prints(&format!("apps/a.yaml:{place}: error[gpu-limit-mismatch]"));
     };
-    at("      parameters: [{name: gpus, value: '0.5'}]\n", "10:41");
+    at("      parameters: [{name: gpus, value: '0.5'}]\n", "10:40");
     at("      values: |\n        # text\n        gpus: 0.5\n", "12:15");
     let chart = "helmGlobals: {chartHome: charts}\nhelmCharts:\n  - {name: a, releaseName: x}\n";
     let folder = gpus(Folder::new(), "gpus: 0.5\n").with("kustomization.yaml", chart);

@@ -227,6 +227,7 @@ impl Values<'_, '_, '_> {
             release.namespace = Some(namespace);
         }
         release.kubernetes = self.text(&helm.get("kubeVersion")).filter(|version| !is_template(version));
+        release.skips_schema = helm.get("skipSchemaValidation").bool() == Some(true);
         let optional = helm.get("ignoreMissingValueFiles").bool() == Some(true);
         for written in helm.get("valueFiles").items().filter_map(|file| self.text(&file)) {
             if is_template(&written) {

@@ -138,7 +138,7 @@ fn release(
     }
     let place = &checkout.files.list[of.file].input.absolute;
     let folder = checkout.folder(place, path).filter(|folder| checkout.files.folders.is_chart(folder))?;
-    // The default name of `HelmRelease.GetReleaseName` of helm-controller's API, v1.4.
+    // The default name of `HelmRelease.GetReleaseName` of the API v2 of helm-controller.
     let name = match (spec.get("releaseName").text(), spec.get("targetNamespace").text()) {
         (Some(name), _) => name.to_owned(),
         (None, Some(namespace)) => format!("{namespace}-{}", object.name()),
@@ -162,6 +162,8 @@ fn release(
         release.add_mapping(&values, ValuesPlace::new(place, object, &values));
     }
     release.cluster = kube_config(&spec);
+    // A field of the API v2 of helm-controller.
+    release.skips_schema = spec.path(&["install", "disableSchemaValidation"]).bool() == Some(true);
     if spec.get("postRenderers").items().next().is_some() {
         release.is_unknown("its `postRenderers` change the objects".to_owned());
     }

@@ -29,6 +29,8 @@ pub(crate) struct Release {
     pub(crate) cluster: Option<String>,
     /// Whether the values replace those that the chart has itself.
     pub(crate) replaces_values: bool,
+    /// Whether the values are not checked against the chart's schema.
+    pub(crate) skips_schema: bool,
     /// The version of Kubernetes that the chart is rendered for.
     pub(crate) kubernetes: Option<String>,
     /// Why the values are not known, as far as the input shows.
@@ -93,6 +95,7 @@ impl Release {
             parameters: Vec::new(),
             cluster: None,
             replaces_values: false,
+            skips_schema: false,
             kubernetes: None,
             unknown: None,
         }
