@@ -217,6 +217,8 @@ fn money_table(money: &Money) -> MoneyTable {
         rows.push(row("most by limits", words::bill(money.limits.0), words::bill(money.limits.1)));
     }
     let most = (money.before.ceiling.micro_dollars, money.after.ceiling.micro_dollars);
+    // What is saved by pods that do not run is no saving.
+    let most = if has > had && most.1 < most.0 { (None, None) } else { most };
     MoneyTable { rows, most }
 }
 
