@@ -182,7 +182,9 @@ pub(crate) fn judge(scopes: Scopes, reading: &Reading<'_>) -> Result<Judged, Cli
         judged.findings = findings(&batch, &renders, &baselines, reading.root);
     }
     judged.inventory = Inventory::of(&batch, reading.root);
-    judged.charts = chart_files(&batch, reading.root);
+    if reading.checks {
+        judged.charts = chart_files(&batch, reading.root);
+    }
     for (one, read) in batch.inputs.iter().zip(&batch.reads) {
         let path = files::relative(reading.root, &one.input.absolute);
         if let Some(line) = unread_line(read) {
