@@ -103,6 +103,7 @@ fn compare(
     report.upgrades = changes::upgrades(&before, &after, &pairs);
     if !args.render {
         report.uncompared = charts::uncompared(&before, &after, &pairs);
+        report.uncompared.retain(|name| report.unread.iter().all(|unread| unread.file != *name));
     }
     report.sets = sets(args, &before.sets, &after.sets, pairs)?;
     report.region = after.sets.first().or(before.sets.first()).and_then(|set| set.platform.region.clone());

@@ -221,7 +221,7 @@ pub(super) fn rollout(pool: &PoolPlan, rollout: &Rollout) -> Option<String> {
         nodes => node_count(nodes),
     };
     let pace = match pool.nodes {
-        NodeCount::Unknown => pace(&rollout.budgets),
+        NodeCount::Unknown => rollout.at_once.and_then(|_| pace(&rollout.budgets)),
         _ => (!is_one).then(|| at_once(rollout.at_once)),
     };
     text.extend(pace.map(|pace| format!(", {pace}")));
