@@ -156,7 +156,7 @@ fn report(
             if taken.checked_mul(1000 * NANO)? <= requested.checked_mul(percent * 11)? {
                 return None;
             }
-            let share = taken * 100 * NANO / requested;
+            let share = (taken * 100 * NANO + requested / 2) / requested;
             format!(
                 "a JVM takes {share} % of the memory request at its start: above {percent} %, {replicas} replicas always run"
             )
