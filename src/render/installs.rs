@@ -48,7 +48,7 @@ pub(super) struct Chart {
 pub(super) struct Missing {
     /// The names of those that are elsewhere.
     pub(super) remote: Vec<String>,
-    /// Those in other folders of the checkout, which `helm dependency build` would copy.
+    /// The names and folders of those in the checkout, which `helm dependency build` would copy.
     pub(super) local: Vec<(String, PathBuf)>,
 }
 

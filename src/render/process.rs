@@ -143,7 +143,7 @@ fn end(child: &mut Child) {
 /// The message of a program in one line, without the paths of temporary folders.
 pub(crate) fn one_line(words: &str, temporary: &[(&Path, &str)]) -> String {
     const MAX_CHARS: usize = 300;
-    /// Of a longer message: its beginning, and its end, where Helm names the cause.
+    /// The characters at the beginning and the end of a longer message that stay: Helm names the cause at the end.
     const ENDS: (usize, usize) = (110, 180);
     let mut text = words.to_owned();
     for (path, name) in temporary {

@@ -268,7 +268,9 @@ fn where_supported_versions_differ_an_assumed_version_makes_no_error() {
         assert!(help.chars().count() <= 120, "{help}");
         let sure = finding(&manifest, stated, rule);
         assert_eq!(sure.severity, Severity::Error, "{stated} {sure:?}");
-        assert_eq!(assumed.message, sure.message);
+        // Where the message names the version, it says which one is assumed.
+        let unsaid = |finding: &Finding| finding.message.split(", and ").next().map(str::to_owned);
+        assert_eq!(unsaid(&assumed), unsaid(&sure));
         let help = sure.help.clone().unwrap_or_default();
         assert!(!help.contains("depends on"), "{sure:?}");
     }

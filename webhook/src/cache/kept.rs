@@ -1,4 +1,4 @@
-//! What is kept of the objects of a watch: as little as rules read.
+//! The parts of watched objects that stay in memory: as little as rules read.
 
 use gpulint_rules::{Draft, Kind};
 use serde_json::{Map, Value};
@@ -43,7 +43,7 @@ static PARTS: [Part; 4] = [
     },
 ];
 
-/// What is kept of the objects of a kind, in words; empty if it is all but the status and what API servers manage.
+/// The parts of a kind's objects that stay in memory, in words; empty if it is all but the status and what API servers manage.
 pub fn kept(kind: Kind) -> &'static str {
     if kind == Kind::POD {
         return "those that have not ended";

@@ -127,7 +127,7 @@ pub struct Grant {
 /// The objects that a [`Grant`] is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum On {
-    /// Those with the name of the installation.
+    /// The objects with the name of the installation.
     Registration,
     /// All of the cluster, with [`Install::events`].
     AllIfEvents,

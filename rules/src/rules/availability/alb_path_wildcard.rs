@@ -68,7 +68,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             };
             if text.contains(WILDCARDS) {
                 let message = format!(
-                    "the load balancer's controller takes no wildcard in paths of type `{of_type}`, and applies nothing of {scope}"
+                    "the load balancer's controller rejects wildcards in paths of type `{of_type}`, and applies nothing of {scope}"
                 );
                 let finding = ctx.report(&path, message);
                 match prefix_of(text).filter(|_| of_type == "Prefix") {

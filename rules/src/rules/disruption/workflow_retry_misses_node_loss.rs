@@ -1,4 +1,4 @@
-//! A step of a workflow on Spot nodes is not tried again after every loss of its node.
+//! A step of a workflow on Spot nodes is not tried again when its pod is deleted.
 //!
 //! # Why
 //! A step that Argo tries again by `retryStrategy` has one of two faults: a container that ends with an error is
@@ -77,15 +77,22 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         if !tries_failures_alone(&strategy) || told.contains(&strategy.pointer()) {
             continue;
         }
-        if !matches!(spot_use(&template, ctx), Some(SpotUse::Required | SpotUse::Only(_))) {
-            continue;
-        }
+        let pool = match spot_use(&template, ctx) {
+            Some(SpotUse::Required) => None,
+            Some(SpotUse::Only(pool)) => Some(pool),
+            _ => continue,
+        };
         told.push(strategy.pointer());
         let policy = strategy.get("retryPolicy");
         let message = "a step on Spot nodes is not tried again when its pod is deleted: that is an error, not a failure";
-        ctx.report(&policy, message)
+        let finding = ctx.report(&policy, message);
+        finding
             .help("write `retryPolicy: Always`")
             .fix(Fix::unsafe_("try again after both").set(&policy, json!("Always")));
+        if let Some(pool) = &pool {
+            let pool = pool.object();
+            finding.related(pool, &pool.path(&["metadata", "name"]), "it starts Spot nodes alone");
+        }
     }
     None
 }

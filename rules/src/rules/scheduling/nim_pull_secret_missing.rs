@@ -64,7 +64,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let image = object.path(&["spec", "image"]);
         // The operator makes a ServiceAccount of this name (`GetServiceAccountName` of k8s-nim-operator 1.0 to 3.1).
         let has_secret =
-            !lacks(&image.get("pullSecrets")) || account_has_secret(object.name(), object, ctx) == Some(true);
+            !lacks(&image.get("pullSecrets")) || account(object.name(), object, ctx).is_some_and(has_secret);
         let text = format!("{}:{}", image.get("repository").text()?, image.get("tag").string_or_number()?);
         if !has_secret {
             report(&image.get("repository"), &text, "image.pullSecrets", ctx);
@@ -74,16 +74,15 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for template in templates(object) {
         let names = ["serviceAccountName", "serviceAccount"].map(|field| template.spec.get(field));
         let name = names.iter().find(|name| name.is_set()).map_or(Some("default"), Node::text);
-        let has_secret = name.and_then(|name| account_has_secret(name, object, ctx));
+        let account = name.and_then(|name| account(name, object, ctx));
         let is_open = template.spec.has_unknown_key() || !lacks(&template.spec.get("imagePullSecrets"));
-        if is_open || has_secret != Some(false) {
-            continue;
-        }
+        let Some(account) = account.filter(|account| !is_open && !has_secret(account)) else { continue };
         for container in template.all_containers() {
             let image = container.get("image");
             let Some(text) = image.text() else { continue };
             // One finding is enough: the secret is that of the pod.
-            if report(&image, text, "imagePullSecrets", ctx).is_some() {
+            if let Some(finding) = report(&image, text, "imagePullSecrets", ctx) {
+                finding.related(account, &account.path(&["metadata", "name"]), "its account has none either");
                 break;
             }
         }
@@ -96,20 +95,28 @@ fn lacks(secrets: &Node<'_>) -> bool {
     !secrets.is_unknown() && secrets.items().next().is_none()
 }
 
-/// Whether a ServiceAccount has pull secrets. `None` if that is not known.
-fn account_has_secret(name: &str, object: &Object, ctx: &Context<'_>) -> Option<bool> {
+/// A ServiceAccount in the namespace of an object. `None` if what it has is not known.
+fn account<'a>(name: &str, object: &Object, ctx: &Context<'a>) -> Option<&'a Object> {
     let account = ctx.partner(Kind::SERVICE_ACCOUNT, object.namespace_or_default(), name)?;
-    (!account.may_lack_fields()).then(|| !lacks(&account.get("imagePullSecrets")))
+    (!account.may_lack_fields()).then_some(account)
+}
+
+fn has_secret(account: &Object) -> bool {
+    !lacks(&account.get("imagePullSecrets"))
 }
 
 /// Reports an image that is not public, where nothing gives the pods of the object a secret.
-fn report(place: &Node<'_>, image: &str, field: &str, ctx: &mut Context<'_>) -> Option<()> {
+fn report<'c>(
+    place: &Node<'_>,
+    image: &str,
+    field: &str,
+    ctx: &'c mut Context<'_>,
+) -> Option<&'c mut Finding> {
     let release = nim_release(&ImageRef::parse(image))?;
     let namespace = ctx.object().namespace_or_default();
     if release >= FIRST_KEYLESS_NIM || may_change_pods(ctx.cluster(), namespace, PodPart::PullSecrets) {
         return None;
     }
     let message = format!("`{}` is for accounts of NGC, and the pods have no pull secret", ellipsize(image));
-    ctx.report(place, message).help(format!("name a Secret for `nvcr.io` in `{field}`"));
-    Some(())
+    Some(ctx.report(place, message).help(format!("name a Secret for `nvcr.io` in `{field}`")))
 }
