@@ -96,7 +96,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         Some(_) => fix.append(&egress, rule),
         None => fix.set(&egress, json!([rule])),
     };
-    ctx.report(&egress, format!("the pods of `{name}` resolve no names: no policy lets them {way}"))
+    // Without rules the types say that nothing may be reached.
+    let place = if egress.is_set() { egress } else { spec.get("policyTypes") };
+    ctx.report(&place, format!("the pods of `{name}` resolve no names: no policy lets them {way}"))
         .at_key()
         .help("allow UDP and TCP 53 to `kube-system`, here or in a policy for all pods of the namespace")
         .related(owner, &node, "a name that is looked up")

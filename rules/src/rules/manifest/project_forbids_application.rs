@@ -188,40 +188,54 @@ fn fits(pattern: &str, text: &str) -> bool {
     pattern == text || Globs::new(&[pattern.to_owned()]).is_ok_and(|glob| glob.matches(text))
 }
 
-/// Reports the kinds that a project does not permit and an Application of it applies.
-fn check_kinds(project: &Object, ctx: &mut Context<'_>) -> Option<()> {
+/// An object that a project does not permit, of an Application of it.
+struct Forbidden<'a, 'i> {
+    list: Node<'a>,
+    /// Whether the list has what is permitted.
+    is_whitelist: bool,
+    object: &'i Object,
+    application: &'i Object,
+}
+
+/// Reports the kinds that a project does not permit and an Application of it applies: once for a list.
+fn check_kinds(project: &Object, ctx: &mut Context<'_>) {
     let spec = project.get("spec");
     for kinds in [&OF_CLUSTER[..], &OF_NAMESPACE[..]] {
-        let Some(((list, is_whitelist), object, application)) = first_forbidden(&spec, kinds, ctx) else {
-            continue;
-        };
-        let (kind, by) = (object.kind(), ellipsize(application.name()));
-        let message =
-            format!("the project permits no {kind}, which Application `{by}` applies: its sync fails");
-        let finding = ctx.report(&list, message);
-        finding.related(object, &object.path(&["metadata", "name"]), "is not applied").related(
-            application,
-            &application.path(&["spec", "project"]),
-            "the Application",
-        );
-        if is_whitelist {
-            finding.help(format!("add group `{}` with kind `{kind}`", object.group()));
-        } else {
-            finding.help("remove the kind from the list, or the object from the Application");
+        let all = forbidden(&spec, kinds, ctx);
+        for is_whitelist in [true, false] {
+            let of_list = all.iter().filter(|one| one.is_whitelist == is_whitelist);
+            report(&of_list.collect::<Vec<_>>(), ctx);
         }
     }
+}
+
+fn report(found: &[&Forbidden<'_, '_>], ctx: &mut Context<'_>) -> Option<()> {
+    let first = *found.first()?;
+    let kind = first.object.kind();
+    let kinds = match found {
+        [_] => kind.to_owned(),
+        [_, second] => format!("{kind} and {}", second.object.kind()),
+        _ => format!("{kind} and {} more kinds", found.len() - 1),
+    };
+    let by = ellipsize(first.application.name());
+    let message =
+        format!("the project does not permit {kinds}, which Application `{by}` applies: its sync fails");
+    let finding = ctx.report(&first.list, message);
+    for one in found {
+        finding.related(one.object, &one.object.path(&["metadata", "name"]), "is not applied");
+    }
+    finding.related(first.application, &first.application.path(&["spec", "project"]), "the Application");
+    if !first.is_whitelist {
+        finding.help("remove the kind from the list, or the object from the Application");
+        return None;
+    }
+    let scope = if first.object.is_cluster_scoped() { "cluster" } else { "namespace" };
+    finding.help(format!("add each kind with its group to `{scope}ResourceWhitelist`"));
     None
 }
 
-/// A list of a project, and whether it lists what is permitted.
-type List<'a> = (Node<'a>, bool);
-
-/// The first object of some kinds that a project does not permit, with the list and the Application.
-fn first_forbidden<'a, 'i>(
-    spec: &Node<'a>,
-    kinds: &[Kind],
-    ctx: &Context<'i>,
-) -> Option<(List<'a>, &'i Object, &'i Object)> {
+/// The first object of each of some kinds that a project does not permit.
+fn forbidden<'a, 'i>(spec: &Node<'a>, kinds: &[Kind], ctx: &Context<'i>) -> Vec<Forbidden<'a, 'i>> {
     let project = ctx.object();
     let cluster = ctx.cluster();
     let is_of = |one: &&Object| {
@@ -230,19 +244,20 @@ fn first_forbidden<'a, 'i>(
             && ctx.pairs_with(one)
             && !is_open(one)
     };
-    let applications: Vec<&Object> = cluster.of(Kind::ARGO_APPLICATION).filter(is_of).collect();
+    let applications: Vec<&'i Object> = cluster.of(Kind::ARGO_APPLICATION).filter(is_of).collect();
     if applications.is_empty() {
-        return None;
+        return Vec::new();
     }
-    kinds.iter().flat_map(|kind| cluster.of(*kind)).find_map(|object| {
-        let list = forbidding(spec, object)?;
-        let application = applications.iter().find(|application| applies(application, object))?;
-        Some((list, object, *application))
-    })
+    let of_object = |object: &'i Object| {
+        let (list, is_whitelist) = forbidding(spec, object)?;
+        let application = applications.iter().copied().find(|application| applies(application, object))?;
+        Some(Forbidden { list, is_whitelist, object, application })
+    };
+    kinds.iter().filter_map(|kind| cluster.of(*kind).find_map(of_object)).collect()
 }
 
-/// The list of a project that forbids an object.
-fn forbidding<'a>(spec: &Node<'a>, object: &Object) -> Option<List<'a>> {
+/// The list of a project that forbids an object, and whether it has what is permitted.
+fn forbidding<'a>(spec: &Node<'a>, object: &Object) -> Option<(Node<'a>, bool)> {
     let is_listed = |list: &Node<'_>| {
         let mut entries = list.items();
         entries.any(|entry| {
