@@ -139,6 +139,9 @@ mod tests {
 
     use super::Rows;
 
+    /// Rows, and the same in a map that nothing shares.
+    type Pair = (Rows<usize, usize>, BTreeMap<usize, Vec<usize>>);
+
     #[test]
     fn a_copy_changes_alone() {
         let mut state = 1_usize;
@@ -146,7 +149,7 @@ mod tests {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (state >> 33) % most
         };
-        let mut copies: Vec<(Rows<usize, usize>, BTreeMap<usize, Vec<usize>>)> = vec![Default::default()];
+        let mut copies: Vec<Pair> = vec![Pair::default()];
         for step in 0..2_000 {
             let at = random(copies.len());
             if random(60) == 0 && copies.len() < 5 {

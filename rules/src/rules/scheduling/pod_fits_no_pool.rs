@@ -161,11 +161,12 @@ fn find(object: &Object, template: &Template<'_>, proposes: Proposes, ctx: &Cont
     let miss = nearest_miss(object, template, chosen, proposes, ctx)?;
     let obstacles = &miss.obstacles;
     let is_taint = |obstacle: &Obstacle| matches!(obstacle.stage, Stage::Taint(_));
-    let is_told = !obstacles.is_empty()
-        && !obstacles.iter().any(|obstacle| is_of_another_rule(obstacle, template, ctx))
-        && !(obstacles.iter().any(is_taint) && has_unknown_runtime(template, ctx))
-        && (!by_likeness || obstacles.len() == 1);
-    is_told.then_some(Unfit { miss, pinned, by_likeness })
+    let is_told_elsewhere = obstacles.iter().any(|obstacle| is_of_another_rule(obstacle, template, ctx))
+        || obstacles.iter().any(is_taint) && has_unknown_runtime(template, ctx);
+    if obstacles.is_empty() || is_told_elsewhere {
+        return None;
+    }
+    (!by_likeness || obstacles.len() == 1).then_some(Unfit { miss, pinned, by_likeness })
 }
 
 /// The pool that is nearest to taking the pods, of the chosen ones or all. `None` if one of them takes the pods, or may.
