@@ -185,9 +185,10 @@ pub(crate) fn judge(scopes: Scopes, reading: &Reading<'_>) -> Result<Judged, Cli
     if reading.checks {
         judged.charts = chart_files(&batch, reading.root);
     }
-    for (one, read) in batch.inputs.iter().zip(&batch.reads) {
+    for (at, (one, read)) in batch.inputs.iter().zip(&batch.reads).enumerate() {
         let path = files::relative(reading.root, &one.input.absolute);
-        if let Some(line) = unread_line(read) {
+        // What is checked as rendered has been read.
+        if let Some(line) = unread_line(read).filter(|_| !batch.covered.contains(&at)) {
             judged.unread.insert(path.clone(), line);
         }
         judged.files.insert(one.input.display_path.clone(), path);

@@ -6,13 +6,13 @@
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
-use std::fs::FileType;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use foldhash::fast::RandomState;
 
 use super::system;
+use super::system::EntryType;
 
 /// The folders that a walk has read. Other folders are looked up in the file system.
 #[derive(Debug, Default)]
@@ -121,16 +121,6 @@ pub(super) struct Directory {
     entries: Vec<(OsString, EntryType)>,
 }
 
-/// The type of an entry. Links are not followed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum EntryType {
-    File,
-    Directory,
-    Link,
-    /// A pipe, a socket or a device.
-    Other,
-}
-
 impl Directory {
     /// Reads a folder.
     ///
@@ -148,19 +138,5 @@ impl Directory {
     pub(super) fn entry_type(&self, name: &str) -> Option<EntryType> {
         let at = self.entries.binary_search_by(|(known, _)| known.as_os_str().cmp(OsStr::new(name))).ok()?;
         Some(self.entries[at].1)
-    }
-}
-
-impl From<FileType> for EntryType {
-    fn from(of: FileType) -> EntryType {
-        if of.is_file() {
-            EntryType::File
-        } else if of.is_dir() {
-            EntryType::Directory
-        } else if of.is_symlink() {
-            EntryType::Link
-        } else {
-            EntryType::Other
-        }
     }
 }

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs;
-use std::fs::File;
+use std::fs::{File, FileType};
 use std::io;
 use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
@@ -19,7 +19,6 @@ use foldhash::fast::RandomState;
 use crate::git::{Blob, EntryKind, Store};
 
 use super::absolute;
-use super::directories::EntryType;
 
 /// Maximum number of links on the way to a file, as Linux has it.
 const MAX_LINKS: usize = 40;
@@ -28,6 +27,30 @@ const MAX_LINKS: usize = 40;
 static REVISIONS: RwLock<Vec<Arc<Revision>>> = RwLock::new(Vec::new());
 /// Their number, which is zero in nearly all runs.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// The type of an entry. Links are not followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum EntryType {
+    File,
+    Directory,
+    Link,
+    /// A pipe, a socket or a device.
+    Other,
+}
+
+impl From<FileType> for EntryType {
+    fn from(of: FileType) -> EntryType {
+        if of.is_file() {
+            EntryType::File
+        } else if of.is_dir() {
+            EntryType::Directory
+        } else if of.is_symlink() {
+            EntryType::Link
+        } else {
+            EntryType::Other
+        }
+    }
+}
 
 /// The files of a revision, at an absolute path.
 pub(crate) struct Revision {

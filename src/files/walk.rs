@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use super::directories::{Directories, EntryType};
+use super::directories::Directories;
+use super::system::EntryType;
 use super::unapplied::Unapplied;
 use super::walker::{Entry, Walk, Walked};
 use super::{SkipReason, Skipped, absolute, display_path, system};

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use super::directories::{Directories, Directory, EntryType};
+use super::directories::{Directories, Directory};
 use super::ignores::Ignores;
+use super::system::EntryType;
 use super::{SkipReason, absolute, display_path, map_on_all_threads, system};
 
 /// Folders that contain no manifests of the user, or copies that a notebook server keeps.

@@ -233,6 +233,9 @@ fn configurations_of_the_manual_are_valid() {
             let folder = Folder::new()
                 .with("gpulint.yaml", "fail-on: error\n")
                 .with("below/crds/widget.yaml", WIDGET)
+                .with("below/charts/serving/Chart.yaml", "apiVersion: v2\nname: serving\nversion: 0.1.0\n")
+                .with("below/charts/serving/values-prod.yaml", "replicas: 2\n")
+                .with("below/envs/staging.yaml", "replicas: 1\n")
                 .with("below/gpulint.yaml", block);
             let run = folder.run(&["check", "--allow-empty", "below"]);
             let is_sound = run.code == Some(0) && run.err.lines().all(|line| line.starts_with("note: "));

@@ -100,12 +100,18 @@ fn key_of(sections: &[Section], money: Option<&MoneyTable>) -> String {
 }
 
 fn sections(set: &PlannedSet) -> Vec<Section> {
-    let pools = set.plan.pools.iter().map(pool_item);
+    let (stay, pools): (Vec<&PoolPlan>, Vec<&PoolPlan>) =
+        set.plan.pools.iter().partition(|pool| words::stays(pool));
+    let pools = pools.into_iter().map(pool_item);
     let classes = set.plan.classes.iter().map(class_item);
     let (nodes, kept): (Vec<_>, Vec<_>) = pools.chain(classes).partition(|(costs, _)| *costs);
     let plain = |items: Vec<(bool, Item)>| items.into_iter().map(|(_, item)| item).collect::<Vec<_>>();
     let mut sections = vec![
         Section { title: "Nodes that are replaced", items: plain(nodes) },
+        Section {
+            title: "Nodes that drift and stay",
+            items: plain(stay.into_iter().map(pool_item).collect()),
+        },
         Section { title: "Changes that replace no node", items: plain(kept) },
         Section { title: "Pods that go elsewhere", items: moves(set) },
     ];
@@ -235,10 +241,7 @@ pub(super) fn headline(report: &PlanReport) -> String {
         let all = report.sets.iter().flat_map(|set| &set.plan.pools);
         all.filter(|pool| wanted(pool.fate)).count()
     };
-    let stay = report.sets.iter().flat_map(|set| &set.plan.pools);
-    let stay =
-        stay.filter(|pool| pool.fate.costs_nodes() && pool.rollout.as_ref().is_some_and(|one| one.never));
-    let stay = stay.count();
+    let stay = report.sets.iter().flat_map(|set| &set.plan.pools).filter(|pool| words::stays(pool)).count();
     let replaced = pools(Fate::costs_nodes) - stay;
     if replaced > 0 {
         parts.push(format!("nodes of {} are replaced", count(replaced, "NodePool")));

@@ -67,11 +67,16 @@ pub(crate) fn fate(pool: &PoolPlan) -> String {
                 .to_owned()
         }
         Fate::Added => "is new".to_owned(),
-        Fate::All | Fate::Some if pool.rollout.as_ref().is_some_and(|rollout| rollout.never) => {
+        Fate::All | Fate::Some if stays(pool) => {
             of_edits(pool.fate, &pool.edits).replacen("are replaced", "drift and stay", 1)
         }
         fate => of_edits(fate, &pool.edits),
     }
+}
+
+/// Whether the nodes of a pool drift, and Karpenter replaces none of them.
+pub(super) fn stays(pool: &PoolPlan) -> bool {
+    matches!(pool.fate, Fate::All | Fate::Some) && pool.rollout.as_ref().is_some_and(|rollout| rollout.never)
 }
 
 /// What becomes of nodes of a class, or by an overlay.
