@@ -74,7 +74,7 @@ pub(crate) fn write(out: &mut dyn Write, report: &Report, layout: &Layout) -> Re
     }
     let on_one_line = shown - drawn.len();
     if on_one_line >= MIN_ON_ONE_LINE && layout.summary {
-        let text = format!("{on_one_line} findings have one line each: --all shows them in full");
+        let text = format!("{on_one_line} findings, a line each: --all shows more");
         writeln!(out, "{}", layout.paint().text(Style::Dim, &text))?;
     }
     end::preview(out, report, layout)?;

@@ -28,6 +28,8 @@ const WEBHOOK: &[&[&str]] = &[
     &["review"],
     &["mutate"],
     &["serve"],
+    // Tests of what reviews cost.
+    &["growth"],
 ];
 
 #[test]

@@ -117,8 +117,7 @@ fn three_findings_are_drawn_and_the_others_are_lines() {
     assert_eq!(frames(&run), 3);
     assert_eq!(lines(&run), ["a/03.yaml", "a/04.yaml", "a/05.yaml"], "{run:#?}");
     // A block of lines ends in an empty line, as a drawn finding does.
-    let end =
-        "\n\n3 findings have one line each: --all shows them in full\n6 errors in 6 files (6 objects); ";
+    let end = "\n\n3 findings, a line each: --all shows more\n6 errors in 6 files (6 objects); ";
     assert!(run.out.contains(end), "{run:#?}");
     let run = check(&folder, &["--all"]).exits(1);
     assert_eq!((frames(&run), lines(&run)), (6, vec![]));
