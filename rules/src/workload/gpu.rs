@@ -111,6 +111,11 @@ pub(crate) fn has_device(container: &Node<'_>) -> bool {
     requests_resource(container) || container.path(&["resources", "claims"]).items().next().is_some()
 }
 
+/// Whether the pods of a role or a worker group, which has their `template`, request an accelerator.
+pub(crate) fn has_device_in(role: &Node<'_>) -> bool {
+    role.path(&["template", "spec", "containers"]).items().any(|container| has_device(&container))
+}
+
 /// Whether a template requests an accelerator, as a resource or through a claim.
 pub(crate) fn uses_device(template: &Template<'_>) -> bool {
     template.all_containers().any(|container| has_device(&container))

@@ -40,7 +40,7 @@
 use super::knative;
 use crate::rules::prelude::*;
 use crate::source::with_embedded;
-use crate::workload::gpu::has_device;
+use crate::workload::gpu::{has_device, has_device_in};
 use crate::workload::ray::{Extent, cluster_spec, group_pods, has_deletion_rules, ray_version};
 
 pub(crate) static RULE: Rule = Rule {
@@ -88,11 +88,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let needs = "`enableInTreeAutoscaling` is not true: nothing reads";
     remove(&set([cluster.get("autoscalerOptions")]), &format!("{needs} `autoscalerOptions`"), ctx);
-    let has_gpus = |group: &Node<'_>| {
-        group.path(&["template", "spec", "containers"]).items().any(|container| has_device(&container))
-    };
     let starts_gpus =
-        |group: Node<'_>| has_gpus(&group) && group_pods(&cluster, &group, Extent::Most) != Some(0);
+        |group: Node<'_>| has_device_in(&group) && group_pods(&cluster, &group, Extent::Most) != Some(0);
     for group in cluster.get("workerGroupSpecs").items() {
         remove(&set([group.get("idleTimeoutSeconds")]), &format!("{needs} `idleTimeoutSeconds`"), ctx);
         // Without the autoscaler the number of workers stays what it is at first.
@@ -105,7 +102,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 "no worker of this group ever starts: 0 replicas, and `enableInTreeAutoscaling` is not true";
             let place = if replicas.is_set() { replicas } else { group.get("maxReplicas") };
             // Without its GPUs the cluster cannot do what it is for.
-            let is_grave = has_gpus(&group) && !cluster.get("workerGroupSpecs").items().any(starts_gpus);
+            let is_grave = has_device_in(&group) && !cluster.get("workerGroupSpecs").items().any(starts_gpus);
             ctx.report(&place, message)
                 .severity(if is_grave { Severity::Warning } else { Severity::Info })
                 .help("write `enableInTreeAutoscaling: true`, or the number of `replicas`");

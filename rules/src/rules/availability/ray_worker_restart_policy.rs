@@ -52,7 +52,7 @@
 
 use crate::rules::prelude::*;
 use crate::workload::environment::may_define;
-use crate::workload::gpu::has_device;
+use crate::workload::gpu::has_device_in;
 use crate::workload::ray::{cluster_spec, ray_version};
 
 pub(crate) static RULE: Rule = Rule {
@@ -113,16 +113,14 @@ fn autoscaler_of(cluster: &Node<'_>) -> Option<Autoscaler> {
 
 /// Reports a policy with which the pods of a group start again.
 fn report(group: &Node<'_>, autoscaler: Autoscaler, ctx: &mut Context<'_>) -> Option<()> {
-    let spec = group.path(&["template", "spec"]);
-    let node = spec.get("restartPolicy");
+    let node = group.path(&["template", "spec", "restartPolicy"]);
     let policy = node.text().filter(|policy| matches!(*policy, "Always" | "OnFailure"))?;
-    let has_devices = spec.get("containers").items().any(|container| has_device(&container));
     let (message, severity) = match autoscaler {
         Autoscaler::Second => (
             format!("KubeRay starts no pod: `{policy}` is not allowed with the autoscaler of version 2"),
             Severity::Warning,
         ),
-        Autoscaler::First if has_devices => (
+        Autoscaler::First if has_device_in(group) => (
             "a worker that has restarted is never removed when idle: its GPU stays".to_owned(),
             Severity::Warning,
         ),

@@ -41,6 +41,7 @@ use crate::karpenter::installation::is_controller;
 use crate::karpenter::labels::key::{
     KeyLocation, KeyRejection, KeyRejectionReason, RejectedBy, rejection, suggest_key,
 };
+use crate::karpenter::nodepool::NODEPOOL_LABEL;
 use crate::karpenter::requirement::is_refused_in_claims;
 use crate::karpenter::requirement_list::KINDS_AND_WORKLOADS;
 use crate::rules::prelude::*;
@@ -277,11 +278,10 @@ fn refused_preference(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<
     None
 }
 
-const POOL: &str = "karpenter.sh/nodepool";
-
 /// Whether an expression is for nodes that no NodePool starts.
 fn is_off_pools(expression: &Node<'_>) -> bool {
-    expression.get("key").text() == Some(POOL) && expression.get("operator").text() == Some("DoesNotExist")
+    expression.get("key").text() == Some(NODEPOOL_LABEL)
+        && expression.get("operator").text() == Some("DoesNotExist")
 }
 
 /// Reports a preference for nodes of no NodePool, where nothing required says that. Karpenter's own pods are kept off its nodes.
@@ -294,7 +294,7 @@ fn off_pools(template: &Template<'_>, expression: &Node<'_>, ctx: &mut Context<'
     }
     let pool = ctx.cluster().of(Kind::NODE_POOL).find(|pool| ctx.pairs_with(pool))?;
     let message = format!(
-        "Karpenter takes this preference for a requirement: it ignores pods that prefer nodes without `{POOL}`"
+        "Karpenter takes this preference for a requirement: it ignores pods that prefer nodes without `{NODEPOOL_LABEL}`"
     );
     ctx.report(&expression.get("key"), message)
         .severity(Severity::Warning)

@@ -47,6 +47,8 @@ pub(crate) static RULE: Rule = Rule {
 
 /// `--port` of the kubelet, and of the nodes of EKS.
 const PORT: i64 = 10_250;
+const CANNOT_LISTEN: &str =
+    "on the network of the node, port 10250 is the kubelet's: the container cannot listen on it";
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.may_lack_fields() {
@@ -68,8 +70,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 false => version.is_some_and(|version| version >= since) && !values.root.has_unknown_key(),
             };
             if switch.bool() == Some(true) && is_kubelets && !values.may_differ {
-                let message = "on the network of the node, port 10250 is the kubelet's: the container cannot listen on it";
-                report_value(values, &switch, message.to_owned(), ctx)
+                report_value(values, &switch, CANNOT_LISTEN.to_owned(), ctx)
                     .help(format!("set `{}` to another port", port.join(".")));
             }
         });
@@ -107,10 +108,7 @@ fn of_container(container: &Node<'_>, of_node: bool, ctx: &mut Context<'_>) -> O
         }
         _ => return None,
     };
-    ctx.report(
-        &node,
-        "on the network of the node, port 10250 is the kubelet's: the container cannot listen on it",
-    )
-    .help("let it listen on another port, such as `--secure-port=4443`, and list that one");
+    ctx.report(&node, CANNOT_LISTEN)
+        .help("let it listen on another port, such as `--secure-port=4443`, and list that one");
     None
 }

@@ -52,7 +52,7 @@ use crate::cluster::placement::requested_capacity_types;
 use crate::rules::prelude::*;
 use crate::rules::training::KUBEFLOW_JOBS;
 use crate::workload::gang::{demands, members};
-use crate::workload::gpu::has_device;
+use crate::workload::gpu::has_device_in;
 use crate::workload::template::run_limit;
 
 const KINDS: [Kind; KUBEFLOW_JOBS.len() + 2] = joined(&[Kind::JOB_SET, Kind::RAY_JOB], &KUBEFLOW_JOBS);
@@ -149,9 +149,4 @@ fn endless(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         .severity(if is_grave { Severity::Warning } else { Severity::Info })
         .related(object, &role.get("restartPolicy"), "its containers start again when they fail");
     None
-}
-
-/// Whether a role of the job has accelerators.
-fn has_device_in(role: &Node<'_>) -> bool {
-    role.path(&["template", "spec", "containers"]).items().any(|container| has_device(&container))
 }
