@@ -39,7 +39,7 @@ pub mod workspace;
 pub use cluster::Cluster;
 pub use cluster::objects::Lookup;
 pub use cluster::sets::{Bond, ManifestSet, Membership, Partition};
-pub use cluster::values::{charts_with_accelerators, is_own_cluster};
+pub use cluster::values::{application_sources, charts_with_accelerators, is_own_cluster};
 pub use cluster::versions::{
     Fact, OutsideFact, ShownVersion, VersionPlace, facts_of_text, fill_versions, minor_of, pins_of,
     pins_of_terraform,

@@ -78,11 +78,15 @@ fn is_whole(args: &CheckArgs) -> bool {
     !args.no_context && !args.paths.iter().any(|path| path.is_dir())
 }
 
-/// The paths that the user names; a stream has that of the file that it takes the place of. Relative ones are as the user
-/// wrote them, unless the current folder is outside of the repository.
+/// A path that the user names; that of a stream is the file that it takes the place of.
+fn file_of<'a>(args: &'a CheckArgs, path: &'a PathBuf) -> &'a PathBuf {
+    if path.as_os_str() == "-" { &args.stdin_filename } else { path }
+}
+
+/// The paths that the user names. Relative ones are as the user wrote them, unless the current folder is outside of the repository.
 fn given(args: &CheckArgs, here: &Path, root: &Path) -> Vec<PathBuf> {
     let named = |path: &PathBuf| {
-        let path = if path.as_os_str() == "-" { &args.stdin_filename } else { path };
+        let path = file_of(args, path);
         let absolute = files::absolute(path);
         if !here.starts_with(root) && absolute.starts_with(root) { absolute } else { path.clone() }
     };
@@ -92,8 +96,7 @@ fn given(args: &CheckArgs, here: &Path, root: &Path) -> Vec<PathBuf> {
 /// The repository that all paths are in.
 fn repository(args: &CheckArgs, here: &Path) -> Result<Repository, String> {
     let folder = |path: &PathBuf| {
-        let path = if path.as_os_str() == "-" { &args.stdin_filename } else { path };
-        let absolute = files::absolute(path);
+        let absolute = files::absolute(file_of(args, path));
         match (absolute.is_dir(), absolute.parent()) {
             (true, _) => absolute,
             (false, Some(folder)) if absolute.is_file() => folder.to_owned(),

@@ -37,7 +37,7 @@ pub(crate) use sets::{
     discover_sets,
 };
 pub(crate) use system::{
-    Revision, Standing, canonicalize, exists, is_file, read as read_file, read_link, read_to_string,
+    Revision, Standing, canonicalize, exists, is_file, read as read_file, read_to_string, without_link,
 };
 pub(crate) use walk::{FoundFiles, Input, count_hidden, find, find_with_unsaved};
 

@@ -93,6 +93,14 @@ impl Standing {
     }
 }
 
+impl Drop for Standing {
+    fn drop(&mut self) {
+        let mut all = REVISIONS.write().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|one| one.root != self.root);
+        COUNT.store(all.len(), Ordering::Release);
+    }
+}
+
 impl Revision {
     /// Files with their paths below `root`, with empty folders beside them.
     pub(crate) fn new(
@@ -115,17 +123,7 @@ impl Revision {
         }
         revision
     }
-}
 
-impl Drop for Standing {
-    fn drop(&mut self) {
-        let mut all = REVISIONS.write().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|one| one.root != self.root);
-        COUNT.store(all.len(), Ordering::Release);
-    }
-}
-
-impl Revision {
     /// Adds a node that is not there, and the folders above it.
     fn add(&mut self, path: PathBuf, node: Node) {
         let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return };
@@ -292,16 +290,17 @@ pub(crate) fn is_dir(path: &Path) -> bool {
     entry_type(path).is_ok_and(|of| of == EntryType::Directory)
 }
 
-/// The target of a link, as written.
-///
-/// # Errors
-/// Those of [`fs::read_link`].
-pub(crate) fn read_link(path: &Path) -> io::Result<PathBuf> {
+/// What a link leads to, one step far; the path itself where no link is.
+pub(crate) fn without_link(path: PathBuf) -> PathBuf {
     let of = |revision: &Revision, below: &Path| match revision.node(below, false)? {
         Node::Link(target) => Ok(target.clone()),
         _ => Err(io::Error::other("not a link")),
     };
-    in_revision(path, of).unwrap_or_else(|| fs::read_link(path))
+    let target = in_revision(&path, of).unwrap_or_else(|| fs::read_link(&path));
+    match (target, path.parent()) {
+        (Ok(target), Some(folder)) => absolute(&folder.join(target)),
+        _ => path,
+    }
 }
 
 /// The absolute path without links. That of a revision itself is taken to have none.

@@ -2,12 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpulint_rules::{Object, ObjectKey, pins_of};
+use gpulint_rules::{Kind, Object, ObjectKey, application_sources, pins_of};
 use serde_json::Value;
 
 use crate::judge::{Judged, JudgedSet};
 
 use super::pairs::Pair;
+
+/// A chart that K3s or RKE2 installs.
+const HELM_CHART: Kind = Kind::new("helm.cattle.io", "HelmChart");
 
 /// The files of charts that differ, and the objects that install charts and differ. The charts of products whose versions are
 /// compared are left out.
@@ -38,18 +41,11 @@ fn releases(set: Option<&JudgedSet>) -> BTreeMap<ObjectKey, Value> {
 }
 
 fn installs_chart(object: &Object) -> bool {
-    let spec = object.get("spec");
-    let has_helm = || {
-        let template = spec.path(&["template", "spec"]);
-        let all = [spec.get("source"), template.get("source")].into_iter();
-        let mut all = all.chain(spec.get("sources").items()).chain(template.get("sources").items());
-        all.any(|source| source.get("chart").is_set() || source.get("helm").is_set())
-    };
-    let is_release = match (object.id().group.as_str(), object.id().kind.as_str()) {
-        ("helm.toolkit.fluxcd.io", "HelmRelease") | ("helm.cattle.io", "HelmChart") => true,
-        ("argoproj.io", "Application" | "ApplicationSet") => has_helm(),
-        _ => false,
-    };
+    let of_application =
+        || application_sources(object).any(|one| one.get("chart").is_set() || one.get("helm").is_set());
+    let is_application = object.is(Kind::ARGO_APPLICATION) || object.is(Kind::ARGO_APPLICATION_SET);
+    let is_release =
+        object.is(Kind::HELM_RELEASE) || object.is(HELM_CHART) || is_application && of_application();
     let pins_product = || {
         let mut is_any = false;
         pins_of(&object.root(), "", &mut |_, _, _| is_any = true);

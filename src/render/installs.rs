@@ -11,7 +11,7 @@ use gpulint_rules::lint::config::HelmConfig;
 use gpulint_rules::source;
 use gpulint_rules::source::Source;
 use gpulint_rules::tree::Span;
-use gpulint_rules::{Kind, Node, Object};
+use gpulint_rules::{Kind, Node, Object, application_sources};
 use serde_json::Value;
 
 use crate::config::Scope;
@@ -161,18 +161,14 @@ pub(super) fn notes(charts: &[Chart], job: &Job<'_>) -> Vec<String> {
 /// The number of objects of Argo CD and Flux that install a chart of a registry.
 fn releases_outside(job: &Job<'_>) -> usize {
     let is_outside = |object: &&Object| {
-        let spec = object.get("spec");
         if object.is(Kind::HELM_RELEASE) {
+            let spec = object.get("spec");
             let kind = spec.path(&["chart", "spec", "sourceRef", "kind"]);
             let named = spec.path(&["chartRef", "kind"]);
             return kind.text() == Some("HelmRepository") || named.text() == Some("OCIRepository");
         }
-        let spec =
-            if object.is(Kind::ARGO_APPLICATION_SET) { spec.path(&["template", "spec"]) } else { spec };
         let is_argo = object.is(Kind::ARGO_APPLICATION) || object.is(Kind::ARGO_APPLICATION_SET);
-        let single = spec.get("source");
-        is_argo
-            && spec.get("sources").items().chain(std::iter::once(single)).any(|one| one.get("chart").is_set())
+        is_argo && application_sources(object).any(|one| one.get("chart").is_set())
     };
     let files = job.batch.reads.iter().filter(|read| read.manifest).filter_map(|read| read.file.as_ref());
     files.flat_map(|file| &file.objects).filter(is_outside).count()

@@ -52,7 +52,7 @@ pub(super) fn replacement(written: &str, span: Span, value: &Value, is_quoted: b
             let names = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"];
             let is_plain = is_word && !names.contains(&text.to_ascii_lowercase().as_str());
             // Without quotes in the template, another text may be read as a number.
-            if !is_plain && !is_quoted && !is_duration(text) {
+            if !is_plain && !is_quoted && !has_unit(text) {
                 return None;
             }
             let quotes = written.starts_with(['"', '\'']);
@@ -64,7 +64,7 @@ pub(super) fn replacement(written: &str, span: Span, value: &Value, is_quoted: b
 }
 
 /// Whether a text is a number with a unit, which YAML reads as a text: `10m`, `1Gi`.
-fn is_duration(text: &str) -> bool {
+fn has_unit(text: &str) -> bool {
     let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());
     unit.len() < text.len()
         && !unit.is_empty()

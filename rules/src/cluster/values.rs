@@ -37,6 +37,11 @@ pub(crate) fn sources<'a>(spec: &Node<'a>) -> impl Iterator<Item = Node<'a>> + u
     std::iter::once(spec.get("source")).chain(spec.get("sources").items())
 }
 
+/// The sources of an Application, or of those that an ApplicationSet makes.
+pub fn application_sources(object: &Object) -> impl Iterator<Item = Node<'_>> {
+    sources(&spec_of(object))
+}
+
 /// What names the charts of a HelmRelease or an Application, from its `spec`.
 fn chart_sources<'a>(spec: &Node<'a>) -> impl Iterator<Item = Node<'a>> + use<'a> {
     std::iter::once(spec.path(&["chart", "spec"])).chain(sources(spec))

@@ -11,15 +11,12 @@ use gpulint_rules::source::{ImageChange, Source, read};
 use gpulint_rules::{Kind, Node, Object, is_own_cluster};
 use serde_json::Value;
 
-use super::claimer::{ARGO_CD, Checkout, Claimer, Destination, GitOpsObject, Tool, repository};
+use super::claimer::{Checkout, Claimer, Destination, GitOpsObject, Tool, repository};
 use super::kustomize::Expansion;
 use super::releases::{Release, ReleaseParameter, ReleaseValues, ValuesPlace};
 use super::transform::Transform;
 use crate::files::Disk;
 use crate::files::filled::read_small;
-
-const APPLICATION: Kind = Kind::new(ARGO_CD, "Application");
-const APPLICATION_SET: Kind = Kind::new(ARGO_CD, "ApplicationSet");
 
 /// Why values of an ApplicationSet are not known.
 const OF_CLUSTER: &str = "only the cluster knows what its generators give";
@@ -83,11 +80,11 @@ fn own_sources(checkout: &Checkout<'_, '_>, found: &[GitOpsObject<'_>]) -> Vec<S
     let mut sources = Vec::new();
     let mut number = 0;
     for &GitOpsObject { file, object } in found {
-        if object.is(APPLICATION) {
+        if object.is(Kind::ARGO_APPLICATION) {
             number += 1;
             let application = Application { file, number, object, root: object.root() };
             add_sources(checkout, &application, &Parameters::new(), &mut sources);
-        } else if object.is(APPLICATION_SET) {
+        } else if object.is(Kind::ARGO_APPLICATION_SET) {
             let spec = object.get("spec");
             let place = &checkout.files.list[file].input.absolute;
             let all = all_parameters(checkout, place, &spec.get("generators"));
@@ -299,7 +296,7 @@ impl Values<'_, '_, '_> {
             ReleaseValues::File(_) => None,
         });
         let texts = inline.chain(release.parameters.iter().map(|one| one.value.clone()));
-        if object.is(APPLICATION_SET) && texts.into_iter().any(|text| is_template(&text)) {
+        if object.is(Kind::ARGO_APPLICATION_SET) && texts.into_iter().any(|text| is_template(&text)) {
             release.is_unknown(OF_CLUSTER.to_owned());
         }
         // The chart decides what a name is that only the cluster knows.

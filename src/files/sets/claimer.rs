@@ -7,10 +7,10 @@ use rayon::prelude::*;
 
 use super::index::Files;
 use super::transform::Reach;
-use crate::files::{absolute, read_link};
+use crate::files::without_link;
 
 /// The group of Argo CD's objects.
-pub(super) const ARGO_CD: &str = "argoproj.io";
+const ARGO_CD: &str = "argoproj.io";
 /// The group of the Flux Operator's objects.
 pub(super) const FLUX_OPERATOR: &str = "fluxcd.controlplane.io";
 
@@ -116,12 +116,8 @@ impl<'f, 'a> Checkout<'f, 'a> {
 
 /// A path below a root, with the links in it resolved.
 fn without_links(path: &Path, root: &Path) -> PathBuf {
-    let mut out = root.to_owned();
-    for part in path.strip_prefix(root).unwrap_or(Path::new("")).components() {
-        let to = read_link(&out.join(part));
-        out = to.map_or_else(|_| out.join(part), |to| absolute(&out.join(to)));
-    }
-    out
+    let parts = path.strip_prefix(root).unwrap_or(Path::new("")).components();
+    parts.fold(root.to_owned(), |path, part| without_link(path.join(part)))
 }
 
 /// A relative path without `.` and `..`; a leading `/` is ignored. `None` if it leads out of the checkout.

@@ -7,7 +7,7 @@ use gpulint_rules::source::{Source, read};
 use gpulint_rules::{Node, Object};
 use serde_json::Value;
 
-use crate::files::{absolute, read_link};
+use crate::files::without_link;
 
 /// A chart of the checkout as an object of Argo CD or Flux installs it.
 #[derive(Clone, Debug)]
@@ -150,13 +150,5 @@ impl Release {
     /// Records the first reason why the values are not known.
     pub(super) fn is_unknown(&mut self, reason: String) {
         self.unknown.get_or_insert(reason);
-    }
-}
-
-/// The file that a link leads to: the input has the file, not the link.
-fn without_link(path: PathBuf) -> PathBuf {
-    match (read_link(&path), path.parent()) {
-        (Ok(to), Some(folder)) => absolute(&folder.join(to)),
-        _ => path,
     }
 }

@@ -9,6 +9,7 @@ use crate::error::CliError;
 use crate::report::markdown::{Links, bounded, escaped, finding_line};
 
 use super::page::{Body, Item, Section, bodies, headline, notes, unread};
+use super::words::sentence;
 use super::{FindingsChange, PlanReport, Upgrades};
 
 pub(super) fn write(out: &mut dyn Write, report: &PlanReport) -> Result<(), CliError> {
@@ -65,13 +66,6 @@ fn errors(page: &mut String, report: &PlanReport, most: usize) {
         let _ = writeln!(page, "- {}", escaped(error));
     }
     more(page, report.errors.len(), most);
-}
-
-/// The text with an upper case letter at its begin, and a full stop.
-fn sentence(text: &str) -> String {
-    let mut letters = text.chars();
-    let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
-    format!("{first}{}.", letters.as_str())
 }
 
 fn body_text(page: &mut String, body: &Body, several: bool, links: &Links, most: usize) {

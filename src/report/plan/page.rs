@@ -324,7 +324,7 @@ pub(super) fn notes(report: &PlanReport) -> Vec<String> {
         );
     }
     if let Some(note) = report.uncompared_note() {
-        notes.push(format!("N{}.", &note[1..]));
+        notes.push(words::sentence(&note));
     }
     if report.sets.iter().any(|set| set.plan.money.is_some()) {
         let prices = crate::report::answer::price_note(report.region.as_deref());

@@ -23,6 +23,13 @@ pub(super) fn names(all: &[String]) -> String {
     listed(&quoted)
 }
 
+/// The text with an upper case letter at its beginning, and a full stop.
+pub(super) fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    format!("{first}{}.", letters.as_str())
+}
+
 /// a, b and 3 more.
 fn listed(all: &[String]) -> String {
     match all {
