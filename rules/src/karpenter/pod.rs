@@ -11,10 +11,7 @@ use crate::karpenter::scheduling::{
 use crate::steps;
 use crate::tree::node::Node;
 use crate::workload::selector::{is_set_by_controllers, matches};
-use crate::workload::template::Template;
-
-const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
-const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
+use crate::workload::template::{PREFERRED_AFFINITY, REQUIRED_AFFINITY, Template};
 
 /// The pod of a template. `None` if a placeholder or an unreadable value decides.
 pub fn to_scheduling_pod(template: &Template<'_>) -> Option<Pod> {
@@ -31,9 +28,9 @@ pub fn to_scheduling_pod(template: &Template<'_>) -> Option<Pod> {
     }
     let affinity = spec.get("affinity");
     let node = affinity.get("nodeAffinity");
-    let required = node.items_at(&[REQUIRED, "nodeSelectorTerms"]);
+    let required = node.items_at(&[REQUIRED_AFFINITY, "nodeSelectorTerms"]);
     let mut preferences = Vec::new();
-    for item in node.items_at(&[PREFERRED]) {
+    for item in node.items_at(&[PREFERRED_AFFINITY]) {
         preferences
             .push(Preference { weight: item.get("weight").int()?, term: term(&item.get("preference"))? });
     }
@@ -98,8 +95,8 @@ pub(crate) fn rules_of<'a>(template: &Template<'a>) -> Vec<(TopologyKind, bool, 
 /// The terms of pod affinity or anti-affinity, those with the highest weight first, and whether each is required.
 pub(crate) fn affinity_terms<'a>(spec: &Node<'a>, name: &str) -> impl Iterator<Item = (Node<'a>, bool)> {
     let affinity = spec.path(&["affinity", name]);
-    let required: Vec<Node<'a>> = affinity.items_at(&[REQUIRED]).collect();
-    let mut preferred: Vec<Node<'a>> = affinity.items_at(&[PREFERRED]).collect();
+    let required: Vec<Node<'a>> = affinity.items_at(&[REQUIRED_AFFINITY]).collect();
+    let mut preferred: Vec<Node<'a>> = affinity.items_at(&[PREFERRED_AFFINITY]).collect();
     preferred.sort_by_key(|item| std::cmp::Reverse(item.get("weight").int().unwrap_or(0)));
     let preferred = preferred.into_iter().map(|item| (item.get("podAffinityTerm"), false));
     required.into_iter().map(|term| (term, true)).chain(preferred)

@@ -3,7 +3,7 @@
 use crate::karpenter::provider::is_node_group_label;
 use crate::tree::node::Node;
 use crate::workload::gpu::requested_extended_resources;
-use crate::workload::template::Template;
+use crate::workload::template::{PREFERRED_AFFINITY, REQUIRED_AFFINITY, Template};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LabelUse {
@@ -57,19 +57,17 @@ fn of_affinity<'a>(affinity: &Node<'a>, out: &mut Vec<LabelReference<'a>>) {
         return;
     }
     let node = affinity.get("nodeAffinity");
-    let required = "requiredDuringSchedulingIgnoredDuringExecution";
-    let preferred = "preferredDuringSchedulingIgnoredDuringExecution";
-    for term in node.items_at(&[required, "nodeSelectorTerms"]) {
+    for term in node.items_at(&[REQUIRED_AFFINITY, "nodeSelectorTerms"]) {
         expressions(&term, true, out);
     }
-    for wish in node.items_at(&[preferred]) {
+    for wish in node.items_at(&[PREFERRED_AFFINITY]) {
         expressions(&wish.get("preference"), false, out);
     }
     for kind in ["podAffinity", "podAntiAffinity"] {
-        for term in affinity.items_at(&[kind, required]) {
+        for term in affinity.items_at(&[kind, REQUIRED_AFFINITY]) {
             topology_key(&term, LabelUse::Topology, out);
         }
-        for wish in affinity.items_at(&[kind, preferred]) {
+        for wish in affinity.items_at(&[kind, PREFERRED_AFFINITY]) {
             topology_key(&wish.get("podAffinityTerm"), LabelUse::SoftTopology, out);
         }
     }

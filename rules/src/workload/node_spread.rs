@@ -1,7 +1,7 @@
 //! Rules of a pod about others of its workload on the same node.
 
 use super::selector::matches;
-use super::template::Template;
+use super::template::{PREFERRED_AFFINITY, REQUIRED_AFFINITY, Template};
 use crate::catalog::HOSTNAME;
 use crate::tree::node::Node;
 
@@ -30,8 +30,8 @@ pub(crate) fn node_spreads<'a>(template: &Template<'a>) -> Vec<NodeSpread<'a>> {
             && is_of_namespace(term, namespace)
     };
     let affinity = template.spec.path(&["affinity", "podAntiAffinity"]);
-    let required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution");
-    let preferred = affinity.get("preferredDuringSchedulingIgnoredDuringExecution");
+    let required = affinity.get(REQUIRED_AFFINITY);
+    let preferred = affinity.get(PREFERRED_AFFINITY);
     let required = required.items().map(|term| (term, true));
     let preferred = preferred.items().map(|term| (term.get("podAffinityTerm"), false));
     let terms = required.chain(preferred).map(|(node, is_required)| (node, Some(1), is_required, true));

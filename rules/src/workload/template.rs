@@ -10,6 +10,12 @@ use crate::tree::Tree;
 use crate::tree::node::{Node, NodeId};
 use crate::workload::workflow;
 
+/// The field of affinities and anti-affinities that the scheduler must satisfy.
+pub const REQUIRED_AFFINITY: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+
+/// The field of affinities and anti-affinities that the scheduler satisfies where it can.
+pub const PREFERRED_AFFINITY: &str = "preferredDuringSchedulingIgnoredDuringExecution";
+
 /// The kinds of two lists; `N` is their total number.
 pub(crate) const fn joined<const N: usize>(first: &[Kind], second: &[Kind]) -> [Kind; N] {
     assert!(N == first.len() + second.len());
@@ -89,8 +95,7 @@ impl<'a> Template<'a> {
 
     /// The terms of the required node affinity.
     pub(crate) fn required_terms(&self) -> Node<'a> {
-        let required = "requiredDuringSchedulingIgnoredDuringExecution";
-        self.spec.path(&["affinity", "nodeAffinity", required, "nodeSelectorTerms"])
+        self.spec.path(&["affinity", "nodeAffinity", REQUIRED_AFFINITY, "nodeSelectorTerms"])
     }
 
     /// Ordinary containers, and the model of an InferenceService's predictor, which is a container under another name.

@@ -5,7 +5,7 @@ use gpulint_rules::fit::admitted_by;
 use gpulint_rules::karpenter::meaning;
 use gpulint_rules::karpenter::nodepool::{NodePool, types_labelled, types_meeting};
 use gpulint_rules::karpenter::provider::Provider;
-use gpulint_rules::workload::template::templates;
+use gpulint_rules::workload::template::{REQUIRED_AFFINITY, templates};
 use gpulint_rules::{Kind, Node, Object, Platform};
 
 use super::catalogue::{of_set, of_type, of_types};
@@ -159,8 +159,7 @@ fn selecting(set: &InSet<'_>, key: &str) -> Option<String> {
     let names_it = |object: &Object| {
         templates(object).iter().any(|template| {
             let affinity = template.spec.path(&["affinity", "nodeAffinity"]);
-            let required =
-                affinity.path(&["requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms"]);
+            let required = affinity.path(&[REQUIRED_AFFINITY, "nodeSelectorTerms"]);
             let expressions =
                 required.items().flat_map(|term| term.get("matchExpressions").items().collect::<Vec<_>>());
             template.spec.path(&["nodeSelector", key]).is_set()

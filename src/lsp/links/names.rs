@@ -3,7 +3,7 @@
 use gpulint_rules::cluster::views::scale_target;
 use gpulint_rules::kind::{Kind, WORKLOAD_KINDS};
 use gpulint_rules::workload::dra;
-use gpulint_rules::workload::template::templates;
+use gpulint_rules::workload::template::{PREFERRED_AFFINITY, REQUIRED_AFFINITY, templates};
 use gpulint_rules::{Node, Object};
 
 const NODE_POOL_LABEL: &str = "karpenter.sh/nodepool";
@@ -125,11 +125,11 @@ fn pods<'o>(spec: &Node<'o>, found: &mut References<'o>) {
     }
     found.name(Kind::NODE_POOL, &spec.path(&["nodeSelector", NODE_POOL_LABEL]));
     let affinity = spec.path(&["affinity", "nodeAffinity"]);
-    let required = affinity.path(&["requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms"]);
+    let required = affinity.path(&[REQUIRED_AFFINITY, "nodeSelectorTerms"]);
     for term in required.items() {
         pools_in(&term.get("matchExpressions"), found);
     }
-    for preferred in affinity.get("preferredDuringSchedulingIgnoredDuringExecution").items() {
+    for preferred in affinity.get(PREFERRED_AFFINITY).items() {
         pools_in(&preferred.path(&["preference", "matchExpressions"]), found);
     }
 }

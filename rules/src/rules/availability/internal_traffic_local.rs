@@ -56,6 +56,7 @@ use super::egress_without_dns::named_hosts;
 use crate::catalog::HOSTNAME;
 use crate::facts::url::service_of;
 use crate::rules::prelude::*;
+use crate::workload::template::REQUIRED_AFFINITY;
 
 pub(crate) static RULE: Rule = Rule {
     id: "internal-traffic-local",
@@ -122,21 +123,19 @@ fn named_by<'a>(client: &'a Object, service: &Object) -> Option<Node<'a>> {
     hosts.find(|(host, _)| is_it(host)).map(|(_, node)| node)
 }
 
-const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
-
 fn is_by_host(term: &Node<'_>) -> bool {
     term.get("topologyKey").text().is_none_or(|key| key == HOSTNAME)
 }
 
 /// Whether pods are only started beside others.
 fn is_beside_others(template: &Template<'_>) -> bool {
-    let mut terms = template.spec.path(&["affinity", "podAffinity", REQUIRED]).items();
+    let mut terms = template.spec.path(&["affinity", "podAffinity", REQUIRED_AFFINITY]).items();
     terms.any(|term| is_by_host(&term))
 }
 
 /// Whether no two pods of a template are on one node, or they are spread over all nodes.
 fn are_kept_apart(template: &Template<'_>) -> bool {
-    let mut terms = template.spec.path(&["affinity", "podAntiAffinity", REQUIRED]).items();
+    let mut terms = template.spec.path(&["affinity", "podAntiAffinity", REQUIRED_AFFINITY]).items();
     let mut spread = template.spec.get("topologySpreadConstraints").items();
     terms.any(|term| is_by_host(&term)) || spread.any(|constraint| is_by_host(&constraint))
 }

@@ -53,6 +53,7 @@ use super::volumes::{is_block_class, is_block_storage, single_node_mode, stays_o
 use crate::cluster::views::{claim_of, claims};
 use crate::rules::prelude::*;
 use crate::workload::gang::{Members, component_replicas, members};
+use crate::workload::template::REQUIRED_AFFINITY;
 
 static READS: [Kind; WORKLOAD_KINDS.len() + 5] = with_workloads(&[
     Kind::PERSISTENT_VOLUME_CLAIM,
@@ -176,13 +177,13 @@ fn of_nim(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 /// Whether the pods of a NIMService are required to run on one node. `podAffinity` is a field of the early versions.
 fn nim_stays_on_one_node(spec: &Node<'_>) -> bool {
     const HOST: &str = "kubernetes.io/hostname";
-    const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
     let affinity = spec.get("affinity");
     let of_pods = [affinity.get("podAffinity"), spec.get("podAffinity")];
     let is_unclear = [&affinity, &of_pods[0], &of_pods[1]].iter().any(|node| node.has_unknown());
-    let is_together =
-        |pods: &Node<'_>| pods.get(REQUIRED).items().any(|term| term.get("topologyKey").text() == Some(HOST));
-    let terms = affinity.path(&["nodeAffinity", REQUIRED, "nodeSelectorTerms"]);
+    let is_together = |pods: &Node<'_>| {
+        pods.get(REQUIRED_AFFINITY).items().any(|term| term.get("topologyKey").text() == Some(HOST))
+    };
+    let terms = affinity.path(&["nodeAffinity", REQUIRED_AFFINITY, "nodeSelectorTerms"]);
     let mut expressions = terms.items().flat_map(|term| term.get("matchExpressions").items());
     is_unclear
         || spec.path(&["nodeSelector", HOST]).is_set()

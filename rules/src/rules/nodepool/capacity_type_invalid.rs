@@ -34,6 +34,7 @@
 use crate::karpenter::labels::key::KeyLocation;
 use crate::karpenter::requirement_list::KINDS_AND_WORKLOADS;
 use crate::rules::prelude::*;
+use crate::workload::template::PREFERRED_AFFINITY;
 
 pub(crate) static RULE: Rule = Rule {
     id: "capacity-type-invalid",
@@ -76,8 +77,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 expression(&e, Severity::Error, KARPENTER, ctx);
             }
         }
-        let preferred = "preferredDuringSchedulingIgnoredDuringExecution";
-        for preferred in template.spec.path(&["affinity", "nodeAffinity", preferred]).items() {
+        for preferred in template.spec.path(&["affinity", "nodeAffinity", PREFERRED_AFFINITY]).items() {
             for e in preferred.path(&["preference", "matchExpressions"]).items() {
                 expression(&e, Severity::Warning, None, ctx);
             }

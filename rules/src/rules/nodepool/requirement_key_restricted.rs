@@ -45,6 +45,7 @@ use crate::karpenter::nodepool::NODEPOOL_LABEL;
 use crate::karpenter::requirement::is_refused_in_claims;
 use crate::karpenter::requirement_list::KINDS_AND_WORKLOADS;
 use crate::rules::prelude::*;
+use crate::workload::template::PREFERRED_AFFINITY;
 
 pub(crate) static RULE: Rule = Rule {
     id: "requirement-key-restricted",
@@ -213,7 +214,7 @@ fn excluded_hosts(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> 
         return None;
     }
     let reads_preferences = checks_preferences(ctx);
-    let preferences = affinity.get("preferredDuringSchedulingIgnoredDuringExecution");
+    let preferences = affinity.get(PREFERRED_AFFINITY);
     let preferred: Vec<Node<'_>> = preferences.items().map(|one| one.get("preference")).collect();
     let (first, is_required) = match by_host.into_iter().next() {
         Some(first) => (first, true),
@@ -252,7 +253,7 @@ fn hosts<'a>(terms: &[Node<'a>]) -> Vec<Node<'a>> {
 /// nodes of no NodePool: `validateKarpenterManagedLabelCanExist` takes it for a requirement (Karpenter 0.37 to 1.14).
 fn refused_preference(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let affinity = template.spec.path(&["affinity", "nodeAffinity"]);
-    let preferences = affinity.get("preferredDuringSchedulingIgnoredDuringExecution");
+    let preferences = affinity.get(PREFERRED_AFFINITY);
     if preferences.has_unknown() || label_of_other_nodes(template).is_some() {
         return None;
     }

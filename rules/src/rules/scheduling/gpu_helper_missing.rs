@@ -65,6 +65,7 @@ use crate::rules::scheduling::node_helpers::{
 };
 use crate::workload::gpu::EFA;
 use crate::workload::node_labels::is_off_karpenter;
+use crate::workload::template::REQUIRED_AFFINITY;
 
 /// The pools with their classes, other DaemonSets, what installs the same programs, and workloads that request EFA.
 const READS: [Kind; WORKLOAD_KINDS.len() + 16] = with_workloads(&joined::<16>(
@@ -217,7 +218,7 @@ fn is_meant_for_all(template: &Template<'_>, helper: Helper) -> bool {
     if is_off_karpenter(template) || spec.is_unknown() || spec.has_unknown_key() {
         return false;
     }
-    let affinity = spec.path(&["affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution"]);
+    let affinity = spec.path(&["affinity", "nodeAffinity", REQUIRED_AFFINITY]);
     let harmless = ["kubernetes.io/os", "kubernetes.io/arch"];
     helper.device.is_some()
         || (!affinity.is_set()

@@ -56,6 +56,7 @@
 use crate::fit::label_of_other_nodes;
 use crate::rules::prelude::*;
 use crate::workload::node_labels::is_of_other_cloud;
+use crate::workload::template::REQUIRED_AFFINITY;
 
 pub(crate) static RULE: Rule = Rule {
     id: "topology-key-of-other-cloud",
@@ -128,7 +129,6 @@ fn is_of_cloud(key: &str) -> bool {
 fn required_keys<'a>(template: &Template<'a>) -> Vec<Node<'a>> {
     let spread = template.spec.get("topologySpreadConstraints");
     let hard = spread.items().filter(|item| item.get("whenUnsatisfiable").text() == Some("DoNotSchedule"));
-    let affinity =
-        template.spec.path(&["affinity", "podAffinity", "requiredDuringSchedulingIgnoredDuringExecution"]);
+    let affinity = template.spec.path(&["affinity", "podAffinity", REQUIRED_AFFINITY]);
     hard.chain(affinity.items()).map(|item| item.get("topologyKey")).collect()
 }

@@ -5,14 +5,12 @@ use std::collections::BTreeSet;
 use crate::lint::fix::{Fix, Safety};
 use crate::tree::node::Node;
 use crate::workload::gpu::is_extended;
+use crate::workload::template::{PREFERRED_AFFINITY, REQUIRED_AFFINITY};
 
 use super::pod::PodSpecOwner;
 use super::selector::{labels, requirement, selector};
 use super::syntax::{DNS_LABEL, DNS_SUBDOMAIN, LABEL_VALUE, QUALIFIED_NAME};
 use super::{Checker, mapping_items, may_hold_more_fields, quote};
-
-const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
-const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
 pub(super) fn placement<'a>(spec: &Node<'a>, of: PodSpecOwner, report: &mut Checker<'a>) {
     labels(&spec.get("nodeSelector"), report);
@@ -22,10 +20,10 @@ pub(super) fn placement<'a>(spec: &Node<'a>, of: PodSpecOwner, report: &mut Chec
         nodes(&affinity.get("nodeAffinity"), report);
         for kind in ["podAffinity", "podAntiAffinity"] {
             let block = affinity.get(kind);
-            for term in mapping_items(&block.get(REQUIRED)) {
+            for term in mapping_items(&block.get(REQUIRED_AFFINITY)) {
                 pods(&term, report);
             }
-            for weighted in mapping_items(&block.get(PREFERRED)) {
+            for weighted in mapping_items(&block.get(PREFERRED_AFFINITY)) {
                 pods(&weighted.get("podAffinityTerm"), report);
             }
         }
@@ -43,8 +41,8 @@ pub(super) fn own_labels<'a>(labels: &Node<'a>, spec: &Node<'a>, report: &mut Ch
     let mut blocks: Vec<Node<'a>> = mapping_items(&spec.get("topologySpreadConstraints")).collect();
     for kind in ["podAffinity", "podAntiAffinity"] {
         let block = spec.path(&["affinity", kind]);
-        blocks.extend(mapping_items(&block.get(REQUIRED)));
-        blocks.extend(mapping_items(&block.get(PREFERRED)).map(|w| w.get("podAffinityTerm")));
+        blocks.extend(mapping_items(&block.get(REQUIRED_AFFINITY)));
+        blocks.extend(mapping_items(&block.get(PREFERRED_AFFINITY)).map(|w| w.get("podAffinityTerm")));
     }
     for block in blocks {
         let chosen = block.get("labelSelector");
@@ -64,7 +62,7 @@ pub(super) fn own_labels<'a>(labels: &Node<'a>, spec: &Node<'a>, report: &mut Ch
 }
 
 fn nodes<'a>(affinity: &Node<'a>, report: &mut Checker<'a>) {
-    let required = affinity.get(REQUIRED);
+    let required = affinity.get(REQUIRED_AFFINITY);
     let terms = required.get("nodeSelectorTerms");
     if terms.is_sequence() && terms.items().next().is_none() {
         report
@@ -74,7 +72,7 @@ fn nodes<'a>(affinity: &Node<'a>, report: &mut Checker<'a>) {
     for term in mapping_items(&terms) {
         node_term(&term, true, report);
     }
-    for preferred in mapping_items(&affinity.get(PREFERRED)) {
+    for preferred in mapping_items(&affinity.get(PREFERRED_AFFINITY)) {
         node_term(&preferred.get("preference"), false, report);
     }
 }
