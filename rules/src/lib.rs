@@ -16,7 +16,6 @@
 pub mod catalog;
 mod cel;
 pub mod cluster;
-pub mod facts;
 pub mod file;
 pub mod fit;
 pub mod karpenter;
@@ -26,15 +25,13 @@ pub mod lint;
 pub mod migration;
 mod object;
 pub mod plan;
-pub mod platform;
 mod promql;
 pub mod rules;
 mod schema;
-pub mod source;
-pub mod steps;
-pub mod tree;
 pub mod workload;
 pub mod workspace;
+
+pub use gpulint_reader::{facts, platform, source, steps, tree};
 
 pub use cluster::Cluster;
 pub use cluster::objects::Lookup;

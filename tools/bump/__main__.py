@@ -17,7 +17,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-PLATFORM = ROOT / "rules/src/platform.rs"
+PLATFORM = ROOT / "rules/reader/src/platform.rs"
 # What a product's files are; the lines that changed in them are printed.
 WRITTEN = {
     "kubernetes": ["rules/schemas/core", "rules/src/kind/api_minors.tsv"],

@@ -1,6 +1,7 @@
 //! The catalogue compared with published facts about types.
 
 use super::*;
+use crate::facts::region;
 
 const GPU: &str = "karpenter.k8s.aws/instance-gpu-name";
 
@@ -191,6 +192,9 @@ fn numbers_are_found_by_range() {
 
 #[test]
 fn regions_are_known() {
+    for name in regions() {
+        assert!(region::is_name(name) && !region::OTHER_REGIONS.contains(name), "{name}");
+    }
     assert_eq!(get("m5.large").offered_in("eu-west-1"), Some(true));
     assert_eq!(get("p3.2xlarge").offered_in("eu-west-1"), Some(get("p3.2xlarge").regions & (1 << 19) != 0));
     assert_eq!(get("m5.large").offered_in("mars-north-1"), None);
