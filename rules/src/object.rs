@@ -16,9 +16,10 @@ use crate::source::{Document, ImageChange, Source};
 use crate::steps;
 use crate::tree::json::Draft;
 use crate::tree::node::Node;
+use crate::tree::path_cache::PathCache;
 use crate::tree::pointer::Pointer;
 use crate::tree::scalar::Scalar;
-use crate::tree::{NONE, NewText, Span, Tree};
+use crate::tree::{NewText, Span, Tree};
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupVersionKind {
@@ -165,41 +166,6 @@ struct Inner {
     applied_name: Option<String>,
     /// The values of [`Object::memo`]. Most objects have none.
     memos: OnceLock<Box<Memos>>,
-}
-
-/// The slots of an object's top-level maps; `NONE` if they are absent, or come from an alias or a merge, which have
-/// other pointers.
-#[derive(Clone, Copy, Debug)]
-struct PathCache {
-    metadata: u32,
-    spec: u32,
-    /// `spec.template.spec`.
-    template_spec: u32,
-}
-
-impl PathCache {
-    fn of(root: &Node<'_>) -> PathCache {
-        let slot = |node: &Node<'_>| node.direct_mapping().unwrap_or(NONE);
-        let spec = root.get("spec");
-        PathCache {
-            metadata: slot(&root.get("metadata")),
-            template_spec: slot(&spec.path(&["template", "spec"])),
-            spec: slot(&spec),
-        }
-    }
-
-    /// The slot at the end of the cached part of a path, and the remaining names.
-    fn shortcut<'n, 's>(&self, names: &'n [&'s str]) -> Option<(u32, &'n [&'s str])> {
-        let (slot, rest) = match names {
-            ["spec", "template", "spec", rest @ ..] if self.template_spec != NONE => {
-                (self.template_spec, rest)
-            }
-            ["spec", rest @ ..] => (self.spec, rest),
-            ["metadata", rest @ ..] => (self.metadata, rest),
-            _ => return None,
-        };
-        (slot != NONE).then_some((slot, rest))
-    }
 }
 
 impl Object {
@@ -424,11 +390,7 @@ impl Object {
 
     /// Short for `root().path(names)`.
     pub fn path(&self, names: &[&str]) -> Node<'_> {
-        let data = &self.0;
-        match data.traits.path_cache.shortcut(names) {
-            Some((slot, rest)) => Node::from_slot(&data.tree, data.root, slot).path(rest),
-            None => self.root().path(names),
-        }
+        self.0.traits.path_cache.path(&self.0.tree, self.0.root, names)
     }
 
     pub(crate) fn annotation(&self, key: &str) -> Node<'_> {

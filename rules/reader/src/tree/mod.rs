@@ -8,6 +8,7 @@ mod content;
 pub mod json;
 mod large;
 pub mod node;
+pub mod path_cache;
 pub mod placeholder;
 pub mod pointer;
 pub mod scalar;

@@ -169,7 +169,7 @@ impl<'a> Node<'a> {
     }
 
     /// The slot of a mapping with a direct path, for [`Node::from_slot`].
-    pub fn direct_mapping(&self) -> Option<u32> {
+    pub(crate) fn direct_mapping(&self) -> Option<u32> {
         let direct = matches!(self.way, NodePath::Direct) && self.slot != NONE;
         (direct && self.tree.slot(self.slot).kind.is_mapping()).then_some(self.slot)
     }
