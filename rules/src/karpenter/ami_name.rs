@@ -245,6 +245,13 @@ fn with_version_text(scheme: &str, minor: u32) -> String {
 /// Whether a pattern matches some build of a scheme for a minor. In `*1.33*` the author means Kubernetes and not the build, so a
 /// build is matched by wildcards alone unless the pattern has one.
 fn is_named(pattern: &str, scheme: &str, minor: u32) -> bool {
+    // Most patterns begin with the beginning of one publisher's names.
+    let start =
+        scheme.split(['#', '+', '%']).next().and_then(|start| start.split("VERSION").next()).unwrap_or("");
+    let written = pattern.split(['*', '?']).next().unwrap_or_default();
+    if !written.starts_with(start) && !start.starts_with(written) {
+        return false;
+    }
     let has_build = !pattern.contains('*') || pattern.contains("-v1.") || pattern.contains("-20");
     can_match(pattern, &with_version(scheme, minor, has_build))
 }
