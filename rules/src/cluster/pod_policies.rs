@@ -1,6 +1,9 @@
 //! What changes pods when they are created: policies and webhooks of the input.
 
+use std::sync::Arc;
+
 use crate::cluster::Cluster;
+use crate::cluster::query::{Query, QuerySlot};
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::workload::admission_webhook::{PODS, Webhook};
@@ -18,7 +21,7 @@ pub(crate) const POD_POLICIES: [Kind; 8] = [
 ];
 
 /// A part of a pod that something may change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum PodPart {
     Environment,
     PullSecrets,
@@ -70,31 +73,45 @@ const KNOWN: [(&str, Option<PodPart>); 20] = [
 /// Whether something in the input may change a part of the pods of a namespace when they are created: a policy that names the
 /// part, or a webhook of which it is not known what it does.
 pub(crate) fn may_change_pods(cluster: &Cluster, namespace: &str, part: PodPart) -> bool {
-    may_change(cluster, Some(namespace), part)
+    cluster.query::<MayChange>(&(Some(Arc::from(namespace)), part))
 }
 
 /// Whether something in the input may change a part of the pods of some namespace when they are created.
 pub(crate) fn may_change_some_pods(cluster: &Cluster, part: PodPart) -> bool {
-    may_change(cluster, None, part)
+    cluster.query::<MayChange>(&(None, part))
 }
 
-fn may_change(cluster: &Cluster, namespace: Option<&str>, part: PodPart) -> bool {
+/// The answer for a namespace, or for some, and a part. Many rules ask for each workload: without the results a check of
+/// `fixtures` takes 5 % longer (2026-11, dev build).
+struct MayChange;
+
+impl Query for MayChange {
+    const SLOT: QuerySlot = QuerySlot::MayChangePods;
+    const KINDS: &'static [Kind] = &POD_POLICIES;
+    type Key = (Option<Arc<str>>, PodPart);
+    type Value = bool;
+
+    fn compute(cluster: &Cluster, (namespace, part): &Self::Key) -> bool {
+        let namespace = namespace.as_deref();
+        let may_change = |object: &Object| changes(object, namespace, *part);
+        let of_namespace = [Kind::KYVERNO_POLICY, Kind::NAMESPACED_MUTATING_POLICY];
+        POD_POLICIES.iter().any(|kind| match namespace.filter(|_| of_namespace.contains(kind)) {
+            Some(namespace) => cluster.in_namespace(*kind, namespace).any(may_change),
+            None => cluster.of(*kind).any(may_change),
+        })
+    }
+}
+
+fn changes(object: &Object, namespace: Option<&str>, part: PodPart) -> bool {
     let names_part = |text: String| part.words().iter().any(|word| text.contains(word));
-    let may_change = |object: &Object| {
-        if object.is(Kind::MUTATING_WEBHOOK_CONFIGURATION) {
-            return object.may_lack_fields() || has_webhook(object, namespace, part);
-        }
-        let rules = object.path(&["spec", "rules"]);
-        if object.group() == Kind::KYVERNO_POLICY.group {
-            return rules.items().any(|rule| names_part(rule.get("mutate").to_json().to_string()));
-        }
-        names_part(object.get("spec").to_json().to_string())
-    };
-    let of_namespace = [Kind::KYVERNO_POLICY, Kind::NAMESPACED_MUTATING_POLICY];
-    POD_POLICIES.iter().any(|kind| match namespace.filter(|_| of_namespace.contains(kind)) {
-        Some(namespace) => cluster.in_namespace(*kind, namespace).any(may_change),
-        None => cluster.of(*kind).any(may_change),
-    })
+    if object.is(Kind::MUTATING_WEBHOOK_CONFIGURATION) {
+        return object.may_lack_fields() || has_webhook(object, namespace, part);
+    }
+    if object.group() == Kind::KYVERNO_POLICY.group {
+        let mut rules = object.path(&["spec", "rules"]).items();
+        return rules.any(|rule| names_part(rule.get("mutate").to_json().to_string()));
+    }
+    names_part(object.get("spec").to_json().to_string())
 }
 
 /// Whether a webhook of a configuration is called for the pods of a namespace, or of some, and may change a part of them.

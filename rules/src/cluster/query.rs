@@ -315,6 +315,7 @@ pub(crate) enum QuerySlot {
     IdleGpuAlerts,
     KarpenterDeployments,
     MadeObjects,
+    MayChangePods,
     MemoryShares,
     MetricsAdapters,
     ModelServers,
