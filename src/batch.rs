@@ -83,9 +83,10 @@ impl Selection {
     }
 
     /// The rules under each configuration and the definitions among the files, or the errors in configurations.
-    pub(crate) fn engines(&mut self) -> Result<Vec<Engine>, CliError> {
+    pub(crate) fn engines(&mut self) -> Result<Vec<Arc<Engine>>, CliError> {
         take_definitions(&self.inputs, &mut self.scopes);
-        Ok(self.scopes.finish()?.iter().map(|scope| Engine::new(scope.settings.clone())).collect())
+        let scopes = self.scopes.finish()?.iter();
+        Ok(scopes.map(|scope| Arc::new(Engine::new(scope.settings.clone()))).collect())
     }
 }
 
@@ -98,7 +99,7 @@ pub(crate) struct Batch<'e> {
     pub(crate) sets: Sets,
     /// The indices of the inputs that are checked as rendered, not as they are written.
     pub(crate) covered: BTreeSet<usize>,
-    pub(crate) engines: &'e [Engine],
+    pub(crate) engines: &'e [Arc<Engine>],
     /// The findings that are not reported.
     pub(crate) baselines: Baselines,
     /// The charts and kustomizations around the inputs.
@@ -111,7 +112,7 @@ impl<'e> Batch<'e> {
         inputs: Vec<ScopedInput>,
         found: &mut FoundFiles,
         disk: &Disk,
-        engines: &'e [Engine],
+        engines: &'e [Arc<Engine>],
         progress: bool,
     ) -> Batch<'e> {
         let directories = std::mem::take(&mut found.directories);
@@ -198,7 +199,7 @@ impl<'e> Batch<'e> {
     }
 
     /// The rules of an input.
-    pub(crate) fn engine(&self, at: usize) -> &'e Engine {
+    pub(crate) fn engine(&self, at: usize) -> &'e Arc<Engine> {
         &self.engines[self.inputs[at].scope]
     }
 
@@ -252,6 +253,12 @@ impl<'e> Batch<'e> {
         let checked = checked.filter(|at| only.is_none_or(|only| only.contains(at)));
         let own: Option<BTreeSet<usize>> = has_context.then(|| checked.collect());
         let mut reports = check_run(&inputs, &self.sets.partition, own.as_ref().or(only));
+        self.leave_out(&mut reports);
+        reports
+    }
+
+    /// Removes findings that are not reported: those of files that are checked as rendered, and those in baselines.
+    pub(crate) fn leave_out(&self, reports: &mut [Option<CheckReport>]) {
         for at in &self.covered {
             if let Some(Some(report)) = reports.get_mut(*at) {
                 report.findings.retain(|finding| READER_RULES.contains(&finding.rule.id));
@@ -259,19 +266,18 @@ impl<'e> Batch<'e> {
                 report.kept.clear();
             }
         }
-        for (one, report) in self.inputs.iter().zip(&mut reports) {
+        for (one, report) in self.inputs.iter().zip(reports) {
             if let Some(report) = report {
                 self.baselines.filter(one.scope, &one.input.absolute, report);
             }
         }
-        reports
     }
 }
 
 fn set_files<'a>(
     inputs: &'a [ScopedInput],
     reads: &'a [ReadOutcome],
-    engines: &[Engine],
+    engines: &[Arc<Engine>],
 ) -> Vec<SetFile<'a>> {
     let files = inputs.iter().zip(reads).map(|(one, read)| SetFile {
         input: &one.input,
@@ -285,7 +291,7 @@ fn set_files<'a>(
 fn discover_sets(
     inputs: &[ScopedInput],
     reads: &[ReadOutcome],
-    engines: &[Engine],
+    engines: &[Arc<Engine>],
     folders: &Folders,
 ) -> Sets {
     files::discover_sets(&set_files(inputs, reads, engines), folders)

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use gpulint_rules::{Cluster, Finding, ObjectKey, Platform, fingerprints_at};
+use gpulint_rules::{CheckReport, Cluster, Finding, ObjectKey, Platform, fingerprints_at};
 
 use crate::baseline::Baselines;
 use crate::batch::{Batch, Selection};
@@ -15,6 +15,7 @@ use crate::config::Scopes;
 use crate::error::CliError;
 use crate::files::{self, CONFIGURATIONS, Directories, Disk, ReadOutcome, SkipReason};
 use crate::render::{RenderOptions, Renders};
+use crate::states::States;
 
 /// What to read, and how.
 #[derive(Clone, Copy)]
@@ -27,8 +28,6 @@ pub(crate) struct Reading<'a> {
     pub(crate) render_limit: u64,
     /// The texts that replace files.
     pub(crate) disk: &'a Disk,
-    /// Whether rules run; otherwise only the sets are read, of files as they are written.
-    pub(crate) checks: bool,
 }
 
 /// A finding, with what is compared of it.
@@ -153,14 +152,22 @@ impl Judged {
     }
 }
 
-/// Judges what is below some paths. Paths that do not exist are left out: the other state may have them.
-pub(crate) fn judge(scopes: Scopes, reading: &Reading<'_>) -> Result<Judged, CliError> {
+/// Judges what is below some paths, as the next one of some states; without them no rule runs, and only the sets are read, of
+/// files as they are written. Paths that do not exist are left out: the other state may have them.
+pub(crate) fn judge(
+    scopes: Scopes,
+    reading: &Reading<'_>,
+    mut states: Option<&mut States>,
+) -> Result<Judged, CliError> {
     let there: Vec<PathBuf> = reading.paths.iter().filter(|path| files::exists(path)).cloned().collect();
     let found = files::find_with_unsaved(&there, Path::new("<stdin>"), &reading.disk.unsaved());
     let mut selection = Selection::of(scopes, found, reading.no_default_ignore);
     let configuration = files::absolute(Path::new(CONFIGURATIONS[0]));
     let here = selection.scopes.scope_of(&configuration, &Directories::default());
-    let engines = selection.engines()?;
+    let mut engines = selection.engines()?;
+    if let Some(states) = &mut states {
+        states.take_known(&mut engines);
+    }
     let Selection { scopes, mut found, inputs } = selection;
     let (baselines, errors) = Baselines::load(&scopes, None);
     if !errors.is_empty() {
@@ -173,18 +180,17 @@ pub(crate) fn judge(scopes: Scopes, reading: &Reading<'_>) -> Result<Judged, Cli
         ..RenderOptions::configured(&found.excluded)
     };
     let renders =
-        if reading.checks { Renders::of(&mut batch, &scopes, &options) } else { Renders::default() };
+        if states.is_some() { Renders::of(&mut batch, &scopes, &options) } else { Renders::default() };
     renders.find_written_lines();
     let mut judged = Judged { errors: std::mem::take(&mut found.errors), ..Judged::default() };
     judged.errors.extend(renders.failures().cloned());
     judged.errors.extend(batch.reads.iter().filter_map(|read| read.error.clone()));
-    if reading.checks {
-        judged.findings = findings(&batch, &renders, &baselines, reading.root);
-    }
-    judged.inventory = Inventory::of(&batch, reading.root);
-    if reading.checks {
+    if let Some(states) = states {
+        let reports = states.check(&batch);
+        judged.findings = findings(&batch, reports, &renders, &baselines, reading.root);
         judged.charts = chart_files(&batch, reading.root);
     }
+    judged.inventory = Inventory::of(&batch, reading.root);
     for (at, (one, read)) in batch.inputs.iter().zip(&batch.reads).enumerate() {
         let path = files::relative(reading.root, &one.input.absolute);
         // What is checked as rendered has been read.
@@ -232,9 +238,15 @@ fn scope_of(cluster: &Cluster, by_path: &HashMap<&str, usize>) -> Option<usize> 
     all.filter_map(|object| by_path.get(object.origin()?.source.path())).next().copied()
 }
 
-fn findings(batch: &Batch<'_>, renders: &Renders, baselines: &Baselines, root: &Path) -> Vec<Judgement> {
+fn findings(
+    batch: &Batch<'_>,
+    reports: Vec<Option<CheckReport>>,
+    renders: &Renders,
+    baselines: &Baselines,
+    root: &Path,
+) -> Vec<Judgement> {
     let mut found: Vec<(Finding, bool, bool)> = Vec::new();
-    for (at, report) in batch.check(None).into_iter().enumerate() {
+    for (at, report) in reports.into_iter().enumerate() {
         let Some(report) = report else { continue };
         let from = batch.engine(at).settings().fail_on;
         let one = &batch.inputs[at];

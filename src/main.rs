@@ -26,6 +26,7 @@ mod plan;
 mod progress;
 mod render;
 mod report;
+mod states;
 mod terminal;
 
 use std::process::ExitCode;

@@ -32,6 +32,7 @@ use crate::render::Renders;
 use crate::report::{
     Diff, Layout, environment_note, taken_versions, unread_lines, write_sets, write_verbose,
 };
+use crate::states::States;
 use crate::terminal::{self, count, print_error, print_note};
 
 use outcome::Outcome;
@@ -65,6 +66,7 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
         // Fails only if the thread pool has already been created, which is not the case.
         let _ = rayon::ThreadPoolBuilder::new().num_threads(threads.into()).build_global();
     }
+    let mut states = args.since.is_some().then(States::begin);
     let (run, selected) = select(args, color)?;
     let read = read(&run, selected)?;
     if args.show_sets {
@@ -74,7 +76,7 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
     // A file that cannot be written is an error before anything is fixed.
     let files = formats(args).iter().map(|format| format.file.as_deref().map(Destination::open).transpose());
     let files = files.collect::<Result<Vec<_>, CliError>>()?;
-    let checked = check(&run, rendered)?;
+    let checked = check(&run, rendered, states.as_mut())?;
     present(&run, &checked, files)
 }
 
@@ -96,7 +98,7 @@ fn select(args: &CheckArgs, color: Color) -> Result<(Run<'_>, Selected), CliErro
     }
     let mut engines = selection.engines()?;
     if args.timings {
-        engines = engines.into_iter().map(timings::record).collect();
+        engines = engines.iter().map(timings::record).collect();
     }
     let Selection { mut scopes, found, inputs } = selection;
     let platform = args.formats.iter().any(|format| format.style.has_pools()).then(|| {
@@ -142,21 +144,28 @@ fn render<'r>(run: &'r Run<'_>, read: Read<'r>) -> Result<Rendered<'r>, CliError
     Ok(Rendered { batch, found, renders })
 }
 
-/// Runs the rules, and performs the requested action on the findings.
-fn check<'r>(run: &'r Run<'_>, mut rendered: Rendered<'r>) -> Result<Checked<'r>, CliError> {
+/// Runs the rules, and performs the requested action on the findings. With `states`, the checked one is the first of two.
+fn check<'r>(
+    run: &'r Run<'_>,
+    mut rendered: Rendered<'r>,
+    mut states: Option<&mut States>,
+) -> Result<Checked<'r>, CliError> {
     let action = Action::of(run.args);
     let reports = {
         let checking = format!("checking {}", count(rendered.batch.inputs.len(), "file"));
         let _progress = run.progress(&checking);
-        rendered.batch.check(None)
+        match &mut states {
+            Some(states) => states.check(&rendered.batch),
+            None => rendered.batch.check(None),
+        }
     };
     let mut done = action.perform(run, &mut rendered, reports)?;
     let diff = done.diff.take();
     let Rendered { mut batch, found, renders } = rendered;
-    let since = match &run.args.since {
-        Some(since) => {
+    let since = match run.args.since.as_ref().zip(states) {
+        Some((since, states)) => {
             let _progress = run.progress("judging what was there before");
-            Some(since::Before::of(run.args, since, &batch)?)
+            Some(since::Before::of(run.args, since, &batch, states)?)
         }
         None => None,
     };

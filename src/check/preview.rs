@@ -1,6 +1,7 @@
 //! The changes that another version makes to the findings: a preview of an upgrade.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use gpulint_rules::lint::preview::{UpgradeNote, VersionChange, karpenter_changes, karpenter_upgrade};
 use gpulint_rules::{Engine, Finding, Platform, Product, Version, fingerprints};
@@ -13,7 +14,7 @@ use crate::report::{Preview, ShownBySet, Step, shown_versions};
 /// The rules under the versions of the clusters, if the command line names others.
 pub(super) struct Before {
     steps: Vec<Step>,
-    engines: Vec<Engine>,
+    engines: Vec<Arc<Engine>>,
 }
 
 impl Before {
@@ -50,7 +51,7 @@ impl Before {
                 let new = from.into_iter().map(|from| Step { product, from, to });
                 steps.extend(new.filter(|step| !steps.contains(step)).collect::<Vec<_>>());
             }
-            engines.push(Engine::new(settings));
+            engines.push(Arc::new(Engine::new(settings)));
         }
         // The first scope is for files without a configuration. It may have no files.
         (!steps.is_empty()).then_some(Before { steps, engines })
@@ -106,7 +107,8 @@ impl Before {
     fn changes(&self, batch: &Batch<'_>) -> Vec<VersionChange> {
         let mut changes = Vec::new();
         for (at, read) in batch.reads.iter().enumerate().filter(|(at, _)| !batch.inputs[*at].is_context) {
-            let versions = |engines: &[Engine]| engines[batch.inputs[at].scope].settings().platform.karpenter;
+            let versions =
+                |engines: &[Arc<Engine>]| engines[batch.inputs[at].scope].settings().platform.karpenter;
             let (from, to) = (versions(&self.engines), versions(batch.engines));
             let objects = read.file.iter().flat_map(|file| &file.objects);
             changes.extend(objects.flat_map(|object| karpenter_changes(object, from, to)));

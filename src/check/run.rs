@@ -1,7 +1,7 @@
 //! Types that the stages of a run and its actions share.
 
 use std::collections::BTreeSet;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use gpulint_rules::{CheckReport, Engine, Platform};
@@ -23,7 +23,7 @@ pub(super) struct Run<'a> {
     pub(super) color: Color,
     pub(super) scopes: Scopes,
     /// The rules under each configuration.
-    pub(super) engines: Vec<Engine>,
+    pub(super) engines: Vec<Arc<Engine>>,
     /// The rules under the versions of the configurations or of the files, if the command line names others. It is made
     /// when the files were read, and is kept as long as what was read.
     pub(super) before: OnceLock<Option<Before>>,

@@ -13,6 +13,7 @@ use crate::error::CliError;
 use crate::files::{self, Disk};
 use crate::git::Repository;
 use crate::judge::{Inventory, Reading, fingerprints_of, judge};
+use crate::states::States;
 
 /// The findings of the state that the checked one is compared with.
 pub(super) struct Before {
@@ -23,8 +24,13 @@ pub(super) struct Before {
 }
 
 impl Before {
-    /// Judges the common ancestor of HEAD and a revision.
-    pub(super) fn of(args: &CheckArgs, since: &str, batch: &Batch<'_>) -> Result<Before, CliError> {
+    /// Judges the common ancestor of HEAD and a revision, as the state after the checked one.
+    pub(super) fn of(
+        args: &CheckArgs,
+        since: &str,
+        batch: &Batch<'_>,
+        states: &mut States,
+    ) -> Result<Before, CliError> {
         let here = files::absolute(Path::new("."));
         let usage = |error: String| CliError::Usage(format!("--since: {error}"));
         let repository = repository(args, &here).map_err(usage)?;
@@ -53,9 +59,8 @@ impl Before {
                 render: args.render,
                 render_limit: args.render_limit,
                 disk: &Disk::default(),
-                checks: true,
             };
-            judge(scopes.map_or_else(|| Scopes::for_check(args), Ok)?, &reading)
+            judge(scopes.map_or_else(|| Scopes::for_check(args), Ok)?, &reading, Some(states))
         });
         let mut judged = judged.map_err(|error| error.of(since))?;
         judged.follow(&Inventory::of(batch, &root));

@@ -1,7 +1,7 @@
 //! `--timings`: the rules that took most time.
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use gpulint_rules::{Engine, Rule};
@@ -11,15 +11,15 @@ use crate::terminal::print_note;
 /// Maximum number of rules that are listed.
 const MAX_RULES: usize = 15;
 
-pub(super) fn record(engine: Engine) -> Engine {
+pub(super) fn record(engine: &Arc<Engine>) -> Arc<Engine> {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
-    engine.with_timings(|| START.elapsed())
+    Arc::new(Engine::new(engine.settings().clone()).with_timings(|| START.elapsed()))
 }
 
 /// Prints the rules that took most time, under all configurations.
-pub(super) fn print(engines: &[Engine]) {
+pub(super) fn print(engines: &[Arc<Engine>]) {
     let mut rules: BTreeMap<&str, Duration> = BTreeMap::new();
-    for (Rule { id, .. }, taken) in engines.iter().flat_map(Engine::timings) {
+    for (Rule { id, .. }, taken) in engines.iter().flat_map(|engine| engine.timings()) {
         *rules.entry(id).or_default() += taken;
     }
     let all: Duration = rules.values().sum();

@@ -65,9 +65,8 @@ impl Head {
                 render: false,
                 render_limit: RENDER_LIMIT,
                 disk: &Disk::default(),
-                checks: false,
             };
-            judge(Scopes::for_server(args)?, &reading)
+            judge(Scopes::for_server(args)?, &reading, None)
         });
         Ok(judged?.sets)
     }

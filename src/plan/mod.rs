@@ -23,10 +23,11 @@ use crate::checkout::Checkout;
 use crate::commands::loaded::no_set;
 use crate::config::Scopes;
 use crate::error::CliError;
-use crate::files::{Disk, Sharing};
+use crate::files::Disk;
 use crate::judge::{Judged, JudgedSet, Reading, judge};
 use crate::output;
 use crate::report::{BudgetCheck, PlanReport, PlannedSet};
+use crate::states::States;
 use crate::terminal::{RenderOptions, print_error};
 
 use changes::is_same;
@@ -47,14 +48,20 @@ pub(crate) fn run(args: &PlanArgs, color: Color) -> Result<ExitCode, CliError> {
 
 /// Judges both sides and compares them. `disk` has the texts of an editor, which belong to the side after the change.
 fn report(args: &PlanArgs, sides: &Sides, disk: &Disk) -> Result<PlanReport, CliError> {
-    let _sharing = Sharing::begin();
-    let before = side(args, &sides.before, sides, &Disk::default())?;
-    let after = side(args, &sides.after, sides, disk)?;
+    let mut states = States::begin();
+    let before = side(args, &sides.before, sides, &Disk::default(), &mut states)?;
+    let after = side(args, &sides.after, sides, disk, &mut states)?;
     compare(args, sides, before, after)
 }
 
 /// Judges one side, in its folder.
-fn side(args: &PlanArgs, checkout: &Checkout, sides: &Sides, disk: &Disk) -> Result<Judged, CliError> {
+fn side(
+    args: &PlanArgs,
+    checkout: &Checkout,
+    sides: &Sides,
+    disk: &Disk,
+    states: &mut States,
+) -> Result<Judged, CliError> {
     let paths: Vec<PathBuf> = sides.paths.iter().map(|path| checkout.path(path, &sides.root)).collect();
     let judged = checkout.inside(|| {
         let reading = Reading {
@@ -64,9 +71,8 @@ fn side(args: &PlanArgs, checkout: &Checkout, sides: &Sides, disk: &Disk) -> Res
             render: args.render,
             render_limit: args.render_limit,
             disk,
-            checks: true,
         };
-        judge(Scopes::for_plan(args)?, &reading)
+        judge(Scopes::for_plan(args)?, &reading, Some(states))
     });
     judged.map_err(|error| error.of(&checkout.name))
 }

@@ -11,7 +11,7 @@ const COMMAND_LINE: &[&[&str]] = &[
     &["baseline", "allow_comment"],
     &["batch"],
     &["render"],
-    &["judge", "checkout"],
+    &["judge", "checkout", "states"],
     &["report"],
     &["check", "commands", "lsp", "plan"],
 ];

@@ -25,10 +25,10 @@ pub struct ServedSchema {
 }
 
 /// The CustomResourceDefinitions of a configuration or of a cluster. Cheap to clone.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CustomResourceDefinitions(Arc<BTreeMap<(String, String), Definition>>);
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 struct Definition {
     name: String,
     versions: Vec<ServedVersion>,
@@ -164,6 +164,15 @@ impl Definition {
         Ok((key, Definition { name: object.name().to_owned(), versions }))
     }
 }
+
+/// What is compiled follows from the schema.
+impl PartialEq for ServedVersion {
+    fn eq(&self, other: &ServedVersion) -> bool {
+        self.version == other.version && self.schema == other.schema
+    }
+}
+
+impl Eq for ServedVersion {}
 
 impl ServedVersion {
     /// The compiled schema, computed at the first call. All callers must use the same type.

@@ -43,7 +43,7 @@ impl NamedBy {
     }
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct RuleSettings {
     /// `true` if it was turned on explicitly.
     pub enabled: Option<bool>,
@@ -96,7 +96,7 @@ impl RuleSettings {
 }
 
 /// Settings of rules for some objects. An empty list matches everything.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Override {
     /// Globs of paths, relative to the folder of the configuration.
     pub paths: Globs,
@@ -125,6 +125,13 @@ impl Override {
 pub struct Globs {
     patterns: Vec<String>,
     set: Option<GlobSet>,
+}
+
+/// What is compiled follows from the patterns: a setting has globs of one sort.
+impl PartialEq for Globs {
+    fn eq(&self, other: &Globs) -> bool {
+        self.patterns == other.patterns
+    }
 }
 
 impl Globs {
@@ -183,7 +190,7 @@ impl Globs {
 }
 
 /// Files that are applied to one cluster, or to clusters whose names a star captures.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ClusterPaths {
     /// The name; `None` if the star of the path captures it.
     pub(crate) name: Option<String>,
@@ -425,6 +432,44 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// Whether files have equal reports under both. What decides on requests to an API server does not count.
+    #[must_use]
+    pub fn are_alike(&self, other: &Settings) -> bool {
+        let Settings {
+            fail_on,
+            min_severity,
+            platform,
+            rules,
+            overrides,
+            select,
+            ignore_rules,
+            ignore_paths,
+            clusters,
+            complete,
+            suppressions,
+            keep_suppressed,
+            today,
+            definitions,
+            webhook: _,
+            notes,
+        } = self;
+        *fail_on == other.fail_on
+            && *min_severity == other.min_severity
+            && *platform == other.platform
+            && *rules == other.rules
+            && *overrides == other.overrides
+            && *select == other.select
+            && *ignore_rules == other.ignore_rules
+            && *ignore_paths == other.ignore_paths
+            && *clusters == other.clusters
+            && *complete == other.complete
+            && *suppressions == other.suppressions
+            && *keep_suppressed == other.keep_suppressed
+            && *today == other.today
+            && *definitions == other.definitions
+            && *notes == other.notes
+    }
+
     pub fn rule(&self, rule: &Rule, path: Option<&str>, object: Option<&Object>) -> RuleSettings {
         let mut settings = self.rules.get(rule.id).cloned().unwrap_or_default();
         let selected = NamedBy::find(&self.select, rule);

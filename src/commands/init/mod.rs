@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use gpulint_rules::{CheckReport, Engine, Finding, Product, Rule, Settings, Severity};
 
@@ -78,7 +79,7 @@ fn configuration(folder: &Path) -> Result<String, CliError> {
             settings.platform.state(product, version);
         }
     }
-    let engines = [Engine::new(settings)];
+    let engines = [Arc::new(Engine::new(settings))];
     let batch = Batch::read(inputs, &mut found, &Disk::default(), &engines, true);
     let reports: Vec<Option<CheckReport>> = batch.check(None);
     let findings = reports.into_iter().flatten().flat_map(|report| report.findings).collect();
