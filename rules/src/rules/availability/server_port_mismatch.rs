@@ -47,6 +47,7 @@
 //! - <https://huggingface.co/docs/text-generation-inference/reference/launcher>
 //! - <https://kubernetes.io/docs/concepts/services-networking/service/#defining-a-service>
 
+use super::service_name_breaks_server::replaced_by_link;
 use super::serving::{ALL_SERVER_KINDS, is_owned, serving_templates};
 use crate::cluster::views::Workload;
 use crate::rules::monitoring::pod_monitor_selects_nothing::{
@@ -63,7 +64,7 @@ const KINDS: [Kind; ALL_SERVER_KINDS.len() + 3] =
 pub(crate) static RULE: Rule = Rule {
     id: "server-port-mismatch",
     kinds: &KINDS,
-    reads: WORKLOAD_KINDS,
+    reads: &with_workloads::<{ WORKLOAD_KINDS.len() + 1 }>(&[Kind::SERVICE]),
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("server_port_mismatch.rs")),
     check: Check::Object(check),
@@ -254,8 +255,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         match serving.mistaken_variable() {
             Some((name, node, port)) => {
                 let message = format!("`{name}` is the port between processes: {}", serving.listens());
+                let service = replaced_by_link(object, &template, name, ctx);
+                let how = if service.is_some() { "with `enableServiceLinks: false`, " } else { "" };
                 ctx.report(&node, message)
-                    .help(format!("remove the variable, and start the server with `--port {port}`"));
+                    .help(format!("{how}remove the variable, and start the server with `--port {port}`"));
             }
             None => {
                 check_probes(object, &serving, ctx);

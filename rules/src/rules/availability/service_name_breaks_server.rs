@@ -92,22 +92,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is_partial() || object.is_owned() {
         return None;
     }
-    let namespace = object.namespace_or_default();
     for clash in clashes() {
-        let named = ctx.cluster().all("", "Service", namespace, &clash.service);
-        let explicit = object.namespace().is_some();
-        let Some(service) = named.iter().find(|service| {
-            let spec = service.get("spec");
-            let kind = spec.get("type").text();
-            // A headless Service and an external name have no address, and set no variables.
-            let has_address = spec.get("clusterIP").text() != Some("None") && kind != Some("ExternalName");
-            has_address
-                && ((explicit && ctx.pairs_with(service)) || ctx.cluster().likely_pairs(object, service))
-                && !spec.get("clusterIP").is_unknown()
-                && !is_renamed(service)
-        }) else {
-            continue;
-        };
+        let Some(service) = linked_service(object, &clash.service, ctx) else { continue };
         for template in templates(object) {
             let links = template.spec.get("enableServiceLinks");
             if links.is_set() || template.spec.has_unknown_key() {
@@ -133,6 +119,37 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
     }
     None
+}
+
+/// A Service of this name whose address the kubelet puts into the variables of the pods of an object, where their links are on.
+pub(super) fn linked_service<'a>(object: &Object, name: &str, ctx: &Context<'a>) -> Option<&'a Object> {
+    let explicit = object.namespace().is_some();
+    let named = ctx.cluster().all("", "Service", object.namespace_or_default(), name);
+    named.iter().find(|service| {
+        let spec = service.get("spec");
+        let kind = spec.get("type").text();
+        // A headless Service and an external name have no address, and set no variables.
+        let has_address = spec.get("clusterIP").text() != Some("None") && kind != Some("ExternalName");
+        has_address
+            && ((explicit && ctx.pairs_with(service)) || ctx.cluster().likely_pairs(object, service))
+            && !spec.get("clusterIP").is_unknown()
+            && !is_renamed(service)
+    })
+}
+
+/// Whether the Service that a server's own variable is called after sets it where the pods of a template do not, so that the variable
+/// can only be removed with the links of Services.
+pub(super) fn replaced_by_link<'a>(
+    object: &Object,
+    template: &Template<'_>,
+    variable: &str,
+    ctx: &Context<'a>,
+) -> Option<&'a Object> {
+    if template.spec.get("enableServiceLinks").bool() == Some(false) {
+        return None;
+    }
+    let mut all = clashes();
+    linked_service(object, &all.find(|clash| clash.variable == variable)?.service, ctx)
 }
 
 /// Whether a container runs the server and takes the variable from nowhere else.

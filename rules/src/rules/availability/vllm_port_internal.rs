@@ -6,9 +6,13 @@
 //! processes look for ports from there on. `VLLM_HOST_IP: 0.0.0.0` is an address at which no other process finds
 //! this one.
 //!
+//! A Service `vllm` of the namespace sets `VLLM_PORT` to a URL, with which vLLM does not start. Where the input
+//! has it, a number in the variable is what keeps the pods from that, and the finding is information.
+//!
 //! # Fix
 //! Write the server's port and address as `--port` and `--host`, and leave the variables out. Of several nodes
-//! each needs its own address in `VLLM_HOST_IP`: `status.podIP`.
+//! each needs its own address in `VLLM_HOST_IP`: `status.podIP`. Beside a Service `vllm`, write
+//! `enableServiceLinks: false` in the pod template first.
 //!
 //! # Example
 //! ```yaml,diff
@@ -41,6 +45,7 @@
 
 use std::net::IpAddr;
 
+use super::service_name_breaks_server::replaced_by_link;
 use crate::rules::prelude::*;
 use crate::workload::environment::{entry, variable};
 use crate::workload::server::is_server;
@@ -48,29 +53,39 @@ use crate::workload::server::is_server;
 pub(crate) static RULE: Rule = Rule {
     id: "vllm-port-internal",
     kinds: WORKLOAD_KINDS,
+    reads: &[Kind::SERVICE],
     docs: docs(include_str!("vllm_port_internal.rs")),
-    check: Check::PodTemplate(check),
+    check: Check::Object(check),
     ..Rule::warning(Group::Availability)
 };
 
-fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    for container in template.containers().filter(|container| is_server(container, ServerId::Vllm)) {
-        for (option, name) in [("--port", "VLLM_PORT"), ("--host", "VLLM_HOST_IP")] {
-            if let Some(item) = reference(&container, option, name) {
-                let message = format!("`{option}` is `{name}`, which vLLM takes for its own processes");
-                ctx.report(&item, message).identified_by(name).help(format!(
-                    "write the value in `{option}`, or use a variable with another name, and leave `{name}` out"
-                ));
-            } else {
-                value(&container, name, ctx);
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    for template in templates(object) {
+        for container in template.containers().filter(|container| is_server(container, ServerId::Vllm)) {
+            for (option, name) in [("--port", "VLLM_PORT"), ("--host", "VLLM_HOST_IP")] {
+                let found = reference(&container, option, name).or_else(|| value(&container, name));
+                let Some((node, message, help)) = found else { continue };
+                let service = replaced_by_link(object, &template, name, ctx);
+                let finding = ctx.report(&node, message);
+                finding.identified_by(name);
+                match service {
+                    Some(service) => finding
+                        .severity(Severity::Info)
+                        .help(format!("with `enableServiceLinks: false`, {help}"))
+                        .related(service, &service.path(&["metadata", "name"]), "sets it to a URL otherwise"),
+                    None => finding.help(help),
+                };
             }
         }
     }
     None
 }
 
+/// The place of a finding, its message and its help.
+type Found<'a> = (Node<'a>, String, String);
+
 /// The item of a container's command line in which an option has a variable of the container as its value.
-fn reference<'a>(container: &Node<'a>, option: &str, name: &str) -> Option<Node<'a>> {
+fn reference<'a>(container: &Node<'a>, option: &str, name: &str) -> Option<Found<'a>> {
     entry(container, name)?;
     // The pod's own address is right for both.
     if option == "--host" && !variable(container, name)?.is_some_and(|(text, _)| is_no_address_of_pod(&text))
@@ -85,7 +100,11 @@ fn reference<'a>(container: &Node<'a>, option: &str, name: &str) -> Option<Node<
         for word in text.split_whitespace() {
             let value = word.strip_prefix(option).and_then(|rest| rest.strip_prefix('='));
             if value.or(follows.then_some(word)).is_some_and(|value| value.contains('$') && is_name(value)) {
-                return Some(item);
+                let message = format!("`{option}` is `{name}`, which vLLM takes for its own processes");
+                let help = format!(
+                    "write the value in `{option}`, or use a variable with another name, and leave `{name}` out"
+                );
+                return Some((item, message, help));
             }
             follows = word == option;
         }
@@ -99,8 +118,8 @@ fn is_no_address_of_pod(host: &str) -> bool {
     host.parse::<IpAddr>().map_or(is_name, |ip| ip.is_unspecified() || ip.is_loopback())
 }
 
-/// Reports a value with which the variable is certainly meant for the server.
-fn value(container: &Node<'_>, name: &str, ctx: &mut Context<'_>) -> Option<()> {
+/// A value with which the variable is certainly meant for the server.
+fn value<'a>(container: &Node<'a>, name: &str) -> Option<Found<'a>> {
     let (text, node) = variable(container, name)??;
     let help = if name == "VLLM_HOST_IP" {
         if !matches!(text.as_ref(), "0.0.0.0" | "::") {
@@ -115,7 +134,5 @@ fn value(container: &Node<'_>, name: &str, ctx: &mut Context<'_>) -> Option<()> 
         }
         format!("remove it: the server's port is `--port {port}`")
     };
-    ctx.report(&node, format!("`{name}` is not for the server: vLLM takes it for its own processes"))
-        .help(help);
-    None
+    Some((node, format!("`{name}` is not for the server: vLLM takes it for its own processes"), help))
 }
