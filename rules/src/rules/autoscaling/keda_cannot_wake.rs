@@ -19,6 +19,9 @@
 //! Another consumer of the group may leave some: nothing is said where another workload of the namespace names
 //! the stream or the group.
 //!
+//! A `fallback` starts pods where a trigger fails without them, but not with KEDA 2.17 and 2.18, which leave it
+//! to the HPA: that does nothing at zero replicas.
+//!
 //! # Fix
 //! Write `minReplicaCount: 1` or more, or add a trigger that is there without pods, such as a queue,
 //! `cron`, a metric of the gateway in front, or KEDA's HTTP add-on.
@@ -50,24 +53,31 @@ use crate::keda::query::{Series, reads};
 use crate::keda::value::{boolean, whole};
 use crate::rules::autoscaling::ModelServers;
 use crate::rules::autoscaling::scale_target::{rests_at_zero, target, target_name};
+use crate::rules::class_evidence::CLASSED_TARGETS;
 use crate::rules::partners::{around_scaler, asking, autoscalers, service_asked};
 use crate::rules::prelude::*;
 use crate::workload::server::{is_beside_server, likely_server_of, runs};
 use crate::workload::template::replicas;
 
+const READS: [Kind; 8] = [
+    Kind::SCALED_OBJECT,
+    Kind::HPA,
+    Kind::DEPLOYMENT,
+    Kind::STATEFUL_SET,
+    Kind::REPLICA_SET,
+    Kind::LEADER_WORKER_SET,
+    Kind::ROLLOUT,
+    Kind::SERVICE,
+];
+
+/// What a rule reads that asks this one about model servers.
+pub(super) const READS_FOR_SERVERS: [Kind; CLASSED_TARGETS.len() + 3] =
+    joined(&CLASSED_TARGETS, &[Kind::SCALED_OBJECT, Kind::HPA, Kind::SERVICE]);
+
 pub(crate) static RULE: Rule = Rule {
     id: "keda-cannot-wake",
     kinds: &[Kind::SCALED_OBJECT],
-    reads: &[
-        Kind::SCALED_OBJECT,
-        Kind::HPA,
-        Kind::DEPLOYMENT,
-        Kind::STATEFUL_SET,
-        Kind::REPLICA_SET,
-        Kind::LEADER_WORKER_SET,
-        Kind::ROLLOUT,
-        Kind::SERVICE,
-    ],
+    reads: &READS,
     rejected_by: &[Authority::KedaAdmission],
     fix: Some(Safety::Unsafe),
     pairs: &[
@@ -80,6 +90,19 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let (field, all) = resting_at_zero(object)?;
+    if all.iter().all(Trigger::is_resource) {
+        if field.pointer().steps().last().is_some_and(|step| step == "minReplicaCount") {
+            resource_triggers(object, &field, ctx);
+        }
+    } else {
+        report_dead_signals(object, &field, ctx);
+    }
+    None
+}
+
+/// The field by which a ScaledObject rests at zero replicas, and its triggers.
+fn resting_at_zero(object: &Object) -> Option<(Node<'_>, Vec<Trigger<'_>>)> {
     let spec = object.get("spec");
     let min = spec.get("minReplicaCount");
     let idle = spec.get("idleReplicaCount");
@@ -93,15 +116,41 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if all.is_empty() || spec.get("maxReplicaCount").int() == Some(0) {
         return None;
     }
-    let field = if zero { min } else { idle };
-    if all.iter().all(Trigger::is_resource) {
-        if zero {
-            resource_triggers(object, &field, ctx);
+    Some((if zero { min } else { idle }, all))
+}
+
+/// Whether this rule reports that nothing can start a ScaledObject's target. Other rules about its minimum then have nothing to add.
+pub(super) fn is_reported(object: &Object, ctx: &Context<'_>) -> bool {
+    ctx.is_rule_enabled(RULE.id)
+        && resting_at_zero(object).is_some()
+        && dead_signals(object, starts_pods(object, ctx), ctx).is_some()
+}
+
+/// Whether the fallback of a ScaledObject starts its target each time that it rests at zero: its triggers fail without pods.
+pub(super) fn is_started_by_fallback(object: &Object, ctx: &Context<'_>) -> bool {
+    let fails = |trigger: Trigger<'_>| match trigger.kind() {
+        Some("prometheus") => {
+            trigger.metadata().get("ignoreNullValues").text().and_then(boolean) == Some(false)
         }
-    } else {
-        dead_signals(object, &all, &field, ctx);
-    }
-    None
+        kind => kind == Some("metrics-api"),
+    };
+    let replicas = object.path(&["spec", "fallback", "replicas"]).int();
+    replicas.is_some_and(|replicas| replicas > 0)
+        && starts_pods(object, ctx)
+        && triggers(object).any(fails)
+        && resting_at_zero(object).is_some()
+        && dead_signals(object, false, ctx).is_some_and(|signals| signals.iter().all(|one| one.certain))
+}
+
+/// Whether KEDA has a fallback that starts pods where there are none. KEDA 2.17 and 2.18 leave that to the HPA, which does nothing at
+/// zero replicas (`scale_scaledobjects.go`); from 2.19 on a trigger in its fallback is active (`getScalerState`).
+fn starts_pods(object: &Object, ctx: &Context<'_>) -> bool {
+    let fallback = object.path(&["spec", "fallback"]);
+    (fallback.is_set() || fallback.is_unknown()) && wakes_by_fallback(ctx)
+}
+
+pub(super) fn wakes_by_fallback(ctx: &Context<'_>) -> bool {
+    !(Version::new(2, 17)..Version::new(2, 19)).contains(&ctx.platform().keda)
 }
 
 /// KEDA rejects the object where all triggers are `cpu` and `memory`.
@@ -137,28 +186,28 @@ struct DeadSignal<'a> {
     instead: Option<&'static str>,
 }
 
-/// Triggers that read what the target itself exports.
-fn dead_signals(object: &Object, all: &[Trigger<'_>], field: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+/// What the triggers read, where all of it exists only while the target has pods. `saved`: whether a fallback starts pods.
+fn dead_signals<'a>(object: &Object, saved: bool, ctx: &Context<'a>) -> Option<Vec<DeadSignal<'a>>> {
     if uses_modifiers(object)? || is_on(object, "force-activation")? {
         return None;
     }
-    let mut first = None;
-    let mut certain = true;
-    let mut service = None;
-    let mut instead = None;
-    for trigger in all.iter().filter(|trigger| !trigger.is_resource()) {
-        let signal = dead_signal(object, trigger, ctx)?;
-        certain &= signal.certain;
-        service = service.or(signal.service);
-        instead = instead.or(signal.instead);
-        first.get_or_insert(signal.what);
-    }
+    let all = triggers(object).filter(|trigger: &Trigger<'_>| !trigger.is_resource());
+    let signals: Option<Vec<DeadSignal<'a>>> =
+        all.map(|trigger| dead_signal(object, &trigger, saved, ctx)).collect();
+    signals.filter(|signals| !signals.is_empty())
+}
+
+/// Triggers that read what the target itself exports.
+fn report_dead_signals(object: &Object, field: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let signals = dead_signals(object, starts_pods(object, ctx), ctx)?;
+    let what = &signals.first()?.what;
+    let certain = signals.iter().all(|signal| signal.certain);
     let name = target_name(object);
     let workload = target(object, ctx);
     let finding =
-        ctx.report(field, format!("`{name}` can never scale up from 0: {} only while it has pods", first?));
+        ctx.report(field, format!("`{name}` can never scale up from 0: {what} only while it has pods"));
     finding
-        .help(instead.unwrap_or(
+        .help(signals.iter().find_map(|signal| signal.instead).unwrap_or(
             "write `minReplicaCount: 1`, or add a trigger that works at zero replicas, such as a gateway's metric",
         ))
         .rejected_by(None)
@@ -166,7 +215,7 @@ fn dead_signals(object: &Object, all: &[Trigger<'_>], field: &Node<'_>, ctx: &mu
     if let Some(workload) = workload {
         finding.related(workload, &workload.path(&["metadata", "name"]), "it scales this");
     }
-    if let Some(service) = service {
+    if let Some(service) = signals.iter().find_map(|signal| signal.service) {
         finding.related(service, &service.path(&["metadata", "name"]), "the trigger asks this Service");
     }
     if field.pointer().steps().last().is_some_and(|step| step == "minReplicaCount") {
@@ -175,12 +224,15 @@ fn dead_signals(object: &Object, all: &[Trigger<'_>], field: &Node<'_>, ctx: &mu
     None
 }
 
-fn dead_signal<'a>(object: &Object, trigger: &Trigger<'_>, ctx: &Context<'a>) -> Option<DeadSignal<'a>> {
-    // With a fallback KEDA starts pods when a trigger fails.
-    let fallback = object.path(&["spec", "fallback"]);
-    let saved = fallback.is_set() || fallback.is_unknown();
+fn dead_signal<'a>(
+    object: &Object,
+    trigger: &Trigger<'_>,
+    saved: bool,
+    ctx: &Context<'a>,
+) -> Option<DeadSignal<'a>> {
     match trigger.kind()? {
         "prometheus" => {
+            // With a fallback KEDA starts pods when a trigger fails.
             let ignore = trigger.metadata().get("ignoreNullValues");
             let fails = ignore.is_unknown() || ignore.text().and_then(boolean) == Some(false);
             if saved && fails {

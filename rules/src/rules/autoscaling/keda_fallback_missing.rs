@@ -4,7 +4,9 @@
 //! While KEDA cannot read a trigger, the HPA keeps the replicas that there are, whatever the load. A
 //! server that scales to zero is not started at all: nobody knows of the requests that wait. A model
 //! takes minutes to load, so the load that came meanwhile is served late. With `fallback` KEDA sets a
-//! number of replicas instead, after some failed polls.
+//! number of replicas instead, after some failed polls; KEDA 2.17 and 2.18 do so only where a pod runs.
+//! Nothing is said of triggers that read what the pods alone export and that scale to zero: see
+//! `keda-cannot-wake`.
 //!
 //! # Fix
 //! Write `fallback` with the replicas that serve an ordinary load. A Prometheus trigger also needs
@@ -34,15 +36,15 @@
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/#fallback>
 
 use crate::keda::meaning::reads_metrics;
+use crate::rules::autoscaling::keda_cannot_wake::{self, wakes_by_fallback};
 use crate::rules::autoscaling::keda_empty_result_hides_failure::takes_null_for_zero;
 use crate::rules::autoscaling::scale_target::{model_server, rests_at_zero, target_name};
-use crate::rules::class_evidence::CLASSED_TARGETS;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-fallback-missing",
     kinds: &[Kind::SCALED_OBJECT],
-    reads: &CLASSED_TARGETS,
+    reads: &keda_cannot_wake::READS_FOR_SERVERS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("keda_fallback_missing.rs")),
     check: Check::Object(check),
@@ -64,7 +66,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let first = kinds.first()?;
     let server = model_server(object, ctx).filter(|server| server.confidence >= Confidence::Medium)?;
     let name = target_name(object);
-    let rests = rests_at_zero(object)? && spec.get("idleReplicaCount").is_absent();
+    // Without pods its triggers fail at all times: a fallback would start them at once, by turns.
+    if keda_cannot_wake::is_reported(object, ctx) {
+        return None;
+    }
+    let rests = rests_at_zero(object)? && spec.get("idleReplicaCount").is_absent() && wakes_by_fallback(ctx);
     let (message, severity) = if rests {
         let message =
             format!("`{name}` stays at 0 replicas while its `{first}` trigger fails: there is no `fallback`");

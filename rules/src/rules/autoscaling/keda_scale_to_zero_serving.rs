@@ -3,7 +3,8 @@
 //! # Why
 //! At zero replicas the first request waits for a node, an image of many gigabytes and a model that is
 //! loaded into the GPU: minutes without an answer, and often a time-out. The minimum is 0 where it is not
-//! written.
+//! written. Where the trigger reads what the pods themselves export, it fails without them: then `fallback`
+//! starts pods, the trigger finds no load, and after the cooldown KEDA stops them again, without end.
 //!
 //! # Fix
 //! Write `minReplicaCount: 1` or more. Where a cold start is fine, put the annotation
@@ -55,14 +56,14 @@
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/#minreplicacount>
 
 use crate::keda::meaning::reads_queue;
+use crate::rules::autoscaling::keda_cannot_wake;
 use crate::rules::autoscaling::scale_target::{model_server, rests_at_zero, target_name};
-use crate::rules::class_evidence::CLASSED_TARGETS;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-scale-to-zero-serving",
     kinds: &[Kind::SCALED_OBJECT],
-    reads: &CLASSED_TARGETS,
+    reads: &keda_cannot_wake::READS_FOR_SERVERS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("keda_scale_to_zero_serving.rs")),
     check: Check::Object(check),
@@ -77,8 +78,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if !rests_at_zero(object)?
         || spec.get("maxReplicaCount").int() == Some(0)
         || !spec.get("idleReplicaCount").is_absent()
-        || object.annotation(ALLOW).is_set()
     {
+        return None;
+    }
+    let flaps = keda_cannot_wake::is_started_by_fallback(object, ctx);
+    if !flaps && (object.annotation(ALLOW).is_set() || keda_cannot_wake::is_reported(object, ctx)) {
         return None;
     }
     let kinds: Option<Vec<&str>> = triggers(object).map(|trigger: Trigger<'_>| trigger.kind()).collect();
@@ -93,16 +97,25 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if queued && server.confidence < Confidence::Medium {
         return None;
     }
-    let message = format!(
-        "model server `{}` scales to zero: the first request waits for node, image and model",
-        target_name(object)
-    );
+    let name = target_name(object);
+    let (message, help) = if flaps {
+        (
+            format!("`{name}` starts and stops by turns: without pods its trigger fails, and `fallback` starts some"),
+            "write `minReplicaCount: 1`, or a trigger that works at zero replicas, such as a gateway's metric"
+                .to_owned(),
+        )
+    } else {
+        (
+            format!(
+                "model server `{name}` scales to zero: the first request waits for node, image and model"
+            ),
+            format!("write `minReplicaCount: 1`, or allow it with the annotation `{ALLOW}`"),
+        )
+    };
     let severity =
         if server.confidence >= Confidence::Medium && !queued { Severity::Warning } else { Severity::Info };
     let finding = ctx.report(&min, message);
-    finding
-        .help(format!("write `minReplicaCount: 1`, or allow it with the annotation `{ALLOW}`"))
-        .severity(severity);
+    finding.help(help).severity(severity);
     // With a maximum of one, a minimum of one leaves the autoscaler nothing to do; a single replica has advice of its own.
     if severity == Severity::Warning && max_replicas(object).is_some_and(|max| max > 1) {
         finding.fix(Fix::unsafe_("keep one replica").set(&min, json!(1)));
