@@ -182,8 +182,8 @@ fn rule_file(entry: &Node<'_>, other_dialect: bool, out: &mut Vec<Query>) {
     });
 }
 
-/// Whether an address is that of VictoriaMetrics, whose queries support more functions.
-fn is_victoria_metrics(address: &str) -> bool {
+/// Whether an address or a name is that of VictoriaMetrics, whose queries support more functions.
+pub(crate) fn is_victoria_metrics(address: &str) -> bool {
     ["victoria", "vmselect", "vmsingle", "vmauth", ":8428", ":8481"].iter().any(|sign| address.contains(sign))
 }
 

@@ -5,7 +5,8 @@
 //! stay where they are, the operator leaves the whole file of rules out, a panel stays empty. Nothing
 //! in Kubernetes parses a query, so the API server accepts it.
 //!
-//! Queries with variables or placeholders, LogQL and MetricsQL are not checked.
+//! Queries with variables or placeholders, LogQL and MetricsQL are not checked, nor is any query where the
+//! input has VictoriaMetrics: an object of its operator, its chart or its image, or a data source of Grafana.
 //!
 //! # Fix
 //! Correct the syntax. `rate`, `increase` and the `*_over_time` functions need a range:
@@ -30,32 +31,43 @@
 //! - <https://prometheus.io/docs/prometheus/latest/querying/basics/>
 //! - <https://prometheus.io/docs/prometheus/latest/querying/functions/>
 
+use crate::cluster::values::{CHART_KINDS, sources, spec_of};
+use crate::facts::text::contains;
+use crate::promql::sources::is_victoria_metrics;
 use crate::promql::{Parsed, QUERY_KINDS, QueryPlace};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "promql-invalid",
     kinds: &QUERY_KINDS,
-    reads: &VICTORIA_METRICS,
+    reads: &READS,
     docs: docs(include_str!("promql_invalid.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Monitoring)
 };
 
-/// Kinds that show that VictoriaMetrics evaluates the queries.
-const VICTORIA_METRICS: [Kind; 5] = [
+/// What shows that VictoriaMetrics evaluates the queries: its own objects, and what may install or name it.
+const READS: [Kind; 13] = [
     Kind::VM_RULE,
     Kind::VM_ALERT,
     Kind::VM_AGENT,
     Kind::VM_SINGLE,
     Kind::new("operator.victoriametrics.com", "VMCluster"),
+    Kind::VM_SERVICE_SCRAPE,
+    Kind::VM_POD_SCRAPE,
+    CHART_KINDS[0],
+    CHART_KINDS[1],
+    Kind::ARGO_APPLICATION_SET,
+    Kind::DEPLOYMENT,
+    Kind::STATEFUL_SET,
+    Kind::CONFIG_MAP,
 ];
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for query in queries(object) {
         let Parsed::Invalid(reason) = &query.parsed else { continue };
         // VictoriaMetrics accepts `rate(x)` without a range, and its operator reads PrometheusRules as well.
-        if VICTORIA_METRICS.iter().any(|kind| ctx.cluster().has_any(*kind)) {
+        if runs_victoria_metrics(ctx) {
             return None;
         }
         let help = match query.place {
@@ -77,4 +89,28 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         finding.help(help).severity(severity).at_query(object, query);
     }
     None
+}
+
+/// Whether the input has VictoriaMetrics: an object of its operator, a chart, an image, or a data source of Grafana.
+fn runs_victoria_metrics(ctx: &Context<'_>) -> bool {
+    let cluster = ctx.cluster();
+    let says = |node: Node<'_>| node.raw_text().is_some_and(is_victoria_metrics);
+    let by_chart = |object: &Object| {
+        let spec = spec_of(object);
+        let charts = std::iter::once(spec.path(&["chart", "spec"])).chain(sources(&spec));
+        let mut named = charts.flat_map(|chart| ["chart", "path", "repoURL"].map(|field| chart.get(field)));
+        is_victoria_metrics(object.name()) || named.any(says)
+    };
+    let by_image =
+        |template: Template<'_>| template.containers().any(|container| says(container.get("image")));
+    let by_source = |object: &Object| {
+        let mut files = object.get("data").entries().into_iter();
+        files.any(|(_, file)| {
+            file.raw_text().is_some_and(|text| contains(text, "datasources:") && is_victoria_metrics(text))
+        })
+    };
+    READS[..7].iter().any(|kind| cluster.has_any(*kind))
+        || READS[7..10].iter().flat_map(|kind| cluster.of(*kind)).any(by_chart)
+        || READS[10..12].iter().flat_map(|kind| cluster.of(*kind)).flat_map(templates).any(by_image)
+        || cluster.of(Kind::CONFIG_MAP).any(by_source)
 }
