@@ -2,7 +2,7 @@
 
 use crate::object::Object;
 use crate::tree::node::Node;
-use crate::workload::class::{WorkloadClass, own_class};
+use crate::workload::class::{Evidence, WorkloadClass, own_class};
 use crate::workload::command::{Word, base_name, words};
 use crate::workload::image::image_of;
 use crate::workload::template::templates;
@@ -33,9 +33,12 @@ const SIGNS: [&str; 21] = [
 ];
 
 pub(crate) fn is_test(object: &Object) -> bool {
-    // What a Namespace declares for all says nothing about a single test.
-    let class = own_class(object).class;
-    if matches!(class, WorkloadClass::Training | WorkloadClass::Realtime | WorkloadClass::Interactive) {
+    // What a Namespace declares for all, or is called, says nothing about a single test.
+    let own = own_class(object);
+    let is_by_namespace = matches!(own.evidence, Evidence::NamespaceName { workload: None, .. });
+    if matches!(own.class, WorkloadClass::Training | WorkloadClass::Realtime | WorkloadClass::Interactive)
+        && !is_by_namespace
+    {
         return false;
     }
     let has_sign = |text: &str| {

@@ -5,7 +5,8 @@
 //! the smallest one with a GPU: 4 vCPU and 16 GiB, in which loading a model ends with the OOM killer.
 //! On a larger node such pods are the first to be evicted under memory pressure. This is advice where
 //! nothing in the input or in the configuration shows Karpenter, and where the nodes are of one size:
-//! the pods use all eight GPUs of a node, or select one instance type.
+//! the pods use all eight GPUs of a node, or select one instance type. Nothing is said of a pod that uses all
+//! accelerators of the only type that it selects: it has the node for itself.
 //!
 //! # Fix
 //! Write requests for `cpu` and `memory`, and a limit for memory.
@@ -72,7 +73,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for template in templates(object) {
         let pod = template.spec.path(&["resources"]);
         let of_pod = |resource: &str| has(&pod, resource);
-        let mut severity = None;
+        let mut nodes = None;
         for container in template.containers() {
             let resources = container.get("resources");
             if resources.has_unknown() || resources.has_unknown_key() || !asks(&resources) {
@@ -85,62 +86,81 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 (true, false) => "no `cpu`",
                 (false, false) => continue,
             };
-            let severity = *severity.get_or_insert_with(|| {
-                let matters = !waits && is_on_karpenter(&template, ctx) && sizes_differ(&template, ctx);
-                if matters { Severity::Warning } else { Severity::Info }
-            });
+            let nodes = *nodes.get_or_insert_with(|| Nodes::of(&template, ctx));
+            if nodes == Nodes::Filled {
+                break;
+            }
+            let matters = !waits && nodes == Nodes::Differ && is_on_karpenter(&template, ctx);
             let name = container.get("name").text().unwrap_or("main");
             let owner = object.display_name();
             let message =
                 format!("container `{name}` of `{owner}` has an accelerator and requests {missing}");
-            let help = if may_be_on_karpenter(&template, ctx) {
+            let help = if nodes == Nodes::Differ && may_be_on_karpenter(&template, ctx) {
                 "request what it needs: Karpenter buys the cheapest instance type that has the accelerator"
             } else {
                 "request what it needs: beside other pods the scheduler counts it as nothing"
             };
             ctx.report(&resources, message)
-                .severity(if lacks("memory") { severity } else { Severity::Info })
+                .severity(if matters && lacks("memory") { Severity::Warning } else { Severity::Info })
                 .help(help);
         }
     }
     None
 }
 
-/// Whether the possible nodes of the pods differ in CPU or memory. They do not if the pods use all devices of a node, or if
-/// only one size has as many devices.
-fn sizes_differ(template: &Template<'_>, ctx: &Context<'_>) -> bool {
-    let devices = pod_devices(template);
-    if devices.get("nvidia.com/gpu").is_some_and(|devices| devices.count >= i64::from(GPUS_OF_WHOLE_NODE)) {
-        return false;
+/// The nodes on which pods may run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Nodes {
+    /// Karpenter may choose between sizes by CPU and memory.
+    Differ,
+    /// One size, which may have room for other pods.
+    OneSize,
+    /// One instance type, all of whose accelerators a pod uses: no other pod of this kind comes to its node.
+    Filled,
+}
+
+impl Nodes {
+    fn of(template: &Template<'_>, ctx: &Context<'_>) -> Nodes {
+        let devices = pod_devices(template);
+        let mut asked: Vec<(&str, i64)> =
+            devices.iter().map(|(resource, it)| (*resource, it.count)).collect();
+        asked.retain(|(resource, _)| INSTANCE_RESOURCES.contains(resource));
+        let named = pools_by_label(template, ctx);
+        let of_named: Option<TypeSet> = named
+            .iter()
+            .try_fold(TypeSet::EMPTY, |types, pool| Some(types.or(&NodePool::new(pool)?.types()?)));
+        let of_named = of_named.filter(|types| !types.is_empty());
+        let allowed = of_named.or_else(|| selected_types(template, ctx).map(|(types, _)| types));
+        let fits = |instance: &InstanceType| {
+            asked.iter().all(|(resource, count)| i64::from(instance.devices(resource)) >= *count)
+        };
+        let types: Vec<&InstanceType> = match &allowed {
+            Some(types) => types.iter().filter(|instance| fits(instance)).collect(),
+            None => all().iter().filter(|instance| fits(instance)).collect(),
+        };
+        // A pod that uses all devices of a node has no choice if each family has one such size.
+        let is_whole = |instance: &InstanceType| {
+            asked.iter().any(|(resource, count)| i64::from(instance.devices(resource)) == *count)
+        };
+        if let (Some(_), [only]) = (&allowed, types.as_slice())
+            && is_whole(only)
+        {
+            return Nodes::Filled;
+        }
+        if devices.get("nvidia.com/gpu").is_some_and(|gpus| gpus.count >= i64::from(GPUS_OF_WHOLE_NODE)) {
+            return Nodes::OneSize;
+        }
+        let whole: Vec<&str> =
+            types.iter().filter(|instance| is_whole(instance)).map(|instance| instance.family()).collect();
+        let families: BTreeSet<&str> = whole.iter().copied().collect();
+        let are_several = devices.values().all(|devices| devices.count > 1);
+        if !whole.is_empty() && families.len() == whole.len() && are_several {
+            return Nodes::OneSize;
+        }
+        let mut sizes = types.iter().map(|instance| (instance.vcpu, instance.memory_mib));
+        let first = sizes.next();
+        if sizes.any(|size| Some(size) != first) { Nodes::Differ } else { Nodes::OneSize }
     }
-    let named = pools_by_label(template, ctx);
-    let of_named: Option<TypeSet> =
-        named.iter().try_fold(TypeSet::EMPTY, |types, pool| Some(types.or(&NodePool::new(pool)?.types()?)));
-    let of_named = of_named.filter(|types| !types.is_empty());
-    let allowed = of_named.or_else(|| selected_types(template, ctx).map(|(types, _)| types));
-    let mut asked: Vec<(&str, i64)> = devices.iter().map(|(resource, it)| (*resource, it.count)).collect();
-    asked.retain(|(resource, _)| INSTANCE_RESOURCES.contains(resource));
-    let fits = |instance: &InstanceType| {
-        asked.iter().all(|(resource, count)| i64::from(instance.devices(resource)) >= *count)
-    };
-    let types: Vec<&InstanceType> = match &allowed {
-        Some(types) => types.iter().filter(|instance| fits(instance)).collect(),
-        None => all().iter().filter(|instance| fits(instance)).collect(),
-    };
-    // A pod that uses all devices of a node has no choice if each family has one such size.
-    let is_whole = |instance: &InstanceType| {
-        asked.iter().any(|(resource, count)| i64::from(instance.devices(resource)) == *count)
-    };
-    let whole: Vec<&str> =
-        types.iter().filter(|instance| is_whole(instance)).map(|instance| instance.family()).collect();
-    let families: BTreeSet<&str> = whole.iter().copied().collect();
-    let are_several = devices.values().all(|devices| devices.count > 1);
-    if !whole.is_empty() && families.len() == whole.len() && are_several {
-        return false;
-    }
-    let mut sizes = types.iter().map(|instance| (instance.vcpu, instance.memory_mib));
-    let first = sizes.next();
-    sizes.any(|size| Some(size) != first)
 }
 
 fn has(resources: &Node<'_>, resource: &str) -> bool {
