@@ -6,7 +6,9 @@
 //! vLLM aborts the answers that it is generating as soon as it gets SIGTERM, unless
 //! `--shutdown-timeout` is set. Each rollout, scale-down and consolidation of a node therefore fails
 //! requests. Generating a long answer takes longer than the default grace period of 30 seconds. It is a
-//! warning for two replicas and more, and information for a single one.
+//! warning for two replicas and more. For a single one it is information, and only where the server
+//! generates text, as vLLM and Ollama do: of others, a pod that goes loses its requests anyway, until the
+//! next one is ready. Nor is it reported of a single replica in folders of examples.
 //!
 //! Where a shell starts the server as one of several commands, the signal goes to the shell, which waits: the
 //! server works on until it is killed, whatever time it has.
@@ -74,32 +76,20 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         if behind_shell(object, &template, ctx).is_some() {
             continue;
         }
-        let grace = template.spec.get("terminationGracePeriodSeconds");
-        let is_default = template.grace_seconds().is_some_and(|seconds| seconds <= DEFAULT_GRACE);
-        // A proxy without an accelerator answers within seconds.
-        if !is_default || !uses_device(&template) {
-            continue;
-        }
-        // A sidecar may delay the end of the pod as well.
-        let mut hooks = template.all_containers().map(|container| container.path(&["lifecycle", "preStop"]));
-        let Some(container) = serving_container(&template).filter(|_| !hooks.any(|hook| hook.is_set()))
-        else {
-            continue;
-        };
-        let server = server_of(&container);
-        let line = command_line(&container);
-        let flags = server.map_or(&[][..], |server| server.drain_flags);
-        let drains = |name: &&str| flag(&line, name).is_some();
-        let web = ["--timeout-graceful-shutdown", "--graceful-timeout"];
-        if flags.iter().any(drains) || web.iter().any(drains) {
-            continue;
-        }
-        let hook = container.path(&["lifecycle", "preStop"]);
+        let Some((container, server)) = stopped_at_once(object, &template, ctx) else { continue };
+        let (hook, grace) =
+            (container.path(&["lifecycle", "preStop"]), template.spec.get("terminationGracePeriodSeconds"));
         let who = server.map_or("the server", |server| server.name);
         let message =
             format!("{who} in `{}` gets SIGTERM while requests still arrive", object.display_name());
         let finding = ctx.report(&hook, message);
-        finding.help("sleep 15 s in a preStop hook, and raise `terminationGracePeriodSeconds` to 90").fix(
+        // pdb-missing leaves the single replica of an autoscaler to this finding.
+        let help = if replicas.is_some_and(|replicas| replicas.autoscaled && replicas.min == 1) {
+            "sleep 15 s in a preStop hook, raise `terminationGracePeriodSeconds` to 90, and keep two replicas"
+        } else {
+            "sleep 15 s in a preStop hook, and raise `terminationGracePeriodSeconds` to 90"
+        };
+        finding.help(help).fix(
             Fix::new("wait for load balancers, and for requests in flight", Safety::Unsafe)
                 .set(&hook, json!({"sleep": {"seconds": 15}}))
                 .set(&grace, json!(90)),
@@ -111,6 +101,41 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         add_class_evidence(finding, object, &classified);
     }
     None
+}
+
+/// Whether this rule reports a server that is stopped at once.
+pub(super) fn is_reported(object: &Object, ctx: &Context<'_>) -> bool {
+    let is_stopped = |template: Template<'_>| stopped_at_once(object, &template, ctx).is_some();
+    ctx.is_rule_enabled(RULE.id)
+        && model_server(object, ctx).is_some()
+        && serving_templates(object).into_iter().any(is_stopped)
+}
+
+/// The container of a server that nothing lets finish its requests, with the server if it is a known one. A single replica of one
+/// that answers within seconds loses little, and so does one among examples.
+fn stopped_at_once<'a>(
+    object: &Object,
+    template: &Template<'a>,
+    ctx: &Context<'_>,
+) -> Option<(Node<'a>, Option<&'static Server>)> {
+    let is_default = template.grace_seconds().is_some_and(|seconds| seconds <= DEFAULT_GRACE);
+    // A proxy without an accelerator answers within seconds.
+    if !is_default || !uses_device(template) {
+        return None;
+    }
+    // A sidecar may delay the end of the pod as well.
+    let mut hooks = template.all_containers().map(|container| container.path(&["lifecycle", "preStop"]));
+    let container = serving_container(template).filter(|_| !hooks.any(|hook| hook.is_set()))?;
+    let server = server_of(&container);
+    let is_single = ctx.cluster().views().replicas(object).is_none_or(|replicas| replicas.max < 2);
+    if is_single && (is_example(object) || !server.is_some_and(Server::generates)) {
+        return None;
+    }
+    let line = command_line(&container);
+    let flags = server.map_or(&[][..], |server| server.drain_flags);
+    let web = ["--timeout-graceful-shutdown", "--graceful-timeout"];
+    let drains = flags.iter().chain(&web).any(|name| flag(&line, name).is_some());
+    (!drains).then_some((container, server))
 }
 
 const SHELLS: [&str; 4] = ["sh", "bash", "dash", "ash"];

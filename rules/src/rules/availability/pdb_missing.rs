@@ -4,10 +4,11 @@
 //! Without a PDB nothing keeps Karpenter or `kubectl drain` from evicting all replicas of a model at
 //! once: two nodes that are consolidated together, or a new AMI for the whole pool, are enough. A
 //! replacement needs a node, an image and a model in memory, several minutes without an answer. A
-//! single replica is reported as info: only a second replica helps it, not a PDB. In folders of
-//! examples, samples, benchmarks and documentation all of it is information. Nothing is reported of
-//! workloads that may be scaled to zero. Where the pods are the ranks of one server, one that goes stops
-//! all of them, so that it counts as a single replica.
+//! single replica that an autoscaler may leave is information: only a second replica helps it, not a PDB.
+//! Nothing is said of a single replica that is written, of one with a volume that only one node can use,
+//! nor of one that `graceful-shutdown-missing` reports. In folders of examples, samples, benchmarks and
+//! documentation all of it is information. Nothing is reported of workloads that may be scaled to zero.
+//! Where the pods are the ranks of one server, one that goes stops all of them: that is information.
 //!
 //! # Fix
 //! Add a PodDisruptionBudget with `maxUnavailable: 1` for the labels of the pods. All pods of a
@@ -54,7 +55,10 @@
 //! - <https://kubernetes.io/docs/tasks/run-application/configure-pdb/>
 //! - <https://karpenter.sh/docs/concepts/disruption/#termination-controller>
 
-use super::serving::is_owned;
+use super::graceful_shutdown_missing;
+use super::serving::{is_owned, tell_autoscaler};
+use super::volumes::single_node_mode;
+use crate::cluster::views::{claim_of, claims};
 use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
@@ -63,7 +67,7 @@ use crate::workload::launcher::ServerSize;
 pub(crate) static RULE: Rule = Rule {
     id: "pdb-missing",
     kinds: REPLICATED_KINDS,
-    reads: &[Kind::PDB, Kind::HPA, Kind::SCALED_OBJECT, Kind::NAMESPACE],
+    reads: &[Kind::PDB, Kind::HPA, Kind::SCALED_OBJECT, Kind::NAMESPACE, Kind::PERSISTENT_VOLUME_CLAIM],
     reports_absence: true,
     docs: docs(include_str!("pdb_missing.rs")),
     check: Check::Object(check),
@@ -120,9 +124,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
         _ if server != ServerSize::OnePod && !is_set => {}
         1 => {
-            // An autoscaler outside the input may run more replicas of a Deployment without `replicas`.
-            let said = object.path(&["spec", "replicas"]).is_set();
-            if !(said || replicas.autoscaled || index.is_complete()) {
+            // Who writes one replica knows it. One more cannot start where both need a volume of one node.
+            if !replicas.autoscaled
+                || replicas.max < 2
+                || templates.iter().any(|template| has_volume_of_one_node(object, template, ctx))
+                || graceful_shutdown_missing::is_reported(object, ctx)
+            {
                 return None;
             }
             let message =
@@ -132,9 +139,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 .severity(Severity::Info)
                 .reports_absence(false)
                 .help("keep two replicas, and add a PodDisruptionBudget with `maxUnavailable: 1`");
-            if let Some(autoscaler) = views.autoscaler_of(object).filter(|_| !said) {
-                finding.related(autoscaler, &autoscaler.path(&["metadata", "name"]), "its autoscaler");
-            }
+            tell_autoscaler(finding, views.autoscaler_of(object));
             add_class_evidence(finding, object, &classified);
         }
         floor => {
@@ -151,6 +156,15 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
     }
     None
+}
+
+/// Whether the pods mount a claim of the input that one node, or one pod, can use at a time.
+fn has_volume_of_one_node<'a>(object: &'a Object, template: &Template<'a>, ctx: &Context<'_>) -> bool {
+    let namespace = object.namespace_or_default();
+    claims(object, template).iter().filter_map(Node::text).map(claim_of).any(|name| {
+        let claim = ctx.partner(Kind::PERSISTENT_VOLUME_CLAIM, namespace, name);
+        claim.is_some_and(|claim| single_node_mode(claim).is_some())
+    })
 }
 
 /// Whether a PDB may select the pods of a workload.

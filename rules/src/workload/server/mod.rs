@@ -229,6 +229,15 @@ impl Server {
         (!ports.is_set() || listed.any(|listed| listed == Some(port))).then_some(port)
     }
 
+    /// Whether it generates texts, so that an answer may take minutes.
+    pub(crate) fn generates(&self) -> bool {
+        use ServerId::{HuggingFace, LlamaCpp, LmDeploy, Nim, Ollama, Sglang, TensorRtLlm, Tgi, Vllm};
+        matches!(
+            self.id,
+            Vllm | Sglang | Tgi | TensorRtLlm | LlamaCpp | Ollama | Nim | LmDeploy | HuggingFace
+        )
+    }
+
     /// The variables with its port that the links of a Service would set, and the name of that Service: `VLLM_PORT` and
     /// `vllm`.
     pub(crate) fn variable_of_service(&self) -> Option<(&'static str, String)> {
