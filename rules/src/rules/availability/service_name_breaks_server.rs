@@ -103,14 +103,30 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 continue;
             };
             let Clash { server, variable, service: name } = &clash;
-            let message = format!(
-                "Service `{name}` sets `{variable}` to a URL, which {server} reads as a port number: new pods crash"
-            );
+            // Charts call the Service after the release, whose name is a guess where the chart alone is known.
+            let metadata = service.path(&["metadata", "labels"]);
+            let is_of_release = metadata.get("helm.sh/chart").is_set()
+                && metadata.get("app.kubernetes.io/instance").text() == Some(&**name);
+            let (message, other) = if is_of_release {
+                (
+                    format!(
+                        "when the release is called `{name}`, its Service sets `{variable}` to a URL: new pods of {server} crash"
+                    ),
+                    "call the release otherwise",
+                )
+            } else {
+                (
+                    format!(
+                        "Service `{name}` sets `{variable}` to a URL, which {server} reads as a port number: new pods crash"
+                    ),
+                    "rename the Service",
+                )
+            };
             // The other containers are ordinary applications.
             let serves_models = server_of(&container).is_some();
             ctx.report(&container.get("name"), message)
                 .severity(if serves_models { Severity::Warning } else { Severity::Info })
-                .help("write `enableServiceLinks: false` in the pod template, or rename the Service")
+                .help(format!("write `enableServiceLinks: false` in the pod template, or {other}"))
                 .identified_by(name.to_string())
                 .related(service, &service.path(&["metadata", "name"]), "the Service")
                 .fix(
