@@ -9,7 +9,9 @@ pub(super) fn propose(finding: &mut Finding, node: &Node<'_>, name: &str, object
     if let Some(meant) = nearest(name, objects.iter().map(|queue| queue.name())) {
         finding.help(format!("write `{meant}`"));
         finding.fix(Fix::unsafe_(format!("write `{meant}`")).set(node, json!(meant)));
-    } else if let Some(first) = objects.first() {
-        finding.help(format!("create it, or write `{}`", first.display_name()));
+    } else if let [only] = objects {
+        finding.help(format!("create it, or write `{}`", only.display_name()));
+    } else {
+        finding.help(format!("create it, or name one of the {} that there are", objects.len()));
     }
 }
