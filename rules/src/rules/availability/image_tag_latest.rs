@@ -121,6 +121,10 @@ fn moves(image: &str, object: &Object) -> Option<String> {
     if image.starts_with("image-registry.openshift-image-registry.svc") {
         return None;
     }
+    // What was to write the name wrote nothing: the image cannot be pulled, whatever its tag.
+    if repository.is_empty() {
+        return None;
+    }
     if digest.is_some() || !lower(repository) || is_stand_in(image, "image") || is_set {
         return None;
     }
