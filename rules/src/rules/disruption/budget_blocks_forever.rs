@@ -2,9 +2,9 @@
 //!
 //! # Why
 //! A budget of zero without an end also stops the replacement of drifted nodes: a new AMI, a
-//! security fix or a changed node class never arrives, and empty nodes are never removed. It does
-//! not protect what it is meant to protect either: expiry ignores budgets and takes a node in the
-//! middle of a run. A window whose duration reaches the next hit of its schedule never closes and
+//! security fix or a changed node class arrives only when a node expires, and not at all with
+//! `expireAfter: Never`; empty nodes stay until then. It does not protect what it is meant to protect
+//! either: expiry ignores budgets and takes a node in the middle of a run. A window whose duration reaches the next hit of its schedule never closes and
 //! is the same thing.
 //!
 //! # Fix
@@ -166,7 +166,9 @@ fn report_shut(
     };
     let why = if endless { "the window of zero never closes" } else { "the budget is always zero" };
     let week = Week::of(calendar, *shut.last()?, ctx.platform().zone());
-    let finding = ctx.report(&node, format!("`{name}` never {what}: {why}"));
+    // Expiry does not ask budgets.
+    let until = if expires { " before it expires" } else { "" };
+    let finding = ctx.report(&node, format!("`{name}` never {what}{until}: {why}"));
     finding.schedule_grid(week);
     if shut == [DisruptionReason::Underutilized] {
         finding
