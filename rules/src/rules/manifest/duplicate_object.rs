@@ -8,12 +8,13 @@
 //! # Fix
 //! Rename one of them, or remove the one that is out of date. It is an error among the resources of
 //! one kustomization and a warning within one file. In two files of one folder it is information,
-//! because they may be alternatives, and it is reported once for each pair of files; samples, resources
-//! of tests, copies of releases and files whose names share a word are alternatives and not reported. Two
-//! APIServices of one name that lead to different Services are a warning there: a cluster has one server of an
-//! API, such as `external.metrics.k8s.io`, which KEDA and other adapters all serve. Files of
-//! different folders often belong to different clusters: they are compared with `--complete` alone,
-//! and bases and overlays of kustomize are never compared, because they repeat objects on purpose.
+//! because they may be alternatives, and it is reported once for each pair of files, or once for all files
+//! that define one object; samples, resources of tests, copies of releases and files whose names share a
+//! word are alternatives and not reported. Two APIServices of one name that lead to different Services are a
+//! warning there: a cluster has one server of an API, such as `external.metrics.k8s.io`, which KEDA and other
+//! adapters all serve. Files of different folders often belong to different clusters: they are compared with
+//! `--complete` alone, and bases and overlays of kustomize are never compared, because they repeat objects
+//! on purpose.
 //!
 //! # Example
 //! ```yaml,diff
@@ -33,6 +34,8 @@
 //!
 //! # References
 //! - <https://kubernetes.io/docs/concepts/overview/working-with-objects/names/>
+
+use std::collections::BTreeSet;
 
 use crate::cluster::together::{folder, routes};
 use crate::lint::finding::Merge;
@@ -69,26 +72,24 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let index = ctx.cluster();
     let complete = index.is_complete();
     // Where no kustomization gives objects another namespace, only those of the own one can be the same.
-    let (relation, first) = if object.is_cluster_scoped() || index.has_kustomized() {
-        let same_name = index.named(&id.group, &id.kind, &id.name);
-        let related = same_name.filter_map(|others| closest(object, others, complete));
-        // The first object that is most certainly applied together with this one.
-        related.min_by_key(|(relation, other)| (*relation, position(other)))?
+    let slices: Vec<&[Object]> = if object.is_cluster_scoped() || index.has_kustomized() {
+        index.named(&id.group, &id.kind, &id.name).collect()
     } else {
-        closest(object, index.all(&id.group, &id.kind, object.namespace_or_default(), &id.name), complete)?
+        vec![index.all(&id.group, &id.kind, object.namespace_or_default(), &id.name)]
     };
+    let related = slices.iter().filter_map(|others| closest(object, others, complete));
+    // The first object that is most certainly applied together with this one.
+    let (relation, first) = related.min_by_key(|(relation, other)| (*relation, position(other)))?;
     let rivals = are_rivals(object, first);
-    if relation == Relation::Folder && !rivals && are_alternatives(object, first) {
-        return None;
+    let mut further = 0;
+    if relation == Relation::Folder && !rivals {
+        if are_alternatives(object, first) {
+            return None;
+        }
+        further = further_files(object, first, &slices, complete)?;
     }
-    let path = first.origin()?.source.path();
-    let own_path = object.origin()?.source.path();
-    let same_file = path == own_path;
-    let shown = if folder(path) == folder(own_path) {
-        path.rsplit('/').next().unwrap_or(path).to_owned()
-    } else {
-        short_path(path)
-    };
+    let same_file = file(first) == file(object);
+    let shown = shown(file(first), file(object), further);
     let words = match (relation, same_file) {
         (Relation::Kustomization, true) => twice_in_a_kustomization,
         (Relation::Kustomization, false) => again_in_a_kustomization,
@@ -99,7 +100,31 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // Which of two equal objects is applied last does not matter.
     let identical = object.root().has_value_of(&first.root());
     let merge = Merge::new(shown, subject, words).identical(identical);
-    let (severity, help) = match relation {
+    let (severity, help) = advice(relation, identical, rivals);
+    ctx.report(&name, merge.message())
+        .severity(severity)
+        .help(help)
+        .related(first, &first.path(&["metadata", "name"]), "also defined here")
+        .merges(merge);
+    None
+}
+
+/// What a message calls the file of the first of the objects, and further ones.
+fn shown(path: &str, own: &str, further: usize) -> String {
+    let name = if folder(path) == folder(own) {
+        path.rsplit('/').next().unwrap_or(path).to_owned()
+    } else {
+        short_path(path)
+    };
+    match further {
+        0 => format!("`{name}`"),
+        1 => format!("`{name}` and 1 more file"),
+        more => format!("`{name}` and {more} more files"),
+    }
+}
+
+fn advice(relation: Relation, identical: bool, rivals: bool) -> (Severity, &'static str) {
+    match relation {
         Relation::Kustomization => (
             Severity::Error,
             "rename one, or list only one: `kustomize build` fails with \"already registered id\"",
@@ -118,13 +143,29 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             Severity::Warning,
             "rename one or remove it; check the manifests of several clusters one cluster at a time",
         ),
-    };
-    ctx.report(&name, merge.message())
-        .severity(severity)
-        .help(help)
-        .related(first, &first.path(&["metadata", "name"]), "also defined here")
-        .merges(merge);
-    None
+    }
+}
+
+/// The number of files of a folder that define an object beside those of `first` and of the object itself. `None` if one of them comes
+/// before the object: files that all define one object are variants, and one finding is about all of them.
+fn further_files(object: &Object, first: &Object, slices: &[&[Object]], complete: bool) -> Option<usize> {
+    let (own, known) = (file(object), file(first));
+    let others = slices.iter().flat_map(|others| others.iter());
+    let mut files = BTreeSet::new();
+    for other in others.filter(|other| ![own, known].contains(&file(other))) {
+        if relation(object, other, complete) != Some(Relation::Folder) || are_alternatives(other, first) {
+            continue;
+        }
+        if file(other) < own {
+            return None;
+        }
+        files.insert(file(other));
+    }
+    Some(files.len())
+}
+
+fn file(object: &Object) -> &str {
+    object.origin().map_or("", |origin| origin.source.path())
 }
 
 /// Whether two APIServices of one name lead to different servers of the API.
@@ -138,14 +179,12 @@ fn are_rivals(object: &Object, other: &Object) -> bool {
 /// releases, or in files whose names say that they are variants.
 fn are_alternatives(object: &Object, other: &Object) -> bool {
     let words = |object: &Object| -> Vec<String> {
-        let path = object.origin().map_or("", |origin| origin.source.path());
-        let file = path.rsplit('/').next().unwrap_or_default();
+        let file = file(object).rsplit('/').next().unwrap_or_default();
         let stem = file.split('.').next().unwrap_or_default().to_ascii_lowercase();
         stem.split(['-', '_']).filter(|word| word.len() >= 3).map(str::to_owned).collect()
     };
     let is_test = |object: &Object| {
-        let path = object.origin().map_or("", |origin| origin.source.path());
-        folder(path).split('/').any(|part| matches!(part, "test" | "tests" | "e2e" | "testdata"))
+        folder(file(object)).split('/').any(|part| matches!(part, "test" | "tests" | "e2e" | "testdata"))
     };
     let kept = |object: &Object| is_example(object) || is_release_manifest(object) || is_test(object);
     let (own, others) = (words(object), words(other));
@@ -224,15 +263,15 @@ fn again_in_a_file(merge: &Merge) -> String {
     let (subjects, one) = subjects(merge);
     let (is, copies) = if one { ("is", "an identical copy") } else { ("are", "identical copies") };
     if merge.is_identical() {
-        return format!("{subjects} {is} also defined in `{}`: {copies}", merge.key());
+        return format!("{subjects} {is} also defined in {}: {copies}", merge.key());
     }
-    format!("{subjects} {is} also defined in `{}`; whichever is applied last wins", merge.key())
+    format!("{subjects} {is} also defined in {}; whichever is applied last wins", merge.key())
 }
 
 fn again_in_a_kustomization(merge: &Merge) -> String {
     let (subjects, one) = subjects(merge);
     let is = if one { "is" } else { "are" };
-    format!("{subjects} {is} also defined in `{}`; kustomize rejects duplicates", merge.key())
+    format!("{subjects} {is} also defined in {}; kustomize rejects duplicates", merge.key())
 }
 
 fn twice_in_a_file(merge: &Merge) -> String {
