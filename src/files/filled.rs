@@ -14,10 +14,14 @@ use gpulint_rules::source::{FilledPlaceholder, Source};
 const BRACES: &str = "${";
 /// Placeholders such as `{{ x }}`.
 const DOUBLE_BRACES: &str = "{{";
+/// The tool that fills in variables of the shell.
+const ENVSUBST: &str = "envsubst";
 /// Words in a Flux Kustomization that substitutes variables after the build.
 const FLUX_WORDS: [&str; 2] = ["postBuild", "kustomize.toolkit.fluxcd.io"];
 /// Number of folders above a file whose traces count for it.
 const LEVELS: usize = 3;
+/// Number of files with blocks of a template language from which on the files around them are templates too.
+const MANY: usize = 5;
 /// Maximum size in bytes of a file that is searched.
 const MAX_BYTES: u64 = 1024 * 1024;
 /// Maximum number of scripts that are searched for the files that they fill in.
@@ -33,6 +37,8 @@ pub(super) struct FilledFolders {
     folders: HashMap<PathBuf, Traces>,
     /// The paths of Flux Kustomizations with `postBuild`, relative to their repository.
     flux: FluxPaths,
+    /// The number of inputs below a folder that have blocks of a template language.
+    templates: HashMap<PathBuf, usize>,
     /// The ends of the paths of files that a Terraform file or a script anywhere below the folder of the
     /// inputs fills in, by the name of the file.
     named: HashMap<OsString, Vec<PathBuf>>,
@@ -51,10 +57,10 @@ struct Traces {
 
 impl FilledFolders {
     /// Examines the folders of the inputs, those above them up to the current one, and the scripts below the folder that
-    /// the inputs are in. `flux` are the paths of Flux Kustomizations in the inputs ([`flux_paths`]).
+    /// the inputs are in. `clues` are what the inputs themselves show ([`Clues::of`]).
     pub(super) fn discover(
         inputs: &[Input],
-        flux: Vec<PathBuf>,
+        clues: Vec<Clues>,
         directories: &Directories,
         disk: &Disk,
     ) -> FilledFolders {
@@ -97,11 +103,21 @@ impl FilledFolders {
         });
         let folders = folders.collect();
         let mut named: HashMap<OsString, Vec<PathBuf>> = HashMap::new();
-        for path in scripts.into_iter().flat_map(|(_, script)| script.named) {
+        let mut flux = Vec::new();
+        let mut templates: HashMap<PathBuf, usize> = HashMap::new();
+        let mut told = Vec::new();
+        for clue in clues {
+            flux.extend(clue.flux);
+            told.extend(clue.named);
+            for folder in clue.template.iter().flat_map(|path| path.ancestors().skip(1).take(LEVELS)) {
+                *templates.entry(folder.to_owned()).or_default() += 1;
+            }
+        }
+        for path in scripts.into_iter().flat_map(|(_, script)| script.named).chain(told) {
             let name = path.file_name().unwrap_or_default().to_owned();
             named.entry(name).or_default().push(path);
         }
-        FilledFolders { folders, flux: FluxPaths::new(flux), named }
+        FilledFolders { folders, flux: FluxPaths::new(flux), templates, named }
     }
 
     /// The placeholders of a file that tools fill in. `roots` are the folders of the kustomizations that
@@ -115,8 +131,8 @@ impl FilledFolders {
         // A comment in the file itself may say which tool applies it.
         let mut comments = text.lines().map(str::trim_start).filter(|line| line.starts_with('#'));
         let mut named = path.file_name().and_then(|name| self.named.get(name)).into_iter().flatten();
-        let has_word = || memchr::memmem::find(text.as_bytes(), b"envsubst").is_some();
-        let mut braces = has_word() && comments.any(|line| line.contains("envsubst"))
+        let has_word = || memchr::memmem::find(text.as_bytes(), ENVSUBST.as_bytes()).is_some();
+        let mut braces = has_word() && comments.any(|line| line.contains(ENVSUBST))
             || named.any(|named| path.ends_with(named));
         let mut double_braces = false;
         for traces in path.ancestors().skip(1).take(LEVELS).filter_map(|folder| self.folders.get(folder)) {
@@ -126,6 +142,8 @@ impl FilledFolders {
                 break;
             }
         }
+        let mut around = path.ancestors().skip(1).take(LEVELS);
+        double_braces |= around.any(|folder| self.templates.get(folder).is_some_and(|n| *n >= MANY));
         braces = braces || std::iter::once(path).chain(roots).any(|place| self.flux.has_above(place));
         let found = [(braces, BRACES), (double_braces, DOUBLE_BRACES)];
         found.into_iter().filter(|(is, _)| *is).map(|(_, start)| FilledPlaceholder::Syntax(start)).collect()
@@ -230,8 +248,54 @@ pub(super) fn read_small(path: &Path, disk: &Disk) -> Option<String> {
     String::from_utf8(system::read_up_to(path, MAX_BYTES).ok()??).ok()
 }
 
+/// What an input shows about placeholders of other inputs.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Clues {
+    /// The paths of Flux Kustomizations with `postBuild`.
+    flux: Vec<PathBuf>,
+    /// The path of the input, if it has blocks of a template language.
+    template: Option<PathBuf>,
+    /// Files beside the input that its comments name where they speak of `envsubst`.
+    named: Vec<PathBuf>,
+}
+
+impl Clues {
+    pub(super) fn of(path: &Path, bytes: &[u8]) -> Clues {
+        let has = |word: &str| memchr::memmem::find(bytes, word.as_bytes()).is_some();
+        if bytes.len() as u64 > MAX_BYTES {
+            return Clues::default();
+        }
+        let text = |is: bool| if is { std::str::from_utf8(bytes).unwrap_or_default() } else { "" };
+        let comments = text(has(ENVSUBST)).lines().map(str::trim_start).filter(|line| line.starts_with('#'));
+        let comments: Vec<&str> = comments.collect();
+        let is_told = comments.iter().any(|line| line.contains(ENVSUBST));
+        let named = comments.iter().filter(|_| is_told).flat_map(|line| manifests_in(line));
+        let beside = named.filter_map(|name| Some(path.parent()?.join(Path::new(name).file_name()?)));
+        Clues {
+            flux: flux_paths(bytes),
+            named: beside.collect(),
+            template: text(has(DOUBLE_BRACES)).lines().any(is_block).then(|| path.to_owned()),
+        }
+    }
+}
+
+/// Whether a line begins, continues or ends a block of a template language, also in a comment: `# {{ if .Values.x }}`.
+fn is_block(line: &str) -> bool {
+    const WORDS: [&str; 7] = ["if", "range", "with", "end", "else", "define", "$"];
+    let line = line.trim_start_matches(['#', ' ']);
+    let inside = line.strip_prefix(DOUBLE_BRACES).map(|rest| rest.trim_start_matches(['-', ' ']));
+    inside.is_some_and(|inside| {
+        WORDS.iter().any(|word| match inside.strip_prefix(word) {
+            // A variable is set, not written.
+            Some(rest) if *word == "$" => rest.contains(":="),
+            Some(rest) => rest.starts_with([' ', '}', '-']),
+            None => false,
+        })
+    })
+}
+
 /// The paths of the Flux Kustomizations in a text that substitute variables after the build.
-pub(super) fn flux_paths(bytes: &[u8]) -> Vec<PathBuf> {
+fn flux_paths(bytes: &[u8]) -> Vec<PathBuf> {
     let has = |word: &str| memchr::memmem::find(bytes, word.as_bytes()).is_some();
     if bytes.len() as u64 > MAX_BYTES || !FLUX_WORDS.into_iter().all(has) {
         return Vec::new();
@@ -261,9 +325,11 @@ pub(super) fn flux_paths(bytes: &[u8]) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Whether a text may contain a Flux Kustomization that substitutes variables after the build.
+/// Whether a text may show what fills in placeholders of other files ([`Clues`]).
 pub(crate) fn fills_placeholders(text: &str) -> bool {
     FLUX_WORDS.iter().all(|word| text.contains(word))
+        || text.contains(ENVSUBST)
+        || text.contains(DOUBLE_BRACES) && text.lines().any(is_block)
 }
 
 /// A relative path without `.`, and without `..` where that follows a folder.
@@ -282,14 +348,18 @@ fn plain(path: &Path) -> PathBuf {
 /// The ends of the paths of manifests in a line of a script, starting after the last variable or `..`, if
 /// they contain a folder.
 fn paths_in(line: &str) -> impl Iterator<Item = &str> {
-    let is_path = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '-' | '_');
-    let words = line.split(move |c| !is_path(c));
-    let manifests = words.filter(|word| [".yaml", ".yml", ".json"].iter().any(|end| word.ends_with(end)));
-    let ends = manifests.map(|word| {
+    let ends = manifests_in(line).map(|word| {
         let end = word.rfind("../").map_or(word, |at| &word[at + 3..]);
         end.trim_start_matches(['.', '/'])
     });
     ends.filter(|end| end.contains('/'))
+}
+
+/// The words of a line that are names or paths of manifests.
+fn manifests_in(line: &str) -> impl Iterator<Item = &str> {
+    let is_path = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '-' | '_');
+    let words = line.split(move |c| !is_path(c));
+    words.filter(|word| [".yaml", ".yml", ".json"].iter().any(|end| word.ends_with(end)))
 }
 
 /// Paths that are relative to an unknown folder.
@@ -337,7 +407,7 @@ impl FluxPaths {
 mod tests {
     use std::path::Path;
 
-    use super::{FluxPaths, paths_in, plain};
+    use super::{Clues, FluxPaths, is_block, paths_in, plain};
 
     #[test]
     fn paths_in_scripts_end_at_a_folder() {
@@ -348,6 +418,24 @@ mod tests {
         assert_eq!(of(line), ["manifests/x/y.yaml"]);
         assert_eq!(of("envsubst < class.yaml | kubectl apply -f -"), Vec::<&str>::new());
         assert_eq!(plain(Path::new("./apps/a/../../components/gpu")), Path::new("components/gpu"));
+    }
+
+    #[test]
+    fn blocks_of_a_template_language_are_told_from_values() {
+        for line in ["{{ if .Values.x }}", "# {{- end }}", "{{- else -}}", "# {{ $image := \"a:1\" }}"] {
+            assert!(is_block(line), "{line}");
+        }
+        for line in ["{{ $labels.pod }} is down", "{{ ifname }}", "name: '{{ .x }}'", "{{ .x }}", "end"] {
+            assert!(!is_block(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_comment_names_the_files_beside_it() {
+        let text = "# Run envsubst first:\n#   envsubst < b.yaml | kubectl apply -f -\nkind: X\n";
+        let clues = Clues::of(Path::new("/r/a.yaml"), text.as_bytes());
+        assert_eq!(clues.named, [Path::new("/r/b.yaml")]);
+        assert!(Clues::of(Path::new("/r/a.yaml"), b"# see b.yaml\n").named.is_empty());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use gpulint_rules::source::{FilledPlaceholder, KustomizeRoute, PatchTarget};
 use rayon::prelude::*;
 
-use super::filled::{FilledFolders, common_folder, flux_paths, has_placeholders, read_small};
+use super::filled::{Clues, FilledFolders, common_folder, has_placeholders, read_small};
 use super::kustomization::{KUSTOMIZATIONS, Kustomization};
 use super::walker::Walk;
 use super::{Directories, Disk, Input, SkipReason, display_path, is_configuration};
@@ -460,26 +460,25 @@ impl Folders {
         let roots = routes.iter().map(|route| Path::new(&*route.root));
         let folders = self.filled_folders.get_or_init(|| {
             let read = self.inputs.iter().filter(|input| self.skip_reason(input).is_none());
-            self.discover_filled(read.flat_map(|input| self.flux_paths(input)).collect())
+            self.discover_filled(read.filter_map(|input| self.clues(input)).collect())
         });
         folders.of(&input.absolute, roots, text)
     }
 
-    /// Sets the tools that fill in placeholders, given the paths of the Flux Kustomizations in all files
-    /// ([`flux_paths`]), before a file with placeholders is read. Otherwise all files are read for these
-    /// paths first.
-    pub(super) fn fill_by(&self, flux: Vec<PathBuf>) {
-        self.filled_folders.get_or_init(|| self.discover_filled(flux));
+    /// Sets the tools that fill in placeholders, given what all files show of them, before a file with placeholders is read. Otherwise
+    /// all files are read for that first.
+    pub(super) fn fill_by(&self, clues: Vec<Clues>) {
+        self.filled_folders.get_or_init(|| self.discover_filled(clues));
     }
 
-    fn discover_filled(&self, flux: Vec<PathBuf>) -> FilledFolders {
-        FilledFolders::discover(&self.inputs, flux, &self.directories, &self.disk)
+    fn discover_filled(&self, clues: Vec<Clues>) -> FilledFolders {
+        FilledFolders::discover(&self.inputs, clues, &self.directories, &self.disk)
     }
 
-    fn flux_paths(&self, input: &Input) -> Vec<PathBuf> {
+    fn clues(&self, input: &Input) -> Option<Clues> {
         let path = if self.disk.buffer(&input.absolute).is_some() { &input.absolute } else { &input.path };
         let text = (input.stream.is_none()).then(|| read_small(path, &self.disk)).flatten();
-        text.map_or(Vec::new(), |text| flux_paths(text.as_bytes()))
+        text.map(|text| Clues::of(&input.absolute, text.as_bytes()))
     }
 
     fn filled_by_kustomizations(&self, input: &Input) -> Arc<[FilledPlaceholder]> {

@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use std::io;
 use std::io::Read as _;
 use std::ops::Range;
-use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use gpulint_rules::source;
@@ -15,7 +14,7 @@ use gpulint_rules::{Fact, File, Kind, Object, facts_of_text, minor_of, pins_of};
 use rayon::prelude::*;
 
 use super::broken::{has_template_action, is_manifest_text, is_script, mentions_kubernetes};
-use super::filled::{flux_paths, has_placeholders};
+use super::filled::{Clues, has_placeholders};
 use super::{Folders, Input, SkipReason, Skipped, system};
 
 /// The files that list charts.
@@ -57,20 +56,20 @@ pub(crate) fn read_all(
         let content = Content::read(input, scope, folders);
         let Content::Bytes(bytes) = &content else {
             step();
-            return (content, Vec::new());
+            return (content, None);
         };
-        let flux = if input.stream.is_none() { flux_paths(bytes) } else { Vec::new() };
+        let clues = input.stream.is_none().then(|| Clues::of(&input.absolute, bytes));
         // Text in another encoding cannot be searched for placeholders before it is decoded.
         if is_utf16(bytes) || has_placeholders(bytes) {
-            return (content, flux);
+            return (content, clues);
         }
         let read = content.outcome(input, scope, folders);
         step();
-        (Content::Read(read), flux)
+        (Content::Read(read), clues)
     });
-    let (contents, flux): (Vec<Content>, Vec<Vec<PathBuf>>) = first.unzip();
+    let (contents, clues): (Vec<Content>, Vec<Option<Clues>>) = first.unzip();
     if contents.iter().any(|content| matches!(content, Content::Bytes(_))) {
-        folders.fill_by(flux.into_iter().flatten().collect());
+        folders.fill_by(clues.into_iter().flatten().collect());
     }
     let second = contents.into_par_iter().zip(inputs).map(|(content, (input, scope))| {
         if matches!(content, Content::Bytes(_)) {

@@ -7,7 +7,7 @@
 //! not checked either: the other rules take the value as unknown. It is information, because the tool
 //! may well run: a script, a pipeline, or the reader of a tutorial. A file has one finding for all its
 //! placeholders, at the first one that other rules would have looked at: requirements, limits, budgets
-//! and replica counts.
+//! and replica counts. What a kustomization writes into the images of several workloads is reported once.
 //!
 //! # Fix
 //! Check what the tool writes: run `kustomize build`, `helm template` or `envsubst` first, and
@@ -17,7 +17,8 @@
 //! of a kustomization, `postBuild` of a Flux Kustomization for its path and its components, and
 //! `${X}` where a Terraform file, a script or a README beside the manifests, or up to two folders
 //! above, calls `templatefile` or `envsubst`, where one elsewhere does so and names the file, and
-//! where a comment of the file speaks of `envsubst`; `${X:-a}` and `${X:=a}`, and with them every
+//! where a comment of the file, or one that names it in a file beside it, speaks of `envsubst`; `{{ x }}`
+//! where five files around have blocks of a template language, such as `{{ if … }}`; `${X:-a}` and `${X:=a}`, and with them every
 //! `${X}` of the object; `{{ x }}` in templates of cookiecutter, copier and Ansible. Nor are those of a file
 //! that is a template by its name or that of a folder: `pool.tmpl.yaml`, `templates/`, `skeleton/`.
 //!
@@ -61,6 +62,7 @@ use crate::tree::placeholder::find_placeholder;
 pub(crate) static RULE: Rule = Rule {
     id: "placeholder-unexpanded",
     kinds: SCHEMA_KINDS,
+    reads: WORKLOAD_KINDS,
     docs: docs(include_str!("placeholder_unexpanded.rs")),
     check: Check::Object(check),
     ..Rule::info(Group::Manifest)
@@ -145,6 +147,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let namespace = object.path(&["metadata", "namespace"]).pointer();
         found.retain(|one| one.node.pointer() != namespace);
     }
+    found.retain(|one| !is_told_before(object, one, ctx));
     // Only envsubst and Flux read a default in braces, so the author runs one of them, which expands the others as well.
     if found.iter().any(|one| has_default(&one.text)) {
         found.retain(|one| !one.text.starts_with("${"));
@@ -156,7 +159,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         merge.add(&quoted_value(&one.text), 1);
     }
     let finding = ctx.report(&first.node, merge.message());
-    finding.help(next_step(&first.text)).merges(merge);
+    match first.node.change() {
+        Some(change) => finding.help(format!("write it where {} sets the image", change.by)),
+        None => finding.help(next_step(&first.text)),
+    };
+    finding.merges(merge);
     for one in more().take(MAX_MERGED_RELATED) {
         finding.related(object, &one.node, ALSO_HERE);
     }
@@ -172,6 +179,21 @@ fn is_in_image_that_is_set(origin: &Origin, node: &Node<'_>) -> bool {
         let tag = name.rfind(':').filter(|colon| !name[*colon..].contains('/'));
         origin.source.sets_tag_of(tag.map_or(name, |colon| &name[..colon]))
     })
+}
+
+/// Whether a kustomization writes a placeholder into the images of several workloads, and another one is the first of them: one finding
+/// is about what the kustomization has.
+fn is_told_before(object: &Object, one: &Found<'_>, ctx: &Context<'_>) -> bool {
+    let Some(change) = one.node.change() else { return false };
+    let has_it = |container: Node<'_>| {
+        let image = container.get("image");
+        image.change().is_some_and(|other| other.by == change.by)
+            && image.raw_text().is_some_and(|text| text.contains(&one.text))
+    };
+    let mut workloads = WORKLOAD_KINDS.iter().flat_map(|kind| ctx.cluster().of(*kind));
+    let first =
+        workloads.find(|other| templates(other).iter().flat_map(Template::all_containers).any(has_it));
+    first.is_some_and(|first| !first.is_same_resource(object))
 }
 
 fn message(merge: &Merge) -> String {
