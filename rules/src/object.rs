@@ -321,10 +321,15 @@ impl Object {
         self.0.applied_name.as_deref()
     }
 
-    /// Whether the namespace is a placeholder.
+    /// Whether the namespace is a placeholder: also `system` in the folder `config` of Kubebuilder's projects, whose kustomization
+    /// `config/default` writes another (Kubebuilder 4, `scaffolds/internal/templates/config`).
     pub(crate) fn is_namespace_unknown(&self) -> bool {
         let is_as_written = self.as_written().namespace() == self.namespace();
-        is_as_written && self.path(&["metadata", "namespace"]).is_unknown()
+        let is_scaffold = || {
+            let path = self.origin().map_or("", |origin| origin.source.path());
+            self.namespace() == Some("system") && path.split('/').any(|part| part == "config")
+        };
+        is_as_written && (self.path(&["metadata", "namespace"]).is_unknown() || is_scaffold())
     }
 
     /// Whether a kind has no namespaces. For kinds that are not in the kind table: those of every cluster.
