@@ -4,9 +4,9 @@
 //! Without a readiness probe a pod is ready as soon as its container has started. A Service sends requests
 //! to a model server that will load its model for minutes, and a rollout removes the old pods while the new
 //! ones cannot answer. It is reported for servers of models (as information for a single replica that no
-//! Service of the input selects), and behind such a Service for others with two or more replicas, or with
-//! accelerators. A startup probe holds requests back as well. Workers of a LeaderWorkerSet serve nothing, nor
-//! do the ranks of a server beside the first.
+//! Service of the input selects), and behind such a Service for others with two or more replicas, also by an
+//! autoscaler, or with accelerators. A startup probe holds requests back as well. Workers of a
+//! LeaderWorkerSet serve nothing, nor do the ranks of a server beside the first.
 //!
 //! # Fix
 //! Add a readiness probe that asks the server itself: `/health` of vLLM, SGLang, TGI and TEI,
@@ -190,7 +190,8 @@ fn behind_service(object: &Object, template: &Template<'_>, ctx: &mut Context<'_
     // A model takes minutes to load, also where one replica is replaced by another.
     let loads_model = uses_device(template) && !ctx.class_of(object).is(WorkloadClass::Notebook);
     let replicas = views.replicas(object)?;
-    if (replicas.min < 2 && !(loads_model && replicas.max > 0)) || one_by_one {
+    // An autoscaler that adds a second one sends it requests too soon as well.
+    if (replicas.max < 2 && !(loads_model && replicas.max > 0)) || one_by_one {
         return None;
     }
     let services = views.services_of(object.namespace_or_default(), template);
