@@ -4,7 +4,8 @@
 //! Where no budgets are written, Karpenter may replace 10% of the pool's nodes at a time, rounded
 //! up: one node even of a pool of two. A new AMI or a changed node class then ends training runs
 //! at any hour. Pods with `karpenter.sh/do-not-disrupt` are spared; the pool is only quiet where
-//! every workload on it has that.
+//! every workload on it has that. Where consolidation evicts running pods as well,
+//! `consolidation-disrupts-training` reports both.
 //!
 //! # Fix
 //! Write budgets: a small number of nodes, and zero during the hours in which runs must not be
@@ -38,6 +39,7 @@
 //! - <https://karpenter.sh/docs/concepts/disruption/#nodepool-disruption-budgets>
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
 
+use super::consolidation_disrupts_training;
 use crate::cluster::views::{TrainingProtection, training_protection};
 use crate::karpenter::do_not_disrupt::protects_nodes;
 use crate::rules::class_evidence::CLASSED_WORKLOADS;
@@ -55,6 +57,9 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let object = pool.object();
     let budgets = pool.disruption().get("budgets");
     if budgets.is_set() || pool.disruption().is_unknown() || pool.is_static() || protects_nodes(object) {
+        return None;
+    }
+    if consolidation_disrupts_training::is_reported(pool, ctx) {
         return None;
     }
     let name = object.display_name();
