@@ -144,7 +144,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let is_copy = (is_named_after_release(object, "karpenter") || is_named_after_version(object))
         && !ctx.platform().is_stated(Product::Karpenter);
     let is_v1 = is_v1_but_its_version(object);
+    let rejected = rejected_by_old_api(object);
     let finding = ctx.report(&object.get("apiVersion"), message);
+    if let Some((node, message, _)) = rejected.as_ref().filter(|_| !served) {
+        finding.related(object, node, *message);
+    }
     if is_only || is_copy {
         finding.severity(Severity::Info);
     } else if served {
@@ -174,31 +178,37 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if !is_copy {
         report_kept_meaning(object, ctx);
     }
-    consolidation_delay(object, ctx);
+    if let Some((node, message, help)) = rejected.filter(|_| served) {
+        ctx.report(&node, message).severity(Severity::Warning).help(help);
+    }
     None
 }
 
-/// Reports what the validation rules of the old API reject, Karpenter 0.32 to 0.37, `pkg/apis/v1beta1/nodepool.go`: a pool of
+/// What the validation rules of the old API reject, Karpenter 0.32 to 0.37, `pkg/apis/v1beta1/nodepool.go`: a pool of
 /// `v1beta1` that consolidates empty nodes and does not say when, which is `0s` in `v1`, and one that consolidates others and
-/// does, which `v1` accepts.
-fn consolidation_delay(object: &Object, ctx: &mut Context<'_>) {
+/// does, which `v1` accepts. Gives the field, a message and a help.
+fn rejected_by_old_api(object: &Object) -> Option<(Node<'_>, &'static str, &'static str)> {
     let disruption = object.path(&["spec", "disruption"]);
     let after = disruption.get("consolidateAfter");
     let is_old = object.is(Kind::NODE_POOL) && object.version() == "v1beta1" && !object.may_lack_fields();
-    let is_empty = disruption.get("consolidationPolicy").text() == Some("WhenEmpty");
-    if is_old && is_empty && after.is_absent() && !disruption.has_unknown_key() {
-        ctx.report(&after, "`consolidateAfter` is missing, which `WhenEmpty` needs in `v1beta1`")
-            .severity(Severity::Warning)
-            .help("write how long an empty node may stay, such as `consolidateAfter: 5m`");
+    if !is_old || disruption.has_unknown_key() {
+        return None;
     }
     let policy = disruption.get("consolidationPolicy");
+    if policy.text() == Some("WhenEmpty") && after.is_absent() {
+        return Some((
+            after,
+            "`consolidateAfter` is missing, which `WhenEmpty` needs in `v1beta1`",
+            "write how long an empty node may stay, such as `consolidateAfter: 5m`",
+        ));
+    }
     let is_other = policy.text() == Some("WhenUnderutilized") || policy.is_absent();
     let is_delay = after.text().is_some_and(|text| text != "Never");
-    if is_old && is_other && is_delay && !disruption.has_unknown_key() {
-        ctx.report(&after, "`v1beta1` rejects `consolidateAfter` with `WhenUnderutilized`")
-            .severity(Severity::Warning)
-            .help("write it in `v1`, with `WhenEmptyOrUnderutilized`: Karpenter waits for that long from 1.0 on");
-    }
+    (is_other && is_delay).then_some((
+        after,
+        "`v1beta1` rejects `consolidateAfter` with `WhenUnderutilized`",
+        "write it in `v1`, with `WhenEmptyOrUnderutilized`: Karpenter waits for that long from 1.0 on",
+    ))
 }
 
 /// The last version of Karpenter that serves `v1alpha5`.
