@@ -1,9 +1,8 @@
-//! Nodes get public IP addresses, or cannot start because of them.
+//! Nodes with several interfaces cannot start with a public address.
 //!
 //! # Why
-//! With `associatePublicIPAddress: true` every node is addressed from the internet, and only its
-//! security groups stand between. EC2 moreover gives no public address to an instance that starts
-//! with several network interfaces: where pods ask for EFA on a type with more than one of them, or
+//! EC2 gives no public address to an instance that starts with several network interfaces: with
+//! `associatePublicIPAddress: true`, where pods ask for EFA on a type with more than one interface for it, or
 //! where `networkInterfaces` names several, each launch fails and the pods stay Pending.
 //!
 //! # Fix
@@ -24,6 +23,9 @@
 //!      - tags: {karpenter.sh/discovery: prod}
 //! -  associatePublicIPAddress: true # <-
 //! +  associatePublicIPAddress: false
+//!    networkInterfaces:
+//!      - {networkCardIndex: 0, deviceIndex: 0, interfaceType: interface}
+//!      - {networkCardIndex: 1, deviceIndex: 0, interfaceType: interface}
 //! ```
 //!
 //! # References
@@ -45,7 +47,7 @@ pub(crate) static RULE: Rule = Rule {
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("efa_public_ip.rs")),
     check: Check::NodeClass(check),
-    ..Rule::info(Group::NodeClass)
+    ..Rule::warning(Group::NodeClass)
 };
 
 fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
@@ -79,20 +81,12 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let fix = Fix::new("give no public address; check how the nodes reach the internet", Safety::Unsafe)
         .set(&public, json!(false))
         .replaces_nodes();
-    let help = "use private subnets, and write `false` or leave the field out";
-    match several {
-        Some((message, other, node)) => {
-            let node = other.root().at(&node);
-            ctx.report(&public, message)
-                .severity(Severity::Warning)
-                .help(help)
-                .related(&other, &node, "because of this")
-                .fix(fix);
-        }
-        None => {
-            ctx.report(&public, "every node of the class gets a public address").help(help).fix(fix);
-        }
-    }
+    let (message, other, node) = several?;
+    let node = other.root().at(&node);
+    ctx.report(&public, message)
+        .help("use private subnets, and write `false` or leave the field out")
+        .related(&other, &node, "because of this")
+        .fix(fix);
     None
 }
 
