@@ -42,6 +42,7 @@
 //! - <https://github.com/bottlerocket-os/bottlerocket#default-volumes>
 //! - <https://github.com/aws/karpenter-provider-aws/issues/7937>
 
+use crate::karpenter::ami_name::{image_of_parameter, images_named};
 use crate::karpenter::node_class::volume_gib;
 use crate::karpenter::scheduling::AmiFamily;
 use crate::rules::prelude::*;
@@ -94,7 +95,7 @@ fn mistaken(class: &Ec2NodeClass<'_>, family: AmiFamily) -> Option<(&'static [&'
         return Some((&["/dev/xvda"], 4));
     }
     // An AMI that is selected by its name or id may have another root device.
-    if class.alias().is_none() || class.raid0() != Some(false) || may_set_up_disks(class) {
+    if !runs_public_image(class, family) || class.raid0() != Some(false) || may_set_up_disks(class) {
         return None;
     }
     match family {
@@ -103,6 +104,22 @@ fn mistaken(class: &Ec2NodeClass<'_>, family: AmiFamily) -> Option<(&'static [&'
         AmiFamily::Bottlerocket | AmiFamily::Custom => None,
     }
 }
+
+/// Whether a class has images of EKS for its family: by an alias, by their parameters, or by names that nobody else's images have.
+fn runs_public_image(class: &Ec2NodeClass<'_>, family: AmiFamily) -> bool {
+    let terms = class.get("amiSelectorTerms");
+    let is_public = |term: Node<'_>| {
+        let is_own = term.get("owner").text().is_some_and(|owner| !PUBLISHERS.contains(&owner));
+        let named = term.get("name").text().map(images_named).unwrap_or_default();
+        let all = term.get("ssmParameter").text().and_then(image_of_parameter).into_iter().chain(named);
+        let mut families = all.map(|image| image.family.name()).peekable();
+        !is_own && families.peek().is_some() && families.all(|name| name == family.name())
+    };
+    class.alias().is_some() || terms.items().next().is_some() && terms.items().all(is_public)
+}
+
+/// The owners of the images of EKS, in the regions of the partition `aws` that are on by default.
+const PUBLISHERS: [&str; 2] = ["amazon", "602401143452"];
 
 /// Whether the user data may mount a volume.
 fn may_set_up_disks(class: &Ec2NodeClass<'_>) -> bool {
@@ -148,7 +165,11 @@ fn uncounted(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let family = class.family().filter(|family| matches!(family, AmiFamily::Al2 | AmiFamily::Al2023))?;
     let terms = class.get("amiSelectorTerms");
     let is_known = !terms.has_unknown() && !class.get("blockDeviceMappings").has_unknown();
-    if !is_known || class.alias().is_some() || class.raid0() != Some(false) || may_set_up_disks(class) {
+    if !is_known
+        || runs_public_image(class, family)
+        || class.raid0() != Some(false)
+        || may_set_up_disks(class)
+    {
         return None;
     }
     let is_counted = |mapping: &Node<'_>| {
