@@ -68,6 +68,12 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let only = types.names().next().unwrap_or_default();
+    // A type that no region offers any more is to be replaced, not joined by others.
+    if catalog::find(only).is_some_and(InstanceType::is_retired)
+        && ctx.is_rule_enabled("requirement-value-not-offered")
+    {
+        return None;
+    }
     let label = pool.labels().get(INSTANCE_TYPE);
     let node = match pool.requirement(INSTANCE_TYPE) {
         Some(requirement) => requirement.get("values"),
