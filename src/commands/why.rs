@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use gpulint_rules::facts::suggest;
-use gpulint_rules::fit::{FitVerdict, Room, Situation, workloads};
+use gpulint_rules::fit::{Explanation, FitVerdict, Misfit, Room, Situation, workloads};
 use gpulint_rules::source::Source;
 use gpulint_rules::{Cluster, File, FilledSet, Kind, Object, Pointer};
 
@@ -43,6 +43,7 @@ pub(crate) fn run(args: &WhyArgs, color: Color) -> Result<ExitCode, CliError> {
     let mut known: Vec<String> = Vec::new();
     let mut complete = true;
     let mut room: Option<(Room, i64)> = None;
+    let mut waiting: Option<Misfit> = None;
     let first = around.first().map(|(_, place)| place.cluster.platform(&settings.platform).into_owned());
     let platform = first.unwrap_or_else(|| settings.platform.clone());
     for (copy, place) in around {
@@ -57,8 +58,19 @@ pub(crate) fn run(args: &WhyArgs, color: Color) -> Result<ExitCode, CliError> {
         complete &= place.cluster.is_complete();
         let here = situation.room(place.cluster, &place.workload);
         room = here.into_iter().chain(room).min_by_key(|(room, _)| room.pods);
-        let explained = situation.explain(&place.workload).into_iter();
-        pods.extend(explained.map(|pod| WhyPod { set: place.set.clone(), workload: copy.clone(), pod }));
+        let explained = situation.explain(&place.workload);
+        let is_static = |pod: &Explanation| {
+            pod.first_pool().is_some_and(|pool| pool.object.path(&["spec", "replicas"]).is_set())
+        };
+        if explained.iter().any(is_static) {
+            let here = situation.waiting(place.cluster, &place.workload);
+            waiting = here.into_iter().chain(waiting).max_by_key(|misfit| misfit.pods);
+        }
+        pods.extend(explained.into_iter().map(|pod| WhyPod {
+            set: place.set.clone(),
+            workload: copy.clone(),
+            pod,
+        }));
     }
     if pods.is_empty() {
         return Err(CliError::Usage(match &args.pool {
@@ -73,7 +85,7 @@ pub(crate) fn run(args: &WhyArgs, color: Color) -> Result<ExitCode, CliError> {
             ),
         }));
     }
-    let answer = WhyAnswer { pods, room, platform: &platform, complete };
+    let answer = WhyAnswer { pods, room, waiting, platform: &platform, complete };
     output::to_stdout(|out| answer.write(out, args.format, RenderOptions::for_stdout(color)))?;
     let fits = answer.pods.iter().all(|one| one.pod.verdict == FitVerdict::Fits);
     Ok(if fits { ExitCode::SUCCESS } else { ExitCode::from(1) })

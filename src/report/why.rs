@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use gpulint_rules::catalog::{InstanceType, price_list};
 use gpulint_rules::fit::{
-    self, Change, Explanation, FitVerdict, Obstacle, Place, PoolReport, Room, amount, gpu_name, gpus_of,
-    uncertainty_text,
+    self, Change, Explanation, FitVerdict, Misfit, Obstacle, Place, PoolReport, Room, amount, gpu_name,
+    gpus_of, uncertainty_text,
 };
 use gpulint_rules::karpenter::scheduling::ResourceList;
 use gpulint_rules::{Object, Platform, Pointer};
@@ -34,6 +34,8 @@ pub(crate) struct WhyAnswer<'a> {
     /// How many of its pods the limits of the NodePool have room for, and how many there may be, where they have not room for
     /// all.
     pub(crate) room: Option<(Room, i64)>,
+    /// The pods that wait while the nodes of static pools are full.
+    pub(crate) waiting: Option<Misfit>,
     pub(crate) platform: &'a Platform,
     /// Whether objects that are not in the input do not exist.
     pub(crate) complete: bool,
@@ -83,6 +85,7 @@ fn json(out: &mut dyn Write, answer: &WhyAnswer<'_>) -> Result<(), CliError> {
         },
         "prices": price_list(region).map(|(region, date)| json!({"region": region, "date": date})),
         "room": answer.room.as_ref().map(|(room, replicas)| json!({"pods": number(room.pods), "of": replicas})),
+        "waiting": answer.waiting.as_ref().map(|misfit| json!({"pods": misfit.pods, "of": misfit.of, "reason": misfit.reason})),
         "pods": answer.pods.iter().map(|one| pod_json(one.set.as_deref(), &one.pod, region)).collect::<Vec<_>>(),
     });
     serde_json::to_writer_pretty(&mut *out, &report)?;
@@ -228,6 +231,16 @@ fn text(out: &mut dyn Write, answer: &WhyAnswer<'_>, options: RenderOptions) -> 
         page.push('\n');
         wrapped(&mut page, "  but ", &text, options.width);
     }
+    if let Some(misfit) = &answer.waiting {
+        let text = format!(
+            "{} of {} wait: {}",
+            misfit.pods,
+            count(usize::try_from(misfit.of).unwrap_or(usize::MAX), "pod"),
+            misfit.reason
+        );
+        page.push('\n');
+        wrapped(&mut page, "  but ", &text, options.width);
+    }
     out.write_all(printable(&page, true).as_bytes())?;
     Ok(())
 }
@@ -259,11 +272,6 @@ fn explain(page: &mut String, pod: &Explanation, answer: &WhyAnswer<'_>, options
     }
     for doubt in &pod.uncertainties {
         wrapped(page, "  note: ", &uncertainty_text(doubt), options.width);
-    }
-    if pod.within_memory_estimate {
-        let text = "nodes may have more memory than Karpenter expects of the first one: it would fit a node with all \
-                    the memory that EC2 states";
-        wrapped(page, "  note: ", text, options.width);
     }
     if !pod.pools.is_empty() {
         page.push('\n');

@@ -11,7 +11,9 @@ use crate::fit::pools::{PoolSummary, Tenant, starts_nodes};
 use crate::fit::{Explanation, Situation, Told, read, workloads};
 use crate::karpenter::nodepool::NodePool;
 use crate::karpenter::pod::toleration;
-use crate::karpenter::scheduling::{Outcome, Pod, Scheduler, Taint, Uncertainty, Verdict, tolerates};
+use crate::karpenter::scheduling::{
+    Cause, Outcome, Pod, RejectionStage, Scheduler, Taint, Uncertainty, Verdict, tolerates,
+};
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::platform::Platform;
@@ -83,6 +85,13 @@ impl<'c> Situation<'c> {
         templates(workload).iter().map(explain).collect()
     }
 
+    /// Whether one of the pools starts no nodes because the kubelet reserves more than any of its types has.
+    pub(crate) fn reserves_all(&self) -> bool {
+        let scheduler = self.scheduler();
+        let is_negative = |why: &RejectionStage| matches!(why, RejectionStage::NoTypes(Some(why)) if why.cause == Cause::Negative);
+        (0..self.pools.len()).any(|at| scheduler.admitted(at).err().is_some_and(is_negative))
+    }
+
     /// The summary of one pool. `None` if the situation does not contain it.
     pub fn summary_of(&self, pool: &Object, cluster: &Cluster, platform: &Platform) -> Option<PoolSummary> {
         let is_it = |object: &Object| object.is_same_manifest(pool);
@@ -119,7 +128,9 @@ impl<'c> Situation<'c> {
                         return None;
                     }
                     match scheduler.decide(pod) {
-                        Verdict::Fits { pool, uncertainties, .. } if pool == position => {
+                        Verdict::Fits { pool, uncertainties, .. }
+                            if self.pools_of_controllers(pool, &uncertainties).any(|at| at == position) =>
+                        {
                             Some((self.room_on(&alone, position, pod), uncertainties))
                         }
                         _ => None,

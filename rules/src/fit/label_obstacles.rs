@@ -1,17 +1,18 @@
 //! The obstacles that are labels of nodes: those that the pod asks for, those that its volumes need, and those that its rules about other
 //! pods name.
 
-use crate::catalog::CAPACITY_TYPE;
+use crate::catalog::{ARCH, CAPACITY_TYPE};
 use crate::fit::obstacles::{Attempt, Draft, Remedy, allow, drop_key, edit};
 use crate::fit::words::unsatisfied;
-use crate::fit::{Obstacle, Place, Stage, surroundings};
+use crate::fit::{Obstacle, Place, Stage, ValueEdit, surroundings};
 use crate::karpenter::nodepool::NODEPOOL_LABEL;
 use crate::karpenter::pod::rules_of;
 use crate::karpenter::provider::{Provider, is_documented_in_auto_mode};
 use crate::karpenter::requirement::{Clash, Operator, normalise};
 use crate::karpenter::scheduling::{Pod, Pool, TopologyKind};
 use crate::tree::node::Node;
-use crate::workload::node_labels::is_of_other_nodes;
+use crate::workload::node_labels::{is_of_other_nodes, is_written_late};
+use serde_json::json;
 
 /// Maximum number of values of a label that are tried for a pod.
 const MAX_VALUES: usize = 4;
@@ -48,12 +49,21 @@ impl Attempt<'_> {
         let reason = match &clash.ours {
             _ if key == NODEPOOL_LABEL => {
                 let name = &self.pool.name;
-                remedies.push(self.of_pod(
-                    &pod_node,
-                    format!("ask for the NodePool `{name}`"),
-                    ask_for(&key, name),
-                ));
-                format!("the pod asks for another NodePool: `{key}` {}", clash.theirs)
+                let text = format!("ask for the NodePool `{name}`");
+                remedies.push(self.asking(&asks, &pod_node, text, (&key, name)));
+                let is_missing = |name: &String| !self.situation.has_pool(name);
+                match wanted.as_slice() {
+                    [one] if is_missing(one) => {
+                        format!("the pod asks for the NodePool `{one}`, which is not in the input")
+                    }
+                    [_, ..] if wanted.iter().all(is_missing) => {
+                        format!(
+                            "the pod asks for NodePools that are not in the input: `{key}` {}",
+                            clash.theirs
+                        )
+                    }
+                    _ => format!("the pod asks for another NodePool: `{key}` {}", clash.theirs),
+                }
             }
             // The pods belong to nodes that no pool starts, and stay there.
             None if is_of_other_nodes(&key) => {
@@ -85,13 +95,17 @@ impl Attempt<'_> {
                 };
                 let bound = clash.theirs.gte.or(clash.theirs.lte).map(|bound| bound.to_string());
                 let label = (key.clone(), value.or(bound).unwrap_or_else(|| "true".to_owned()));
-                remedies.push(self.in_pool(&labels, text, move |_, pool| pool.labels.push(label.clone())));
+                // What a labeller writes says what the node has, whatever the pool declares.
+                if !is_written_late(&key) {
+                    let declare = move |_: &mut Pod, pool: &mut Pool| pool.labels.push(label.clone());
+                    remedies.push(self.in_pool(&labels, text, declare));
+                }
                 format!("the nodes of the pool have no label `{key}`; the pod asks for it: {}", clash.theirs)
             }
             Some(ours) => {
                 for value in ours.values.iter().filter(|_| !ours.complement).take(MAX_VALUES) {
                     let text = format!("ask for `{value}` in `{key}`");
-                    remedies.push(self.of_pod(&pod_node, text, ask_for(&key, value)));
+                    remedies.push(self.asking(&asks, &pod_node, text, (&key, value)));
                 }
                 remedies.push(self.of_pod(&pod_node, format!("do not ask for `{key}`"), do_not_ask.clone()));
                 if let Some(node) = has.first().filter(|_| !wanted.is_empty()) {
@@ -104,6 +118,24 @@ impl Attempt<'_> {
         };
         let obstacle = Obstacle { stage: Stage::Label(key), reason, places, changes: Vec::new() };
         Draft { obstacle, remedies, without: edit(do_not_ask) }
+    }
+
+    /// The change of a pod that asks for a value of a label, and for nothing else of it.
+    fn asking(&self, asks: &[Node<'_>], node: &Node<'_>, text: String, (key, value): (&str, &str)) -> Remedy {
+        let mut remedy = self.of_pod(node, text, ask_for(key, value));
+        let written = match asks {
+            // The images may be built for the one that is written.
+            _ if key == ARCH => None,
+            [one] if one.text().is_some() => Some(one.pointer()),
+            [one] if self.pod.terms.len() == 1 && one.get("operator").text() == Some("In") => {
+                let values: Vec<Node<'_>> = one.get("values").items().collect();
+                let [only] = values.as_slice() else { return remedy };
+                Some(only.pointer())
+            }
+            _ => None,
+        };
+        remedy.change.edit = written.map(|pointer| ValueEdit::Set(pointer, json!(value)));
+        remedy
     }
 
     /// The name that nodes of this pool have for a label of another kind of node.
@@ -196,7 +228,7 @@ impl Attempt<'_> {
             None => (unsatisfied(kind, &key), self.template.spec.clone()),
         };
         let places = vec![Place::new(self.workload, &node, "this rule")];
-        if kind != TopologyKind::Affinity {
+        if kind != TopologyKind::Affinity && !is_written_late(&key) {
             let labels = self.object.path(&["spec", "template", "metadata", "labels"]);
             let label = (key.clone(), "a".to_owned());
             remedies.push(self.in_pool(&labels, format!("add the label `{key}`"), move |_, pool| {

@@ -35,6 +35,7 @@ use crate::cluster::placement::Feasibility;
 use crate::cluster::pod_policies::{POD_POLICIES, PodPart, may_change_pods};
 use crate::cluster::queues::{Queued, queued};
 use crate::karpenter::nodepool::NODEPOOL_LABEL;
+use crate::karpenter::requirement::Operator;
 use crate::karpenter::scheduling::{
     Admission, DaemonSet, Outcome, Overlay, Pod, Pool, ResourceList, Scheduler, SchedulerOptions, Toleration,
     Uncertainty, Verdict, pod_requests,
@@ -45,6 +46,7 @@ use crate::platform::Platform;
 use crate::tree::node::Node;
 use crate::tree::pointer::Pointer;
 use crate::workload::template::{Template, WORKLOAD_KINDS, templates};
+use serde_json::Value;
 
 pub(crate) use ask::covers;
 pub use ask::{Room, TaintAudience, admitted_by, audience_of};
@@ -56,7 +58,7 @@ pub(crate) use obstacles::Proposes;
 pub(crate) use other_nodes::{label_of_other_nodes, required_labels};
 pub(crate) use pools::{keepers_on, starts_nodes};
 use read::RuntimeClasses;
-pub(crate) use read::{class_object, class_of_claim, objects};
+pub(crate) use read::{class_object, class_of_claim, has_built_in_pools, objects};
 pub(crate) use settings::min_values_policy;
 pub(crate) use standing::BeyondStandingNodes;
 
@@ -109,6 +111,17 @@ pub struct Change {
     pub place: Place,
     /// What to write, such as "tolerate `a=b:NoSchedule`".
     pub text: String,
+    /// That as an edit of one value, where it is one and the pool certainly admits the pod after it.
+    pub edit: Option<ValueEdit>,
+}
+
+/// An edit of one value of the object of a change.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ValueEdit {
+    /// Replaces a scalar.
+    Set(Pointer, Value),
+    /// Adds an entry to a list.
+    Append(Pointer, Value),
 }
 
 /// The step of Karpenter's decision at which a pool rejects a pod.
@@ -173,6 +186,8 @@ pub struct PoolReport {
     pub object: Object,
     /// Its weight, 0 if absent.
     pub weight: i64,
+    /// Whether the pod selects it by its name.
+    pub is_named: bool,
     pub answer: Answer,
 }
 
@@ -274,7 +289,7 @@ impl Explanation {
     }
 
     /// The positions of the pools: the first choice, the others that admit the pod, those that may admit it,
-    /// and the others by the number of changes.
+    /// and the others by the number of changes, the one that the pod names before.
     pub fn nearest(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.pools.len()).collect();
         let rank = |at: usize| {
@@ -284,7 +299,7 @@ impl Explanation {
                 Answer::Undecided(_) => 2,
                 Answer::Rejects { .. } => 3,
             };
-            (group, pool.distance().unwrap_or(usize::MAX))
+            (group, !pool.is_named, pool.distance().unwrap_or(usize::MAX))
         };
         order.sort_by_key(|at| rank(*at));
         order
@@ -467,16 +482,17 @@ impl<'c> Situation<'c> {
             return None;
         }
         let mut rejected: Vec<(usize, u8)> = Vec::new();
+        let is_named = |position: usize| names_pool(&pod, self.objects[position].name());
         for (position, outcome) in self.survey(&scheduler, &pod).iter() {
             let position = *position;
             match outcome {
-                // A pool that nobody can edit is no way out.
-                Outcome::Rejects(_) if self.pools[position].is_built_in => {}
+                // A pool that nobody can edit is no way out of what others lack.
+                Outcome::Rejects(_) if self.pools[position].is_built_in && !is_named(position) => {}
                 Outcome::Rejects(stage) => rejected.push((position, stage.depth())),
                 Outcome::Admits(_) | Outcome::Undecided(_) => return None,
             }
         }
-        rejected.sort_by_key(|(_, depth)| std::cmp::Reverse(*depth));
+        rejected.sort_by_key(|(position, depth)| (!is_named(*position), std::cmp::Reverse(*depth)));
         // A pool that takes no pods at all says nothing about this one, and has a rule of its own. That a static pool has no nodes
         // is what keeps the pods out.
         let has_rule =
@@ -496,8 +512,10 @@ impl<'c> Situation<'c> {
         for (position, _) in compared {
             misses.push((position, of_pool(position, Proposes::Nothing)?));
         }
-        let (position, nearest) =
-            misses.into_iter().min_by_key(|(_, miss)| (!miss.reachable, miss.obstacles.len()))?;
+        let rank = |(position, miss): &(usize, NearestMiss)| {
+            (!is_named(*position), !miss.reachable, miss.obstacles.len())
+        };
+        let (position, nearest) = misses.into_iter().min_by_key(rank)?;
         match proposes {
             Proposes::Changes => of_pool(position, proposes),
             Proposes::Nothing => Some(nearest),
@@ -542,6 +560,11 @@ impl<'c> Situation<'c> {
     /// Whether there are no pools.
     pub fn is_empty(&self) -> bool {
         self.objects.is_empty() && self.left_out.is_empty()
+    }
+
+    /// Whether the cluster has a pool of that name, or EKS Auto Mode brings one.
+    fn has_pool(&self, name: &str) -> bool {
+        self.cluster.of(Kind::NODE_POOL).chain(&self.objects).any(|pool| pool.name() == name)
     }
 
     pub fn pool_names(&self) -> impl Iterator<Item = &str> {
@@ -640,6 +663,10 @@ impl<'c> Situation<'c> {
             Verdict::DoesNotFit(why) => {
                 explanation.verdict = FitVerdict::DoesNotFit;
                 explanation.within_memory_estimate = why.within_memory_estimate;
+                if why.within_memory_estimate {
+                    explanation.verdict = FitVerdict::Unknown;
+                    explanation.uncertainties.push(Uncertainty::MemoryEstimate);
+                }
                 if let Some(reason) = why.ignored {
                     explanation.ignored.get_or_insert_with(|| words::ignored(&reason));
                 }
@@ -677,7 +704,9 @@ impl<'c> Situation<'c> {
                 Outcome::Rejects(_) => self.obstacles(position, workload, template, pod, Proposes::Changes),
             };
             let weight = self.pools[position].weight.unwrap_or(0);
-            explanation.pools.push(PoolReport { object: self.objects[position].clone(), weight, answer });
+            let object = self.objects[position].clone();
+            let is_named = names_pool(pod, object.name());
+            explanation.pools.push(PoolReport { object, weight, is_named, answer });
         }
         for (object, reason) in &self.left_out {
             let place = Place::new(object, &object.path(&["metadata", "name"]), "this NodePool");
@@ -689,14 +718,21 @@ impl<'c> Situation<'c> {
             };
             let weight = object.path(&["spec", "weight"]).int().unwrap_or(0);
             let answer = Answer::Rejects { obstacles: vec![obstacle], reachable: false };
-            explanation.pools.push(PoolReport { object: object.clone(), weight, answer });
+            let is_named = names_pool(pod, object.name());
+            explanation.pools.push(PoolReport { object: object.clone(), weight, is_named, answer });
         }
     }
 }
 
-/// Whether a pod asks for the nodes of one pool in its node selector.
+/// Whether a pod asks for the nodes of a pool by its name.
 fn names_pool(pod: &Pod, name: &str) -> bool {
+    let mut expressions = pod.terms.iter().flat_map(|term| &term.expressions);
     pod.node_selector.iter().any(|(key, value)| key == NODEPOOL_LABEL && value == name)
+        || expressions.any(|one| {
+            one.key == NODEPOOL_LABEL
+                && one.op == Operator::In
+                && one.values.iter().any(|value| value == name)
+        })
 }
 
 /// The types that EC2 still offers, cheapest first. If it offers none of them, all types.

@@ -9,15 +9,16 @@ use std::rc::Rc;
 use crate::catalog::TypeSet;
 use crate::facts::quantity::amount;
 use crate::fit::words::conflict;
-use crate::fit::{Answer, Change, Obstacle, Place, Side, Situation, Stage};
+use crate::fit::{Answer, Change, Obstacle, Place, Side, Situation, Stage, ValueEdit};
 use crate::karpenter::requirement::{Operator, Requirement, Requirements, normalise};
 use crate::karpenter::scheduling::{
-    Container, Outcome, Pod, Pool, RejectionStage, ResourceList, Scheduler, Taint, Toleration, admitted,
-    capacity, effective_tolerations, matching, pod_requests, pool_requirements,
+    Container, Outcome, Pod, Pool, RejectionStage, ResourceList, Scheduler, Taint, Term, Toleration,
+    admitted, capacity, effective_tolerations, matching, pod_requests, pool_requirements,
 };
 use crate::object::Object;
 use crate::tree::node::Node;
 use crate::workload::template::Template;
+use serde_json::json;
 
 /// Maximum number of obstacles to find in one pool.
 const MAX_OBSTACLES: usize = 16;
@@ -67,11 +68,9 @@ impl Situation<'_> {
         pod: &Pod,
         proposes: Proposes,
     ) -> Answer {
-        // The pod keeps the tolerations that EKS adds for the resources that it requests now.
-        let pod = Pod { tolerations: effective_tolerations(pod, &self.options), ..pod.clone() };
         let pool = self.pools[position].clone();
         let object = &self.objects[position];
-        let start = Attempt { situation: self, workload, template, object, pod, pool, proposes };
+        let start = Attempt { situation: self, workload, template, object, pod: pod.clone(), pool, proposes };
         let mut attempt = start.clone();
         let mut drafts: Vec<Draft> = Vec::new();
         let mut next = attempt.next_stage();
@@ -87,7 +86,11 @@ impl Situation<'_> {
             let mut draft = attempt.draft(&stage);
             match proposes {
                 Proposes::Changes => {
-                    draft.remedies.retain(|remedy| attempt.with(&remedy.edit).is_past(&stage));
+                    // Nobody can edit the NodePools that EKS Auto Mode brings.
+                    let is_open = |change: &Change| !attempt.pool.is_built_in || change.side == Side::Pod;
+                    draft.remedies.retain(|remedy| {
+                        is_open(&remedy.change) && attempt.with(&remedy.edit).is_past(&stage)
+                    });
                 }
                 Proposes::Nothing => draft.remedies.clear(),
             }
@@ -100,7 +103,13 @@ impl Situation<'_> {
             }
         };
         if reachable {
+            start.shorten(&mut drafts);
             start.keep_sufficient(&mut drafts);
+        }
+        let is_proven = reachable && start.after(&first_edits(&drafts)).is_admitted();
+        if !is_proven {
+            let all = drafts.iter_mut().flat_map(|draft| &mut draft.remedies);
+            all.for_each(|remedy| remedy.change.edit = None);
         }
         let told = drafts.into_iter().map(|draft| Obstacle {
             changes: draft.remedies.into_iter().map(|remedy| remedy.change).collect(),
@@ -128,20 +137,65 @@ impl<'s> Attempt<'s> {
         changed
     }
 
-    /// Removes the alternatives that do not admit the pod together with the first changes of the other obstacles.
+    /// Leaves out the obstacles that the changes for the others remove: another alternative of an earlier one may get the pod past a
+    /// later one, and a later change may set the value that an earlier one sets.
+    fn shorten(&self, drafts: &mut Vec<Draft>) {
+        while self.proposes == Proposes::Changes && drafts.len() > 1 {
+            let (last, before) = (drafts.len() - 1, first_edits(&drafts[..drafts.len() - 1]));
+            let better = drafts[..last].iter().enumerate().find_map(|(at, draft)| {
+                let alternatives = draft.remedies.iter().enumerate().skip(1);
+                let enough = |edit: &Edit| self.after(&replaced(&before, at, edit)).next_stage().is_none();
+                alternatives
+                    .map(|(number, one)| (number, &one.edit))
+                    .find(|(_, edit)| enough(edit))
+                    .map(|(number, _)| (at, number))
+            });
+            if let Some((at, number)) = better {
+                drafts[at].remedies.swap(0, number);
+                drafts.truncate(last);
+                continue;
+            }
+            let all = first_edits(drafts);
+            let is_enough = |without: &usize| {
+                let rest: Vec<Edit> = all
+                    .iter()
+                    .enumerate()
+                    .filter(|(at, _)| at != without)
+                    .map(|(_, edit)| Rc::clone(edit))
+                    .collect();
+                self.after(&rest).next_stage().is_none()
+            };
+            match (0..last).find(is_enough) {
+                Some(at) => drop(drafts.remove(at)),
+                None => break,
+            }
+        }
+    }
+
+    /// Removes the alternatives that do not admit the pod together with the first changes of the other obstacles. One after which that is
+    /// not known is kept where no other is left.
     fn keep_sufficient(&self, drafts: &mut [Draft]) {
-        let first = |draft: &Draft| draft.remedies.first().map_or(&draft.without, |one| &one.edit).clone();
-        let plan: Vec<Edit> = drafts.iter().map(first).collect();
+        let plan = first_edits(drafts);
+        let is_proven = self.after(&plan).is_admitted();
         for (at, draft) in drafts.iter_mut().enumerate() {
             let mut number = 0;
             draft.remedies.retain(|remedy| {
                 number += 1;
-                let edits = plan.iter().enumerate();
-                let edits = edits.map(|(other, edit)| if other == at { &remedy.edit } else { edit });
-                number == 1
-                    || edits.fold(self.clone(), |attempt, edit| attempt.with(edit)).next_stage().is_none()
+                let end = || self.after(&replaced(&plan, at, &remedy.edit));
+                number == 1 || if is_proven { end().is_admitted() } else { end().next_stage().is_none() }
             });
         }
+    }
+
+    /// The attempt after several changes.
+    fn after(&self, edits: &[Edit]) -> Attempt<'s> {
+        edits.iter().fold(self.clone(), |attempt, edit| attempt.with(edit))
+    }
+
+    /// Whether the pool certainly admits the pod.
+    fn is_admitted(&self) -> bool {
+        let scheduler = self.situation.scheduler_for(std::slice::from_ref(&self.pool));
+        matches!(scheduler.survey(&self.pod).first(), Some((_, Outcome::Admits(_))))
     }
 
     /// The stage at which the pool rejects the pod. `None` if it may admit it.
@@ -225,8 +279,8 @@ impl<'s> Attempt<'s> {
         text: String,
         change: impl Fn(&mut Pod, &mut Pool) + 'static,
     ) -> Remedy {
-        let change_to = Change { side: Side::Pod, place: Place::new(self.workload, node, "here"), text };
-        Remedy { change: change_to, edit: edit(change) }
+        let place = Place::new(self.workload, node, "here");
+        Remedy { change: Change { side: Side::Pod, place, text, edit: None }, edit: edit(change) }
     }
 
     pub(super) fn in_pool(
@@ -235,8 +289,8 @@ impl<'s> Attempt<'s> {
         text: String,
         change: impl Fn(&mut Pod, &mut Pool) + 'static,
     ) -> Remedy {
-        let change_to = Change { side: Side::Pool, place: Place::new(self.object, node, "here"), text };
-        Remedy { change: change_to, edit: edit(change) }
+        let place = Place::new(self.object, node, "here");
+        Remedy { change: Change { side: Side::Pool, place, text, edit: None }, edit: edit(change) }
     }
 
     fn static_pool(&self) -> Draft {
@@ -275,6 +329,7 @@ impl<'s> Attempt<'s> {
         if let Some(near) = &near {
             places.push(Place::new(self.workload, near, "this toleration is for another value or effect"));
         }
+        let is_new = near.is_none();
         let at = near.unwrap_or(tolerations);
         let toleration = Toleration {
             key: taint.key.clone(),
@@ -285,10 +340,14 @@ impl<'s> Attempt<'s> {
         let tolerate = move |pod: &mut Pod, _: &mut Pool| pod.tolerations.push(toleration.clone());
         let removed = taint.clone();
         let remove = move |_: &mut Pod, pool: &mut Pool| pool.taints.retain(|other| *other != removed);
-        let remedies = vec![
-            self.of_pod(&at, format!("tolerate `{written}`"), tolerate.clone()),
-            self.in_pool(&node, format!("remove the taint `{written}`"), remove),
-        ];
+        let mut tolerated = self.of_pod(&at, format!("tolerate `{written}`"), tolerate.clone());
+        let mut entry = json!({"key": taint.key, "operator": "Exists", "effect": taint.effect});
+        if !taint.value.is_empty() {
+            entry["operator"] = json!("Equal");
+            entry["value"] = json!(taint.value);
+        }
+        tolerated.change.edit = is_new.then(|| ValueEdit::Append(at.pointer(), entry));
+        let remedies = vec![tolerated, self.in_pool(&node, format!("remove the taint `{written}`"), remove)];
         let reason = format!("the pod does not tolerate the taint `{written}`");
         let obstacle =
             Obstacle { stage: Stage::Taint(taint.key.clone()), reason, places, changes: Vec::new() };
@@ -367,13 +426,23 @@ impl<'s> Attempt<'s> {
         }
     }
 
-    /// The requirements of the pod on nodes, with the last of its alternatives.
+    /// The requirements of the pod on nodes, with the alternative that gets furthest: the first of those whose requirements leave no
+    /// type.
     fn wanted(&self) -> Requirements {
         let mut wanted = Requirements::new();
         for (key, value) in &self.pod.node_selector {
             wanted.add(key, Requirement::is(value));
         }
-        for spec in self.pod.terms.last().iter().flat_map(|term| &term.expressions) {
+        let ends_here = |term: &&Term| {
+            let alone = self.with(&edit({
+                let term = (*term).clone();
+                move |pod, _| pod.terms = vec![term.clone()]
+            }));
+            alone.next_stage() == Some(RejectionStage::Requirements)
+        };
+        let terms = &self.pod.terms;
+        let term = if terms.len() > 1 { terms.iter().find(ends_here) } else { None };
+        for spec in term.or(terms.last()).iter().flat_map(|term| &term.expressions) {
             wanted.add(&spec.key, Requirement::new(spec.op, &spec.values, None));
         }
         wanted
@@ -425,7 +494,8 @@ impl<'s> Attempt<'s> {
         let without = edit(do_not_ask);
         let mut remedies = Vec::new();
         if let Some(place) = places.first().cloned() {
-            remedies.push(Remedy { change: Change { side: Side::Pod, place, text }, edit: without.clone() });
+            let change = Change { side: Side::Pod, place, text, edit: None };
+            remedies.push(Remedy { change, edit: without.clone() });
         }
         if self.proposes == Proposes::Changes {
             remedies.extend(self.wider_pool(&RejectionStage::Requirements));
@@ -461,7 +531,7 @@ impl<'s> Attempt<'s> {
         let without = edit(|pod, _| pod.containers.iter_mut().for_each(|one| one.host_ports.clear()));
         let text = "use another host port, or none".to_owned();
         let remedy = places.first().map(|place| Remedy {
-            change: Change { side: Side::Pod, place: place.clone(), text },
+            change: Change { side: Side::Pod, place: place.clone(), text, edit: None },
             edit: without.clone(),
         });
         let obstacle = Obstacle { stage: Stage::HostPort, reason, places, changes: Vec::new() };
@@ -471,36 +541,14 @@ impl<'s> Attempt<'s> {
     /// The first resource that no type has enough of, or all of them where only their combination is too much.
     fn resources(&self, names: &[String]) -> Draft {
         let need = pod_requests(&self.pod);
-        // The types that would remain if the pod requested nothing.
-        let types = self.with(&edit(|pod, _| clear(pod, None))).types_for_pod();
+        let types = self.types_without_requests();
         let scheduler = self.situation.scheduler_for(std::slice::from_ref(&self.pool));
         let mut remedies = Vec::new();
         let mut lacking: Vec<String> = names.iter().take(1).cloned().collect();
         let (reason, node) = match names.first() {
             Some(name) => {
-                let asked = amount(name, need.get(name).copied().unwrap_or(0));
                 let node = self.request_node(name);
-                let most =
-                    types.iter().map(|t| (scheduler.room(t, name), t.name)).max_by_key(|(room, _)| *room);
-                let reason = match most {
-                    Some((room, _)) if room <= 0 => {
-                        if name != "pods" {
-                            let (text, name) = (without_resource(name), name.clone());
-                            remedies.push(self.of_pod(&node, text, move |pod, _| clear(pod, Some(&name))));
-                        }
-                        format!("no instance type of the pool has `{name}`; the pod asks for {asked}")
-                    }
-                    Some((room, instance)) => {
-                        remedies.extend(self.fewer(&node, vec![(name.clone(), room)]));
-                        let room = amount(name, room);
-                        format!(
-                            "the pod needs {asked} of `{name}`; {instance}, which has most, has {room} left"
-                        )
-                    }
-                    None if name == "pods" => self.pods_taken(),
-                    None => format!("no instance type of the pool has {asked} of `{name}`"),
-                };
-                (reason, node)
+                (self.too_little(name, &types, &scheduler, &mut remedies), node)
             }
             None => {
                 let shortest = types
@@ -534,8 +582,10 @@ impl<'s> Attempt<'s> {
         let text = if names.is_empty() { "these requests" } else { "this request" };
         let places = vec![Place::new(self.workload, &node, text)];
         let obstacle = Obstacle { stage: Stage::Resources(lacking), reason, places, changes: Vec::new() };
-        let first = names.first().cloned();
+        let (first, kept) =
+            (names.first().cloned(), effective_tolerations(&self.pod, &self.situation.options));
         let without = edit(move |pod, pool| {
+            pod.tolerations.clone_from(&kept);
             clear(pod, first.as_ref());
             if first.as_deref() == Some("pods") {
                 // A pod counts towards the maximum number of pods of a node, independent of its requests.
@@ -543,6 +593,59 @@ impl<'s> Attempt<'s> {
             }
         });
         Draft { obstacle, remedies, without }
+    }
+
+    /// That no type has enough of a resource, with the changes of the pod that help.
+    fn too_little(
+        &self,
+        name: &String,
+        types: &TypeSet,
+        scheduler: &Scheduler<'_>,
+        remedies: &mut Vec<Remedy>,
+    ) -> String {
+        let need = pod_requests(&self.pod).get(name).copied().unwrap_or(0);
+        let (asked, node) = (amount(name, need), self.request_node(name));
+        match types.iter().map(|t| (scheduler.room(t, name), t)).max_by_key(|(room, _)| *room) {
+            None | Some((..=0, _)) if name == "pods" => self.pods_taken(),
+            Some((..=0, _)) if need == 0 => {
+                format!("DaemonSets need more `{name}` than any instance type of the pool has")
+            }
+            Some((..=0, instance)) => {
+                let gone = name.clone();
+                let change = move |pod: &mut Pod, _: &mut Pool| clear(pod, Some(&gone));
+                remedies.push(self.of_pod(&node, without_resource(name), change));
+                let left = if scheduler.capacity_of(instance, name) > 0 { " left" } else { "" };
+                format!("no instance type of the pool has `{name}`{left}; the pod asks for {asked}")
+            }
+            Some((room, instance)) => {
+                remedies.extend(self.fewer(&node, vec![(name.clone(), room)]));
+                let (room, instance) = (amount(name, room), instance.name);
+                format!("the pod needs {asked} of `{name}`; {instance}, which has most, has {room} left")
+            }
+            None => format!("no instance type of the pool has {asked} of `{name}`"),
+        }
+    }
+
+    /// The types that would remain if the pod requested nothing and kept the tolerations that EKS adds for what it requests; without
+    /// DaemonSets and `minValues` where nothing remains beside them.
+    fn types_without_requests(&self) -> TypeSet {
+        let kept = effective_tolerations(&self.pod, &self.situation.options);
+        let empty = self.with(&edit(move |pod, _| {
+            pod.tolerations.clone_from(&kept);
+            clear(pod, None);
+        }));
+        let types = empty.types_for_pod();
+        if !types.is_empty() {
+            return types;
+        }
+        let mut open = empty.pool.clone();
+        open.requirements.iter_mut().for_each(|spec| spec.min_values = None);
+        let alone = [open];
+        let scheduler = Scheduler::new(&alone, &[], &self.situation.options);
+        match scheduler.survey(&empty.pod).into_iter().next() {
+            Some((_, Outcome::Admits(admission))) => admission.types,
+            _ => TypeSet::EMPTY,
+        }
     }
 
     fn pods_taken(&self) -> String {
@@ -607,6 +710,19 @@ impl<'s> Attempt<'s> {
     }
 }
 
+/// The first change of each obstacle, or what takes it away where no change does.
+fn first_edits(drafts: &[Draft]) -> Vec<Edit> {
+    let first = |draft: &Draft| draft.remedies.first().map_or(&draft.without, |one| &one.edit).clone();
+    drafts.iter().map(first).collect()
+}
+
+/// A plan with one of its changes replaced.
+fn replaced(plan: &[Edit], at: usize, edit: &Edit) -> Vec<Edit> {
+    let mut plan = plan.to_vec();
+    plan[at] = Rc::clone(edit);
+    plan
+}
+
 /// Whether a pod that was rejected at one stage, and now at another or at none, got past the first.
 fn is_past(stage: &RejectionStage, next: Option<&RejectionStage>) -> bool {
     match (stage, next) {
@@ -626,13 +742,17 @@ pub(super) fn edit(change: impl Fn(&mut Pod, &mut Pool) + 'static) -> Edit {
     Rc::new(change)
 }
 
-/// Removes all requirements of the pod on a label.
+/// Removes all requirements of the pod on a label. A term of which nothing is left goes as well: one without expressions matches no
+/// node (Kubernetes 1.34, `isEmptyNodeSelectorTerm` in `component-helpers/scheduling/corev1/nodeaffinity`).
 pub(super) fn drop_key(pod: &mut Pod, key: &str) {
     pod.node_selector.retain(|(name, _)| normalise(name) != key);
-    let preferred = pod.preferences.iter_mut().map(|preference| &mut preference.term);
-    for term in pod.terms.iter_mut().chain(preferred) {
+    let is_kept = |term: &mut Term| {
+        let had_any = !term.expressions.is_empty();
         term.expressions.retain(|expression| normalise(&expression.key) != key);
-    }
+        !had_any || !term.expressions.is_empty()
+    };
+    pod.terms.retain_mut(is_kept);
+    pod.preferences.retain_mut(|preference| is_kept(&mut preference.term));
 }
 
 /// Adds values to what a pool allows for a label.

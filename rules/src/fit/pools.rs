@@ -120,14 +120,14 @@ impl Situation<'_> {
                 match self.decide(&scheduler, &pod) {
                     Verdict::Fits { pool, uncertainties, .. } => {
                         let replicas = cluster.views().replicas(workload).map(|r| (r.floor, r.max));
-                        let room = self.room_for(pool, &pod);
-                        let workload = workload.clone();
-                        tenants.entry(pool).or_default().push(Tenant {
-                            workload,
-                            replicas,
-                            room,
-                            uncertainties,
-                        });
+                        for pool in self.pools_of_controllers(pool, &uncertainties) {
+                            tenants.entry(pool).or_default().push(Tenant {
+                                workload: workload.clone(),
+                                replicas,
+                                room: self.room_for(pool, &pod),
+                                uncertainties: uncertainties.clone(),
+                            });
+                        }
                     }
                     Verdict::DoesNotFit(_) if self.for_other_nodes(workload, &template).is_some() => {}
                     Verdict::DoesNotFit(_) => overview.homeless.push(workload.clone()),
@@ -146,6 +146,19 @@ impl Situation<'_> {
             overview.pools.push(PoolSummary::closed(object, reason.clone()));
         }
         overview
+    }
+
+    /// The pool of a verdict, and the one in which another controller starts a node as well.
+    pub(super) fn pools_of_controllers(
+        &self,
+        first: usize,
+        uncertainties: &[Uncertainty],
+    ) -> impl Iterator<Item = usize> {
+        let other = uncertainties.iter().find_map(|one| match one {
+            Uncertainty::OtherController(name) => self.pools.iter().position(|pool| pool.name == *name),
+            _ => None,
+        });
+        std::iter::once(first).chain(other)
     }
 
     /// The written pools that start nodes for pending pods, each with what its limits allow.

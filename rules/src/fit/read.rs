@@ -179,6 +179,11 @@ impl Query for BuiltInPools {
     }
 }
 
+/// Whether EKS Auto Mode brings the cluster NodePools that are not in the input.
+pub(crate) fn has_built_in_pools(cluster: &Cluster) -> bool {
+    !cluster.query::<BuiltInPools>(&()).is_empty()
+}
+
 /// The [`BuiltInPools`] as input of the scheduler.
 pub(super) fn built_in_pools(cluster: &Cluster, platform: &Platform) -> Vec<(Pool, Object)> {
     let read = |object: &Object| Pool { is_built_in: true, ..pool(object, cluster, platform) };

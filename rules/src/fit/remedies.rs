@@ -25,13 +25,17 @@ const MAX_KEYS: usize = 3;
 
 impl Attempt<'_> {
     /// The change that lets the pool admit a suitable type which it excludes now: one of its own families before others, one that
-    /// needs few changes, and the cheapest of those. Its architecture stays.
+    /// needs few changes, and the cheapest of those. It has an architecture that the types of the pool have, for which the images are
+    /// built, or the one that the pod asks for.
     pub(super) fn wider_pool(&self, stage: &RejectionStage) -> Option<Remedy> {
         let own = pool_requirements(&self.pool);
         let options = &self.situation.options;
         let (class, region) = (self.pool.class.as_ref(), options.region.as_deref());
-        let families: Vec<&str> =
-            admitted(&self.pool, &own, options).types.iter().map(InstanceType::family).collect();
+        let now = admitted(&self.pool, &own, options).types;
+        let families: Vec<&str> = now.iter().map(InstanceType::family).collect();
+        let is_built_for = |t: &InstanceType| {
+            now.is_empty() || self.asks_for_architecture() || now.iter().any(|known| known.arch == t.arch)
+        };
         let open = self.with(&edit(|_, pool| {
             pool.requirements.retain(|spec| !is_of_types(normalise(&spec.key)));
             pool.labels.retain(|(key, _)| !is_of_types(normalise(key)));
@@ -47,6 +51,7 @@ impl Attempt<'_> {
         let types = cheapest_first(open.types_for_pod().without(retired()).iter(), region);
         let mut ranked: Vec<(bool, bool, Vec<&str>, &'static InstanceType)> = types
             .into_iter()
+            .filter(|t| is_built_for(t))
             .map(|t| (!families.contains(&t.family()), t.is_metal(), excluding(t), t))
             .filter(|(_, _, keys, t)| {
                 keys.len() <= MAX_KEYS && keys.iter().all(|key| matches!(t.label(key), Label::Is(_)))
@@ -57,6 +62,12 @@ impl Attempt<'_> {
             let remedy = self.admit_type(t, &keys)?;
             self.with(&remedy.edit).is_past(stage).then_some(remedy)
         })
+    }
+
+    fn asks_for_architecture(&self) -> bool {
+        let in_terms = self.pod.terms.iter().flat_map(|term| &term.expressions).map(|one| &one.key);
+        let mut keys = self.pod.node_selector.iter().map(|(key, _)| key).chain(in_terms);
+        keys.any(|key| normalise(key) == ARCH)
     }
 
     /// The change of a pool that admits a type: of the requirements that exclude it, or of the limits.
@@ -244,7 +255,8 @@ fn in_class(
 ) -> Remedy {
     let place = Place::new(object, node, "here");
     let apply = move |pool: &mut Pool| pool.class.iter_mut().for_each(|class| change(class, amount));
-    Remedy { change: Change { side: Side::Other, place, text }, edit: edit(move |_, pool| apply(pool)) }
+    let change = Change { side: Side::Other, place, text, edit: None };
+    Remedy { change, edit: edit(move |_, pool| apply(pool)) }
 }
 
 fn raise(pool: &mut Pool, limits: &[(String, i128)]) {

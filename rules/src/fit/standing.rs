@@ -2,8 +2,8 @@
 
 use crate::cluster::Cluster;
 use crate::fit::Situation;
-use crate::fit::capacity::counts;
-use crate::karpenter::scheduling::{Outcome, Verdict};
+use crate::fit::capacity::{Capacity, Load, Misfit, counts};
+use crate::karpenter::scheduling::{Outcome, Pod, Selected, TopologyKind, TopologyRule, Verdict};
 use crate::object::Object;
 use crate::workload::template::Template;
 
@@ -20,6 +20,18 @@ pub(crate) struct BeyondStandingNodes {
 }
 
 impl Situation<'_> {
+    /// The pods of a workload that wait for a node of static pools while all pods of the cluster run, with the fewest replicas or else with
+    /// the most.
+    pub fn waiting(&self, cluster: &Cluster, workload: &Object) -> Option<Misfit> {
+        if !self.pools.iter().any(|pool| pool.replicas.is_some()) {
+            return None;
+        }
+        let of =
+            |load: Load| load.misfits.into_iter().find(|misfit| misfit.workload.is_same_resource(workload));
+        let Capacity { floor, ceiling } = self.capacity(cluster);
+        of(floor).or_else(|| of(ceiling)).filter(|misfit| misfit.pods > 0)
+    }
+
     /// Whether a template has more pods than the static pools, which alone admit them, have room for. `None` if the nodes
     /// are enough, if another pool may start more, or if that is not known.
     pub(crate) fn beyond_standing_nodes(
@@ -42,7 +54,10 @@ impl Situation<'_> {
                 Outcome::Admits(_) if self.pools[position].replicas.is_some() => {}
                 Outcome::Admits(_) | Outcome::Undecided(_) => return None,
             }
-            let on_pool = self.room_on(&self.alone(position), position, &pod)?;
+            let mut on_pool = self.room_on(&self.alone(position), position, &pod)?;
+            if is_alone_on_node(&pod) {
+                on_pool = on_pool.min(i128::from(self.pools[position].replicas.unwrap_or(0)));
+            }
             room = room.saturating_add(u64::try_from(on_pool).ok()?);
             pools.push(self.objects[position].clone());
         }
@@ -50,4 +65,15 @@ impl Situation<'_> {
         let pods = if at_most { most } else { floor };
         (pods > room && !pools.is_empty()).then_some(BeyondStandingNodes { pods, at_most, room, pools })
     }
+}
+
+/// Whether no two of the pods run on one node: each keeps the others off its host, or they use one port of it.
+fn is_alone_on_node(pod: &Pod) -> bool {
+    let keeps_off = |rule: &TopologyRule| {
+        rule.required
+            && rule.kind == TopologyKind::AntiAffinity
+            && rule.key == "kubernetes.io/hostname"
+            && rule.selects == Selected::Itself
+    };
+    pod.topology.iter().any(keeps_off) || pod.containers.iter().any(|one| !one.host_ports.is_empty())
 }

@@ -19,6 +19,7 @@ pub fn uncertainty_code(uncertainty: &Uncertainty) -> &'static str {
         Uncertainty::AutoModeReserve => "auto-mode-reserve",
         Uncertainty::AutoModeLabel(_) => "auto-mode-label",
         Uncertainty::BuiltInPool(_) => "built-in-pool",
+        Uncertainty::OtherController(_) => "other-controller",
         Uncertainty::StandingTypes(_) => "standing-types",
         Uncertainty::OtherProvider(_) => "other-provider",
         Uncertainty::Windows => "windows",
@@ -85,6 +86,9 @@ pub fn uncertainty_text(uncertainty: &Uncertainty) -> String {
         Uncertainty::BuiltInPool(name) => {
             format!("whether the built-in NodePool `{name}` of EKS Auto Mode is switched on is not known")
         }
+        Uncertainty::OtherController(name) => format!(
+            "EKS Auto Mode and Karpenter are two controllers: the other one starts a node of the NodePool `{name}` for it as well"
+        ),
         Uncertainty::StandingTypes(name) => {
             format!("which of its types the nodes of the static NodePool `{name}` have is not known")
         }

@@ -47,6 +47,11 @@ pub(crate) fn built_in_pools() -> &'static [Object] {
     &POOLS
 }
 
+/// Whether EKS Auto Mode brings a NodePool of this name.
+pub(crate) fn is_built_in_pool(name: &str) -> bool {
+    built_in_pools().iter().any(|pool| pool.name() == name)
+}
+
 fn built_in_pool(name: &str, architectures: Value, taints: Value) -> Value {
     json!({
         "apiVersion": "karpenter.sh/v1",

@@ -101,6 +101,20 @@ pub(crate) fn is_of_other_nodes(key: &str) -> bool {
     is_node_group_label(key) || is_of_other_cloud(key) || key == "alpha.eksctl.io/nodegroup-name"
 }
 
+/// Whether a labeller, such as GPU feature discovery, or a controller of EKS writes a label once a node runs.
+pub(crate) fn is_written_late(key: &str) -> bool {
+    const PREFIXES: [&str; 7] = [
+        "nvidia.com/",
+        "feature.node.kubernetes.io/",
+        "amd.com/",
+        "beta.amd.com/",
+        "habana.ai/",
+        "neuron.amazonaws.com/",
+        "vpc.amazonaws.com/",
+    ];
+    PREFIXES.iter().any(|prefix| key.starts_with(prefix))
+}
+
 /// Whether the pods of a template require a node that is not in AWS.
 pub(crate) fn requires_other_cloud(template: &Template<'_>) -> bool {
     let labels = referenced_labels(template);

@@ -191,7 +191,10 @@ fn pod(dice: &mut Dice) -> Value {
     }
     let mut spec = json!({"containers": [{"name": "c", "image": "example.com/app:1", "resources": {"requests": requests}}]});
     match dice.below(6) {
-        0 => spec["nodeSelector"] = json!({"karpenter.sh/nodepool": "pool-0"}),
+        0 => {
+            let name = dice.one(&["pool-0", "pool-0", "pool-7", "polo-0"]);
+            spec["nodeSelector"] = json!({"karpenter.sh/nodepool": name});
+        }
         1 => spec["nodeSelector"] = json!({"team": dice.one(&["a", "c"])}),
         2 => spec["nodeSelector"] = json!({"kubernetes.io/arch": dice.one(&["arm64", "amd64"])}),
         3 => spec["containers"][0]["resources"]["limits"] = json!({"nvidia.com/gpu": 1}),

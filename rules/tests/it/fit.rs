@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use gpulint_rules::catalog::find;
 use gpulint_rules::fit::{Answer, Change, Explanation, FitVerdict, Situation, uncertainty_code};
+use gpulint_rules::lint::fix::value::apply;
 use gpulint_rules::platform::MinValuesPolicy;
 use gpulint_rules::{Cluster, Engine, Object, Platform, Settings};
 use proptest::prelude::*;
@@ -536,8 +537,8 @@ proptest! {
     }
 }
 
-/// Whether `pod-fits-no-pool` is to report a verdict. A pod that Karpenter does not consider is left to other rules, and one that fits what
-/// EC2 states is no fault; a pool that takes no pods at all is reported by itself.
+/// Whether `pod-fits-no-pool` is to report a verdict. A pod that Karpenter does not consider is left to other rules; a pool that takes no
+/// pods at all is reported by itself.
 pub(crate) fn is_told(explanation: &Explanation) -> bool {
     let takes_pods = explanation.pools.iter().any(|pool| match &pool.answer {
         // No rule about the pool says that it has no nodes and gets none.
@@ -547,7 +548,7 @@ pub(crate) fn is_told(explanation: &Explanation) -> bool {
             true
         }
         Answer::Rejects { obstacles, .. } => {
-            // A NodePool that does not exist is reported by its name.
+            // A pod that names a pool has that one to be told about, if it exists.
             !obstacles.iter().any(|one| one.reason.contains("asks for another NodePool"))
                 && obstacles
                     .iter()
@@ -555,10 +556,7 @@ pub(crate) fn is_told(explanation: &Explanation) -> bool {
         }
         _ => false,
     });
-    explanation.verdict == FitVerdict::DoesNotFit
-        && !explanation.within_memory_estimate
-        && explanation.ignored.is_none()
-        && takes_pods
+    explanation.verdict == FitVerdict::DoesNotFit && explanation.ignored.is_none() && takes_pods
 }
 
 /// The rule reports a pod of a complete cluster exactly if the explanation says that it fits no pool.
@@ -590,6 +588,34 @@ fn the_rule_and_the_explanation_agree() {
     assert!(found >= 60, "{found} findings");
 }
 
+/// A pod with the fix of `pod-fits-no-pool` fits a pool.
+#[test]
+fn the_fix_lets_the_pod_fit() {
+    let (mut fixed, mut wrong) = (0, Vec::new());
+    for (scene, pods) in SCENES.iter() {
+        let select = vec!["pod-fits-no-pool".to_owned()];
+        let settings =
+            Settings { select, complete: true, platform: scene.platform.clone(), ..Settings::default() };
+        let engine = Engine::new(settings);
+        for (line, _) in pods {
+            let pod = pod(line);
+            let mut cluster = Cluster::new(true);
+            scene.cluster().objects().iter().for_each(|object| cluster.apply(object.clone()));
+            cluster.apply(pod.clone());
+            for fix in engine.check_object(&pod, &cluster).iter().filter_map(|finding| finding.fix.as_ref()) {
+                fixed += 1;
+                let value = apply(&pod.root().to_json(), fix).expect("it applies");
+                let after = explain(scene, &cluster, &Object::from_json(&value).expect("a pod"));
+                if !after.pools.iter().any(|pool| pool.verdict() == "fits") {
+                    wrong.push(format!("{}\n  {line}\n  {}: {:?}", scene.rule, fix.title, after.verdict));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(fixed >= 10, "{fixed} fixes");
+}
+
 /// Packing one pod agrees with the explanation: the verdict, the pool, and a type that the explanation lists.
 #[test]
 fn the_capacity_and_the_explanation_agree() {
@@ -606,11 +632,7 @@ fn the_capacity_and_the_explanation_agree() {
                 continue;
             }
             let load = Situation::read(&cluster, &scene.platform, None).capacity(&cluster).floor;
-            let expected = match explanation.verdict {
-                // The rejection rests on an estimate.
-                FitVerdict::DoesNotFit if explanation.within_memory_estimate => FitVerdict::Unknown,
-                verdict => verdict,
-            };
+            let expected = explanation.verdict;
             if load.verdict != expected {
                 wrong.push(format!("{}: {line}: {:?}, not {expected:?}", scene.rule, load.verdict));
                 continue;

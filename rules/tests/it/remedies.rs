@@ -184,6 +184,13 @@ fn drop_key(spec: &mut Value, key: &str) {
             expressions.retain(|expression| !is_it(expression["key"].as_str().unwrap_or_default()));
         }
     }
+    // A term without expressions matches no node.
+    if let Some(terms) = required.as_array_mut() {
+        terms.retain(|term| term["matchExpressions"].as_array().is_none_or(|list| !list.is_empty()));
+        if terms.is_empty() {
+            affinity["requiredDuringSchedulingIgnoredDuringExecution"] = Value::Null;
+        }
+    }
     let preferred = affinity["preferredDuringSchedulingIgnoredDuringExecution"].as_array_mut();
     for item in preferred.into_iter().flatten() {
         if let Some(expressions) = item["preference"]["matchExpressions"].as_array_mut() {

@@ -88,9 +88,6 @@ fn of_template(head: &str, pod: &Explanation, set: &InSet<'_>, room: Option<&Roo
         None => {}
     }
     lines.extend(pod.uncertainties.iter().map(|doubt| format!("note: {}", uncertainty_text(doubt))));
-    if pod.within_memory_estimate {
-        lines.push("note: it would fit nodes with all the memory that EC2 states".to_owned());
-    }
     lines.extend(room.and_then(|room| of_room(room, set)));
     let mut out = format!("{head} {verdict}.\n");
     for line in lines {

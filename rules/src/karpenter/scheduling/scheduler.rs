@@ -343,8 +343,50 @@ impl<'a> Scheduler<'a> {
         Verdict::DoesNotFit(unschedulable)
     }
 
-    /// The verdict for fixed DaemonSets, overlays and settings.
+    /// The verdict for fixed DaemonSets, overlays and settings. EKS Auto Mode and a Karpenter of one's own each look at all pods and at
+    /// the pools of their own node classes alone.
     fn schedule_once(&self, pod: &Pod) -> Verdict {
+        let is_auto = |candidate: &&Candidate<'a>| candidate.pool.provider() == Provider::AutoMode;
+        let (auto, own): (Vec<_>, Vec<_>) = self.candidates.iter().partition(is_auto);
+        match (own.is_empty(), auto.is_empty()) {
+            (false, false) => self.together(self.schedule_on(pod, &own), self.schedule_on(pod, &auto)),
+            (true, _) => self.schedule_on(pod, &auto),
+            (_, true) => self.schedule_on(pod, &own),
+        }
+    }
+
+    /// What two controllers do with a pod.
+    fn together(&self, one: Verdict, other: Verdict) -> Verdict {
+        match (one, other) {
+            (
+                Verdict::Fits { pool: a, types: of_a, uncertainties: why_a },
+                Verdict::Fits { pool: b, types: of_b, uncertainties: why_b },
+            ) => {
+                let is_first = order(&self.pools[a], &self.pools[b]) == Ordering::Less;
+                let (first, second) = if is_first { ((a, of_a, why_a), b) } else { ((b, of_b, why_b), a) };
+                let (pool, types, mut uncertainties) = first;
+                // On a node that stands the pod does not wait for another.
+                if self.pools[pool].replicas.is_none() {
+                    uncertainties.push(Uncertainty::OtherController(self.pools[second].name.clone()));
+                }
+                Verdict::Fits { pool, types, uncertainties: sorted_unique(uncertainties) }
+            }
+            (fits @ Verdict::Fits { .. }, _) | (_, fits @ Verdict::Fits { .. }) => fits,
+            (Verdict::Unknown { uncertainties: mut all }, Verdict::Unknown { uncertainties }) => {
+                all.extend(uncertainties);
+                Verdict::Unknown { uncertainties: sorted_unique(all) }
+            }
+            (unknown @ Verdict::Unknown { .. }, _) | (_, unknown @ Verdict::Unknown { .. }) => unknown,
+            (Verdict::DoesNotFit(mut all), Verdict::DoesNotFit(more)) => {
+                let known: Vec<usize> = all.pools.iter().map(|(position, _)| *position).collect();
+                all.pools.extend(more.pools.into_iter().filter(|(position, _)| !known.contains(position)));
+                Verdict::DoesNotFit(all)
+            }
+        }
+    }
+
+    /// The verdict of one controller, on its pools.
+    fn schedule_on(&self, pod: &Pod, candidates: &[&Candidate<'a>]) -> Verdict {
         // Pods that fail `Provisioner.Validate` are never given to the scheduler, and for pods with resource claims
         // `Scheduler.add` returns an error on which `trySchedule` does not relax them.
         if let Some(ignored) = ignore_reason(pod, &self.settings) {
@@ -356,9 +398,9 @@ impl<'a> Scheduler<'a> {
         let tolerations = effective_tolerations(pod, &self.settings);
         let need = pod_requests(pod);
         let mut uncertainties: Vec<Uncertainty> = Vec::new();
-        let mut stages: Vec<Option<RejectionStage>> = vec![None; self.candidates.len()];
+        let mut stages: Vec<Option<RejectionStage>> = vec![None; candidates.len()];
         for state in self.relaxations(pod) {
-            for (candidate, deepest) in self.candidates.iter().zip(&mut stages) {
+            for (candidate, deepest) in candidates.iter().zip(&mut stages) {
                 match candidate.admit(pod, &state, &tolerations, &need, self.conditions()) {
                     // `addToNewNodeClaim` takes the first pool in order, and `trySchedule` relaxes the pod only after
                     // all pools have rejected it: neither a later pool nor a later relaxation is tried.
@@ -385,7 +427,7 @@ impl<'a> Scheduler<'a> {
         if !uncertainties.is_empty() {
             return Verdict::Unknown { uncertainties: sorted_unique(uncertainties) };
         }
-        let rejected = self.candidates.iter().zip(stages).filter_map(|(c, stage)| Some((c.position, stage?)));
+        let rejected = candidates.iter().zip(stages).filter_map(|(c, stage)| Some((c.position, stage?)));
         let pools = rejected.chain(self.excluded.iter().cloned()).collect();
         Verdict::DoesNotFit(Box::new(Unschedulable { pools, ..Unschedulable::default() }))
     }

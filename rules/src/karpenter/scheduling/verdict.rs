@@ -194,6 +194,9 @@ pub enum Uncertainty {
     AutoModeLabel(String),
     /// A NodePool of EKS Auto Mode that a cluster need not have.
     BuiltInPool(String),
+    /// The pool in which another controller starts a node for the pod as well: EKS Auto Mode beside a Karpenter of one's own, or the
+    /// other way round.
+    OtherController(String),
     /// Which of its types the nodes of this static pool have.
     StandingTypes(String),
     /// A node class of another provider.

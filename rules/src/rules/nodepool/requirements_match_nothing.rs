@@ -76,6 +76,9 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if !own.requirements.iter().all(well_formed) {
         return None;
     }
+    // EKS Auto Mode starts nodes of Linux alone.
+    let counts =
+        |key: &str, values: &[String]| counts(key, values) || normalise(key) == OS && pool.is_auto_mode();
     own.requirements.retain(|r| counts(&r.key, &r.values));
     own.labels.retain(|(k, v)| counts(k, std::slice::from_ref(v)));
     let keys = scheduling::smallest_conflict(&own, &scheduling::SchedulerOptions::default());
@@ -106,7 +109,9 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         keys.iter().map(|k| (key_node(pool, k).unwrap_or_else(|| pool.requirements()), k)).collect();
     let ((node, _), others) = nodes.split_last()?;
     let finding = ctx.report(node, message);
-    if not_started {
+    if pool.is_auto_mode() && matches!(keys.as_slice(), [only] if only == OS) {
+        finding.help("EKS Auto Mode starts nodes of Linux alone: Windows needs a node group or a Karpenter of your own");
+    } else if not_started {
         finding.help(
             "it starts no nano, micro or small type, none of one vCPU, and not every family: admit others",
         );

@@ -40,12 +40,11 @@
 //! - <https://karpenter.sh/docs/concepts/scheduling/#labels>
 
 use crate::cluster::together::is_renamed;
+use crate::karpenter::auto_mode::is_built_in_pool;
 use crate::karpenter::nodepool::NODEPOOL_LABEL;
 use crate::rules::prelude::*;
 
 const MULTI_KUEUE: Kind = Kind::new("kueue.x-k8s.io", "MultiKueueConfig");
-/// The NodePools that EKS Auto Mode brings.
-const BUILT_IN: [&str; 2] = ["general-purpose", "system"];
 /// Domains of labels that feature discovery sets on nodes.
 const LATE: [&str; 2] = ["nvidia.com/", "feature.node.kubernetes.io/"];
 /// Maximum number of NodePools that are compared.
@@ -87,7 +86,7 @@ fn check(flavor: &Object, ctx: &mut Context<'_>) -> Option<()> {
         if LATE.iter().any(|domain| key.starts_with(domain)) {
             late(key, node, &pools, &own, ctx);
         } else if *key == NODEPOOL_LABEL {
-            if BUILT_IN.contains(&value) || pools.iter().any(|pool| pool.name() == value) {
+            if is_built_in_pool(value) || pools.iter().any(|pool| pool.name() == value) {
                 continue;
             }
             // Something outside the input may make a pool of quite another name.

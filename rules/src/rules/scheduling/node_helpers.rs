@@ -10,6 +10,7 @@ use crate::karpenter::requirement::{Requirement, Requirements, is_well_known};
 use crate::karpenter::scheduling::{Taint, Toleration, tolerates};
 use crate::rules::prelude::*;
 use crate::workload::gpu::EFA;
+use crate::workload::node_labels::is_written_late;
 
 /// What a program does for its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -385,19 +386,6 @@ impl<'a> Nodes<'a, '_> {
             _ => None,
         }
     }
-}
-
-/// Whether a labeller writes a label once a node runs.
-fn is_written_late(key: &str) -> bool {
-    const PREFIXES: [&str; 6] = [
-        "nvidia.com/",
-        "feature.node.kubernetes.io/",
-        "amd.com/",
-        "beta.amd.com/",
-        "habana.ai/",
-        "neuron.amazonaws.com/",
-    ];
-    PREFIXES.iter().any(|prefix| key.starts_with(prefix))
 }
 
 /// Whether a controller other than Karpenter may write a label, or nodes that Karpenter does not start have it: the DaemonSet is

@@ -11,12 +11,15 @@
 //! the pod is meant for Karpenter's nodes and only taints or labels keep it out: it may run on nodes of
 //! other kinds. DaemonSets, node classes, volumes, NodeOverlays and Karpenter's settings count as in
 //! `gpulint why`. That a claim does not exist is not reported: claims are often made by others.
+//! A pod that names a NodePool which is not in the input is reported where all pools are known, or one of them
+//! is named almost the same.
 //! Pods that select the nodes of managed node groups or of other providers run there, and are left alone, and
 //! so are those that a node group or Fargate profile of eksctl in the input may take, or nodes of another tool.
 //!
 //! # Fix
 //! Change the pod or the pool as the help says. `gpulint why` shows all pools, and everything that keeps
-//! the pod out of each.
+//! the pod out of each. The fix is offered where one value of the pod is all that is in the way: the name of its
+//! pool, the value of a label, or a toleration for the pool that it names.
 //!
 //! # Example
 //! ```yaml,diff
@@ -59,9 +62,12 @@
 use std::sync::Arc;
 
 use crate::cluster::queues::{is_queued, may_run_elsewhere};
+use crate::cluster::together::is_renamed;
 use crate::fit::{
-    Change, NearestMiss, Obstacle, Proposes, Side, Situation, Stage, label_of_other_nodes, required_labels,
+    Change, NearestMiss, Obstacle, Proposes, Side, Situation, Stage, ValueEdit, has_built_in_pools,
+    label_of_other_nodes, required_labels,
 };
+use crate::karpenter::auto_mode::is_built_in_pool;
 use crate::karpenter::nodepool::NODEPOOL_LABEL;
 use crate::karpenter::provider::is_karpenter_label;
 use crate::lint::finding::{Location, Related};
@@ -87,6 +93,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: WORKLOAD_KINDS,
     reads: &READS,
     reports_absence: true,
+    fix: Some(Safety::Unsafe),
     docs: docs(include_str!("pod_fits_no_pool.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Scheduling)
@@ -123,6 +130,8 @@ struct Unfit {
     miss: NearestMiss,
     /// The pools that the pod selects by name.
     pinned: Option<Vec<String>>,
+    /// One of these names that no pool has.
+    missing: Option<String>,
     /// Whether a label that is nearly one of a pool says that the pod is meant for it.
     by_likeness: bool,
 }
@@ -150,23 +159,31 @@ fn find(object: &Object, template: &Template<'_>, proposes: Proposes, ctx: &Cont
     }
     let by_likeness = !alike.is_empty();
     // All pools of a whole cluster count: there may be hundreds.
+    let mut missing = None;
     let chosen: Option<Vec<Object>> = match &pinned {
         _ if by_likeness => Some(alike),
-        Some(names) => Some(named_pools(names, ctx)?),
+        Some(names) => {
+            let named = named_pools(names, whole, ctx)?;
+            missing = named.missing;
+            named.pools
+        }
         None if whole => None,
         None => {
             Some(feasibility.pinned_pools_of(template)?.iter().map(|pool| pool.object().clone()).collect())
         }
     };
-    let miss = nearest_miss(object, template, chosen, proposes, ctx)?;
+    let mut miss = nearest_miss(object, template, chosen, proposes, ctx)?;
+    if missing.is_some() {
+        miss.obstacles.sort_by_key(|obstacle| !is_about_names(obstacle));
+    }
     let obstacles = &miss.obstacles;
     let is_taint = |obstacle: &Obstacle| matches!(obstacle.stage, Stage::Taint(_));
     let is_told_elsewhere = obstacles.iter().any(|obstacle| is_of_another_rule(obstacle, template, ctx))
         || obstacles.iter().any(is_taint) && has_unknown_runtime(template, ctx);
-    if obstacles.is_empty() || is_told_elsewhere {
+    if obstacles.is_empty() || missing.is_none() && is_told_elsewhere {
         return None;
     }
-    (!by_likeness || obstacles.len() == 1).then_some(Unfit { miss, pinned, by_likeness })
+    (!by_likeness || obstacles.len() == 1).then_some(Unfit { miss, pinned, missing, by_likeness })
 }
 
 /// The pool that is nearest to taking the pods, of the chosen ones or all. `None` if one of them takes the pods, or may.
@@ -245,8 +262,13 @@ fn report(object: &Object, template: &Template<'_>, found: &Unfit, ctx: &mut Con
     let first = obstacles.first()?;
     let pinned = found.pinned.as_deref();
     let name = object.display_name();
-    let what = match pinned {
-        Some([one]) => format!("`{name}` never fits NodePool `{one}`: {}", first.reason),
+    let is_whole = ctx.cluster().is_complete_for(Kind::NODE_POOL);
+    let what = match (pinned, &found.missing) {
+        (_, Some(missing)) => {
+            let end = if is_whole { "does not exist" } else { "is not in the input" };
+            format!("`{name}` asks for NodePool `{}`, which {end}", ellipsize(missing))
+        }
+        (Some([one]), None) => format!("`{name}` never fits NodePool `{one}`: {}", first.reason),
         _ => format!("`{name}` fits no NodePool; `{}` is nearest: {}", pool.name(), first.reason),
     };
     let place = first.places.iter().find(|place| place.object.ptr_eq(object));
@@ -255,6 +277,8 @@ fn report(object: &Object, template: &Template<'_>, found: &Unfit, ctx: &mut Con
         .iter()
         .flat_map(|obstacle| &obstacle.places)
         .filter(|place| !place.object.ptr_eq(object))
+        // A pool that EKS Auto Mode brings is in no file.
+        .filter(|place| place.object.origin().is_some() || !is_built_in_pool(place.object.name()))
         .map(|place| Related {
             location: Location::Field {
                 object: place.object.clone(),
@@ -269,8 +293,12 @@ fn report(object: &Object, template: &Template<'_>, found: &Unfit, ctx: &mut Con
         true => Severity::Info,
         false => severity(template, obstacles, pinned.is_some(), ctx),
     };
+    let fix = fix(object, found);
     let finding = ctx.report(&node, what).severity(severity).help(help(obstacles));
     finding.related.extend(related);
+    if let Some(fix) = fix {
+        finding.fix(fix);
+    }
     None
 }
 
@@ -286,6 +314,21 @@ fn severity(template: &Template<'_>, obstacles: &[Obstacle], is_pinned: bool, ct
     let only_elsewhere = |obstacle: &Obstacle| matches!(obstacle.stage, Stage::Taint(_) | Stage::Label(_));
     let is_meant = is_pinned || asks_for_karpenter || accelerated || !selected.is_empty();
     if !is_meant && obstacles.iter().any(only_elsewhere) { Severity::Info } else { Severity::Warning }
+}
+
+/// The first change of the pod, where it is all that is in the way and edits one value. A toleration is only known to be meant where the
+/// pod names its pool.
+fn fix(object: &Object, found: &Unfit) -> Option<Fix> {
+    let [obstacle] = found.miss.obstacles.as_slice() else { return None };
+    let change = obstacle.changes.first().filter(|change| change.side == Side::Pod)?;
+    let fix = Fix::unsafe_(change.text.clone());
+    match change.edit.as_ref()? {
+        ValueEdit::Set(pointer, value) => Some(fix.set(&object.root().at(pointer), value.clone())),
+        ValueEdit::Append(pointer, value) if found.pinned.is_some() => {
+            Some(fix.append(&object.root().at(pointer), value.clone()))
+        }
+        ValueEdit::Append(..) => None,
+    }
 }
 
 /// The first change of the first obstacle, one of another object if there is any, and how many more obstacles there are.
@@ -345,9 +388,49 @@ fn has_unknown_runtime(template: &Template<'_>, ctx: &Context<'_>) -> bool {
             && name.text().is_some_and(|name| !name.starts_with("nvidia") && is_missing(name))
 }
 
-/// The pools of the given names. `None` if one of them is unknown or may belong to another cluster.
-fn named_pools(names: &[String], ctx: &Context<'_>) -> Option<Vec<Object>> {
-    names.iter().map(|name| ctx.partner(Kind::NODE_POOL, "default", name).cloned()).collect()
+/// Whether an obstacle is that the pod names other pools.
+fn is_about_names(obstacle: &Obstacle) -> bool {
+    obstacle.stage == Stage::Label(NODEPOOL_LABEL.to_owned())
+}
+
+/// The pools that a pod names.
+struct Named {
+    /// The pools; those to name instead where there are none of these names, and `None` for all.
+    pools: Option<Vec<Object>>,
+    missing: Option<String>,
+}
+
+/// The pools of the given names. `None` if one of them may belong to another cluster, or is not in the input and may exist.
+fn named_pools(names: &[String], whole: bool, ctx: &Context<'_>) -> Option<Named> {
+    let (cluster, kind) = (ctx.cluster(), Kind::NODE_POOL);
+    let is_there = |name: &&String| !cluster.all(kind.group, kind.kind, "default", name).is_empty();
+    let (known, missing): (Vec<&String>, Vec<&String>) = names.iter().partition(is_there);
+    let partner = |name: &String| ctx.partner(kind, "default", name).cloned();
+    let known: Vec<Object> = known.into_iter().map(partner).collect::<Option<_>>()?;
+    let Some(name) = missing.first() else { return Some(Named { pools: Some(known), missing: None }) };
+    if missing.iter().any(|name| is_placeholder(name)) {
+        return None;
+    }
+    if missing.iter().any(|name| is_built_in_pool(name)) {
+        return has_built_in_pools(cluster).then_some(Named { pools: Some(known), missing: None });
+    }
+    let is_open = |pool: &Object| is_renamed(pool) || pool.may_lack_fields();
+    if cluster.views().feasibility(ctx.platform()).has_unreadable_pools() || cluster.of(kind).any(is_open) {
+        return None;
+    }
+    if !known.is_empty() {
+        return whole.then_some(Named { pools: Some(known), missing: None });
+    }
+    // One of a series may well be elsewhere.
+    let without_digits = |name: &str| name.replace(|c: char| c.is_ascii_digit(), "");
+    let pools: Vec<&Object> =
+        cluster.of(kind).take(MAX_COMPARED).filter(|pool| ctx.pairs_with(pool)).collect();
+    let near = nearest(name, pools.iter().map(|pool| pool.name()))
+        .filter(|near| without_digits(near) != without_digits(name));
+    let near: Option<Vec<Object>> =
+        near.map(|near| pools.into_iter().filter(|pool| pool.name() == near).cloned().collect());
+    let missing = Some((*name).clone());
+    (whole || near.is_some()).then_some(Named { pools: near, missing })
 }
 
 /// The names of the pools that each alternative of the pod selects. `None` if one of them selects none.

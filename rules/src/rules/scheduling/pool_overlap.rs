@@ -6,7 +6,8 @@
 //! apply to a pod follows from the alphabet. Nor do pools for training and for serving keep their pods
 //! apart where taints, labels and requirements let a pod into both: all go to the heavier one first.
 //! And an on-demand GPU pool that is heavier than the Spot pool beside it is filled first, so the Spot
-//! pool is used only at its limit.
+//! pool is used only at its limit. EKS Auto Mode and a Karpenter of one's own beside it are two controllers:
+//! each starts a node for a pod that its pools admit, whatever the weights are.
 //!
 //! # Fix
 //! Give the pool that is to be tried first the higher `weight`. Or separate the pools: a taint, a
@@ -81,44 +82,8 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     };
     // Most pairs of pools do not overlap, so the cheap comparisons come first.
     for other in group.iter().take(MOST_COMPARED) {
-        let weights = (own.weight(), other.weight());
-        let is_tried_first =
-            weights.1 > weights.0 || weights.1 == weights.0 && other.object().name() > object.name();
-        let names = || (object.display_name(), other.object().display_name());
         let is_meant = || other.object().name() != object.name() && certain(other.object());
-        let (message, help) = if weights.0 == weights.1 {
-            if !is_tried_first || !own.overlaps(other) || !is_meant() {
-                continue;
-            }
-            let (a, b) = names();
-            let message =
-                format!("pools `{a}` and `{b}` of equal weight admit the same pods: `{b}` is tried first");
-            (message, "give the pool that is to be tried first the higher `weight`, or separate the two")
-        } else if is_tried_first
-            && own.overlaps(other)
-            && separates_purposes(pool, other.object())
-            && is_meant()
-        {
-            let (a, b) = names();
-            let message = format!("pods meant for `{a}` go to `{b}` first, of weight {}", weights.1);
-            (message, "separate the two by a taint, or by a label that pods select")
-        } else if !is_tried_first
-            && own.is_only("on-demand")
-            && other.is_only("spot")
-            && own.overlaps_but_for_capacity(other)
-            && pool.hardware() == Hardware::Accelerated
-            && !is_for_training(pool, other.object())
-            && is_meant()
-        {
-            let (a, b) = names();
-            let message = format!(
-                "on-demand pool `{a}` is tried before Spot pool `{b}`: weight {} over {}",
-                weights.0, weights.1
-            );
-            (message, "give the Spot pool the higher `weight` where its pods can bear interruptions")
-        } else {
-            continue;
-        };
+        let Some((severity, message, help)) = unmeant(pool, (&own, other), &is_meant) else { continue };
         if is_selected_by_name(pool, ctx) {
             return None;
         }
@@ -127,14 +92,64 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         }
         let weight = object.path(&["spec", "weight"]);
         let theirs = other.object().path(&["metadata", "name"]);
-        ctx.report(&weight, message).help(help).identified_by(other.object().name()).related(
-            other.object(),
-            &theirs,
-            "admits the same pods",
-        );
+        let finding = ctx.report(&weight, message).severity(severity).help(help);
+        finding.identified_by(other.object().name()).related(other.object(), &theirs, "admits the same pods");
         return None;
     }
     None
+}
+
+/// What nobody means of two pools that admit the same pods, with what to do.
+fn unmeant(
+    pool: &NodePool<'_>,
+    (own, other): (&OverlapGroup, &OverlapGroup),
+    is_meant: &dyn Fn() -> bool,
+) -> Option<(Severity, String, &'static str)> {
+    let weights = (own.weight(), other.weight());
+    let (a, b) = (own.object().display_name(), other.object().display_name());
+    let is_tried_first =
+        weights.1 > weights.0 || weights.1 == weights.0 && other.object().name() > own.object().name();
+    let is_auto_mode = NodePool::new(other.object())?.is_auto_mode();
+    // Each controller tries its own pools.
+    if is_auto_mode != pool.is_auto_mode() {
+        let message = format!(
+            "Karpenter starts nodes of `{a}`, and EKS Auto Mode nodes of `{b}`, for the same pods at once"
+        );
+        let help = "separate the two by a taint, or by a label that pods select: a `weight` does not";
+        return (is_auto_mode && own.overlaps(other) && is_meant()).then_some((
+            Severity::Warning,
+            message,
+            help,
+        ));
+    }
+    if weights.0 == weights.1 {
+        let message =
+            format!("pools `{a}` and `{b}` of equal weight admit the same pods: `{b}` is tried first");
+        let help = "give the pool that is to be tried first the higher `weight`, or separate the two";
+        return (is_tried_first && own.overlaps(other) && is_meant()).then_some((
+            Severity::Info,
+            message,
+            help,
+        ));
+    }
+    if is_tried_first && own.overlaps(other) && separates_purposes(pool, other.object()) && is_meant() {
+        let message = format!("pods meant for `{a}` go to `{b}` first, of weight {}", weights.1);
+        let help = "separate the two by a taint, or by a label that pods select";
+        return Some((Severity::Info, message, help));
+    }
+    let is_filled_first = !is_tried_first
+        && own.is_only("on-demand")
+        && other.is_only("spot")
+        && own.overlaps_but_for_capacity(other)
+        && pool.hardware() == Hardware::Accelerated
+        && !is_for_training(pool, other.object())
+        && is_meant();
+    let message = format!(
+        "on-demand pool `{a}` is tried before Spot pool `{b}`: weight {} over {}",
+        weights.0, weights.1
+    );
+    let help = "give the Spot pool the higher `weight` where its pods can bear interruptions";
+    is_filled_first.then_some((Severity::Info, message, help))
 }
 
 /// Whether workloads of the input select the pool, which makes their choice explicit.
