@@ -12,7 +12,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::cluster::Cluster;
-use crate::cluster::values::{CHART_KINDS, chart_installers, chart_version};
+use crate::cluster::values::{CHART_KINDS, CHART_SOURCES, chart_installers, chart_version};
 use crate::cluster::versions::minor_of;
 use crate::kind::Kind;
 use crate::object::Object;
@@ -159,7 +159,8 @@ pub(crate) fn trainer_of_runtime(runtime: &Object) -> Option<Node<'_>> {
 }
 
 /// The kinds that show the version of Kubeflow Trainer.
-pub(crate) const TRAINER_KINDS: [Kind; 3] = [CHART_KINDS[0], CHART_KINDS[1], Kind::DEPLOYMENT];
+pub(crate) const TRAINER_KINDS: [Kind; 5] =
+    [CHART_KINDS[0], CHART_KINDS[1], CHART_SOURCES[0], CHART_SOURCES[1], Kind::DEPLOYMENT];
 
 /// Whether `resourcesPerNode` of a TrainJob replaces all resources of its runtime, as in Kubeflow Trainer 2.0 to 2.2: from 2.3
 /// on both are merged (kubeflow/trainer#3602). `None` if the input does not show the version, or several.
@@ -169,7 +170,7 @@ pub(crate) fn replaces_resources(train_job: &Object, cluster: &Cluster) -> Optio
     }
     let near = |other: &&Object| cluster.pairs(train_job, other);
     let installers = chart_installers(cluster).filter(near);
-    let charts = installers.filter_map(|one| minor_of(chart_version(one, "kubeflow-trainer")?));
+    let charts = installers.filter_map(|one| minor_of(chart_version(one, "kubeflow-trainer", cluster)?));
     let images = cluster.of(Kind::DEPLOYMENT).filter(near).filter_map(version_of_trainer);
     // Builds of a commit are 0.0.0.
     let versions = charts.chain(images).filter(|version| *version >= Version::new(2, 0));

@@ -1,4 +1,7 @@
-//! The values with which a HelmRelease or an Application installs a chart.
+//! What an object of the input installs a chart with: its version and its values, in each form in which a HelmRelease, an
+//! Application or a HelmChart has them.
+
+use std::ops::Range;
 
 use crate::cluster::Cluster;
 use crate::facts::quantity::Quantity;
@@ -12,6 +15,9 @@ use crate::workload::gpu::is_accelerator;
 
 /// The kinds that install charts, whose objects are only in the input if they are rendered.
 pub(crate) const CHART_KINDS: [Kind; 2] = [Kind::HELM_RELEASE, Kind::ARGO_APPLICATION];
+
+/// The kinds to which `chartRef` of a HelmRelease refers (helm-controller 1.0), which have the version of the chart.
+pub(crate) const CHART_SOURCES: [Kind; 2] = [Kind::OCI_REPOSITORY, Kind::FLUX_HELM_CHART];
 
 /// The objects that install charts: HelmReleases first.
 pub(crate) fn chart_installers(cluster: &Cluster) -> impl Iterator<Item = &Object> {
@@ -47,6 +53,31 @@ fn chart_sources<'a>(spec: &Node<'a>) -> impl Iterator<Item = Node<'a>> + use<'a
     std::iter::once(spec.path(&["chart", "spec"])).chain(sources(spec))
 }
 
+/// Whether what names a chart names this one. Argo CD (3.1) reads the chart of a registry of images without `chart` as well.
+fn names(source: &Node<'_>, chart: &str) -> bool {
+    let field = source.get("chart");
+    if field.is_set() {
+        return field.text() == Some(chart);
+    }
+    let url = source.get("repoURL").text().filter(|url| url.starts_with("oci://"));
+    url.is_some_and(|url| base_name(url.trim_end_matches('/')) == chart)
+}
+
+/// A place in an object: a field, or some bytes of the text in it.
+#[derive(Clone, Debug)]
+pub(crate) struct Spot<'a> {
+    pub(crate) node: Node<'a>,
+    /// Whether the place is within the text of the field, where fixes cannot edit it.
+    pub(crate) is_in_text: bool,
+    pub(crate) part: Option<Range<usize>>,
+}
+
+impl<'a> Spot<'a> {
+    pub(crate) fn of(node: Node<'a>) -> Spot<'a> {
+        Spot { node, is_in_text: false, part: None }
+    }
+}
+
 /// The values of one installation.
 pub(crate) struct ChartValues<'v, 'a> {
     pub(crate) root: &'v Node<'v>,
@@ -56,9 +87,45 @@ pub(crate) struct ChartValues<'v, 'a> {
     pub(crate) may_differ: bool,
 }
 
+impl<'a> ChartValues<'_, 'a> {
+    /// The place of one of the values in the object that has them. In a text, a value that is not set is at the nearest key above.
+    pub(crate) fn spot(&self, value: &Node<'_>, object: &'a Object) -> Spot<'a> {
+        let pointer = value.pointer();
+        let Some(field) = &self.text else { return Spot::of(object.root().at(&pointer)) };
+        let mut above = (1..=pointer.steps().len()).map(|steps| self.root.at(&pointer.above(steps)));
+        let span = value.span().or_else(|| above.find_map(|node| node.key_span()));
+        let part = span.map(|span| span.start as usize..span.end as usize);
+        Spot { node: field.clone(), is_in_text: true, part }
+    }
+}
+
 /// Calls a function with the values of each installation of a chart by an object.
-pub(crate) fn for_each_values(object: &Object, chart: &str, mut read: impl FnMut(&ChartValues<'_, '_>)) {
-    for Installation { values, text, may_differ } in installations(object, chart) {
+pub(crate) fn for_each_values<'a>(object: &'a Object, chart: &str, read: impl FnMut(&ChartValues<'_, 'a>)) {
+    read_each(installations(object, Some(chart)), read);
+}
+
+/// The same for the installations of all charts.
+pub(crate) fn for_each_values_of_any<'a>(object: &'a Object, read: impl FnMut(&ChartValues<'_, 'a>)) {
+    read_each(installations(object, None), read);
+}
+
+/// The first answer of a function about the values of each installation of a chart by an object.
+pub(crate) fn find_in_values<'a, T>(
+    object: &'a Object,
+    chart: &str,
+    mut read: impl FnMut(&ChartValues<'_, 'a>) -> Option<T>,
+) -> Option<T> {
+    let mut found = None;
+    for_each_values(object, chart, |values| {
+        if found.is_none() {
+            found = read(values);
+        }
+    });
+    found
+}
+
+fn read_each<'a>(all: Vec<Installation<'a>>, mut read: impl FnMut(&ChartValues<'_, 'a>)) {
+    for Installation { values, text, may_differ } in all {
         let Some(field) = text else {
             read(&ChartValues { root: &values, text: None, may_differ });
             continue;
@@ -73,7 +140,7 @@ pub(crate) fn for_each_values(object: &Object, chart: &str, mut read: impl FnMut
 /// The values that are fields of an object, where nothing else sets some.
 pub(crate) fn value_fields<'a>(object: &'a Object, chart: &str) -> impl Iterator<Item = Node<'a>> {
     let own = |one: Installation<'a>| (one.text.is_none() && !one.may_differ).then_some(one.values);
-    installations(object, chart).into_iter().filter_map(own)
+    installations(object, Some(chart)).into_iter().filter_map(own)
 }
 
 /// The charts of repositories that an object installs with values which ask for accelerators: in a container's resources, or by
@@ -133,7 +200,8 @@ pub(crate) fn installs(object: &Object, chart: &str) -> bool {
     let reference = spec.path(&["chartRef", "name"]);
     let is_named = |name: &str| base_name(name.trim_end_matches('/')) == chart;
     let mut sources = chart_sources(&spec);
-    sources.any(|source| ["chart", "path"].iter().any(|field| source.get(field).text().is_some_and(is_named)))
+    let has = |source: &Node<'_>, field: &str| source.get(field).text().is_some_and(is_named);
+    sources.any(|source| has(&source, "chart") || has(&source, "path") || names(&source, chart))
         || reference.text().is_some_and(|name| is_named(name) || is_named(object.name()))
 }
 
@@ -157,7 +225,7 @@ pub(crate) fn release_name(installer: &Object, chart: &str) -> Option<String> {
     let (written, prefix) = if installer.is(Kind::HELM_RELEASE) {
         (spec.get("releaseName"), Some(spec.get("targetNamespace")))
     } else {
-        let mut charts = sources(&spec).filter(|source| source.get("chart").text() == Some(chart));
+        let mut charts = sources(&spec).filter(|source| names(source, chart));
         (charts.next()?.path(&["helm", "releaseName"]), None)
     };
     let prefix = prefix.filter(Node::is_set);
@@ -169,20 +237,55 @@ pub(crate) fn release_name(installer: &Object, chart: &str) -> Option<String> {
     (!name.is_empty() && name.len() <= LONGEST_RELEASE && !is_placeholder(&name)).then_some(name)
 }
 
-/// The version of a chart that an object installs: a version or a range. `None` if it names none.
-pub(crate) fn chart_version<'a>(object: &'a Object, chart: &str) -> Option<&'a str> {
-    let spec = object.get("spec");
-    let mut sources = chart_sources(&spec);
-    let source = sources.find(|source| source.get("chart").text() == Some(chart))?;
-    source.get("version").text().or_else(|| source.get("targetRevision").text())
+/// The version of a chart that an object installs: a version or a range. `None` if it names none. A rule that asks reads
+/// [`CHART_SOURCES`].
+pub(crate) fn chart_version<'a>(object: &'a Object, chart: &str, cluster: &'a Cluster) -> Option<&'a str> {
+    version_field(object, chart, cluster).map(|(_, version)| version)
 }
 
-fn installations<'a>(object: &'a Object, chart: &str) -> Vec<Installation<'a>> {
+/// The version of a chart, and the field of the installing object that states it or refers to what does.
+pub(crate) fn version_field<'a>(
+    object: &'a Object,
+    chart: &str,
+    cluster: &'a Cluster,
+) -> Option<(Node<'a>, &'a str)> {
+    let spec = object.get("spec");
+    if let Some(source) = chart_sources(&spec).find(|source| names(source, chart)) {
+        let fields = [source.get("version"), source.get("targetRevision")];
+        return fields.into_iter().find_map(|field| Some((field.clone(), field.text()?)));
+    }
+    let source = referred(object, cluster)?;
+    let of_source = source.get("spec");
+    let version = if source.is(Kind::OCI_REPOSITORY) {
+        let url = of_source.get("url").text()?;
+        let reference = of_source.get("ref");
+        let range = reference.get("semver");
+        (base_name(url.trim_end_matches('/')) == chart)
+            .then(|| if range.is_set() { range } else { reference.get("tag") })?
+    } else {
+        names(&of_source, chart).then(|| of_source.get("version"))?
+    };
+    Some((spec.get("chartRef"), version.text()?))
+}
+
+/// The object to which a HelmRelease refers for its chart, if the input has just one that nothing changes.
+fn referred<'a>(release: &Object, cluster: &'a Cluster) -> Option<&'a Object> {
+    let reference = release.path(&["spec", "chartRef"]);
+    let named = reference.get("kind").text()?;
+    let kind = CHART_SOURCES.into_iter().find(|kind| kind.kind == named)?;
+    let namespace = reference.get("namespace");
+    let namespace = if namespace.is_set() { namespace.text()? } else { release.namespace_or_default() };
+    let found = cluster.unique(kind, namespace, reference.get("name").text()?)?;
+    (!found.may_lack_fields()).then_some(found)
+}
+
+/// The installations of a chart, or of all charts.
+fn installations<'a>(object: &'a Object, chart: Option<&str>) -> Vec<Installation<'a>> {
     let spec = object.get("spec");
     if object.is(Kind::HELM_RELEASE) {
-        let is_own = installs(object, chart);
+        let is_wanted = chart.is_none_or(|chart| installs(object, chart));
         let may_differ = spec.get("valuesFrom").is_set();
-        return is_own
+        return is_wanted
             .then(|| Installation { values: spec.get("values"), text: None, may_differ })
             .into_iter()
             .collect();
@@ -190,22 +293,30 @@ fn installations<'a>(object: &'a Object, chart: &str) -> Vec<Installation<'a>> {
     if !object.is(Kind::ARGO_APPLICATION) {
         return Vec::new();
     }
-    let of_source = |source: Node<'a>| {
-        let helm = source.get("helm");
-        let is_set = |field: &&str| helm.get(field).is_set();
-        let others = ["valueFiles", "parameters", "fileParameters"].iter().any(is_set);
-        // `values` has no effect beside `valuesObject`.
-        let (values, text) = (helm.get("valuesObject"), helm.get("values"));
-        if values.is_mapping() {
-            return Some(Installation { values, text: None, may_differ: others });
-        }
-        if !text.is_set() {
-            // The defaults of the chart hold.
-            return (!values.is_set()).then_some(Installation { values, text: None, may_differ: others });
-        }
-        text.text().is_some().then_some(Installation { values, text: Some(text), may_differ: others })
+    let is_wanted = |source: &Node<'_>| match chart {
+        Some(chart) => names(source, chart),
+        None => source.get("helm").is_set(),
     };
-    sources(&spec).filter(|source| source.get("chart").text() == Some(chart)).filter_map(of_source).collect()
+    sources(&spec).filter(is_wanted).filter_map(|source| of_source(&source)).collect()
+}
+
+/// The installation by a source of an Application. `None` if its values are not known at all.
+fn of_source<'a>(source: &Node<'a>) -> Option<Installation<'a>> {
+    let helm = source.get("helm");
+    let is_set = |field: &&str| helm.get(field).is_set();
+    // The chart of a folder has values of its own.
+    let may_differ = ["valueFiles", "parameters", "fileParameters"].iter().any(is_set)
+        || source.get("path").text().is_some_and(|path| !matches!(path, "" | "."));
+    // `values` has no effect beside `valuesObject`.
+    let (values, text) = (helm.get("valuesObject"), helm.get("values"));
+    if values.is_mapping() {
+        return Some(Installation { values, text: None, may_differ });
+    }
+    if !text.is_set() {
+        // The defaults of the chart hold.
+        return (!values.is_set()).then_some(Installation { values, text: None, may_differ });
+    }
+    text.text().is_some().then_some(Installation { values, text: Some(text), may_differ })
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
-//! What an installation of Karpenter says of its feature gates: its Deployment, or the values of its Helm chart in a HelmRelease or
-//! an Application.
+//! What an installation of Karpenter says of its settings: its Deployment, or the values of its Helm chart.
 
+use crate::cluster::Cluster;
+use crate::cluster::values::{ChartValues, Spot, find_in_values, version_field};
 use crate::karpenter::minors::{Gate, GateList, gates};
 use crate::kind::Kind;
 use crate::object::Object;
@@ -12,13 +13,24 @@ use crate::workload::template::{Template, templates};
 /// The kinds that install Karpenter.
 pub(crate) const INSTALLERS: [Kind; 3] = [Kind::DEPLOYMENT, Kind::HELM_RELEASE, Kind::ARGO_APPLICATION];
 
+/// Karpenter's chart.
+pub(crate) const CHART: &str = "karpenter";
+
 /// A gate in an installation.
 #[derive(Clone, Debug)]
 pub(crate) struct GateSetting<'a> {
     /// Where the gate is set, or would be set.
-    pub node: Node<'a>,
+    pub(crate) spot: Spot<'a>,
     /// Whether the gate is on. `None`: it is not set, so that the default of the version counts.
-    pub on: Option<bool>,
+    pub(crate) on: Option<bool>,
+}
+
+/// An option that an installation leaves out.
+pub(crate) struct UnsetOption<'a> {
+    /// Where it would be set.
+    pub(crate) spot: Spot<'a>,
+    /// The value that it has under a name of charts before 0.33.
+    pub(crate) old: Option<Spot<'a>>,
 }
 
 impl GateList {
@@ -47,7 +59,9 @@ pub(crate) fn setting<'a>(object: &'a Object, gate: &Gate) -> Option<GateSetting
 /// The policy for `minValues` that an installation sets.
 pub(crate) fn min_values_policy(object: &Object) -> Option<MinValuesPolicy> {
     if !object.is(Kind::DEPLOYMENT) {
-        return MinValuesPolicy::parse(values(object)?.path(&["settings", "minValuesPolicy"]).text()?);
+        return find_in_values(object, CHART, |values| {
+            MinValuesPolicy::parse(values.root.path(&["settings", "minValuesPolicy"]).text()?)
+        });
     }
     let templates = templates(object);
     let containers = templates.iter().flat_map(Template::containers);
@@ -57,43 +71,87 @@ pub(crate) fn min_values_policy(object: &Object) -> Option<MinValuesPolicy> {
 }
 
 /// A gate that is set in the other list, where it has no effect.
-pub(crate) fn misplaced<'a>(object: &'a Object, gate: &Gate) -> Option<Node<'a>> {
+pub(crate) fn misplaced<'a>(object: &'a Object, gate: &Gate) -> Option<Spot<'a>> {
     let other = if gate.list == GateList::Aws { GateList::Core } else { GateList::Aws };
     let found = setting_in(object, gate, other)?;
-    found.on.map(|_| found.node)
+    found.on.map(|_| found.spot)
 }
 
-/// Where an option would be set that an installation certainly leaves out, or sets to an empty text: by its name in the values of the
-/// chart, or that of its environment variable.
-pub(crate) fn unset_option<'a>(object: &'a Object, setting: &str, variable: &str) -> Option<Node<'a>> {
+/// An option that an installation sets, with its text: by its name in the values of the chart, or that of its environment variable.
+pub(crate) fn set_option<'a>(
+    object: &'a Object,
+    setting: &str,
+    variable: &str,
+) -> Option<(Spot<'a>, String)> {
     if object.is(Kind::DEPLOYMENT) {
-        let containers: Vec<Node<'a>> = templates(object).iter().flat_map(Template::containers).collect();
-        let container = containers.into_iter().find(is_controller)?;
-        let env = container.get("env");
-        let mut entries = env.items().filter(|entry| entry.get("name").text() == Some(variable));
-        // Options may also be arguments.
-        let is_elsewhere = ["envFrom", "args", "command"].iter().any(|field| container.get(field).is_set());
-        let (entry, None) = (entries.next(), entries.next()) else { return None };
-        let Some(entry) = entry else {
-            return (env.is_set() && !env.has_unknown() && !is_elsewhere).then_some(env);
-        };
-        let value = entry.get("value");
-        return (value.text() == Some("") && !is_elsewhere).then_some(value);
+        let mut entries = controller(object)?.get("env").items();
+        let value = entries.find(|entry| entry.get("name").text() == Some(variable))?.get("value");
+        return Some((Spot::of(value.clone()), value.text()?.to_owned()));
     }
-    let values = values(object)?;
-    let (settings, env) = (values.get("settings"), values.path(&["controller", "env"]));
+    find_in_values(object, CHART, |values| {
+        let settings = values.root.get("settings");
+        let node = settings.get(setting);
+        let text = node.text().filter(|_| settings.get("clusterName").is_set())?;
+        Some((values.spot(&node, object), text.to_owned()))
+    })
+}
+
+/// An option that an installation certainly leaves out, or sets to an empty text: by its name in the values of the chart, that of its
+/// environment variable, and those that it had in values of charts before 0.33.
+pub(crate) fn unset_option<'a>(
+    object: &'a Object,
+    setting: &str,
+    variable: &str,
+    old: &[&str],
+) -> Option<UnsetOption<'a>> {
+    if !object.is(Kind::DEPLOYMENT) {
+        return find_in_values(object, CHART, |values| unset_value(object, values, (setting, variable), old));
+    }
+    let container = controller(object)?;
+    let env = container.get("env");
+    let mut entries = env.items().filter(|entry| entry.get("name").text() == Some(variable));
+    // Options may also be arguments.
+    let is_elsewhere = ["envFrom", "args", "command"].iter().any(|field| container.get(field).is_set());
+    let (entry, None) = (entries.next(), entries.next()) else { return None };
+    let (node, is_unset) = match entry.map(|entry| entry.get("value")) {
+        Some(value) => (value.clone(), value.text() == Some("")),
+        None => (env.clone(), env.is_set() && !env.has_unknown()),
+    };
+    (is_unset && !is_elsewhere).then(|| UnsetOption { spot: Spot::of(node), old: None })
+}
+
+fn unset_value<'a>(
+    object: &'a Object,
+    values: &ChartValues<'_, 'a>,
+    (setting, variable): (&str, &str),
+    old: &[&str],
+) -> Option<UnsetOption<'a>> {
+    let root = values.root;
+    let (settings, env) = (root.get("settings"), root.path(&["controller", "env"]));
     if !settings.get("clusterName").is_set()
-        || values.has_unknown_key()
+        || root.has_unknown_key()
         || settings.has_unknown_key()
         || env.has_unknown()
         || env.items().any(|entry| entry.get("name").text() == Some(variable))
-        || values.path(&["controller", "envFrom"]).is_set()
-        || has_other_values(object)
+        || root.path(&["controller", "envFrom"]).is_set()
+        || may_differ(object, values)
     {
         return None;
     }
     let node = settings.get(setting);
-    (!node.is_set() || node.text() == Some("")).then_some(node)
+    if node.is_set() && node.text() != Some("") {
+        return None;
+    }
+    // Charts before 0.33 had the settings for AWS below `settings.aws`.
+    let mut places = old.iter().flat_map(|name| [settings.path(&["aws", *name]), settings.get(name)]);
+    let old = places.find(|place| place.text().is_some_and(|text| !text.is_empty()));
+    let old = old.map(|place| values.spot(&place, object));
+    Some(UnsetOption { spot: values.spot(&node, object), old })
+}
+
+/// The container of a Deployment that runs Karpenter.
+fn controller(object: &Object) -> Option<Node<'_>> {
+    templates(object).iter().flat_map(Template::containers).find(is_controller)
 }
 
 fn setting_in<'a>(object: &'a Object, gate: &Gate, list: GateList) -> Option<GateSetting<'a>> {
@@ -102,23 +160,32 @@ fn setting_in<'a>(object: &'a Object, gate: &Gate, list: GateList) -> Option<Gat
         let containers = templates.iter().flat_map(Template::containers);
         return containers.into_iter().find_map(|container| in_environment(&container, gate, list));
     }
-    let values = values(object)?;
-    let settings = values.get("settings");
+    find_in_values(object, CHART, |values| in_values(object, values, gate, list))
+}
+
+fn in_values<'a>(
+    object: &'a Object,
+    values: &ChartValues<'_, 'a>,
+    gate: &Gate,
+    list: GateList,
+) -> Option<GateSetting<'a>> {
+    let settings = values.root.get("settings");
     let gates = settings.get(list.setting());
     let node = gates.get(gate.chart);
     // A chart without `settings` is an old version of Karpenter's, or wraps it.
-    if !settings.is_mapping() || values.has_unknown_key() || settings.has_unknown_key() || gates.has_unknown()
-    {
+    let is_unknown = values.root.has_unknown_key() || settings.has_unknown_key() || gates.has_unknown();
+    if !settings.is_mapping() || is_unknown {
         return None;
     }
+    let spot = values.spot(&node, object);
     // One setting turns both gates for DRA on.
     if gate.list == list && gate.name.starts_with("DRA") && settings.get("enableDRA").bool() == Some(true) {
-        return Some(GateSetting { node, on: Some(true) });
+        return Some(GateSetting { spot, on: Some(true) });
     }
     match node.bool() {
-        Some(on) => Some(GateSetting { node, on: Some(on) }),
-        None if node.is_set() || has_other_values(object) => None,
-        None => Some(GateSetting { node, on: None }),
+        Some(on) => Some(GateSetting { spot, on: Some(on) }),
+        None if node.is_set() || may_differ(object, values) => None,
+        None => Some(GateSetting { spot, on: None }),
     }
 }
 
@@ -127,7 +194,7 @@ fn in_environment<'a>(container: &Node<'a>, gate: &Gate, list: GateList) -> Opti
     let mut states = states(value.text()?);
     let state = states.find(|(name, _)| *name == gate.name).map(|(_, state)| state);
     let on = state.map(|state| matches!(state, "true" | "True" | "TRUE" | "t" | "T" | "1"));
-    names_gates(container).then_some(GateSetting { node: value, on })
+    names_gates(container).then(|| GateSetting { spot: Spot::of(value), on })
 }
 
 /// The value of the environment variable of a list.
@@ -150,24 +217,15 @@ fn names_gates(container: &Node<'_>) -> bool {
 }
 
 /// The version of Karpenter that an object installs, with the field that says so: the tag of the controller's image, or the
-/// version of the chart.
-pub(crate) fn version(object: &Object) -> Option<(Node<'_>, Version)> {
+/// version of the chart. A rule that asks reads [`crate::cluster::values::CHART_SOURCES`].
+pub(crate) fn version<'a>(object: &'a Object, cluster: &'a Cluster) -> Option<(Node<'a>, Version)> {
     if object.is(Kind::DEPLOYMENT) {
-        let templates = templates(object);
-        let containers = templates.iter().flat_map(Template::containers);
-        let container = containers.into_iter().find(is_controller)?;
+        let container = controller(object)?;
         let version = Version::parse(image_of(&container)?.tag?)?;
         return Some((container.get("image"), version));
     }
-    values(object)?;
-    let spec = object.get("spec");
-    let node = if object.is(Kind::HELM_RELEASE) {
-        spec.path(&["chart", "spec", "version"])
-    } else {
-        spec.path(&["source", "targetRevision"])
-    };
-    let version = Version::parse(node.text()?)?;
-    Some((node, version))
+    let (field, version) = version_field(object, CHART, cluster)?;
+    Some((field, Version::parse(version)?))
 }
 
 /// Whether a container runs Karpenter's controller.
@@ -175,23 +233,7 @@ pub(crate) fn is_controller(container: &Node<'_>) -> bool {
     images_of(container).any(|image| image.is("karpenter/controller"))
 }
 
-/// The values of Karpenter's chart.
-fn values(object: &Object) -> Option<Node<'_>> {
-    let spec = object.get("spec");
-    if object.is(Kind::HELM_RELEASE) {
-        let chart = spec.path(&["chart", "spec", "chart"]);
-        return (chart.text()? == "karpenter").then(|| spec.get("values"));
-    }
-    let source = spec.get("source");
-    (source.get("chart").text()? == "karpenter").then(|| source.path(&["helm", "valuesObject"]))
-}
-
-/// Whether values are also set outside this object.
-fn has_other_values(object: &Object) -> bool {
-    let spec = object.get("spec");
-    let helm = spec.path(&["source", "helm"]);
-    ["valuesFrom", "postRenderers"].iter().any(|field| spec.get(field).is_set())
-        || ["values", "valueFiles", "parameters", "fileParameters"]
-            .iter()
-            .any(|field| helm.get(field).is_set())
+/// Whether values, or what the chart makes of them, are also set outside of these.
+fn may_differ(object: &Object, values: &ChartValues<'_, '_>) -> bool {
+    values.may_differ || object.path(&["spec", "postRenderers"]).is_set()
 }

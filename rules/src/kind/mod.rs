@@ -48,6 +48,8 @@ impl Kind {
     pub const HELM_RELEASE: Kind = Kind::new("helm.toolkit.fluxcd.io", "HelmRelease");
     /// Where Flux gets a chart, or manifests, from a registry of images.
     pub(crate) const OCI_REPOSITORY: Kind = Kind::new("source.toolkit.fluxcd.io", "OCIRepository");
+    /// A chart that Flux gets from a repository of charts, of files, or from a bucket. K3s has a kind of this name too.
+    pub(crate) const FLUX_HELM_CHART: Kind = Kind::new("source.toolkit.fluxcd.io", "HelmChart");
     pub(crate) const VPA: Kind = Kind::new("autoscaling.k8s.io", "VerticalPodAutoscaler");
     /// The HTTP add-on of KEDA, which makes a ScaledObject of it.
     pub const HTTP_SCALED_OBJECT: Kind = Kind::new("http.keda.sh", "HTTPScaledObject");

@@ -415,6 +415,7 @@ pub static KINDS: &[KindInfo] = &[
     namespaced("bitnami.com", "v1alpha1", "SealedSecret", "sealedsecrets"),
     namespaced("helm.toolkit.fluxcd.io", "v2", "HelmRelease", "helmreleases"),
     namespaced("source.toolkit.fluxcd.io", "v1", "OCIRepository", "ocirepositories"),
+    namespaced("source.toolkit.fluxcd.io", "v1", "HelmChart", "helmcharts"),
     namespaced("argoproj.io", "v1alpha1", "AppProject", "appprojects"),
     namespaced("argoproj.io", "v1alpha1", "Application", "applications"),
     namespaced("argoproj.io", "v1alpha1", "ApplicationSet", "applicationsets"),

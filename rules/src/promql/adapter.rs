@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use regex::Regex;
 
+use crate::cluster::values::for_each_values_of_any;
 use crate::facts::text::contains;
 use crate::kind::Kind;
 use crate::object::{Memo, Object};
@@ -41,7 +42,7 @@ pub(crate) struct AdapterRules {
     pub(crate) has_others: bool,
 }
 
-/// The rules of an adapter in a ConfigMap, or in the values of a HelmRelease. `None` for other objects.
+/// The rules of an adapter in a ConfigMap, or in the values of a chart. `None` for other objects.
 pub(crate) fn adapter_rules(object: &Object) -> Option<&AdapterRules> {
     static RULES: Memo<Option<AdapterRules>> = Memo::new();
     let read = || steps::limited(steps::SHARED, || collect(object)).0.flatten();
@@ -62,18 +63,19 @@ fn collect(object: &Object) -> Option<AdapterRules> {
             });
             all.has_others |= read.is_none();
         }
-    } else if object.is(Kind::HELM_RELEASE) {
-        let values = object.path(&["spec", "values"]);
-        let rules = [values.get("rules"), values.path(&["prometheus-adapter", "rules"])];
-        for rules in rules.iter().filter(|rules| rules.is_mapping()) {
-            // The chart has rules for all series of pods unless they are switched off.
-            all.has_others |= rules.get("default").bool() != Some(false)
-                || rules.get("existing").is_set()
-                || rules.has_unknown_key()
-                || object.path(&["spec", "valuesFrom"]).is_set();
-            push(&rules.get("custom"), false, None, &mut all);
-            push(&rules.get("external"), true, None, &mut all);
-        }
+    } else {
+        for_each_values_of_any(object, |values| {
+            let rules = [values.root.get("rules"), values.root.path(&["prometheus-adapter", "rules"])];
+            for rules in rules.iter().filter(|rules| rules.is_mapping()) {
+                // The chart has rules for all series of pods unless they are switched off.
+                all.has_others |= rules.get("default").bool() != Some(false)
+                    || rules.get("existing").is_set()
+                    || rules.has_unknown_key()
+                    || values.may_differ;
+                push(&rules.get("custom"), false, values.text.as_ref(), &mut all);
+                push(&rules.get("external"), true, values.text.as_ref(), &mut all);
+            }
+        });
     }
     (!all.rules.is_empty()).then_some(all)
 }

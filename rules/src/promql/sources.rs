@@ -16,7 +16,7 @@ use crate::steps;
 use crate::tree::node::{Node, NodeId};
 use crate::tree::scalar::Scalar;
 
-pub(crate) const QUERY_KINDS: [Kind; 7] = [
+pub(crate) const QUERY_KINDS: [Kind; 8] = [
     Kind::PROMETHEUS_RULE,
     Kind::VM_RULE,
     Kind::SCALED_OBJECT,
@@ -24,6 +24,7 @@ pub(crate) const QUERY_KINDS: [Kind; 7] = [
     Kind::CONFIG_MAP,
     Kind::GRAFANA_DASHBOARD,
     Kind::HELM_RELEASE,
+    Kind::ARGO_APPLICATION,
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

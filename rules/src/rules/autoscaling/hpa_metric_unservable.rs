@@ -196,9 +196,8 @@ fn by_rules(name: &Node<'_>, is_external: bool, ctx: &mut Context<'_>) -> Option
     let (first, _) = *found.first()?;
     let rules = || found.iter().flat_map(|(_, all)| &all.rules);
     // A release without rules in its values has those of its chart, or of a ConfigMap elsewhere.
-    let is_unclear = |found: &Object| {
-        (found.is(Kind::HELM_RELEASE) || found.is(Kind::ARGO_APPLICATION)) && adapter_rules(found).is_none()
-    };
+    let is_unclear =
+        |found: &Object| CHART_KINDS.iter().any(|kind| found.is(*kind)) && adapter_rules(found).is_none();
     if rules().any(|rule| rule.name.is_none())
         || found.iter().any(|(_, all)| all.has_others)
         || adapters.iter().any(|ObjectKey(found)| is_unclear(found))

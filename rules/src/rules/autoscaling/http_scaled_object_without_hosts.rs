@@ -38,14 +38,14 @@
 //! - <https://github.com/kedacore/http-add-on/issues/1320>
 //! - <https://github.com/kedacore/http-add-on/issues/1447>
 
-use crate::cluster::values::{chart_version, installs, is_for_other_cluster};
+use crate::cluster::values::{CHART_SOURCES, chart_version, installs, is_for_other_cluster};
 use crate::cluster::versions::minor_of;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "http-scaled-object-without-hosts",
     kinds: &[Kind::HTTP_SCALED_OBJECT],
-    reads: &CHART_KINDS,
+    reads: &[CHART_KINDS[0], CHART_KINDS[1], CHART_SOURCES[0], CHART_SOURCES[1]],
     docs: docs(include_str!("http_scaled_object_without_hosts.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Autoscaling)
@@ -88,6 +88,6 @@ fn installed<'i>(ctx: &Context<'i>) -> Option<(&'i Object, &'i str)> {
     let mut all = chart_installers(cluster)
         .filter(|one| installs(one, CHART) && !is_for_other_cluster(one) && ctx.pairs_with(one));
     let (one, None) = (all.next()?, all.next()) else { return None };
-    let version = chart_version(one, CHART).filter(|_| !one.may_lack_fields())?;
+    let version = chart_version(one, CHART, cluster).filter(|_| !one.may_lack_fields())?;
     Some((one, version.strip_prefix('v').unwrap_or(version)))
 }

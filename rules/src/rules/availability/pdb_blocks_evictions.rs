@@ -35,7 +35,7 @@
 //! - <https://karpenter.sh/docs/concepts/disruption/#pod-disruption-budgets>
 //! - <https://github.com/kubernetes-sigs/karpenter/issues/2600>
 
-use crate::cluster::values::chart_version;
+use crate::cluster::values::{CHART_SOURCES, chart_version};
 use crate::cluster::views::Workload;
 use crate::cluster::views::disruptions::{IntOrPercent, runs_as_job, selected_pods, selects_by_job_label};
 use crate::rules::manifest_purpose::{is_example, is_release_manifest};
@@ -44,8 +44,15 @@ use crate::rules::prelude::*;
 use crate::workload::processes::is_one_server;
 
 /// The workloads that a PDB selects, the autoscalers that set their number of pods, and what installs CloudNativePG.
-const READS: [Kind; WORKLOAD_KINDS.len() + 5] =
-    with_workloads(&[Kind::HPA, Kind::SCALED_OBJECT, Kind::NAMESPACE, CHART_KINDS[0], CHART_KINDS[1]]);
+const READS: [Kind; WORKLOAD_KINDS.len() + 7] = with_workloads(&[
+    Kind::HPA,
+    Kind::SCALED_OBJECT,
+    Kind::NAMESPACE,
+    CHART_KINDS[0],
+    CHART_KINDS[1],
+    CHART_SOURCES[0],
+    CHART_SOURCES[1],
+]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "pdb-blocks-evictions",
@@ -108,7 +115,7 @@ fn of_database(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let message = format!("the operator's PDB for the one instance of `{name}` allows no eviction, ever");
     // The chart of 1.23, which has `enablePDB` first, is 0.21.
     let is_old = |installer: &Object| {
-        let version = chart_version(installer, "cloudnative-pg").and_then(Version::parse);
+        let version = chart_version(installer, "cloudnative-pg", ctx.cluster()).and_then(Version::parse);
         version.is_some_and(|version| version < Version::new(0, 21))
     };
     let lacks_field = chart_installers(ctx.cluster()).any(is_old);

@@ -72,6 +72,8 @@ pub(crate) static RULE: Rule = Rule {
         TRAINER_KINDS[0],
         TRAINER_KINDS[1],
         TRAINER_KINDS[2],
+        TRAINER_KINDS[3],
+        TRAINER_KINDS[4],
     ],
     docs: docs(include_str!("gpu_not_requested.rs")),
     check: Check::Object(check),

@@ -57,7 +57,7 @@ pub(crate) mod time_slicing_for_serving;
 pub(crate) mod visible_devices_all;
 
 use crate::catalog::{ARCH, InstanceType, TypeSet, index};
-use crate::cluster::values::ChartValues;
+use crate::cluster::values::{ChartValues, Spot};
 use crate::karpenter::nodepool::{NODEPOOL_LABEL, NodePool, types_meeting};
 use crate::karpenter::provider::Provider;
 use crate::kind::Kind;
@@ -161,6 +161,16 @@ pub(super) fn report_value<'c>(
     let finding = ctx.report(text, message);
     match node.span() {
         Some(span) => finding.at_part(&object, text, span.start as usize..span.end as usize),
+        None => finding,
+    }
+}
+
+/// Reports a place in the object, which may be in a text.
+pub(super) fn report_spot<'c>(spot: &Spot<'_>, message: String, ctx: &'c mut Context<'_>) -> &'c mut Finding {
+    let object = ctx.object().clone();
+    let finding = ctx.report(&spot.node, message);
+    match spot.part.clone() {
+        Some(part) => finding.at_part(&object, &spot.node, part),
         None => finding,
     }
 }

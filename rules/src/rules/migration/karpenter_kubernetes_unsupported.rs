@@ -27,14 +27,15 @@
 //! # References
 //! - <https://karpenter.sh/docs/upgrading/compatibility/>
 
-use crate::karpenter::installation::INSTALLERS;
-use crate::karpenter::installation::version;
+use crate::cluster::values::CHART_SOURCES;
+use crate::karpenter::installation::{INSTALLERS, version};
 use crate::karpenter::minors;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "karpenter-kubernetes-unsupported",
     kinds: &INSTALLERS,
+    reads: &CHART_SOURCES,
     depends_on: &[Product::Kubernetes],
     docs: docs(include_str!("karpenter_kubernetes_unsupported.rs")),
     check: Check::Object(check),
@@ -47,7 +48,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let kubernetes = platform.kubernetes;
-    let (node, installed) = version(object)?;
+    let (node, installed) = version(object, ctx.cluster())?;
     let message = minors::unsupported_kubernetes(installed, kubernetes)?;
     let finding = ctx.report(&node, message);
     match minors::first_with_kubernetes(kubernetes) {

@@ -39,7 +39,7 @@
 //! - <https://istio.io/latest/docs/setup/additional-setup/cni/>
 
 use crate::catalog::OS;
-use crate::cluster::values::chart_version;
+use crate::cluster::values::{CHART_SOURCES, chart_version};
 use crate::rules::prelude::*;
 use crate::workload::template::replicas;
 
@@ -48,6 +48,8 @@ pub(crate) static RULE: Rule = Rule {
     reads: &[
         Kind::HELM_RELEASE,
         Kind::ARGO_APPLICATION,
+        CHART_SOURCES[0],
+        CHART_SOURCES[1],
         Kind::CONFIG_MAP,
         Kind::DEPLOYMENT,
         Kind::DAEMON_SET,
@@ -191,7 +193,7 @@ fn installed<'i>(ctx: &Context<'i>) -> Option<&'i Object> {
             && !changed
     })?;
     let sets_taints = |text: &str| Version::parse(text).is_some_and(|version| version >= SETS_TAINTS);
-    chart_version(cilium, "cilium").is_none_or(sets_taints).then_some(cilium)
+    chart_version(cilium, "cilium", ctx.cluster()).is_none_or(sets_taints).then_some(cilium)
 }
 
 /// The ConfigMap of Cilium as its chart renders it, if there is one, and the key of the taint.

@@ -48,9 +48,9 @@
 //! - <https://karpenter.sh/docs/reference/settings/>
 //! - <https://docs.aws.amazon.com/eks/latest/userguide/cni-custom-network.html>
 
-use crate::cluster::values::{chart_version, installs};
-use crate::karpenter::installation::{INSTALLERS, unset_option};
-use crate::rules::gpu::report_value;
+use crate::cluster::values::{CHART_SOURCES, chart_version, installs};
+use crate::karpenter::installation::{CHART, INSTALLERS, unset_option};
+use crate::rules::gpu::{report_spot, report_value};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -63,6 +63,8 @@ pub(crate) static RULE: Rule = Rule {
         Kind::DEPLOYMENT,
         Kind::HELM_RELEASE,
         Kind::ARGO_APPLICATION,
+        CHART_SOURCES[0],
+        CHART_SOURCES[1],
     ],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("karpenter_setting_missing.rs")),
@@ -83,9 +85,6 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Karpenter's chart.
-const CHART: &str = "karpenter";
-
 /// The settings below `settings.aws` that Karpenter's chart had until 0.32, with the key that each has below `settings` today, and
 /// the variable of the controller's environment.
 const OLD_SETTINGS: [(&str, &str, &str); 6] = [
@@ -99,7 +98,7 @@ const OLD_SETTINGS: [(&str, &str, &str); 6] = [
 
 /// Reports the first setting that the values have at its place until 0.32 alone.
 fn old_block(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let version = chart_version(object, CHART).and_then(Version::parse)?;
+    let version = chart_version(object, CHART, ctx.cluster()).and_then(Version::parse)?;
     if version < Version::new(0, 33) {
         return None;
     }
@@ -130,7 +129,8 @@ fn old_block(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 
 /// Reports that Spot nodes end without a drain. `Some` if a setting of older charts is why.
 fn interruption_queue(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let node = unset_option(object, "interruptionQueue", "INTERRUPTION_QUEUE")?;
+    let names = ["interruptionQueueName", "interruptionQueue"];
+    let unset = unset_option(object, "interruptionQueue", "INTERRUPTION_QUEUE", &names)?;
     let pool = own_pool(ctx, |pool| pool.capacity_types().is_some_and(|all| all.contains(&"spot")))?;
     let cluster = ctx.cluster();
     let named = |kind: Kind| cluster.of(kind).any(|one| one.name().contains(DRAINS_SPOT));
@@ -139,34 +139,26 @@ fn interruption_queue(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let end = format!("Spot nodes of NodePool `{}` end without a drain", pool.display_name());
-    let old = old_setting(object, &node, &["interruptionQueueName", "interruptionQueue"]);
-    let finding = match &old {
+    let finding = match &unset.old {
         Some(old) => {
-            let fix = Fix::unsafe_("write its name").move_to(old, &node);
-            let finding = ctx.report(old, format!("charts since 0.33 do not read this: {end}"));
-            finding.at_key().help("write `settings.interruptionQueue`").fix(fix)
+            let message = format!("charts since 0.33 do not read this: {end}");
+            let finding = report_spot(old, message, ctx).help("write `settings.interruptionQueue`");
+            if old.is_in_text {
+                finding
+            } else {
+                let fix = Fix::unsafe_("write its name").move_to(&old.node, &unset.spot.node);
+                finding.at_key().fix(fix)
+            }
         }
-        None => ctx
-            .report(&node, format!("Karpenter has no interruption queue: {end}"))
+        None => report_spot(&unset.spot, format!("Karpenter has no interruption queue: {end}"), ctx)
             .help("set `settings.interruptionQueue` (`INTERRUPTION_QUEUE`) to the name of its SQS queue"),
     };
     finding.related(pool, &pool.path(&["metadata", "name"]), "this pool starts Spot nodes");
-    old.map(|_| ())
-}
-
-/// The value of a setting under the names of charts before 0.33, which had those for AWS below `settings.aws`. `unset` is where charts
-/// since then read it.
-fn old_setting<'a>(object: &'a Object, unset: &Node<'_>, names: &[&str]) -> Option<Node<'a>> {
-    if object.is(Kind::DEPLOYMENT) {
-        return None;
-    }
-    let settings = object.root().at(&unset.pointer().above(1));
-    let mut places = names.iter().flat_map(|name| [settings.path(&["aws", *name]), settings.get(name)]);
-    places.find(|place| place.text().is_some_and(|text| !text.is_empty()))
+    unset.old.map(|_| ())
 }
 
 fn reserved_interfaces(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let node = unset_option(object, "reservedENIs", "RESERVED_ENIS")?;
+    let unset = unset_option(object, "reservedENIs", "RESERVED_ENIS", &["reservedENIs"])?;
     let plugin = with_custom_networking(ctx)?;
     let counts = |pool: &NodePool<'_>| {
         let name = pool.template_spec().path(&["nodeClassRef", "name"]);
@@ -178,8 +170,7 @@ fn reserved_interfaces(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let pool = own_pool(ctx, counts)?;
     let message =
         "with custom networking no pods are on the first interface of a node, and Karpenter counts it";
-    let old = old_setting(object, &node, &["reservedENIs"]);
-    ctx.report(old.as_ref().unwrap_or(&node), message)
+    report_spot(unset.old.as_ref().unwrap_or(&unset.spot), message.to_owned(), ctx)
         .help("set `settings.reservedENIs: \"1\"` (`RESERVED_ENIS`), or `maxPods` in each EC2NodeClass")
         .related(plugin, &plugin.path(&["metadata", "name"]), "the network plugin, with custom networking")
         .related(pool, &pool.path(&["metadata", "name"]), "the pods of its nodes are counted");

@@ -31,7 +31,7 @@
 //! - <https://github.com/kubernetes-sigs/metrics-server#configuration>
 //! - <https://cert-manager.io/docs/installation/compatibility/>
 
-use crate::cluster::values::chart_version;
+use crate::cluster::values::{CHART_SOURCES, chart_version};
 use crate::rules::gpu::report_value;
 use crate::rules::prelude::*;
 
@@ -40,6 +40,7 @@ const KINDS: [Kind; WORKLOAD_KINDS.len() + 2] = with_workloads(&CHART_KINDS);
 pub(crate) static RULE: Rule = Rule {
     id: "kubelet-port-taken",
     kinds: &KINDS,
+    reads: &CHART_SOURCES,
     docs: docs(include_str!("kubelet_port_taken.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Scheduling)
@@ -61,7 +62,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
     }
     for (chart, path, port, since) in CHARTS {
-        let version = chart_version(object, chart).and_then(Version::parse);
+        let version = chart_version(object, chart, ctx.cluster()).and_then(Version::parse);
         for_each_values(object, chart, |values| {
             let switch = values.root.path(path);
             let number = values.root.path(port);

@@ -57,13 +57,15 @@
 
 use super::PLACEMENT_READS;
 use super::karpenter_on_own_nodes::pool_that_takes;
+use crate::cluster::values::{ChartValues, Spot, is_for_other_cluster};
+use crate::rules::gpu::report_spot;
 use crate::rules::prelude::*;
 use crate::workload::command::may_have_more_options;
 use crate::workload::environment::known;
 
 pub(crate) static RULE: Rule = Rule {
     id: "load-balancer-controller-without-vpc",
-    kinds: &[Kind::DEPLOYMENT],
+    kinds: &[Kind::DEPLOYMENT, CHART_KINDS[0], CHART_KINDS[1]],
     reads: &PLACEMENT_READS,
     docs: docs(include_str!("load_balancer_controller_without_vpc.rs")),
     check: Check::Object(check),
@@ -73,29 +75,75 @@ pub(crate) static RULE: Rule = Rule {
 /// The hops of a response unless the class says otherwise, in the definition of `karpenter.k8s.aws/v1`.
 const DEFAULT_HOPS: i64 = 1;
 
+/// The chart of the controller, in the repository `eks-charts`.
+const CHART: &str = "aws-load-balancer-controller";
+
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.may_lack_fields() {
         return None;
     }
-    let template = templates(object).into_iter().next()?;
-    let container = template.containers().find(is_load_balancer_controller)?;
-    if template.spec.get("hostNetwork").bool() == Some(true) || template.spec.has_unknown_key() {
+    if CHART_KINDS.iter().any(|kind| object.is(*kind)) {
+        if !is_for_other_cluster(object) && !object.path(&["spec", "postRenderers"]).is_set() {
+            for_each_values(object, CHART, |values| _ = of_chart(object, values, ctx));
+        }
         return None;
     }
+    let template = templates(object).into_iter().next()?;
+    let container = template.containers().find(is_load_balancer_controller)?;
     let missing = missing(&container)?;
-    let pool = pool_that_takes(object, &template, ctx)?;
+    let spot = Spot::of(container.get("args"));
+    report(object, &template, &missing.map(|field| format!("--aws-{field}")), &spot, ctx)
+}
+
+/// Reports values of the chart, which have the fields of a pod that decide about its place beside the options of the controller
+/// (`templates/deployment.yaml` of the chart 1.13).
+fn of_chart<'a>(object: &'a Object, values: &ChartValues<'_, 'a>, ctx: &mut Context<'_>) -> Option<()> {
+    let root = values.root;
+    let (region, vpc, tags) = (root.get("region"), root.get("vpcId"), root.get("vpcTags"));
+    let env = root.get("env");
+    let is_unknown = [&region, &vpc, &tags, &env].iter().any(|node| node.is_unknown());
+    if values.may_differ || is_unknown || root.has_unknown_key() || env.has_unknown_key() {
+        return None;
+    }
+    let is_written = |node: &Node<'_>| node.is_set() && node.text() != Some("");
+    let has_region = is_written(&region) || REGION_VARIABLES.iter().any(|name| env.get(name).is_set());
+    let missing = Missing { region: !has_region, vpc: !is_written(&vpc) && tags.entries().is_empty() };
+    let template = Template { metadata: root.get("metadata"), spec: root.clone(), place: (object, 0) };
+    let spot = values.spot(if missing.vpc { &vpc } else { &region }, object);
+    let name = |field: &str| if field == "vpc-id" { "vpcId" } else { "region" }.to_owned();
+    report(object, &template, &missing.map(name), &spot, ctx)
+}
+
+/// Reports the options that are missing, by their names, if a pool takes the pods whose nodes do not answer them.
+fn report(
+    object: &Object,
+    template: &Template<'_>,
+    missing: &[String],
+    spot: &Spot<'_>,
+    ctx: &mut Context<'_>,
+) -> Option<()> {
+    let of_node = template.spec.get("hostNetwork");
+    if missing.is_empty()
+        || of_node.is_unknown()
+        || of_node.bool() == Some(true)
+        || template.spec.has_unknown_key()
+    {
+        return None;
+    }
+    let pool = pool_that_takes(object, template, ctx)?;
     let name = pool.path(&["spec", "template", "spec", "nodeClassRef", "name"]);
     let class = ctx.partner(Kind::EC2_NODE_CLASS, "default", name.text()?)?;
     let hops = class.path(&["spec", "metadataOptions", "httpPutResponseHopLimit"]);
     if class.is_partial() || hops.int_or(DEFAULT_HOPS)? > 1 {
         return None;
     }
+    let missing = format!("`{}`", missing.join("` and `"));
     let message = format!(
         "without {missing} the controller asks the instance metadata, which pods on nodes of `{}` cannot reach",
         pool.display_name()
     );
-    ctx.report(&container.get("args"), message)
-        .help("write `--aws-region` and `--aws-vpc-id`: a response makes one hop, to the node")
+    report_spot(spot, message, ctx)
+        .help(format!("write {missing}: a response makes one hop, to the node"))
         .related(class, &hops, "one hop, which is the default");
     None
 }
@@ -105,17 +153,30 @@ pub(super) fn is_load_balancer_controller(container: &Node<'_>) -> bool {
     images_of(container).any(|image| image.is("aws-load-balancer-controller"))
 }
 
-/// The arguments that are missing, in words. `None` if there are none, or if that is not known.
-fn missing(container: &Node<'_>) -> Option<&'static str> {
+/// The variables in which the controller looks for the region before it asks.
+const REGION_VARIABLES: [&str; 2] = ["AWS_REGION", "AWS_DEFAULT_REGION"];
+
+/// What the controller has to find out.
+struct Missing {
+    region: bool,
+    vpc: bool,
+}
+
+impl Missing {
+    fn map(self, name: impl Fn(&str) -> String) -> Vec<String> {
+        let fields = [(self.region, "region"), (self.vpc, "vpc-id")];
+        fields.into_iter().filter(|(is, _)| *is).map(|(_, field)| name(field)).collect()
+    }
+}
+
+/// The arguments that are missing. `None` if that is not known.
+fn missing(container: &Node<'_>) -> Option<Missing> {
     let words = words(container);
     let env = known(container).filter(|_| !may_have_more_options(&words))?;
     let is_set = |names: &[&str]| !matches!(option(&words, names), OptionValue::Absent);
-    let by_variable = ["AWS_REGION", "AWS_DEFAULT_REGION"].iter().any(|name| env.contains_key(*name));
-    let region = is_set(&["aws-region"]) || by_variable;
-    match (region, is_set(&["aws-vpc-id", "aws-vpc-tags"])) {
-        (true, true) => None,
-        (true, false) => Some("`--aws-vpc-id`"),
-        (false, true) => Some("`--aws-region`"),
-        (false, false) => Some("`--aws-region` and `--aws-vpc-id`"),
-    }
+    let by_variable = REGION_VARIABLES.iter().any(|name| env.contains_key(*name));
+    Some(Missing {
+        region: !is_set(&["aws-region"]) && !by_variable,
+        vpc: !is_set(&["aws-vpc-id", "aws-vpc-tags"]),
+    })
 }

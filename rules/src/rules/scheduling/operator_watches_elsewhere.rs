@@ -40,7 +40,7 @@
 //! - <https://github.com/kedacore/charts/blob/main/keda/README.md>
 //! - <https://github.com/kubeflow/spark-operator/blob/master/charts/spark-operator-chart/README.md>
 
-use crate::cluster::values::{ChartValues, chart_version, installs, is_for_other_cluster};
+use crate::cluster::values::{CHART_SOURCES, ChartValues, chart_version, installs, is_for_other_cluster};
 use crate::rules::gpu::report_value;
 use crate::rules::prelude::*;
 
@@ -93,6 +93,8 @@ pub(crate) static RULE: Rule = Rule {
     reads: &[
         CHART_KINDS[0],
         CHART_KINDS[1],
+        CHART_SOURCES[0],
+        CHART_SOURCES[1],
         Kind::ARGO_APPLICATION_SET,
         Kind::DEPLOYMENT,
         Kind::RAY_CLUSTER,
@@ -131,7 +133,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
         // From chart 2.0 on `jobNamespaces` is a list, with `default` alone where it is not set.
         let watches_default = operator.chart == SPARK
-            && chart_version(object, operator.chart)
+            && chart_version(object, operator.chart, cluster)
                 .and_then(Version::parse)
                 .is_some_and(|version| version >= Version::new(2, 0));
         for_each_values(object, operator.chart, |values| {
