@@ -38,8 +38,8 @@ pub use cluster::objects::Lookup;
 pub use cluster::sets::{Bond, ManifestSet, Membership, Partition};
 pub use cluster::values::{application_sources, charts_with_accelerators, is_own_cluster};
 pub use cluster::versions::{
-    Fact, OutsideFact, ShownVersion, VersionPlace, facts_of_text, fill_versions, minor_of, pins_of,
-    pins_of_terraform,
+    Fact, K3S_CHARTS, OutsideFact, ShownVersion, VersionPlace, charts_of, charts_of_text, facts_of_text,
+    fill_versions, minor_of, pins_of, pins_of_terraform,
 };
 pub use file::File;
 pub use kind::Kind;

@@ -90,7 +90,13 @@ impl Kustomization {
 
     /// Whether it brings objects that the checkout does not have.
     pub(super) fn has_objects_elsewhere(&self) -> bool {
-        self.remote.iter().any(|(field, _)| !matches!(*field, "crds" | "transformers"))
+        self.installs().next().is_some()
+    }
+
+    /// What it brings that the checkout does not have: the names of charts, and the addresses of other manifests.
+    pub(super) fn installs(&self) -> impl Iterator<Item = &str> {
+        let brought = self.remote.iter().filter(|(field, _)| !matches!(*field, "crds" | "transformers"));
+        brought.map(|(_, name)| name.as_str())
     }
 
     /// The files on which the changes depend.

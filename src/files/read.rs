@@ -10,7 +10,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 use gpulint_rules::source;
 use gpulint_rules::source::{Document, MAX_BYTES, ParseDiagnostic, ParseDiagnosticKind, Source};
 use gpulint_rules::tree::Span;
-use gpulint_rules::{Fact, File, Kind, Object, facts_of_text, minor_of, pins_of};
+use gpulint_rules::{
+    Fact, File, K3S_CHARTS, Kind, Node, Object, charts_of, facts_of_text, minor_of, pins_of,
+};
 use rayon::prelude::*;
 
 use super::broken::{has_template_action, is_manifest_text, is_script, mentions_kubernetes};
@@ -209,14 +211,21 @@ impl Drop for Sharing {
 fn facts_of(input: &Input, bytes: &[u8]) -> Vec<(Fact, u32)> {
     let mut facts = std::str::from_utf8(bytes).map(facts_of_text).unwrap_or_default();
     let name = input.display_path.rsplit('/').next().unwrap_or_default();
-    if CHART_LISTS.contains(&name) {
+    let is_list = CHART_LISTS.contains(&name);
+    if is_list || memchr::memmem::find(bytes, K3S_CHARTS.as_bytes()).is_some() {
         let source = Source::new(name, bytes.to_vec());
+        let line =
+            |node: &Node<'_>| node.span().map(|span| source.lines().position(source.text(), span.start).line);
         for root in source::read(&source).iter().filter_map(Document::root) {
-            pins_of(&root, name, &mut |product, node, text| {
-                let line = node.span().map(|span| source.lines().position(source.text(), span.start).line);
-                let version = minor_of(text).map(|version| Fact::Version(product, version));
-                facts.extend(version.zip(line));
-            });
+            let charts = charts_of(&root, name).into_iter();
+            facts
+                .extend(charts.filter_map(|one| Some((Fact::Installs(one.text()?.to_owned()), line(&one)?))));
+            if is_list {
+                pins_of(&root, name, &mut |product, node, text| {
+                    let version = minor_of(text).map(|version| Fact::Version(product, version));
+                    facts.extend(version.zip(line(&node)));
+                });
+            }
         }
     }
     facts

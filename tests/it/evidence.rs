@@ -181,3 +181,32 @@ fn what_comes_from_elsewhere_is_not_missing() {
         assert_eq!(run.out.contains("[reference-missing]"), is_missing, "{file}: {text}\n{run:#?}");
     }
 }
+
+#[test]
+fn what_other_programs_install_is_not_missing() {
+    let pool = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: gpu}\nspec:\n  template:\n    spec:\n      \
+                nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}\n      \
+                requirements: [{key: karpenter.k8s.aws/instance-family, operator: In, values: [g6]}]\n---\n\
+                apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {name: gpu}\nspec:\n  role: nodes\n  \
+                amiSelectorTerms: [{alias: al2023@v20260810}]\n";
+    let plugin = "https://example.com/NVIDIA/k8s-device-plugin/v0.17.4/plugin.yml";
+    for (file, text, is_missing) in [
+        ("kustomization.yaml", "resources: [gpu.yaml]\nhelmCharts: [{name: redis}]\n".to_owned(), true),
+        ("kustomization.yaml", "resources: [gpu.yaml]\nhelmCharts: [{name: gpu-operator}]\n".to_owned(), false),
+        ("kustomization.yaml", format!("resources: [gpu.yaml, \"{plugin}\"]\n"), false),
+        ("helmfile.yaml", "releases: [{name: a, chart: nvdp/nvidia-device-plugin}]\n".to_owned(), false),
+        ("helmfile.yaml.gotmpl", "releases:\n  - chart: nvdp/nvidia-device-plugin\n".to_owned(), false),
+        ("main.tf", "module \"addons\" {\n  enable_nvidia_gpu_operator = true\n}\n".to_owned(), false),
+        ("main.tf", "module \"addons\" {\n  enable_nvidia_gpu_operator = false\n}\n".to_owned(), true),
+        (
+            "plugin.yaml",
+            "apiVersion: helm.cattle.io/v1\nkind: HelmChart\nmetadata: {name: a, namespace: kube-system}\nspec: {chart: nvidia-device-plugin}\n"
+                .to_owned(),
+            false,
+        ),
+    ] {
+        let folder = Folder::new().with("gpu.yaml", pool).with(file, &*text);
+        let run = folder.run(&["check", "-f", "concise", "--complete"]);
+        assert_eq!(run.out.contains("[gpu-device-plugin-missing]"), is_missing, "{file}: {text}\n{run:#?}");
+    }
+}

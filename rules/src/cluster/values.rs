@@ -3,6 +3,8 @@
 
 use std::ops::Range;
 
+use serde_json::{Map, Value};
+
 use crate::cluster::Cluster;
 use crate::facts::quantity::Quantity;
 use crate::kind::Kind;
@@ -26,10 +28,16 @@ pub(crate) fn chart_installers(cluster: &Cluster) -> impl Iterator<Item = &Objec
 
 /// One installation of a chart.
 struct Installation<'a> {
-    /// The values as fields, or one text with all of them.
-    values: Node<'a>,
-    text: Option<Node<'a>>,
+    values: Values<'a>,
     may_differ: bool,
+}
+
+enum Values<'a> {
+    Fields(Node<'a>),
+    /// One field with the text of all values.
+    Text(Node<'a>),
+    /// Parameters, with the text of values that say as much.
+    Parameters(Node<'a>, String),
 }
 
 /// The specification of what installs or applies something: that of the Applications that an ApplicationSet makes.
@@ -65,16 +73,16 @@ fn names(source: &Node<'_>, chart: &str) -> bool {
 
 /// A place in an object: a field, or some bytes of the text in it.
 #[derive(Clone, Debug)]
-pub(crate) struct Spot<'a> {
+pub(crate) struct ValuePlace<'a> {
     pub(crate) node: Node<'a>,
     /// Whether the place is within the text of the field, where fixes cannot edit it.
     pub(crate) is_in_text: bool,
     pub(crate) part: Option<Range<usize>>,
 }
 
-impl<'a> Spot<'a> {
-    pub(crate) fn of(node: Node<'a>) -> Spot<'a> {
-        Spot { node, is_in_text: false, part: None }
+impl<'a> ValuePlace<'a> {
+    pub(crate) fn of(node: Node<'a>) -> ValuePlace<'a> {
+        ValuePlace { node, is_in_text: false, part: None }
     }
 }
 
@@ -89,13 +97,13 @@ pub(crate) struct ChartValues<'v, 'a> {
 
 impl<'a> ChartValues<'_, 'a> {
     /// The place of one of the values in the object that has them. In a text, a value that is not set is at the nearest key above.
-    pub(crate) fn spot(&self, value: &Node<'_>, object: &'a Object) -> Spot<'a> {
+    pub(crate) fn place(&self, value: &Node<'_>, object: &'a Object) -> ValuePlace<'a> {
         let pointer = value.pointer();
-        let Some(field) = &self.text else { return Spot::of(object.root().at(&pointer)) };
+        let Some(field) = &self.text else { return ValuePlace::of(object.root().at(&pointer)) };
         let mut above = (1..=pointer.steps().len()).map(|steps| self.root.at(&pointer.above(steps)));
         let span = value.span().or_else(|| above.find_map(|node| node.key_span()));
         let part = span.map(|span| span.start as usize..span.end as usize);
-        Spot { node: field.clone(), is_in_text: true, part }
+        ValuePlace { node: field.clone(), is_in_text: true, part }
     }
 }
 
@@ -125,12 +133,16 @@ pub(crate) fn find_in_values<'a, T>(
 }
 
 fn read_each<'a>(all: Vec<Installation<'a>>, mut read: impl FnMut(&ChartValues<'_, 'a>)) {
-    for Installation { values, text, may_differ } in all {
-        let Some(field) = text else {
-            read(&ChartValues { root: &values, text: None, may_differ });
-            continue;
+    for Installation { values, may_differ } in all {
+        let (field, text) = match &values {
+            Values::Fields(root) => {
+                read(&ChartValues { root, text: None, may_differ });
+                continue;
+            }
+            Values::Text(field) => (field, field.text().unwrap_or_default()),
+            Values::Parameters(list, text) => (list, text.as_str()),
         };
-        with_embedded(field.text().unwrap_or_default(), |root| {
+        with_embedded(text, |root| {
             read(&ChartValues { root, text: Some(field.clone()), may_differ });
             Some(())
         });
@@ -139,7 +151,10 @@ fn read_each<'a>(all: Vec<Installation<'a>>, mut read: impl FnMut(&ChartValues<'
 
 /// The values that are fields of an object, where nothing else sets some.
 pub(crate) fn value_fields<'a>(object: &'a Object, chart: &str) -> impl Iterator<Item = Node<'a>> {
-    let own = |one: Installation<'a>| (one.text.is_none() && !one.may_differ).then_some(one.values);
+    let own = |one: Installation<'a>| match one.values {
+        Values::Fields(values) if !one.may_differ => Some(values),
+        _ => None,
+    };
     installations(object, Some(chart)).into_iter().filter_map(own)
 }
 
@@ -286,7 +301,7 @@ fn installations<'a>(object: &'a Object, chart: Option<&str>) -> Vec<Installatio
         let is_wanted = chart.is_none_or(|chart| installs(object, chart));
         let may_differ = spec.get("valuesFrom").is_set();
         return is_wanted
-            .then(|| Installation { values: spec.get("values"), text: None, may_differ })
+            .then(|| Installation { values: Values::Fields(spec.get("values")), may_differ })
             .into_iter()
             .collect();
     }
@@ -303,20 +318,59 @@ fn installations<'a>(object: &'a Object, chart: Option<&str>) -> Vec<Installatio
 /// The installation by a source of an Application. `None` if its values are not known at all.
 fn of_source<'a>(source: &Node<'a>) -> Option<Installation<'a>> {
     let helm = source.get("helm");
-    let is_set = |field: &&str| helm.get(field).is_set();
-    // The chart of a folder has values of its own.
-    let may_differ = ["valueFiles", "parameters", "fileParameters"].iter().any(is_set)
-        || source.get("path").text().is_some_and(|path| !matches!(path, "" | "."));
+    let parameters = helm.get("parameters");
     // `values` has no effect beside `valuesObject`.
-    let (values, text) = (helm.get("valuesObject"), helm.get("values"));
-    if values.is_mapping() {
-        return Some(Installation { values, text: None, may_differ });
+    let (fields, text) = (helm.get("valuesObject"), helm.get("values"));
+    // The chart of a folder has values of its own.
+    let mut may_differ = ["valueFiles", "fileParameters"].iter().any(|field| helm.get(field).is_set())
+        || source.get("path").text().is_some_and(|path| !matches!(path, "" | "."));
+    let is_alone = parameters.is_set() && !fields.is_set() && !text.is_set() && !may_differ;
+    if let Some(written) = is_alone.then(|| of_parameters(&parameters)).flatten() {
+        return Some(Installation { values: Values::Parameters(parameters, written), may_differ });
     }
-    if !text.is_set() {
+    may_differ |= parameters.is_set();
+    let values = if fields.is_mapping() {
+        Values::Fields(fields)
+    } else if text.is_set() {
+        text.text()?;
+        Values::Text(text)
+    } else if fields.is_set() {
+        return None;
+    } else {
         // The defaults of the chart hold.
-        return (!values.is_set()).then_some(Installation { values, text: None, may_differ });
+        Values::Fields(fields)
+    };
+    Some(Installation { values, may_differ })
+}
+
+/// The values that parameters set, as `--set` of Helm does. `None` if some are lists, or not known.
+fn of_parameters(list: &Node<'_>) -> Option<String> {
+    const DOT: &str = "\u{0}";
+    if list.has_unknown() {
+        return None;
     }
-    text.text().is_some().then_some(Installation { values, text: Some(text), may_differ })
+    let mut root = Map::new();
+    for one in list.items() {
+        let (name, value) = (one.get("name").text()?, one.get("value").text()?);
+        if name.contains(['[', '=']) || value.contains(['{', ',']) {
+            return None;
+        }
+        let name = name.replace("\\.", DOT);
+        let mut steps: Vec<String> = name.split('.').map(|step| step.replace(DOT, ".")).collect();
+        let last = steps.pop()?;
+        let mut level = &mut root;
+        for step in steps {
+            level = level.entry(step).or_insert_with(|| Value::Object(Map::new())).as_object_mut()?;
+        }
+        let is_text = one.get("forceString").bool() == Some(true);
+        let typed = || match value {
+            "true" | "false" => Value::Bool(value == "true"),
+            "null" => Value::Null,
+            _ => value.parse::<i64>().map_or_else(|_| value.into(), Value::from),
+        };
+        level.insert(last, if is_text { value.into() } else { typed() });
+    }
+    Some(Value::Object(root).to_string())
 }
 
 #[cfg(test)]

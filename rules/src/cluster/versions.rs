@@ -50,6 +50,9 @@ pub enum Fact {
     Elsewhere,
     /// A kustomization generates a ConfigMap or a Secret of this name.
     Generated(String),
+    /// Something other than the kinds that install charts installs this: the name of a chart or of an add-on, or the address of
+    /// manifests.
+    Installs(String),
 }
 
 impl Fact {
@@ -185,6 +188,61 @@ pub fn pins_of<'a>(root: &Node<'a>, name: &str, add: &mut dyn FnMut(Product, Nod
         _ => {}
     }
     pins.rendered(root.path(&["metadata", "labels", "helm.sh/chart"]));
+}
+
+/// The charts that a document installs which is no object of the kinds that install charts: a chart by its dependencies, a helmfile, and
+/// the HelmCharts of K3s and RKE2.
+pub fn charts_of<'a>(root: &Node<'a>, name: &str) -> Vec<Node<'a>> {
+    let all = |list: &str, field: &str| root.get(list).items().map(|one| one.get(field)).collect();
+    match name {
+        "Chart.yaml" => all("dependencies", "name"),
+        "helmfile.yaml" | "helmfile.yml" => all("releases", "chart"),
+        _ if root.get("apiVersion").text().is_some_and(|text| text.starts_with(K3S_CHARTS)) => {
+            vec![root.path(&["spec", "chart"])]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The group of the HelmCharts of K3s and RKE2.
+pub const K3S_CHARTS: &str = "helm.cattle.io/";
+
+/// The resources of Terraform that install something into a cluster, by the beginnings of their types.
+const INSTALLING: [&str; 6] =
+    ["helm_release", "aws_eks_addon", "kubectl_manifest", "kubernetes_", "kustomization_resource", "argocd_"];
+
+/// What a file of Terraform, or a template of a helmfile, installs, each with its line, counted from 1: charts, and the labels of
+/// modules, of add-ons and of the resources that install something.
+pub fn charts_of_text(text: &str) -> Vec<(Fact, u32)> {
+    const KEYS: [&str; 4] = ["chart", "addon_name", "- chart", "source"];
+    let name = |line: &str| -> Option<String> {
+        let (key, value) = line.split_once(['=', ':'])?;
+        let (key, value) = (key.trim().trim_matches('"'), value.trim());
+        if let Some(addon) = key.strip_prefix("enable_") {
+            return (value == "true").then(|| addon.to_owned());
+        }
+        // A map of add-ons has their names, which have a dash.
+        if value.starts_with('{') {
+            return key.contains('-').then(|| key.to_owned());
+        }
+        KEYS.contains(&key).then(|| value.trim_matches('"').to_owned())
+    };
+    let label = |line: &str| -> Option<String> {
+        let mut words = line.split_whitespace().map(|word| word.trim_matches('"'));
+        let label = match (words.next()?, words.next()?) {
+            ("module", label) => label,
+            ("resource", kind) if INSTALLING.iter().any(|start| kind.starts_with(start)) => words.next()?,
+            _ => return None,
+        };
+        Some(label.to_owned())
+    };
+    let of_line = |line: &str| {
+        let line = line.trim();
+        let is_comment = line.starts_with('#') || line.starts_with("//");
+        let text = label(line).or_else(|| name(line)).filter(|text| !text.is_empty() && !is_comment)?;
+        Some(Fact::Installs(text.replace('_', "-")))
+    };
+    text.lines().zip(1..).filter_map(|(line, number)| Some((of_line(line)?, number))).collect()
 }
 
 /// The pins of a document while they are collected.
@@ -580,7 +638,26 @@ impl Cluster {
 
 #[cfg(test)]
 mod tests {
-    use super::{Fact, facts_of_text, minor_of, pins_of_terraform, product_of_chart};
+    use super::{Fact, charts_of_text, facts_of_text, minor_of, pins_of_terraform, product_of_chart};
+
+    #[test]
+    fn terraform_and_helmfiles_install_charts() {
+        let of = |text: &str| {
+            let names = charts_of_text(text).into_iter().filter_map(|(fact, _)| match fact {
+                Fact::Installs(name) => Some(name),
+                _ => None,
+            });
+            names.collect::<Vec<_>>().join(" ")
+        };
+        let release =
+            "resource \"helm_release\" \"gpu\" {\n  chart = \"nvidia-device-plugin\"\n  version = \"1\"\n}\n";
+        assert_eq!(of(release), "gpu nvidia-device-plugin");
+        let addons = "module \"addons\" {\n  enable_nvidia_gpu_operator = true\n  enable_argocd = false\n}\n";
+        assert_eq!(of(addons), "addons nvidia-gpu-operator");
+        assert_eq!(of("addons = {\n  aws-ebs-csi-driver = {}\n  # a-b = {}\n}\n"), "aws-ebs-csi-driver");
+        assert_eq!(of("releases:\n  - chart: nvdp/nvidia-device-plugin\n"), "nvdp/nvidia-device-plugin");
+        assert_eq!(of("resource \"aws_s3_bucket\" \"gpu\" {\n  bucket = \"gpu\"\n}\n"), "");
+    }
     use crate::platform::{Product, Version};
 
     #[test]

@@ -1,7 +1,7 @@
 //! What an installation of Karpenter says of its settings: its Deployment, or the values of its Helm chart.
 
 use crate::cluster::Cluster;
-use crate::cluster::values::{ChartValues, Spot, find_in_values, version_field};
+use crate::cluster::values::{ChartValues, ValuePlace, find_in_values, version_field};
 use crate::karpenter::minors::{Gate, GateList, gates};
 use crate::kind::Kind;
 use crate::object::Object;
@@ -20,7 +20,7 @@ pub(crate) const CHART: &str = "karpenter";
 #[derive(Clone, Debug)]
 pub(crate) struct GateSetting<'a> {
     /// Where the gate is set, or would be set.
-    pub(crate) spot: Spot<'a>,
+    pub(crate) place: ValuePlace<'a>,
     /// Whether the gate is on. `None`: it is not set, so that the default of the version counts.
     pub(crate) on: Option<bool>,
 }
@@ -28,9 +28,9 @@ pub(crate) struct GateSetting<'a> {
 /// An option that an installation leaves out.
 pub(crate) struct UnsetOption<'a> {
     /// Where it would be set.
-    pub(crate) spot: Spot<'a>,
+    pub(crate) place: ValuePlace<'a>,
     /// The value that it has under a name of charts before 0.33.
-    pub(crate) old: Option<Spot<'a>>,
+    pub(crate) old: Option<ValuePlace<'a>>,
 }
 
 impl GateList {
@@ -71,10 +71,10 @@ pub(crate) fn min_values_policy(object: &Object) -> Option<MinValuesPolicy> {
 }
 
 /// A gate that is set in the other list, where it has no effect.
-pub(crate) fn misplaced<'a>(object: &'a Object, gate: &Gate) -> Option<Spot<'a>> {
+pub(crate) fn misplaced<'a>(object: &'a Object, gate: &Gate) -> Option<ValuePlace<'a>> {
     let other = if gate.list == GateList::Aws { GateList::Core } else { GateList::Aws };
     let found = setting_in(object, gate, other)?;
-    found.on.map(|_| found.spot)
+    found.on.map(|_| found.place)
 }
 
 /// An option that an installation sets, with its text: by its name in the values of the chart, or that of its environment variable.
@@ -82,17 +82,17 @@ pub(crate) fn set_option<'a>(
     object: &'a Object,
     setting: &str,
     variable: &str,
-) -> Option<(Spot<'a>, String)> {
+) -> Option<(ValuePlace<'a>, String)> {
     if object.is(Kind::DEPLOYMENT) {
         let mut entries = controller(object)?.get("env").items();
         let value = entries.find(|entry| entry.get("name").text() == Some(variable))?.get("value");
-        return Some((Spot::of(value.clone()), value.text()?.to_owned()));
+        return Some((ValuePlace::of(value.clone()), value.text()?.to_owned()));
     }
     find_in_values(object, CHART, |values| {
         let settings = values.root.get("settings");
         let node = settings.get(setting);
         let text = node.text().filter(|_| settings.get("clusterName").is_set())?;
-        Some((values.spot(&node, object), text.to_owned()))
+        Some((values.place(&node, object), text.to_owned()))
     })
 }
 
@@ -117,7 +117,7 @@ pub(crate) fn unset_option<'a>(
         Some(value) => (value.clone(), value.text() == Some("")),
         None => (env.clone(), env.is_set() && !env.has_unknown()),
     };
-    (is_unset && !is_elsewhere).then(|| UnsetOption { spot: Spot::of(node), old: None })
+    (is_unset && !is_elsewhere).then(|| UnsetOption { place: ValuePlace::of(node), old: None })
 }
 
 fn unset_value<'a>(
@@ -145,8 +145,8 @@ fn unset_value<'a>(
     // Charts before 0.33 had the settings for AWS below `settings.aws`.
     let mut places = old.iter().flat_map(|name| [settings.path(&["aws", *name]), settings.get(name)]);
     let old = places.find(|place| place.text().is_some_and(|text| !text.is_empty()));
-    let old = old.map(|place| values.spot(&place, object));
-    Some(UnsetOption { spot: values.spot(&node, object), old })
+    let old = old.map(|place| values.place(&place, object));
+    Some(UnsetOption { place: values.place(&node, object), old })
 }
 
 /// The container of a Deployment that runs Karpenter.
@@ -177,15 +177,15 @@ fn in_values<'a>(
     if !settings.is_mapping() || is_unknown {
         return None;
     }
-    let spot = values.spot(&node, object);
+    let place = values.place(&node, object);
     // One setting turns both gates for DRA on.
     if gate.list == list && gate.name.starts_with("DRA") && settings.get("enableDRA").bool() == Some(true) {
-        return Some(GateSetting { spot, on: Some(true) });
+        return Some(GateSetting { place, on: Some(true) });
     }
     match node.bool() {
-        Some(on) => Some(GateSetting { spot, on: Some(on) }),
+        Some(on) => Some(GateSetting { place, on: Some(on) }),
         None if node.is_set() || may_differ(object, values) => None,
-        None => Some(GateSetting { spot, on: None }),
+        None => Some(GateSetting { place, on: None }),
     }
 }
 
@@ -194,7 +194,7 @@ fn in_environment<'a>(container: &Node<'a>, gate: &Gate, list: GateList) -> Opti
     let mut states = states(value.text()?);
     let state = states.find(|(name, _)| *name == gate.name).map(|(_, state)| state);
     let on = state.map(|state| matches!(state, "true" | "True" | "TRUE" | "t" | "T" | "1"));
-    names_gates(container).then(|| GateSetting { spot: Spot::of(value), on })
+    names_gates(container).then(|| GateSetting { place: ValuePlace::of(value), on })
 }
 
 /// The value of the environment variable of a list.

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gpulint_rules::{
-    Fact, Membership, Object, OutsideFact, Product, VersionPlace, facts_of_text, fill_versions, minor_of,
-    pins_of_terraform,
+    Fact, Membership, Object, OutsideFact, Product, VersionPlace, charts_of_text, facts_of_text,
+    fill_versions, minor_of, pins_of_terraform,
 };
 
 use super::claimer::{Checkout, GitOpsObject};
@@ -155,7 +155,8 @@ fn of_kustomizations(files: &Files<'_>) -> Vec<Found> {
         let versions = versions.map(|(product, version, line)| (Fact::Version(*product, *version), *line));
         let generated = kustomization.generated.iter().map(|name| (Fact::Generated(name.clone()), 1));
         let elsewhere = kustomization.has_objects_elsewhere().then_some((Fact::Elsewhere, 1));
-        for (fact, line) in versions.chain(generated).chain(elsewhere) {
+        let installs = kustomization.installs().map(|name| (Fact::Installs(name.to_owned()), 1));
+        for (fact, line) in versions.chain(generated).chain(elsewhere).chain(installs) {
             let path = Arc::from(short_path(&kustomization.file));
             out.push(Found { folder: folder.clone(), shown: OutsideFact { fact, path, line } });
         }
@@ -185,7 +186,11 @@ fn of_other_files(files: &Files<'_>) -> Vec<Found> {
         let versions = pins
             .into_iter()
             .filter_map(|(product, version, line)| Some((Fact::Version(product, minor_of(version)?), line)));
-        for (fact, line) in versions.chain(facts_of_text(&text)) {
+        let is_helmfile = path.to_str().is_some_and(|path| path.ends_with(".yaml.gotmpl"));
+        let charts = if is_terraform || is_helmfile { charts_of_text(&text) } else { Vec::new() };
+        let mut seen = BTreeSet::new();
+        let charts = charts.into_iter().filter(|(fact, _)| seen.insert(fact.clone()));
+        for (fact, line) in versions.chain(facts_of_text(&text)).chain(charts) {
             let shown = OutsideFact { fact, path: Arc::from(short_path(path)), line };
             out.push(Found { folder: folder.to_owned(), shown });
         }

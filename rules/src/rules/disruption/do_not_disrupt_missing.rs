@@ -57,11 +57,12 @@ use crate::rules::disruption::runners;
 use crate::rules::karpenter_in_use::{READS, may_have_cluster_autoscaler, uses_karpenter};
 use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
+use crate::rules::scheduling::node_helpers::INSTALLING_KINDS;
 use crate::workload::node_labels::{is_off_karpenter, names_karpenter};
 use crate::workload::template::{is_short_deadline, is_short_lived, workload_kind};
 
-const READ: [Kind; READS.len() + CHART_KINDS.len() + 1] =
-    joined(&READS, &[CHART_KINDS[0], CHART_KINDS[1], Kind::PDB]);
+const READ: [Kind; READS.len() + 4] =
+    joined(&READS, &[INSTALLING_KINDS[0], INSTALLING_KINDS[1], INSTALLING_KINDS[2], Kind::PDB]);
 
 /// Workloads, and what starts runners of GitHub Actions.
 const KINDS: [Kind; WORKLOAD_KINDS.len() + runners::KINDS.len()] = with_workloads(&runners::KINDS);

@@ -40,12 +40,13 @@
 //! - <https://github.com/NVIDIA/k8s-device-plugin/tree/main/api/config/v1>
 
 use crate::cluster::values::installs;
+use crate::rules::gpu::gpu_sharing_mismatch::SHARING_SOURCES;
 use crate::rules::gpu::sharing::{self, Why};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-sharing-config-invalid",
-    kinds: &[Kind::CONFIG_MAP],
+    kinds: &SHARING_SOURCES,
     reads: &sharing::READERS,
     docs: docs(include_str!("gpu_sharing_config_invalid.rs")),
     check: Check::Object(check),

@@ -57,7 +57,7 @@ pub(crate) mod time_slicing_for_serving;
 pub(crate) mod visible_devices_all;
 
 use crate::catalog::{ARCH, InstanceType, TypeSet, index};
-use crate::cluster::values::{ChartValues, Spot};
+use crate::cluster::values::{ChartValues, ValuePlace};
 use crate::karpenter::nodepool::{NODEPOOL_LABEL, NodePool, types_meeting};
 use crate::karpenter::provider::Provider;
 use crate::kind::Kind;
@@ -166,11 +166,15 @@ pub(super) fn report_value<'c>(
 }
 
 /// Reports a place in the object, which may be in a text.
-pub(super) fn report_spot<'c>(spot: &Spot<'_>, message: String, ctx: &'c mut Context<'_>) -> &'c mut Finding {
+pub(super) fn report_place<'c>(
+    place: &ValuePlace<'_>,
+    message: String,
+    ctx: &'c mut Context<'_>,
+) -> &'c mut Finding {
     let object = ctx.object().clone();
-    let finding = ctx.report(&spot.node, message);
-    match spot.part.clone() {
-        Some(part) => finding.at_part(&object, &spot.node, part),
+    let finding = ctx.report(&place.node, message);
+    match place.part.clone() {
+        Some(part) => finding.at_part(&object, &place.node, part),
         None => finding,
     }
 }

@@ -23,6 +23,23 @@ pub(super) fn entries(object: &Object) -> Vec<(&str, Node<'_>)> {
     of_plugin.chain(of_operator).flat_map(|data| data.entries()).collect()
 }
 
+/// Whether a chart writes an entry for the nodes without a label: the default that its values name. The chart of the plugin falls back on
+/// an entry `default`, and on the only one; see [`by_config`].
+pub(super) fn is_of_all_nodes(chart: &Object, entry: &str) -> bool {
+    let of_chart = |(name, path): (&str, &[&str])| {
+        let of_values = |values: Node<'_>| {
+            let (config, is_plugin) = (values.path(path), name == "nvidia-device-plugin");
+            match config.get("default").text() {
+                Some(default) if !default.is_empty() => default == entry,
+                _ if config.get("default").is_unknown() || config.get("fallbackStrategies").is_set() => false,
+                _ => is_plugin && (entry == "default" || config.get("map").entries().len() == 1),
+            }
+        };
+        value_fields(chart, name).any(of_values)
+    };
+    CONFIG_VALUES.into_iter().any(of_chart)
+}
+
 /// Calls a function with each configuration of the device plugin that shares GPUs: the entry of the ConfigMap, and its root.
 pub(super) fn for_each(object: &Object, mut read: impl FnMut(&Node<'_>, &Node<'_>)) {
     for (_, entry) in entries(object) {
@@ -42,8 +59,8 @@ pub(super) const PLUGIN_KINDS: [Kind; 4] =
     [Kind::DAEMON_SET, Kind::HELM_RELEASE, Kind::ARGO_APPLICATION, Kind::CLUSTER_POLICY];
 
 /// What [`unused`] looks at.
-pub(super) const READERS: [Kind; PLUGIN_KINDS.len() + 3] =
-    joined(&PLUGIN_KINDS, &[Kind::NODE_POOL, Kind::NODE, Kind::EC2_NODE_CLASS]);
+pub(super) const READERS: [Kind; PLUGIN_KINDS.len() + 4] =
+    joined(&PLUGIN_KINDS, &[Kind::NODE_POOL, Kind::NODE, Kind::EC2_NODE_CLASS, Kind::CONFIG_MAP]);
 
 /// The label of nodes that selects an entry of the device plugin's ConfigMap.
 pub(super) const CONFIG_LABEL: &str = "nvidia.com/device-plugin.config";
@@ -108,7 +125,7 @@ pub(super) fn unused(map: &Object, ctx: &Context<'_>) -> Option<(Object, Why)> {
 /// Why a plugin uses no entry of a ConfigMap. `None` if it may use one.
 fn why(plugin: &Object, map: &Object, ctx: &Context<'_>) -> Option<Why> {
     if plugin.is(Kind::DAEMON_SET) {
-        return (!may_read_config(plugin)).then_some(Why::NoConfiguration);
+        return (!may_read_config(plugin, ctx)).then_some(Why::NoConfiguration);
     }
     if plugin.may_lack_fields() {
         return None;
@@ -178,12 +195,13 @@ fn is_labelled(map: &Object, ctx: &Context<'_>) -> bool {
 }
 
 /// Whether a plugin may have a configuration: a file beside folders of the node, a variable or an option.
-fn may_read_config(plugin: &Object) -> bool {
+fn may_read_config(plugin: &Object, ctx: &Context<'_>) -> bool {
     let says = |node: &Node<'_>| node.text().is_none_or(|text| text.to_ascii_lowercase().contains("config"));
     let may_read = |container: Node<'_>| {
         let mut words = ["command", "args"].into_iter().flat_map(|field| container.get(field).items());
         container.has_unknown()
-            || container.get("envFrom").is_set()
+            || container.get("envFrom").is_unknown()
+            || container.get("envFrom").items().any(|source| may_name_file(plugin, &source, ctx))
             || container.get("env").items().any(|variable| says(&variable.get("name")))
             || words.any(|word| says(&word))
     };
@@ -194,6 +212,18 @@ fn may_read_config(plugin: &Object) -> bool {
                 || volumes.items().any(|volume| !volume.get("hostPath").is_set())
                 || template.all_containers().any(may_read)
         })
+}
+
+/// Whether variables from a ConfigMap or a Secret may have the one that names the file (`CONFIG_FILE` of the plugin 0.17).
+fn may_name_file(plugin: &Object, source: &Node<'_>, ctx: &Context<'_>) -> bool {
+    let name = source.path(&["configMapRef", "name"]);
+    let namespace = plugin.namespace_or_default();
+    let map = name.text().and_then(|name| ctx.cluster().unique(Kind::CONFIG_MAP, namespace, name));
+    let Some(map) = map.filter(|map| !map.may_lack_fields()) else { return true };
+    let (prefix, data) = (source.get("prefix"), map.get("data"));
+    let prefix = if prefix.is_set() { prefix.text() } else { Some("") };
+    let is_file = |key: &str| prefix.is_none_or(|prefix| format!("{prefix}{key}") == "CONFIG_FILE");
+    data.has_unknown_key() || data.entries().iter().any(|(key, _)| is_file(key))
 }
 
 fn may_share(text: &str) -> bool {

@@ -33,6 +33,7 @@
 //! - <https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-sharing.html>
 
 use crate::rules::class_evidence::CLASSED_WORKLOADS;
+use crate::rules::gpu::gpu_sharing_mismatch::SHARING_SOURCES;
 use crate::rules::gpu::sharing;
 use crate::rules::prelude::*;
 use crate::workload::launcher::MemoryShare;
@@ -42,7 +43,7 @@ const READS: [Kind; CLASSED_WORKLOADS.len() + sharing::READERS.len()] =
 
 pub(crate) static RULE: Rule = Rule {
     id: "time-slicing-for-serving",
-    kinds: &[Kind::CONFIG_MAP],
+    kinds: &SHARING_SOURCES,
     reads: &READS,
     docs: docs(include_str!("time_slicing_for_serving.rs")),
     check: Check::Object(check),
@@ -57,6 +58,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     sharing::for_each(object, |entry, config| {
         let slicing = config.path(&["sharing", "timeSlicing"]);
         let Some(resource) = slicing.get("resources").items().next().filter(|_| !done) else { return };
+        let pointer = entry.pointer();
+        let is_used = || pointer.steps().last().is_some_and(|key| sharing::is_of_all_nodes(object, key));
+        if !object.is(Kind::CONFIG_MAP) && !is_used() {
+            return;
+        }
         // One finding for all configurations of an object.
         done = true;
         report(object, entry, &slicing, &resource, ctx);

@@ -156,7 +156,7 @@ fn never_replaced(pool: &NodePool<'_>, count: usize, ctx: &mut Context<'_>) -> O
     ctx.report(&pool.disruption().get("consolidationPolicy"), message)
         .identified_by(GATE)
         .help(format!("admit more types than {CHEAPER}: more sizes, families and generations"))
-        .related(installer, &setting.spot.node, "this gate turns the replacement on");
+        .related(installer, &setting.place.node, "this gate turns the replacement on");
     None
 }
 

@@ -35,7 +35,7 @@ use super::load_balancer_controller_without_vpc::is_load_balancer_controller;
 use super::node_helpers::may_install;
 use crate::rules::prelude::*;
 
-static READS: [Kind; 9 + WORKLOAD_KINDS.len()] = with_workloads(&[
+static READS: [Kind; 10 + WORKLOAD_KINDS.len()] = with_workloads(&[
     Kind::NODE,
     Kind::NODE_POOL,
     Kind::EC2_NODE_CLASS,
@@ -45,6 +45,7 @@ static READS: [Kind; 9 + WORKLOAD_KINDS.len()] = with_workloads(&[
     Kind::SERVICE_ACCOUNT,
     Kind::HELM_RELEASE,
     Kind::ARGO_APPLICATION,
+    Kind::ARGO_APPLICATION_SET,
 ]);
 
 pub(crate) static RULE: Rule = Rule {

@@ -62,7 +62,7 @@ use crate::workload::node_labels::is_of_other_nodes;
 
 const COMPUTE_TYPE: &str = "eks.amazonaws.com/compute-type";
 
-static READS: [Kind; 8 + WORKLOAD_KINDS.len()] = with_workloads(&[
+static READS: [Kind; 9 + WORKLOAD_KINDS.len()] = with_workloads(&[
     Kind::PERSISTENT_VOLUME_CLAIM,
     Kind::PERSISTENT_VOLUME,
     Kind::STORAGE_CLASS,
@@ -71,6 +71,7 @@ static READS: [Kind; 8 + WORKLOAD_KINDS.len()] = with_workloads(&[
     Kind::EC2_NODE_CLASS,
     Kind::HELM_RELEASE,
     Kind::ARGO_APPLICATION,
+    Kind::ARGO_APPLICATION_SET,
 ]);
 
 pub(crate) static RULE: Rule = Rule {

@@ -45,13 +45,13 @@
 //! # References
 //! - <https://karpenter.sh/docs/reference/settings/#feature-gates>
 
-use crate::cluster::values::Spot;
+use crate::cluster::values::ValuePlace;
 use crate::karpenter::installation;
 use crate::karpenter::installation::INSTALLERS;
 use crate::karpenter::kubelet;
 use crate::karpenter::minors;
 use crate::karpenter::minors::Gate;
-use crate::rules::gpu::report_spot;
+use crate::rules::gpu::report_place;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -138,20 +138,20 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let version = ctx.platform().karpenter;
     for gate in minors::gates() {
         let Some((_, default)) = gate.state(version) else { continue };
-        if let Some(spot) = installation::misplaced(object, gate) {
+        if let Some(place) = installation::misplaced(object, gate) {
             let list = if object.is(Kind::DEPLOYMENT) { gate.list.variable() } else { gate.list.setting() };
             let message =
                 format!("feature gate `{}` has no effect here: it belongs into `{list}`", gate.name);
-            report_spot(&spot, message, ctx).identified_by(gate.name).help(format!("move it to `{list}`"));
+            report_place(&place, message, ctx).identified_by(gate.name).help(format!("move it to `{list}`"));
         }
         let Some(setting) = installation::setting(object, gate) else { continue };
         if setting.on.unwrap_or(default) {
-            dependent(object, gate, &setting.spot, version, ctx);
+            dependent(object, gate, &setting.place, version, ctx);
         } else {
             NEEDS
                 .iter()
                 .filter(|need| need.gate == gate.name)
-                .for_each(|need| needed(object, need, gate, &setting.spot, ctx));
+                .for_each(|need| needed(object, need, gate, &setting.place, ctx));
         }
     }
     None
@@ -161,7 +161,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 fn dependent(
     object: &Object,
     gate: &Gate,
-    spot: &Spot<'_>,
+    place: &ValuePlace<'_>,
     version: Version,
     ctx: &mut Context<'_>,
 ) -> Option<()> {
@@ -171,7 +171,7 @@ fn dependent(
     let setting = installation::setting(object, other)?;
     if !setting.on.unwrap_or(default) {
         let message = format!("feature gate `{}` has no effect without `{}`", gate.name, other.name);
-        report_spot(spot, message, ctx)
+        report_place(place, message, ctx)
             .identified_by(gate.name)
             .help(format!("turn on `{}` as well", other.name));
     }
@@ -179,13 +179,13 @@ fn dependent(
 }
 
 /// Reports an object that needs a gate which is off.
-fn needed(object: &Object, need: &Need, gate: &Gate, spot: &Spot<'_>, ctx: &mut Context<'_>) {
+fn needed(object: &Object, need: &Need, gate: &Gate, place: &ValuePlace<'_>, ctx: &mut Context<'_>) {
     let candidates = ctx.cluster().of(need.kind);
     let is_subject = |subject: &&Object| (need.is_needed)(subject) && ctx.pairs_with(subject);
     let Some(subject) = candidates.into_iter().find(is_subject) else { return };
     let (kind, name, consequence) = (subject.kind(), subject.display_name(), need.consequence);
     let message = format!("feature gate `{}` is off, so {kind} `{name}` {consequence}", gate.name);
-    let finding = report_spot(spot, message, ctx).identified_by(gate.name);
+    let finding = report_place(place, message, ctx).identified_by(gate.name);
     finding.related(subject, &subject.path(&["metadata", "name"]), consequence);
     if object.is(Kind::DEPLOYMENT) {
         let variable = gate.list.variable();
@@ -194,8 +194,8 @@ fn needed(object: &Object, need: &Need, gate: &Gate, spot: &Spot<'_>, ctx: &mut 
     }
     let list = gate.list.setting();
     finding.help(format!("write `settings.{list}.{}: true`, or change the {kind}", gate.chart));
-    if !spot.is_in_text {
+    if !place.is_in_text {
         let title = format!("turn on the feature gate `{}`", gate.name);
-        finding.fix(Fix::new(title, Safety::Unsafe).set(&spot.node, json!(true)));
+        finding.fix(Fix::new(title, Safety::Unsafe).set(&place.node, json!(true)));
     }
 }

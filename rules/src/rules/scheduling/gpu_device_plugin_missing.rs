@@ -67,7 +67,7 @@
 use crate::catalog::Accelerator;
 use crate::karpenter::scheduling::AmiFamily;
 use crate::rules::prelude::*;
-use crate::rules::scheduling::node_helpers::{has_devices, may_install, pool_noun};
+use crate::rules::scheduling::node_helpers::{INSTALLING_KINDS, has_devices, may_install, pool_noun};
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-device-plugin-missing",
@@ -76,8 +76,9 @@ pub(crate) static RULE: Rule = Rule {
         Kind::EC2_NODE_CLASS,
         Kind::DAEMON_SET,
         Kind::CLUSTER_POLICY,
-        Kind::HELM_RELEASE,
-        Kind::ARGO_APPLICATION,
+        INSTALLING_KINDS[0],
+        INSTALLING_KINDS[1],
+        INSTALLING_KINDS[2],
     ],
     reports_absence: true,
     docs: docs(include_str!("gpu_device_plugin_missing.rs")),

@@ -68,13 +68,14 @@ use crate::workload::node_labels::is_off_karpenter;
 use crate::workload::template::REQUIRED_AFFINITY;
 
 /// The pools with their classes, other DaemonSets, what installs the same programs, and workloads that request EFA.
-const READS: [Kind; WORKLOAD_KINDS.len() + 16] = with_workloads(&joined::<16>(
+const READS: [Kind; WORKLOAD_KINDS.len() + 17] = with_workloads(&joined::<17>(
     &[
         Kind::NODE_POOL,
         Kind::EC2_NODE_CLASS,
         Kind::CLUSTER_POLICY,
         Kind::HELM_RELEASE,
         Kind::ARGO_APPLICATION,
+        Kind::ARGO_APPLICATION_SET,
         Kind::PERSISTENT_VOLUME_CLAIM,
         Kind::PERSISTENT_VOLUME,
         Kind::STORAGE_CLASS,

@@ -50,7 +50,7 @@
 
 use crate::cluster::values::{CHART_SOURCES, chart_version, installs};
 use crate::karpenter::installation::{CHART, INSTALLERS, unset_option};
-use crate::rules::gpu::{report_spot, report_value};
+use crate::rules::gpu::{report_place, report_value};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -142,15 +142,15 @@ fn interruption_queue(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let finding = match &unset.old {
         Some(old) => {
             let message = format!("charts since 0.33 do not read this: {end}");
-            let finding = report_spot(old, message, ctx).help("write `settings.interruptionQueue`");
+            let finding = report_place(old, message, ctx).help("write `settings.interruptionQueue`");
             if old.is_in_text {
                 finding
             } else {
-                let fix = Fix::unsafe_("write its name").move_to(&old.node, &unset.spot.node);
+                let fix = Fix::unsafe_("write its name").move_to(&old.node, &unset.place.node);
                 finding.at_key().fix(fix)
             }
         }
-        None => report_spot(&unset.spot, format!("Karpenter has no interruption queue: {end}"), ctx)
+        None => report_place(&unset.place, format!("Karpenter has no interruption queue: {end}"), ctx)
             .help("set `settings.interruptionQueue` (`INTERRUPTION_QUEUE`) to the name of its SQS queue"),
     };
     finding.related(pool, &pool.path(&["metadata", "name"]), "this pool starts Spot nodes");
@@ -170,7 +170,7 @@ fn reserved_interfaces(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let pool = own_pool(ctx, counts)?;
     let message =
         "with custom networking no pods are on the first interface of a node, and Karpenter counts it";
-    report_spot(unset.old.as_ref().unwrap_or(&unset.spot), message.to_owned(), ctx)
+    report_place(unset.old.as_ref().unwrap_or(&unset.place), message.to_owned(), ctx)
         .help("set `settings.reservedENIs: \"1\"` (`RESERVED_ENIS`), or `maxPods` in each EC2NodeClass")
         .related(plugin, &plugin.path(&["metadata", "name"]), "the network plugin, with custom networking")
         .related(pool, &pool.path(&["metadata", "name"]), "the pods of its nodes are counted");

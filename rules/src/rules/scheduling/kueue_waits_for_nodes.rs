@@ -63,6 +63,7 @@ pub(crate) static RULE: Rule = Rule {
         Kind::DEPLOYMENT,
         CHART_KINDS[0],
         CHART_KINDS[1],
+        Kind::ARGO_APPLICATION_SET,
     ],
     docs: docs(include_str!("kueue_waits_for_nodes.rs")),
     check: Check::Object(check),

@@ -57,8 +57,8 @@
 
 use super::PLACEMENT_READS;
 use super::karpenter_on_own_nodes::pool_that_takes;
-use crate::cluster::values::{ChartValues, Spot, is_for_other_cluster};
-use crate::rules::gpu::report_spot;
+use crate::cluster::values::{ChartValues, ValuePlace, is_for_other_cluster};
+use crate::rules::gpu::report_place;
 use crate::rules::prelude::*;
 use crate::workload::command::may_have_more_options;
 use crate::workload::environment::known;
@@ -91,8 +91,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let template = templates(object).into_iter().next()?;
     let container = template.containers().find(is_load_balancer_controller)?;
     let missing = missing(&container)?;
-    let spot = Spot::of(container.get("args"));
-    report(object, &template, &missing.map(|field| format!("--aws-{field}")), &spot, ctx)
+    let place = ValuePlace::of(container.get("args"));
+    report(object, &template, &missing.map(|field| format!("--aws-{field}")), &place, ctx)
 }
 
 /// Reports values of the chart, which have the fields of a pod that decide about its place beside the options of the controller
@@ -109,9 +109,9 @@ fn of_chart<'a>(object: &'a Object, values: &ChartValues<'_, 'a>, ctx: &mut Cont
     let has_region = is_written(&region) || REGION_VARIABLES.iter().any(|name| env.get(name).is_set());
     let missing = Missing { region: !has_region, vpc: !is_written(&vpc) && tags.entries().is_empty() };
     let template = Template { metadata: root.get("metadata"), spec: root.clone(), place: (object, 0) };
-    let spot = values.spot(if missing.vpc { &vpc } else { &region }, object);
+    let place = values.place(if missing.vpc { &vpc } else { &region }, object);
     let name = |field: &str| if field == "vpc-id" { "vpcId" } else { "region" }.to_owned();
-    report(object, &template, &missing.map(name), &spot, ctx)
+    report(object, &template, &missing.map(name), &place, ctx)
 }
 
 /// Reports the options that are missing, by their names, if a pool takes the pods whose nodes do not answer them.
@@ -119,7 +119,7 @@ fn report(
     object: &Object,
     template: &Template<'_>,
     missing: &[String],
-    spot: &Spot<'_>,
+    place: &ValuePlace<'_>,
     ctx: &mut Context<'_>,
 ) -> Option<()> {
     let of_node = template.spec.get("hostNetwork");
@@ -142,7 +142,7 @@ fn report(
         "without {missing} the controller asks the instance metadata, which pods on nodes of `{}` cannot reach",
         pool.display_name()
     );
-    report_spot(spot, message, ctx)
+    report_place(place, message, ctx)
         .help(format!("write {missing}: a response makes one hop, to the node"))
         .related(class, &hops, "one hop, which is the default");
     None

@@ -14,6 +14,7 @@ pub(crate) mod gpu_helper_missing;
 pub(crate) mod gpu_label_set_late;
 pub(crate) mod headroom_never_taken;
 mod helper_charts;
+pub(crate) mod interruption_queue_invalid;
 pub(crate) mod karpenter_on_own_nodes;
 pub(crate) mod karpenter_setting_missing;
 pub(crate) mod kubelet_port_taken;
