@@ -263,6 +263,11 @@ impl<'a> NodePool<'a> {
         self.facts().declared.and(DeclaredPurpose::of_name(self.object)).only()
     }
 
+    /// Whether its template labels and taints say what the pool is for, and not its name alone.
+    pub(crate) fn declares_purpose(&self) -> bool {
+        self.facts().declared.only().is_some()
+    }
+
     /// The capacity types that the pool allows. `None` if neither a requirement nor a label is about them.
     pub fn capacity_types(&self) -> Option<Vec<&'static str>> {
         let named = CAPACITY_TYPES.into_iter().zip(self.facts().capacity_types?);

@@ -66,7 +66,7 @@ pub(crate) use recording_rules::{PROMETHEUS_RULE_KINDS, RecordingRules, recordin
 pub(crate) use resources::ExtendedResources;
 pub(crate) use services::Services;
 pub(crate) use tolerances::{Tolerance, Tolerances};
-pub(crate) use training::{TrainingProtection, training_protection};
+pub(crate) use training::{TRAINING_PROTECTION, TrainingProtection, training_protection};
 pub(crate) use workloads::Workloads;
 use workloads::{
     WorkloadKey, has_unknown_labels, is_compatible, label_pairs, pool_labels, required_node_labels,

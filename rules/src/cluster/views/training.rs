@@ -4,11 +4,12 @@ use crate::cluster::Cluster;
 use crate::cluster::views::Workload;
 use crate::karpenter::do_not_disrupt::protects;
 use crate::karpenter::nodepool::NodePool;
+use crate::kind::Kind;
 use crate::object::Object;
 use crate::platform::Platform;
 use crate::workload::class::WorkloadClass;
 use crate::workload::gpu::uses_device;
-use crate::workload::template::{Template, templates};
+use crate::workload::template::{Template, WORKLOAD_KINDS, templates, with_workloads};
 
 /// Whether every pod of a workload that uses an accelerator is protected.
 fn is_protected(object: &Object, platform: &Platform) -> Option<bool> {
@@ -38,21 +39,35 @@ pub(crate) enum TrainingProtection<'a> {
     None,
 }
 
-/// Whether the workloads that select a pool, except servers and helpers, are all protected.
+/// What [`training_protection`] reads.
+pub(crate) const TRAINING_PROTECTION: [Kind; WORKLOAD_KINDS.len() + 2] =
+    with_workloads(&[Kind::NODE_POOL, Kind::NAMESPACE]);
+
+/// Whether the workloads that select a pool, except servers and helpers, are all protected. Where none selects it, those with
+/// accelerators that it admits decide.
 pub(crate) fn training_protection<'a>(
     pool: &NodePool<'_>,
     cluster: &'a Cluster,
     platform: &Platform,
 ) -> TrainingProtection<'a> {
+    let views = cluster.views();
+    let may_train = |object: &Object| {
+        let classified = views.class_of(object);
+        !classified.serves_requests() && !classified.is(WorkloadClass::Infra)
+    };
     let mut found = TrainingProtection::None;
-    for workload in cluster.views().selecting(pool) {
-        let classified = cluster.views().class_of(&workload.object);
-        if classified.serves_requests() || classified.is(WorkloadClass::Infra) {
-            continue;
-        }
+    for workload in views.selecting(pool).into_iter().filter(|workload| may_train(&workload.object)) {
         match is_protected(&workload.object, platform) {
             Some(false) => return TrainingProtection::Unprotected(workload),
             _ => found = TrainingProtection::Protected,
+        }
+    }
+    if matches!(found, TrainingProtection::None) {
+        let mut admitted = views.accelerators_on(pool.object(), platform).admitted;
+        admitted.retain(|object| cluster.pairs(pool.object(), object) && may_train(object));
+        if !admitted.is_empty() && admitted.iter().all(|object| is_protected(object, platform) == Some(true))
+        {
+            return TrainingProtection::Protected;
         }
     }
     found

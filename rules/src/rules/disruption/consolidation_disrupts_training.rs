@@ -38,15 +38,14 @@
 //! - <https://karpenter.sh/docs/concepts/disruption/#consolidation>
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
 
-use crate::cluster::views::{TrainingProtection, Workload, training_protection};
+use crate::cluster::views::{TRAINING_PROTECTION, TrainingProtection, Workload, training_protection};
 use crate::karpenter::budget::{AllowanceState, DisruptionReason};
 use crate::karpenter::do_not_disrupt::protects_nodes;
-use crate::rules::class_evidence::CLASSED_WORKLOADS;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "consolidation-disrupts-training",
-    reads: &CLASSED_WORKLOADS,
+    reads: &TRAINING_PROTECTION,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("consolidation_disrupts_training.rs")),
     check: Check::NodePool(check),

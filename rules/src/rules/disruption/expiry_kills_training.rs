@@ -7,6 +7,9 @@
 //! pods whose PodDisruptionBudget allows no eviction, hold the drain until the pool's
 //! `terminationGracePeriod` is over, and without one until they end; no new pod starts on the node.
 //!
+//! The finding is an info where all known runs have the annotation and the pool has no
+//! `terminationGracePeriod`, and where nothing but the pool's name says that it is for training.
+//!
 //! # Fix
 //! Write `expireAfter: Never` on pools for training. Nodes go when they are empty, and new AMIs come in
 //! through drift, which waits for the pods. Nodes of a live pool are replaced by the change itself.
@@ -40,13 +43,14 @@
 //! - <https://github.com/kubernetes-sigs/karpenter/issues/1590>
 //! - <https://github.com/kubernetes-sigs/karpenter/issues/1750>
 
+use crate::cluster::placement::termination_grace_period;
+use crate::cluster::views::{TRAINING_PROTECTION, TrainingProtection, training_protection};
 use crate::karpenter::do_not_disrupt::pool_annotation;
-use crate::rules::class_evidence::CLASSED_WORKLOADS;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "expiry-kills-training",
-    reads: &CLASSED_WORKLOADS,
+    reads: &TRAINING_PROTECTION,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("expiry_kills_training.rs")),
     check: Check::NodePool(check),
@@ -85,13 +89,31 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         Some(text) => format!("for {text} at most"),
         None => "until they end".to_owned(),
     };
+    let is_sure = what == "protected pool" || ends_runs(pool, ctx);
     let title = if pool.is_auto_mode() { "let nodes live for two weeks" } else { "never expire nodes" };
     let finding = ctx
         .report(&expiry, format!("nodes of {what} `{name}` start to drain {when}; no budget delays that"))
         .help(format!("write `expireAfter: {best}`; do-not-disrupt pods hold a drain {held}"))
         .fix(Fix::new(title, Safety::Unsafe).replaces_nodes().set(&expiry, json!(best)));
+    if !is_sure {
+        finding.severity(Severity::Info);
+    }
     if let Some(run) = run {
         finding.related(&run.object, &run.object.path(&["metadata", "name"]), "trains on this pool");
     }
     None
+}
+
+/// Whether expired nodes are likely to end runs. Where only the name of the pool speaks of training this is a guess, unless a
+/// budget of zero says that its nodes are to stay. Protected pods hold a drain that has no end until they are done.
+fn ends_runs(pool: &NodePool<'_>, ctx: &Context<'_>) -> bool {
+    let has_zero_budget = || {
+        let budgets = pool.written_budgets();
+        budgets.is_some_and(|(_, calendar)| calendar.budgets().iter().any(|budget| budget.nodes.is_zero()))
+    };
+    match training_protection(pool, ctx.cluster(), ctx.platform()) {
+        TrainingProtection::Unprotected(_) => true,
+        TrainingProtection::Protected => termination_grace_period(pool.object()).is_some(),
+        TrainingProtection::None => pool.declares_purpose() || has_zero_budget(),
+    }
 }

@@ -40,14 +40,13 @@
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
 
 use super::consolidation_disrupts_training;
-use crate::cluster::views::{TrainingProtection, training_protection};
+use crate::cluster::views::{TRAINING_PROTECTION, TrainingProtection, training_protection};
 use crate::karpenter::do_not_disrupt::protects_nodes;
-use crate::rules::class_evidence::CLASSED_WORKLOADS;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "training-pool-without-budget",
-    reads: &CLASSED_WORKLOADS,
+    reads: &TRAINING_PROTECTION,
     docs: docs(include_str!("training_pool_without_budget.rs")),
     check: Check::NodePool(check),
     ..Rule::warning(Group::Disruption)
