@@ -109,18 +109,19 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         keys.iter().map(|k| (key_node(pool, k).unwrap_or_else(|| pool.requirements()), k)).collect();
     let ((node, _), others) = nodes.split_last()?;
     let finding = ctx.report(node, message);
-    if pool.is_auto_mode() && matches!(keys.as_slice(), [only] if only == OS) {
-        finding.help("EKS Auto Mode starts nodes of Linux alone: Windows needs a node group or a Karpenter of your own");
-    } else if not_started {
-        finding.help(
-            "it starts no nano, micro or small type, none of one vCPU, and not every family: admit others",
-        );
-    } else if unsure {
-        finding
-            .severity(Severity::Warning)
-            .help("unless a value is newer than gpulint's catalogue, the pool never starts a node");
-    } else {
-        finding.help("the pool stays Ready but never starts a node: change one of them");
+    let is_windows = pool.is_auto_mode() && matches!(keys.as_slice(), [only] if only == OS);
+    finding.help(match (is_windows, not_started, unsure) {
+        (true, ..) => {
+            "EKS Auto Mode starts nodes of Linux alone: Windows needs a node group or a Karpenter of your own"
+        }
+        (_, true, _) => {
+            "it starts no nano, micro or small type, none of one vCPU, and not every family: admit others"
+        }
+        (_, _, true) => "unless a value is newer than gpulint's catalogue, the pool never starts a node",
+        _ => "the pool stays Ready but never starts a node: change one of them",
+    });
+    if unsure && !is_windows && !not_started {
+        finding.severity(Severity::Warning);
     }
     for (other, key) in others {
         finding.related(object, other, format!("the requirement on `{}`", short(key)));
