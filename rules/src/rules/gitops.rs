@@ -19,7 +19,7 @@ pub(super) struct Delivery<'a> {
     pub(super) by: &'a Object,
     /// Whether it leaves the field to others.
     pub(super) ignores: bool,
-    /// Whether it writes the field back without a new deployment.
+    /// Whether it writes the field back without a new deployment, as soon as another writes it.
     pub(super) heals: bool,
 }
 
@@ -35,7 +35,10 @@ pub(super) fn delivery_of<'a>(object: &Object, field: &[&str], ctx: &Context<'a>
     let automated = policy.get("automated");
     // `enabled: false` came with Argo CD 3.1.
     let is_off = automated.get("enabled").is_set() && automated.get("enabled").bool() != Some(true);
-    let heals = automated.get("selfHeal").bool() == Some(true) && !is_off;
+    // What is ignored makes nothing out of sync, so that nothing is healed until something else is.
+    let heals = automated.get("selfHeal").bool() == Some(true)
+        && !is_off
+        && !is_ignored_in_differences(&spec, object, field);
     Some(Delivery { by, ignores: ignores(&spec, object, field), heals })
 }
 
@@ -179,7 +182,12 @@ impl DeliveredPath<'_> {
 fn ignores(spec: &Node<'_>, object: &Object, field: &[&str]) -> bool {
     let mut options = spec.path(&["syncPolicy", "syncOptions"]).items();
     options.any(|option| option.text() == Some("RespectIgnoreDifferences=true"))
-        && spec.get("ignoreDifferences").items().any(|entry| is_about(&entry, object) && names(&entry, field))
+        && is_ignored_in_differences(spec, object, field)
+}
+
+/// Whether Argo CD leaves a field of an object out when it compares the object with the cluster.
+fn is_ignored_in_differences(spec: &Node<'_>, object: &Object, field: &[&str]) -> bool {
+    spec.get("ignoreDifferences").items().any(|entry| is_about(&entry, object) && names(&entry, field))
 }
 
 /// Whether an entry of `ignoreDifferences` is about an object.
