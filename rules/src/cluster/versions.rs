@@ -366,6 +366,8 @@ const SERVER_SETTINGS: [&str; 7] = [
 /// What only files about Amazon EKS have.
 const EKS_WORDS: [&str; 5] =
     ["eks.amazonaws.com", "karpenter.k8s.aws", "eksctl.io/", "aws_eks_", "terraform-aws-modules/eks"];
+/// The group of the configuration of k0s.
+const K0S_WORD: &str = "k0s.k0sproject.io";
 /// The groups of OpenShift, as in `apiVersion: route.openshift.io/v1`.
 const OPENSHIFT_WORD: &str = ".openshift.io/v";
 /// The label of nodes that the device plugin of NVIDIA reads.
@@ -397,6 +399,7 @@ pub fn facts_of_text(text: &str) -> Vec<(Fact, u32)> {
     let mut has_label = has(&[PLUGIN_LABEL]);
     let mut found = Vec::new();
     let mut has_rules = false;
+    let (is_of_k0s, mut gate) = (has_settings && has(&[K0S_WORD]), None);
     for (line, number) in text.lines().zip(1..) {
         let has_flag = is_eks || is_openshift || has_label;
         if !(has_settings || has_version || has_updater || has_adapter || has_flag) {
@@ -408,6 +411,7 @@ pub fn facts_of_text(text: &str) -> Vec<(Fact, u32)> {
         }
         if has_settings {
             found.extend(turned_on(code).map(|fact| (fact, number)));
+            found.extend(listed_gate(code, &mut gate).filter(|_| is_of_k0s).map(|fact| (fact, number)));
         }
         if has_version {
             found.extend(version_of_server(code).map(|fact| (fact, number)));
@@ -462,6 +466,17 @@ fn turned_on(code: &str) -> impl Iterator<Item = Fact> {
             }
         }
     })
+}
+
+/// The gate that an entry of `spec.featureGates` of k0s switches on, in its line or in one after that of its name (k0s,
+/// `FeatureGate` in pkg/apis/k0s/v1beta1/feature_gates.go).
+fn listed_gate<'t>(code: &'t str, gate: &mut Option<&'t str>) -> Option<Fact> {
+    let entry = code.trim_start_matches(['-', ' ', '{']);
+    if let Some(name) = entry.strip_prefix("name:") {
+        *gate = name.split([',', '}']).next().map(|name| name.trim().trim_matches(['"', '\'']));
+    }
+    let name = gate.filter(|_| code.contains("enabled: true"))?;
+    name.starts_with(|c: char| c.is_ascii_uppercase()).then(|| Fact::FeatureGate(name.to_owned()))
 }
 
 /// The version of Kubernetes that a line of the configuration of a cluster states: `kubernetesVersion`, or the image of the API
@@ -697,6 +712,16 @@ mod tests {
         ] {
             assert_eq!(facts_of_text(text), [(fact, line)], "{text}");
         }
+        let of_k0s = |entries: &str| {
+            format!("apiVersion: k0s.k0sproject.io/v1beta1\nspec:\n  featureGates:\n{entries}")
+        };
+        for (entries, line) in [
+            ("    - {name: HPAScaleToZero, enabled: true, components: [kube-apiserver]}\n", 4),
+            ("    - name: HPAScaleToZero\n      enabled: true\n", 5),
+        ] {
+            assert_eq!(facts_of_text(&of_k0s(entries)), [(gate("HPAScaleToZero"), line)], "{entries}");
+        }
+        assert!(facts_of_text(&of_k0s("    - {name: HPAScaleToZero, enabled: false}\n")).is_empty());
         let version = Fact::ServerVersion(Version::new(1, 35));
         for text in [
             "talosVersion: v1.12.1\nkubernetesVersion: v1.35.2\n",
