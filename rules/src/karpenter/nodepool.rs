@@ -244,9 +244,13 @@ impl<'a> NodePool<'a> {
         }
     }
 
-    /// Whether all nodes have accelerators, or a taint names an accelerator resource.
+    /// Whether all nodes have accelerators, or a taint names an accelerator resource and some nodes may have one.
     pub(crate) fn is_gpu_intended(&self) -> bool {
-        self.hardware() == Hardware::Accelerated || self.has_accelerator_taint()
+        match self.hardware() {
+            Hardware::Accelerated => true,
+            Hardware::NoAccelerator => false,
+            Hardware::Mixed | Hardware::Unknown => self.has_accelerator_taint(),
+        }
     }
 
     pub(crate) fn has_accelerator_taint(&self) -> bool {

@@ -65,7 +65,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if purpose.is_some_and(|(class, _)| class == WorkloadClass::Training) {
         return None;
     }
-    let gpu = pool.hardware() == Hardware::Accelerated || pool.has_accelerator_taint();
+    let gpu = pool.is_gpu_intended();
     let name = object.display_name();
     let message = format!("pool `{name}` does not say which capacity it may use, so Karpenter prefers Spot");
     let finding = ctx.report(&requirements, message);

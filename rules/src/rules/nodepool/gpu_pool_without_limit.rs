@@ -158,6 +158,10 @@ fn counted(pool: &NodePool<'_>) -> Vec<&'static str> {
         counts.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
         return counts.into_iter().map(|(_, resource)| resource).collect();
     }
+    // A taint on nodes that have no device is one of no GPU pool.
+    if !pool.is_gpu_intended() {
+        return Vec::new();
+    }
     let tainted: Vec<&str> =
         pool.template_spec().get("taints").items().filter_map(|t| t.get("key").text()).collect();
     let named = |r: &&'static str| tainted.contains(r);
