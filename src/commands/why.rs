@@ -73,22 +73,27 @@ pub(crate) fn run(args: &WhyArgs, color: Color) -> Result<ExitCode, CliError> {
         }));
     }
     if pods.is_empty() {
-        return Err(CliError::Usage(match &args.pool {
-            Some(name) if !known.is_empty() => {
-                let hint = suggest::nearest(name, known.iter().map(String::as_str));
-                let hint = hint.map_or_else(String::new, |meant| format!("; did you mean `{meant}`?"));
-                format!("there is no NodePool `{name}`{hint}")
-            }
-            _ => format!(
-                "no NodePool found in {}",
-                paths.iter().map(|path| display_path(path)).collect::<Vec<_>>().join(", ")
-            ),
-        }));
+        return Err(no_pool(args.pool.as_deref(), &known, &paths));
     }
     let answer = WhyAnswer { pods, room, waiting, platform: &platform, complete };
     output::to_stdout(|out| answer.write(out, args.format, RenderOptions::for_stdout(color)))?;
     let fits = answer.pods.iter().all(|one| one.pod.verdict == FitVerdict::Fits);
     Ok(if fits { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// That the input has no NodePool, or none of the requested name.
+fn no_pool(name: Option<&str>, known: &[String], paths: &[PathBuf]) -> CliError {
+    CliError::Usage(match name {
+        Some(name) if !known.is_empty() => {
+            let hint = suggest::nearest(name, known.iter().map(String::as_str));
+            let hint = hint.map_or_else(String::new, |meant| format!("; did you mean `{meant}`?"));
+            format!("there is no NodePool `{name}`{hint}")
+        }
+        _ => format!(
+            "no NodePool found in {}",
+            paths.iter().map(|path| display_path(path)).collect::<Vec<_>>().join(", ")
+        ),
+    })
 }
 
 /// A workload in one of the sets that apply it.

@@ -51,19 +51,7 @@ impl Attempt<'_> {
                 let name = &self.pool.name;
                 let text = format!("ask for the NodePool `{name}`");
                 remedies.push(self.asking(&asks, &pod_node, text, (&key, name)));
-                let is_missing = |name: &String| !self.situation.has_pool(name);
-                match wanted.as_slice() {
-                    [one] if is_missing(one) => {
-                        format!("the pod asks for the NodePool `{one}`, which is not in the input")
-                    }
-                    [_, ..] if wanted.iter().all(is_missing) => {
-                        format!(
-                            "the pod asks for NodePools that are not in the input: `{key}` {}",
-                            clash.theirs
-                        )
-                    }
-                    _ => format!("the pod asks for another NodePool: `{key}` {}", clash.theirs),
-                }
+                self.other_pool(&wanted, clash)
             }
             // The pods belong to nodes that no pool starts, and stay there.
             None if is_of_other_nodes(&key) => {
@@ -87,19 +75,7 @@ impl Attempt<'_> {
             }
             None => {
                 remedies.push(self.of_pod(&pod_node, format!("do not ask for `{key}`"), do_not_ask.clone()));
-                let labels = self.object.path(&["spec", "template", "metadata", "labels"]);
-                let value = wanted.first().cloned();
-                let text = match &value {
-                    Some(value) => format!("add the label `{key}: {value}`"),
-                    None => format!("add the label `{key}`"),
-                };
-                let bound = clash.theirs.gte.or(clash.theirs.lte).map(|bound| bound.to_string());
-                let label = (key.clone(), value.or(bound).unwrap_or_else(|| "true".to_owned()));
-                // What a labeller writes says what the node has, whatever the pool declares.
-                if !is_written_late(&key) {
-                    let declare = move |_: &mut Pod, pool: &mut Pool| pool.labels.push(label.clone());
-                    remedies.push(self.in_pool(&labels, text, declare));
-                }
+                remedies.extend(self.declared(&key, &wanted, clash));
                 format!("the nodes of the pool have no label `{key}`; the pod asks for it: {}", clash.theirs)
             }
             Some(ours) => {
@@ -118,6 +94,38 @@ impl Attempt<'_> {
         };
         let obstacle = Obstacle { stage: Stage::Label(key), reason, places, changes: Vec::new() };
         Draft { obstacle, remedies, without: edit(do_not_ask) }
+    }
+
+    /// That the pod names other pools, which may not exist.
+    fn other_pool(&self, wanted: &[String], clash: &Clash) -> String {
+        let is_missing = |name: &String| !self.situation.has_pool(name);
+        match wanted {
+            [one] if is_missing(one) => {
+                format!("the pod asks for the NodePool `{one}`, which is not in the input")
+            }
+            [_, ..] if wanted.iter().all(is_missing) => {
+                format!(
+                    "the pod asks for NodePools that are not in the input: `{NODEPOOL_LABEL}` {}",
+                    clash.theirs
+                )
+            }
+            _ => format!("the pod asks for another NodePool: `{NODEPOOL_LABEL}` {}", clash.theirs),
+        }
+    }
+
+    /// The change of a pool that gives its nodes a label, unless a labeller writes it: that says what the node has, whatever the pool
+    /// declares.
+    fn declared(&self, key: &str, wanted: &[String], clash: &Clash) -> Option<Remedy> {
+        let labels = self.object.path(&["spec", "template", "metadata", "labels"]);
+        let text = match wanted.first() {
+            Some(value) => format!("add the label `{key}: {value}`"),
+            None => format!("add the label `{key}`"),
+        };
+        let bound = clash.theirs.gte.or(clash.theirs.lte).map(|bound| bound.to_string());
+        let value = wanted.first().cloned().or(bound).unwrap_or_else(|| "true".to_owned());
+        let label = (key.to_owned(), value);
+        let declare = move |_: &mut Pod, pool: &mut Pool| pool.labels.push(label.clone());
+        (!is_written_late(key)).then(|| self.in_pool(&labels, text, declare))
     }
 
     /// The change of a pod that asks for a value of a label, and for nothing else of it.
