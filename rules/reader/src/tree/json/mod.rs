@@ -1,6 +1,8 @@
 //! Trees from JSON: from text (the object of an admission review), from a deserializer (the objects of a watch), and
 //! from a `serde_json` value. Such a tree has no spans.
 
+mod lenient;
+
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt::{self, Write as _};
@@ -11,6 +13,7 @@ use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, V
 use serde::{Deserialize, Deserializer};
 use serde_json::{Number, Value};
 
+use self::lenient::lenient;
 use super::placeholder::may_contain_placeholder;
 use super::scalar::TagKind;
 use crate::tree::node::Node;
@@ -56,11 +59,19 @@ impl fmt::Debug for Draft {
 
 impl Draft {
     /// Reads an object from an API server. A list of `metadata.managedFields`, which can be half of an object and is
-    /// irrelevant for rules, is skipped. The last of repeated keys is used.
+    /// irrelevant for rules, is skipped. The last of repeated keys is used. What Go reads and `serde_json` does not becomes
+    /// unknown, see [`lenient`].
     ///
     /// # Errors
-    /// What `serde_json` reports for the text.
+    /// What `serde_json` reports for a text that is no JSON.
     pub fn read(json: &str) -> serde_json::Result<Draft> {
+        Draft::read_strictly(json).or_else(|error| {
+            let replaced = lenient(json).and_then(|json| Draft::read_strictly(&json).ok());
+            replaced.ok_or(error)
+        })
+    }
+
+    fn read_strictly(json: &str) -> serde_json::Result<Draft> {
         let draft: Draft = serde_json::from_str(json)?;
         if draft.has_repeated_key {
             let value: Value = serde_json::from_str(json)?;
