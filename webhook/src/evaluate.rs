@@ -64,8 +64,6 @@ pub(crate) enum Verdict {
     /// It is not a Kubernetes object with `apiVersion` and `kind`.
     #[default]
     NoObject,
-    /// It is being deleted.
-    Exempt,
     /// No rule checks its kind.
     UnknownKind,
     Findings(Vec<FindingSummary>),
@@ -200,17 +198,13 @@ impl<'a> Evaluator<'a> {
             return Examined::default();
         };
         let id = object.id();
-        let verdict = if is_terminating(&object) {
-            Verdict::Exempt
-        } else if !kinds::is_checked(&id.group, &id.kind) {
-            Verdict::UnknownKind
-        } else {
-            let (findings, reads_cluster) = self.check(&object, request);
-            let evaluation = Arc::new(Evaluation::from_findings(&object, &findings));
-            return Examined { evaluation, findings: Some(findings), reads_cluster };
-        };
-        let evaluation = Evaluation::new(&object, verdict);
-        Examined { evaluation: Arc::new(evaluation), ..Examined::default() }
+        if !kinds::is_checked(&id.group, &id.kind) {
+            let evaluation = Arc::new(Evaluation::new(&object, Verdict::UnknownKind));
+            return Examined { evaluation, ..Examined::default() };
+        }
+        let (findings, reads_cluster) = self.check(&object, request);
+        let evaluation = Arc::new(Evaluation::from_findings(&object, &findings));
+        Examined { evaluation, findings: Some(findings), reads_cluster }
     }
 }
 
@@ -353,7 +347,7 @@ pub(crate) fn created_at(raw: &RawValue) -> Option<SystemTime> {
 /// fields that the API server manages.
 pub(crate) fn differ_in_bookkeeping_only(request: &Request<'_>) -> bool {
     let read = |raw: Option<&RawValue>| {
-        let mut value: Value = serde_json::from_str(raw?.get()).ok()?;
+        let mut value = Draft::read(raw?.get()).ok()?.to_json();
         if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
             metadata.retain(|key, _| key == "labels" || key == "annotations");
         }
@@ -363,9 +357,21 @@ pub(crate) fn differ_in_bookkeeping_only(request: &Request<'_>) -> bool {
     new.is_some() && new == old
 }
 
-/// Whether the object is being deleted. Further updates only remove its finalizers.
-fn is_terminating(object: &Object) -> bool {
-    object.path(&["metadata", "deletionTimestamp"]).is_set()
+/// Whether the object of an update is being deleted, and all but its metadata and status stays as it was: such updates remove
+/// finalizers.
+pub(crate) fn only_deletes(request: &Request<'_>) -> bool {
+    const SIGN: &str = "\"deletionTimestamp\"";
+    let read = |raw: Option<&RawValue>| Draft::read(raw?.get()).ok();
+    let without_metadata = |mut draft: Draft| {
+        draft.remove(&["metadata"]);
+        draft.remove(&["status"]);
+        draft.to_json()
+    };
+    if !request.object.is_some_and(|object| object.get().contains(SIGN)) {
+        return false;
+    }
+    let (Some(new), Some(old)) = (read(request.object), read(request.old_object)) else { return false };
+    new.string(&["metadata", "deletionTimestamp"]).is_some() && without_metadata(new) == without_metadata(old)
 }
 
 #[cfg(test)]

@@ -3,8 +3,9 @@
 //!
 //! An owner reference is no proof, because any client may write one. It counts only in requests of the operators that
 //! the configuration names, if operators create objects of that kind from owners of that kind, and the owner exists:
-//! the cache has it with the same uid. The HPA of a ScaledObject counts in requests of any account if it has the name that
-//! KEDA gives it: KEDA overwrites such an HPA, whoever made it, and may run in any namespace. Objects that controllers of
+//! the cache has it with the same uid. The HPA of a ScaledObject counts in requests of any account if it has the name, the target
+//! and the limits that KEDA gives it ([`is_hpa_of`]): KEDA may run in any namespace. Another one is an autoscaler of its own until
+//! KEDA overwrites it. Objects that controllers of
 //! kube-system create need no proof, because the requests of these accounts are exempt. For the rules, objects of all
 //! other senders have no owner.
 //!
@@ -14,12 +15,14 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
+use gpulint_rules::cluster::views::scale_target;
 use gpulint_rules::facts::names::is_dns_label;
-use gpulint_rules::keda::hpa_name;
-use gpulint_rules::{Cluster, Engine, Kind, Lookup, Object};
+use gpulint_rules::keda::is_hpa_of;
+use gpulint_rules::{Cluster, Draft, Engine, Kind, Lookup, Object};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::evaluate::only_deletes;
 use crate::kinds;
 use crate::wire::Request;
 
@@ -115,7 +118,7 @@ const MADE: [&[(Kind, &[Kind])]; 2] = [MADE_BY_KUBE_CONTROLLERS, MADE_BY_OPERATO
 
 /// Kinds of which a cluster may have as many objects as Pods. Those with an owner that is checked are not stored, and the
 /// owner is not looked up.
-const NUMEROUS: [Kind; 3] = [Kind::POD, Kind::REPLICA_SET, Kind::RESOURCE_CLAIM];
+pub(crate) const NUMEROUS: [Kind; 3] = [Kind::POD, Kind::REPLICA_SET, Kind::RESOURCE_CLAIM];
 
 /// The objects that were created by controllers, by kind, namespace and name. Rules do not see these objects, but they may
 /// own others: the JobSet of a TrainJob owns Jobs.
@@ -145,13 +148,17 @@ impl DerivedOwners {
     }
 }
 
-/// Whether requests of this kind, sender and namespace are exempt, regardless of their object.
+/// Whether requests of this kind, sender and namespace are exempt, regardless of their object, or the request only finishes a
+/// deletion.
 pub(crate) fn is_exempt(engine: &Engine, request: &Request<'_>) -> bool {
     let is_write = matches!(request.operation.as_str(), "CREATE" | "UPDATE")
         && request.sub_resource.as_deref().unwrap_or_default().is_empty();
     let namespaces = &engine.settings().webhook.exempt_namespaces;
     let namespace = request.namespace.as_ref();
-    !is_write || is_exempt_sender(engine, request) || namespace.is_some_and(|n| namespaces.matches(n))
+    !is_write
+        || is_exempt_sender(engine, request)
+        || namespace.is_some_and(|n| namespaces.matches(n))
+        || only_deletes(request)
 }
 
 /// Whether the sender is exempt. Karpenter annotates NodePools and creates NodeClaims; denying those would stop
@@ -213,7 +220,7 @@ fn service_account<'r>(request: &'r Request<'_>) -> Option<(&'r str, &'r str)> {
 }
 
 /// Whether an operator created the object of a request from a known owner, by uid, that is checked itself. An update
-/// may also release such an object. An HPA that is KEDA's by its name needs no known account.
+/// may also release such an object. An HPA as KEDA makes it needs no known account.
 pub(crate) fn is_derived(
     engine: &Engine,
     cluster: &Cluster,
@@ -224,6 +231,10 @@ pub(crate) fn is_derived(
     let Some(namespace) = request.namespace.as_deref().filter(|n| !n.is_empty()) else { return false };
     let is_operator = is_account_of(&engine.settings().webhook.operators, request);
     let old_object = request.old_object.filter(|_| is_operator);
+    let is_made_by_keda = |owner: &Object| {
+        owner.is(Kind::SCALED_OBJECT)
+            && object_in(request, namespace).is_some_and(|hpa| is_hpa_of(&hpa, owner))
+    };
     [request.object, old_object].into_iter().filter_map(partial_metadata).any(|object| {
         let made = (group_of(&object.api_version), &*object.kind);
         object.controllers().any(|owner| {
@@ -233,8 +244,7 @@ pub(crate) fn is_derived(
             else {
                 return false;
             };
-            has_uid(found, &owner.uid)
-                && (is_operator || found.is(Kind::SCALED_OBJECT) && makes_hpa(found, &object.metadata.name))
+            has_uid(found, &owner.uid) && (is_operator || is_made_by_keda(found))
         })
     })
 }
@@ -276,9 +286,11 @@ fn has_uid(object: &Object, uid: &str) -> bool {
     !uid.is_empty() && object.path(&["metadata", "uid"]).text() == Some(uid)
 }
 
-/// Whether KEDA makes an HPA of this name for a ScaledObject.
-fn makes_hpa(scaled_object: &Object, name: &str) -> bool {
-    hpa_name(scaled_object).is_some_and(|made| made == name)
+/// The object of a request, in its namespace.
+pub(crate) fn object_in(request: &Request<'_>, namespace: &str) -> Option<Object> {
+    let mut draft = Draft::read(request.object?.get()).ok()?;
+    draft.set_string(&["metadata", "namespace"], namespace);
+    Object::from_draft(draft)
 }
 
 /// An owner that an object states.
@@ -308,8 +320,7 @@ pub(crate) fn claims(object: &Object) -> Vec<Claim> {
     owners.items().filter_map(claim).collect()
 }
 
-/// Whether a stored object with these owners is one of them's: the owner exists, and KEDA's HPA has the name that KEDA gives
-/// it. What the metadata states counts where the owner is not known.
+/// Whether a stored object with these owners is one of them's: the owner exists, and KEDA's HPA is as KEDA makes it. What the metadata states counts where the owner is not known.
 pub(crate) fn is_of_owner<'o>(
     object: &Object,
     claims: &[Claim],
@@ -318,14 +329,23 @@ pub(crate) fn is_of_owner<'o>(
     let namespace = object.id().namespace().unwrap_or_default();
     claims.iter().any(|claim| match find(claim.kind, namespace, &claim.name) {
         _ if NUMEROUS.contains(&claim.kind) => true,
-        Lookup::Found(owner) => {
-            let is_named =
-                !owner.is(Kind::SCALED_OBJECT) || !object.is(Kind::HPA) || makes_hpa(owner, object.name());
-            has_uid(owner, &claim.uid) && is_named
-        }
+        Lookup::Found(owner) => has_uid(owner, &claim.uid) && scales_as_made(object, owner),
         Lookup::Missing => false,
         Lookup::Unknown => true,
     })
+}
+
+/// Whether an object, if it is an autoscaler, scales what its owner makes it for: an HPA as KEDA makes it for a ScaledObject, or
+/// a Deployment of an InferenceService, whose name begins with that of its owner.
+fn scales_as_made(object: &Object, owner: &Object) -> bool {
+    if object.is(Kind::HPA) && owner.is(Kind::SCALED_OBJECT) {
+        return is_hpa_of(object, owner);
+    }
+    !owner.is(Kind::INFERENCE_SERVICE)
+        || !(object.is(Kind::HPA) || object.is(Kind::SCALED_OBJECT))
+        || scale_target(object).is_some_and(|(_, _, name)| {
+            name.strip_prefix(owner.name()).is_some_and(|rest| rest.starts_with('-'))
+        })
 }
 
 /// Whether there may be as many objects of its kind as Pods.
@@ -365,8 +385,6 @@ struct PartialObjectMetadata<'a> {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Metadata<'a> {
-    #[serde(borrow, default)]
-    name: Cow<'a, str>,
     #[serde(borrow, default)]
     owner_references: Vec<OwnerReference<'a>>,
 }
@@ -533,21 +551,32 @@ mod tests {
     }
 
     #[test]
-    fn an_hpa_with_the_name_that_keda_gives_it_is_kedas_in_any_namespace() {
+    fn an_hpa_as_keda_makes_it_is_kedas_in_any_namespace() {
         let scaled = json!({"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject",
-            "metadata": {"name": "chat", "namespace": "ml", "uid": "90ab"}, "spec": {}});
+            "metadata": {"name": "chat", "namespace": "ml", "uid": "90ab"},
+            "spec": {"scaleTargetRef": {"name": "chat"}, "minReplicaCount": 0, "maxReplicaCount": 4}});
         let mut cluster = Cluster::new(true);
         cluster.apply(Object::from_json(&scaled).unwrap());
         let engine = Engine::new(Settings::default());
-        let is_derived = |name: &str, uid: &str, user: &str| {
+        let like_keda = |target: &str, limits: (u32, u32)| {
+            json!({"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": target},
+                "minReplicas": limits.0, "maxReplicas": limits.1})
+        };
+        let is_derived_with = |name: &str, uid: &str, user: &str, spec: Value| {
             let hpa = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
                 "metadata": {"name": name, "namespace": "ml", "ownerReferences": [{"apiVersion": "keda.sh/v1alpha1",
-                    "kind": "ScaledObject", "name": "chat", "uid": uid, "controller": true}]}, "spec": {}});
+                    "kind": "ScaledObject", "name": "chat", "uid": uid, "controller": true}]}, "spec": spec});
             let body = json!({"uid": "u", "operation": "CREATE", "namespace": "ml", "object": hpa,
                 "userInfo": {"username": user}});
             super::is_derived(&engine, &cluster, None, &request(&body.to_string()))
         };
+        let is_derived =
+            |name: &str, uid: &str, user: &str| is_derived_with(name, uid, user, like_keda("chat", (1, 4)));
         const ELSEWHERE: &str = "system:serviceaccount:scaling:keda-operator";
+        for (target, limits) in [("other", (1, 4)), ("chat", (2, 4)), ("chat", (1, 40))] {
+            let spec = like_keda(target, limits);
+            assert!(!is_derived_with("keda-hpa-chat", "90ab", ELSEWHERE, spec), "{target} {limits:?}");
+        }
         assert!(is_derived("keda-hpa-chat", "90ab", ELSEWHERE));
         assert!(!is_derived("keda-hpa-chat", "made-up", ELSEWHERE));
         assert!(!is_derived("chat", "90ab", ELSEWHERE), "a second HPA");

@@ -22,6 +22,7 @@ pub mod sources;
 pub(crate) mod synonyms;
 pub mod value;
 
+use crate::cluster::views::scale_target;
 use crate::facts::text::ellipsize;
 use crate::object::Object;
 use crate::platform::Version;
@@ -84,6 +85,22 @@ pub fn hpa_name(object: &Object) -> Option<String> {
         _ if object.path(&["metadata", "name"]).is_unknown() || object.name().is_empty() => None,
         _ => Some(format!("keda-hpa-{}", object.name())),
     }
+}
+
+/// Whether an HPA has the name, the target and the limits that KEDA gives it (`newHPAForScaledObject` of
+/// `controllers/keda/hpa.go`, KEDA 2.7 to 2.16). Releases that keep the HPA of a paused ScaledObject fix its limits at
+/// `paused-replicas`.
+pub fn is_hpa_of(hpa: &Object, scaled_object: &Object) -> bool {
+    let limit = |name: &str| hpa.path(&["spec", name]);
+    let least = min_replicas(scaled_object).map(|replicas| replicas.max(1));
+    let has_limits = limit("minReplicas").int_or(1) == least
+        && limit("maxReplicas").int() == max_replicas(scaled_object)
+        || scaled_object.annotation("autoscaling.keda.sh/paused-replicas").is_set();
+    let target = scale_target(scaled_object);
+    hpa_name(scaled_object).is_some_and(|name| name == hpa.name())
+        && target.is_some()
+        && target == scale_target(hpa)
+        && has_limits
 }
 
 #[derive(Clone, Debug)]

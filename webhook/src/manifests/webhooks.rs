@@ -97,8 +97,10 @@ fn match_conditions(install: &Install) -> Value {
             )
         },
         {
+            // What is being deleted has an old object, too.
             "name": "not-being-deleted",
-            "expression": "!has(object.metadata.deletionTimestamp)"
+            "expression": "!has(object.metadata.deletionTimestamp) || has(object.spec) != has(oldObject.spec) \
+                           || (has(object.spec) && object.spec != oldObject.spec)"
         }
     ])
 }
