@@ -1,20 +1,25 @@
 //! Reads objects from the API server, because the snapshot may be out of date: if two objects are applied together, the
-//! second is reviewed before the first has arrived. Read are the objects on which a denial depends, and, of a new object
-//! that is allowed, its rivals: objects of kinds of which two may not be together, such as ScaledObjects.
+//! second is reviewed before the first has arrived. Read are the objects on which a denial depends, and, of an object that is
+//! allowed and is new or gets another target, that target and its rivals: objects of kinds of which two may not be together,
+//! such as ScaledObjects.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::StreamExt;
 use futures::stream;
-use gpulint_rules::{Cluster, Finding, Kind, Lookup, Object};
+use gpulint_rules::cluster::views::scale_target;
+use gpulint_rules::{Cluster, Draft, Finding, Kind, Lookup, Object};
 use kube::api::ListParams;
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client};
+use serde_json::value::RawValue;
 use tokio::time::{Instant, timeout_at};
 
 use crate::cache::{Watched, typed};
-use crate::exemption::{DerivedOwners, claims, is_of_owner};
+use crate::exemption::{DerivedOwners, claims, is_of_owner, object_in};
 use crate::kinds;
+use crate::review::ReviewOutcome;
+use crate::wire::Request;
 
 /// Maximum number of objects that are read for one review; a denial that depends on more is not confirmed for the
 /// rest.
@@ -56,46 +61,102 @@ impl ObjectRef {
         })
     }
 
+    fn is_same_resource(&self, other: &ObjectRef) -> bool {
+        self.kind == other.kind && self.namespace == other.namespace && self.name == other.name
+    }
+
     pub(crate) fn heap_bytes(&self) -> usize {
         self.version.len() + self.namespace.as_ref().map_or(0, String::len) + self.name.len()
     }
 }
 
-/// Where the rivals of a new object are.
+/// Where the rivals of an object are, and its target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Rivals {
     kinds: Vec<Kind>,
     namespace: Option<String>,
+    target: Option<ObjectRef>,
 }
 
 impl Rivals {
-    /// The rivals of a new object of this kind; `None` if it has none.
-    pub(crate) fn of(kind: Kind, namespace: Option<&str>) -> Option<Rivals> {
+    /// The rivals of an object of this kind that is new or gets another target; `None` if it has none.
+    pub(crate) fn of(kind: Kind, request: &Request<'_>, cluster: &Cluster) -> Option<Rivals> {
         let kinds = kinds::rivals(kind);
-        (!kinds.is_empty()).then(|| Rivals { kinds, namespace: namespace.map(str::to_owned) })
+        if kinds.is_empty() || !gets_target(request) {
+            return None;
+        }
+        let namespace = request.namespace.clone();
+        let object = object_in(request, namespace.as_deref().unwrap_or_default());
+        let target = object.and_then(|object| target(&object, cluster));
+        Some(Rivals { kinds, namespace, target })
     }
 }
 
-/// The current versions of some objects in the API server: the object as it would be cached, or `None` if it does not
-/// exist. Objects that could not be read are not in the map.
+/// Whether the object of a request is new, or selects others than before.
+fn gets_target(request: &Request<'_>) -> bool {
+    let chosen = |raw: Option<&RawValue>| {
+        let value = Draft::read(raw?.get()).ok()?.to_json();
+        Some(["/spec/scaleTargetRef", "/spec/selector"].map(|at| value.pointer(at).cloned()))
+    };
+    match request.operation.as_str() {
+        "CREATE" => true,
+        "UPDATE" => chosen(request.object) != chosen(request.old_object),
+        _ => false,
+    }
+}
+
+/// The object that an autoscaler scales, if its kind is watched.
+fn target(autoscaler: &Object, cluster: &Cluster) -> Option<ObjectRef> {
+    let (namespace, kind, name) = scale_target(autoscaler)?;
+    let (group, kind) = kind.split_once('/')?;
+    let kind = *kinds::watched().iter().find(|known| known.group == group && known.kind == kind)?;
+    if let Lookup::Found(known) = cluster.find(kind, &namespace, &name) {
+        // In the version in which it is watched.
+        return ObjectRef::new(known);
+    }
+    let row = kind.info()?;
+    let namespace = row.namespaced.then_some(namespace);
+    Some(ObjectRef { kind, version: row.version.to_owned(), namespace, name })
+}
+
+/// Objects that are newer than the snapshot: as they would be cached, or `None` if they do not exist. Objects that could not be
+/// read are not in the map.
 #[derive(Debug, Default)]
-pub(crate) struct Confirmed(BTreeMap<ObjectRef, Option<Object>>);
+pub(crate) struct Confirmed {
+    objects: BTreeMap<ObjectRef, Option<Object>>,
+    /// The objects that the API server was asked for.
+    asked: BTreeSet<ObjectRef>,
+    has_asked_for_rivals: bool,
+    lacks_rivals: bool,
+}
 
 impl Confirmed {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    /// Whether rivals could not be read.
+    pub(crate) fn lacks_rivals(&self) -> bool {
+        self.lacks_rivals
     }
 
     /// Whether all these objects were read.
     pub(crate) fn holds(&self, refs: &[ObjectRef]) -> bool {
-        refs.iter().all(|object| self.0.contains_key(object))
+        refs.iter().all(|object| self.objects.contains_key(object))
+    }
+
+    pub(crate) fn set(&mut self, object: Object) {
+        self.objects.extend(ObjectRef::new(&object).map(|key| (key, Some(object))));
+    }
+
+    /// These objects, and newer ones in place of them.
+    pub(crate) fn updated_by(mut self, newer: &Confirmed) -> Confirmed {
+        self.objects.retain(|one, _| !newer.objects.keys().any(|other| one.is_same_resource(other)));
+        self.objects.extend(newer.objects.iter().map(|(key, object)| (key.clone(), object.clone())));
+        self
     }
 
     /// The cluster with these objects in place of its own; `None` if that changes nothing. Those that were created by a
     /// controller from others are left out, as in the cluster.
     pub(crate) fn applied_to(&self, cluster: &Cluster, derived: Option<&DerivedOwners>) -> Option<Cluster> {
         let (mut old, mut new) = (Vec::new(), Vec::new());
-        for (object, fresh) in &self.0 {
+        for (object, fresh) in &self.objects {
             let fresh = fresh.as_ref().filter(|fresh| !self.is_made(fresh, cluster, derived));
             let namespace = object.namespace.as_deref().unwrap_or("default");
             let known = match cluster.find(object.kind, namespace, &object.name) {
@@ -117,7 +178,7 @@ impl Confirmed {
             let is_it = |other: &&Object| {
                 other.is(kind) && other.id().namespace() == Some(namespace) && other.name() == name
             };
-            match self.0.values().flatten().find(is_it) {
+            match self.objects.values().flatten().find(is_it) {
                 Some(fresh) => Lookup::Found(fresh),
                 None => DerivedOwners::find(derived, cluster, kind, namespace, name),
             }
@@ -140,25 +201,48 @@ impl Reader {
         Reader(client)
     }
 
-    /// Reads the rivals of a new object until a deadline, in addition to what was read before.
-    pub(crate) async fn read_rivals(&self, rivals: &Rivals, deadline: Instant, confirmed: &mut Confirmed) {
+    /// Reads what a review needs and was not asked for before, until a deadline. Returns whether something was read.
+    pub(crate) async fn read_missing(
+        &self,
+        outcome: &ReviewOutcome,
+        deadline: Instant,
+        confirmed: &mut Confirmed,
+    ) -> bool {
+        let before = confirmed.objects.len();
+        let rivals = outcome.rivals.as_ref().filter(|_| !confirmed.has_asked_for_rivals);
+        let targets = rivals.and_then(|rivals| rivals.target.as_ref());
+        let missing = outcome.to_confirm.iter().chain(targets).filter(|one| !confirmed.asked.contains(one));
+        let left = MAX_READS.saturating_sub(confirmed.asked.len());
+        let missing: BTreeSet<ObjectRef> = missing.take(left).cloned().collect();
+        self.read(missing, deadline, confirmed).await;
+        if let Some(rivals) = rivals {
+            confirmed.has_asked_for_rivals = true;
+            self.read_rivals(rivals, deadline, confirmed).await;
+        }
+        confirmed.objects.len() > before
+    }
+
+    async fn read_rivals(&self, rivals: &Rivals, deadline: Instant, confirmed: &mut Confirmed) {
         for kind in &rivals.kinds {
             let listed = list(self.0.clone(), *kind, rivals.namespace.as_deref());
             match timeout_at(deadline, listed).await {
-                Ok(Ok(found)) => {
-                    let refs =
-                        found.into_iter().filter_map(|object| Some((ObjectRef::new(&object)?, object)));
-                    confirmed.0.extend(refs.map(|(object, found)| (object, Some(found))));
+                Ok(Ok(found)) => found.into_iter().for_each(|object| confirmed.set(object)),
+                // The API server does not serve the kind.
+                Ok(Err(kube::Error::Api(status))) if status.code == 404 => {}
+                Ok(Err(error)) => {
+                    confirmed.lacks_rivals = true;
+                    tracing::debug!(%kind, %error, "rivals were not read");
                 }
-                Ok(Err(error)) => tracing::debug!(%kind, %error, "rivals were not read"),
-                Err(_) => tracing::debug!(%kind, "rivals were not read in time"),
+                Err(_) => {
+                    confirmed.lacks_rivals = true;
+                    tracing::debug!(%kind, "rivals were not read in time");
+                }
             }
         }
     }
 
-    /// Reads objects until a deadline.
-    pub(crate) async fn read(&self, refs: &[ObjectRef], deadline: Instant) -> Confirmed {
-        let refs: Vec<ObjectRef> = refs.iter().take(MAX_READS).cloned().collect();
+    async fn read(&self, refs: BTreeSet<ObjectRef>, deadline: Instant, confirmed: &mut Confirmed) {
+        confirmed.asked.extend(refs.iter().cloned());
         let read = |object: ObjectRef| {
             let client = self.0.clone();
             async move {
@@ -167,17 +251,15 @@ impl Reader {
             }
         };
         let answers: Vec<_> = stream::iter(refs).map(read).buffer_unordered(CONCURRENT_READS).collect().await;
-        let mut confirmed = Confirmed::default();
         for (object, answer) in answers {
             match answer {
                 Ok(Ok(found)) => {
-                    confirmed.0.insert(object, found);
+                    confirmed.objects.insert(object, found);
                 }
                 Ok(Err(error)) => tracing::debug!(kind = %object.kind, %error, "an object was not read"),
                 Err(_) => tracing::debug!(kind = %object.kind, "an object was not read in time"),
             }
         }
-        confirmed
     }
 }
 
@@ -261,7 +343,8 @@ mod tests {
         assert!(answer.contains("1 of these would deny, but not all objects"), "{answer}");
 
         let read = |found: Option<&Value>| {
-            Confirmed(BTreeMap::from([(first.to_confirm[0].clone(), found.map(object))]))
+            let objects = BTreeMap::from([(first.to_confirm[0].clone(), found.map(object))]);
+            Confirmed { objects, ..Confirmed::default() }
         };
         // As in the snapshot.
         let same = read(Some(&without));

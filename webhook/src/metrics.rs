@@ -80,6 +80,7 @@ pub(crate) struct Metrics {
     connections_closed: Counters<1>,
     findings: Counters<1>,
     unsynced: Counter,
+    alone: Counter,
     /// Evaluations by the rules, and from the evaluation cache.
     evaluations: [Counter; 2],
     cached_evaluations: Gauge,
@@ -127,6 +128,11 @@ impl Metrics {
                 all,
                 "unsynced_reviews",
                 "Reviews in which rules could not report because kinds that they read were not listed yet",
+            ),
+            alone: register(
+                all,
+                "unconfirmed_reviews",
+                "Reviews without the objects that may conflict, which the API server did not return in time",
             ),
             evaluations: {
                 let family: Counters<1> =
@@ -208,6 +214,10 @@ impl Metrics {
     /// Counts a review whose rules could not read all kinds that they need.
     pub(crate) fn reviewed_unsynced(&self) {
         self.unsynced.inc();
+    }
+
+    pub(crate) fn reviewed_alone(&self) {
+        self.alone.inc();
     }
 
     pub(crate) fn failed(&self, webhook: &'static str, failure: Failure) {

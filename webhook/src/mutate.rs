@@ -143,7 +143,9 @@ fn build_patch(evaluator: Evaluator<'_>, request: &Request<'_>) -> Option<Patch>
     if !findings.iter().any(|f| applicable_fix(engine, request, f).is_some()) {
         return None;
     }
-    let sent: Value = serde_json::from_str(request.object?.get()).ok()?;
+    let sent = request.object?.get();
+    let sent: Value =
+        serde_json::from_str(sent).or_else(|_| Draft::read(sent).map(|sent| sent.to_json())).ok()?;
     // The validating webhook also evaluates the old object.
     let before = match request.operation.as_str() {
         "UPDATE" => evaluator.evaluate(request.old_object, request),

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use gpulint_rules::Kind;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -32,6 +33,7 @@ pub(crate) struct Request<'a> {
     #[serde(default)]
     pub(crate) operation: String,
     pub(crate) sub_resource: Option<String>,
+    pub(crate) dry_run: Option<bool>,
     #[serde(borrow)]
     pub(crate) object: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -45,6 +47,12 @@ pub(crate) struct GroupKind {
     pub(crate) group: String,
     #[serde(default)]
     pub(crate) kind: String,
+}
+
+impl GroupKind {
+    pub(crate) fn is(&self, kind: Kind) -> bool {
+        kind.group == self.group && kind.kind == self.kind
+    }
 }
 
 /// The client of the API server.

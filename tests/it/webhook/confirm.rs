@@ -110,3 +110,74 @@ async fn a_rival_that_was_made_a_moment_ago_is_found() {
     fake.refuse("horizontalpodautoscalers", true);
     assert!(!denies(&named("a")).await);
 }
+
+/// Two objects of one command that may not be together: neither order gets both in, whatever the watches have shown.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn neither_half_of_a_bad_pair_follows_the_other() {
+    let (folder, authority, fake) = (Folder::new(), Authority::new(), Fake::start().await);
+    let pair = authority.issue(&["127.0.0.1"]);
+    folder.write("tls.crt", &pair.certificate);
+    folder.write("tls.key", &pair.key);
+    let args = ["--tls-cert", "tls.crt", "--tls-key", "tls.key"];
+    let kubeconfig = fake.kubeconfig(&folder);
+    let server = Server::start("gpulint", folder.path(), Some(&kubeconfig), &args).await;
+    server.ready().await;
+    let mut open = Client::new(authority.pem()).connect(server.admission).await.unwrap();
+    let mut denies = async |object: &Value, dry_run: bool| {
+        let mut review: Value = serde_json::from_str(&create(object)).unwrap();
+        review["request"]["dryRun"] = dry_run.into();
+        let answer = open.post("/validate?timeout=3s", review.to_string()).await.unwrap().json();
+        let denied = answer["response"]["allowed"] == false;
+        assert!(!denied || answer.to_string().contains("missing-resource-request"), "{answer:#}");
+        denied
+    };
+    let named = |mut object: Value, name: &str| {
+        object["metadata"]["name"] = name.into();
+        object["metadata"]["uid"] = format!("7e1a-{}-{name}", object["kind"]).into();
+        if object["kind"] == "ScaledObject" {
+            object["spec"]["scaleTargetRef"]["name"] = name.into();
+        }
+        object
+    };
+    let workload = |name: &str| named(deployment(&json!({"memory": "1Gi"})), name);
+    let scaler = |name: &str| named(scaled_object(), name);
+    // The target is read.
+    assert!(!denies(&workload("a"), false).await);
+    fake.change_unseen(&workload("a"));
+    assert!(denies(&scaler("a"), false).await);
+    // The ScaledObject was admitted here.
+    assert!(!denies(&scaler("b"), false).await);
+    fake.change_unseen(&scaler("b"));
+    assert!(denies(&workload("b"), false).await);
+    // It was not stored.
+    assert!(!denies(&scaler("c"), true).await);
+    assert!(!denies(&scaler("d"), false).await);
+    for name in ["c", "d"] {
+        assert!(!denies(&workload(name), false).await, "{name}");
+    }
+}
+
+/// A kind with an object that `serde_json` does not read: the server is ready, and knows the others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_odd_object_keeps_no_server_from_being_ready() {
+    let (folder, authority, fake) = (Folder::new(), Authority::new(), Fake::start().await);
+    let pair = authority.issue(&["127.0.0.1"]);
+    folder.write("tls.crt", &pair.certificate);
+    folder.write("tls.key", &pair.key);
+    let mut parameters = json!(1);
+    for _ in 0..200 {
+        parameters = json!({"a": parameters});
+    }
+    let claim = |name: &str, parameters: &Value| {
+        json!({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": name, "namespace": "ml"},
+            "spec": {"devices": {"requests": [{"name": "g", "exactly": {"deviceClassName": "gpu.nvidia.com"}}],
+                "config": [{"requests": ["g"], "opaque": {"driver": "gpu.nvidia.com", "parameters": parameters}}]}}})
+    };
+    fake.hold(&[claim("deep", &parameters), claim("plain", &json!({}))]);
+    let args = ["--tls-cert", "tls.crt", "--tls-key", "tls.key"];
+    let kubeconfig = fake.kubeconfig(&folder);
+    let server = Server::start("gpulint", folder.path(), Some(&kubeconfig), &args).await;
+    server.ready().await;
+    let claims = r#"gpulint_cache_objects{group="resource.k8s.io",kind="ResourceClaim"}"#;
+    assert_eq!(metric(&server.metrics().await, claims), 2.0);
+}

@@ -95,6 +95,16 @@ async fn a_cluster_asks_the_webhook() {
                     "target": {"type": "Utilization", "averageUtilization": 60}}}]}});
     make(&cluster, "/apis/autoscaling/v2/namespaces/ml/horizontalpodautoscalers", &hpa).await;
     make(&cluster, REPLICA_SETS, &owned_replica_set()).await;
+    // JSON that Go reads and serde_json does not, which the API server keeps as it is.
+    let deep = format!("{}\"\\ud83d\"{}", r#"{"a":"#.repeat(1600), "}".repeat(1600));
+    let claim = format!(
+        r#"{{"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {{"name": "deep", "namespace": "ml"}},
+            "spec": {{"devices": {{"requests": [{{"name": "g", "exactly": {{"deviceClassName": "gpu.nvidia.com"}}}}],
+                "config": [{{"requests": ["g"], "opaque": {{"driver": "gpu.nvidia.com", "parameters": {deep}}}}}]}}}}}}"#
+    );
+    let claims = "/apis/resource.k8s.io/v1/namespaces/ml/resourceclaims";
+    let (code, answer) = cluster.post(claims, JSON, claim.into_bytes()).await;
+    assert_eq!(code, 201, "{answer:#}");
 
     let folder = Folder::new();
     folder.write("gpulint.yaml", "{}\n");
@@ -108,6 +118,8 @@ async fn a_cluster_asks_the_webhook() {
     context(&cluster).await;
     owners(&cluster).await;
     together(&cluster).await;
+    at_once(&cluster).await;
+    beside_names(&cluster).await;
 
     hung(&cluster, &server).await;
 
@@ -324,6 +336,72 @@ fn invented_controller() -> Value {
            "uid": "7e1a0c52-0000-4000-8000-000000000000"})
 }
 
+/// Both halves of a bad pair, one right after the other.
+async fn at_once(cluster: &Cluster) {
+    let deployments = "/apis/apps/v1/namespaces/ml/deployments";
+    let scaled_objects = "/apis/keda.sh/v1alpha1/namespaces/ml/scaledobjects";
+    for number in 0..5 {
+        let halves = |name: &str| {
+            let mut without = deployment(name);
+            without["spec"]["template"]["spec"]["containers"][0]["resources"] = json!({});
+            [(deployments, without), (scaled_objects, scaled_by_cpu(name))]
+        };
+        let [first, second] = halves(&format!("once-{number}"));
+        let [target, scaler] = halves(&format!("again-{number}"));
+        for [(path, one), (other_path, other)] in [[first, second], [scaler, target]] {
+            make(cluster, path, &one).await;
+            let (code, answer) = post(cluster, other_path, &other).await;
+            assert_eq!(code, 422, "{number}: {answer:#}");
+            assert!(answer.to_string().contains("missing-resource-request"), "{answer:#}");
+        }
+    }
+}
+
+fn scaled_by_cpu(name: &str) -> Value {
+    json!({"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "metadata": {"name": name, "namespace": "ml"},
+        "spec": {"scaleTargetRef": {"name": name}, "minReplicaCount": 2, "maxReplicaCount": 4,
+            "triggers": [{"type": "cpu", "metricType": "Utilization", "metadata": {"value": "60"}}]}})
+}
+
+/// An HPA that has no more of KEDA's than name and owner, and one that is being deleted, beside a ScaledObject.
+async fn beside_names(cluster: &Cluster) {
+    let hpas = "/apis/autoscaling/v2/namespaces/ml/horizontalpodautoscalers";
+    let scaled_objects = "/apis/keda.sh/v1alpha1/namespaces/ml/scaledobjects";
+    for name in ["ghost", "scaled", "alone"] {
+        make(cluster, "/apis/apps/v1/namespaces/ml/deployments", &deployment(name)).await;
+    }
+    let hpa = |name: &str, target: &str| {
+        json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
+            "metadata": {"name": name, "namespace": "ml", "finalizers": ["example.com/hold"]},
+            "spec": {"minReplicas": 2, "maxReplicas": 4,
+                     "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": target},
+                     "metrics": [{"type": "Resource", "resource": {"name": "cpu",
+                        "target": {"type": "Utilization", "averageUtilization": 60}}}]}})
+    };
+    make(cluster, scaled_objects, &scaled_by_cpu("ghost")).await;
+    let (_, owner) = cluster.get(&format!("{scaled_objects}/ghost")).await;
+    let mut ghost = hpa("keda-hpa-ghost", "scaled");
+    ghost["metadata"]["ownerReferences"] = json!([{"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject",
+        "name": "ghost", "controller": true, "uid": owner["metadata"]["uid"]}]);
+    make(cluster, hpas, &ghost).await;
+    let (code, answer) = post(cluster, scaled_objects, &scaled_by_cpu("scaled")).await;
+    assert_eq!(code, 422, "{answer:#}");
+    assert!(answer.to_string().contains("keda-hpa-conflict"), "{answer:#}");
+
+    make(cluster, hpas, &hpa("going", "alone")).await;
+    let path = format!("{hpas}/going");
+    let (code, answer) = cluster.send("DELETE", &path, JSON, Vec::new()).await;
+    assert_eq!(code, 200, "{answer:#}");
+    let retarget = json!({"spec": {"scaleTargetRef": {"name": "ghost"}}}).to_string().into_bytes();
+    let (code, answer) = cluster.send("PATCH", &path, MERGE, retarget).await;
+    assert_eq!(code, 422, "{answer:#}");
+    for name in ["going", "keda-hpa-ghost"] {
+        let release = json!({"metadata": {"finalizers": null}}).to_string().into_bytes();
+        let (code, answer) = cluster.send("PATCH", &format!("{hpas}/{name}"), MERGE, release).await;
+        assert_eq!(code, 200, "{answer:#}");
+    }
+}
+
 /// Exemptions by owners, which objects may lose.
 async fn owners(cluster: &Cluster) {
     let mut pool = bad_pool("owned");
@@ -351,11 +429,6 @@ async fn owners(cluster: &Cluster) {
 /// One apply of two objects: a Deployment that is repaired, and a ScaledObject that needs the repair.
 async fn together(cluster: &Cluster) {
     let deployments = "/apis/apps/v1/namespaces/ml/deployments";
-    let scaled = |name: &str| {
-        json!({"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "metadata": {"name": name, "namespace": "ml"},
-            "spec": {"scaleTargetRef": {"name": name}, "minReplicaCount": 2, "maxReplicaCount": 4,
-                "triggers": [{"type": "cpu", "metricType": "Utilization", "metadata": {"value": "60"}}]}})
-    };
     let path = "/apis/keda.sh/v1alpha1/namespaces/ml/scaledobjects";
     for number in 0..10 {
         let name = format!("pair-{number}");
@@ -364,7 +437,7 @@ async fn together(cluster: &Cluster) {
         make(cluster, deployments, &without).await;
         cluster
             .until("the Deployment without requests is seen", async || {
-                post(cluster, &format!("{path}?dryRun=All"), &scaled(&name)).await.0 == 422
+                post(cluster, &format!("{path}?dryRun=All"), &scaled_by_cpu(&name)).await.0 == 422
             })
             .await;
         let repair = json!([{"op": "add", "path": "/spec/template/spec/containers/0/resources",
@@ -378,7 +451,7 @@ async fn together(cluster: &Cluster) {
             )
             .await;
         assert_eq!(code, 200, "{answer:#}");
-        let (code, answer) = post(cluster, path, &scaled(&name)).await;
+        let (code, answer) = post(cluster, path, &scaled_by_cpu(&name)).await;
         assert_eq!(code, 201, "{number}: {answer:#}");
     }
     // The request that an autoscaler measures may not be removed, and other changes pass.

@@ -16,6 +16,7 @@ use kube::core::{ApiResource, DynamicResourceScope};
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, Resource};
 use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinSet};
@@ -30,6 +31,8 @@ use crate::supervise::catch_panic;
 const LISTS: usize = 4;
 /// Interval of discovery for a kind that the API server does not serve.
 const REDISCOVERY_INTERVAL: Duration = Duration::from_secs(10);
+/// Maximum time until it is logged that kinds are not served.
+const TELLING_INTERVAL: Duration = Duration::from_secs(5);
 /// Pauses after errors: the first and the longest one. Each is twice as long as the previous one, with a jitter of a
 /// quarter so that watches do not retry at the same time.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
@@ -73,7 +76,8 @@ pub(crate) async fn run_watches(
                 tasks.spawn(async move { shared.watch_with_retry(kind).await })
             });
         }
-        tokio::time::sleep(every).await;
+        tokio::time::sleep(every.min(TELLING_INTERVAL)).await;
+        shared.log.tell_not_served();
     }
 }
 
@@ -140,8 +144,8 @@ impl Watches {
                         return;
                     }
                     let cause = Cause::of(&error);
-                    if let watcher::Error::InitialListFailed(kube::Error::Api(_)) = &error {
-                        self.cache.list_failed(kind, cause.words());
+                    if let (watcher::Error::InitialListFailed(_), Cause::Answer(words)) = (&error, &cause) {
+                        self.cache.list_failed(kind, words);
                     }
                     // Watches end and restart all the time, so only persistent errors are logged.
                     if backoff.errors > 0 || !is_interruption(&error) {
@@ -175,6 +179,9 @@ impl Backoff {
     }
 }
 
+/// Maximum number of kinds in a line about those that the API server does not serve.
+const KINDS_IN_A_LINE: usize = 50;
+
 /// Logs changes of the state of watches, not each error.
 #[derive(Debug, Default)]
 struct WatchLog {
@@ -187,8 +194,8 @@ struct WatchState {
     disconnected: Option<String>,
     /// Why kinds cannot be listed.
     failing: BTreeMap<Kind, String>,
-    /// The kinds that the API server does not serve.
-    not_served: BTreeSet<Kind>,
+    /// The kinds that the API server does not serve, and whether that was logged.
+    not_served: BTreeMap<Kind, bool>,
 }
 
 impl WatchLog {
@@ -224,8 +231,17 @@ impl WatchLog {
         let mut state = self.lock();
         reconnected(&mut state);
         state.failing.remove(&kind);
-        if state.not_served.insert(kind) {
-            tracing::info!(%kind, "the API server does not serve the kind; it is watched when it does");
+        state.not_served.entry(kind).or_default();
+    }
+
+    /// Logs the kinds that the API server has not served since the last call: at the start these may be a hundred.
+    fn tell_not_served(&self) {
+        let mut state = self.lock();
+        let new = state.not_served.iter_mut().filter(|(_, told)| !std::mem::replace(*told, true));
+        let new: Vec<String> = new.map(|(kind, _)| kind.to_string()).collect();
+        for kinds in new.chunks(KINDS_IN_A_LINE) {
+            let kinds = kinds.join(", ");
+            tracing::info!(kinds, "the API server does not serve these kinds; they are watched when it does");
         }
     }
 
@@ -272,12 +288,14 @@ fn is_not_found(error: &watcher::Error) -> bool {
 pub(crate) struct Watched {
     /// The metadata that kube's watcher reads: the resource version.
     metadata: ObjectMeta,
-    draft: Draft,
+    pub(super) draft: Draft,
 }
 
+/// Each object is read on its own, so that one that cannot be read does not take others with it.
 impl<'de> Deserialize<'de> for Watched {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Watched, D::Error> {
-        let mut draft = Draft::deserialize(deserializer)?;
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        let mut draft = Draft::read(raw.get()).unwrap_or_else(|_| Draft::of(&Value::Null));
         let resource_version = draft.string(&["metadata", "resourceVersion"]).map(str::to_owned);
         for key in ["managedFields", "resourceVersion", "generation"] {
             draft.remove(&["metadata", key]);
@@ -384,6 +402,30 @@ mod tests {
         assert!(value("b.txt").is_unknown() && value("b.txt").raw_text().unwrap().starts_with('ä'));
         assert!(value("c.yaml").is_unknown());
         assert!(object.path(&["binaryData", "d"]).is_set());
+    }
+
+    /// What a tenant may store in a ResourceClaim.
+    #[test]
+    fn one_odd_object_keeps_no_others_from_being_read() {
+        let claim = |name: &str, parameters: &str| {
+            format!(
+                r#"{{"metadata": {{"name": "{name}", "namespace": "ml", "resourceVersion": "7"}}, "spec": {{"parameters": {parameters}}}}}"#
+            )
+        };
+        let deep = format!("{}1{}", r#"{"a":"#.repeat(1600), "}".repeat(1600));
+        let odd =
+            [claim("deep", &deep), claim("large", "1e999"), claim("half", r#""\ud83d""#), "3".to_owned()];
+        let items = [claim("a", "{}"), odd.join(","), claim("b", "{}")].join(",");
+        let list = format!(
+            r#"{{"kind": "ResourceClaimList", "metadata": {{"resourceVersion": "9"}}, "items": [{items}]}}"#
+        );
+        let list: kube::core::ObjectList<Watched> = serde_json::from_str(&list).unwrap();
+        let names: Vec<_> = list.items.iter().map(|item| item.draft.string(&["metadata", "name"])).collect();
+        assert_eq!(names, [Some("a"), Some("deep"), Some("large"), Some("half"), None, Some("b")]);
+        let event = format!(r#"{{"type": "MODIFIED", "object": {}}}"#, claim("deep", &deep));
+        let event: kube::core::WatchEvent<Watched> = serde_json::from_str(&event).unwrap();
+        let kube::core::WatchEvent::Modified(changed) = event else { panic!("{event:?}") };
+        assert_eq!(changed.metadata.resource_version.as_deref(), Some("7"));
     }
 
     #[test]

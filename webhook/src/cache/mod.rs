@@ -17,6 +17,7 @@
 mod feed;
 mod kept;
 mod open_api;
+mod recent;
 mod served;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,11 +32,14 @@ use tokio::sync::Notify;
 
 use crate::evaluation_cache::Versioned;
 use crate::exemption::{Claim, DerivedOwners, claims, is_numerous, is_of_owner, may_own};
+use crate::logs::RateLimit;
 use crate::metrics::Metrics;
 
 pub(crate) use feed::{Watched, run_watches, typed};
 pub use kept::kept;
 pub(crate) use open_api::OpenApi;
+
+use recent::Recent;
 
 /// Minimum time between two snapshots.
 const MIN_SNAPSHOT_INTERVAL: Duration = Duration::from_millis(50);
@@ -59,6 +63,8 @@ struct KindState {
     availability: Availability,
     /// Number of failed lists since the last completed one.
     list_failures: u32,
+    /// Number of objects since the beginning of the last list that could not be read.
+    unreadable: usize,
 }
 
 /// Whether the objects of a kind are known.
@@ -87,6 +93,7 @@ impl Availability {
 impl KindState {
     fn begin_list(&mut self) -> bool {
         self.listed = Some(BTreeMap::new());
+        self.unreadable = 0;
         false
     }
 
@@ -148,6 +155,7 @@ pub(crate) struct Cache {
     kinds: Mutex<BTreeMap<Kind, KindState>>,
     snapshot: ArcSwap<Versioned<Snapshot>>,
     changed: Notify,
+    recent: Recent,
     metrics: Arc<Metrics>,
     has_cluster: bool,
 }
@@ -173,6 +181,7 @@ impl Cache {
                 },
             }),
             changed: Notify::new(),
+            recent: Recent::default(),
             metrics,
             has_cluster,
         }
@@ -230,10 +239,30 @@ impl Cache {
             && !self.required_for_readiness().is_empty()
     }
 
+    /// The kinds with objects that could not be read, and how many.
+    pub(crate) fn unreadable(&self) -> Vec<(Kind, usize)> {
+        let kinds = self.lock();
+        let counts = kinds.iter().map(|(kind, state)| (*kind, state.unreadable));
+        counts.filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// Leaves out an object that is no mapping.
+    fn leave_out(&self, kind: Kind) {
+        static UNREADABLE: RateLimit = RateLimit::new(5, Duration::from_secs(10));
+        if let Some(left_out) = UNREADABLE.admit() {
+            tracing::warn!(%kind, left_out, "an object cannot be read; rules do not see it");
+        }
+        self.update(kind, |state| {
+            state.unreadable += 1;
+            false
+        });
+    }
+
     /// Applies an event of a kind's watch.
     fn handle(&self, kind: Kind, event: Event<Draft>) {
         // Objects are created before the lock is taken.
         match event {
+            Event::InitApply(draft) | Event::Apply(draft) if !draft.is_mapping(&[]) => self.leave_out(kind),
             Event::Init => self.update(kind, KindState::begin_list),
             Event::InitApply(draft) => {
                 let (name, object) = (namespaced_name(&draft), cached_object(draft));
@@ -508,13 +537,20 @@ mod tests {
     #[test]
     fn an_invented_owner_hides_nothing() {
         let cache = cache();
-        let scaled = json!({"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject",
-            "metadata": {"name": "chat", "namespace": "ml", "uid": "90ab"}, "spec": {}});
+        let scaled = |name: &str, uid: &str| {
+            json!({"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject",
+                "metadata": {"name": name, "namespace": "ml", "uid": uid},
+                "spec": {"scaleTargetRef": {"name": "chat"}, "maxReplicaCount": 4}})
+        };
         let hpa = |name: &str, owner: &str, uid: &str| {
             json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
                 "metadata": {"name": name, "namespace": "ml", "ownerReferences": [{"apiVersion": "keda.sh/v1alpha1",
-                    "kind": "ScaledObject", "name": owner, "uid": uid, "controller": true}]}, "spec": {}})
+                    "kind": "ScaledObject", "name": owner, "uid": uid, "controller": true}]},
+                "spec": {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "chat"},
+                    "minReplicas": 1, "maxReplicas": 4}})
         };
+        let mut ghost = hpa("keda-hpa-ghost", "ghost", "7e1a");
+        ghost["spec"]["scaleTargetRef"]["name"] = "other".into();
         let lists = [
             (
                 Kind::HPA,
@@ -523,9 +559,10 @@ mod tests {
                     hpa("second", "chat", "90ab"),
                     hpa("keda-hpa-gone", "gone", "90ab"),
                     hpa("made-up", "chat", "7e1a"),
+                    ghost,
                 ],
             ),
-            (Kind::SCALED_OBJECT, vec![scaled]),
+            (Kind::SCALED_OBJECT, vec![scaled("chat", "90ab"), scaled("ghost", "7e1a")]),
         ];
         let seen = || {
             cache.rebuild_snapshot(&Platform::default());
@@ -539,7 +576,7 @@ mod tests {
             objects.iter().for_each(|object| cache.handle(kind, Event::InitApply(Draft::of(object))));
             cache.handle(kind, Event::InitDone);
         }
-        assert_eq!(seen(), ["keda-hpa-gone", "made-up", "second"]);
+        assert_eq!(seen(), ["keda-hpa-ghost", "keda-hpa-gone", "made-up", "second"]);
     }
 
     #[tokio::test]

@@ -62,7 +62,7 @@ pub(crate) enum Decision {
     Patched,
     Denied,
     /// Allowed without running rules: a deletion, a subresource, an exempt namespace or account, an
-    /// object whose controller is checked itself.
+    /// object whose controller is checked itself, an update that finishes a deletion.
     Exempt,
     /// Allowed, because no rule checks the kind.
     UnknownKind,
@@ -120,7 +120,8 @@ pub struct ReviewOutcome {
     pub(crate) unsynced: bool,
     /// The objects on which a denial depends and that have to be read first; until then its findings warn.
     pub(crate) to_confirm: Vec<ObjectRef>,
-    /// The objects beside which a new one may not be, to be read because the snapshot may lack them.
+    /// The objects beside which one may not be that is new or has another target, and its target, to be read because the snapshot
+    /// may lack them.
     pub(crate) rivals: Option<Rivals>,
 }
 
@@ -156,9 +157,10 @@ pub(crate) fn review_with(
 ) -> Result<ReviewOutcome, ReviewError> {
     let request = parse_request(body)?;
     let mut decided = decide(evaluator, context, &request);
-    let is_new =
-        request.operation == "CREATE" && matches!(decided.decision, Decision::Allowed | Decision::Warned);
-    let kind_of_new = kind(&request).filter(|_| is_new && evaluator.confirmed.is_some());
+    let may_have_rivals =
+        evaluator.confirmed.is_some() && matches!(decided.decision, Decision::Allowed | Decision::Warned);
+    let rivals = kind(&request).filter(|_| may_have_rivals);
+    let rivals = rivals.and_then(|kind| Rivals::of(kind, &request, evaluator.cluster));
     decided.response.uid.clone_from(&request.uid);
     Ok(ReviewOutcome {
         body: encode(decided.response)?,
@@ -168,7 +170,7 @@ pub(crate) fn review_with(
         rules: decided.rules,
         unsynced: decided.unsynced,
         to_confirm: decided.to_confirm,
-        rivals: kind_of_new.and_then(|kind| Rivals::of(kind, request.namespace.as_deref())),
+        rivals,
     })
 }
 
@@ -224,7 +226,7 @@ pub(crate) fn operation(request: &Request<'_>) -> &'static str {
 
 /// The kind of the request, if a rule checks it.
 pub(crate) fn kind(request: &Request<'_>) -> Option<Kind> {
-    kinds::checked().iter().copied().find(|k| k.group == request.kind.group && k.kind == request.kind.kind)
+    kinds::checked().iter().copied().find(|kind| request.kind.is(*kind))
 }
 
 /// A decision before it is serialized.
@@ -305,7 +307,6 @@ fn unchecked(evaluation: &Evaluation) -> Option<Decided> {
             let warning = "gpulint: this is no Kubernetes object with apiVersion and kind; not checked";
             Some(Decided::allowed(Decision::Unparsable, Some(warning.to_owned())))
         }
-        Verdict::Exempt => Some(Decided::allowed(Decision::Exempt, None)),
         Verdict::UnknownKind => {
             let name = if evaluation.group.is_empty() {
                 evaluation.kind.clone()

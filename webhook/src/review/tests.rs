@@ -59,6 +59,52 @@ fn a_denial_has_the_form_of_a_validation_error() {
     assert!(answer["status"]["message"].as_str().unwrap().ends_with(&wanted));
 }
 
+/// What an API server returns as it was sent: nested deeper than `serde_json` reads, halves of surrogate pairs.
+#[test]
+fn an_object_with_odd_json_is_judged() {
+    let body = |operation: &str, odd: &str, old: &str| {
+        let with = |odd: &str, more: Value| pool(more).to_string().replace("\"ODD\"", odd);
+        let new = with(odd, json!({"limits": null, "extra": "ODD"}));
+        let old = with(old, json!({"extra": "ODD"}));
+        format!(
+            r#"{{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+                "request": {{"uid": "u", "operation": "{operation}", "object": {new}, "oldObject": {old}}}}}"#
+        )
+    };
+    let engine = Engine::new(Settings::default());
+    let deep = |depth: usize| format!("{}1{}", r#"{"a":"#.repeat(depth), "}".repeat(depth));
+    for odd in [deep(127), deep(200), deep(9_990), r#""\ud83d""#.to_owned(), "1e999".to_owned()] {
+        for (operation, old) in [("CREATE", "1"), ("UPDATE", odd.as_str())] {
+            let body = body(operation, &odd, old);
+            let outcome =
+                review_in_context(&engine, &Cluster::new(false), ReviewContext::default(), body.as_bytes());
+            let outcome = outcome.unwrap();
+            assert_eq!(outcome.decision, Decision::Denied, "{operation}");
+            assert!(crate::mutate::mutate(&engine, &Cluster::new(false), body.as_bytes()).is_ok());
+        }
+    }
+}
+
+#[test]
+fn an_object_that_is_being_deleted_is_judged_when_its_spec_changes() {
+    let going = |limits: Value, finalizers: Value| {
+        let mut pool = pool(json!({"limits": limits}));
+        pool["metadata"]["deletionTimestamp"] = "2026-01-02T03:04:05Z".into();
+        pool["metadata"]["finalizers"] = finalizers;
+        pool
+    };
+    let some = json!({"nvidia.com/gpu": 8});
+    let old = going(some.clone(), json!(["a", "b"]));
+    let decide = |new: &Value| {
+        let answer = ask("UPDATE", new.clone(), old.clone());
+        (answer["allowed"].clone(), answer["warnings"].is_null())
+    };
+    let mut released = going(some, json!([]));
+    released["status"] = json!({"nodes": 1});
+    assert_eq!(decide(&released), (true.into(), true));
+    assert_eq!(decide(&going(Value::Null, json!([]))).0, false);
+}
+
 #[test]
 fn a_denial_is_bounded() {
     let odd: Vec<Value> = (0..300)

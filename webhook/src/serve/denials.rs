@@ -53,6 +53,8 @@ enum What {
     Denied(String),
     /// For this reason.
     Unchecked(&'static str),
+    /// Checked without the objects that may conflict with it.
+    Alone,
 }
 
 /// The fields of a request that are read. Of the object only its name is read.
@@ -98,6 +100,16 @@ struct Named {
 struct Names {
     name: String,
     generate_name: String,
+}
+
+impl What {
+    /// What is logged of a request that was not, or not wholly, checked.
+    fn lack(&self) -> &'static str {
+        match self {
+            What::Alone => "not all was checked",
+            What::Denied(_) | What::Unchecked(_) => "not checked",
+        }
+    }
 }
 
 impl Denials {
@@ -158,8 +170,16 @@ impl Denials {
         }
     }
 
+    /// Records a review for which the API server did not return the objects that may conflict with a new one.
+    pub(crate) fn record_alone(&self, body: &[u8]) {
+        self.record_lack(Record::of(body, What::Alone), "conflicting objects were not read");
+    }
+
     fn record_unchecked(&self, body: Option<&[u8]>, reason: &'static str) {
-        let record = body.and_then(|body| Record::of(body, What::Unchecked(reason)));
+        self.record_lack(body.and_then(|body| Record::of(body, What::Unchecked(reason))), reason);
+    }
+
+    fn record_lack(&self, record: Option<Record>, reason: &'static str) {
         if let Some(left_out) = self.unchecked_limit.admit() {
             match &record {
                 Some(record) => {
@@ -174,7 +194,8 @@ impl Denials {
                         user,
                         dry_run,
                         left_out,
-                        "not checked"
+                        "{}",
+                        record.what.lack()
                     );
                 }
                 None => tracing::warn!(reason, left_out, "not checked"),
@@ -241,6 +262,13 @@ impl Record {
                 "Review",
                 "NotChecked",
                 format!("{operation} by {user} was not checked ({why}): the failure policy decided"),
+            ),
+            What::Alone => (
+                "Review",
+                "NotChecked",
+                format!(
+                    "{operation} by {user} was not checked against objects that may conflict: the API server did not return them"
+                ),
             ),
         };
         let instance = std::env::var("HOSTNAME").unwrap_or_else(|_| "gpulint".to_owned());
@@ -329,6 +357,9 @@ mod tests {
         let event = events.1.try_recv().unwrap().event(OffsetDateTime::UNIX_EPOCH);
         assert_eq!((&event["reason"], &event["metadata"]["namespace"]), (&json!("NotChecked"), &json!("ml")));
         assert_eq!(event["note"], "UPDATE by jane was not checked (deadline): the failure policy decided");
+        denials.record_alone(body.as_bytes());
+        let event = events.1.try_recv().unwrap().event(OffsetDateTime::UNIX_EPOCH);
+        assert!(event["note"].as_str().unwrap().contains("objects that may conflict"), "{event}");
         // Nothing is known of a body that did not arrive, and what is not an AdmissionReview does not come from the API server.
         denials.record_failure(None, Failure::TooLarge);
         denials.record_failure(Some(b"{}"), Failure::Malformed);

@@ -190,6 +190,12 @@ impl Shared {
             }),
             _ => None,
         }));
+        checks.extend(self.cache.unreadable().into_iter().map(|(kind, count)| Check {
+            name: format!("cluster/{kind}/objects"),
+            fails: Some(format!("{count} cannot be read; rules do not see them")),
+            counts: false,
+            note: None,
+        }));
         checks
     }
 }

@@ -38,7 +38,9 @@ use crate::limits::{MEDIUM_BODY_MAX, deadline};
 use crate::logs::RateLimit;
 use crate::metrics::{CONTENT_TYPE, Failure, Metrics};
 use crate::mutate::mutate_with;
-use crate::review::{ReviewContext, ReviewError, ReviewOutcome, fail_open, review_with};
+use crate::review::{
+    Decision, ReviewContext, ReviewError, ReviewOutcome, fail_open, parse_request, review_with,
+};
 
 /// Maximum size in bytes of bodies that are evaluated on the async worker: handing them to another thread takes longer
 /// than evaluating them. Larger ones run on a blocking thread, where they can be abandoned at the deadline.
@@ -101,26 +103,29 @@ const CONFIRMED_REVIEW: Duration = Duration::from_millis(200);
 type ReviewFn = fn(&Shared, &[u8]) -> Result<ReviewOutcome, ReviewError>;
 
 fn validate(shared: &Shared, body: &[u8]) -> Result<ReviewOutcome, ReviewError> {
-    if shared.reader.is_none() {
-        return with_evaluator(shared, |evaluator| review_with(evaluator, context(shared), body));
-    }
-    let none = Confirmed::default();
-    with_evaluator(shared, |evaluator| review_with(evaluator.with_confirmed(&none), context(shared), body))
+    validate_confirmed(shared, body, &Confirmed::default())
 }
 
-/// Like [`validate`], with the current versions of the objects on which a denial depends.
+/// Reviews an object beside the snapshot, what was admitted a moment ago, and what was read from the API server.
 fn validate_confirmed(
     shared: &Shared,
     body: &[u8],
     confirmed: &Confirmed,
 ) -> Result<ReviewOutcome, ReviewError> {
-    with_evaluator(shared, |evaluator| match confirmed.applied_to(evaluator.cluster, evaluator.derived) {
-        Some(cluster) => {
-            // The cache has no results for this modified snapshot.
-            let evaluator = evaluator.on_index(&cluster).with_confirmed(confirmed);
-            review_with(evaluator, context(shared), body)
-        }
-        None => review_with(evaluator.with_confirmed(confirmed), context(shared), body),
+    let recent = match shared.cache.has_recent() {
+        true => shared.cache.recent_beside(&parse_request(body)?),
+        false => Confirmed::default(),
+    };
+    let newer = recent.updated_by(confirmed);
+    with_evaluator(shared, |evaluator| {
+        let cluster = newer.applied_to(evaluator.cluster, evaluator.derived);
+        // The cache has no results for a modified snapshot.
+        let evaluator = cluster.as_ref().map_or(evaluator, |cluster| evaluator.on_index(cluster));
+        let evaluator = match &shared.reader {
+            Some(_) => evaluator.with_confirmed(confirmed),
+            None => evaluator,
+        };
+        review_with(evaluator, context(shared), body)
     })
 }
 
@@ -227,14 +232,13 @@ async fn handle(
         return Err(Failure::TooLarge);
     }
     let mut room = peer.room();
-    let body = read(request.into_body(), limits, &mut room, deadline).await?;
+    let body = as_utf8(read(request.into_body(), limits, &mut room, deadline).await?);
     attempt.body = Some(body.clone());
     let for_answer = peer.room();
     if body.len() <= INLINE_BODY_MAX {
         let outcome = catch_review_panic(webhook, || review(shared, &body), &body, deadline)?;
         let outcome = confirm_refusal(shared, webhook, &peer, &body, outcome, deadline).await?;
-        peer.reviewed();
-        shared.denials.record(&body, &outcome);
+        record(shared, webhook, &peer, &body, &outcome);
         return Ok((outcome, for_answer));
     }
     let account = account_of(&body);
@@ -254,8 +258,7 @@ async fn handle(
     match tokio::time::timeout_at(deadline, work).await {
         Ok(Ok((outcome, _held))) => {
             let outcome = confirm_refusal(shared, webhook, &peer, &body, outcome?, deadline).await?;
-            peer.reviewed();
-            shared.denials.record(&body, &outcome);
+            record(shared, webhook, &peer, &body, &outcome);
             Ok((outcome, for_answer))
         }
         Ok(Err(_)) => Err(Failure::Panic),
@@ -263,43 +266,85 @@ async fn handle(
     }
 }
 
-/// If a denial depends on other objects, or a new object has rivals, reads these and evaluates again. If they cannot be
-/// read in time, the request is allowed with warnings, as in the first evaluation.
+/// The body as UTF-8. API servers return raw JSON in an object as it was sent, and Go replaces wrong bytes in strings.
+fn as_utf8(body: Bytes) -> Bytes {
+    match String::from_utf8_lossy(&body) {
+        Cow::Borrowed(_) => body,
+        Cow::Owned(text) => Bytes::from(text),
+    }
+}
+
+/// Records the outcome of a review, and what it admitted.
+fn record(shared: &Shared, webhook: &'static str, peer: &Peer, body: &[u8], outcome: &ReviewOutcome) {
+    peer.reviewed();
+    shared.denials.record(body, outcome);
+    let is_admitted =
+        webhook == "validate" && matches!(outcome.decision, Decision::Allowed | Decision::Warned);
+    let kind = outcome.kind.filter(|kind| is_admitted && shared.cache.keeps_admitted(*kind));
+    if let Some(kind) = kind.filter(|_| body.len() <= MEDIUM_BODY_MAX)
+        && let Ok(request) = parse_request(body)
+    {
+        shared.cache.admitted(kind, &request);
+    }
+}
+
+/// Reads the objects on which a denial depends, and the rivals of an object that is allowed, and evaluates again, until nothing
+/// more is to be read. What cannot be read in time denies nothing: its findings stay warnings.
 async fn confirm_refusal(
     shared: &Arc<Shared>,
     webhook: &'static str,
     peer: &Peer,
     body: &Bytes,
-    outcome: ReviewOutcome,
+    mut outcome: ReviewOutcome,
     deadline: tokio::time::Instant,
 ) -> Result<ReviewOutcome, Failure> {
-    let needs_objects = !outcome.to_confirm.is_empty() || outcome.rivals.is_some();
-    let Some(reader) = shared.reader.as_ref().filter(|_| needs_objects) else {
+    let Some(reader) = &shared.reader else {
         return Ok(outcome);
     };
-    let until = deadline - CONFIRMED_REVIEW;
-    let mut confirmed = reader.read(&outcome.to_confirm, until).await;
-    if let Some(rivals) = &outcome.rivals {
-        reader.read_rivals(rivals, until, &mut confirmed).await;
+    let mut confirmed = Confirmed::default();
+    let mut lacks_rivals;
+    loop {
+        let has_read = reader.read_missing(&outcome, deadline - CONFIRMED_REVIEW, &mut confirmed).await;
+        lacks_rivals = confirmed.lacks_rivals();
+        if !has_read {
+            break;
+        }
+        match review_again(shared, webhook, peer, body, confirmed, deadline).await? {
+            Some(newer) => (outcome, confirmed) = newer,
+            None => break,
+        }
     }
-    if confirmed.is_empty() {
-        return Ok(outcome);
+    if lacks_rivals && outcome.decision != Decision::Denied {
+        shared.metrics.reviewed_alone();
+        shared.denials.record_alone(body);
     }
+    Ok(outcome)
+}
+
+/// Evaluates again with what was read; `None` if the deadline came first.
+async fn review_again(
+    shared: &Arc<Shared>,
+    webhook: &'static str,
+    peer: &Peer,
+    body: &Bytes,
+    confirmed: Confirmed,
+    deadline: tokio::time::Instant,
+) -> Result<Option<(ReviewOutcome, Confirmed)>, Failure> {
     let claimant = Claimant { address: peer.address(), account: account_of(body) };
     let Ok(thread) = tokio::time::timeout_at(deadline, shared.threads.wait(claimant)).await else {
-        return Ok(outcome);
+        return Ok(None);
     };
     let (shared, body) = (Arc::clone(shared), body.clone());
     let work = tokio::task::spawn_blocking(move || {
-        let outcome =
-            catch_review_panic(webhook, || validate_confirmed(&shared, &body, &confirmed), &body, deadline);
+        let review = || validate_confirmed(&shared, &body, &confirmed);
+        let outcome = catch_review_panic(webhook, review, &body, deadline);
         drop(thread);
-        outcome
+        outcome.map(|outcome| (outcome, confirmed))
     });
     match tokio::time::timeout_at(deadline, work).await {
-        Ok(Ok(confirmed)) => confirmed,
+        Ok(Ok(reviewed)) => reviewed.map(Some),
         Ok(Err(_)) => Err(Failure::Panic),
-        Err(_) => Ok(outcome),
+        Err(_) => Ok(None),
     }
 }
 
