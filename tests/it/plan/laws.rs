@@ -436,3 +436,99 @@ fn what_charts_give_is_said_not_to_be_compared() {
     let value = json(&folder.0, "before", "after");
     assert_eq!(value["uncompared"], serde_json::json!(["HelmRelease llm"]));
 }
+
+/// The findings of a check, each with its name and what is shown of it.
+fn checked(folder: &Folder, args: &[&str]) -> BTreeSet<String> {
+    let run = folder.run(&[&["check", "--format", "json"][..], args].concat());
+    let report: Value = serde_json::from_str(&run.out).unwrap();
+    let line = |one: &Value| {
+        let start = &one["range"]["start"];
+        told_of(one, &start["line"], &start["column"])
+    };
+    texts(&report["diagnostics"], line)
+}
+
+fn told_of(finding: &Value, line: &Value, column: &Value) -> String {
+    let of = |member: &str| finding[member].to_string();
+    let words = ["fingerprint", "rule", "severity", "message", "help", "file"].map(of);
+    format!("{} {line}:{column}", words.join(" "))
+}
+
+/// The findings that others lack, by name.
+fn without(all: &BTreeSet<String>, others: &BTreeSet<String>) -> BTreeSet<String> {
+    let name = |one: &String| one.split(' ').next().unwrap_or_default().to_owned();
+    let known: BTreeSet<String> = others.iter().map(name).collect();
+    all.iter().filter(|one| !known.contains(&name(one))).cloned().collect()
+}
+
+/// The files of two clusters that share some, and changes, each of one file.
+fn files_and_changes() -> (Vec<(&'static str, String)>, Vec<(&'static str, Option<String>)>) {
+    let clusters = "clusters: [{name: east, paths: [east, base]}, {name: west, paths: [west, base]}]\n";
+    let karpenter = |version: &str| {
+        format!(
+            "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {{name: karpenter, namespace: karpenter}}\nspec:\n  \
+             interval: 1h\n  chart: {{spec: {{chart: karpenter, version: {version}, sourceRef: {{kind: HelmRepository, name: a}}}}}}\n"
+        )
+    };
+    let guard = "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: web}\nspec:\n  maxUnavailable: 0\n  selector: \
+                 {matchLabels: {app: web}}\n";
+    let of_pool = "{karpenter.sh/nodepool: gpu}";
+    let gpu = |taints: &str| pool("gpu", "m6a.large", taints, "");
+    let files = vec![
+        ("gpulint.yaml", clusters.to_owned()),
+        ("base/class.yaml", CLASS.to_owned()),
+        ("base/web.yaml", deployment("web", of_pool, 2)),
+        ("base/guard.yaml", guard.to_owned()),
+        ("east/pool.yaml", gpu("")),
+        ("east/train.yaml", deployment("train", of_pool, 2)),
+        ("west/pool.yaml", gpu("")),
+        ("west/fixed.yaml", pool("fixed", "m6a.large", "", "  replicas: 1\n")),
+        ("west/train.yaml", deployment("train", of_pool, 2)),
+        ("west/karpenter.yaml", karpenter("1.11.0")),
+    ];
+    let changes = vec![
+        ("west/pool.yaml", Some(gpu("{key: team, value: ml, effect: NoSchedule}"))),
+        ("base/class.yaml", None),
+        ("base/web.yaml", None),
+        ("west/karpenter.yaml", Some(karpenter("1.5.0"))),
+        ("gpulint.yaml", Some(format!("{clusters}platform: {{karpenter: 1.0}}\n"))),
+        ("gpulint.yaml", Some(format!("{clusters}rules: {{pdb-blocks-evictions: off}}\n"))),
+        ("gpulint.yaml", Some(String::new())),
+    ];
+    (files, changes)
+}
+
+/// Each change concerns findings of files that are as they were.
+#[test]
+fn the_findings_of_both_sides_are_those_of_checks() {
+    let (files, changes) = files_and_changes();
+    for (file, text) in changes {
+        let was = files.iter().find(|(name, _)| *name == file).map(|(_, text)| text.clone());
+        for (old, new) in [(was.clone(), text.clone()), (text, was)] {
+            let folder = files.iter().fold(Folder::new(), |folder, (file, text)| folder.with(file, text));
+            let put = |text: &Option<String>| match text {
+                Some(text) => std::fs::write(folder.0.join(file), text).unwrap(),
+                None => std::fs::remove_file(folder.0.join(file)).unwrap(),
+            };
+            folder.git(&["init", "-q", "-b", "main"]);
+            put(&old);
+            folder.commit("before");
+            let before = checked(&folder, &[]);
+            put(&new);
+            let after = checked(&folder, &[]);
+            let (come, left) = (without(&after, &before), without(&before, &after));
+            let run = folder.run(&["plan", "HEAD", "--format", "json"]);
+            let value: Value = serde_json::from_str(&run.out).unwrap();
+            let named = |list: &str| texts(&value["findings"][list], |one| one["fingerprint"].to_string());
+            let names = |all: &BTreeSet<String>| -> BTreeSet<String> {
+                all.iter().filter_map(|one| one.split(' ').next()).map(str::to_owned).collect()
+            };
+            let new = texts(&value["findings"]["new"], |one| told_of(one, &one["line"], &one["column"]));
+            assert_eq!(new, come, "{file} {old:?}");
+            assert_eq!(named("gone"), names(&left), "{file} {old:?}");
+            assert_eq!(checked(&folder, &["--since", "HEAD"]), come, "{file} {old:?}");
+            let is_elsewhere = |one: &String| !one.contains(&format!("{file:?}"));
+            assert!(come.iter().chain(&left).any(is_elsewhere), "{file} {old:?}: nothing changes elsewhere");
+        }
+    }
+}
