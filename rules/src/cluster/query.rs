@@ -314,6 +314,7 @@ pub(crate) enum QuerySlot {
     HonorLabels,
     IdleGpuAlerts,
     KarpenterDeployments,
+    KubeStateMetrics,
     MadeObjects,
     MayChangePods,
     MemoryShares,

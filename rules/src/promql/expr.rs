@@ -92,6 +92,8 @@ pub(crate) struct Binary {
     pub(crate) is_bool: bool,
     /// The side on which several series may match one of the other.
     pub many: Option<Side>,
+    /// The labels that `group_left` or `group_right` copies from the other side.
+    pub(crate) copied: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,7 +157,14 @@ impl Expr {
                     VectorMatchCardinality::OneToMany(_) => Some(Side::Right),
                     VectorMatchCardinality::OneToOne | VectorMatchCardinality::ManyToMany => None,
                 });
+                let copied = modifier.and_then(|modifier| match &modifier.card {
+                    VectorMatchCardinality::ManyToOne(labels) | VectorMatchCardinality::OneToMany(labels) => {
+                        Some(labels.labels.clone())
+                    }
+                    VectorMatchCardinality::OneToOne | VectorMatchCardinality::ManyToMany => None,
+                });
                 Expr::Binary(Box::new(Binary {
+                    copied: copied.unwrap_or_default(),
                     op: binary.op.to_string(),
                     lhs: convert(&binary.lhs)?,
                     rhs: convert(&binary.rhs)?,

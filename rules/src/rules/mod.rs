@@ -462,6 +462,7 @@ pub static RULES: &[&Rule] = &[
     &monitoring::idle_gpu_alert_missing::RULE,
     &monitoring::monitor_endpoint_split::RULE,
     &monitoring::monitor_unselected::RULE,
+    &monitoring::object_label_not_exported::RULE,
     &monitoring::pod_monitor_selects_nothing::RULE,
     &monitoring::promql_counter_as_level::RULE,
     &monitoring::promql_invalid::RULE,
