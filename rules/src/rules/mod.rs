@@ -195,6 +195,7 @@ pub static RULES: &[&Rule] = &[
     &autoscaling::keda_auth_deprecated::RULE,
     &autoscaling::keda_auth_invalid::RULE,
     &autoscaling::keda_auth_missing::RULE,
+    &autoscaling::keda_auth_mode_missing::RULE,
     &autoscaling::keda_auth_source_missing::RULE,
     &autoscaling::keda_auth_unused::RULE,
     &autoscaling::keda_average_of_ratio::RULE,

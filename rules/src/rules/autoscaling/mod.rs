@@ -15,6 +15,7 @@ pub(crate) mod keda_activation_skips_one;
 pub(crate) mod keda_auth_deprecated;
 pub(crate) mod keda_auth_invalid;
 pub(crate) mod keda_auth_missing;
+pub(crate) mod keda_auth_mode_missing;
 pub(crate) mod keda_auth_source_missing;
 pub(crate) mod keda_auth_unused;
 pub(crate) mod keda_average_of_ratio;
