@@ -4,9 +4,10 @@
 //! Knative lets a Service set few fields of its pods. `nodeSelector`, `tolerations`, `affinity` and others
 //! that pods on GPU nodes need are rejected (`must not set the field(s)`) unless `config-features` enables
 //! each, and so is a `timeoutSeconds` above `max-revision-timeout-seconds` of `config-defaults`, 600 by
-//! default. KServe makes such a Service of an InferenceService in the mode `Serverless`, which then never
-//! becomes ready. It is reported where the input has the ConfigMap in `knative-serving`, or the
-//! KnativeServing of Knative's operator.
+//! default. KServe makes such a Service of an InferenceService in the mode `Knative` (`Serverless` before 0.16),
+//! which then never becomes ready. It is reported where the input has the ConfigMap in `knative-serving`, or
+//! the KnativeServing of Knative's operator; as an info where neither the InferenceService nor KServe's
+//! ConfigMap or chart says the mode, because this one is KServe's default.
 //!
 //! # Fix
 //! Enable the feature, or raise the limit, in the ConfigMap or in `spec.config` of the KnativeServing.
@@ -40,12 +41,15 @@
 //! - <https://knative.dev/docs/serving/configuration/config-defaults/>
 
 use super::knative::{self, Part, part};
+use super::kserve::{self, MODE_SOURCES, Mode};
 use crate::rules::prelude::*;
+
+const READS: [Kind; 4] = [knative::SETTINGS[0], MODE_SOURCES[0], MODE_SOURCES[1], MODE_SOURCES[2]];
 
 pub(crate) static RULE: Rule = Rule {
     id: "knative-service-rejected",
     kinds: &[Kind::KNATIVE_SERVICE, Kind::INFERENCE_SERVICE],
-    reads: &knative::SETTINGS,
+    reads: &READS,
     docs: docs(include_str!("knative_service_rejected.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Availability)
@@ -81,10 +85,9 @@ const VOLUMES: [(&str, &str); 3] = [
 const MAX_TIMEOUT: i64 = 600;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    // KServe makes a Service of Knative in these modes, the older name and the newer one.
-    let mode = object.annotation("serving.kserve.io/deploymentMode");
-    let is_serverless = matches!(mode.text(), Some("Serverless" | "Knative"));
-    if object.is(Kind::INFERENCE_SERVICE) && !is_serverless || knative::is_of_cloud_run(object) {
+    // KServe makes a Service of Knative.
+    let of_kserve = || matches!(kserve::mode(object, ctx), Some(Mode::Knative | Mode::Unsaid));
+    if object.is(Kind::INFERENCE_SERVICE) && !of_kserve() || knative::is_of_cloud_run(object) {
         return None;
     }
     let all = templates(object);
@@ -146,10 +149,12 @@ fn place(settings: &Part<'_>, name: &str) -> String {
 }
 
 fn report(node: &Node<'_>, message: String, help: String, settings: &Part<'_>, ctx: &mut Context<'_>) {
-    let object = settings.object;
-    ctx.report(node, message).at_key().help(help).related(
-        object,
-        &object.path(&["metadata", "name"]),
-        "the configuration",
-    );
+    let (own, object) = (ctx.object(), settings.object);
+    // Without a word of KServe's mode this holds with its default.
+    let is_assumed = own.is(Kind::INFERENCE_SERVICE) && kserve::mode(own, ctx) == Some(Mode::Unsaid);
+    let finding = ctx.report(node, message);
+    finding.at_key().help(help).related(object, &object.path(&["metadata", "name"]), "the configuration");
+    if is_assumed {
+        finding.severity(Severity::Info);
+    }
 }

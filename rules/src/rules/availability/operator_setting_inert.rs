@@ -38,10 +38,13 @@
 //! - <https://github.com/kserve/kserve/issues/3514>
 
 use super::knative;
+use super::kserve::{self, MODE_SOURCES, Mode};
 use crate::rules::prelude::*;
 use crate::source::with_embedded;
 use crate::workload::gpu::{has_device, has_device_in};
 use crate::workload::ray::{Extent, cluster_spec, group_pods, has_deletion_rules, ray_version};
+
+const READS: [Kind; 4] = [knative::SETTINGS[0], MODE_SOURCES[0], MODE_SOURCES[1], MODE_SOURCES[2]];
 
 pub(crate) static RULE: Rule = Rule {
     id: "operator-setting-inert",
@@ -52,7 +55,7 @@ pub(crate) static RULE: Rule = Rule {
         Kind::KNATIVE_SERVICE,
         Kind::INFERENCE_SERVICE,
     ],
-    reads: &knative::SETTINGS,
+    reads: &READS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("operator_setting_inert.rs")),
     check: Check::Object(check),
@@ -233,10 +236,8 @@ fn of_knative(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 /// Reports a minimum of zero pods that KServe makes one of, without Knative and with its own HPA (`createHPA` in
 /// `pkg/controller/v1beta1/inferenceservice/reconcilers/hpa/hpa_reconciler.go` of KServe 0.11 to 0.17).
 fn of_kserve(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    const MODES: [&str; 2] = ["RawDeployment", "Standard"];
-    let mode = object.annotation("serving.kserve.io/deploymentMode");
     let class = object.annotation("serving.kserve.io/autoscalerClass");
-    if !mode.text().is_some_and(|mode| MODES.contains(&mode))
+    if kserve::mode(object, ctx) != Some(Mode::Deployments)
         || class.is_set() && class.text() != Some("hpa")
         || object.may_lack_fields()
         || is_suspended(object) != Some(false)

@@ -10,8 +10,8 @@
 //! is advice here, and a warning where a Kustomization of Flux waits for the Deployment: it fails as well, and
 //! what depends on it is not applied.
 //!
-//! InferenceServices are looked at where the annotation `serving.kserve.io/deploymentMode` says that Knative
-//! runs them.
+//! InferenceServices are looked at where the annotation `serving.kserve.io/deploymentMode`, KServe's ConfigMap
+//! or its chart says that Knative runs them.
 //!
 //! # Fix
 //! Write a deadline above the time of the startup probe, with some minutes for the node and the image.
@@ -49,6 +49,7 @@
 //! - <https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#progress-deadline-seconds>
 
 use super::knative;
+use super::kserve::{self, Mode};
 use super::serving::model_server;
 use crate::rules::gitops::{DELIVERERS, waiting_for};
 use crate::rules::prelude::*;
@@ -68,6 +69,7 @@ pub(crate) static RULE: Rule = Rule {
         DELIVERERS[0],
         DELIVERERS[1],
         DELIVERERS[2],
+        Kind::HELM_RELEASE,
     ],
     docs: docs(include_str!("progress_deadline_short.rs")),
     check: Check::Object(check),
@@ -75,20 +77,17 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 const DEADLINE: &str = "serving.knative.dev/progress-deadline";
-const MODE: &str = "serving.kserve.io/deploymentMode";
 /// The deadline of Knative and of Deployments, in seconds.
 const DEFAULT: i64 = 600;
 /// The seconds that the help adds for the node and the image.
 const BEFORE: i64 = 600;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let is_knative = match object.annotation(MODE).text() {
-        _ if !object.is(Kind::INFERENCE_SERVICE) => object.is(Kind::KNATIVE_SERVICE),
-        // The older and the newer name of the mode.
-        Some("Serverless" | "Knative") => true,
-        // The mode is that of the configuration of KServe, which is not known, or another one.
-        _ => return None,
-    };
+    let is_of_kserve = object.is(Kind::INFERENCE_SERVICE);
+    if is_of_kserve && kserve::mode(object, ctx) != Some(Mode::Knative) {
+        return None;
+    }
+    let is_knative = is_of_kserve || object.is(Kind::KNATIVE_SERVICE);
     model_server(object, ctx)?;
     if object.is_patched_by_kustomize() {
         return None;

@@ -1,8 +1,8 @@
 //! What operators start beside a running workload while they replace it.
 
+use super::kserve::{self, Mode};
 use crate::cluster::views::disruptions::IntOrPercent;
 use crate::rules::prelude::*;
-use crate::source::with_embedded;
 use crate::workload::gang::{Members, members};
 
 /// A replacement of a workload: the pods that run at its peak, and how to need fewer.
@@ -127,16 +127,10 @@ fn argo_rollout<'a>(object: &'a Object, spec: &Node<'a>) -> Option<Replacement<'
 /// have other defaults for the mode and for the strategy.
 fn inference_service<'a>(object: &'a Object, spec: &Node<'a>, ctx: &Context<'_>) -> Option<Replacement<'a>> {
     let predictor = spec.get("predictor");
-    let mode = object.annotation("serving.kserve.io/deploymentMode");
-    let configs = ctx.cluster().of(Kind::CONFIG_MAP).filter(|config| config.name() == CONFIG);
-    let configs: Vec<&Object> = configs.filter(|config| ctx.pairs_with(config)).collect();
-    let is_deployment = match mode.is_set() {
-        true => mode.text().is_some_and(is_without_knative),
-        false => configs.iter().any(|config| is_without_knative_by_default(config)),
-    };
+    let is_deployment = kserve::mode(object, ctx) == Some(Mode::Deployments);
     if is_deployment {
         let replacement = kserve_deployment(object, &predictor)?;
-        return (!configs.iter().any(|config| may_have_strategy(config))).then_some(replacement);
+        return (!kserve::configs(ctx).any(may_have_strategy)).then_some(replacement);
     }
     let field = predictor.get("canaryTrafficPercent");
     let percent = field.int().filter(|percent| (1..100).contains(percent));
@@ -149,22 +143,6 @@ fn inference_service<'a>(object: &'a Object, spec: &Node<'a>, ctx: &Context<'_>)
         help: "raise the limit to hold both revisions, or lower `minReplicas`",
         frugal: None,
     })
-}
-
-/// The ConfigMap of KServe with its defaults.
-const CONFIG: &str = "inferenceservice-config";
-
-fn is_without_knative(mode: &str) -> bool {
-    matches!(mode, "RawDeployment" | "Standard")
-}
-
-/// Whether the ConfigMap of KServe makes Deployments of services without an annotation.
-fn is_without_knative_by_default(config: &Object) -> bool {
-    let deploy = config.path(&["data", "deploy"]);
-    let mode = deploy.text().and_then(|text| {
-        with_embedded(text, |root| root.get("defaultDeploymentMode").text().map(is_without_knative))
-    });
-    mode == Some(true)
 }
 
 /// Whether the ConfigMap of KServe may have a strategy for all Deployments. `_example` explains the others.
