@@ -25,6 +25,7 @@ pub(crate) mod internal_traffic_local;
 mod knative;
 pub(crate) mod knative_service_rejected;
 mod kserve;
+pub(crate) mod kserve_container_missing;
 pub(crate) mod liveness_kills_model_load;
 pub(crate) mod liveness_restarts_busy_server;
 pub(crate) mod model_client_misdirected;
