@@ -384,6 +384,7 @@ pub static RULES: &[&Rule] = &[
     &training::job_backoff_implicit::RULE,
     &training::job_failure_policy::RULE,
     &training::job_rendezvous_mismatch::RULE,
+    &training::mpi_key_unreadable::RULE,
     &training::mpi_launcher_gpu_hidden::RULE,
     &training::mpi_launcher_too_early::RULE,
     &training::nccl_interface_missing::RULE,

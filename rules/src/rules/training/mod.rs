@@ -18,6 +18,7 @@ pub(crate) mod job_backoff_implicit;
 pub(crate) mod job_failure_policy;
 pub(crate) mod job_rendezvous_mismatch;
 mod kueue;
+pub(crate) mod mpi_key_unreadable;
 pub(crate) mod mpi_launcher_gpu_hidden;
 pub(crate) mod mpi_launcher_too_early;
 pub(crate) mod nccl_interface_missing;
