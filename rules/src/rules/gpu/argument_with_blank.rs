@@ -57,6 +57,8 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Gpu)
 };
 
+const SHELLS: [&str; 5] = ["ash", "bash", "dash", "sh", "zsh"];
+
 fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     // KubeRay writes the items of a container into one script.
     let is_script = ctx.object().group() == "ray.io";
@@ -89,7 +91,7 @@ fn command(command: &Node<'_>, args: &[Node<'_>], ctx: &mut Context<'_>) -> Opti
         ctx.report(&first, message).help("write each word as an item, or run it with `sh -c`");
         return Some(());
     }
-    if !matches!(base_name(program), "sh" | "bash" | "ash" | "dash" | "zsh") {
+    if !SHELLS.contains(&base_name(program)) {
         return None;
     }
     let rest: Vec<Node<'_>> = items.collect();
@@ -130,10 +132,14 @@ fn arguments_of_shell(script: &str, items: &[Node<'_>], ctx: &mut Context<'_>) -
     let reads = script.as_bytes().windows(2).any(|pair| {
         pair[0] == b'$' && (pair[1].is_ascii_digit() || matches!(pair[1], b'@' | b'*' | b'#' | b'{' | b'('))
     });
+    let is_flag = |item: &Node<'_>| item.text().is_some_and(|text| text.len() > 2 && text.starts_with('-'));
     // The first one is the name of the script, by custom that of the shell.
-    let lost =
-        items.iter().find(|item| item.text().is_some_and(|text| text.len() > 2 && text.starts_with('-')));
+    let is_name = |text: &str| SHELLS.contains(&base_name(text)) || matches!(text, "-" | "--" | "_");
+    let lost = items.iter().find(|item| item.text().is_some_and(|text| !is_name(text)));
     let (lost, all_known) = (lost?, items.iter().all(|item| item.text().is_some()));
+    if !items.iter().any(is_flag) {
+        return None;
+    }
     if reads || !all_known || script.contains("shift") || is_placeholder(script) {
         return None;
     }
