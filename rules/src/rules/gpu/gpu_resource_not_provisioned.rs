@@ -75,7 +75,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 }
 
 /// The prefix of the names of huge pages.
-const HUGE_PAGES: &str = "hugepages-";
+pub(in crate::rules) const HUGE_PAGES: &str = "hugepages-";
 
 /// The huge pages that the containers of a pod request, with the first amount of each size. No instance type has any: provider
 /// `pkg/providers/instancetype/types.go` (`computeCapacity`).

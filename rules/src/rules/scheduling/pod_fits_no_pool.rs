@@ -72,6 +72,7 @@ use crate::karpenter::nodepool::NODEPOOL_LABEL;
 use crate::karpenter::provider::is_karpenter_label;
 use crate::lint::finding::{Location, Related};
 use crate::rules::gpu::gpu_count_unsatisfiable::asks_for_too_many;
+use crate::rules::gpu::gpu_resource_not_provisioned::HUGE_PAGES;
 use crate::rules::gpu::gpu_toleration_missing::is_spoken_of;
 use crate::rules::nodepool::instance_label_other_provider::missing_everywhere;
 use crate::rules::nodepool::required_keys;
@@ -369,8 +370,11 @@ fn is_of_another_rule(obstacle: &Obstacle, template: &Template<'_>, ctx: &Contex
         Stage::Resources(names) => {
             let unknown = ctx.is_rule_enabled("gpu-resource-not-provisioned")
                 && !ctx.cluster().views().has_static_pool();
-            let of_no_type =
-                |name: &String| is_accelerator(name) && !INSTANCE_RESOURCES.contains(&name.as_str());
+            let has_devices = requests_device_plugin(template.place.0);
+            let of_no_type = |name: &String| {
+                is_accelerator(name) && !INSTANCE_RESOURCES.contains(&name.as_str())
+                    || name.starts_with(HUGE_PAGES) && has_devices
+            };
             unknown && names.iter().any(of_no_type)
                 || ctx.is_rule_enabled("gpu-count-unsatisfiable") && asks_for_too_many(template, ctx)
         }
