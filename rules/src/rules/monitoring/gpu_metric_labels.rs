@@ -30,10 +30,13 @@
 //! - <https://github.com/kubernetes/kube-state-metrics/blob/main/docs/metrics/workload/pod-metrics.md>
 
 use crate::cluster::versions::Fact;
-use crate::promql::expr::{Expr, Grouping, MatchOp, Selector};
+use crate::promql::expr::{Expr, Grouping, MatchOp, Matcher, Selector};
 use crate::promql::metrics::{Exporter, metric};
+use crate::promql::{QUERY_KINDS, Query};
 use crate::rules::monitoring::monitors::{HonorLabels, MONITORS, endpoints, is_dcgm, keeps_labels};
 use crate::rules::prelude::*;
+
+const READS: [Kind; MONITORS.len() + QUERY_KINDS.len()] = joined(&MONITORS, &QUERY_KINDS);
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-metric-labels",
@@ -47,7 +50,7 @@ pub(crate) static RULE: Rule = Rule {
         Kind::SCALED_OBJECT,
         Kind::SCALED_JOB,
     ],
-    reads: &MONITORS,
+    reads: &READS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("gpu_metric_labels.rs")),
     check: Check::Object(check),
@@ -112,6 +115,10 @@ fn check_workload_labels(expr: &Expr, node: &Node<'_>, ctx: &mut Context<'_>) ->
     let at = endpoints(&monitor).next()?;
     let name = monitor.display_name();
     if WORKLOAD.contains(&label) && !honors {
+        // A query for the exporter's own pods finds them.
+        if reads_target(expr, &monitor) {
+            return None;
+        }
         ctx.report(
             node,
             format!("`{label}` is the label of dcgm-exporter's own pod: monitor `{name}` does not set `honorLabels: true`"),
@@ -132,24 +139,25 @@ fn check_workload_labels(expr: &Expr, node: &Node<'_>, ctx: &mut Context<'_>) ->
     None
 }
 
+fn is_of_dcgm(selector: &Selector) -> bool {
+    let metric = selector.name.as_deref().and_then(metric);
+    metric.is_some_and(|metric| metric.exporter == Exporter::Dcgm)
+}
+
 /// The first label of DCGM's metrics by which a query selects or groups and that names a workload.
 fn workload_label(expr: &Expr) -> Option<&str> {
     let names = |label: &str| WORKLOAD.contains(&label) || EXPORTED.contains(&label);
-    let is_dcgm = |selector: &Selector| {
-        let metric = selector.name.as_deref().and_then(metric);
-        metric.is_some_and(|metric| metric.exporter == Exporter::Dcgm)
-    };
     let mut found = None;
     expr.walk(&mut |expr| {
         if found.is_some() {
             return;
         }
         found = match expr {
-            Expr::Selector(selector) if is_dcgm(selector) => {
+            Expr::Selector(selector) if is_of_dcgm(selector) => {
                 selector.matchers.iter().map(|matcher| matcher.label.as_str()).find(|label| names(label))
             }
             Expr::Aggregate(aggregate) => match (&aggregate.grouping, aggregate.expr.sole_selector()) {
-                (Grouping::By(labels), Some(selector)) if is_dcgm(selector) => {
+                (Grouping::By(labels), Some(selector)) if is_of_dcgm(selector) => {
                     labels.iter().map(String::as_str).find(|label| names(label))
                 }
                 _ => None,
@@ -169,12 +177,45 @@ fn check_monitor(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let endpoint = endpoints(object).next()?;
-    ctx.report(
+    let reader = reader_of_target(object, ctx);
+    let finding = ctx.report(
         &endpoint,
         "the labels `pod` and `namespace` of GPU metrics become `exported_pod`, `exported_namespace`",
-    )
-    .help("set `honorLabels: true` to keep the workload's labels")
-    .severity(Severity::Info)
-    .fix(Fix::unsafe_("keep the exporter's labels").set(&endpoint.get("honorLabels"), json!(true)));
+    );
+    finding.severity(Severity::Info);
+    match reader {
+        Some((reader, node)) => finding
+            .help("set `honorLabels: true`, and change the queries that read the labels as they are now")
+            .related(reader, &node, "this query finds nothing with `honorLabels: true`"),
+        None => finding
+            .help("set `honorLabels: true` to keep the workload's labels")
+            .fix(Fix::unsafe_("keep the exporter's labels").set(&endpoint.get("honorLabels"), json!(true))),
+    };
     None
+}
+
+/// A query of GPU metrics by the labels that the exporter's own pod has, or by those to which the workload's were renamed.
+fn reader_of_target<'i>(monitor: &Object, ctx: &Context<'i>) -> Option<(&'i Object, Node<'i>)> {
+    let all = QUERY_KINDS.iter().flat_map(|kind| ctx.cluster().of(*kind));
+    all.filter(|object| ctx.pairs_with(object)).find_map(|object| {
+        let reads = |query: &&Query| query.parsed.expr().is_some_and(|expr| reads_target(expr, monitor));
+        Some((object, queries(object).iter().find(reads)?.node(object)))
+    })
+}
+
+/// Whether a query is about the labels of GPU metrics as they are without `honorLabels`.
+fn reads_target(expr: &Expr, monitor: &Object) -> bool {
+    let is_of_exporter = |matcher: &Matcher| match matcher.label.as_str() {
+        "namespace" => {
+            let names = monitor.path(&["spec", "namespaceSelector", "matchNames"]);
+            let mut names = names.items().filter_map(|name| name.text()).chain(monitor.namespace());
+            matcher.op == MatchOp::Equal && names.any(|name| name == matcher.value)
+        }
+        "pod" | "container" => {
+            matches!(matcher.op, MatchOp::Equal | MatchOp::Matches) && matcher.value.contains("dcgm")
+        }
+        _ => false,
+    };
+    workload_label(expr).is_some_and(|label| EXPORTED.contains(&label))
+        || expr.selectors().into_iter().any(|one| is_of_dcgm(one) && one.matchers.iter().any(is_of_exporter))
 }
