@@ -91,13 +91,18 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let (field, all) = resting_at_zero(object)?;
-    if all.iter().all(Trigger::is_resource) {
-        if field.pointer().steps().last().is_some_and(|step| step == "minReplicaCount") {
-            resource_triggers(object, &field, ctx);
-        }
-    } else {
-        report_dead_signals(object, &field, ctx);
+    if !all.iter().all(Trigger::is_resource) {
+        return report_dead_signals(object, &field, ctx);
     }
+    if !has_resource_triggers_only(object) {
+        return None;
+    }
+    ctx.report(
+        &field,
+        "the workload can never scale up from 0: `cpu` and `memory` triggers need running pods",
+    )
+    .help("write `minReplicaCount: 1`, or add a trigger that works at zero replicas")
+    .fix(Fix::unsafe_("keep one replica").set(&field, json!(1)));
     None
 }
 
@@ -123,7 +128,8 @@ fn resting_at_zero(object: &Object) -> Option<(Node<'_>, Vec<Trigger<'_>>)> {
 pub(super) fn is_reported(object: &Object, ctx: &Context<'_>) -> bool {
     ctx.is_rule_enabled(RULE.id)
         && resting_at_zero(object).is_some()
-        && dead_signals(object, starts_pods(object, ctx), ctx).is_some()
+        && (has_resource_triggers_only(object)
+            || dead_signals(object, starts_pods(object, ctx), ctx).is_some())
 }
 
 /// Whether the fallback of a ScaledObject starts its target each time that it rests at zero: its triggers fail without pods.
@@ -153,8 +159,12 @@ pub(super) fn wakes_by_fallback(ctx: &Context<'_>) -> bool {
     !(Version::new(2, 17)..Version::new(2, 19)).contains(&ctx.platform().keda)
 }
 
-/// KEDA rejects the object where all triggers are `cpu` and `memory`.
-fn resource_triggers(object: &Object, min: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+/// Whether KEDA rejects the object because all triggers are `cpu` and `memory` and its minimum is 0.
+fn has_resource_triggers_only(object: &Object) -> bool {
+    let rests = resting_at_zero(object).is_some_and(|(field, all)| {
+        let is_minimum = field.pointer().steps().last().is_some_and(|step| step == "minReplicaCount");
+        is_minimum && all.iter().all(Trigger::is_resource)
+    });
     // KEDA reads only these two kinds, in this version of their group.
     let reference = object.path(&["spec", "scaleTargetRef"]);
     let word = |name: &str, default: &'static str| match reference.get(name).text() {
@@ -162,16 +172,10 @@ fn resource_triggers(object: &Object, min: &Node<'_>, ctx: &mut Context<'_>) -> 
         _ if reference.get(name).is_unknown() => None,
         _ => Some(default.to_owned()),
     };
-    let version = word("apiVersion", "apps/v1");
     let kind = word("kind", "Deployment");
-    if version.as_deref() != Some("apps/v1") || !matches!(kind.as_deref(), Some("Deployment" | "StatefulSet"))
-    {
-        return None;
-    }
-    ctx.report(min, "the workload can never scale up from 0: `cpu` and `memory` triggers need running pods")
-        .help("write `minReplicaCount: 1`, or add a trigger that works at zero replicas")
-        .fix(Fix::unsafe_("keep one replica").set(min, json!(1)));
-    None
+    rests
+        && word("apiVersion", "apps/v1").as_deref() == Some("apps/v1")
+        && matches!(kind.as_deref(), Some("Deployment" | "StatefulSet"))
 }
 
 /// A source of a trigger that exists only while the target has pods.
