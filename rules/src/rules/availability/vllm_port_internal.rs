@@ -1,10 +1,10 @@
 //! A variable for traffic between vLLM processes is set as if it were the server's.
 //!
 //! # Why
-//! vLLM takes `VLLM_PORT` and `VLLM_HOST_IP` for the connections between its own processes and nodes, not for its
-//! API. `VLLM_PORT: "8080"` does not make the server listen on 8080, and with the port of the server in it the
-//! processes look for ports from there on. `VLLM_HOST_IP: 0.0.0.0` is an address at which no other process finds
-//! this one.
+//! vLLM takes `VLLM_PORT` and `VLLM_HOST_IP` for the connections between its own processes and nodes, not
+//! for its API. `VLLM_PORT: "8080"` does not make the server listen on 8080, and with the port of the server
+//! in it the processes look for ports from there on. `VLLM_HOST_IP: 0.0.0.0` is an address at which no other
+//! process finds this one.
 //!
 //! A Service `vllm` of the namespace sets `VLLM_PORT` to a URL, with which vLLM does not start. Where the input
 //! has it, a number in the variable is what keeps the pods from that, and the finding is information.

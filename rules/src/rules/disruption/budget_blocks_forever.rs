@@ -4,8 +4,8 @@
 //! A budget of zero without an end also stops the replacement of drifted nodes: a new AMI, a
 //! security fix or a changed node class arrives only when a node expires, and not at all with
 //! `expireAfter: Never`; empty nodes stay until then. It does not protect what it is meant to protect
-//! either: expiry ignores budgets and takes a node in the middle of a run. A window whose duration reaches the next hit of its schedule never closes and
-//! is the same thing.
+//! either: expiry ignores budgets and takes a node in the middle of a run. A window whose duration
+//! reaches the next hit of its schedule never closes and is the same thing.
 //!
 //! # Fix
 //! Give the zero budget a schedule and a duration that leave some time open, protect the pods

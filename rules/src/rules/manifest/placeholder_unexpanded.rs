@@ -17,10 +17,11 @@
 //! of a kustomization, `postBuild` of a Flux Kustomization for its path and its components, and
 //! `${X}` where a Terraform file, a script or a README beside the manifests, or up to two folders
 //! above, calls `templatefile` or `envsubst`, where one elsewhere does so and names the file, and
-//! where a comment of the file, or one that names it in a file beside it, speaks of `envsubst`; `{{ x }}`
-//! where five files around have blocks of a template language, such as `{{ if … }}`; `${X:-a}` and `${X:=a}`, and with them every
-//! `${X}` of the object; `{{ x }}` in templates of cookiecutter, copier and Ansible. Nor are those of a file
-//! that is a template by its name or that of a folder: `pool.tmpl.yaml`, `templates/`, `skeleton/`.
+//! where a comment of the file, or one that names it in a file beside it, speaks of `envsubst`; `${X:-a}` and
+//! `${X:=a}`, and with them every `${X}` of the object; `{{ x }}` in templates of cookiecutter, copier and
+//! Ansible, and where five files around have blocks of a template language, such as `{{ if … }}`. Nor are
+//! those of a file that is a template by its name or that of a folder: `pool.tmpl.yaml`, `templates/`,
+//! `skeleton/`.
 //!
 //! # Example
 //! ```yaml,diff

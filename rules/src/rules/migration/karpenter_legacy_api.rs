@@ -101,43 +101,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.version() == "v1" && !RENAMED.contains(&object.kind()) {
         return None;
     }
-    let id = object.id();
     let karpenter = ctx.platform().karpenter;
-    let old = format!("{} `{}`", id.kind, id.api_version());
-    let (message, successor, served) = match id.kind.as_str() {
-        // Karpenter 0.32 serves the old kinds and the new ones.
-        "Provisioner" | "AWSNodeTemplate" | "Machine" if karpenter <= LAST_WITH_ALPHA => (
-            format!("{old} is not served from Karpenter 0.33 on"),
-            "migrate to `v1beta1` of its successor",
-            true,
-        ),
-        "Provisioner" => (dead(&old), "use a `karpenter.sh/v1` NodePool", false),
-        "AWSNodeTemplate" => (dead(&old), "use a `karpenter.k8s.aws/v1` EC2NodeClass", false),
-        "Machine" => (dead(&old), "remove it", false),
-        _ => match id.version.as_str() {
-            "v1" => return None,
-            "v1beta1" if karpenter < LAST_WITH_ALPHA => {
-                (format!("Karpenter {karpenter} does not serve {old} yet"), "update Karpenter first", false)
-            }
-            "v1beta1" if karpenter < Version::new(1, 0) => (
-                format!("{old} becomes `v1` with Karpenter 1.0"),
-                "use `v1` of the same kind from then on",
-                true,
-            ),
-            "v1beta1" if karpenter < Version::new(1, 1) => {
-                let message = format!("{old} is deprecated in Karpenter {karpenter}");
-                (message, "use `v1` of the same kind", true)
-            }
-            "v1beta1" => {
-                let message = format!("Karpenter {karpenter} does not serve {old}");
-                (message, "use `v1` of the same kind", false)
-            }
-            version if version.starts_with("v1alpha") => {
-                (format!("no version of Karpenter serves {old}"), "use `v1` of the same kind", false)
-            }
-            _ => return None,
-        },
-    };
+    let Outdated { message, successor, served } = outdated(object, karpenter)?;
     let conversion = convert(object, ctx.cluster());
     // The first version of Karpenter that has another API for this object.
     let is_only = karpenter < Version::new(1, 0) && served && karpenter != LAST_WITH_ALPHA;
@@ -182,6 +147,53 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         ctx.report(&node, message).severity(Severity::Warning).help(help);
     }
     None
+}
+
+/// An API that Karpenter does not serve, or will not: what to say, what to use, and whether this version still serves it.
+struct Outdated {
+    message: String,
+    successor: &'static str,
+    served: bool,
+}
+
+fn outdated(object: &Object, karpenter: Version) -> Option<Outdated> {
+    let id = object.id();
+    let old = format!("{} `{}`", id.kind, id.api_version());
+    let (message, successor, served) = match id.kind.as_str() {
+        // Karpenter 0.32 serves the old kinds and the new ones.
+        "Provisioner" | "AWSNodeTemplate" | "Machine" if karpenter <= LAST_WITH_ALPHA => (
+            format!("{old} is not served from Karpenter 0.33 on"),
+            "migrate to `v1beta1` of its successor",
+            true,
+        ),
+        "Provisioner" => (dead(&old), "use a `karpenter.sh/v1` NodePool", false),
+        "AWSNodeTemplate" => (dead(&old), "use a `karpenter.k8s.aws/v1` EC2NodeClass", false),
+        "Machine" => (dead(&old), "remove it", false),
+        _ => match id.version.as_str() {
+            "v1" => return None,
+            "v1beta1" if karpenter < LAST_WITH_ALPHA => {
+                (format!("Karpenter {karpenter} does not serve {old} yet"), "update Karpenter first", false)
+            }
+            "v1beta1" if karpenter < Version::new(1, 0) => (
+                format!("{old} becomes `v1` with Karpenter 1.0"),
+                "use `v1` of the same kind from then on",
+                true,
+            ),
+            "v1beta1" if karpenter < Version::new(1, 1) => {
+                let message = format!("{old} is deprecated in Karpenter {karpenter}");
+                (message, "use `v1` of the same kind", true)
+            }
+            "v1beta1" => {
+                let message = format!("Karpenter {karpenter} does not serve {old}");
+                (message, "use `v1` of the same kind", false)
+            }
+            version if version.starts_with("v1alpha") => {
+                (format!("no version of Karpenter serves {old}"), "use `v1` of the same kind", false)
+            }
+            _ => return None,
+        },
+    };
+    Some(Outdated { message, successor, served })
 }
 
 /// What the validation rules of the old API reject, Karpenter 0.32 to 0.37, `pkg/apis/v1beta1/nodepool.go`: a pool of
