@@ -58,10 +58,11 @@
 use super::graceful_shutdown_missing;
 use super::serving::{is_owned, tell_autoscaler};
 use super::volumes::single_node_mode;
-use crate::cluster::views::{claim_of, claims};
+use crate::cluster::views::{Replicas, claim_of, claims};
 use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
+use crate::workload::class::Classified;
 use crate::workload::launcher::ServerSize;
 
 pub(crate) static RULE: Rule = Rule {
@@ -90,22 +91,27 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if classified.confidence < Confidence::High && !templates.iter().any(uses_device) {
         return None;
     }
-    let index = ctx.cluster();
-    let views = index.views();
-    let replicas = views.replicas(object)?;
+    let replicas = ctx.cluster().views().replicas(object)?;
     // Scaled to zero on purpose: it is allowed to be away.
-    if replicas.floor <= 0 {
+    if replicas.floor <= 0 || may_be_covered(object, &templates, ctx) {
         return None;
     }
-    if may_be_covered(object, &templates, ctx) {
-        return None;
-    }
+    report(object, &templates, replicas, &classified, ctx)
+}
+
+fn report(
+    object: &Object,
+    templates: &[Template<'_>],
+    replicas: Replicas,
+    classified: &Classified,
+    ctx: &mut Context<'_>,
+) -> Option<()> {
     let is_set = object.is(Kind::LEADER_WORKER_SET);
     let id = object.id();
     let (kind, name) = (id.kind.as_str(), id.name.as_str());
     let node = object.path(&["metadata", "name"]);
     // The replicas of a LeaderWorkerSet are its groups.
-    let server = pods_of_server(object, &templates);
+    let server = pods_of_server(object, templates);
     let all_pods = match server {
         ServerSize::Pods(size) if is_set => replicas.min.checked_mul(size)?,
         _ => replicas.min,
@@ -120,7 +126,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             finding.severity(Severity::Info).reports_absence(false).help(format!(
                 "run a second server; a PodDisruptionBudget of `minAvailable: {all_pods}` holds drains off"
             ));
-            add_class_evidence(finding, object, &classified);
+            add_class_evidence(finding, object, classified);
         }
         _ if server != ServerSize::OnePod && !is_set => {}
         1 => {
@@ -139,8 +145,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 .severity(Severity::Info)
                 .reports_absence(false)
                 .help("keep two replicas, and add a PodDisruptionBudget with `maxUnavailable: 1`");
-            tell_autoscaler(finding, views.autoscaler_of(object));
-            add_class_evidence(finding, object, &classified);
+            tell_autoscaler(finding, ctx.cluster().views().autoscaler_of(object));
+            add_class_evidence(finding, object, classified);
         }
         floor => {
             let message = format!("no PodDisruptionBudget covers the {floor} replicas of {kind} `{name}`");
@@ -152,7 +158,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                     "add a PodDisruptionBudget with `maxUnavailable: 1` for its pods' labels".to_owned()
                 })
                 .severity(if is_example(object) { Severity::Info } else { Severity::Warning });
-            add_class_evidence(finding, object, &classified);
+            add_class_evidence(finding, object, classified);
         }
     }
     None
