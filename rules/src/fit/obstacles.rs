@@ -6,7 +6,7 @@
 
 use std::rc::Rc;
 
-use crate::catalog::TypeSet;
+use crate::catalog::{TypeSet, retired};
 use crate::facts::quantity::amount;
 use crate::fit::words::conflict;
 use crate::fit::{Answer, Change, Obstacle, Place, Side, Situation, Stage, ValueEdit};
@@ -104,6 +104,7 @@ impl Situation<'_> {
         };
         if reachable {
             start.shorten(&mut drafts);
+            start.prefer_proven(&mut drafts);
             start.keep_sufficient(&mut drafts);
         }
         let is_proven = reachable && start.after(&first_edits(&drafts)).is_admitted();
@@ -169,6 +170,21 @@ impl<'s> Attempt<'s> {
                 Some(at) => drop(drafts.remove(at)),
                 None => break,
             }
+        }
+    }
+
+    /// Puts an alternative first with which the pool certainly admits the pod, where that is not known of the first changes.
+    fn prefer_proven(&self, drafts: &mut [Draft]) {
+        let plan = first_edits(drafts);
+        if self.proposes == Proposes::Nothing || self.after(&plan).is_admitted() {
+            return;
+        }
+        let proven = drafts.iter().enumerate().find_map(|(at, draft)| {
+            let is_proven = |one: &Remedy| self.after(&replaced(&plan, at, &one.edit)).is_admitted();
+            Some((at, 1 + draft.remedies.iter().skip(1).position(is_proven)?))
+        });
+        if let Some((at, number)) = proven {
+            drafts[at].remedies.swap(0, number);
         }
     }
 
@@ -626,9 +642,16 @@ impl<'s> Attempt<'s> {
         }
     }
 
-    /// The types that would remain if the pod requested nothing and kept the tolerations that EKS adds for what it requests; without
-    /// DaemonSets and `minValues` where nothing remains beside them.
+    /// The types that would remain if the pod requested nothing, as far as EC2 still offers any of them.
     fn types_without_requests(&self) -> TypeSet {
+        let types = self.types_for_no_requests();
+        let current = types.without(retired());
+        if current.is_empty() { types } else { current }
+    }
+
+    /// The types for a pod that requests nothing and keeps the tolerations that EKS adds for what it requests; without DaemonSets and
+    /// `minValues` where nothing remains beside them.
+    fn types_for_no_requests(&self) -> TypeSet {
         let kept = effective_tolerations(&self.pod, &self.situation.options);
         let empty = self.with(&edit(move |pod, _| {
             pod.tolerations.clone_from(&kept);
