@@ -131,6 +131,10 @@ fn severity(on_karpenter: bool, resource: &str, ctx: &Context<'_>) -> Option<Sev
 
 /// Whether a pod is reported because it asks for more devices than a node has.
 pub(in crate::rules) fn asks_for_too_many(template: &Template<'_>, ctx: &Context<'_>) -> bool {
+    // A pod with EFA and no accelerator is none of this rule.
+    if gpu_templates(template.place.0, ctx).next().is_none() {
+        return false;
+    }
     let devices = pod_devices(template);
     let mut counts = devices.iter().filter(|(resource, _)| is_counted(resource));
     counts.any(|(resource, devices)| match types_by_label(template) {
