@@ -141,7 +141,11 @@ impl<'s> Attempt<'s> {
     /// Leaves out the obstacles that the changes for the others remove: another alternative of an earlier one may get the pod past a
     /// later one, and a later change may set the value that an earlier one sets.
     fn shorten(&self, drafts: &mut Vec<Draft>) {
-        while self.proposes == Proposes::Changes && drafts.len() > 1 {
+        // What no change takes away stays told.
+        if drafts.iter().any(|draft| draft.remedies.is_empty()) {
+            return;
+        }
+        while drafts.len() > 1 {
             let (last, before) = (drafts.len() - 1, first_edits(&drafts[..drafts.len() - 1]));
             let better = drafts[..last].iter().enumerate().find_map(|(at, draft)| {
                 let alternatives = draft.remedies.iter().enumerate().skip(1);
