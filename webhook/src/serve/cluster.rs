@@ -5,10 +5,13 @@ use std::time::Duration;
 
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::api::PostParams;
+use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Api, Client, Config};
+use tower::util::MapResponseLayer;
 
 use super::Options;
+use super::utf8::as_utf8;
 use crate::serve::Certificates;
 
 /// Maximum time at start to determine the own account.
@@ -21,7 +24,8 @@ const ACCOUNT_TIME: Duration = Duration::from_secs(3);
 pub(super) async fn connect(options: &Options) -> Result<Client, String> {
     let (config, context) = configuration(options.context.as_deref()).await?;
     let server = config.cluster_url.to_string();
-    let client = Client::try_from(config).map_err(|error| error.to_string())?;
+    let client = ClientBuilder::try_from(config).map_err(|error| error.to_string())?;
+    let client = client.with_layer(&MapResponseLayer::new(as_utf8)).build();
     let account = account(&client).await;
     let account = account.as_deref().unwrap_or("not known yet");
     let name = &options.install.name;

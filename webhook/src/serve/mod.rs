@@ -11,6 +11,7 @@ mod peers;
 mod reload;
 mod router;
 mod turns;
+mod utf8;
 
 use std::future::Future;
 use std::net::SocketAddr;
