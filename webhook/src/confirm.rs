@@ -211,7 +211,7 @@ impl Reader {
         let before = confirmed.objects.len();
         let rivals = outcome.rivals.as_ref().filter(|_| !confirmed.has_asked_for_rivals);
         let targets = rivals.and_then(|rivals| rivals.target.as_ref());
-        let missing = outcome.to_confirm.iter().chain(targets).filter(|one| !confirmed.asked.contains(one));
+        let missing = outcome.to_confirm.iter().chain(targets).filter(|one| !confirmed.asked.contains(*one));
         let left = MAX_READS.saturating_sub(confirmed.asked.len());
         let missing: BTreeSet<ObjectRef> = missing.take(left).cloned().collect();
         self.read(missing, deadline, confirmed).await;

@@ -424,7 +424,7 @@ mod tests {
         assert_eq!(names, [Some("a"), Some("deep"), Some("large"), Some("half"), None, Some("b")]);
         let event = format!(r#"{{"type": "MODIFIED", "object": {}}}"#, claim("deep", &deep));
         let event: kube::core::WatchEvent<Watched> = serde_json::from_str(&event).unwrap();
-        let kube::core::WatchEvent::Modified(changed) = event else { panic!("{event:?}") };
+        let kube::core::WatchEvent::Modified(changed) = event else { panic!() };
         assert_eq!(changed.metadata.resource_version.as_deref(), Some("7"));
     }
 

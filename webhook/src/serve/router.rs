@@ -268,9 +268,9 @@ async fn handle(
 
 /// The body as UTF-8. API servers return raw JSON in an object as it was sent, and Go replaces wrong bytes in strings.
 fn as_utf8(body: Bytes) -> Bytes {
-    match String::from_utf8_lossy(&body) {
-        Cow::Borrowed(_) => body,
-        Cow::Owned(text) => Bytes::from(text),
+    match str::from_utf8(&body) {
+        Ok(_) => body,
+        Err(_) => Bytes::from(String::from_utf8_lossy(&body).into_owned()),
     }
 }
 
