@@ -109,6 +109,8 @@ async fn a_rival_that_was_made_a_moment_ago_is_found() {
     fake.refuse("scaledobjects", true);
     fake.refuse("horizontalpodautoscalers", true);
     assert!(!denies(&named("a")).await);
+    let alone = metric(&server.metrics().await, "gpulint_unconfirmed_reviews_total");
+    assert!(alone == 1.0 && server.process.said().contains("not all was checked"), "{alone}");
 }
 
 /// Two objects of one command that may not be together: neither order gets both in, whatever the watches have shown.

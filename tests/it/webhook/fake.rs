@@ -219,10 +219,19 @@ async fn one(State(kinds): State<Kinds>, uri: axum::http::Uri) -> Response {
         ["apis", group, _, rest @ ..] => (*group, rest),
         _ => return axum::http::StatusCode::NOT_FOUND.into_response(),
     };
+    let status = |code: u16, reason: &str| {
+        let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code,
+            "reason": reason, "message": reason});
+        let code = axum::http::StatusCode::from_u16(code).unwrap();
+        (code, answer(&status)).into_response()
+    };
     if let ["namespaces", namespace, plural] = rest {
         let kinds = kinds.lock().unwrap();
         let kept = kinds.get(&(group.to_owned(), (*plural).to_owned()));
-        let all = kept.filter(|kept| !kept.refused).map_or(&[][..], |kept| &kept.objects);
+        if kept.is_some_and(|kept| kept.refused) {
+            return status(403, "Forbidden");
+        }
+        let all = kept.map_or(&[][..], |kept| &kept.objects);
         let items: Vec<&Value> = all.iter().filter(|o| o["metadata"]["namespace"] == *namespace).collect();
         let metadata = json!({"resourceVersion": "1"});
         return answer(&json!({"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": items}));
@@ -233,12 +242,6 @@ async fn one(State(kinds): State<Kinds>, uri: axum::http::Uri) -> Response {
         _ => return axum::http::StatusCode::NOT_FOUND.into_response(),
     };
     let kinds = kinds.lock().unwrap();
-    let status = |code: u16, reason: &str| {
-        let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code,
-            "reason": reason, "message": reason});
-        let code = axum::http::StatusCode::from_u16(code).unwrap();
-        (code, answer(&status)).into_response()
-    };
     let Some(kept) = kinds.get(&(group.to_owned(), plural.to_owned())) else {
         return status(404, "NotFound");
     };
