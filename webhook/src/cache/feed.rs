@@ -237,8 +237,11 @@ impl WatchLog {
     /// Logs the kinds that the API server has not served since the last call: at the start these may be a hundred.
     fn tell_not_served(&self) {
         let mut state = self.lock();
-        let new = state.not_served.iter_mut().filter(|(_, told)| !std::mem::replace(*told, true));
-        let new: Vec<String> = new.map(|(kind, _)| kind.to_string()).collect();
+        let new = state.not_served.iter_mut().filter_map(|(kind, told)| {
+            let is_new = !std::mem::replace(told, true);
+            is_new.then(|| kind.to_string())
+        });
+        let new: Vec<String> = new.collect();
         for kinds in new.chunks(KINDS_IN_A_LINE) {
             let kinds = kinds.join(", ");
             tracing::info!(kinds, "the API server does not serve these kinds; they are watched when it does");

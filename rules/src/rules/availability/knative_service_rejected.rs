@@ -44,7 +44,14 @@ use super::knative::{self, Part, part};
 use super::kserve::{self, MODE_SOURCES, Mode};
 use crate::rules::prelude::*;
 
-const READS: [Kind; 4] = [knative::SETTINGS[0], MODE_SOURCES[0], MODE_SOURCES[1], MODE_SOURCES[2]];
+const READS: [Kind; 6] = [
+    knative::SETTINGS[0],
+    MODE_SOURCES[0],
+    MODE_SOURCES[1],
+    MODE_SOURCES[2],
+    MODE_SOURCES[3],
+    MODE_SOURCES[4],
+];
 
 pub(crate) static RULE: Rule = Rule {
     id: "knative-service-rejected",

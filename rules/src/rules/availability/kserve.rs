@@ -1,11 +1,13 @@
 //! How KServe runs an InferenceService: through Knative, or with Deployments of its own.
 
-use crate::cluster::values::{chart_version, is_for_other_cluster};
+use crate::cluster::Cluster;
+use crate::cluster::values::{CHART_SOURCES, chart_version, is_for_other_cluster};
 use crate::rules::prelude::*;
 use crate::source::with_embedded;
 
 /// The kinds that [`mode`] reads.
-pub(super) const MODE_SOURCES: [Kind; 3] = [Kind::CONFIG_MAP, CHART_KINDS[0], CHART_KINDS[1]];
+pub(super) const MODE_SOURCES: [Kind; 5] =
+    [Kind::CONFIG_MAP, CHART_KINDS[0], CHART_KINDS[1], CHART_SOURCES[0], CHART_SOURCES[1]];
 
 /// The ConfigMap of KServe with its defaults.
 pub(super) const CONFIG: &str = "inferenceservice-config";
@@ -47,8 +49,9 @@ pub(super) fn mode(object: &Object, ctx: &Context<'_>) -> Option<Mode> {
         let all: Vec<Mode> = configs.map(by_config).collect::<Option<_>>()?;
         return all.first().copied().filter(|first| all.iter().all(|one| one == first));
     }
-    let mut installers = chart_installers(ctx.cluster()).filter(|one| ctx.pairs_with(one));
-    installers.find_map(by_chart).unwrap_or(Some(Mode::Unsaid))
+    let cluster = ctx.cluster();
+    let mut installers = chart_installers(cluster).filter(|one| ctx.pairs_with(one));
+    installers.find_map(|one| by_chart(one, cluster)).unwrap_or(Some(Mode::Unsaid))
 }
 
 /// The ConfigMaps of KServe in the cluster of an object.
@@ -65,12 +68,12 @@ fn by_config(config: &Object) -> Option<Mode> {
 
 /// The default of a chart that an object installs, which may be unknown: `kserve.controller.deploymentMode`, which is Knative where
 /// the values have none, until 0.20 at least.
-fn by_chart(installer: &Object) -> Option<Option<Mode>> {
+fn by_chart(installer: &Object, cluster: &Cluster) -> Option<Option<Mode>> {
     const LAST_READ: Version = Version::new(0, 20);
     let mut found = None;
     for chart in CHARTS {
-        let version =
-            chart_version(installer, chart).and_then(|text| Version::parse(text.trim_start_matches('v')));
+        let version = chart_version(installer, chart, cluster)
+            .and_then(|text| Version::parse(text.trim_start_matches('v')));
         for_each_values(installer, chart, |values| {
             let mode = values.root.path(&["kserve", "controller", "deploymentMode"]);
             let is_open = values.may_differ

@@ -35,14 +35,14 @@
 //! - <https://github.com/kserve/kserve/issues/4986>
 //! - <https://kserve.github.io/website/docs/model-serving/predictive-inference/frameworks/custom-predictor>
 
-use crate::cluster::values::chart_version;
+use crate::cluster::values::{CHART_SOURCES, chart_version};
 use crate::rules::prelude::*;
 use crate::workload::gpu::has_device;
 
 pub(crate) static RULE: Rule = Rule {
     id: "kserve-container-missing",
     kinds: &[Kind::INFERENCE_SERVICE],
-    reads: &CHART_KINDS,
+    reads: &[CHART_KINDS[0], CHART_KINDS[1], CHART_SOURCES[0], CHART_SOURCES[1]],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("kserve_container_missing.rs")),
     check: Check::Object(check),
@@ -101,7 +101,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 
 /// Whether the chart of KServe in the input is of a release that names the first container.
 fn is_older(ctx: &Context<'_>) -> bool {
-    let mut versions = chart_installers(ctx.cluster()).filter_map(|one| chart_version(one, "kserve"));
+    let cluster = ctx.cluster();
+    let mut versions = chart_installers(cluster).filter_map(|one| chart_version(one, "kserve", cluster));
     versions.any(|text| {
         Version::parse(text.trim_start_matches('v')).is_some_and(|version| version < Version::new(0, 15))
     })

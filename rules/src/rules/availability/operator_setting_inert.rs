@@ -44,7 +44,14 @@ use crate::source::with_embedded;
 use crate::workload::gpu::{has_device, has_device_in};
 use crate::workload::ray::{Extent, cluster_spec, group_pods, has_deletion_rules, ray_version};
 
-const READS: [Kind; 4] = [knative::SETTINGS[0], MODE_SOURCES[0], MODE_SOURCES[1], MODE_SOURCES[2]];
+const READS: [Kind; 6] = [
+    knative::SETTINGS[0],
+    MODE_SOURCES[0],
+    MODE_SOURCES[1],
+    MODE_SOURCES[2],
+    MODE_SOURCES[3],
+    MODE_SOURCES[4],
+];
 
 pub(crate) static RULE: Rule = Rule {
     id: "operator-setting-inert",

@@ -140,12 +140,13 @@ fn report(
             }
             let message =
                 format!("{kind} `{name}` may run as a single replica: every node drain is an outage");
+            let autoscaler = ctx.cluster().views().autoscaler_of(object);
             let finding = ctx.report(&node, message);
             finding
                 .severity(Severity::Info)
                 .reports_absence(false)
                 .help("keep two replicas, and add a PodDisruptionBudget with `maxUnavailable: 1`");
-            tell_autoscaler(finding, ctx.cluster().views().autoscaler_of(object));
+            tell_autoscaler(finding, autoscaler);
             add_class_evidence(finding, object, classified);
         }
         floor => {

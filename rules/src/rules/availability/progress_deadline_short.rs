@@ -51,6 +51,7 @@
 use super::knative;
 use super::kserve::{self, Mode};
 use super::serving::model_server;
+use crate::cluster::values::CHART_SOURCES;
 use crate::rules::gitops::{DELIVERERS, waiting_for};
 use crate::rules::prelude::*;
 use crate::workload::server::serving_container;
@@ -69,7 +70,10 @@ pub(crate) static RULE: Rule = Rule {
         DELIVERERS[0],
         DELIVERERS[1],
         DELIVERERS[2],
-        Kind::HELM_RELEASE,
+        CHART_KINDS[0],
+        CHART_KINDS[1],
+        CHART_SOURCES[0],
+        CHART_SOURCES[1],
     ],
     docs: docs(include_str!("progress_deadline_short.rs")),
     check: Check::Object(check),
