@@ -18,7 +18,11 @@
 //!  spec: # <-
 //! +  sshAuthMountPath: /home/mpiuser/.ssh
 //!    slotsPerWorker: 4
-//!    runPolicy: {cleanPodPolicy: Running, backoffLimit: 2, activeDeadlineSeconds: 7200, ttlSecondsAfterFinished: 3600}
+//!    runPolicy:
+//!      cleanPodPolicy: Running
+//!      backoffLimit: 2
+//!      activeDeadlineSeconds: 7200
+//!      ttlSecondsAfterFinished: 3600
 //!    mpiReplicaSpecs:
 //!      Launcher:
 //!        replicas: 1
