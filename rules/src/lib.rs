@@ -36,7 +36,6 @@ pub use gpulint_reader::{facts, platform, source, steps, tree};
 pub use cluster::Cluster;
 pub use cluster::objects::Lookup;
 pub use cluster::sets::{Bond, ManifestSet, Membership, Partition};
-pub use cluster::values::{application_sources, charts_with_accelerators, is_own_cluster};
 pub use cluster::versions::{
     Fact, K3S_CHARTS, OutsideFact, ShownVersion, VersionPlace, charts_of, charts_of_text, facts_of_text,
     fill_versions, minor_of, pins_of, pins_of_terraform,
@@ -62,4 +61,5 @@ pub use schema::outline::{Outline, OutlineShape, field_meaning};
 pub use tree::json::Draft;
 pub use tree::node::{Node, Shape};
 pub use tree::pointer::Pointer;
+pub use workload::charts::{application_sources, charts_with_accelerators, is_own_cluster};
 pub use workspace::{FileChange, Workspace};

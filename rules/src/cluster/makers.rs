@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use crate::cluster::Cluster;
 use crate::cluster::query::{Query, QuerySlot};
-use crate::cluster::values::CHART_KINDS;
 use crate::cluster::versions::{Fact, OutsideFact};
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::tree::node::Node;
+use crate::workload::charts::CHART_KINDS;
 
 /// The fields of custom resources that name a Secret, in the documentation of their operators: the groups, the kind, the field with
 /// one target or a list of them, the name in it, and the namespace, which is that of the object if the field is empty or absent.

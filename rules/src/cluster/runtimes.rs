@@ -12,13 +12,14 @@
 use serde_json::{Map, Value, json};
 
 use crate::cluster::Cluster;
-use crate::cluster::values::{CHART_KINDS, CHART_SOURCES, chart_installers, chart_version};
+use crate::cluster::values::{CHART_SOURCES, chart_installers, chart_version};
 use crate::cluster::versions::minor_of;
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::platform::Version;
 use crate::tree::node::Node;
 use crate::tree::pointer::Pointer;
+use crate::workload::charts::CHART_KINDS;
 use crate::workload::image::image_of;
 use crate::workload::template::{Template, templates};
 

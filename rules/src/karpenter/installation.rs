@@ -1,13 +1,12 @@
 //! What an installation of Karpenter says of its settings: its Deployment, or the values of its Helm chart.
 
-use crate::cluster::Cluster;
-use crate::cluster::values::{ChartValues, ValuePlace, find_in_values, version_field};
 use crate::karpenter::minors::{Gate, GateList, gates};
 use crate::kind::Kind;
 use crate::object::Object;
-use crate::platform::{MinValuesPolicy, Version};
+use crate::platform::MinValuesPolicy;
 use crate::tree::node::Node;
-use crate::workload::image::{image_of, images_of};
+use crate::workload::charts::{ChartValues, ValuePlace, find_in_values};
+use crate::workload::image::images_of;
 use crate::workload::template::{Template, templates};
 
 /// The kinds that install Karpenter.
@@ -150,7 +149,7 @@ fn unset_value<'a>(
 }
 
 /// The container of a Deployment that runs Karpenter.
-fn controller(object: &Object) -> Option<Node<'_>> {
+pub(crate) fn controller(object: &Object) -> Option<Node<'_>> {
     templates(object).iter().flat_map(Template::containers).find(is_controller)
 }
 
@@ -214,18 +213,6 @@ fn names_gates(container: &Node<'_>) -> bool {
         let value = variable(container, list);
         value.and_then(|value| value.text()).is_some_and(|text| states(text).any(|(name, _)| known(name)))
     })
-}
-
-/// The version of Karpenter that an object installs, with the field that says so: the tag of the controller's image, or the
-/// version of the chart. A rule that asks reads [`crate::cluster::values::CHART_SOURCES`].
-pub(crate) fn version<'a>(object: &'a Object, cluster: &'a Cluster) -> Option<(Node<'a>, Version)> {
-    if object.is(Kind::DEPLOYMENT) {
-        let container = controller(object)?;
-        let version = Version::parse(image_of(&container)?.tag?)?;
-        return Some((container.get("image"), version));
-    }
-    let (field, version) = version_field(object, CHART, cluster)?;
-    Some((field, Version::parse(version)?))
 }
 
 /// Whether a container runs Karpenter's controller.

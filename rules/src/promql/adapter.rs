@@ -7,7 +7,6 @@ use std::ops::Range;
 
 use regex::Regex;
 
-use crate::cluster::values::for_each_values_of_any;
 use crate::facts::text::contains;
 use crate::kind::Kind;
 use crate::object::{Memo, Object};
@@ -15,6 +14,7 @@ use crate::promql::identifiers::is_identifier;
 use crate::source::with_embedded;
 use crate::steps;
 use crate::tree::node::{Node, NodeId};
+use crate::workload::charts::for_each_values_with;
 
 /// The query of a rule that has none.
 const DEFAULT_QUERY: &str = "sum(<<.Series>>{<<.LabelMatchers>>}) by (<<.GroupBy>>)";
@@ -64,7 +64,7 @@ fn collect(object: &Object) -> Option<AdapterRules> {
             all.has_others |= read.is_none();
         }
     } else {
-        for_each_values_of_any(object, |values| {
+        for_each_values_with(object, "seriesQuery", |values| {
             let rules = [values.root.get("rules"), values.root.path(&["prometheus-adapter", "rules"])];
             for rules in rules.iter().filter(|rules| rules.is_mapping()) {
                 // The chart has rules for all series of pods unless they are switched off.

@@ -1,12 +1,12 @@
 //! The objects of Argo CD and Flux that apply a manifest: what they add to it, and what they do about a field that something else
 //! changes.
 
-use crate::cluster::values::{sources, spec_of};
 use crate::kind::Kind;
 use crate::lint::context::Context;
 use crate::lint::settings::Globs;
 use crate::object::Object;
 use crate::tree::node::Node;
+use crate::workload::charts::{sources, spec_of};
 use crate::workload::suspended::is_suspended;
 
 /// The kinds that apply files of a repository.

@@ -1,9 +1,11 @@
 //! Whether Karpenter or the Cluster Autoscaler starts the nodes that pods of the input run on.
 
 use crate::cluster::together::{Around, Company, folder, of_folders};
+use crate::cluster::values::version_field;
 use crate::cluster::versions::{Fact, OutsideFact};
 use crate::cluster::views::{KARPENTERS, KarpenterObject};
 use crate::fit::label_of_other_nodes;
+use crate::karpenter::installation;
 use crate::rules::gpu::pools_by_label;
 use crate::rules::prelude::*;
 use crate::rules::scheduling::node_helpers::may_install;
@@ -15,6 +17,19 @@ pub(super) const READS: [Kind; WORKLOAD_KINDS.len() + KARPENTERS.len() + 1] =
 
 /// The name of the Cluster Autoscaler, of its chart and of its image.
 pub(super) const CLUSTER_AUTOSCALER: &str = "cluster-autoscaler";
+
+/// The version of Karpenter that an object installs, with the field that says so: the tag of the controller's image, or the
+/// version of the chart. A rule that asks reads
+/// [`crate::cluster::values::CHART_SOURCES`].
+pub(super) fn installed_version<'a>(object: &'a Object, cluster: &'a Cluster) -> Option<(Node<'a>, Version)> {
+    if object.is(Kind::DEPLOYMENT) {
+        let container = installation::controller(object)?;
+        let version = Version::parse(image_of(&container)?.tag?)?;
+        return Some((container.get("image"), version));
+    }
+    let (field, version) = version_field(object, installation::CHART, cluster)?;
+    Some((field, Version::parse(version)?))
+}
 
 /// Whether the input or the configuration shows that Karpenter starts nodes.
 pub(super) fn uses_karpenter(ctx: &Context<'_>) -> bool {

@@ -7,7 +7,7 @@ pub(super) use crate::cluster::Cluster;
 pub(super) use crate::cluster::makers::{may_be_made, may_bring_objects};
 pub(super) use crate::cluster::query::{ObjectKey, QuerySlot};
 pub(super) use crate::cluster::runtimes::RUNTIMES;
-pub(super) use crate::cluster::values::{CHART_KINDS, chart_installers, for_each_values};
+pub(super) use crate::cluster::values::chart_installers;
 pub(super) use crate::cluster::views::Predicate;
 pub(super) use crate::facts::duration::GoDuration;
 pub(super) use crate::facts::image::ImageRef;
@@ -36,6 +36,7 @@ pub(super) use crate::promql::queries;
 pub(super) use crate::tree::node::Node;
 pub(super) use crate::tree::placeholder::is_placeholder;
 pub(super) use crate::tree::pointer::Pointer;
+pub(super) use crate::workload::charts::{CHART_KINDS, for_each_values};
 pub(super) use crate::workload::class::{Confidence, WorkloadClass, command_line};
 pub(super) use crate::workload::command::{OptionValue, option, words};
 pub(super) use crate::workload::devices::{

@@ -3,6 +3,7 @@
 pub(crate) mod admission_webhook;
 pub(crate) mod architecture;
 pub(crate) mod attention;
+pub(crate) mod charts;
 pub(crate) mod checkpoint;
 pub mod class;
 pub(crate) mod command;

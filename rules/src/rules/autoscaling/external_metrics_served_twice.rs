@@ -38,9 +38,9 @@
 //! - <https://github.com/kedacore/keda/issues/470>
 //! - <https://keda.sh/docs/latest/faq/>
 
-use crate::cluster::values::is_for_other_cluster;
 use crate::rules::gpu::report_value;
 use crate::rules::prelude::*;
+use crate::workload::charts::is_for_other_cluster;
 
 pub(crate) static RULE: Rule = Rule {
     id: "external-metrics-served-twice",

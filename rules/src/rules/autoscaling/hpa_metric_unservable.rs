@@ -39,12 +39,12 @@
 //! - <https://docs.datadoghq.com/containers/guide/cluster_agent_autoscaling_metrics/>
 
 use crate::cluster::together::is_in_written_namespace;
-use crate::cluster::values::sources;
 use crate::cluster::versions::Fact;
 use crate::facts::text::is_digits;
 use crate::promql::adapter::{AdapterRules, adapter_rules};
 use crate::rules::autoscaling::scale_target::target;
 use crate::rules::prelude::*;
+use crate::workload::charts::sources;
 
 /// The targets, and the objects that show a metrics adapter.
 const READS: [Kind; 9] = [

@@ -38,9 +38,10 @@
 //! - <https://github.com/kedacore/http-add-on/issues/1320>
 //! - <https://github.com/kedacore/http-add-on/issues/1447>
 
-use crate::cluster::values::{CHART_SOURCES, chart_version, installs, is_for_other_cluster};
+use crate::cluster::values::{CHART_SOURCES, chart_version};
 use crate::cluster::versions::minor_of;
 use crate::rules::prelude::*;
+use crate::workload::charts::{installs, is_for_other_cluster};
 
 pub(crate) static RULE: Rule = Rule {
     id: "http-scaled-object-without-hosts",

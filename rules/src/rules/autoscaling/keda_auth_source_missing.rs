@@ -34,11 +34,10 @@
 //! - <https://keda.sh/docs/latest/concepts/authentication/>
 //! - <https://keda.sh/docs/latest/authentication-providers/aws/>
 
-use crate::cluster::values::{sources, target_namespace};
-use crate::cluster::versions::product_of_chart;
 use crate::rules::autoscaling::scale_target::target;
 use crate::rules::partners::authenticated;
 use crate::rules::prelude::*;
+use crate::workload::charts::{installs, target_namespace};
 use crate::workload::environment::{Environment, Variable};
 
 pub(crate) static RULE: Rule = Rule {
@@ -101,7 +100,6 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 /// operator, or the chart that installs it, is in the input and names no other.
 fn operator_namespace(ctx: &Context<'_>) -> Option<String> {
     let cluster = ctx.cluster();
-    let is_keda = |chart: Node<'_>| chart.text().and_then(product_of_chart) == Some(Product::Keda);
     let operators =
         cluster.written_as(Kind::DEPLOYMENT, "keda-operator").filter(|operator| ctx.pairs_with(operator));
     let of_deployments = operators.map(|operator| {
@@ -111,11 +109,8 @@ fn operator_namespace(ctx: &Context<'_>) -> Option<String> {
         });
         operator.namespace().filter(|_| !names_other)
     });
-    let installers = chart_installers(cluster).filter(|installer| {
-        let spec = installer.get("spec");
-        let mut charts = sources(&spec).map(|source| source.get("chart"));
-        (is_keda(spec.path(&["chart", "spec", "chart"])) || charts.any(is_keda)) && ctx.pairs_with(installer)
-    });
+    let installers = chart_installers(cluster)
+        .filter(|installer| installs(installer, "keda") && ctx.pairs_with(installer));
     let of_installers = installers.map(|installer| {
         let names_other = has_value(installer, "env");
         target_namespace(installer).filter(|_| !names_other)

@@ -43,10 +43,10 @@
 //! # References
 //! - <https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/#migrating-deployments-and-statefulsets-to-horizontal-autoscaling>
 
-use crate::cluster::values::{is_for_other_cluster, release_name, target_namespace};
 use crate::cluster::views::{AUTOSCALER_MAKERS, as_target, scale_target};
 use crate::rules::gitops::{delivery_of, may_be_ignored};
 use crate::rules::prelude::*;
+use crate::workload::charts::{is_for_other_cluster, release_name, target_namespace};
 use crate::workload::command::base_name;
 
 const KINDS: [Kind; REPLICATED_KINDS.len() + 1] = joined(REPLICATED_KINDS, &[Kind::HELM_RELEASE]);

@@ -56,9 +56,9 @@
 use super::gateway_route::{POOLS, RouteBackend, backends_of};
 use super::ingress::{Backend, Controller, backends, controller};
 use crate::cluster::together::is_in_written_namespace;
-use crate::cluster::values::{installs, is_for_other_cluster, target_namespace};
 use crate::rules::autoscaling::{is_made_by_operator, is_named_after};
 use crate::rules::prelude::*;
+use crate::workload::charts::{installs, is_for_other_cluster, target_namespace};
 
 /// Workloads are read for the Services that their operators make.
 static READS: [Kind; WORKLOAD_KINDS.len() + 6] = with_workloads(&[

@@ -1,8 +1,8 @@
 //! Where an Ingress, or a route of KEDA's HTTP add-on, sends requests, and which controller reads an Ingress.
 
-use crate::cluster::values::installs;
 use crate::cluster::views::Workload;
 use crate::rules::prelude::*;
+use crate::workload::charts::installs;
 use crate::workload::command::base_name;
 use crate::workload::ports::{self, is_port, target_of};
 

@@ -61,8 +61,8 @@ use crate::rules::scheduling::node_helpers::INSTALLING_KINDS;
 use crate::workload::node_labels::{is_off_karpenter, names_karpenter};
 use crate::workload::template::{is_short_deadline, is_short_lived, workload_kind};
 
-const READ: [Kind; READS.len() + 4] =
-    joined(&READS, &[INSTALLING_KINDS[0], INSTALLING_KINDS[1], INSTALLING_KINDS[2], Kind::PDB]);
+const READ: [Kind; READS.len() + INSTALLING_KINDS.len() + 1] =
+    joined(&joined::<{ READS.len() + INSTALLING_KINDS.len() }>(&READS, &INSTALLING_KINDS), &[Kind::PDB]);
 
 /// Workloads, and what starts runners of GitHub Actions.
 const KINDS: [Kind; WORKLOAD_KINDS.len() + runners::KINDS.len()] = with_workloads(&runners::KINDS);

@@ -5,13 +5,13 @@
 //! the legacy kinds.
 
 use super::do_not_disrupt_missing::{NAMES, is_spot_only};
-use crate::cluster::values::{ChartValues, is_for_other_cluster, target_namespace};
 use crate::cluster::views::disruptions::allows_none;
 use crate::karpenter::do_not_disrupt::keeps_busy_nodes;
 use crate::rules::gpu::report_value;
 use crate::rules::karpenter_in_use::uses_karpenter;
 use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
+use crate::workload::charts::{ChartValues, is_for_other_cluster, target_namespace};
 use crate::workload::node_labels::{is_off_karpenter, names_karpenter};
 
 /// What starts runners, beside the AutoscalingRunnerSet, which is a workload.

@@ -47,12 +47,12 @@
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
 //! - <https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/amazon-eks.html>
 
-use crate::cluster::values::{ChartValues, is_for_other_cluster};
 use crate::karpenter::ami_name::{Image, ImageFamily};
 use crate::rules::gpu::report_value;
 use crate::rules::nodeclass::ami_name_mismatch::selection;
 use crate::rules::prelude::*;
 use crate::rules::scheduling::has_nvidia_gpus;
+use crate::workload::charts::{ChartValues, is_for_other_cluster};
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-operator-driver-on-eks-ami",

@@ -10,7 +10,8 @@
 //! resource keeps its name, and a pod that requests `nvidia.com/gpu.shared` waits for ever.
 //!
 //! A ConfigMap is nothing by itself: where the DaemonSet of the plugin beside it mounts no ConfigMap and
-//! names no file, each pod still gets a whole GPU. That is a warning as well, where the ClusterPolicy or the
+//! names no file, each pod still gets a whole GPU: variables that it has from the ConfigMap (`envFrom`) are
+//! not read as a configuration. That is a warning as well, where the ClusterPolicy or the
 //! values of the chart do not name the ConfigMap. Where no default chooses one of its entries, and no label
 //! `nvidia.com/device-plugin.config` in the input, it is info without `--complete`.
 //!
@@ -39,10 +40,10 @@
 //! - <https://github.com/NVIDIA/k8s-device-plugin#shared-access-to-gpus>
 //! - <https://github.com/NVIDIA/k8s-device-plugin/tree/main/api/config/v1>
 
-use crate::cluster::values::installs;
 use crate::rules::gpu::gpu_sharing_mismatch::SHARING_SOURCES;
 use crate::rules::gpu::sharing::{self, Why};
 use crate::rules::prelude::*;
+use crate::workload::charts::installs;
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-sharing-config-invalid",

@@ -41,9 +41,9 @@
 //! - <https://github.com/NVIDIA/gpu-operator/issues/281>
 
 use super::mig_incapable_gpu::without;
-use crate::cluster::values::value_fields;
 use crate::rules::prelude::*;
 use crate::source::with_embedded;
+use crate::workload::charts::value_fields;
 use crate::workload::mig::{CONFIG_LABEL, is_known_profile, profile_of_name};
 
 pub(crate) static RULE: Rule = Rule {

@@ -57,7 +57,6 @@ pub(crate) mod time_slicing_for_serving;
 pub(crate) mod visible_devices_all;
 
 use crate::catalog::{ARCH, InstanceType, TypeSet, index};
-use crate::cluster::values::{ChartValues, ValuePlace};
 use crate::karpenter::nodepool::{NODEPOOL_LABEL, NodePool, types_meeting};
 use crate::karpenter::provider::Provider;
 use crate::kind::Kind;
@@ -66,6 +65,7 @@ use crate::lint::finding::Finding;
 use crate::object::Object;
 use crate::tree::node::Node;
 use crate::workload::architecture;
+use crate::workload::charts::{ChartValues, ValuePlace};
 use crate::workload::class::WorkloadClass;
 use crate::workload::devices::{Devices, requests_device_plugin};
 use crate::workload::template::{Template, is_model_of_runtime, templates};

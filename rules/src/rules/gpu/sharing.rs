@@ -1,12 +1,12 @@
 //! Configurations of NVIDIA's device plugin that share GPUs, in ConfigMaps and in the values of the charts that write them.
 
-use crate::cluster::values::{installs, target_namespace, value_fields};
 use crate::cluster::versions::Fact;
 use crate::facts::text::contains;
 use crate::rules::prelude::*;
 use crate::rules::scheduling::gpu_helper_missing::user_data_has;
 use crate::rules::scheduling::node_helpers::has_devices;
 use crate::source::with_embedded;
+use crate::workload::charts::{installs, target_namespace, value_fields};
 use crate::workload::command::base_name;
 
 /// The entries of the ConfigMap that an object is, or that a chart writes with its values.

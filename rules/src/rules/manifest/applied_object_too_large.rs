@@ -32,9 +32,9 @@
 //! - <https://argo-cd.readthedocs.io/en/stable/user-guide/sync-options/#server-side-apply>
 //! - <https://github.com/argoproj/argo-cd/issues/8128>
 
-use crate::cluster::values::sources;
 use crate::cluster::versions::minor_of;
 use crate::rules::prelude::*;
+use crate::workload::charts::sources;
 
 pub(crate) static RULE: Rule = Rule {
     id: "applied-object-too-large",

@@ -39,10 +39,10 @@
 //! - <https://argo-cd.readthedocs.io/en/stable/operator-manual/project-specification/>
 //! - <https://github.com/argoproj/argo-cd/issues/4010>
 
-use crate::cluster::values::sources;
 use crate::lint::settings::Globs;
 use crate::rules::gitops::applies;
 use crate::rules::prelude::*;
+use crate::workload::charts::sources;
 
 /// Kinds of a cluster as a whole that Applications apply.
 const OF_CLUSTER: [Kind; 13] = [

@@ -28,8 +28,9 @@
 //! - <https://karpenter.sh/docs/upgrading/compatibility/>
 
 use crate::cluster::values::CHART_SOURCES;
-use crate::karpenter::installation::{INSTALLERS, version};
+use crate::karpenter::installation::INSTALLERS;
 use crate::karpenter::minors;
+use crate::rules::karpenter_in_use::installed_version;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -48,7 +49,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let kubernetes = platform.kubernetes;
-    let (node, installed) = version(object, ctx.cluster())?;
+    let (node, installed) = installed_version(object, ctx.cluster())?;
     let message = minors::unsupported_kubernetes(installed, kubernetes)?;
     let finding = ctx.report(&node, message);
     match minors::first_with_kubernetes(kubernetes) {

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use crate::cluster::Cluster;
 use crate::cluster::query::ObjectKey;
-use crate::cluster::values::for_each_values;
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::tree::node::Node;
+use crate::workload::charts::for_each_values;
 use crate::workload::checkpoint::volume;
 use crate::workload::command::{OptionValue, option, words};
 use crate::workload::environment::known;

@@ -44,12 +44,12 @@
 //! - <https://github.com/kubernetes-sigs/karpenter/issues/1219>
 
 use crate::catalog::Label;
-use crate::cluster::values::ChartValues;
 use crate::promql::sources::{Query, queries};
 use crate::rules::gpu::{report_value, selected_types};
 use crate::rules::monitoring::dcgm_exporter::{COUNTERS_FILES, COUNTERS_FOLDER, exporter, has_argument};
 use crate::rules::monitoring::monitors::{DcgmMonitors, endpoints};
 use crate::rules::prelude::*;
+use crate::workload::charts::ChartValues;
 use crate::workload::checkpoint::volume;
 use crate::workload::environment::{Variables, known, may_define};
 

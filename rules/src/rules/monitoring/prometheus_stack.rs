@@ -4,8 +4,8 @@
 //! the label `release` with the name of the release, unless the value that ends in `NilUsesHelmValues` is
 //! false.
 
-use crate::cluster::values::{installs, is_for_other_cluster, release_name, spec_of};
 use crate::rules::prelude::*;
+use crate::workload::charts::{chart_sources, installs, is_for_other_cluster, release_name, spec_of};
 
 const CHART: &str = "kube-prometheus-stack";
 
@@ -63,8 +63,8 @@ pub(super) fn releases<'a>(selector: &str, ctx: &Context<'a>) -> Option<Vec<Rele
     let sets = cluster.of(Kind::ARGO_APPLICATION_SET);
     let has_collector = |object: &Object| {
         let spec = spec_of(object);
-        let chart = [spec.path(&["chart", "spec", "chart"]), spec.path(&["source", "chart"])];
-        let mut named = chart.iter().filter_map(Node::text).chain([object.name()]);
+        let charts = chart_sources(&spec).filter_map(|source| source.get("chart").text());
+        let mut named = charts.chain([object.name()]);
         named.any(|name| name == "prometheus" || mentions(name, &COLLECTORS))
     };
     let is_unclear = match stacks.is_empty() {

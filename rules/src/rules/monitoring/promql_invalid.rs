@@ -31,11 +31,11 @@
 //! - <https://prometheus.io/docs/prometheus/latest/querying/basics/>
 //! - <https://prometheus.io/docs/prometheus/latest/querying/functions/>
 
-use crate::cluster::values::{CHART_KINDS, sources, spec_of};
 use crate::facts::text::contains;
 use crate::promql::sources::is_victoria_metrics;
 use crate::promql::{Parsed, QUERY_KINDS, QueryPlace};
 use crate::rules::prelude::*;
+use crate::workload::charts::{CHART_KINDS, sources, spec_of};
 
 pub(crate) static RULE: Rule = Rule {
     id: "promql-invalid",

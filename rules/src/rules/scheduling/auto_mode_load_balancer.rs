@@ -32,10 +32,10 @@
 
 use super::auto_mode_volume_driver::is_all_auto_mode;
 use super::load_balancer_controller_without_vpc::is_load_balancer_controller;
-use super::node_helpers::may_install;
+use super::node_helpers::{INSTALLING_KINDS, may_install};
 use crate::rules::prelude::*;
 
-static READS: [Kind; 10 + WORKLOAD_KINDS.len()] = with_workloads(&[
+static READS: [Kind; 12 + WORKLOAD_KINDS.len()] = with_workloads(&[
     Kind::NODE,
     Kind::NODE_POOL,
     Kind::EC2_NODE_CLASS,
@@ -43,9 +43,11 @@ static READS: [Kind; 10 + WORKLOAD_KINDS.len()] = with_workloads(&[
     Kind::INGRESS_CLASS_PARAMS,
     Kind::GATEWAY_CLASS,
     Kind::SERVICE_ACCOUNT,
-    Kind::HELM_RELEASE,
-    Kind::ARGO_APPLICATION,
-    Kind::ARGO_APPLICATION_SET,
+    INSTALLING_KINDS[0],
+    INSTALLING_KINDS[1],
+    INSTALLING_KINDS[2],
+    INSTALLING_KINDS[3],
+    INSTALLING_KINDS[4],
 ]);
 
 pub(crate) static RULE: Rule = Rule {

@@ -52,7 +52,7 @@
 //! - <https://docs.aws.amazon.com/eks/latest/userguide/create-storage-class.html>
 //! - <https://docs.aws.amazon.com/eks/latest/userguide/ebs-csi.html>
 
-use super::node_helpers::{helpers, may_install};
+use super::node_helpers::{INSTALLING_KINDS, helpers, may_install};
 use super::pod_fits_no_pool::pinned_pools;
 use crate::cluster::storage::{AUTO_MODE_EBS_DRIVER, EBS_DRIVER, IN_TREE_EBS_DRIVER, is_default};
 use crate::karpenter::installation::is_controller;
@@ -62,16 +62,18 @@ use crate::workload::node_labels::is_of_other_nodes;
 
 const COMPUTE_TYPE: &str = "eks.amazonaws.com/compute-type";
 
-static READS: [Kind; 9 + WORKLOAD_KINDS.len()] = with_workloads(&[
+static READS: [Kind; 11 + WORKLOAD_KINDS.len()] = with_workloads(&[
     Kind::PERSISTENT_VOLUME_CLAIM,
     Kind::PERSISTENT_VOLUME,
     Kind::STORAGE_CLASS,
     Kind::NODE,
     Kind::NODE_POOL,
     Kind::EC2_NODE_CLASS,
-    Kind::HELM_RELEASE,
-    Kind::ARGO_APPLICATION,
-    Kind::ARGO_APPLICATION_SET,
+    INSTALLING_KINDS[0],
+    INSTALLING_KINDS[1],
+    INSTALLING_KINDS[2],
+    INSTALLING_KINDS[3],
+    INSTALLING_KINDS[4],
 ]);
 
 pub(crate) static RULE: Rule = Rule {

@@ -45,7 +45,6 @@
 //! # References
 //! - <https://karpenter.sh/docs/reference/settings/#feature-gates>
 
-use crate::cluster::values::ValuePlace;
 use crate::karpenter::installation;
 use crate::karpenter::installation::INSTALLERS;
 use crate::karpenter::kubelet;
@@ -53,6 +52,7 @@ use crate::karpenter::minors;
 use crate::karpenter::minors::Gate;
 use crate::rules::gpu::report_place;
 use crate::rules::prelude::*;
+use crate::workload::charts::ValuePlace;
 
 pub(crate) static RULE: Rule = Rule {
     id: "feature-gate-off",

@@ -6,7 +6,8 @@
 //! a node never has `nvidia.com/gpu` (or `aws.amazon.com/neuron`, `amd.com/gpu`, `habana.ai/gaudi`): the
 //! pod that started it stays Pending, and Karpenter, for which the node is never initialized, neither
 //! consolidates nor uses it. That a plugin is missing is known only if the input is the whole cluster, so
-//! it is reported only with `--complete`.
+//! it is reported only with `--complete`. What a kustomization, a helmfile, the dependencies of a chart, or
+//! Terraform beside the manifests installs counts by its name.
 //!
 //! # Fix
 //! Install the device plugin of the vendor, or the operator that brings it.
@@ -79,6 +80,8 @@ pub(crate) static RULE: Rule = Rule {
         INSTALLING_KINDS[0],
         INSTALLING_KINDS[1],
         INSTALLING_KINDS[2],
+        INSTALLING_KINDS[3],
+        INSTALLING_KINDS[4],
     ],
     reports_absence: true,
     docs: docs(include_str!("gpu_device_plugin_missing.rs")),

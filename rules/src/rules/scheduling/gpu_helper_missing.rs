@@ -61,21 +61,23 @@ use crate::rules::prelude::*;
 use crate::rules::scheduling::access_modes::drivers;
 use crate::rules::scheduling::helper_charts;
 use crate::rules::scheduling::node_helpers::{
-    Helper, Obstacle, Role, has_devices, helpers, may_install, pool_noun, reaches,
+    Helper, INSTALLING_KINDS, Obstacle, Role, has_devices, helpers, may_install, pool_noun, reaches,
 };
 use crate::workload::gpu::EFA;
 use crate::workload::node_labels::is_off_karpenter;
 use crate::workload::template::REQUIRED_AFFINITY;
 
 /// The pools with their classes, other DaemonSets, what installs the same programs, and workloads that request EFA.
-const READS: [Kind; WORKLOAD_KINDS.len() + 17] = with_workloads(&joined::<17>(
+const READS: [Kind; WORKLOAD_KINDS.len() + 19] = with_workloads(&joined::<19>(
     &[
         Kind::NODE_POOL,
         Kind::EC2_NODE_CLASS,
         Kind::CLUSTER_POLICY,
-        Kind::HELM_RELEASE,
-        Kind::ARGO_APPLICATION,
-        Kind::ARGO_APPLICATION_SET,
+        INSTALLING_KINDS[0],
+        INSTALLING_KINDS[1],
+        INSTALLING_KINDS[2],
+        INSTALLING_KINDS[3],
+        INSTALLING_KINDS[4],
         Kind::PERSISTENT_VOLUME_CLAIM,
         Kind::PERSISTENT_VOLUME,
         Kind::STORAGE_CLASS,

@@ -3,11 +3,11 @@
 use super::gpu_helper_missing::{brings, pool_of_mounts, tolerate, user_data_has};
 use super::node_helpers::{Helper, has_devices, helper_of_image, helpers, lacking_label, untolerated};
 use crate::cluster::pod_policies::{PodPart, may_change_some_pods};
-use crate::cluster::values::{ChartValues, installs};
 use crate::karpenter::pod::toleration;
 use crate::karpenter::scheduling::Toleration;
 use crate::rules::gpu::report_value;
 use crate::rules::prelude::*;
+use crate::workload::charts::{ChartValues, installs};
 
 /// A helper that a chart brings.
 struct Chart {

@@ -32,8 +32,9 @@
 //! - <https://github.com/aws/karpenter-provider-aws/issues/6024>
 
 use crate::cluster::values::CHART_SOURCES;
-use crate::karpenter::installation::{INSTALLERS, set_option, version};
+use crate::karpenter::installation::{INSTALLERS, set_option};
 use crate::rules::gpu::report_place;
+use crate::rules::karpenter_in_use::installed_version;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -57,10 +58,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let (place, text) = set_option(object, "interruptionQueue", "INTERRUPTION_QUEUE")?;
     let (form, name) = not_a_name(&text)?;
-    let installed = version(object, ctx.cluster()).map_or(ctx.platform().karpenter, |(_, version)| version);
+    let installed =
+        installed_version(object, ctx.cluster()).map_or(ctx.platform().karpenter, |(_, version)| version);
     let end = match installed < STARTS_WITHOUT {
-        true => "Karpenter does not start",
-        false => "Karpenter hears of no interruption",
+        true => "it does not start",
+        false => "it hears of no interruption",
     };
     let message = format!("this is the {form} of a queue, and Karpenter looks for its name: {end}");
     let finding = report_place(&place, message, ctx).help(format!("write `{}`", ellipsize(name)));

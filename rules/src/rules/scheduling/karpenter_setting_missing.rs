@@ -48,10 +48,11 @@
 //! - <https://karpenter.sh/docs/reference/settings/>
 //! - <https://docs.aws.amazon.com/eks/latest/userguide/cni-custom-network.html>
 
-use crate::cluster::values::{CHART_SOURCES, chart_version, installs};
+use crate::cluster::values::{CHART_SOURCES, chart_version};
 use crate::karpenter::installation::{CHART, INSTALLERS, unset_option};
 use crate::rules::gpu::{report_place, report_value};
 use crate::rules::prelude::*;
+use crate::workload::charts::installs;
 
 pub(crate) static RULE: Rule = Rule {
     id: "karpenter-setting-missing",

@@ -45,6 +45,7 @@ use crate::karpenter::budget::{AllowanceState, DisruptionReason};
 use crate::karpenter::nodepool::NODEPOOL_LABEL;
 use crate::rules::karpenter_in_use::may_have_cluster_autoscaler;
 use crate::rules::prelude::*;
+use crate::rules::scheduling::node_helpers::INSTALLING_KINDS;
 
 /// How long an empty node has to stay, in seconds, so that workloads meet it: a day.
 const LONG_SECONDS: i64 = 24 * 3600;
@@ -61,9 +62,11 @@ pub(crate) static RULE: Rule = Rule {
         Kind::ADMISSION_CHECK,
         CAPACITY_BUFFER,
         Kind::DEPLOYMENT,
-        CHART_KINDS[0],
-        CHART_KINDS[1],
-        Kind::ARGO_APPLICATION_SET,
+        INSTALLING_KINDS[0],
+        INSTALLING_KINDS[1],
+        INSTALLING_KINDS[2],
+        INSTALLING_KINDS[3],
+        INSTALLING_KINDS[4],
     ],
     docs: docs(include_str!("kueue_waits_for_nodes.rs")),
     check: Check::Object(check),

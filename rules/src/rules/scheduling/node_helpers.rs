@@ -5,7 +5,7 @@
 //! plugin that selects the label registers the devices, and only then the pods that ask for them fit.
 
 use crate::catalog::{Accelerator, Label};
-use crate::cluster::values::spec_of;
+use crate::cluster::values::{CHART_SOURCES, installed_charts};
 use crate::cluster::versions::{Fact, OutsideFact};
 use crate::karpenter::pod::toleration;
 use crate::karpenter::requirement::{Requirement, Requirements, is_well_known};
@@ -407,28 +407,23 @@ fn is_set_by_others(key: &str) -> bool {
     owners.iter().any(|owner| domain == *owner || domain.ends_with(&format!(".{owner}")))
 }
 
-/// The kinds that may install something.
-pub(in crate::rules) const INSTALLING_KINDS: [Kind; 3] =
-    [CHART_KINDS[0], CHART_KINDS[1], Kind::ARGO_APPLICATION_SET];
+/// The kinds that may install something, and those to which they refer.
+pub(in crate::rules) const INSTALLING_KINDS: [Kind; 5] =
+    [CHART_KINDS[0], CHART_KINDS[1], Kind::ARGO_APPLICATION_SET, CHART_SOURCES[0], CHART_SOURCES[1]];
 
 /// Whether a chart, an application or an operator of the input may install something that one of the words names, or a file beside the
 /// manifests: a kustomization, Terraform, a helmfile, a chart. The content of a folder or of an unnamed chart is not known. A rule that
 /// asks reads [`INSTALLING_KINDS`].
 pub(in crate::rules) fn may_install(words: &[&str], ctx: &Context<'_>) -> bool {
     let mentions = |text: &str| mentions(text, words);
+    let cluster = ctx.cluster();
     let by_chart = |object: &Object| {
-        let spec = spec_of(object);
-        let chart = if object.is(Kind::HELM_RELEASE) {
-            spec.path(&["chart", "spec", "chart"])
-        } else {
-            spec.path(&["source", "chart"])
-        };
-        chart.text().is_none_or(mentions) || mentions(object.name())
+        let charts = installed_charts(object, cluster);
+        mentions(object.name()) || charts.is_none_or(|charts| charts.into_iter().any(mentions))
     };
     let by_file = |one: &OutsideFact| matches!(&one.fact, Fact::Installs(name) if mentions(name));
-    let cluster = ctx.cluster();
     cluster.outside_facts().iter().any(by_file)
-        || INSTALLING_KINDS.iter().flat_map(|kind| cluster.of(*kind)).any(by_chart)
+        || INSTALLING_KINDS[..3].iter().flat_map(|kind| cluster.of(*kind)).any(by_chart)
 }
 
 /// What a pool with devices of a resource is called.

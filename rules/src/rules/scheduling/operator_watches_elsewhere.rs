@@ -40,9 +40,10 @@
 //! - <https://github.com/kedacore/charts/blob/main/keda/README.md>
 //! - <https://github.com/kubeflow/spark-operator/blob/master/charts/spark-operator-chart/README.md>
 
-use crate::cluster::values::{CHART_SOURCES, ChartValues, chart_version, installs, is_for_other_cluster};
+use crate::cluster::values::{CHART_SOURCES, chart_version};
 use crate::rules::gpu::report_value;
 use crate::rules::prelude::*;
+use crate::workload::charts::{ChartValues, installs, is_for_other_cluster};
 
 /// A chart that installs an operator.
 struct Operator {

@@ -57,11 +57,11 @@
 //! - <https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md>
 
 use super::priority::priority;
-use crate::cluster::values::installs;
 use crate::rules::karpenter_in_use::{
     self, CLUSTER_AUTOSCALER, ClusterAutoscalers, is_cluster_autoscaler, is_on_karpenter,
 };
 use crate::rules::prelude::*;
+use crate::workload::charts::installs;
 use crate::workload::command::may_have_more_options;
 use crate::workload::diagnostic::only_waits;
 

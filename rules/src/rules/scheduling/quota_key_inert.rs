@@ -30,9 +30,9 @@
 //! - <https://project-hami.io/docs/userguide/nvidia-device/using-resourcequota>
 
 use super::quota_below_replicas::QUOTA;
-use crate::cluster::values::installs;
 use crate::rules::gpu::gpu_resource_unknown::{is_defined, meant};
 use crate::rules::prelude::*;
+use crate::workload::charts::installs;
 
 const INSTALLERS: [Kind; 5] =
     [CHART_KINDS[0], CHART_KINDS[1], Kind::ARGO_APPLICATION_SET, Kind::DAEMON_SET, Kind::DEPLOYMENT];

@@ -44,10 +44,10 @@
 
 use crate::cluster::storage::DEFAULT_CLASS;
 use crate::cluster::together::{are_misplaced, routes};
-use crate::cluster::values::spec_of;
 use crate::cluster::versions::Fact;
 use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
+use crate::workload::charts::spec_of;
 use crate::workload::dra::class_blocks;
 
 const KINDS: [Kind; WORKLOAD_KINDS.len() + 3] =

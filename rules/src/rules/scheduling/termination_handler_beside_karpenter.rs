@@ -46,9 +46,9 @@
 //! - <https://karpenter.sh/docs/troubleshooting/#aws-node-termination-handler-nth-interactions>
 
 use super::karpenter_setting_missing::DRAINS_SPOT;
-use crate::cluster::values::{installs, is_for_other_cluster};
 use crate::karpenter::installation::{INSTALLERS, is_controller};
 use crate::rules::prelude::*;
+use crate::workload::charts::{installs, is_for_other_cluster};
 use crate::workload::environment::entry;
 
 pub(crate) static RULE: Rule = Rule {
