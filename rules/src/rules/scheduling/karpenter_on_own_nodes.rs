@@ -107,9 +107,14 @@ pub(super) fn pool_that_takes(object: &Object, template: &Template<'_>, ctx: &Co
         let group = pool.path(&["spec", "template", "spec", "nodeClassRef", "group"]);
         !pool.is_partial() && group.text().is_some() && Provider::of_group(&group) == Provider::Aws
     };
-    let likely = ctx.pools_for(template)?;
-    let pools = likely.pools.iter().map(|pool| pool.object()).filter(|pool| is_own(pool));
-    pools
+    // The values of a chart are no template whose pools are looked up.
+    let likely: Vec<Object> = match object.workload() {
+        Some(_) => ctx.pools_for(template)?.pools.iter().map(|pool| pool.object().clone()).collect(),
+        None => ctx.cluster().of(Kind::NODE_POOL).filter(|pool| ctx.pairs_with(pool)).cloned().collect(),
+    };
+    likely
+        .iter()
+        .filter(|pool| is_own(pool))
         .take(MAX_TRIED)
         .find(|pool| {
             let near =

@@ -57,9 +57,9 @@
 
 use super::PLACEMENT_READS;
 use super::karpenter_on_own_nodes::pool_that_takes;
-use crate::cluster::values::{ChartValues, ValuePlace, is_for_other_cluster};
 use crate::rules::gpu::report_place;
 use crate::rules::prelude::*;
+use crate::workload::charts::{ChartValues, ValuePlace, is_for_other_cluster};
 use crate::workload::command::may_have_more_options;
 use crate::workload::environment::known;
 
