@@ -33,8 +33,9 @@
 //! - <https://fluxcd.io/flux/components/helm/helmreleases/#chart-template>
 //! - <https://argo-cd.readthedocs.io/en/stable/user-guide/tracking_strategies/#helm>
 
-use crate::cluster::values::{CHART_SOURCES, sources};
+use crate::cluster::values::CHART_SOURCES;
 use crate::rules::prelude::*;
+use crate::workload::charts::sources;
 use crate::workload::command::base_name;
 
 pub(crate) static RULE: Rule = Rule {
