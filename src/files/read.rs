@@ -218,8 +218,7 @@ fn facts_of(input: &Input, bytes: &[u8]) -> Vec<(Fact, u32)> {
             |node: &Node<'_>| node.span().map(|span| source.lines().position(source.text(), span.start).line);
         for root in source::read(&source).iter().filter_map(Document::root) {
             let charts = charts_of(&root, name).into_iter();
-            facts
-                .extend(charts.filter_map(|one| Some((Fact::Installs(one.text()?.to_owned()), line(&one)?))));
+            facts.extend(charts.filter_map(|one| Some((Fact::installs(one.text()?)?, line(&one)?))));
             if is_list {
                 pins_of(&root, name, &mut |product, node, text| {
                     let version = minor_of(text).map(|version| Fact::Version(product, version));

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::cluster::Cluster;
 use crate::cluster::together::{Company, folder, of_folders};
 use crate::facts::image::ImageRef;
-use crate::facts::text::is_digits;
+use crate::facts::text::{is_digits, mentions};
 use crate::karpenter::nodepool::NodePool;
 use crate::karpenter::provider::Provider;
 use crate::kind::Kind;
@@ -51,11 +51,39 @@ pub enum Fact {
     /// A kustomization generates a ConfigMap or a Secret of this name.
     Generated(String),
     /// Something other than the kinds that install charts installs this: the name of a chart or of an add-on, or the address of
-    /// manifests.
+    /// manifests ([`Fact::installs`]).
     Installs(String),
 }
 
+/// Parts of the names for which rules ask what may be installed. Other names are not kept: large repositories have thousands.
+pub(crate) const INSTALLED: [&str; 19] = [
+    "nvidia",
+    "gpu",
+    "device-plugin",
+    "hami",
+    "dra-driver",
+    "amd",
+    "rocm",
+    "neuron",
+    "inferentia",
+    "trainium",
+    "habana",
+    "gaudi",
+    "efa-",
+    "feature-discovery",
+    "nfd",
+    "load-balancer",
+    "karpenter",
+    "ebs-csi",
+    "cluster-autoscaler",
+];
+
 impl Fact {
+    /// The fact that something of this name is installed. `None` if no rule asks for it.
+    pub fn installs(name: &str) -> Option<Fact> {
+        mentions(name, &INSTALLED).then(|| Fact::Installs(name.to_owned()))
+    }
+
     /// Whether it matters only that the input shows it, and not where.
     pub fn is_flag(&self) -> bool {
         matches!(self, Fact::Eks | Fact::OpenShift | Fact::Elsewhere | Fact::DevicePluginLabel)
@@ -240,7 +268,7 @@ pub fn charts_of_text(text: &str) -> Vec<(Fact, u32)> {
         let line = line.trim();
         let is_comment = line.starts_with('#') || line.starts_with("//");
         let text = label(line).or_else(|| name(line)).filter(|text| !text.is_empty() && !is_comment)?;
-        Some(Fact::Installs(text.replace('_', "-")))
+        Fact::installs(&text.replace('_', "-"))
     };
     text.lines().zip(1..).filter_map(|(line, number)| Some((of_line(line)?, number))).collect()
 }
@@ -667,8 +695,9 @@ mod tests {
         let release =
             "resource \"helm_release\" \"gpu\" {\n  chart = \"nvidia-device-plugin\"\n  version = \"1\"\n}\n";
         assert_eq!(of(release), "gpu nvidia-device-plugin");
+        assert_eq!(of(&release.replace("\"gpu\"", "\"web\"").replace("nvidia-device-plugin", "redis")), "");
         let addons = "module \"addons\" {\n  enable_nvidia_gpu_operator = true\n  enable_argocd = false\n}\n";
-        assert_eq!(of(addons), "addons nvidia-gpu-operator");
+        assert_eq!(of(addons), "nvidia-gpu-operator");
         assert_eq!(of("addons = {\n  aws-ebs-csi-driver = {}\n  # a-b = {}\n}\n"), "aws-ebs-csi-driver");
         assert_eq!(of("releases:\n  - chart: nvdp/nvidia-device-plugin\n"), "nvdp/nvidia-device-plugin");
         assert_eq!(of("resource \"aws_s3_bucket\" \"gpu\" {\n  bucket = \"gpu\"\n}\n"), "");

@@ -155,7 +155,7 @@ fn of_kustomizations(files: &Files<'_>) -> Vec<Found> {
         let versions = versions.map(|(product, version, line)| (Fact::Version(*product, *version), *line));
         let generated = kustomization.generated.iter().map(|name| (Fact::Generated(name.clone()), 1));
         let elsewhere = kustomization.has_objects_elsewhere().then_some((Fact::Elsewhere, 1));
-        let installs = kustomization.installs().map(|name| (Fact::Installs(name.to_owned()), 1));
+        let installs = kustomization.installs().filter_map(|name| Some((Fact::installs(name)?, 1)));
         for (fact, line) in versions.chain(generated).chain(elsewhere).chain(installs) {
             let path = Arc::from(short_path(&kustomization.file));
             out.push(Found { folder: folder.clone(), shown: OutsideFact { fact, path, line } });

@@ -331,7 +331,8 @@ fn is_installed_otherwise(helper: Helper, ctx: &Context<'_>) -> bool {
         Some("amd.com/gpu") => &["amd-gpu", "rocm"],
         Some("aws.amazon.com/neuron") => &["neuron"],
         Some("habana.ai/gaudi") => &["habana", "gaudi"],
-        Some(_) => &["efa"],
+        // Not what is called `default`.
+        Some(_) => &["efa-"],
         None => return false,
     };
     let operator = || ctx.cluster().has_any(Kind::CLUSTER_POLICY);

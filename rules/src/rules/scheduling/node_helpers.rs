@@ -6,7 +6,7 @@
 
 use crate::catalog::{Accelerator, Label};
 use crate::cluster::values::{CHART_SOURCES, installed_charts};
-use crate::cluster::versions::{Fact, OutsideFact};
+use crate::cluster::versions::{Fact, INSTALLED, OutsideFact};
 use crate::karpenter::pod::toleration;
 use crate::karpenter::requirement::{Requirement, Requirements, is_well_known};
 use crate::karpenter::scheduling::{Taint, Toleration, tolerates};
@@ -415,6 +415,7 @@ pub(in crate::rules) const INSTALLING_KINDS: [Kind; 5] =
 /// manifests: a kustomization, Terraform, a helmfile, a chart. The content of a folder or of an unnamed chart is not known. A rule that
 /// asks reads [`INSTALLING_KINDS`].
 pub(in crate::rules) fn may_install(words: &[&str], ctx: &Context<'_>) -> bool {
+    debug_assert!(words.iter().all(|word| mentions(word, &INSTALLED)), "{words:?}");
     let mentions = |text: &str| mentions(text, words);
     let cluster = ctx.cluster();
     let by_chart = |object: &Object| {
