@@ -370,6 +370,13 @@ mod tests {
         let text = "resources:\n  limits: {nvidia.com/gpu: 1}\n";
         let source = json!({"chart": "inference", "helm": {"values": text}});
         assert_eq!(charts("Application", json!({"source": source})), 1);
+        let parameters = |value: &str| {
+            let parameters =
+                json!([{"name": "pool.requestGPU", "value": value}, {"name": "a\\.b.c", "value": "x"}]);
+            json!({"chart": "inference", "helm": {"parameters": parameters}})
+        };
+        assert_eq!(charts("Application", json!({"source": parameters("1")})), 1);
+        assert_eq!(charts("Application", json!({"source": parameters("0")})), 0);
         let folder = json!({"path": "charts/inference", "helm": {"values": text}});
         assert_eq!(charts("Application", json!({"source": folder})), 0);
     }
