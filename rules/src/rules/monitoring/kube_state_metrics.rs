@@ -7,9 +7,9 @@
 use std::sync::Arc;
 
 use crate::cluster::query::Query;
-use crate::cluster::values::{ChartValues, installs, is_for_other_cluster, spec_of};
 use crate::rules::monitoring::monitors::target_label;
 use crate::rules::prelude::*;
+use crate::workload::charts::{ChartValues, installs, is_for_other_cluster, spec_of};
 
 /// The charts that bring it, with the value that has the values of its own chart, and the value that says whether it is installed.
 const CHARTS: [(&str, &[&str], &[&str]); 3] = [
