@@ -160,10 +160,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         merge.add(&quoted_value(&one.text), 1);
     }
     let finding = ctx.report(&first.node, merge.message());
-    match first.node.change() {
-        Some(change) => finding.help(format!("write it where {} sets the image", change.by)),
-        None => finding.help(next_step(&first.text)),
-    };
+    // Which kustomization sets an image differs between sets, for which one finding is enough.
+    let is_set = first.node.change().is_some();
+    finding.help(if is_set { WHERE_IT_IS_SET } else { next_step(&first.text) });
     finding.merges(merge);
     for one in more().take(MAX_MERGED_RELATED) {
         finding.related(object, &one.node, ALSO_HERE);
@@ -181,6 +180,9 @@ fn is_in_image_that_is_set(origin: &Origin, node: &Node<'_>) -> bool {
         origin.source.sets_tag_of(tag.map_or(name, |colon| &name[..colon]))
     })
 }
+
+const WHERE_IT_IS_SET: &str =
+    "write it in `images` of the kustomization, or of Flux or Argo CD, which set the image";
 
 /// Whether a kustomization writes a placeholder into the images of several workloads, and another one is the first of them: one finding
 /// is about what the kustomization has.
