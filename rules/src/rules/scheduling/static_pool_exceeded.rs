@@ -3,7 +3,7 @@
 //! # Why
 //! A NodePool with `replicas` keeps that many nodes. Karpenter starts none there for pods that wait, so
 //! pods beyond what these nodes have room for wait until others end. The room is counted as if nothing else
-//! but the DaemonSets ran on the nodes; NodePools without `replicas` that admit the pods, or may, keep the
+//! but the DaemonSets ran on the nodes, and once more for all workloads that run there alone; NodePools without `replicas` that admit the pods, or may, keep the
 //! rule silent. It looks at pods with accelerators and at those that select a NodePool by name: others may
 //! run on nodes that Karpenter does not start.
 //!
@@ -50,7 +50,7 @@
 //! # References
 //! - <https://karpenter.sh/docs/concepts/nodepools/#specreplicas>
 
-use crate::fit::{BeyondStandingNodes, Situation};
+use crate::fit::{BeyondStandingNodes, Situation, amount};
 use crate::karpenter::nodepool::NODEPOOL_LABEL;
 use crate::rules::prelude::*;
 use crate::rules::scheduling::{AROUND_PODS, MAX_POOLS, all_pools, is_scheduled, states_its_pods};
@@ -70,8 +70,32 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     for template in templates(object).iter().filter(|template| is_on_pools(object, template)) {
-        inspect(object, template, ctx);
+        inspect(object, template, ctx).or_else(|| with_others(object, template, ctx));
     }
+    None
+}
+
+/// Reports the last of several workloads for which the nodes of their static pool are not enough together.
+fn with_others(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let pools = all_pools(MAX_POOLS, ctx)?;
+    let situation = Situation::around(ctx.cluster(), ctx.platform(), Some(object), (pools, Vec::new()));
+    let crowd = situation.crowd(ctx.cluster(), object, template, is_on_pools)?;
+    let (last, others) = crowd.workloads.split_last()?;
+    let first = others.first().filter(|_| last.is_same_resource(object))?;
+    let (name, resource, pool) = (object.display_name(), &crowd.resource, &crowd.pool);
+    let who = match others {
+        [one] => format!("`{name}` and `{}` need", one.display_name()),
+        _ => format!("`{name}` and {} other workloads need", others.len()),
+    };
+    let (asked, has) = (amount(resource, crowd.asked), amount(resource, crowd.has));
+    let message = format!(
+        "{who} {asked} of `{resource}`, and the nodes of static NodePool `{}` have {has}",
+        pool.display_name()
+    );
+    ctx.report(&template.spec, message)
+        .help("a static pool starts no nodes for pods that wait: raise its `replicas`, or add a pool without it")
+        .related(pool, &pool.path(&["spec", "replicas"]), "as many nodes stand")
+        .related(first, &first.path(&["metadata", "name"]), "this one runs there as well");
     None
 }
 
@@ -98,7 +122,7 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
     ctx.report(&node, message)
         .help("a static pool starts no nodes for pods that wait: raise its `replicas`, or add a pool without it")
         .related(pool, &pool.path(&["spec", "replicas"]), "as many nodes stand");
-    None
+    Some(())
 }
 
 /// Whether the pods of a template run on nodes of NodePools alone, and a scheduler looks at them.
