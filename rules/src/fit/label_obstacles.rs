@@ -56,14 +56,7 @@ impl Attempt<'_> {
             // The pods belong to nodes that no pool starts, and stay there.
             None if is_of_other_nodes(&key) => {
                 remedies.extend(self.own_label(&pod_node, &key, &wanted));
-                if key == NODE_GROUP_CAPACITY {
-                    format!("only nodes of node groups have the label `{key}`")
-                } else {
-                    format!(
-                        "the pod is for the nodes of a node group (`{key}` {}): it belongs to no NodePool",
-                        clash.theirs
-                    )
-                }
+                for_node_groups(clash)
             }
             None if self.label_here(&key).is_some() => {
                 // Where the pod names no value, or AWS documents no such label, the key has to go.
@@ -245,6 +238,17 @@ impl Attempt<'_> {
         }
         let obstacle = Obstacle { stage: Stage::Topology, reason, places, changes: Vec::new() };
         Draft { obstacle, remedies, without: edit(drop_rule) }
+    }
+}
+
+/// That the pod asks for a label of node groups.
+fn for_node_groups(clash: &Clash) -> String {
+    let (key, theirs) = (&clash.key, &clash.theirs);
+    match key.as_str() {
+        NODE_GROUP_CAPACITY => format!("only nodes of node groups have the label `{key}`"),
+        _ => {
+            format!("the pod is for the nodes of a node group (`{key}` {theirs}): it belongs to no NodePool")
+        }
     }
 }
 
