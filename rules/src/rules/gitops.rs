@@ -187,7 +187,8 @@ fn ignores(spec: &Node<'_>, object: &Object, field: &[&str]) -> bool {
 
 /// Whether Argo CD leaves a field of an object out when it compares the object with the cluster.
 fn is_ignored_in_differences(spec: &Node<'_>, object: &Object, field: &[&str]) -> bool {
-    spec.get("ignoreDifferences").items().any(|entry| is_about(&entry, object) && names(&entry, field))
+    let mut entries = spec.get("ignoreDifferences").items();
+    !field.is_empty() && entries.any(|entry| is_about(&entry, object) && names(&entry, field))
 }
 
 /// Whether an entry of `ignoreDifferences` is about an object.

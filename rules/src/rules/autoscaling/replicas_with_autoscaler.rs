@@ -5,11 +5,11 @@
 //! autoscaler undoes that: under load pods are killed and started again. It is a warning where the set has an
 //! Application or ApplicationSet of Argo CD with `selfHeal: true`, or a Kustomization of Flux, that applies
 //! the file: both write the number back while nobody deploys anything, unless `ignoreDifferences` hides the
-//! number. Nothing is reported where the
-//! Application ignores the field, with `RespectIgnoreDifferences=true`. With `replicas: 0` an HPA is switched
-//! off, which is a warning: it changes nothing until somebody writes another number. With `driftDetection`
-//! Flux writes the number of a chart back as well: a warning at a HelmRelease with `replicaCount` or
-//! `replicas` in its values, where an autoscaler scales what is named after the release.
+//! number. Nothing is reported where the Application ignores the field, with `RespectIgnoreDifferences=true`.
+//! With `replicas: 0` an HPA is switched off, which is a warning: it changes nothing until somebody writes
+//! another number. With `driftDetection` Flux writes the number of a chart back as well: a warning at a
+//! HelmRelease with `replicaCount` or `replicas` in its values, where an autoscaler scales what is named
+//! after the release.
 //!
 //! # Fix
 //! Remove `replicas`, or let the drift detection ignore `/spec/replicas`. The next client-side apply after
