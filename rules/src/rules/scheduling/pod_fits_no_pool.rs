@@ -132,9 +132,16 @@ struct Unfit {
     /// The pools that the pod selects by name.
     pinned: Option<Vec<String>>,
     /// One of these names that no pool has.
-    missing: Option<String>,
+    missing: Option<Missing>,
     /// Whether a label that is nearly one of a pool says that the pod is meant for it.
     by_likeness: bool,
+}
+
+/// A name that no pool has.
+struct Missing {
+    name: String,
+    /// Whether a pool is named almost the same.
+    is_near: bool,
 }
 
 fn find(object: &Object, template: &Template<'_>, proposes: Proposes, ctx: &Context<'_>) -> Option<Unfit> {
@@ -267,7 +274,7 @@ fn report(object: &Object, template: &Template<'_>, found: &Unfit, ctx: &mut Con
     let what = match (pinned, &found.missing) {
         (_, Some(missing)) => {
             let end = if is_whole { "does not exist" } else { "is not in the input" };
-            format!("`{name}` asks for NodePool `{}`, which {end}", ellipsize(missing))
+            format!("`{name}` asks for NodePool `{}`, which {end}", ellipsize(&missing.name))
         }
         (Some([one]), None) => format!("`{name}` never fits NodePool `{one}`: {}", first.reason),
         _ => format!("`{name}` fits no NodePool; `{}` is nearest: {}", pool.name(), first.reason),
@@ -295,7 +302,13 @@ fn report(object: &Object, template: &Template<'_>, found: &Unfit, ctx: &mut Con
         false => severity(template, obstacles, pinned.is_some(), ctx),
     };
     let fix = fix(object, found);
-    let finding = ctx.report(&node, what).severity(severity).help(help(obstacles));
+    let help = match &found.missing {
+        Some(missing) if !missing.is_near => {
+            format!("add the NodePool, or name one that exists, such as `{}`", pool.display_name())
+        }
+        _ => help(obstacles),
+    };
+    let finding = ctx.report(&node, what).severity(severity).help(help);
     finding.related.extend(related);
     if let Some(fix) = fix {
         finding.fix(fix);
@@ -321,6 +334,10 @@ fn severity(template: &Template<'_>, obstacles: &[Obstacle], is_pinned: bool, ct
 /// pod names its pool.
 fn fix(object: &Object, found: &Unfit) -> Option<Fix> {
     let [obstacle] = found.miss.obstacles.as_slice() else { return None };
+    // Which of the pools is meant is not known.
+    if found.missing.as_ref().is_some_and(|missing| !missing.is_near) {
+        return None;
+    }
     let change = obstacle.changes.first().filter(|change| change.side == Side::Pod)?;
     let fix = Fix::unsafe_(change.text.clone());
     match change.edit.as_ref()? {
@@ -401,7 +418,7 @@ fn is_about_names(obstacle: &Obstacle) -> bool {
 struct Named {
     /// The pools; those to name instead where there are none of these names, and `None` for all.
     pools: Option<Vec<Object>>,
-    missing: Option<String>,
+    missing: Option<Missing>,
 }
 
 /// The pools of the given names. `None` if one of them may belong to another cluster, or is not in the input and may exist.
@@ -433,7 +450,7 @@ fn named_pools(names: &[String], whole: bool, ctx: &Context<'_>) -> Option<Named
         .filter(|near| without_digits(near) != without_digits(name));
     let near: Option<Vec<Object>> =
         near.map(|near| pools.into_iter().filter(|pool| pool.name() == near).cloned().collect());
-    let missing = Some((*name).clone());
+    let missing = Some(Missing { name: (*name).clone(), is_near: near.is_some() });
     (whole || near.is_some()).then_some(Named { pools: near, missing })
 }
 
