@@ -584,6 +584,25 @@ mod tests {
     }
 
     #[test]
+    fn an_autoscaler_of_an_inference_service_scales_a_deployment_of_it() {
+        let owner = json!({"apiVersion": "serving.kserve.io/v1beta1", "kind": "InferenceService",
+            "metadata": {"name": "llm", "namespace": "ml", "uid": "7e1a"}, "spec": {}});
+        let owner = Object::from_json(&owner).unwrap();
+        for (target, is_made) in
+            [("llm-predictor", true), ("llm", false), ("llm2-predictor", false), ("other", false)]
+        {
+            let hpa = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
+                "metadata": {"name": "llm-predictor", "namespace": "ml", "ownerReferences": [
+                    {"apiVersion": "serving.kserve.io/v1beta1", "kind": "InferenceService", "name": "llm",
+                     "uid": "7e1a", "controller": true}]},
+                "spec": {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": target}}});
+            let hpa = Object::from_json(&hpa).unwrap();
+            let found = is_of_owner(&hpa, &claims(&hpa), |_, _, _| Lookup::Found(&owner));
+            assert_eq!(found, is_made, "{target}");
+        }
+    }
+
+    #[test]
     fn senders_are_exempt_by_account_and_group() {
         let settings = |text: &str| {
             let config = gpulint_rules::lint::config::Config::parse("gpulint.yaml", text).unwrap();
