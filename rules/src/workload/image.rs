@@ -63,8 +63,21 @@ const PUBLIC_REGISTRIES: [&str; 6] =
 
 /// Whether an image is in a registry of one's own, where it may be another than its name says.
 pub(crate) fn is_in_private_registry(image: &str) -> bool {
+    if deep_learning_container(&ImageRef::parse(image)).is_some() {
+        return false;
+    }
     let host = image.split_once('/').map_or("", |(host, _)| host);
     host.contains(['.', ':']) && !PUBLIC_REGISTRIES.contains(&host) || is_placeholder(host)
+}
+
+/// The repository among AWS's Deep Learning Containers that an image names: `vllm`, from an account of AWS, from its public
+/// gallery, or from a mirror of that. The accounts are those of the page "Region Availability" of August 2026.
+pub(crate) fn deep_learning_container<'a>(image: &ImageRef<'a>) -> Option<&'a str> {
+    let (account, host) = image.name.split_once('.')?;
+    let is_of_aws = host.starts_with("dkr.ecr.")
+        && include_str!("deep_learning_accounts.txt").lines().any(|known| known == account);
+    let of_gallery = || image.repository.rsplit_once("deep-learning-containers/").map(|(_, name)| name);
+    if is_of_aws { Some(image.repository) } else { of_gallery() }
 }
 
 /// Images of public registries that say `distroless` and have a shell: dcgm-exporter copies one for its entrypoint, and the image of

@@ -85,6 +85,8 @@ pub(crate) struct Launch<'a> {
     pub(crate) may_be_installed: bool,
     /// Number of words of the program itself; 0 if the image starts it.
     own_words: usize,
+    /// Whether the entrypoint of the image may have options of its own.
+    of_own_entrypoint: bool,
     /// The variable that the program reads as its option for the number of processes.
     processes: OptionValue<'a>,
 }
@@ -121,8 +123,13 @@ impl<'a> Launch<'a> {
             }),
             _ => Some(in_variable(container, "PET_NPROC_PER_NODE")),
         };
-        let processes = processes.unwrap_or(OptionValue::Absent);
-        Some(Launch { program, words, is_first, may_be_installed, own_words, processes })
+        let of_own_entrypoint =
+            own_words == 0 && program.server().is_some_and(|server| !server.is_in_image_of(container));
+        let processes = match processes {
+            None if of_own_entrypoint => OptionValue::Unknown,
+            processes => processes.unwrap_or(OptionValue::Absent),
+        };
+        Some(Launch { program, words, is_first, may_be_installed, own_words, of_own_entrypoint, processes })
     }
 
     /// The command of the program alone, without comments and other commands of a script.
@@ -164,8 +171,10 @@ impl<'a> Launch<'a> {
         if !server.model_is_positional || is_module {
             return None;
         }
-        // `trtllm-serve serve MODEL`, as from 1.0 on.
-        let subcommand = self.own_words == 1 && self.words.get(1).is_some_and(|word| word.text == "serve");
+        // `trtllm-serve serve MODEL`, as from 1.0 on, and `serve MODEL` of an image that starts `vllm`.
+        let may_follow = self.own_words == 1 || self.of_own_entrypoint;
+        let subcommand =
+            may_follow && self.words.get(self.own_words).is_some_and(|word| word.text == "serve");
         Some(self.own_words + usize::from(subcommand))
     }
 
@@ -206,7 +215,9 @@ impl<'a> Launch<'a> {
 
     /// Whether options may come from elsewhere: a variable, a configuration file, the environment.
     pub(crate) fn may_have_more_options(&self) -> bool {
-        may_have_more_options(&self.words) || !matches!(self.option(&["config"]), OptionValue::Absent)
+        self.of_own_entrypoint
+            || may_have_more_options(&self.words)
+            || !matches!(self.option(&["config"]), OptionValue::Absent)
     }
 
     /// Whether an option is set.
@@ -341,6 +352,17 @@ pub(crate) fn is_later_rank(template: &Template<'_>, container: &Node<'_>) -> bo
     let rank = option(&words, &["node-rank"]);
     rank.int_or(0).map_or_else(|| template.is_of_workers(), |rank| rank > 0)
         || words.iter().any(|word| word.text == "--headless")
+        || is_rank_by_variables(container)
+}
+
+/// Whether the variables that scripts of servers over several pods read say that a container is a later rank.
+fn is_rank_by_variables(container: &Node<'_>) -> bool {
+    let is = |name: &str, later: fn(&str) -> bool| {
+        variable(container, name).flatten().is_some_and(|(text, _)| later(&text))
+    };
+    let is_later = |text: &str| text.parse::<u32>().is_ok_and(|rank| rank > 0);
+    ["NODE_RANK", "RANK"].iter().any(|name| is(name, is_later))
+        || is("HEADLESS", |text| matches!(text, "1" | "true" | "True" | "TRUE"))
 }
 
 /// Whether a container surely serves as a worker of a server that another pod starts: it joins Ray alone, or runs vLLM with

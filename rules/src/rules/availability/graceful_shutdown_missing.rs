@@ -5,13 +5,14 @@
 //! For some seconds load balancers still send requests to a server that has stopped accepting them, and
 //! vLLM aborts the answers that it is generating as soon as it gets SIGTERM, unless
 //! `--shutdown-timeout` is set. Each rollout, scale-down and consolidation of a node therefore fails
-//! requests. Generating a long answer takes longer than the default grace period of 30 seconds. It is a
-//! warning for two replicas and more. For a single one it is information, and only where the server
+//! requests. Generating a long answer takes longer than the default grace period of 30 seconds, and a longer
+//! one changes nothing for vLLM. It is a warning for two replicas and more. For a single one it is information, and only where the server
 //! generates text, as vLLM and Ollama do: of others, a pod that goes loses its requests anyway, until the
 //! next one is ready. Nor is it reported of a single replica in folders of examples.
 //!
 //! Where a shell starts the server as one of several commands, the signal goes to the shell, which waits: the
-//! server works on until it is killed, whatever time it has.
+//! server works on until it is killed, whatever time it has. The entrypoint of AWS's Deep Learning Containers
+//! of vLLM and SGLang for EC2 and EKS is such a script.
 //!
 //! # Fix
 //! Sleep some seconds in a preStop hook, so that load balancers notice, let the server finish (vLLM:
@@ -55,7 +56,8 @@ use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
 use crate::workload::command::base_name;
-use crate::workload::server::{flag, server_at, serving_container};
+use crate::workload::launcher::is_later_rank;
+use crate::workload::server::{flag, is_kept_from_signals, server_at, serving_container};
 use crate::workload::template::DEFAULT_GRACE;
 
 pub(crate) static RULE: Rule = Rule {
@@ -80,20 +82,28 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let (hook, grace) =
             (container.path(&["lifecycle", "preStop"]), template.spec.get("terminationGracePeriodSeconds"));
         let who = server.map_or("the server", |server| server.name);
-        let message =
-            format!("{who} in `{}` gets SIGTERM while requests still arrive", object.display_name());
-        let finding = ctx.report(&hook, message);
-        // pdb-missing leaves the single replica of an autoscaler to this finding.
-        let help = if replicas.is_some_and(|replicas| replicas.autoscaled && replicas.min == 1) {
-            "sleep 15 s in a preStop hook, raise `terminationGracePeriodSeconds` to 90, and keep two replicas"
-        } else {
-            "sleep 15 s in a preStop hook, and raise `terminationGracePeriodSeconds` to 90"
+        let name = object.display_name();
+        let is_default = template.grace_seconds().is_some_and(|seconds| seconds <= DEFAULT_GRACE);
+        let message = match is_default {
+            true => format!("{who} in `{name}` gets SIGTERM while requests still arrive"),
+            false => format!("{who} in `{name}` aborts its requests at SIGTERM, whatever time it has to end"),
         };
-        finding.help(help).fix(
-            Fix::new("wait for load balancers, and for requests in flight", Safety::Unsafe)
-                .set(&hook, json!({"sleep": {"seconds": 15}}))
-                .set(&grace, json!(90)),
-        );
+        // pdb-missing leaves the single replica of an autoscaler to this finding.
+        let is_alone = replicas.is_some_and(|replicas| replicas.autoscaled && replicas.min == 1);
+        let help = match (is_default, is_alone) {
+            (true, true) => {
+                "sleep 15 s in a preStop hook, raise `terminationGracePeriodSeconds` to 90, and keep two replicas"
+            }
+            (true, false) => "sleep 15 s in a preStop hook, and raise `terminationGracePeriodSeconds` to 90",
+            (false, true) => {
+                "sleep 15 s in a preStop hook, write `--shutdown-timeout` (from 0.18 on), and keep two replicas"
+            }
+            (false, false) => "sleep 15 s in a preStop hook, and write `--shutdown-timeout` (from 0.18 on)",
+        };
+        let finding = ctx.report(&hook, message).help(help).fix(add_hook(&hook, &grace, is_default));
+        if !is_default {
+            finding.related(object, &grace, "the time to end");
+        }
         if is_example(object) || replicas.is_none_or(|replicas| replicas.max < 2) {
             finding.severity(Severity::Info);
         }
@@ -118,9 +128,9 @@ fn stopped_at_once<'a>(
     template: &Template<'a>,
     ctx: &Context<'_>,
 ) -> Option<(Node<'a>, Option<&'static Server>)> {
-    let is_default = template.grace_seconds().is_some_and(|seconds| seconds <= DEFAULT_GRACE);
+    let seconds = template.grace_seconds()?;
     // A proxy without an accelerator answers within seconds.
-    if !is_default || !uses_device(template) {
+    if !uses_device(template) {
         return None;
     }
     // A sidecar may delay the end of the pod as well.
@@ -131,11 +141,37 @@ fn stopped_at_once<'a>(
     if is_single && (is_example(object) || !server.is_some_and(Server::generates)) {
         return None;
     }
+    // Of several ranks the first alone gets requests, and a script may keep the signal from the server.
+    if is_later_rank(template, &container)
+        || waits_in_image(template, &container)
+        || (seconds > DEFAULT_GRACE && !aborts_requests(&container))
+    {
+        return None;
+    }
     let line = command_line(&container);
     let flags = server.map_or(&[][..], |server| server.drain_flags);
     let web = ["--timeout-graceful-shutdown", "--graceful-timeout"];
     let drains = flags.iter().chain(&web).any(|name| flag(&line, name).is_some());
     (!drains).then_some((container, server))
+}
+
+/// Whether a container runs vLLM alone, which aborts its requests as soon as it gets SIGTERM unless `--shutdown-timeout` is set:
+/// its default is 0 since 0.18, and it did so before (pull request 36666 of vllm-project/vllm).
+fn aborts_requests(container: &Node<'_>) -> bool {
+    Launch::of(container).is_some_and(|launch| {
+        launch.program.is(ServerId::Vllm) && launch.is_first && !launch.may_have_more_options()
+    })
+}
+
+/// The fix: a hook, and time for it where that is short.
+fn add_hook(hook: &Node<'_>, grace: &Node<'_>, is_short: bool) -> Fix {
+    let sleep = json!({"sleep": {"seconds": 15}});
+    match is_short {
+        true => Fix::unsafe_("wait for load balancers, and for requests in flight")
+            .set(hook, sleep)
+            .set(grace, json!(90)),
+        false => Fix::unsafe_("wait for load balancers").set(hook, sleep),
+    }
 }
 
 const SHELLS: [&str; 4] = ["sh", "bash", "dash", "ash"];
@@ -148,7 +184,11 @@ const LONG_GRACE: i64 = 60;
 /// it waits. `Some` where it does.
 fn behind_shell(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let container = serving_container(template)?;
-    let (server, node) = kept_from_signal(template, &container)?;
+    let by_image = waits_in_image(template, &container);
+    let (server, node) = match kept_from_signal(template, &container) {
+        None if by_image => (server_of(&container)?, container.get("image")),
+        found => found?,
+    };
     let grace = template.grace_seconds()?;
     let line = command_line(&container);
     let drains = server.drain_flags.iter().any(|name| flag(&line, name).is_some());
@@ -156,12 +196,31 @@ fn behind_shell(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>)
         return None;
     }
     let message = format!(
-        "the shell of `{}` keeps SIGTERM from {}: each deletion takes all {grace} s",
+        "the {} of `{}` keeps SIGTERM from {}: each deletion takes all {grace} s",
+        if by_image { "entrypoint" } else { "shell" },
         object.display_name(),
         server.name
     );
-    ctx.report(&node, message).help("start the server last, with `exec`, or pass the signal on with `trap`");
+    let finding = ctx.report(&node, message);
+    if by_image {
+        finding.severity(Severity::Info).help("start the server itself: write its program as `command`");
+    } else {
+        finding.help("start the server last, with `exec`, or pass the signal on with `trap`");
+    }
     Some(())
+}
+
+/// Whether the entrypoint of the image waits for the server, and keeps the signal from it.
+fn waits_in_image(template: &Template<'_>, container: &Node<'_>) -> bool {
+    is_kept_from_signals(container) && !may_be_signalled(template, container)
+}
+
+/// Whether something else than the kubelet may send the server of a container its signal.
+fn may_be_signalled(template: &Template<'_>, container: &Node<'_>) -> bool {
+    let is_shared = template.spec.get("shareProcessNamespace").bool() == Some(true);
+    let hook = container.path(&["lifecycle", "preStop", "exec", "command"]);
+    // The hook may send the signal itself, with `kill`, `pkill` or `killall`.
+    is_shared || hook.items().any(|word| word.raw_text().is_some_and(|text| text.contains("kill")))
 }
 
 /// The server in the script of a container's shell, if other commands follow it. The shell becomes the last one of a script.
@@ -170,11 +229,10 @@ fn kept_from_signal<'a>(
     container: &Node<'a>,
 ) -> Option<(&'static Server, Node<'a>)> {
     let shell = container.get("command").items().next()?.text()?;
-    let is_shared = template.spec.get("shareProcessNamespace").bool() == Some(true);
-    let hook = container.path(&["lifecycle", "preStop", "exec", "command"]);
-    // The hook may send the signal itself, with `kill`, `pkill` or `killall`.
-    let is_signalled = hook.items().any(|word| word.raw_text().is_some_and(|text| text.contains("kill")));
-    if !SHELLS.contains(&base_name(shell)) || is_shared || is_signalled || starts_others(container) {
+    if !SHELLS.contains(&base_name(shell))
+        || may_be_signalled(template, container)
+        || starts_others(container)
+    {
         return None;
     }
     let words = words(container);

@@ -5,12 +5,15 @@
 //! the container restarts again and again on a node that costs money. vLLM requires `--tool-call-parser` with
 //! `--enable-auto-tool-choice`, and one API server with `VLLM_ALLOW_RUNTIME_LORA_UPDATING`. TGI requires
 //! `max-input-tokens` to be less than `max-total-tokens`, which is the length of the question and the answer
-//! together; both may be variables. vLLM and SGLang give each GPU as many attention heads of a model, and heads
-//! of its KV cache: Qwen2.5-7B has 28, which 8 does not divide, and Phi-4 has 10 in its cache, which 4 does
-//! not. Neither takes requests that are longer than the positions of the model's configuration, 40960 tokens
-//! for Qwen3-8B, unless a variable allows it. With `HF_HUB_OFFLINE` a model that is named as on Hugging Face
-//! has to be in a volume. Images of vLLM, TGI, TEI and Ollama start their program by themselves: where `args`
-//! begin with the program or with a shell and `command` is not set, these words are its arguments.
+//! together; both may be variables. vLLM and SGLang give each GPU as many attention heads of a model, and
+//! heads of its KV cache: Qwen2.5-7B has 28, which 8 does not divide, and Phi-4 has 10 in its cache, which 4
+//! does not. Neither takes requests that are longer than the positions of the model's configuration, 40960
+//! tokens for Qwen3-8B, unless a variable allows it. With `HF_HUB_OFFLINE` a model that is named as on
+//! Hugging Face has to be in a volume. Images of vLLM, TGI, TEI and Ollama start their program by themselves:
+//! where `args` begin with the program or with a shell and `command` is not set, these words are its
+//! arguments. Of AWS's Deep Learning Containers those for SageMaker read variables alone: vLLM starts there
+//! with its default model. Triton takes `--load-model` together with `--model-control-mode=explicit`: without
+//! it, it loads all models up to 24.05, and ends with an error from 24.06 on.
 //!
 //! # Fix
 //! Write the missing option, correct the limits, or move the program to `command`.
@@ -34,6 +37,8 @@
 //! # References
 //! - <https://docs.vllm.ai/en/latest/features/tool_calling.html>
 //! - <https://huggingface.co/docs/text-generation-inference/reference/launcher>
+//! - <https://aws.github.io/deep-learning-containers/vllm/configuration/>
+//! - <https://github.com/triton-inference-server/server/pull/7259>
 //! - <https://kubernetes.io/docs/tasks/inject-data-application/define-command-argument-container/>
 
 use super::model_token_missing::{DOWNLOADERS, if_empty};
@@ -42,7 +47,7 @@ use crate::workload::attention::{context_of, heads_of, tokens};
 use crate::workload::command::{Word, base_name};
 use crate::workload::environment::{may_define, variable};
 use crate::workload::model::owner_and_name;
-use crate::workload::server::{is_server, may_be_rebuilt};
+use crate::workload::server::{ignores_arguments, is_server, may_be_rebuilt};
 use crate::workload::template::is_model_of_runtime;
 
 static READS: [Kind; WORKLOAD_KINDS.len() + 3 + RUNTIMES.len()] = joined(
@@ -90,6 +95,8 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
             heads(&container, ctx);
             context(&container, ctx);
             offline(template, &container, ctx);
+            unread(&container, ctx);
+            chosen_models(&container, ctx);
         }
     }
     None
@@ -123,6 +130,38 @@ fn repeated(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     };
     ctx.report(&first.node, message).help(help);
     Some(())
+}
+
+/// Reports arguments for an image whose entrypoint reads none.
+fn unread(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let first = container.get("args").items().next().filter(|_| ignores_arguments(container))?;
+    let image = container.get("image");
+    let object = ctx.object();
+    ctx.report(&first, "the image is one for SageMaker, whose entrypoint reads no arguments".to_owned())
+        .help("take the tag with `-ec2`, or write the options as variables such as `SM_VLLM_MODEL`")
+        .related(object, &image, "the image");
+    None
+}
+
+/// Triton: `src/command_line_parser.cc` (pull request 7259 of triton-inference-server/server, in 24.06).
+fn chosen_models(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let launch = launch(container).filter(|_| is_server(container, ServerId::Triton))?;
+    let OptionValue::Text(_, node) = launch.option(&["load-model"]) else { return None };
+    match launch.option(&["model-control-mode"]) {
+        OptionValue::Text(mode, _) if mode.eq_ignore_ascii_case("explicit") => return None,
+        OptionValue::Unknown => return None,
+        _ => {}
+    }
+    let release = image_of(container).filter(|image| image.is("nvidia/tritonserver"));
+    let release = release.and_then(|image| Version::parse(image.tag?));
+    let outcome = match release {
+        Some(release) if release >= Version::new(24, 6) => "does not start with",
+        Some(_) => "loads all models in spite of",
+        None => "does not take",
+    };
+    let message = format!("Triton {outcome} `--load-model` without `--model-control-mode=explicit`");
+    ctx.report(&node, message).help("write `--model-control-mode=explicit` as well");
+    None
 }
 
 fn launch<'a>(container: &Node<'a>) -> Option<Launch<'a>> {

@@ -458,7 +458,10 @@ fn by_image(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
         let repository = ImageRef::parse(image).repository.to_ascii_lowercase();
         let reason = || format!("its image is `{image}`");
         let matches = |sign: &&str| repository.contains(*sign);
-        if SERVING_IMAGES.iter().any(&matches) || repository.starts_with("nim/") {
+        if SERVING_IMAGES.iter().any(&matches)
+            || repository.starts_with("nim/")
+            || server_of_image(&container).is_some()
+        {
             return Some(Classified::new(WorkloadClass::Realtime, Confidence::Medium, reason()));
         }
         if repository.contains("jupyter") {

@@ -13,7 +13,9 @@ use crate::workload::command::{
 };
 use crate::workload::environment::{is_open, variable};
 use crate::workload::gpu::has_device;
-use crate::workload::image::{copied_image, image_of, image_text, is_in_private_registry};
+use crate::workload::image::{
+    copied_image, deep_learning_container, image_of, image_text, is_in_private_registry,
+};
 use crate::workload::template::{Template, templates};
 use table::SERVERS;
 pub(crate) use table::{Cache, Gpus, Parallelism, Server, ServerId};
@@ -25,7 +27,7 @@ pub(crate) fn server_of(container: &Node<'_>) -> Option<&'static Server> {
     if by_command.is_some() || container.get("command").is_set() {
         return by_command;
     }
-    SERVERS.iter().find(|server| server.is_in_image_of(container))
+    server_of_image(container)
 }
 
 /// Servers that use several GPUs from one process, which needs no shared memory.
@@ -157,7 +159,54 @@ pub(crate) fn server_of_image(container: &Node<'_>) -> Option<&'static Server> {
     if container.get("command").is_set() {
         return None;
     }
-    SERVERS.iter().find(|server| server.is_in_image_of(container))
+    let by_name = SERVERS.iter().find(|server| server.is_in_image_of(container));
+    by_name.or_else(|| server_by_options(container))
+}
+
+/// The server that the arguments show in an image of one's own that is called after it: `team/vllm` with `--max-model-len`.
+fn server_by_options(container: &Node<'_>) -> Option<&'static Server> {
+    let image = image_of(container)?;
+    let name = image.last().to_ascii_lowercase();
+    let is_called_after = |server: &&Server| {
+        !server.own_options.is_empty() && server.rest_of(&name).is_some_and(|rest| !is_beside_server(rest))
+    };
+    let server = SERVERS.iter().find(is_called_after)?;
+    let words = words(container);
+    // Another program, such as `bench`, comes before its options; a model is `owner/name`.
+    let first = words.first()?.text.as_str();
+    let is_model = first.contains('/') && !first.starts_with(['/', '.']);
+    let is_server = first.starts_with('-') || first == "serve" || is_model;
+    let has_own = !matches!(option(&words, server.own_options), OptionValue::Absent);
+    // Of AWS's containers, those for SageMaker read no arguments.
+    (is_server && has_own && deep_learning_container(&image).is_none()).then_some(server)
+}
+
+/// Whether the tag of one of AWS's Deep Learning Containers is one for EC2 and EKS, which passes its arguments to the server:
+/// `0.15.1-gpu-py312-ec2`, `server-cuda-v2`.
+fn takes_arguments(tag: &str) -> bool {
+    tag.split('-').any(|word| word == "ec2") || tag == "server-cuda" || tag.starts_with("server-cuda-")
+}
+
+/// Whether a container runs one of AWS's Deep Learning Containers for SageMaker, which reads its options from variables alone
+/// (`sagemaker_entrypoint.sh`: vLLM 0.9 to 0.27, SGLang 0.5).
+pub(crate) fn ignores_arguments(container: &Node<'_>) -> bool {
+    let Some(image) = image_of(container).filter(|_| !container.get("command").is_set()) else {
+        return false;
+    };
+    let is_one = deep_learning_container(&image)
+        .is_some_and(|name| matches!(name, "vllm" | "sglang" | "huggingface-vllm"));
+    let is_for_sagemaker =
+        |tag: &str| !takes_arguments(tag) && (tag.contains("sagemaker") || tag.contains("-gpu-py3"));
+    is_one && image.tag.is_some_and(is_for_sagemaker)
+}
+
+/// Whether the entrypoint of a container's image is a script that waits for the server, and keeps SIGTERM from it: those of
+/// AWS's Deep Learning Containers for EC2 and EKS run `vllm serve "$@"` without `exec` (`dockerd_entrypoint.sh`, 2026).
+pub(crate) fn is_kept_from_signals(container: &Node<'_>) -> bool {
+    let image = image_of(container).filter(|_| !container.get("command").is_set());
+    image.is_some_and(|image| {
+        deep_learning_container(&image).is_some() && image.tag.is_some_and(takes_arguments)
+    })
 }
 
 impl Server {
@@ -179,6 +228,9 @@ impl Server {
     }
 
     fn has_image(&self, image: &ImageRef<'_>) -> bool {
+        if let Some(name) = deep_learning_container(image) {
+            return self.name.eq_ignore_ascii_case(name) && image.tag.is_some_and(takes_arguments);
+        }
         let path = image.repository.to_ascii_lowercase();
         self.images.iter().any(|sign| match sign.split_once(':') {
             None => is_part(&path, sign),
@@ -197,7 +249,7 @@ impl Server {
         let words = words(container);
         let at = (0..words.len()).find(|at| server_at(&words, *at).is_some_and(|(server, _)| server == self));
         let own_image = self.is_in_image_of(container);
-        if at.is_none() && (container.get("command").is_set() || !own_image) {
+        if at.is_none() && server_of_image(container).is_none_or(|server| server != self) {
             return None;
         }
         let own = command_at(&words, at.unwrap_or(0));
@@ -206,7 +258,11 @@ impl Server {
             OptionValue::Unknown => return None,
             OptionValue::Absent => {}
         }
-        if may_have_more_options(own) || !matches!(option(own, &["config"]), OptionValue::Absent) {
+        // The entrypoint of an image of one's own may have options.
+        if may_have_more_options(own)
+            || (at.is_none() && !own_image)
+            || !matches!(option(own, &["config"]), OptionValue::Absent)
+        {
             return None;
         }
         if !self.port.variables.is_empty() {
@@ -444,6 +500,39 @@ mod tests {
             (json!({"image": "${REGISTRY}/vllm/vllm-openai:v0.12.0"}), Some("vLLM")),
             (json!({"image": "{{ .Values.registry }}/{{ .Values.image }}:vllm"}), None),
             (json!({"image": "${IMAGE}:v0.12.0"}), None),
+            (
+                json!({"image": "763104351884.dkr.ecr.us-east-1.amazonaws.com/vllm:0.15.1-gpu-py312-ec2"}),
+                Some("vLLM"),
+            ),
+            (
+                json!({"image": "763104351884.dkr.ecr.<<REGION>>.amazonaws.com/vllm:0.22.0-gpu-py312-ec2-v1"}),
+                Some("vLLM"),
+            ),
+            (json!({"image": "public.ecr.aws/deep-learning-containers/sglang:server-cuda"}), Some("SGLang")),
+            (
+                json!({"image": "r.example.com/ecr-public/deep-learning-containers/vllm:0.13-gpu-py312-ec2"}),
+                Some("vLLM"),
+            ),
+            (
+                json!({"image": "public.ecr.aws/deep-learning-containers/vllm:0.15-gpu-py312",
+                    "args": ["--max-model-len=8"]}),
+                None,
+            ),
+            (json!({"image": "public.ecr.aws/deep-learning-containers/vllm:omni-cuda"}), None),
+            (
+                json!({"image": "111122223333.dkr.ecr.us-east-1.amazonaws.com/vllm:0.15.1-gpu-py312-ec2"}),
+                None,
+            ),
+            (json!({"image": "x/team/vllm:1", "args": ["--model=m", "--max-model-len=8"]}), Some("vLLM")),
+            (json!({"image": "x/team/vllm:1", "args": ["serve", "a/b", "--enforce-eager"]}), Some("vLLM")),
+            (json!({"image": "x/team/vllm:1", "args": ["--model=m", "--port=80"]}), None),
+            (json!({"image": "x/team/vllm:1", "args": ["bench", "latency", "--max-model-len=8"]}), None),
+            (json!({"image": "x/vllm-router:1", "args": ["--max-model-len=8"]}), None),
+            (json!({"image": "x/llm:1", "args": ["--max-model-len=8"]}), None),
+            (
+                json!({"image": "x/sglang-lora:1", "args": ["--model-path=m", "--mem-fraction-static=0.8"]}),
+                Some("SGLang"),
+            ),
             (json!({"image": "x:1", "command": ["lmdeploy", "serve", "api_server", "m"]}), Some("LMDeploy")),
         ] {
             assert_eq!(on_container(container.clone(), server_of).map(|s| s.name), expected, "{container}");

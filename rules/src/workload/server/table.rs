@@ -57,6 +57,8 @@ pub(crate) struct Server {
     pub(crate) shares_memory: bool,
     /// Flags for the number of seconds in which open requests are finished after SIGTERM.
     pub(crate) drain_flags: &'static [&'static str],
+    /// Options that show it in an image of one's own that is called after it: no router, exporter or client has them.
+    pub(super) own_options: &'static [&'static str],
     /// Whether its models are small, or are loaded with the first request, so that it answers within seconds.
     pub(crate) loads_fast: bool,
 }
@@ -144,6 +146,7 @@ const fn server(id: ServerId, name: &'static str, health: &'static str, port: Po
         parallelism: None,
         shares_memory: false,
         drain_flags: &[],
+        own_options: &[],
         loads_fast: false,
     }
 }
@@ -200,6 +203,17 @@ pub(super) static SERVERS: [Server; 13] = [
         }),
         shares_memory: true,
         drain_flags: &["--shutdown-timeout"],
+        own_options: &[
+            "gpu-memory-utilization",
+            "max-model-len",
+            "max-num-seqs",
+            "max-num-batched-tokens",
+            "enforce-eager",
+            "enable-prefix-caching",
+            "enable-auto-tool-choice",
+            "kv-transfer-config",
+            "tensor-parallel-size",
+        ],
         ..server(ServerId::Vllm, "vLLM", "/health", port(8000, &["port"], &[]))
     },
     Server {
@@ -217,6 +231,14 @@ pub(super) static SERVERS: [Server; 13] = [
             ..NO_PARALLELISM
         }),
         shares_memory: true,
+        own_options: &[
+            "mem-fraction-static",
+            "context-length",
+            "chunked-prefill-size",
+            "max-running-requests",
+            "disable-radix-cache",
+            "tp-size",
+        ],
         ..server(ServerId::Sglang, "SGLang", "/health", port(30000, &["port"], &[]))
     },
     Server {
@@ -228,6 +250,7 @@ pub(super) static SERVERS: [Server; 13] = [
         model: &["model-id"],
         parallelism: Some(Parallelism { tensor: &["num-shard"], default: Gpus::All, ..NO_PARALLELISM }),
         shares_memory: true,
+        own_options: &["num-shard", "max-total-tokens", "max-input-tokens", "max-batch-prefill-tokens"],
         ..server(
             ServerId::Tgi,
             "TGI",
