@@ -46,7 +46,7 @@ use super::serving::{has_silent_pods, is_owned, model_server, serving_templates,
 use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::manifest_purpose::{is_copy, is_example};
 use crate::rules::prelude::*;
-use crate::workload::launcher::ServerSize;
+use crate::workload::launcher::{ServerSize, is_later_rank};
 use crate::workload::ports::{self, target_of};
 use crate::workload::server::serving_container;
 use crate::workload::template::replicas;
@@ -124,6 +124,12 @@ fn may_be_later_rank(object: &Object, container: &Node<'_>) -> bool {
     !is_first || words.iter().any(|word| word.text == "--headless")
 }
 
+/// Whether a port is the one at which the processes of a group find each other, with PyTorch's default number or its name.
+fn is_of_group(port: &Node<'_>) -> bool {
+    port.get("containerPort").int() == Some(29_500)
+        || port.get("name").text().is_some_and(|name| matches!(name, "master" | "rdzv" | "dist-init"))
+}
+
 fn has_probe(container: &Node<'_>) -> bool {
     container.get("readinessProbe").is_set()
         || container.get("startupProbe").is_set()
@@ -134,8 +140,8 @@ fn of_model_server(object: &Object, template: &Template<'_>, ctx: &mut Context<'
     let classified = model_server(object, ctx)?;
     let container = serving_container(template)?;
     let server = server_of(&container);
-    let listens = container.get("ports").items().next().is_some();
-    if may_be_later_rank(object, &container) {
+    let listens = container.get("ports").items().any(|port| !is_of_group(&port));
+    if may_be_later_rank(object, &container) || is_later_rank(template, &container) {
         return None;
     }
     // A worker that reads requests from a queue listens on no port.
