@@ -14,7 +14,7 @@
 //! # Fix
 //! Add a startup probe with the same request and time for the slowest load: 60 failures every 10
 //! seconds are ten minutes. A parameter, `load-seconds`, is the shortest time that a probe has to leave
-//! (180).
+//! (180). For a model of known size that is downloaded at each start it is two minutes and 5 s for each GB.
 //!
 //! # Example
 //! ```yaml,diff
@@ -55,6 +55,7 @@ use super::serving::{ALL_SERVER_KINDS, model_server, serving_templates};
 use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::prelude::*;
 use crate::workload::class::Classified;
+use crate::workload::model::{owner_and_name, published_weights};
 use crate::workload::server::serving_container;
 use crate::workload::template::is_model_of_runtime;
 
@@ -110,6 +111,29 @@ impl Patience {
         let after = |interval: i64| (failures - 1).checked_mul(interval)?.checked_add(delay);
         Some(Patience { period, killed: after(period)?, longest: after(interval)?.checked_add(timeout)? })
     }
+}
+
+/// A fast download of a model from Hugging Face and its way to the GPUs, and the seconds of the rest of a start: imports, graphs.
+const MEGABYTES_PER_SECOND: i64 = 200;
+const START: i64 = 120;
+
+/// The gigabytes of the model that a server downloads at each start of its pod: one that it takes from Hugging Face, where no volume
+/// outlives the pod.
+fn download_of(template: &Template<'_>, container: &Node<'_>) -> Option<i64> {
+    let launch = Launch::of(container).filter(|launch| !launch.may_have_more_options())?;
+    let (name, _) = launch.model(container)?;
+    owner_and_name(&name)?;
+    let mut volumes = template.spec.get("volumes").items();
+    // Claims, disks of the node and images may have the model.
+    let is_of_pod = |volume: Node<'_>| {
+        ["emptyDir", "configMap", "secret", "projected", "downwardAPI"]
+            .iter()
+            .any(|kind| volume.get(kind).is_set())
+    };
+    if launch.has(&["load-format", "download-dir"]) || !volumes.all(is_of_pod) {
+        return None;
+    }
+    i64::try_from(published_weights(&name)?.megabytes() / 1000).ok()
 }
 
 /// Programs and names with which a command asks a server.
@@ -183,14 +207,18 @@ fn inspect(
         return None;
     }
     let Patience { period, killed, longest } = Patience::of(&probe)?;
-    if longest > ctx.int("load-seconds") {
+    let download = download_of(template, &container);
+    let least = download.map_or(0, |gigabytes| START + gigabytes * 1000 / MEGABYTES_PER_SECOND);
+    if longest > ctx.int("load-seconds").max(least) {
         return None;
     }
     // Knative names the container.
     let name = container.get("name").text().unwrap_or(server.map_or("main", |server| server.name));
-    let message = format!(
-        "the {kind} probe kills `{name}` about {killed} s after its start if the model is not loaded"
-    );
+    let loaded = match download {
+        Some(gigabytes) if longest > ctx.int("load-seconds") => format!("its {gigabytes} GB are not loaded"),
+        _ => "the model is not loaded".to_owned(),
+    };
+    let message = format!("the {kind} probe kills `{name}` about {killed} s after its start if {loaded}");
     // The operator writes the pods of a NIMService, whose fields are others.
     let of_operator = object.is(NIM_SERVICE);
     let finding = ctx.report(&probe, message);
@@ -202,12 +230,14 @@ fn inspect(
             false => "leave `startupProbe` to the operator, whose own one waits twenty minutes for the model",
         });
     } else if startup.is_set() {
-        let failures = 599 / period + 1;
+        // Ten minutes, or twice the time that a larger model takes at least.
+        let minutes = (2 * least / 60).max(10);
+        let failures = (60 * minutes - 1) / period + 1;
         finding.help(format!(
-            "leave time for the slowest load: `failureThreshold: {failures}` is ten minutes with its period"
+            "leave time for the slowest load: `failureThreshold: {failures}` is {minutes} minutes with its period"
         ));
         finding.fix(
-            Fix::unsafe_("let the model load for ten minutes")
+            Fix::unsafe_(format!("let the model load for {minutes} minutes"))
                 .set(&startup.get("failureThreshold"), json!(failures)),
         );
     } else {
