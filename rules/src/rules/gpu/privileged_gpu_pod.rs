@@ -142,11 +142,17 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
         let ipc = template.spec.get("hostIPC");
         if ipc.bool() == Some(true) {
+            let mut mounts =
+                template.containers().flat_map(|one| one.get("volumeMounts").items().collect::<Vec<_>>());
+            let has_own = mounts.any(|mount| mount.get("mountPath").text() == Some("/dev/shm"));
             ctx.report(
                 &ipc,
                 format!("`{name}` shares the memory of all processes of its node through `hostIPC`"),
             )
-            .help("mount an emptyDir with `medium: Memory` at `/dev/shm` instead");
+            .help(match has_own {
+                true => "remove `hostIPC`: `/dev/shm` is a volume of the pod already",
+                false => "mount an emptyDir with `medium: Memory` at `/dev/shm` instead",
+            });
         }
     }
     None
