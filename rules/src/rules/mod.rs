@@ -342,6 +342,7 @@ pub static RULES: &[&Rule] = &[
     &gpu::gpu_sharing_mismatch::RULE,
     &gpu::gpu_taint_tolerated_without_gpu::RULE,
     &gpu::gpu_toleration_missing::RULE,
+    &gpu::host_cache_over_limit::RULE,
     &gpu::huggingface_cli_removed::RULE,
     &gpu::image_runs_as_root::RULE,
     &gpu::llama_layers_on_cpu::RULE,

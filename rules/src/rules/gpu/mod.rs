@@ -29,6 +29,7 @@ pub(crate) mod gpu_sharing_config_invalid;
 pub(crate) mod gpu_sharing_mismatch;
 pub(crate) mod gpu_taint_tolerated_without_gpu;
 pub(crate) mod gpu_toleration_missing;
+pub(crate) mod host_cache_over_limit;
 pub(crate) mod huggingface_cli_removed;
 pub(crate) mod image_runs_as_root;
 pub(crate) mod llama_layers_on_cpu;

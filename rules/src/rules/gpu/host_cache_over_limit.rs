@@ -1,0 +1,168 @@
+//! A model server keeps more in the memory of its node than its memory limit allows.
+//!
+//! # Why
+//! vLLM and SGLang can keep a KV cache, or a part of the weights, in the memory of the node. Some of the
+//! options for it are amounts for each GPU: `LMCACHE_MAX_LOCAL_CPU_SIZE: "60"` with `--tensor-parallel-size
+//! 4` is 240 GiB, which four processes allocate when they start, and so are `--hicache-size` of SGLang and
+//! `--cpu-offload-gb` of vLLM. `--kv-offloading-size` is the sum. Where the amount exceeds the memory limit,
+//! the container is killed while it loads its model, again and again, on a node that costs money.
+//!
+//! LMCache in a process of its own, with a configuration file, or with settings that make it allocate less is
+//! left alone. Of models whose attention is not known, one process is counted: of MLA models only the first
+//! one allocates.
+//!
+//! # Fix
+//! Write the share of one GPU, and leave memory for the processes themselves, or raise the memory limit.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: v1
+//!  kind: Pod
+//!  metadata: {name: chat, labels: {app: chat}}
+//!  spec:
+//!    containers:
+//!      - name: sglang
+//!        image: lmsysorg/sglang:v0.5.5
+//!        args:
+//!          - --model-path=Qwen/Qwen3-32B
+//!          - --host=0.0.0.0
+//!          - --tp-size=4
+//!          - --enable-hierarchical-cache
+//! -        - --hicache-size=64 # <-
+//! +        - --hicache-size=32
+//!        resources:
+//!          requests: {cpu: 16, memory: 192Gi, nvidia.com/gpu: 4}
+//!          limits: {memory: 192Gi, nvidia.com/gpu: 4}
+//!        volumeMounts: [{name: shm, mountPath: /dev/shm}]
+//!    volumes: [{name: shm, emptyDir: {medium: Memory, sizeLimit: 16Gi}}]
+//! ```
+//!
+//! # References
+//! - <https://github.com/LMCache/LMCache/issues/2901>
+//! - <https://docs.sglang.io/docs/advanced_features/hicache_design>
+//! - <https://docs.vllm.ai/en/latest/configuration/engine_args/>
+
+use crate::facts::quantity::amount;
+use crate::rules::prelude::*;
+use crate::workload::attention::heads_of;
+use crate::workload::environment::{is_open, may_define, variable};
+use crate::workload::model::published_weights;
+use crate::workload::template::is_model_of_runtime;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "host-cache-over-limit",
+    kinds: WORKLOAD_KINDS,
+    reads: &RUNTIMES,
+    docs: docs(include_str!("host_cache_over_limit.rs")),
+    check: Check::PodTemplate(check),
+    ..Rule::warning(Group::Gpu)
+};
+
+const GIB: f64 = (1u64 << 30) as f64;
+const GB: f64 = 1e9;
+
+/// Memory that a server surely takes.
+struct Cache<'a> {
+    /// The option or the variable.
+    name: &'static str,
+    node: Node<'a>,
+    /// Bytes of each process that allocates them, and the number of these.
+    each: i128,
+    processes: i64,
+}
+
+fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    if ctx.object().may_lack_fields() || template.spec.has_unknown_key() {
+        return None;
+    }
+    for container in template.containers() {
+        if !container.has_unknown_key() && !is_model_of_runtime(&container) {
+            inspect(&container, ctx);
+        }
+    }
+    None
+}
+
+fn inspect(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let limit = container.path(&["resources", "limits", "memory"]);
+    let most = Quantity::at(&limit)?.value();
+    let launch = Launch::of(container)?;
+    let found = [of_lmcache(&launch, container), of_sglang(&launch), of_vllm(&launch, container)];
+    let is_too_large = |cache: &Cache<'_>| cache.each * i128::from(cache.processes) > most;
+    let cache = found.into_iter().flatten().find(is_too_large)?;
+    let text = |bytes: i128| amount("memory", bytes * 1000);
+    let all = text(cache.each * i128::from(cache.processes));
+    let message = match cache.processes {
+        1 => format!("`{}` is {all}, and the container is killed at {}", cache.name, text(most)),
+        n => format!(
+            "`{}` is {} for each of {n} GPUs, {all} in all, and the container is killed at {}",
+            cache.name,
+            text(cache.each),
+            text(most)
+        ),
+    };
+    let object = ctx.object();
+    let help = match cache.processes {
+        1 => "lower it, or raise the memory limit",
+        _ => "divide it by the number of GPUs, or raise the memory limit",
+    };
+    ctx.report(&cache.node, message).help(help).related(object, &limit, "the memory limit");
+    None
+}
+
+fn bytes(text: &str, unit: f64) -> Option<i128> {
+    let amount =
+        text.parse::<f64>().ok().filter(|amount| amount.is_finite() && (0.0..1e6).contains(amount))?;
+    Some((amount * unit) as i128)
+}
+
+/// LMCache inside of vLLM: each process allocates `int(max_local_cpu_size * 1024**3)` bytes (`initialize_allocator` of
+/// `lmcache/v1/storage_backend/local_cpu_backend.py`, 2026), of MLA models the first alone unless its extra configuration says otherwise.
+fn of_lmcache<'a>(launch: &Launch<'a>, container: &Node<'a>) -> Option<Cache<'a>> {
+    const NAME: &str = "LMCACHE_MAX_LOCAL_CPU_SIZE";
+    /// Variables with which it reads its size elsewhere, or allocates in another way.
+    const OTHERS: [&str; 6] = [
+        "LMCACHE_CONFIG_FILE",
+        "LMCACHE_EXTRA_CONFIG",
+        "LMCACHE_ENABLE_LAZY_MEMORY_ALLOCATOR",
+        "LMCACHE_LOCAL_CPU_USE_HUGEPAGES",
+        "LMCACHE_ENABLE_P2P",
+        "LMCACHE_RESERVE_LOCAL_CPU_SIZE",
+    ];
+    let (text, node) = variable(container, NAME)??;
+    let is_elsewhere = is_open(container) || may_define(container, |name| OTHERS.contains(&name));
+    if !launch.program.is(ServerId::Vllm) || is_elsewhere {
+        return None;
+    }
+    let OptionValue::Text(transfer, _) = launch.option(&["kv-transfer-config"]) else { return None };
+    if !transfer.contains("LMCacheConnector") {
+        return None;
+    }
+    let is_divided = launch.model(container).is_some_and(|(name, _)| heads_of(&name).is_some());
+    let processes = if is_divided { launch.gpus().map_or(1, |(gpus, _)| gpus) } else { 1 };
+    Some(Cache { name: NAME, node, each: bytes(&text, GIB)?, processes })
+}
+
+/// HiCache of SGLang: "30 allocates 30GB (1GB = 1e9 bytes) for the host memory pool for each rank" (HiCache System Design, 0.5).
+fn of_sglang<'a>(launch: &Launch<'a>) -> Option<Cache<'a>> {
+    let is_on = launch.program.is(ServerId::Sglang) && launch.word_of("enable-hierarchical-cache").is_some();
+    let OptionValue::Text(text, node) = launch.option(&["hicache-size"]) else { return None };
+    let (processes, _) = launch.gpus().filter(|_| is_on && !launch.may_have_more_options())?;
+    Some(Cache { name: "--hicache-size", node, each: bytes(&text, GB)?, processes })
+}
+
+/// vLLM: `cpu_offload_gb` is "the space in GiB to offload to CPU, per GPU" (`vllm/config/offload.py`), at most the weights, and
+/// `kv_offloading_size` the GiB of all ranks together (`vllm/config/cache.py`, from 0.11.1 on).
+fn of_vllm<'a>(launch: &Launch<'a>, container: &Node<'a>) -> Option<Cache<'a>> {
+    if !launch.program.is(ServerId::Vllm) || launch.may_have_more_options() {
+        return None;
+    }
+    if let OptionValue::Text(text, node) = launch.option(&["kv-offloading-size"]) {
+        return Some(Cache { name: "--kv-offloading-size", node, each: bytes(&text, GIB)?, processes: 1 });
+    }
+    let OptionValue::Text(text, node) = launch.option(&["cpu-offload-gb"]) else { return None };
+    let (processes, _) = launch.gpus().filter(|_| !launch.is_data_parallel())?;
+    let weights = published_weights(&launch.model(container)?.0)?.megabytes();
+    let share = i128::from(weights) * 1_000_000 / i128::from(processes.max(1));
+    Some(Cache { name: "--cpu-offload-gb", node, each: bytes(&text, GIB)?.min(share), processes })
+}
