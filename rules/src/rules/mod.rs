@@ -363,6 +363,7 @@ pub static RULES: &[&Rule] = &[
     &gpu::server_on_loopback::RULE,
     &gpu::server_option_removed::RULE,
     &gpu::server_options_contradict::RULE,
+    &gpu::server_user_unnamed::RULE,
     &gpu::shared_memory_over_limit::RULE,
     &gpu::shared_memory_small::RULE,
     &gpu::storage_initializer_memory::RULE,

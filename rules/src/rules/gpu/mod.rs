@@ -50,6 +50,7 @@ pub(crate) mod request_overflows_instance;
 pub(crate) mod server_on_loopback;
 pub(crate) mod server_option_removed;
 pub(crate) mod server_options_contradict;
+pub(crate) mod server_user_unnamed;
 pub(crate) mod shared_memory_over_limit;
 pub(crate) mod shared_memory_small;
 mod sharing;
