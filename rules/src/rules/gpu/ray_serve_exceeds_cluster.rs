@@ -7,7 +7,7 @@
 //! node needs that and a GPU more. If the worker groups never have as many, the replica stays pending, the
 //! application never becomes healthy, and the GPUs that were started wait for it. If it is only the
 //! `max_replicas` of an autoscaled deployment for which there are too few GPUs, the replicas above are never
-//! placed, and load meets fewer than intended.
+//! placed, and load meets fewer than intended: a warning where no worker group scales.
 //!
 //! # Fix
 //! Raise the replicas of the worker group or the GPUs of its pods, or ask for fewer.
@@ -18,13 +18,13 @@
 //!  kind: RayService
 //!  metadata: {name: chat}
 //!  spec:
-//! -  serveConfigV2: | # <-
-//! +  serveConfigV2: |
+//!    serveConfigV2: |
 //!      applications:
 //!        - name: chat
 //!          import_path: chat:app
 //!          deployments:
-//!            - name: Model
+//! -          - name: Model # <-
+//! +          - name: Model
 //!              num_replicas: 2
 //! -            ray_actor_options: {num_gpus: 2}
 //! +            ray_actor_options: {num_gpus: 1}
@@ -78,6 +78,8 @@ struct Capacity {
     /// The GPUs of its largest pod.
     pod: i64,
     all: i64,
+    /// Whether no worker group scales.
+    is_fixed: bool,
 }
 
 /// What one deployment asks for, in thousandths of GPUs.
@@ -115,8 +117,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 gpus(demand.actor),
                 gpus(capacity.pod)
             );
-            ctx.report(&config, message)
-                .at_key()
+            at_name(ctx.report(&config, message), object, &config, &demand.name)
                 .severity(severity(demand))
                 .help(help(demand, "ask for fewer, or give the pods of the group more GPUs"));
             return None;
@@ -127,8 +128,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 gpus(demand.replica),
                 gpus(capacity.all)
             );
-            ctx.report(&config, message)
-                .at_key()
+            at_name(ctx.report(&config, message), object, &config, &demand.name)
                 .severity(severity(demand))
                 .help(help(demand, "raise the replicas of the worker group, or use fewer ranks"));
             return None;
@@ -150,7 +150,24 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         });
         return None;
     }
-    scales_beyond(&demands, &capacity, &config, ctx)
+    scales_beyond(&demands, &capacity, object, ctx)
+}
+
+/// Points a finding at the name of a deployment or model in the text of the configuration.
+fn at_name<'f>(finding: &'f mut Finding, object: &Object, config: &Node<'_>, name: &str) -> &'f mut Finding {
+    let text = config.text().unwrap_or_default();
+    let is_name = |at: &usize| {
+        let (before, after) = (&text[..*at], &text[at + name.len()..]);
+        let key = before.trim_end_matches([' ', '"', '\'']);
+        (key.ends_with("name:") || key.ends_with("model_id:"))
+            && !after.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | '/'))
+    };
+    // An application before its deployments may have the name as well.
+    let at = text.match_indices(name).map(|(at, _)| at).filter(is_name).last();
+    match at.filter(|_| !name.is_empty()) {
+        Some(at) => finding.at_key().at_part(object, config, at..at + name.len()),
+        None => finding.at_key(),
+    }
 }
 
 /// A number of GPUs for a message, given its thousandths.
@@ -178,7 +195,7 @@ fn merges_bundles(object: &Object) -> bool {
 fn scales_beyond(
     demands: &[Demand],
     capacity: &Capacity,
-    config: &Node<'_>,
+    object: &Object,
     ctx: &mut Context<'_>,
 ) -> Option<()> {
     let demand = demands.iter().find(|demand| demand.replica.saturating_mul(demand.most) > capacity.all)?;
@@ -186,9 +203,9 @@ fn scales_beyond(
     let placed = capacity.all / demand.replica.max(1);
     let message =
         format!("`{deployment}` scales to {} replicas, and the cluster has GPUs for {placed}", demand.most);
-    ctx.report(config, message)
-        .at_key()
-        .severity(Severity::Info)
+    let config = object.path(&["spec", "serveConfigV2"]);
+    at_name(ctx.report(&config, message), object, &config, &demand.name)
+        .severity(if capacity.is_fixed { Severity::Warning } else { Severity::Info })
         .help("raise `maxReplicas` of the worker group, or lower `max_replicas`");
     None
 }
@@ -218,10 +235,11 @@ fn capacity(object: &Object) -> Option<Capacity> {
         }
     };
     let head = of_group(&cluster.get("headGroupSpec"))?;
-    let mut capacity = Capacity { pod: head * 1000, all: head * 1000 };
+    let mut capacity = Capacity { pod: head * 1000, all: head * 1000, is_fixed: true };
     for group in cluster.get("workerGroupSpecs").items() {
         let each = of_group(&group)?;
         let pods = group_pods(&cluster, &group, Extent::Most)?;
+        capacity.is_fixed &= group_pods(&cluster, &group, Extent::Least) == Some(pods);
         capacity.all = capacity.all.checked_add(pods.checked_mul(each)?.checked_mul(1000)?)?;
         if pods > 0 {
             capacity.pod = capacity.pod.max(each * 1000);
