@@ -316,6 +316,7 @@ pub static RULES: &[&Rule] = &[
     &availability::zone_spread_missing::RULE,
     &gpu::argument_with_blank::RULE,
     &gpu::context_exceeds_gpu_memory::RULE,
+    &gpu::debug_variable_left::RULE,
     &gpu::device_taint_rule_evicts::RULE,
     &gpu::dra_allocation_invalid::RULE,
     &gpu::dra_and_device_plugin::RULE,

@@ -2,6 +2,7 @@
 
 pub(crate) mod argument_with_blank;
 pub(crate) mod context_exceeds_gpu_memory;
+pub(crate) mod debug_variable_left;
 pub(crate) mod device_taint_rule_evicts;
 pub(crate) mod dra_allocation_invalid;
 pub(crate) mod dra_and_device_plugin;
