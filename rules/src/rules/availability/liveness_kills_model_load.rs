@@ -14,7 +14,8 @@
 //! # Fix
 //! Add a startup probe with the same request and time for the slowest load: 60 failures every 10
 //! seconds are ten minutes. A parameter, `load-seconds`, is the shortest time that a probe has to leave
-//! (180). For a model of known size that is downloaded at each start it is two minutes and 5 s for each GB.
+//! (180). For a model of known size that is downloaded at each start it is two minutes and a second for each
+//! 300 MB.
 //!
 //! # Example
 //! ```yaml,diff
@@ -114,23 +115,29 @@ impl Patience {
 }
 
 /// A fast download of a model from Hugging Face and its way to the GPUs, and the seconds of the rest of a start: imports, graphs.
-const MEGABYTES_PER_SECOND: i64 = 200;
+const MEGABYTES_PER_SECOND: i64 = 300;
 const START: i64 = 120;
 
 /// The gigabytes of the model that a server downloads at each start of its pod: one that it takes from Hugging Face, where no volume
 /// outlives the pod.
-fn download_of(template: &Template<'_>, container: &Node<'_>) -> Option<i64> {
+fn download_of(object: &Object, template: &Template<'_>, container: &Node<'_>) -> Option<i64> {
     let launch = Launch::of(container).filter(|launch| !launch.may_have_more_options())?;
     let (name, _) = launch.model(container)?;
     owner_and_name(&name)?;
-    let mut volumes = template.spec.get("volumes").items();
-    // Claims, disks of the node and images may have the model.
+    // An image of one's own may have the model, and an init container may bring it.
+    let is_plain = launch.program.server().is_some_and(|server| server.is_in_published_image_of(container))
+        && !template.spec.get("initContainers").is_set();
+    // Claims, disks of the node and images may have it as well.
+    let volumes = template.spec.get("volumes");
     let is_of_pod = |volume: Node<'_>| {
         ["emptyDir", "configMap", "secret", "projected", "downwardAPI"]
             .iter()
             .any(|kind| volume.get(kind).is_set())
     };
-    if launch.has(&["load-format", "download-dir"]) || !volumes.all(is_of_pod) {
+    let may_be_there = volumes.has_unknown()
+        || !volumes.items().all(is_of_pod)
+        || object.path(&["spec", "volumeClaimTemplates"]).is_set();
+    if !is_plain || may_be_there || launch.has(&["load-format", "download-dir"]) {
         return None;
     }
     i64::try_from(published_weights(&name)?.megabytes() / 1000).ok()
@@ -207,7 +214,7 @@ fn inspect(
         return None;
     }
     let Patience { period, killed, longest } = Patience::of(&probe)?;
-    let download = download_of(template, &container);
+    let download = download_of(object, template, &container);
     let least = download.map_or(0, |gigabytes| START + gigabytes * 1000 / MEGABYTES_PER_SECOND);
     if longest > ctx.int("load-seconds").max(least) {
         return None;
@@ -229,27 +236,35 @@ fn inspect(
             }
             false => "leave `startupProbe` to the operator, whose own one waits twenty minutes for the model",
         });
-    } else if startup.is_set() {
-        // Ten minutes, or twice the time that a larger model takes at least.
-        let minutes = (2 * least / 60).max(10);
-        let failures = (60 * minutes - 1) / period + 1;
-        finding.help(format!(
-            "leave time for the slowest load: `failureThreshold: {failures}` is {minutes} minutes with its period"
-        ));
-        finding.fix(
-            Fix::unsafe_(format!("let the model load for {minutes} minutes"))
-                .set(&startup.get("failureThreshold"), json!(failures)),
-        );
     } else {
-        finding.help(
-            "add a startup probe that leaves time for the slowest load, such as 60 failures every 10 s",
-        );
-        let handler = ["httpGet", "tcpSocket", "grpc", "exec"].map(|name| (name, probe.get(name)));
-        if let Some((kind, handler)) = handler.into_iter().find(|(_, node)| node.is_set()) {
-            let copy = json!({kind: handler.to_json(), "periodSeconds": 10, "failureThreshold": 60});
-            finding.fix(Fix::new("add a startup probe of ten minutes", Safety::Unsafe).set(&startup, copy));
-        }
+        // Ten minutes, or twice the time that a larger model takes at least.
+        advise(finding, &startup, &probe, period, (2 * least / 60).max(10));
     }
     add_class_evidence(finding, object, classified);
     None
+}
+
+/// Adds the way to give the model time, and the fix for it.
+fn advise(finding: &mut Finding, startup: &Node<'_>, probe: &Node<'_>, period: i64, minutes: i64) {
+    let time = if minutes == 10 { "ten minutes".to_owned() } else { format!("{minutes} minutes") };
+    if startup.is_set() {
+        let failures = (60 * minutes - 1) / period + 1;
+        finding.help(format!(
+            "leave time for the slowest load: `failureThreshold: {failures}` is {time} with its period"
+        ));
+        finding.fix(
+            Fix::unsafe_(format!("let the model load for {time}"))
+                .set(&startup.get("failureThreshold"), json!(failures)),
+        );
+        return;
+    }
+    let failures = 6 * minutes;
+    finding.help(format!(
+        "add a startup probe that leaves time for the slowest load, such as {failures} failures every 10 s"
+    ));
+    let handler = ["httpGet", "tcpSocket", "grpc", "exec"].map(|name| (name, probe.get(name)));
+    if let Some((kind, handler)) = handler.into_iter().find(|(_, node)| node.is_set()) {
+        let copy = json!({kind: handler.to_json(), "periodSeconds": 10, "failureThreshold": failures});
+        finding.fix(Fix::unsafe_(format!("add a startup probe of {time}")).set(startup, copy));
+    }
 }
