@@ -7,7 +7,7 @@ use crate::workload::command::{
 };
 use crate::workload::devices::gpus_of;
 use crate::workload::environment::{may_define, variable};
-use crate::workload::image::{image_of, image_text};
+use crate::workload::image::{deep_learning_container, image_of, image_text};
 use crate::workload::server::{
     Gpus, Parallelism, Server, ServerId, may_be_rebuilt, server_at, server_of_image,
 };
@@ -208,7 +208,9 @@ impl<'a> Launch<'a> {
         let image = image_of(container);
         let own = !image_text(container).is_some_and(may_be_rebuilt)
             && image.is_some_and(|image| {
-                image.is("vllm/vllm-openai") && (image.tag.is_some() || image.digest.is_some())
+                let is_known =
+                    image.is("vllm/vllm-openai") || deep_learning_container(&image) == Some("vllm");
+                is_known && (image.tag.is_some() || image.digest.is_some())
             });
         own && self.program.is(ServerId::Vllm) && !self.has(&["omni"])
     }

@@ -4,9 +4,9 @@
 //! vLLM and SGLang end at once when their command line has an option that they do not know: the container
 //! restarts again and again on a node that costs money. Both remove options some releases after they have
 //! deprecated them, so that a change of the image's tag is enough: vLLM removed `--task` in 0.13,
-//! `--disable-log-requests` in 0.17 and `--swap-space` in 0.18. Only images of these servers with a release in
-//! their tag are judged, as kustomizations, Flux and Argo CD of the input set it, and not where a command
-//! before the server installs something.
+//! `--disable-log-requests` in 0.17 and `--swap-space` in 0.18. Only images of these servers, and AWS's Deep
+//! Learning Containers of them, with a release in their tag are judged, as kustomizations, Flux and Argo CD of
+//! the input set it, and not where a command before the server installs something.
 //!
 //! # Fix
 //! Remove the option, or write what has replaced it.
@@ -33,6 +33,7 @@ use std::sync::LazyLock;
 
 use crate::facts::table;
 use crate::rules::prelude::*;
+use crate::workload::image::deep_learning_container;
 use crate::workload::server::may_be_rebuilt;
 
 /// A runtime of KServe is judged where it is written: its InferenceServices start its command line.
@@ -100,9 +101,15 @@ fn inspect(object: &Object, container: &Node<'_>, ctx: &mut Context<'_>) -> Opti
     let node = container.get("image");
     image_text(container).filter(|image| !may_be_rebuilt(image))?;
     let image = image_of(container)?;
-    let (id, _) = IMAGES.iter().find(|(_, name)| image.is(name))?;
+    let id = match deep_learning_container(&image) {
+        // Those on Ubuntu are built on the image of the release in their tag; the others have none there.
+        Some("vllm") => ServerId::Vllm,
+        Some("sglang") => ServerId::Sglang,
+        Some(_) => return None,
+        None => IMAGES.iter().find(|(_, name)| image.is(name))?.0,
+    };
     let launch = Launch::of(container).filter(|launch| !launch.may_be_installed)?;
-    let server = launch.program.server().filter(|server| server.id == *id)?;
+    let server = launch.program.server().filter(|server| server.id == id)?;
     let release = image.tag.and_then(release)?;
     let minor = Version::new(release[0], release[1]);
     let is_gone = |row: &&Removed| {
