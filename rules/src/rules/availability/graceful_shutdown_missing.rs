@@ -1,14 +1,14 @@
 //! A model server aborts its requests when its pod is deleted.
 //!
 //! # Why
-//! When a pod is deleted, SIGTERM and its removal from the endpoints of its Services go out at once.
-//! For some seconds load balancers still send requests to a server that has stopped accepting them, and
-//! vLLM aborts the answers that it is generating as soon as it gets SIGTERM, unless
-//! `--shutdown-timeout` is set. Each rollout, scale-down and consolidation of a node therefore fails
-//! requests. Generating a long answer takes longer than the default grace period of 30 seconds, and a longer
-//! one changes nothing for vLLM. It is a warning for two replicas and more. For a single one it is information, and only where the server
-//! generates text, as vLLM and Ollama do: of others, a pod that goes loses its requests anyway, until the
-//! next one is ready. Nor is it reported of a single replica in folders of examples.
+//! When a pod is deleted, SIGTERM and its removal from the endpoints of its Services go out at once. For some
+//! seconds load balancers still send requests to a server that has stopped accepting them, and vLLM aborts
+//! the answers that it is generating as soon as it gets SIGTERM, unless `--shutdown-timeout` is set. Each
+//! rollout, scale-down and consolidation of a node therefore fails requests. Generating a long answer takes
+//! longer than the default grace period of 30 seconds, and a longer one changes nothing for vLLM. It is a
+//! warning for two replicas and more. For a single one it is information, and only where the server generates
+//! text, as vLLM and Ollama do: of others, a pod that goes loses its requests anyway, until the next one is
+//! ready. Nor is it reported of a single replica in folders of examples.
 //!
 //! Where a shell starts the server as one of several commands, the signal goes to the shell, which waits: the
 //! server works on until it is killed, whatever time it has. The entrypoint of AWS's Deep Learning Containers
