@@ -2,6 +2,7 @@
 
 use crate::catalog::ARCH;
 use crate::facts::image::ImageRef;
+use crate::workload::image::deep_learning_container;
 use crate::workload::node_labels::{LabelUse, referenced_labels};
 use crate::workload::template::Template;
 
@@ -47,7 +48,7 @@ fn is_amd64_alone(name: &str, tag: &str) -> bool {
         };
         is_it && tag.starts_with(start) && !others.iter().any(|word| tag.contains(word))
     });
-    let is_deep_learning = name.starts_with("763104351884.dkr.ecr.")
+    let is_deep_learning = deep_learning_container(&ImageRef::parse(name)).is_some()
         && !["arm64", "graviton"].iter().any(|word| name.contains(word) || tag.contains(word));
     let of_neuron = name.strip_prefix("public.ecr.aws/neuron/");
     let is_framework = |name: &str| ["inference", "training"].iter().any(|word| name.contains(word));
@@ -106,6 +107,8 @@ mod tests {
             ("763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-inference:2.6.0-cpu-py312", Some("amd64")),
             ("763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-inference-arm64:2.6.0", Some("arm64")),
             ("763104351884.dkr.ecr.us-east-1.amazonaws.com/tensorflow-inference-graviton:2.16", None),
+            ("public.ecr.aws/deep-learning-containers/vllm:server-cuda-v2", Some("amd64")),
+            ("626614931356.dkr.ecr.af-south-1.amazonaws.com/vllm-arm64:0.11.2-gpu-py312", Some("arm64")),
             ("public.ecr.aws/neuron/pytorch-inference-neuronx:2.8", Some("amd64")),
             ("public.ecr.aws/neuron/neuron-scheduler:2.22.4.0", None),
             ("ghcr.io/huggingface/text-embeddings-inference:121-1.9", None),

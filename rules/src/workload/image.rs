@@ -76,8 +76,11 @@ pub(crate) fn deep_learning_container<'a>(image: &ImageRef<'a>) -> Option<&'a st
     let (account, host) = image.name.split_once('.')?;
     let is_of_aws = host.starts_with("dkr.ecr.")
         && include_str!("deep_learning_accounts.txt").lines().any(|known| known == account);
-    let of_gallery = || image.repository.rsplit_once("deep-learning-containers/").map(|(_, name)| name);
-    if is_of_aws { Some(image.repository) } else { of_gallery() }
+    let (above, name) = match is_of_aws {
+        true => ("", image.repository),
+        false => image.repository.rsplit_once("deep-learning-containers/")?,
+    };
+    (above.is_empty() || above.ends_with('/')).then_some(name)
 }
 
 /// Images of public registries that say `distroless` and have a shell: dcgm-exporter copies one for its entrypoint, and the image of
