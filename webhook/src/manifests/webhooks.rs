@@ -97,10 +97,10 @@ fn match_conditions(install: &Install) -> Value {
             )
         },
         {
-            // What is being deleted has an old object, too.
+            // What is being deleted has an old object, too. Helm's `toJson` escapes `&`, which the manifests do not.
             "name": "not-being-deleted",
-            "expression": "!has(object.metadata.deletionTimestamp) || has(object.spec) != has(oldObject.spec) \
-                           || (has(object.spec) && object.spec != oldObject.spec)"
+            "expression": "!has(object.metadata.deletionTimestamp) || (has(object.spec) ? !has(oldObject.spec) \
+                           || object.spec != oldObject.spec : has(oldObject.spec))"
         }
     ])
 }
