@@ -132,7 +132,7 @@ fn severity(on_karpenter: bool, resource: &str, ctx: &Context<'_>) -> Option<Sev
 /// Whether a pod is reported because it asks for more devices than a node has.
 pub(in crate::rules) fn asks_for_too_many(template: &Template<'_>, ctx: &Context<'_>) -> bool {
     // A pod with EFA and no accelerator is none of this rule.
-    if gpu_templates(template.place.0, ctx).next().is_none() {
+    if !requests_device_plugin(template.place.0) {
         return false;
     }
     let devices = pod_devices(template);
