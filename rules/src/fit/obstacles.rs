@@ -361,11 +361,10 @@ impl<'s> Attempt<'s> {
         let removed = taint.clone();
         let remove = move |_: &mut Pod, pool: &mut Pool| pool.taints.retain(|other| *other != removed);
         let mut tolerated = self.of_pod(&at, format!("tolerate `{written}`"), tolerate.clone());
-        let mut entry = json!({"key": taint.key, "operator": "Exists", "effect": taint.effect});
-        if !taint.value.is_empty() {
-            entry["operator"] = json!("Equal");
-            entry["value"] = json!(taint.value);
-        }
+        let entry = match taint.value.as_str() {
+            "" => json!({"key": taint.key, "operator": "Exists", "effect": taint.effect}),
+            value => json!({"key": taint.key, "operator": "Equal", "value": value, "effect": taint.effect}),
+        };
         tolerated.change.edit = is_new.then(|| ValueEdit::Append(at.pointer(), entry));
         let remedies = vec![tolerated, self.in_pool(&node, format!("remove the taint `{written}`"), remove)];
         let reason = format!("the pod does not tolerate the taint `{written}`");
