@@ -42,7 +42,7 @@
 //! - <https://docs.sglang.io/docs/advanced_features/hicache_design>
 //! - <https://docs.vllm.ai/en/latest/configuration/engine_args/>
 
-use crate::facts::quantity::amount;
+use crate::facts::quantity::{amount, amount_rounded_up};
 use crate::rules::prelude::*;
 use crate::workload::attention::heads_of;
 use crate::workload::environment::{is_open, may_define, variable};
@@ -90,15 +90,15 @@ fn inspect(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let found = [of_lmcache(&launch, container), of_sglang(&launch), of_vllm(&launch, container)];
     let is_too_large = |cache: &Cache<'_>| cache.each * i128::from(cache.processes) > most;
     let cache = found.into_iter().flatten().find(is_too_large)?;
-    let text = |bytes: i128| amount("memory", bytes * 1000);
+    let text = |bytes: i128| amount_rounded_up("memory", bytes * 1000);
+    let most = amount("memory", most * 1000);
     let all = text(cache.each * i128::from(cache.processes));
     let message = match cache.processes {
-        1 => format!("`{}` is {all}, and the container is killed at {}", cache.name, text(most)),
+        1 => format!("`{}` is {all}, and the container is killed at {most}", cache.name),
         n => format!(
-            "`{}` is {} for each of {n} GPUs, {all} in all, and the container is killed at {}",
+            "`{}` is {} for each of {n} GPUs, {all} in all, and the container is killed at {most}",
             cache.name,
-            text(cache.each),
-            text(most)
+            text(cache.each)
         ),
     };
     let object = ctx.object();

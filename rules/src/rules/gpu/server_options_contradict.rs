@@ -153,7 +153,7 @@ fn chosen_models(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
         _ => {}
     }
     let release = image_of(container).filter(|image| image.is("nvidia/tritonserver"));
-    let release = release.and_then(|image| Version::parse(image.tag?));
+    let release = release.and_then(|image| Version::parse(image.tag?.split('-').next()?));
     let outcome = match release {
         Some(release) if release >= Version::new(24, 6) => "does not start with",
         Some(_) => "loads all models in spite of",
