@@ -1,9 +1,10 @@
 //! How KServe runs an InferenceService: through Knative, or with Deployments of its own.
 
 use crate::cluster::Cluster;
-use crate::cluster::values::{CHART_SOURCES, chart_version, is_for_other_cluster};
+use crate::cluster::values::{CHART_SOURCES, chart_version};
 use crate::rules::prelude::*;
 use crate::source::with_embedded;
+use crate::workload::charts::is_for_other_cluster;
 
 /// The kinds that [`mode`] reads.
 pub(super) const MODE_SOURCES: [Kind; 5] =
