@@ -447,7 +447,11 @@ const CRD: Kind = Kind::new("apiextensions.k8s.io", "CustomResourceDefinition");
 fn classify(source: &Arc<Source>, document: &Document, patch: bool) -> DocumentClass {
     let Some(root) = document.root() else {
         let syntax = document.diagnostics.iter().any(|p| p.kind == ParseDiagnosticKind::Syntax);
-        return if syntax && has_template_action(text_of(source, document)) {
+        // An action above the first key is a document of its own for the parser.
+        let start = source.text().get(..document.span.start as usize).and_then(|head| head.rfind("\n---"));
+        let from = start.unwrap_or(0).min(document.span.start as usize);
+        let text = source.text().get(from..document.span.end as usize).unwrap_or_default();
+        return if syntax && has_template_action(text) {
             DocumentClass::Other(SkipReason::HelmTemplate)
         } else {
             DocumentClass::Broken

@@ -29,7 +29,7 @@ pub(super) fn explain(kind: &ErrorKind, text: &str, at: usize) -> Option<(String
         | ErrorKind::InvalidIndentation
         | ErrorKind::BlockSequenceEntryNotAllowed
         | ErrorKind::MappingKeyNotAllowed
-        | ErrorKind::ExpectedDocumentStart => place.misplaced_line(),
+        | ErrorKind::ExpectedDocumentStart => place.after_bracket().or_else(|| place.misplaced_line()),
         ErrorKind::SimpleKeyExpected | ErrorKind::InvalidSimpleKey => {
             place.ended_text().or_else(|| place.misplaced_line()).or_else(|| Some(without_colon()))
         }
@@ -174,6 +174,17 @@ impl<'t> Place<'t> {
         const LONGEST: usize = 20;
         let line = self.line.trim_end();
         (4..=LONGEST).contains(&line.len()) && line.bytes().all(|byte| byte == b'-')
+    }
+
+    /// Explains text behind a list or a map in brackets that is the value of a key.
+    fn after_bracket(&self) -> Option<(String, &'static str)> {
+        let (_, value) = self.before.split_once(": ")?;
+        let value = value.trim();
+        let close = [('[', ']'), ('{', '}')].into_iter().find(|(open, _)| value.starts_with(*open))?.1;
+        value.ends_with(close).then(|| {
+            let text = format!("text follows the closing `{close}` of this value");
+            (text, "put quotes around the whole value: a bracket at its start begins a list or a map")
+        })
     }
 
     /// Explains a line that is not part of a block scalar, because it is indented less.
@@ -339,6 +350,8 @@ mod tests {
             ("a: [b, c\nd: e\n", 2, "`[` in line 1 is never closed with `]`"),
             ("a: [{x}\"a\",{y}\"b\"]\n", 1, "`,` or `]` is missing in this list"),
             ("a: \"b\" c\n", 1, "text follows the closing quote of this value"),
+            ("a:\n  b: [X]-c\n  d: 1\n", 2, "text follows the closing `]` of this value"),
+            ("a:\n  b: {{X}}-c\n  d: 1\n", 2, "text follows the closing `}` of this value"),
             (
                 "a: |\n  text\nmore text\nb: c\n",
                 3,
