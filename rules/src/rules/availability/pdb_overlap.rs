@@ -45,6 +45,8 @@
 //! - <https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-budgets>
 //! - <https://kubernetes.io/docs/concepts/scheduling-eviction/api-eviction/>
 
+use std::sync::Arc;
+
 use crate::rules::partners::{around_budget, budgets, overlapping};
 use crate::rules::prelude::*;
 use crate::workload::selector;
@@ -89,9 +91,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 let Some(severity) = severity(object, other, ctx) else { continue };
                 said.push(name);
                 let whose = workload.object.display_name();
-                let message = format!(
-                    "the pods of `{whose}` have two PDBs, this one and `{name}`: no eviction succeeds"
-                );
+                // A line that is rendered several times is not one of them.
+                let this = match is_rendered_beside(object, other) {
+                    true => format!("`{}`", object.display_name()),
+                    false => "this one".to_owned(),
+                };
+                let message =
+                    format!("the pods of `{whose}` have two PDBs, {this} and `{name}`: no eviction succeeds");
                 ctx.report(&node, message)
                     .help("keep one of them, or make their selectors exclusive")
                     .identified_by(name)
@@ -102,6 +108,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
     }
     None
+}
+
+/// Whether two objects are rendered from one file, each by a run of its own.
+fn is_rendered_beside(object: &Object, other: &Object) -> bool {
+    let sources = object.origin().zip(other.origin()).map(|(a, b)| (&a.source, &b.source));
+    sources.is_some_and(|(a, b)| a.path() == b.path() && !Arc::ptr_eq(a, b))
 }
 
 /// An error where both are applied together for certain; `None` where they may belong to two clusters.
