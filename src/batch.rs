@@ -12,7 +12,7 @@ use crate::config::Scopes;
 use crate::error::CliError;
 use crate::files;
 use crate::files::{
-    Disk, Folders, FoundFiles, Input, ReadOutcome, Release, SetFile, Sets, SkipReason, Skipped,
+    Disk, FluxBuild, Folders, FoundFiles, Input, ReadOutcome, Release, SetFile, Sets, SkipReason, Skipped,
 };
 use crate::progress::Progress;
 
@@ -131,6 +131,11 @@ impl<'e> Batch<'e> {
             baselines: Baselines::default(),
             folders,
         }
+    }
+
+    /// The Kustomizations of Flux that apply folders of the input; their files are numbered as the inputs are.
+    pub(crate) fn flux_builds(&self) -> Vec<FluxBuild> {
+        files::discover_builds(&set_files(&self.inputs, &self.reads, self.engines), &self.folders)
     }
 
     /// The releases of charts that objects of Argo CD and Flux install. `rendered` has files in the place of those that are

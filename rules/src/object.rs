@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::facts::text::{UNNAMED, ellipsize};
 use crate::kind::{self, Kind, KindInfo, WorkloadKind};
-use crate::source::{Document, ImageChange, Source};
+use crate::source::{Document, ImageChange, PatchTarget, PatchedReplicas, Source};
 use crate::steps;
 use crate::tree::json::Draft;
 use crate::tree::node::Node;
@@ -164,6 +164,8 @@ struct Inner {
     written: Option<Object>,
     /// The name under which it is applied, if it differs from the written one.
     applied_name: Option<String>,
+    /// The patches that the set of manifests applies to it.
+    patches: Vec<PatchTarget>,
     /// The values of [`Object::memo`]. Most objects have none.
     memos: OnceLock<Box<Memos>>,
 }
@@ -243,17 +245,28 @@ impl Object {
             path_cache: PathCache::of(&node),
         };
         drop(node);
-        let (written, applied_name, memos) = (None, None, OnceLock::new());
-        Some(Object(Arc::new(Inner { id, tree, root, origin, traits, written, applied_name, memos })))
+        let (written, applied_name, patches, memos) = (None, None, Vec::new(), OnceLock::new());
+        Some(Object(Arc::new(Inner {
+            id,
+            tree,
+            root,
+            origin,
+            traits,
+            written,
+            applied_name,
+            patches,
+            memos,
+        })))
     }
 
-    /// This object as a set of manifests applies it: in another namespace, under another name, with other images. Its
-    /// places are those of the written object.
+    /// This object as a set of manifests applies it: in another namespace, under another name, with other images, after
+    /// patches. Its places are those of the written object.
     pub(crate) fn applied_as(
         &self,
         namespace: Option<&str>,
         name: Option<String>,
         images: Vec<NewText>,
+        patches: Vec<PatchTarget>,
     ) -> Object {
         let inner = &self.0;
         let mut id = inner.id.clone();
@@ -270,6 +283,7 @@ impl Object {
             traits: inner.traits,
             written: Some(self.as_written().clone()),
             applied_name: name,
+            patches,
             memos: OnceLock::new(),
         }))
     }
@@ -437,15 +451,28 @@ impl Object {
         self.is_partial() || self.is_patched_by_kustomize()
     }
 
-    /// Whether a kustomization of the input patches it, so that absent fields may be set there.
+    /// Whether a kustomization of the input, or what applies the set, patches it, so that absent fields may be set there.
     pub(crate) fn is_patched_by_kustomize(&self) -> bool {
         self.source()
             .is_some_and(|source| source.has_patch_targets() && source.is_patched(self.kind(), self.name()))
+            || self.0.patches.iter().any(|patch| patch.replicas != PatchedReplicas::Only)
+    }
+
+    /// Whether a patch that the set applies sets or removes the field of a node, or a field around it.
+    pub(crate) fn is_set_by_patch(&self, node: &Node<'_>) -> bool {
+        if self.0.patches.is_empty() {
+            return false;
+        }
+        let own = node.pointer();
+        let fields = self.0.patches.iter().flat_map(|patch| &patch.fields);
+        let mut places = fields.filter_map(|field| Some(at_steps(self.root(), field)?.pointer()));
+        places.any(|place| own.steps().starts_with(place.steps()))
     }
 
     /// Whether a kustomization of the input sets its number of replicas.
     pub(crate) fn is_scaled_by_kustomize(&self) -> bool {
         self.source().is_some_and(|source| source.is_scaled(self.kind(), self.name()))
+            || self.0.patches.iter().any(|patch| patch.replicas != PatchedReplicas::Kept)
     }
 
     /// Whether the object is not a patch, but lacks its main part.
@@ -529,6 +556,17 @@ impl Object {
                 && a.id.group == b.id.group
                 && a.id.namespace_or_default() == b.id.namespace_or_default())
     }
+}
+
+/// The node at the steps of a patched field, if the items that they name are there.
+fn at_steps<'a>(root: Node<'a>, steps: &[String]) -> Option<Node<'a>> {
+    steps.iter().try_fold(root, |at, step| {
+        let named = step.strip_prefix('[').and_then(|step| step.strip_suffix(']'));
+        match named {
+            Some(name) => at.items().find(|item| item.get("name").text() == Some(name)),
+            None => Some(at.step(step)),
+        }
+    })
 }
 
 fn is_cluster_scoped(info: Option<&KindInfo>, group: &str, kind: &str) -> bool {

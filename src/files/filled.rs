@@ -5,10 +5,11 @@ use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
 
+use super::kustomization::is_for_all_kustomizations;
 use super::walker::Walk;
 use super::{Directories, Disk, Input, absolute, map_on_all_threads, system};
-use gpulint_rules::source;
 use gpulint_rules::source::{FilledPlaceholder, Source};
+use gpulint_rules::{Node, source};
 
 /// Placeholders such as `${X}`.
 const BRACES: &str = "${";
@@ -17,7 +18,9 @@ const DOUBLE_BRACES: &str = "{{";
 /// The tool that fills in variables of the shell.
 const ENVSUBST: &str = "envsubst";
 /// Words in a Flux Kustomization that substitutes variables after the build.
-const FLUX_WORDS: [&str; 2] = ["postBuild", "kustomize.toolkit.fluxcd.io"];
+const FLUX_WORDS: [&str; 2] = [POST_BUILD, "kustomize.toolkit.fluxcd.io"];
+/// The field with the variables.
+pub(super) const POST_BUILD: &str = "postBuild";
 /// Number of folders above a file whose traces count for it.
 const LEVELS: usize = 3;
 /// Number of files with blocks of a template language from which on the files around them are templates too.
@@ -56,6 +59,11 @@ struct Traces {
 }
 
 impl FilledFolders {
+    /// Tools that fill in `${X}` in any file.
+    pub(super) fn everywhere() -> FilledFolders {
+        FilledFolders { flux: FluxPaths::new(vec![PathBuf::new()]), ..FilledFolders::default() }
+    }
+
     /// Examines the folders of the inputs, those above them up to the current one, and the scripts below the folder that
     /// the inputs are in. `clues` are what the inputs themselves show ([`Clues::of`]).
     pub(super) fn discover(
@@ -260,6 +268,11 @@ pub(super) struct Clues {
 }
 
 impl Clues {
+    /// Variables that are added to Kustomizations of Flux whose paths are not known.
+    pub(super) fn everywhere() -> Clues {
+        Clues { flux: vec![PathBuf::new()], ..Clues::default() }
+    }
+
     pub(super) fn of(path: &Path, bytes: &[u8]) -> Clues {
         let has = |word: &str| memchr::memmem::find(bytes, word.as_bytes()).is_some();
         if bytes.len() as u64 > MAX_BYTES {
@@ -303,6 +316,15 @@ fn flux_paths(bytes: &[u8]) -> Vec<PathBuf> {
     let Ok(text) = std::str::from_utf8(bytes) else { return Vec::new() };
     let documents = source::read(&Source::from_text("kustomization", text));
     let roots = documents.iter().filter_map(source::Document::root);
+    // The paths of the Kustomizations that a patch reaches are not known here.
+    let hands_down = |root: &Node<'_>| {
+        let patches = root.path(&["spec", "patches"]);
+        patches.items().any(|patch| {
+            is_for_all_kustomizations(&patch.get("target"))
+                && patch.get("patch").text().is_some_and(|patch| patch.contains(POST_BUILD))
+        })
+    };
+    let everywhere = roots.clone().any(|root| hands_down(&root)).then(PathBuf::new);
     roots
         .filter(|root| {
             let version = root.get("apiVersion").text().unwrap_or_default();
@@ -322,6 +344,7 @@ fn flux_paths(bytes: &[u8]) -> Vec<PathBuf> {
                 .map(|path| plain(&path))
                 .collect::<Vec<_>>()
         })
+        .chain(everywhere)
         .collect()
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use gpulint_rules::source::{FilledPlaceholder, KustomizeRoute, PatchTarget};
 use rayon::prelude::*;
 
-use super::filled::{Clues, FilledFolders, common_folder, has_placeholders, read_small};
+use super::filled::{Clues, FilledFolders, POST_BUILD, common_folder, has_placeholders, read_small};
 use super::kustomization::{KUSTOMIZATIONS, Kustomization};
 use super::walker::Walk;
 use super::{Directories, Disk, Input, SkipReason, display_path, is_configuration};
@@ -465,13 +465,34 @@ impl Folders {
         folders.of(&input.absolute, roots, text)
     }
 
+    /// Whether a file is a kustomization that adds variables to the Kustomizations of Flux among its objects.
+    pub(crate) fn hands_variables(&self, path: &Path) -> bool {
+        let own = path.parent().and_then(|folder| self.kustomizations.get(folder));
+        own.is_some_and(|own| own.file == path && own.handed.iter().any(|patch| patch.contains(POST_BUILD)))
+    }
+
+    /// Folders for what a program prints for a file: what fills in `${X}` there fills it in here.
+    pub(crate) fn of_output(&self, path: &Path) -> Folders {
+        let input = self.inputs.iter().find(|input| input.absolute == path);
+        let filled = input.map(|input| self.filled_by_tools(input, "${X}")).unwrap_or_default();
+        match filled.is_empty() {
+            true => Folders::default(),
+            false => Folders {
+                filled_folders: Arc::new(OnceLock::from(FilledFolders::everywhere())),
+                ..Folders::default()
+            },
+        }
+    }
+
     /// Sets the tools that fill in placeholders, given what all files show of them, before a file with placeholders is read. Otherwise
     /// all files are read for that first.
     pub(super) fn fill_by(&self, clues: Vec<Clues>) {
         self.filled_folders.get_or_init(|| self.discover_filled(clues));
     }
 
-    fn discover_filled(&self, clues: Vec<Clues>) -> FilledFolders {
+    fn discover_filled(&self, mut clues: Vec<Clues>) -> FilledFolders {
+        let fills = |one: &Kustomization| one.handed.iter().any(|patch| patch.contains(POST_BUILD));
+        clues.extend(self.kustomizations.values().any(fills).then(Clues::everywhere));
         FilledFolders::discover(&self.inputs, clues, &self.directories, &self.disk)
     }
 

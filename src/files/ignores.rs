@@ -68,6 +68,12 @@ impl Ignores {
     }
 }
 
+/// Whether Git ignores a file, which need not be there, or a folder above it.
+pub(crate) fn is_ignored_by_git(path: &Path) -> bool {
+    let mut above = path.ancestors().take_while(|at| at.parent().is_some());
+    above.any(|at| Ignores::above(at).is_ignored(at, at != path))
+}
+
 /// The patterns of an ignore file. A pattern or a file that cannot be read is left out.
 fn read_patterns(folder: &Path, file: &Path) -> Option<Gitignore> {
     let mut builder = GitignoreBuilder::new(folder);

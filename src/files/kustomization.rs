@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use gpulint_rules::source;
 use gpulint_rules::source::{Document, FilledPlaceholder, ImageChange, PatchTarget, PatchedReplicas, Source};
-use gpulint_rules::{Node, Product, Version, minor_of, pins_of};
+use gpulint_rules::{Node, Pointer, Product, Version, minor_of, pins_of};
 
 use super::{Directories, Disk, absolute, short_path};
 
@@ -13,7 +13,7 @@ use super::{Directories, Disk, absolute, short_path};
 pub(crate) const KUSTOMIZATIONS: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
 
 /// A kustomization. All paths are absolute.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Kustomization {
     /// The file of the kustomization. kustomize accepts one in a folder; if there are several, the first one
     /// is used.
@@ -31,6 +31,7 @@ pub(crate) struct Kustomization {
     /// `chartExistsLocally` of kustomize's HelmChartInflationGenerator.
     pub(crate) charts: Vec<(String, PathBuf)>,
     pub(crate) patches: Vec<PathBuf>,
+    /// The files of replacements, transformers and their configurations.
     pub(super) replacements: Vec<PathBuf>,
     /// Whether a patch changes the kind of an object, so that other patches have fields of the new kind.
     pub(super) changes_kinds: bool,
@@ -43,8 +44,12 @@ pub(crate) struct Kustomization {
     pub(super) filled: Vec<FilledPlaceholder>,
     /// The objects that its patches remove.
     pub(super) removed: Vec<PatchTarget>,
+    /// The files of which it generates ConfigMaps and Secrets.
+    pub(crate) generator_files: Vec<PathBuf>,
     /// The names of the ConfigMaps and Secrets that it generates.
     pub(super) generated: Vec<String>,
+    /// The patches of all Kustomizations of Flux among its objects.
+    pub(super) handed: Vec<Arc<str>>,
     /// The images that it sets (`images`).
     pub(super) images: Vec<ImageChange>,
     /// The versions of products that its charts show, with the line.
@@ -135,8 +140,14 @@ impl Kustomization {
         }
         for scaled in root.get("replicas").items() {
             let name = scaled.get("name").text().map(str::to_owned);
-            self.targets.push(PatchTarget { kind: None, name, replicas: PatchedReplicas::Only });
+            self.targets.push(PatchTarget {
+                name,
+                replicas: PatchedReplicas::Only,
+                ..PatchTarget::default()
+            });
         }
+        root.get("labels").items().for_each(|entry| self.add_created(&entry.get("fields")));
+        self.add_plugins(root, &path, disk);
         let mut replaced = Vec::new();
         for replacement in root.get("replacements").items() {
             replaced.extend(targets_of_replacement(&replacement));
@@ -162,6 +173,13 @@ impl Kustomization {
         let annotations = root.get("commonAnnotations").entries().into_iter();
         self.filled.extend(annotations.map(|(key, _)| FilledPlaceholder::Annotation(key.to_owned())));
         for field in ["configMapGenerator", "secretGenerator"] {
+            for one in root.get(field).items() {
+                let listed = ["envs", "files"].into_iter().flat_map(|list| one.get(list).items());
+                let named = listed.chain([one.get("env")]).filter_map(|file| file.text());
+                // A file may have a key: `KEY=FILE`.
+                let named = named.map(|file| file.split_once('=').map_or(file, |(_, file)| file));
+                self.generator_files.extend(named.map(&path));
+            }
             self.generated
                 .extend(root.get(field).items().filter_map(|one| Some(one.get("name").text()?.to_owned())));
         }
@@ -199,18 +217,146 @@ impl Kustomization {
             (None, None) => Source::from_text("patch", ""),
         };
         self.patches.extend(file);
-        let removed = removed_by_patch(source.text());
-        if !patch.target.is_set() {
-            self.removed.extend(removed);
-            self.targets.extend(targets_of_patch(&source));
-            return;
+        self.handed.extend(is_for_all_kustomizations(&patch.target).then(|| Arc::from(source.text())));
+        let effect = PatchEffect::of(&source, &patch.target);
+        self.removed.extend(effect.removed);
+        self.targets.extend(effect.changed);
+    }
+
+    /// Adds the kinds whose objects get fields that they lack: those of `create: true` in a list of fields. Labels and
+    /// annotations are told apart.
+    fn add_created(&mut self, fields: &Node<'_>) {
+        for field in fields.items().filter(|field| field.get("create").bool() == Some(true)) {
+            let path = field.get("path").text().unwrap_or_default();
+            if !path.contains("metadata") {
+                let kind = field.get("kind").text().map(str::to_owned);
+                self.targets.push(PatchTarget { kind, ..PatchTarget::default() });
+            }
         }
-        let changed =
-            PatchTarget { replicas: replicas_in(source.text()), ..target_of_selector(&patch.target) };
-        if is_certain_selector(&patch.target) && !removed.is_empty() {
-            self.removed.push(changed.clone());
+    }
+
+    /// Adds what configurations of transformers and further transformers change.
+    fn add_plugins(&mut self, root: &Node<'_>, path: &impl Fn(&str) -> PathBuf, disk: &Disk) {
+        for file in root.get("configurations").items().filter_map(|item| item.text()) {
+            let file = path(file);
+            let documents = source::read(&Source::new("configuration", disk.read(&file).unwrap_or_default()));
+            self.replacements.push(file);
+            for root in documents.iter().filter_map(Document::root) {
+                root.entries().iter().for_each(|(_, fields)| self.add_created(fields));
+            }
         }
-        self.targets.push(changed);
+        for entry in root.get("transformers").items().filter_map(|item| item.text()) {
+            let bytes = match entry.contains('\n') {
+                true => Some(entry.as_bytes().to_vec()),
+                false => disk.read(&path(entry)).ok(),
+            };
+            self.replacements.extend((!entry.contains('\n')).then(|| path(entry)));
+            match bytes {
+                Some(bytes) => {
+                    let documents = source::read(&Source::new("transformer", bytes));
+                    let roots = documents.iter().filter_map(Document::root);
+                    roots.for_each(|root| self.add_transformer(&root, path, disk));
+                }
+                // A folder or a repository: it may change anything.
+                None => self.targets.push(PatchTarget::default()),
+            }
+        }
+    }
+
+    /// Adds what a transformer changes: those of kustomize 5 that are built in, and any other one, which may change anything.
+    fn add_transformer(&mut self, root: &Node<'_>, path: &impl Fn(&str) -> PathBuf, disk: &Disk) {
+        const ADDING_NOTHING: [&str; 7] = [
+            "HashTransformer",
+            "ImageTagTransformer",
+            "NamespaceTransformer",
+            "PrefixSuffixTransformer",
+            "PrefixTransformer",
+            "ReplicaCountTransformer",
+            "SuffixTransformer",
+        ];
+        let is_builtin = root.get("apiVersion").text() == Some("builtin");
+        match root.get("kind").text().filter(|_| is_builtin) {
+            Some("LabelTransformer" | "AnnotationsTransformer") => self.add_created(&root.get("fieldSpecs")),
+            Some("PatchTransformer") => {
+                let inline = Some(root.get("patch")).filter(|inline| inline.text().is_some());
+                let patch = Patch { file: root.get("path").text(), inline, target: root.get("target") };
+                self.add_patch(&patch, path, disk);
+            }
+            Some(kind) if ADDING_NOTHING.contains(&kind) => {}
+            _ => self.targets.push(PatchTarget::default()),
+        }
+    }
+}
+
+/// What a patch does to the objects that it selects.
+pub(super) struct PatchEffect {
+    /// The objects that it removes.
+    pub(super) removed: Vec<PatchTarget>,
+    pub(super) changed: Vec<PatchTarget>,
+}
+
+impl PatchEffect {
+    pub(super) fn of(patch: &Source, target: &Node<'_>) -> PatchEffect {
+        let removed = removed_by_patch(patch.text());
+        if !target.is_set() {
+            return PatchEffect { removed, changed: targets_of_patch(patch) };
+        }
+        let documents = source::read(patch);
+        let fields = documents.iter().filter_map(Document::root).flat_map(|root| fields_of_patch(&root));
+        let replicas = replicas_in(patch.text());
+        let changed = PatchTarget { replicas, fields: fields.collect(), ..target_of_selector(target) };
+        let is_removed = is_certain_selector(target) && !removed.is_empty();
+        let removed = is_removed.then(|| changed.clone()).into_iter().collect();
+        PatchEffect { removed, changed: vec![changed] }
+    }
+}
+
+/// Whether the target of a patch is all Kustomizations of Flux, whatever their names.
+pub(super) fn is_for_all_kustomizations(target: &Node<'_>) -> bool {
+    target.get("kind").text() == Some("Kustomization") && target.get("name").is_absent()
+}
+
+/// The fields that a patch sets or removes.
+fn fields_of_patch(root: &Node<'_>) -> Vec<Vec<String>> {
+    let mut out = Vec::new();
+    if !root.is_sequence() {
+        add_fields(root, &mut Vec::new(), &mut out);
+        return out;
+    }
+    for operation in root.items() {
+        let places: &[&str] = match operation.get("op").text() {
+            Some("move") => &["path", "from"],
+            Some("add" | "copy" | "remove" | "replace") => &["path"],
+            _ => &[],
+        };
+        let places = places.iter().filter_map(|place| Pointer::parse(operation.get(place).text()?));
+        out.extend(places.map(|place| place.steps().to_vec()));
+    }
+    out
+}
+
+/// Adds the fields that a strategic merge patch sets or removes, below a node. Lists whose items have names are merged by them.
+fn add_fields(node: &Node<'_>, at: &mut Vec<String>, out: &mut Vec<Vec<String>>) {
+    let names: Option<Vec<String>> =
+        node.items().map(|item| Some(format!("[{}]", item.get("name").text()?))).collect();
+    let below: Vec<(String, Node<'_>)> = match names.filter(|_| node.is_sequence()) {
+        Some(names) => names.into_iter().zip(node.items()).collect(),
+        None => node.entries().into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
+    };
+    let is_identity = |key: &str| match at.as_slice() {
+        [] => matches!(key, "apiVersion" | "kind"),
+        [above] => above == "metadata" && matches!(key, "name" | "namespace"),
+        [.., last] => key == "name" && last.starts_with('['),
+    };
+    let below: Vec<_> = below.into_iter().filter(|(key, _)| !is_identity(key)).collect();
+    if node.get("$patch").is_set() || !node.is_mapping() && below.is_empty() {
+        out.push(at.clone());
+        return;
+    }
+    for (step, value) in below {
+        at.push(step);
+        add_fields(&value, at, out);
+        at.pop();
     }
 }
 
@@ -257,7 +403,7 @@ fn is_remote(entry: &str) -> bool {
 }
 
 /// The targets of a strategic merge patch that removes them, from the identities of its objects.
-pub(super) fn removed_by_patch(text: &str) -> Vec<PatchTarget> {
+fn removed_by_patch(text: &str) -> Vec<PatchTarget> {
     if !text.contains("$patch") {
         return Vec::new();
     }
@@ -267,7 +413,7 @@ pub(super) fn removed_by_patch(text: &str) -> Vec<PatchTarget> {
     let targets = removed.map(|root| PatchTarget {
         kind: root.get("kind").text().map(str::to_owned),
         name: root.path(&["metadata", "name"]).text().map(str::to_owned),
-        replicas: PatchedReplicas::Kept,
+        ..PatchTarget::default()
     });
     targets.collect()
 }
@@ -288,7 +434,7 @@ fn target_of_selector(target: &Node<'_>) -> PatchTarget {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
         (!text.is_empty() && text.chars().all(is_plain)).then(|| text.to_owned())
     };
-    PatchTarget { kind: plain("kind"), name: plain("name"), replicas: PatchedReplicas::Kept }
+    PatchTarget { kind: plain("kind"), name: plain("name"), ..PatchTarget::default() }
 }
 
 /// Whether the text of a patch sets the number of replicas.
@@ -325,6 +471,7 @@ fn targets_of_patch(source: &Source) -> Vec<PatchTarget> {
             } else {
                 PatchedReplicas::Set
             },
+            fields: fields_of_patch(&root),
         })
     });
     targets.collect()

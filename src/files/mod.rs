@@ -29,12 +29,13 @@ pub(crate) use directories::Directories;
 pub(crate) use disk::Disk;
 pub(crate) use filled::{fills_placeholders, is_script};
 pub(crate) use folders::{FileContext, Folders};
+pub(crate) use ignores::is_ignored_by_git;
 pub(crate) use kustomization::{KUSTOMIZATIONS, Kustomization, Patch, patches};
 pub(crate) use near::Near;
 pub(crate) use read::{ReadOutcome, Sharing, read, read_all, read_bytes};
 pub(crate) use sets::{
-    Evidence, Release, ReleaseParameter, ReleaseValues, SetFile, Sets, Sign, ValuesPlace, discover_releases,
-    discover_sets,
+    Evidence, FluxBuild, FluxChanges, Release, ReleaseParameter, ReleaseValues, SetFile, Sets, Sign,
+    ValuesPlace, discover_builds, discover_releases, discover_sets, references,
 };
 pub(crate) use system::{
     Revision, Standing, canonicalize, exists, is_file, read as read_file, read_to_string, without_link,

@@ -17,6 +17,7 @@ use gpulint_rules::{
     CheckReport, Engine, Fact, File, Membership, Object, ObjectId, Partition, RulePanic, Workspace,
 };
 use rayon::prelude::*;
+use serde_json::Value;
 
 use crate::args::LspArgs;
 use crate::baseline::Baselines;
@@ -72,6 +73,8 @@ struct FileState {
     is_manifest: bool,
     /// The ids of the objects, as far as sets depend on them.
     objects: Vec<ObjectId>,
+    /// What they say about each other, which decides where files belong that nothing else claims.
+    references: Vec<Value>,
     /// What the file shows of the cluster beside its objects.
     facts: Vec<(Fact, u32)>,
 }
@@ -431,7 +434,7 @@ impl Project {
             None => disk.read_to_string(path).is_ok_and(|text| files::fills_placeholders(&text)),
         };
         let filled_before = known.is_some_and(|file| files::fills_placeholders(file.source.text()));
-        if filled_before || at.is_some() && fills_now() {
+        if filled_before || self.folders.hands_variables(path) || at.is_some() && fills_now() {
             return Reach::Placeholders;
         }
         let is_folder_file = name == "Chart.yaml" || KUSTOMIZATIONS.iter().any(|known| name == *known);
@@ -580,11 +583,12 @@ impl Project {
 impl FileState {
     fn new(folders: &Folders, input: &Input, read: &ReadOutcome) -> FileState {
         let text = read.file.as_ref().map_or("", |file| file.source.text());
-        let objects = read.file.iter().filter(|_| read.manifest).flat_map(|file| &file.objects);
+        let objects = || read.file.iter().filter(|_| read.manifest).flat_map(|file| &file.objects);
         FileState {
             context: Some(FileContext::new(folders, input, text)),
             is_manifest: read.manifest,
-            objects: objects.map(|object| object.id().clone()).collect(),
+            objects: objects().map(|object| object.id().clone()).collect(),
+            references: objects().flat_map(files::references).collect(),
             facts: read.facts.clone(),
         }
     }
@@ -594,6 +598,7 @@ impl FileState {
         let applies = |id: &ObjectId| id.group.ends_with("fluxcd.io") || id.group == "argoproj.io";
         self.is_manifest == other.is_manifest
             && self.objects == other.objects
+            && self.references == other.references
             && self.facts == other.facts
             && !self.objects.iter().any(applies)
     }

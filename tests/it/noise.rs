@@ -445,3 +445,78 @@ fn a_severity_of_the_configuration_holds_for_equal_values_too() {
     );
     folder.run(&["check", "-f", "concise", "--quiet"]).exits(1).prints("error[yaml-duplicate-key]");
 }
+
+/// A PodDisruptionBudget without a selector, and a Kustomization of Flux that applies it with further fields.
+const BUDGET: &str =
+    "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: web}\nspec: {maxUnavailable: 1}\n";
+
+fn kustomization(name: &str, path: &str, fields: &str) -> String {
+    format!(
+        "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\n\
+         metadata: {{name: {name}, namespace: flux-system}}\nspec:\n  path: {path}\n  prune: true\n  \
+         interval: 1h\n  sourceRef: {{kind: GitRepository, name: flux-system}}\n{fields}"
+    )
+}
+
+#[test]
+fn what_flux_patches_is_not_judged() {
+    let own = |fields: &str| {
+        Folder::new()
+            .with("app/web.yaml", BUDGET)
+            .with("clusters/a.yaml", kustomization("a", "./app", fields))
+    };
+    let strategic = "  patches:\n  - patch: |\n      apiVersion: policy/v1\n      kind: PodDisruptionBudget\n      \
+                     metadata: {name: NAME}\n      spec: {selector: {matchLabels: {app: web}}}\n";
+    let targeted = "  patches:\n  - target: {kind: KIND}\n    patch: |\n      \
+                    - {op: OP, path: /spec/PATH, value: {matchLabels: {app: web}}}\n";
+    let targeted = |kind: &str, op: &str, path: &str| {
+        targeted.replace("KIND", kind).replace("OP", op).replace("PATH", path)
+    };
+    let handed = format!(
+        "  patches:\n  - target: {{kind: Kustomization}}\n    patch: |\n      \
+         apiVersion: kustomize.toolkit.fluxcd.io/v1\n      kind: Kustomization\n      metadata: {{name: any}}\n      spec:\n{}",
+        strategic.replace("NAME", "web").lines().map(|line| format!("      {line}\n")).collect::<String>()
+    );
+    let above = own("").with("root.yaml", kustomization("root", "./clusters", &handed));
+    let created = "resources: [web.yaml]\nlabels: [{pairs: {app: web}, fields: [{path: spec/selector/matchLabels, \
+                   kind: KIND, create: true}]}]\n";
+    let kustomized = |kind: &str| {
+        Folder::new().with("web.yaml", BUDGET).with("kustomization.yaml", created.replace("KIND", kind))
+    };
+    let transformed = |text: &str| {
+        Folder::new()
+            .with("web.yaml", BUDGET)
+            .with("kustomization.yaml", "resources: [web.yaml]\ntransformers: [t.yaml]\n")
+            .with("t.yaml", format!("apiVersion: builtin\nkind: {text}\n"))
+    };
+    for (folder, is_found) in [
+        (own(""), true),
+        (own(&strategic.replace("NAME", "web")), false),
+        (own(&strategic.replace("NAME", "api")), true),
+        (own(&targeted("PodDisruptionBudget", "add", "selector")), false),
+        (own(&targeted("Deployment", "add", "selector")), true),
+        (above, false),
+        (kustomized("PodDisruptionBudget"), false),
+        (kustomized("Deployment"), true),
+        (transformed("NamespaceTransformer\nmetadata: {name: a, namespace: b}"), true),
+        (transformed("Other\nmetadata: {name: a}"), false),
+    ] {
+        let run = folder.run(&["check", "-f", "concise", "--quiet", "--select", "pdb-selector"]);
+        assert_eq!(!run.out.is_empty(), is_found, "{run:#?}");
+    }
+    // A field that is written and that a patch sets.
+    let folder = |path: &str| {
+        let fields = targeted("PodDisruptionBudget", "replace", path);
+        Folder::new()
+            .with(
+                "app/web.yaml",
+                BUDGET.replace("maxUnavailable: 1", "maxUnavailable: 0, selector: {matchLabels: {app: web}}"),
+            )
+            .with("clusters/a.yaml", kustomization("a", "./app", &fields))
+    };
+    for (path, is_found) in [("maxUnavailable", false), ("selector", true)] {
+        let run =
+            folder(path).run(&["check", "-f", "concise", "--quiet", "--select", "pdb-blocks-evictions"]);
+        assert_eq!(!run.out.is_empty(), is_found, "{run:#?}");
+    }
+}

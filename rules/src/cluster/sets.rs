@@ -49,6 +49,8 @@ pub struct Membership {
     pub suffix: String,
     /// The objects that a kustomization of the set deletes.
     pub removed: Vec<PatchTarget>,
+    /// The patches of the objects, by a GitOps controller or by kustomizations of the set.
+    pub patched: Vec<PatchTarget>,
     /// The changes of images, in the order in which they are made.
     pub images: Vec<ImageChange>,
 }
@@ -137,10 +139,15 @@ impl Membership {
         let name = (!keeps_names && !id.name.is_empty())
             .then(|| format!("{}{}{}", self.prefix, id.name, self.suffix));
         let images = object.changed_images(&self.images);
-        if namespace.is_none() && name.is_none() && images.is_empty() {
+        // kustomize finds the target of a patch under each name that the object has had.
+        let fits = |patch: &&PatchTarget| {
+            patch.fits(&id.kind, &id.name) || name.as_ref().is_some_and(|name| patch.fits(&id.kind, name))
+        };
+        let patches: Vec<PatchTarget> = self.patched.iter().filter(fits).cloned().collect();
+        if namespace.is_none() && name.is_none() && images.is_empty() && patches.is_empty() {
             return Some(object.clone());
         }
-        Some(object.applied_as(namespace, name, images))
+        Some(object.applied_as(namespace, name, images, patches))
     }
 }
 

@@ -73,14 +73,19 @@ impl<'a> Context<'a> {
     }
 
     /// Adds a finding at a node of the object. A finding at an absent node is dropped if the field may be set
-    /// elsewhere: in a patch, in a fragment, and if a kustomization of the input patches the object.
+    /// elsewhere: in a patch, in a fragment, and if a kustomization of the input patches the object. A finding at
+    /// another node is dropped if a patch of the set changes what is written there.
     pub(crate) fn report(&mut self, node: &Node<'_>, message: impl Into<String>) -> &mut Finding {
         let message = message.into();
         steps::take(50 + message.len());
         let location = Location::of(self.object, node);
         let mut finding = Finding::new(self.rule, location, fit_to_limit(message.clone()));
         finding.keep_uncut(&message);
-        if node.is_absent() && self.object.may_lack_fields() {
+        let is_elsewhere = match node.is_absent() {
+            true => self.object.may_lack_fields(),
+            false => self.object.is_set_by_patch(node),
+        };
+        if is_elsewhere {
             return self.dropped.insert(finding);
         }
         self.findings.push(finding);

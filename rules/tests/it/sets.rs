@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gpulint_rules::source::{ImageChange, PatchTarget, PatchedReplicas, Source};
+use gpulint_rules::source::{ImageChange, PatchTarget, Source};
 use gpulint_rules::{
     Bond, Engine, File, Finding, ManifestSet, Membership, Partition, RunInput, Settings, check_run,
 };
@@ -13,6 +13,10 @@ const SERVER: &str = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: vi
     containers:\n        - {name: server, image: 'example.com/vllm:1', command: [vllm, serve]}\n";
 const BUDGET: &str = "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: vision}\nspec:\n  \
     maxUnavailable: 1\n  unhealthyPodEvictionPolicy: AlwaysAllow\n  selector: {matchLabels: {app: vision}}\n";
+const BLOCKING: &str = "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: vision}\nspec:\n  \
+    minAvailable: 2\n  selector: {matchLabels: {app: vision}}\n";
+const UNSELECTIVE: &str = "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: vision}\nspec:\n  \
+    maxUnavailable: 1\n";
 const SCALER: &str = "apiVersion: keda.sh/v1alpha1\nkind: ScaledObject\nmetadata: {name: vision}\nspec:\n  \
     scaleTargetRef: {name: NAME}\n  triggers: [{type: cpu, metricType: Utilization, metadata: {value: '60'}}]\n";
 
@@ -139,11 +143,31 @@ fn what_a_kustomization_removes_is_not_there() {
     let target = PatchTarget {
         kind: Some("PodDisruptionBudget".to_owned()),
         name: Some("vision".to_owned()),
-        replicas: PatchedReplicas::Kept,
+        ..PatchTarget::default()
     };
     let without = Membership { removed: vec![target], ..of(0) };
     let findings = found(&[(SERVER, &[of(0)]), (BUDGET, &[without])], &["pdb-missing"]);
     assert_eq!(findings.len(), 1);
+}
+
+#[test]
+fn what_a_patch_of_the_set_changes_is_not_judged() {
+    let budget = PatchTarget { kind: Some("PodDisruptionBudget".to_owned()), ..PatchTarget::default() };
+    let field = vec!["spec".to_owned(), "minAvailable".to_owned()];
+    let other = vec!["spec".to_owned(), "selector".to_owned()];
+    let patched = |fields: &[&Vec<String>]| {
+        let fields = fields.iter().map(|field| (*field).clone()).collect();
+        Membership { patched: vec![PatchTarget { fields, ..budget.clone() }], ..of(0) }
+    };
+    for (membership, is_found) in
+        [(of(0), true), (patched(&[]), true), (patched(&[&other]), true), (patched(&[&other, &field]), false)]
+    {
+        let findings = found(&[(SERVER, &[of(0)]), (BLOCKING, &[membership])], &["pdb-blocks-evictions"]);
+        assert_eq!(!findings.is_empty(), is_found);
+    }
+    // A field that is not written may be what the patch adds.
+    let findings = found(&[(UNSELECTIVE, &[patched(&[])])], &["pdb-selector"]);
+    assert!(findings.is_empty());
 }
 
 #[test]

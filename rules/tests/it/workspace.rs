@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use gpulint_rules::file::File;
 use gpulint_rules::lint::settings::RuleSettings;
-use gpulint_rules::source::{PatchTarget, PatchedReplicas, Source, split_documents};
+use gpulint_rules::source::{PatchTarget, Source, split_documents};
 use gpulint_rules::{
     Bond, CheckReport, Cluster, Engine, Finding, Location, ManifestSet, Membership, Partition, RULES,
     RunInput, Settings, Workspace, check_run,
@@ -315,7 +315,7 @@ fn memberships(dice: &mut Dice) -> Vec<Membership> {
             3 => membership.prefix = "x-".to_owned(),
             4 => {
                 let name = (*dice.one(&["one", "two", "a", "gpu"])).to_owned();
-                let removed = PatchTarget { kind: None, name: Some(name), replicas: PatchedReplicas::Kept };
+                let removed = PatchTarget { name: Some(name), ..PatchTarget::default() };
                 membership.removed.push(removed);
             }
             _ => {}

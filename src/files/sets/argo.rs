@@ -12,6 +12,7 @@ use gpulint_rules::{Kind, Node, Object, is_own_cluster};
 use serde_json::Value;
 
 use super::claimer::{Checkout, Claimer, Destination, GitOpsObject, Tool, repository};
+use super::environments::is_environment;
 use super::kustomize::Expansion;
 use super::releases::{Release, ReleaseParameter, ReleaseValues, ValuesPlace};
 use super::transform::Transform;
@@ -67,7 +68,38 @@ pub(super) fn claimers(checkout: &Checkout<'_, '_>, found: &[GitOpsObject<'_>]) 
         });
         apply(checkout, source, &globs, claimer);
     }
+    separate_environments(&sources, &mut claimers);
     claimers.into_values().collect()
+}
+
+/// Gives each environment a cluster of its own where Applications of several apply a common file to one namespace of the cluster
+/// of Argo CD: each environment has an Argo CD, which calls its own cluster so.
+fn separate_environments(sources: &[SourcePath], claimers: &mut BTreeMap<usize, Claimer>) {
+    let mut users: BTreeMap<(&Path, usize, Option<&str>), BTreeMap<usize, String>> = BTreeMap::new();
+    for source in sources {
+        let is_called_so = |folder: &&Path| {
+            is_environment(&folder.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase())
+        };
+        let Some(folder) = source.folder.ancestors().find(is_called_so) else { continue };
+        let claimer = claimers.get(&source.application);
+        let claimer = claimer.filter(|claimer| claimer.destination == Destination::Local);
+        let (Some(claimer), Some(above)) = (claimer, folder.parent()) else { continue };
+        let name = folder.file_name().unwrap_or_default().to_string_lossy();
+        let namespace = source.how.namespace.as_deref().or(source.how.default_namespace.as_deref());
+        for (file, _) in &claimer.reach {
+            let of_file = users.entry((above, *file, namespace)).or_default();
+            of_file.insert(source.application, name.clone().into_owned());
+        }
+    }
+    for of_file in users.into_values() {
+        if of_file.values().collect::<BTreeSet<_>>().len() > 1 {
+            for (application, name) in of_file {
+                if let Some(claimer) = claimers.get_mut(&application) {
+                    claimer.destination = Destination::Environment(name);
+                }
+            }
+        }
+    }
 }
 
 /// The releases of charts of the input.
@@ -169,20 +201,36 @@ fn add_sources(
                 include: text(&directory.get("include")),
                 exclude: text(&directory.get("exclude")),
             },
-            how: Transform {
-                namespace: plain("namespace").map(Arc::from),
-                default_namespace: namespace.as_deref().map(Arc::from),
-                prefix: plain("namePrefix").unwrap_or_default(),
-                suffix: plain("nameSuffix").unwrap_or_default(),
-                removed: Vec::new(),
-                images: kustomize
-                    .get("images")
-                    .items()
-                    .filter_map(|image| Some(ImageChange::of_argument(&text(&image)?, &by)))
-                    .collect(),
-            },
+            how: patched(
+                &kustomize,
+                &text,
+                Transform {
+                    namespace: plain("namespace").map(Arc::from),
+                    default_namespace: namespace.as_deref().map(Arc::from),
+                    prefix: plain("namePrefix").unwrap_or_default(),
+                    suffix: plain("nameSuffix").unwrap_or_default(),
+                    images: kustomize
+                        .get("images")
+                        .items()
+                        .filter_map(|image| Some(ImageChange::of_argument(&text(&image)?, &by)))
+                        .collect(),
+                    ..Transform::default()
+                },
+            ),
         });
     }
+}
+
+/// Adds the patches of a source. One in a file changes its target in a way that is not followed.
+fn patched(
+    kustomize: &Node<'_>,
+    text: &impl Fn(&Node<'_>) -> Option<String>,
+    mut how: Transform,
+) -> Transform {
+    for patch in kustomize.get("patches").items() {
+        how.add_patch(&text(&patch.get("patch")).unwrap_or_default(), &patch.get("target"));
+    }
+    how
 }
 
 impl Application<'_> {

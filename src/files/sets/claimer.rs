@@ -19,6 +19,8 @@ pub(super) const FLUX_OPERATOR: &str = "fluxcd.controlplane.io";
 pub(super) enum Destination {
     /// The cluster in which the applying tool runs.
     Local,
+    /// A cluster that the Argo CD of an environment calls its own.
+    Environment(String),
     /// The cluster of a kubeconfig in a Secret.
     KubeConfig(String),
     /// A cluster by its address or name in Argo CD.

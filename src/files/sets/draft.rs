@@ -1,15 +1,16 @@
 //! The sets of an input while they are being discovered.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gpulint_rules::{Bond, ManifestSet, Membership, Partition};
 
-use super::index::Files;
+use super::index::{Files, SetFile};
 use super::names;
 use super::names::SetName;
 use super::reference;
+use super::reference::Applied;
 use super::transform::Transform;
 use crate::files::kustomization::KUSTOMIZATIONS;
 
@@ -227,11 +228,13 @@ impl<'f, 'a> Draft<'f, 'a> {
         let by_folder = self.sets_by_folder();
         let claimed = self.members.iter().map(|members| !members.is_empty()).collect();
         let rest = self.sets.len();
-        let in_sets: HashSet<reference::Target<'_>> = if rest == 1 {
-            let files = self.files.list.iter().zip(&self.members).filter(|(_, members)| !members.is_empty());
-            files.flat_map(|(file, _)| file.objects).map(reference::target).collect()
-        } else {
-            HashSet::new()
+        let refers = |(file, members): (&SetFile<'_>, &Vec<Membership>)| {
+            members.is_empty() && file.objects.iter().any(reference::is_reference)
+        };
+        let has_references = self.files.list.iter().zip(&self.members).any(refers);
+        let applied = match has_references {
+            true => Applied::of(self.files, &self.members),
+            false => Applied::default(),
         };
         let mut has_rest = false;
         for file in 0..self.members.len() {
@@ -240,9 +243,10 @@ impl<'f, 'a> Draft<'f, 'a> {
             }
             let sets = self.files.folder(file).and_then(|folder| by_folder.get(folder));
             let sets = sets.cloned().unwrap_or_else(|| {
-                // Where there is one cluster, what names an object of it is applied there, if in another way.
-                let is_named = rest == 1 && reference::names_any(self.files.list[file].objects, &in_sets);
-                if is_named { vec![0, rest] } else { vec![rest] }
+                let objects = self.files.list[file].objects;
+                // What names an object of one cluster is applied there, if in another way.
+                let named = applied.sets_named(objects, self.files.folder(file));
+                named.first().filter(|_| named.len() == 1).copied().into_iter().chain([rest]).collect()
             });
             has_rest |= sets.contains(&rest) && !self.files.list[file].objects.is_empty();
             self.members[file] =

@@ -1,18 +1,19 @@
 //! Kustomizations of Flux: the paths that they apply.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use gpulint_rules::source::ImageChange;
+use gpulint_rules::source;
+use gpulint_rules::source::{ImageChange, Source};
 use gpulint_rules::{Kind, Node, Object};
 use rayon::prelude::*;
+use serde_json::{Map, Value, json};
 
 use super::claimer::{Checkout, Claimer, Destination, FLUX_OPERATOR, GitOpsObject, Tool, repository};
 use super::kustomize::Expansion;
 use super::releases::{Release, ValuesPlace};
-use super::transform::Transform;
-use crate::files::kustomization::removed_by_patch;
+use super::transform::{Reach, Transform};
 
 const GROUP: &str = "kustomize.toolkit.fluxcd.io";
 const KUSTOMIZATION: Kind = Kind::new(GROUP, "Kustomization");
@@ -293,23 +294,110 @@ fn kube_config(spec: &Node<'_>) -> Option<String> {
     names.iter().find(|name| name.is_set()).and_then(Node::raw_text).map(str::to_owned)
 }
 
+/// What a Kustomization adds to the kustomization of the folder that it applies.
+#[derive(Clone, Debug)]
+pub(crate) struct FluxBuild {
+    pub(crate) folder: PathBuf,
+    /// The number of the file that has the Kustomization.
+    pub(crate) file: usize,
+    /// The name for messages.
+    pub(crate) object: String,
+    /// Whether it applies to its own cluster.
+    pub(crate) is_local: bool,
+    pub(crate) changes: FluxChanges,
+}
+
+/// The changes that kustomize-controller 1 makes: it writes fields into the kustomization, builds it, and then fills in
+/// variables.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct FluxChanges {
+    /// Fields of a kustomization.
+    pub(crate) fields: Map<String, Value>,
+    pub(crate) components: Vec<PathBuf>,
+    /// The variables that it writes itself.
+    pub(crate) variables: BTreeMap<String, String>,
+}
+
+/// The Kustomizations in an input that apply a folder of the input.
+pub(super) fn builds(checkout: &Checkout<'_, '_>, found: &[GitOpsObject<'_>]) -> Vec<FluxBuild> {
+    const FIELDS: [(&str, &str); 5] = [
+        ("targetNamespace", "namespace"),
+        ("namePrefix", "namePrefix"),
+        ("nameSuffix", "nameSuffix"),
+        ("images", "images"),
+        ("patches", "patches"),
+    ];
+    let repositories = Repositories::of(found);
+    let own = found.iter().filter(|one| one.object.is(KUSTOMIZATION));
+    own.filter_map(|one| {
+        let folder = folder_of(checkout, &repositories, one.file, one.object)?;
+        let spec = one.object.get("spec");
+        let set = FIELDS.iter().filter(|(from, _)| spec.get(from).is_set());
+        let mut fields: Map<String, Value> =
+            set.map(|(from, to)| ((*to).to_owned(), spec.get(from).to_json())).collect();
+        let labels = spec.path(&["commonMetadata", "labels"]);
+        if labels.is_mapping() {
+            fields.insert("labels".to_owned(), json!([{"pairs": labels.to_json()}]));
+        }
+        let components = spec.get("components").items();
+        let components =
+            components.filter_map(|item| Some(crate::files::absolute(&folder.join(item.text()?))));
+        let variables = spec.path(&["postBuild", "substitute"]).entries().into_iter();
+        let variables =
+            variables.filter_map(|(name, value)| Some((name.to_owned(), value.raw_text()?.to_owned())));
+        Some(FluxBuild {
+            file: one.file,
+            object: format!("Kustomization `{}`", one.object.name()),
+            is_local: kube_config(&spec).is_none(),
+            changes: FluxChanges { fields, components: components.collect(), variables: variables.collect() },
+            folder,
+        })
+    })
+    .collect()
+}
+
 /// The changes that a Kustomization makes to all objects that it applies.
 fn transform(object: &Object) -> Transform {
-    let spec = object.get("spec");
-    let text = |field: &str| spec.get(field).text().filter(|text| !text.is_empty());
-    let mut removed = Vec::new();
-    for patch in spec.get("patches").items().filter(|patch| !patch.get("target").is_set()) {
-        removed.extend(removed_by_patch(patch.get("patch").text().unwrap_or_default()));
-    }
     let by = Arc::from(format!("{} `{}`", object.id().kind, object.name()));
-    Transform {
+    transform_of(&object.get("spec"), &by)
+}
+
+fn transform_of(spec: &Node<'_>, by: &Arc<str>) -> Transform {
+    let text = |field: &str| spec.get(field).text().filter(|text| !text.is_empty());
+    let images = spec.get("images").items().filter_map(|entry| ImageChange::of_entry(&entry, by));
+    let mut out = Transform {
         namespace: text("targetNamespace").map(Arc::from),
-        default_namespace: None,
         prefix: text("namePrefix").unwrap_or_default().to_owned(),
         suffix: text("nameSuffix").unwrap_or_default().to_owned(),
-        removed,
-        images: spec.get("images").items().filter_map(|entry| ImageChange::of_entry(&entry, &by)).collect(),
+        images: images.collect(),
+        ..Transform::default()
+    };
+    for patch in spec.get("patches").items() {
+        out.add_patch(patch.get("patch").text().unwrap_or_default(), &patch.get("target"));
     }
+    out
+}
+
+/// Applies the patches that Kustomizations and kustomizations make to all Kustomizations among their objects: what such a patch
+/// adds is applied to the files of those.
+pub(super) fn hand_down<'r>(claimers: &mut [Claimer], reached: impl Iterator<Item = &'r Reach>) {
+    let own: Vec<(usize, Arc<str>)> = claimers.iter().flat_map(|one| handed(&one.reach)).collect();
+    let all: BTreeSet<(usize, Arc<str>)> = own.into_iter().chain(reached.flat_map(handed)).collect();
+    for (file, patch) in all {
+        let documents = source::read(&Source::from_text("patch", &patch));
+        let by = Arc::from("a patch of its Kustomization");
+        for root in documents.iter().filter_map(source::Document::root) {
+            let how = transform_of(&root.get("spec"), &by);
+            let is_its = |one: &&mut Claimer| one.tool == Tool::Flux && one.file == Some(file);
+            let reach = claimers.iter_mut().filter(is_its).flat_map(|one| &mut one.reach);
+            reach.for_each(|(_, of)| of.hand_down(&how));
+        }
+    }
+}
+
+/// The files of some objects that patches of Kustomizations reach, each with the patch.
+fn handed(reach: &Reach) -> impl Iterator<Item = (usize, Arc<str>)> {
+    reach.iter().flat_map(|(file, how)| how.handed.iter().map(move |patch| (*file, Arc::clone(patch))))
 }
 
 #[cfg(test)]

@@ -41,10 +41,11 @@ pub(super) fn claimers(files: &Files<'_>) -> Vec<Claimer> {
 }
 
 /// Adds the sets of Flux and Argo CD.
-pub(super) fn add(draft: &mut Draft<'_, '_>, claimers: Vec<Claimer>, tops: &[Top<'_>]) {
+pub(super) fn add(draft: &mut Draft<'_, '_>, mut claimers: Vec<Claimer>, tops: &[Top<'_>]) {
     if claimers.is_empty() {
         return;
     }
+    flux::hand_down(&mut claimers, tops.iter().map(|top| &top.reach));
     let graph = Graph::new(claimers, tops);
     let mut clusters = Clusters::default();
     let mut free = Vec::new();
@@ -223,6 +224,7 @@ impl Clusters {
     fn destination(&mut self, draft: &mut Draft<'_, '_>, claimer: &Claimer, set: usize) -> usize {
         let (key, name, sign) = match &claimer.destination {
             Destination::Local => return set,
+            Destination::Environment(name) => (Some(set), name, Sign::Argo),
             Destination::KubeConfig(name) => (Some(set), name, Sign::Flux),
             Destination::Cluster(name) => (None, name, Sign::Argo),
         };
@@ -230,7 +232,8 @@ impl Clusters {
         let to = *known.or_insert_with(|| {
             let host = name.rsplit("://").next().unwrap_or(name).trim_end_matches('/');
             let to = draft.add_set(SetName::Fixed(host.to_owned()), Bond::Certain, sign, Vec::new());
-            draft.sets[to].evidence.destination = Some(name.clone());
+            let is_address = !matches!(claimer.destination, Destination::Environment(_));
+            draft.sets[to].evidence.destination = is_address.then(|| name.clone());
             to
         });
         let places = &mut draft.sets[to].evidence.places;

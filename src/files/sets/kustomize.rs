@@ -72,9 +72,7 @@ impl<'f, 'a> Expansion<'f, 'a> {
     /// Applies a component on top of the files that have been applied.
     pub(super) fn component(&mut self, folder: &Path, how: &Transform) {
         if let Some(component) = self.find(folder) {
-            for (_, how) in &mut self.reach {
-                how.removed.extend(component.removed.iter().cloned());
-            }
+            self.reach.iter_mut().for_each(|(_, how)| how.add_component(component));
             self.entries(component, how, 0);
         }
     }

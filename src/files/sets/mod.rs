@@ -25,7 +25,9 @@ use draft::Draft;
 use index::Files;
 
 pub(crate) use draft::{Evidence, Sets, Sign};
+pub(crate) use flux::{FluxBuild, FluxChanges};
 pub(crate) use index::SetFile;
+pub(crate) use reference::references;
 pub(crate) use releases::{Release, ReleaseParameter, ReleaseValues, ValuesPlace};
 
 pub(crate) fn discover_sets(list: &[SetFile<'_>], folders: &Folders) -> Sets {
@@ -43,6 +45,15 @@ pub(crate) fn discover_sets(list: &[SetFile<'_>], folders: &Folders) -> Sets {
     let mut sets = draft.finish();
     facts::add(&mut sets, &files);
     sets
+}
+
+/// The Kustomizations of Flux in an input that apply a folder of it.
+pub(crate) fn discover_builds(list: &[SetFile<'_>], folders: &Folders) -> Vec<FluxBuild> {
+    let files = Files::new(list, folders);
+    if files.is_empty() {
+        return Vec::new();
+    }
+    flux::builds(&Checkout::new(&files), &GitOpsObject::all(&files))
 }
 
 /// The releases of charts in an input.

@@ -1,45 +1,120 @@
-//! References by name from one object to another: what scales a workload, and the class of a NodePool.
+//! References from one object to others: what scales a workload, the class of a NodePool, and what selects pods.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
 
-use gpulint_rules::{Kind, Object};
+use gpulint_rules::{Kind, Membership, Node, Object};
+use serde_json::Value;
 
-/// The kind, the namespace and the name of an object.
-pub(super) type Target<'o> = (&'o str, &'o str, &'o str);
+use super::index::Files;
 
-/// The identity of an object for references.
-pub(super) fn target(object: &Object) -> Target<'_> {
-    let id = object.id();
-    (&id.kind, namespace(object), &id.name)
+/// The objects of sets as they are applied, for references to them.
+#[derive(Default)]
+pub(super) struct Applied<'a> {
+    /// The sets that have an object, by its kind, namespace and name.
+    named: HashMap<(&'a str, String, String), BTreeSet<usize>>,
+    pods: Vec<Pods<'a>>,
 }
 
-/// Whether an object names one of some others.
-pub(super) fn names_any(objects: &[Object], others: &HashSet<Target<'_>>) -> bool {
-    objects.iter().any(|object| {
+/// The pods of a workload of a set.
+struct Pods<'a> {
+    folder: &'a Path,
+    namespace: String,
+    labels: Node<'a>,
+    set: usize,
+}
+
+impl<'a> Applied<'a> {
+    pub(super) fn of(files: &Files<'a>, members: &[Vec<Membership>]) -> Applied<'a> {
+        let mut applied = Applied::default();
+        for (at, memberships) in members.iter().enumerate() {
+            let folder = files.folder(at).unwrap_or(Path::new(""));
+            for (object, of) in files.list[at]
+                .objects
+                .iter()
+                .flat_map(|object| memberships.iter().map(move |of| (object, of)))
+            {
+                let id = object.id();
+                let own = id.namespace().or(of.default_namespace.as_deref());
+                let namespace = match is_of_cluster(object) {
+                    true => String::new(),
+                    false => of.namespace.as_deref().or(own).unwrap_or("default").to_owned(),
+                };
+                let name = format!("{}{}{}", of.prefix, id.name, of.suffix);
+                let key = (id.kind.as_str(), namespace.clone(), name);
+                applied.named.entry(key).or_default().insert(of.set);
+                let labels = object.path(&["spec", "template", "metadata", "labels"]);
+                if labels.is_mapping() {
+                    applied.pods.push(Pods { folder, namespace, labels, set: of.set });
+                }
+            }
+        }
+        applied
+    }
+
+    /// The sets with objects that some others name. Labels that are selected count for files below the folder of the pods.
+    pub(super) fn sets_named(&self, objects: &[Object], folder: Option<&Path>) -> BTreeSet<usize> {
+        objects.iter().flat_map(|object| self.named_by(object, folder)).collect()
+    }
+
+    fn named_by(&self, object: &Object, folder: Option<&Path>) -> BTreeSet<usize> {
         let reference = match object.id().kind.as_str() {
             _ if object.is(Kind::SCALED_OBJECT) || object.is(Kind::HPA) => {
                 object.path(&["spec", "scaleTargetRef"])
             }
             "VerticalPodAutoscaler" => object.path(&["spec", "targetRef"]),
             _ if object.is(Kind::NODE_POOL) => object.path(&["spec", "template", "spec", "nodeClassRef"]),
-            _ => return false,
+            _ if object.is(Kind::PDB) => {
+                return self.selected_by(object, &object.path(&["spec", "selector", "matchLabels"]), folder);
+            }
+            _ if object.is(Kind::SERVICE) => {
+                return self.selected_by(object, &object.path(&["spec", "selector"]), folder);
+            }
+            _ => return BTreeSet::new(),
         };
         let kind = reference.get("kind");
         let kind = if kind.is_set() { kind.text() } else { Some("Deployment") };
-        let named = kind.zip(reference.get("name").text());
-        named.is_some_and(|(kind, name)| {
-            let namespace = if object.is(Kind::NODE_POOL) { CLUSTER } else { namespace(object) };
-            others.contains(&(kind, namespace, name))
-        })
-    })
+        let Some((kind, name)) = kind.zip(reference.get("name").text()) else { return BTreeSet::new() };
+        let namespace = match object.is(Kind::NODE_POOL) {
+            true => "",
+            false => object.id().namespace_or_default(),
+        };
+        self.named.get(&(kind, namespace.to_owned(), name.to_owned())).cloned().unwrap_or_default()
+    }
+
+    fn selected_by(&self, object: &Object, selector: &Node<'_>, folder: Option<&Path>) -> BTreeSet<usize> {
+        let wanted = selector.entries();
+        let namespace = object.id().namespace_or_default();
+        let is_selected = |pods: &&Pods<'_>| {
+            !wanted.is_empty()
+                && pods.namespace == namespace
+                && folder.is_some_and(|folder| folder.starts_with(pods.folder))
+                && wanted
+                    .iter()
+                    .all(|(key, value)| value.text().is_some() && pods.labels.get(key).text() == value.text())
+        };
+        self.pods.iter().filter(is_selected).map(|pods| pods.set).collect()
+    }
 }
 
-/// The namespace of objects of a cluster.
-const CLUSTER: &str = "";
+/// What an object says about others, and what selectors of others read of it.
+pub(crate) fn references(object: &Object) -> Vec<Value> {
+    const PATHS: [&[&str]; 5] = [
+        &["spec", "scaleTargetRef"],
+        &["spec", "targetRef"],
+        &["spec", "selector"],
+        &["spec", "template", "spec", "nodeClassRef"],
+        &["spec", "template", "metadata", "labels"],
+    ];
+    PATHS.iter().map(|path| object.path(path)).filter(Node::is_set).map(|node| node.to_json()).collect()
+}
 
-fn namespace(object: &Object) -> &str {
-    if object.is(Kind::EC2_NODE_CLASS) || object.id().kind == "NodeClass" {
-        return CLUSTER;
-    }
-    object.id().namespace_or_default()
+/// Whether an object may name others.
+pub(super) fn is_reference(object: &Object) -> bool {
+    const KINDS: [Kind; 5] = [Kind::SCALED_OBJECT, Kind::HPA, Kind::NODE_POOL, Kind::PDB, Kind::SERVICE];
+    KINDS.iter().any(|kind| object.is(*kind)) || object.id().kind == "VerticalPodAutoscaler"
+}
+
+fn is_of_cluster(object: &Object) -> bool {
+    object.is(Kind::EC2_NODE_CLASS) || object.id().kind == "NodeClass"
 }

@@ -34,13 +34,15 @@ pub enum Encoding {
 }
 
 /// Selects the objects to which a patch of a kustomization applies.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PatchTarget {
     /// The kind; `None` for any.
     pub kind: Option<String>,
     /// The name; `None` for any.
     pub name: Option<String>,
     pub replicas: PatchedReplicas,
+    /// The fields that it sets or removes, each with the steps to it; `[NAME]` is the item of a list with this name.
+    pub fields: Vec<Vec<String>>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
