@@ -56,8 +56,8 @@ impl Outcome {
         outcome.report.summary.since = since.map(|before| before.name.clone());
         outcome.errors.extend(done.errors);
         // A chart may give nothing with its values; a note says so.
-        outcome.nothing =
-            if renders.has_runs() { None } else { outcome.empty_input_message(args, &found.ignored) };
+        let is_told = renders.has_runs() || renders.notes().next().is_some();
+        outcome.nothing = if is_told { None } else { outcome.empty_input_message(args, &found.ignored) };
         let report = &mut outcome.report;
         report.summary.count(&report.findings);
         report.summary.baselined = outcome.baselined.len();

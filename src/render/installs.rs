@@ -130,9 +130,13 @@ pub(super) fn list(entries: Vec<String>) -> String {
     if more > 0 { format!("{shown} and {more} more") } else { shown }
 }
 
-/// The lines that say what the renders leave out.
-pub(super) fn notes(charts: &[Chart], job: &Job<'_>) -> Vec<String> {
-    let incomplete = charts.iter().filter(|chart| !chart.missing.remote.is_empty());
+/// The lines that say what the renders leave out, of charts of which some are rendered.
+pub(super) fn notes<'c>(
+    rendered: impl Iterator<Item = &'c Chart>,
+    charts: &[Chart],
+    job: &Job<'_>,
+) -> Vec<String> {
+    let incomplete = rendered.filter(|chart| !chart.missing.remote.is_empty());
     let incomplete: Vec<String> =
         incomplete.map(|chart| format!("{} ({})", chart.shown, chart.missing.remote.join(", "))).collect();
     let releases = charts.iter().flat_map(|chart| &chart.installs).filter_map(|install| match install {

@@ -16,12 +16,16 @@ use gpulint_rules::source::Source;
 use gpulint_rules::tree::Span;
 use gpulint_rules::{Fix, Location};
 use rayon::prelude::*;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::batch::Batch;
 use crate::files;
-use crate::files::{Directories, Disk, Evidence, Kustomization, Sign, SkipReason, Skipped};
+use crate::files::{
+    Directories, Disk, Evidence, FluxBuild, FluxChanges, Kustomization, Sign, SkipReason, Skipped,
+};
+use crate::terminal::count;
 
+use super::installs::list;
 use super::origin;
 use super::origin::{BuiltBy, Origin, Written};
 use super::outputs::{Key, Reads};
@@ -32,6 +36,8 @@ use super::{Job, Locate, Place, RenderFailure, RenderedFile, Rendering, Run, fai
 
 /// Maximum depth to which nested kustomizations are followed.
 const MAX_DEPTH: usize = 32;
+/// Maximum number of ways in which one kustomization is built.
+const MAX_VARIANTS: usize = 16;
 
 /// A kustomization that no other one includes, with those that it includes.
 struct Top {
@@ -41,6 +47,8 @@ struct Top {
     files: Vec<PathBuf>,
     shown: String,
     scope: usize,
+    /// The Kustomizations of Flux that apply its folder.
+    builds: Vec<FluxBuild>,
 }
 
 impl Top {
@@ -50,6 +58,43 @@ impl Top {
 
     fn has_remote(&self) -> bool {
         self.all.iter().any(|one| !one.remote.is_empty())
+    }
+
+    /// The files of generators that are not there because Git ignores them.
+    fn ignored_files(&self) -> impl Iterator<Item = &PathBuf> {
+        let files = self.all.iter().flat_map(|one| &one.generator_files);
+        files.filter(|file| !file.exists() && files::is_ignored_by_git(file))
+    }
+
+    /// The different ways in which Flux builds it, each with the Kustomizations that do; without any, it is built once as it is.
+    fn variants(&self) -> Vec<(FluxChanges, Vec<&FluxBuild>)> {
+        let mut out: Vec<(FluxChanges, Vec<&FluxBuild>)> = Vec::new();
+        for build in &self.builds {
+            match out.iter_mut().find(|(changes, _)| *changes == build.changes) {
+                Some((_, by)) => by.push(build),
+                None => out.push((build.changes.clone(), vec![build])),
+            }
+        }
+        out.truncate(MAX_VARIANTS);
+        if out.is_empty() { vec![(FluxChanges::default(), Vec::new())] } else { out }
+    }
+}
+
+/// What is built: a kustomization, with what a Kustomization of Flux adds to it.
+struct Variant<'t> {
+    top: &'t Top,
+    changes: FluxChanges,
+    by: Vec<&'t FluxBuild>,
+}
+
+impl Variant<'_> {
+    /// The command as a user would type it, or the object that stands for it.
+    fn command(&self, program: &str, verb: &str) -> String {
+        let command = format!("{program} {verb} {}", self.top.shown);
+        match self.by.first().filter(|_| self.changes != FluxChanges::default()) {
+            Some(build) => format!("{command} as {} does", build.object),
+            None => command,
+        }
     }
 }
 
@@ -95,50 +140,70 @@ pub(super) fn render(job: &Job<'_>) -> Rendering {
     let scope_of: HashMap<&Path, (usize, &str)> = (batch.inputs.iter())
         .map(|one| (one.input.absolute.as_path(), (one.scope, one.path.as_str())))
         .collect();
-    let results: Vec<_> = tops.par_iter().map(|top| build(top, job, &scope_of)).collect();
+    let variants: Vec<Variant<'_>> = (tops.iter())
+        .flat_map(|top| top.variants().into_iter().map(move |(changes, by)| Variant { top, changes, by }))
+        .collect();
+    let results: Vec<_> = variants.par_iter().map(|variant| build(variant, job, &scope_of)).collect();
     let numbers: HashMap<&Path, usize> =
         batch.inputs.iter().enumerate().map(|(at, one)| (one.input.absolute.as_path(), at)).collect();
-    let mut out = Rendering::default();
-    for (top, result) in tops.into_iter().zip(results) {
-        for one in &top.all {
-            for (_, entry) in &one.remote {
-                out.skipped.push(Skipped {
-                    file: format!("{}: {entry}", sources.shown(&one.file)),
-                    document: None,
-                    reason: SkipReason::RemoteBase,
-                    partial: false,
-                });
-            }
-        }
+    let mut out = Rendering { skipped: left_out(&tops, sources), ..Rendering::default() };
+    let stand_ins: BTreeSet<String> =
+        tops.iter().flat_map(Top::ignored_files).map(|file| sources.shown(file)).collect();
+    if !stand_ins.is_empty() {
+        let files = count(stand_ins.len(), "file");
+        let list = list(stand_ins.into_iter().collect());
+        out.notes.push(format!("rendered with empty stand-ins for {files} that Git ignores: {list}"));
+    }
+    for (variant, result) in variants.iter().zip(results) {
+        let top = variant.top;
         match result {
             Ok(built) => {
-                let (set, is_alone) = (set_of(&top, batch, &numbers), is_alone(&top, batch));
-                out.covered.extend(top.files);
-                let by = BuiltBy { kustomizations: top.all, sources: Arc::clone(sources) };
-                let origin = Box::new(KustomizeOrigin { written: built.written, by });
-                let (command, files) = (built.command, built.files);
-                out.runs.push(Run {
-                    command,
-                    set,
-                    home: None,
-                    is_alone,
-                    placeholder: None,
-                    files,
-                    values: Vec::new(),
-                    origin,
-                });
+                out.covered.extend(top.files.iter().cloned());
+                out.runs.push(run_of(variant, built, job, &numbers));
             }
             // The target of a patch may be in an entry that was left out.
-            Err(_) if top.has_remote() => out.uncertain.extend(top.files),
+            Err(_) if top.has_remote() => out.uncertain.extend(top.files.iter().cloned()),
             Err(failure) => {
-                out.uncertain.extend(top.files);
-                out.failures.push(failure);
+                out.uncertain.extend(top.files.iter().cloned());
+                out.add_failure(failure);
             }
         }
     }
-    out.skipped.sort();
-    out.skipped.dedup();
     out
+}
+
+/// The entries of kustomizations that are not in the file system.
+fn left_out(tops: &[Top], sources: &Sources) -> Vec<Skipped> {
+    let mut out = Vec::new();
+    for one in tops.iter().flat_map(|top| &top.all) {
+        out.extend(one.remote.iter().map(|(_, entry)| Skipped {
+            file: format!("{}: {entry}", sources.shown(&one.file)),
+            document: None,
+            reason: SkipReason::RemoteBase,
+            partial: false,
+        }));
+    }
+    out.sort();
+    out.dedup();
+    out
+}
+
+fn run_of(variant: &Variant<'_>, built: Built, job: &Job<'_>, numbers: &HashMap<&Path, usize>) -> Run {
+    let (top, batch) = (variant.top, job.batch);
+    let alone = set_alone(top, batch);
+    let by = BuiltBy { kustomizations: top.all.clone(), sources: Arc::clone(job.sources) };
+    Run {
+        command: built.command,
+        set: set_of(top, batch, numbers).or_else(|| set_of_builds(&variant.by, batch)),
+        home: None,
+        known: alone.or_else(|| only_set(top, batch, numbers)),
+        is_alone: alone.is_some(),
+        is_default: false,
+        placeholder: None,
+        files: built.files,
+        values: Vec::new(),
+        origin: Box::new(KustomizeOrigin { written: built.written, by }),
+    }
 }
 
 /// The set of the input that a top kustomization belongs to: the only one that claims all its files because
@@ -158,14 +223,30 @@ fn set_of(top: &Top, batch: &Batch<'_>, numbers: &HashMap<&Path, usize>) -> Opti
     if common.len() == 1 { common.first().copied() } else { None }
 }
 
-/// Whether a top kustomization makes a set of the input alone: it repeats objects of others, or is the only one.
-fn is_alone(top: &Top, batch: &Batch<'_>) -> bool {
+/// The set of the Kustomizations of Flux that build a kustomization, if they apply it to their own cluster.
+fn set_of_builds(by: &[&FluxBuild], batch: &Batch<'_>) -> Option<usize> {
+    let sets = &batch.sets;
+    let claims = |build: &&FluxBuild| sets.claims(build.file).filter(move |set| is_stated(sets, *set));
+    let own: BTreeSet<usize> = by.iter().flat_map(claims).collect();
+    own.first().copied().filter(|_| own.len() == 1 && by.iter().all(|build| build.is_local))
+}
+
+/// The only set of the input that claims files of a top kustomization.
+fn only_set(top: &Top, batch: &Batch<'_>, numbers: &HashMap<&Path, usize>) -> Option<usize> {
+    let own = top.files.iter().filter_map(|file| numbers.get(file.as_path()));
+    let sets: BTreeSet<usize> = own.flat_map(|at| batch.sets.claims(*at)).collect();
+    sets.first().copied().filter(|_| sets.len() == 1)
+}
+
+/// The set of the input that a top kustomization makes alone: it repeats objects of others, or is the only one.
+fn set_alone(top: &Top, batch: &Batch<'_>) -> Option<usize> {
     let is_its = |one: &Evidence| one.sign == Sign::Kustomization && one.places == [top.own().folder()];
-    batch.sets.evidence.iter().any(is_its)
+    batch.sets.evidence.iter().position(is_its)
 }
 
 fn discover(job: &Job<'_>) -> Vec<Top> {
     let Job { batch, options, sources, .. } = job;
+    let builds = batch.flux_builds();
     let folders = batch.folders.kustomization_folders();
     let all: BTreeMap<PathBuf, Kustomization> =
         (folders.iter()).filter_map(|folder| Some((folder.clone(), read(folder, sources)?))).collect();
@@ -179,7 +260,10 @@ fn discover(job: &Job<'_>) -> Vec<Top> {
         }
         let mut reached = Vec::new();
         let mut seen = HashSet::from([folder.clone()]);
-        let mut open = vec![(folder.clone(), 0)];
+        let builds: Vec<FluxBuild> = builds.iter().filter(|one| one.folder == *folder).cloned().collect();
+        let components = builds.iter().flat_map(|build| &build.changes.components);
+        let mut open: Vec<(PathBuf, usize)> =
+            std::iter::once(folder).chain(components).map(|folder| (folder.clone(), 0)).collect();
         while let Some((at, depth)) = (!open.is_empty()).then(|| open.remove(0)) {
             let Some(one) = read(&at, sources) else { continue };
             for below in folders_of(&one) {
@@ -203,7 +287,7 @@ fn discover(job: &Job<'_>) -> Vec<Top> {
             let files = files.iter().chain(reached.iter().map(|one| &one.file)).filter(excluded);
             files.for_each(|file| sources.include(file));
         }
-        tops.push(Top { all: reached, files, shown: sources.shown_folder(folder), scope });
+        tops.push(Top { all: reached, files, shown: sources.shown_folder(folder), scope, builds });
     }
     tops
 }
@@ -217,31 +301,38 @@ struct Workplace {
 }
 
 impl Workplace {
-    fn new(top: &Top) -> io::Result<Workplace> {
+    fn new(Variant { top, changes, .. }: &Variant<'_>) -> io::Result<Workplace> {
         let folder = TempFolder::new()?;
         let wrapper = folder.path().join("build");
         fs::create_dir(&wrapper)?;
         fs::create_dir(folder.path().join("home"))?;
-        let own = top.own().folder();
-        let (copied, target) = if top.has_remote() {
-            let root = common_ancestor(top.all.iter().map(|one| one.folder()));
-            let copy = folder.path().join("tree");
-            copy_without_remote(&root, &copy, top)?;
-            let target = copy.join(own.strip_prefix(&root).unwrap_or(Path::new("")));
-            (Some(root), target)
-        } else {
-            (None, fs::canonicalize(own)?)
-        };
-        let mut path = PathBuf::new();
-        for _ in wrapper.components().skip(1) {
-            path.push("..");
-        }
-        path.push(target.strip_prefix("/").unwrap_or(&target));
-        let text = serde_json::json!({
-            "resources": [path.to_string_lossy()],
-            "buildMetadata": ["originAnnotations"],
+        let missing: Vec<&PathBuf> = top.ignored_files().collect();
+        let copied = (top.has_remote() || !missing.is_empty()).then(|| {
+            let folders = top.all.iter().map(Kustomization::folder);
+            common_ancestor(folders.chain(missing.iter().filter_map(|file| file.parent())))
         });
-        fs::write(wrapper.join("kustomization.yaml"), text.to_string())?;
+        let copy = folder.path().join("tree");
+        if let Some(root) = &copied {
+            copy_without_remote(root, &copy, top, &missing)?;
+        }
+        let place = |own: &Path| -> io::Result<String> {
+            let target = match &copied {
+                Some(root) => copy.join(own.strip_prefix(root).unwrap_or(Path::new(""))),
+                None => fs::canonicalize(own)?,
+            };
+            let mut path = PathBuf::new();
+            for _ in wrapper.components().skip(1) {
+                path.push("..");
+            }
+            path.push(target.strip_prefix("/").unwrap_or(&target));
+            Ok(path.to_string_lossy().into_owned())
+        };
+        let mut fields = changes.fields.clone();
+        fields.insert("resources".to_owned(), json!([place(top.own().folder())?]));
+        fields.insert("buildMetadata".to_owned(), json!(["originAnnotations"]));
+        let components: io::Result<Vec<String>> = changes.components.iter().map(|one| place(one)).collect();
+        fields.insert("components".to_owned(), json!(components?));
+        fs::write(wrapper.join("kustomization.yaml"), Value::Object(fields).to_string())?;
         Ok(Workplace { folder, copied })
     }
 
@@ -267,18 +358,21 @@ fn common_ancestor<'p>(mut folders: impl Iterator<Item = &'p Path>) -> PathBuf {
     })
 }
 
-/// Copies the folders of kustomizations; all other files in them and around them become links.
-fn copy_without_remote(root: &Path, copy: &Path, top: &Top) -> io::Result<()> {
+/// Copies the folders of kustomizations; all other files in them and around them become links, and those that are missing
+/// are empty.
+fn copy_without_remote(root: &Path, copy: &Path, top: &Top, missing: &[&PathBuf]) -> io::Result<()> {
     let mut real: BTreeSet<&Path> = BTreeSet::new();
-    for one in &top.all {
-        real.extend(one.folder().ancestors().take_while(|folder| folder.starts_with(root)));
+    let of_missing = missing.iter().filter_map(|file| file.parent());
+    for folder in top.all.iter().map(Kustomization::folder).chain(of_missing) {
+        real.extend(folder.ancestors().take_while(|folder| folder.starts_with(root)));
     }
     let changed: HashMap<&Path, &Kustomization> =
         top.all.iter().filter(|one| !one.remote.is_empty()).map(|one| (one.file.as_path(), one)).collect();
     for folder in &real {
         let target = copy.join(folder.strip_prefix(root).unwrap_or(Path::new("")));
         fs::create_dir_all(&target)?;
-        for entry in fs::read_dir(folder)? {
+        // The folder of a missing file may be missing as well.
+        for entry in fs::read_dir(folder).into_iter().flatten() {
             let path = entry?.path();
             let Some(name) = path.file_name() else { continue };
             if let Some(kustomization) = changed.get(path.as_path()) {
@@ -288,7 +382,10 @@ fn copy_without_remote(root: &Path, copy: &Path, top: &Top) -> io::Result<()> {
             }
         }
     }
-    Ok(())
+    missing.iter().try_for_each(|file| {
+        let target = copy.join(file.strip_prefix(root).unwrap_or(Path::new("")));
+        fs::write(target, "")
+    })
 }
 
 #[cfg(unix)]
@@ -333,9 +430,13 @@ struct Built {
 /// The programs that build kustomizations, with their subcommand.
 const PROGRAMS: [(&str, &str); 2] = [("kustomize", "build"), ("kubectl", "kustomize")];
 
-fn build(top: &Top, job: &Job<'_>, scope_of: &HashMap<&Path, (usize, &str)>) -> Result<Built, RenderFailure> {
-    let Job { scopes, sources, .. } = job;
-    let mut command = format!("kustomize build {}", top.shown);
+fn build(
+    variant: &Variant<'_>,
+    job: &Job<'_>,
+    scope_of: &HashMap<&Path, (usize, &str)>,
+) -> Result<Built, RenderFailure> {
+    let (top, sources) = (variant.top, job.sources);
+    let mut command = variant.command("kustomize", "build");
     let failed = |failure: &Failure, command: &str, temporary: &[(&Path, &str)]| {
         let (mut message, mut help) = failure_words(failure, "kustomize", command, temporary);
         if *failure == Failure::Missing {
@@ -344,10 +445,11 @@ fn build(top: &Top, job: &Job<'_>, scope_of: &HashMap<&Path, (usize, &str)>) -> 
         }
         let source =
             sources.get(&top.own().file).unwrap_or_else(|| Arc::new(Source::from_text(&top.shown, "")));
-        RenderFailure { scope: top.scope, span: first_line(&source), source, message, help }
+        let span = first_line(&source);
+        RenderFailure { span, ..RenderFailure::new(top.scope, source, failure, (message, help)) }
     };
-    let workplace =
-        Workplace::new(top).map_err(|error| failed(&Failure::Failed(error.to_string()), &command, &[]))?;
+    let workplace = Workplace::new(variant)
+        .map_err(|error| failed(&Failure::Failed(error.to_string()), &command, &[]))?;
     let charts: Vec<PathBuf> =
         top.all.iter().flat_map(vendored_charts).map(|(_, folder)| folder.clone()).collect();
     let mut output = Err(Failure::Missing);
@@ -357,9 +459,9 @@ fn build(top: &Top, job: &Job<'_>, scope_of: &HashMap<&Path, (usize, &str)>) -> 
         if !charts.is_empty() {
             child.arg("--enable-helm");
         }
-        output = job.output(|| reads(top, &charts, program), || process::run(child, job.options.limit));
+        output = job.output(|| reads(variant, &charts, program), || process::run(child, job.options.limit));
         if output != Err(Failure::Missing) {
-            command = format!("{program} {verb} {}", top.shown);
+            command = variant.command(program, verb);
             break;
         }
     }
@@ -370,14 +472,24 @@ fn build(top: &Top, job: &Job<'_>, scope_of: &HashMap<&Path, (usize, &str)>) -> 
         [(copy.as_path(), ""), (workplace.folder.path(), ""), (here.as_path(), ""), (checkout.as_path(), "")];
     let bytes = output.map_err(|failure| failed(&failure, &command, &temporary))?;
     let text = String::from_utf8_lossy(&bytes);
-    let names: HashMap<PathBuf, PathBuf> = top
-        .files
-        .iter()
-        .chain(top.all.iter().map(|one| &one.file))
-        .filter_map(|file| Some((fs::canonicalize(file).ok()?, file.clone())))
-        .collect();
+    let (files, written) = output_files(variant, &text, &workplace, job, scope_of);
+    Ok(Built { command: Arc::from(command), files, written })
+}
+
+/// The objects that were built, by the file that they are written in, with the origin of each.
+fn output_files(
+    variant: &Variant<'_>,
+    text: &str,
+    workplace: &Workplace,
+    job: &Job<'_>,
+    scope_of: &HashMap<&Path, (usize, &str)>,
+) -> (Vec<RenderedFile>, Vec<Vec<Written>>) {
+    let (top, Job { batch, scopes, sources, .. }) = (variant.top, job);
+    let listed = top.files.iter().chain(top.all.iter().map(|one| &one.file));
+    let names: HashMap<PathBuf, PathBuf> =
+        listed.filter_map(|file| Some((fs::canonicalize(file).ok()?, file.clone()))).collect();
     let mut by_file: BTreeMap<PathBuf, (String, Vec<Written>)> = BTreeMap::new();
-    for document in documents(&text) {
+    for document in documents(text) {
         let (body, origin) = take_origin(document);
         let (path, is_generated) = match &origin {
             Some(Origin::File(path)) => (workplace.original(path), false),
@@ -389,7 +501,7 @@ fn build(top: &Top, job: &Job<'_>, scope_of: &HashMap<&Path, (usize, &str)>) -> 
         if !all.is_empty() {
             all.push_str("---\n");
         }
-        all.push_str(&body);
+        all.push_str(&substituted(&body, &variant.changes.variables));
         written.push(Written { file: sources.get(&path), is_generated });
     }
     let mut files = Vec::new();
@@ -400,19 +512,51 @@ fn build(top: &Top, job: &Job<'_>, scope_of: &HashMap<&Path, (usize, &str)>) -> 
             Some((scope, name)) => (*scope, (*name).to_owned()),
             None => (top.scope, scopes.get(top.scope).path(&path, &reported)),
         };
-        if let Some(file) = RenderedFile::read(text, reported, &name, scope) {
+        let folders = batch.folders.of_output(&path);
+        if let Some(file) = RenderedFile::read(text, reported, &name, scope, &folders) {
             files.push(file);
             origins.push(written);
         }
     }
-    Ok(Built { command: Arc::from(command), files, written: origins })
+    (files, origins)
+}
+
+/// The text after kustomize-controller has filled in some variables: `${X}` and `${X:=default}`, but not `$${X}`. Those that are
+/// not known stay.
+fn substituted(text: &str, variables: &BTreeMap<String, String>) -> String {
+    if variables.is_empty() || text.contains("kustomize.toolkit.fluxcd.io/substitute: disabled") {
+        return text.to_owned();
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("${") {
+        let (before, after) = rest.split_at(at);
+        out.push_str(before);
+        let length = after[2..].bytes().take_while(|b| b.is_ascii_alphanumeric() || *b == b'_').count();
+        let value = variables.get(&after[2..2 + length]);
+        let end = after[2 + length..].find('}').map(|end| 2 + length + end);
+        let is_plain = after[2 + length..].starts_with([':', '=', '-', '}']) && !before.ends_with('$');
+        match (value, end) {
+            (Some(value), Some(end)) if is_plain => {
+                out.push_str(value);
+                rest = &after[end + 1..];
+            }
+            _ => {
+                out.push_str("${");
+                rest = &after[2..];
+            }
+        }
+    }
+    out.push_str(rest);
+    out
 }
 
 /// What a program reads to build a kustomization: the kustomizations, and the files that they or their generators and
 /// transformers name in any field.
-fn reads(top: &Top, charts: &[PathBuf], program: &str) -> io::Result<Key> {
+fn reads(variant: &Variant<'_>, charts: &[PathBuf], program: &str) -> io::Result<Key> {
+    let Variant { top, changes, .. } = variant;
     let mut reads = Reads::default();
-    reads.word(program);
+    reads.word((program, Value::Object(changes.fields.clone()).to_string(), &changes.components));
     charts.iter().try_for_each(|chart| reads.folder(chart))?;
     let plugins = top.all.iter().flat_map(|one| &one.plugins).filter(|path| path.is_file());
     let naming: Vec<&PathBuf> = top.all.iter().map(|one| &one.file).chain(plugins).collect();
@@ -538,7 +682,22 @@ impl Locate for KustomizeOrigin {
 
 #[cfg(test)]
 mod tests {
-    use super::{Origin, documents, take_origin};
+    use std::collections::BTreeMap;
+
+    use super::{Origin, documents, substituted, take_origin};
+
+    #[test]
+    fn known_variables_are_filled_in() {
+        let variables = BTreeMap::from([("A".to_owned(), "1".to_owned())]);
+        for (text, filled) in [
+            ("a: ${A}${A}", "a: 11"),
+            ("a: ${A:=2} ${A-2}", "a: 1 1"),
+            ("a: ${AB} ${B:=2} $A", "a: ${AB} ${B:=2} $A"),
+            ("a: $${A} ${A", "a: $${A} ${A"),
+        ] {
+            assert_eq!(substituted(text, &variables), filled);
+        }
+    }
 
     #[test]
     fn the_origin_is_taken_out() {

@@ -4,6 +4,7 @@
 //! from. This module checks the output and moves every finding to that text. Rendered objects form a set of
 //! their own, and their files are not checked a second time as plain files.
 
+mod defaults;
 mod helm;
 mod installs;
 mod kustomize;
@@ -26,7 +27,7 @@ use gpulint_rules::source::Source;
 use gpulint_rules::tree::Span;
 use gpulint_rules::{
     Bond, Engine, FilledSet, Finding, Fix, Location, ManifestSet, Membership, Object, Partition, Related,
-    Rendered, Rule, RunInput, SuppressedFinding, check_run, fill_sets,
+    Rendered, Rule, RunInput, Severity, SuppressedFinding, check_run, fill_sets,
 };
 use rayon::prelude::*;
 
@@ -34,6 +35,7 @@ use crate::args::RENDER_LIMIT;
 use crate::batch::Batch;
 use crate::config::Scopes;
 use crate::files::{self, Folders, Input, KUSTOMIZATIONS, ReadOutcome, Release, Sets, Sign, Skipped};
+use crate::terminal::count;
 
 pub(crate) use outputs::Outputs;
 
@@ -78,8 +80,12 @@ struct Run {
     /// The set of the input in which it meets what else is applied there; empty for the set of the files in no other one.
     /// `None` if it is not known, so that it is one of its own.
     home: Option<Vec<Membership>>,
-    /// Whether it is a kustomization that makes a set of the input alone.
+    /// The set of the input that has the files of a kustomization, if it is the only one.
+    known: Option<usize>,
+    /// Whether it is a kustomization that makes that set alone.
     is_alone: bool,
+    /// Whether it is a chart with its own values that nothing in the input installs.
+    is_default: bool,
     /// The name of the release that stands for one which is not known.
     placeholder: Option<String>,
     files: Vec<RenderedFile>,
@@ -123,8 +129,14 @@ struct RenderedFile {
 
 impl RenderedFile {
     /// Parses the output for a file. `reported` is the path of the file in reports, `name` its path for its
-    /// configuration. `None` if there is nothing to check.
-    fn read(text: String, reported: String, name: &str, scope: usize) -> Option<RenderedFile> {
+    /// configuration. `folders` says what is filled in later. `None` if there is nothing to check.
+    fn read(
+        text: String,
+        reported: String,
+        name: &str,
+        scope: usize,
+        folders: &Folders,
+    ) -> Option<RenderedFile> {
         let input = Input {
             display_path: reported,
             path: PathBuf::new(),
@@ -133,7 +145,7 @@ impl RenderedFile {
             stream: None,
             unapplied: None,
         };
-        let read = files::read_bytes(&input, name, &Folders::default(), text.into_bytes());
+        let read = files::read_bytes(&input, name, folders, text.into_bytes());
         read.file.is_some().then_some(RenderedFile { read, scope })
     }
 }
@@ -167,11 +179,23 @@ impl Job<'_> {
 
 struct RenderFailure {
     scope: usize,
+    /// Whether a program is not installed.
+    is_missing: bool,
+    /// Whether it had too little time.
+    is_slow: bool,
     /// The `Chart.yaml` or the kustomization that was rendered.
     source: Arc<Source>,
     span: Span,
     message: String,
     help: String,
+}
+
+impl RenderFailure {
+    fn new(scope: usize, source: Arc<Source>, failure: &Failure, (message, help): (String, String)) -> Self {
+        let is_missing = *failure == Failure::Missing;
+        let is_slow = matches!(failure, Failure::TooSlow(_));
+        RenderFailure { scope, is_missing, is_slow, source, span: Span::default(), message, help }
+    }
 }
 
 /// Whether a configuration, Flux or Argo CD say which files a set has.
@@ -199,6 +223,15 @@ fn releases(job: &Job<'_>, built: &[&Rendering]) -> Vec<Release> {
     job.batch.releases(&covered, &rendered.collect::<Vec<_>>())
 }
 
+/// What a chart lacks that the checkout does not have, so that it is not wrong.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Unmet {
+    /// Values, which an installation gives it.
+    Values,
+    /// Charts that it depends on.
+    Dependencies,
+}
+
 /// The output of a renderer for the input.
 #[derive(Default)]
 struct Rendering {
@@ -214,8 +247,32 @@ struct Rendering {
     /// The commands that gave no objects, and failures that other values of another chart may not have.
     empty: Vec<String>,
     unclear: Vec<String>,
+    /// The charts that lack something that the checkout does not have, each with the words of the program.
+    unmet: Vec<(Unmet, String)>,
     /// The charts that are not rendered alone for a reason that is told, or because a kustomization has them.
     told: HashSet<PathBuf>,
+}
+
+impl Rendering {
+    /// Records why something was not rendered. What takes long is not wrong.
+    fn add_failure(&mut self, failure: RenderFailure) {
+        match failure.is_slow {
+            true => self.notes.push(format!("{}: {}", failure.message, failure.help)),
+            false => self.failures.push(failure),
+        }
+    }
+
+    /// Makes one failure of those with the cause in common that a program is not installed.
+    fn join_failures(&mut self) {
+        let more = self.failures.iter().filter(|failure| failure.is_missing).count().saturating_sub(1);
+        let mut first = self.failures.iter_mut().filter(|failure| failure.is_missing && more > 0);
+        if let Some(first) = first.next() {
+            let verb = if more == 1 { "needs" } else { "need" };
+            first.message.push_str(&format!("; {} {verb} it", count(more, "more render")));
+        }
+        let mut is_first = true;
+        self.failures.retain(|one| !one.is_missing || std::mem::take(&mut is_first));
+    }
 }
 
 #[derive(Default)]
@@ -265,7 +322,9 @@ impl Renders {
         let sources = Arc::new(Sources::new(&batch.inputs));
         let job = Job { batch, scopes, options, sources: &sources };
         let kustomizations = kustomize::render(&job);
-        let charts = helm::render(&job, &kustomizations);
+        let mut charts = helm::render(&job, &kustomizations);
+        let mut kustomizations = kustomizations;
+        [&mut charts, &mut kustomizations].into_iter().for_each(Rendering::join_failures);
         let inputs = batch.inputs.iter().filter(|one| one.input.unapplied.is_none() && !one.is_context);
         let visible = inputs.map(|one| one.input.absolute.clone()).collect();
         Renders { charts, kustomizations, visible, is_alone: options.is_alone, sources }
@@ -439,8 +498,7 @@ impl Renders {
         for run in self.runs() {
             let set = run.set.unwrap_or(partition.sets.len());
             if run.set.is_none() && run.home.is_none() {
-                let facts = Arc::clone(&known.facts);
-                partition.sets.push(ManifestSet { facts, ..self.own_set(run, batch) });
+                partition.sets.push(self.own_set(run, batch));
             }
             let own = || vec![Membership { set, ..Membership::default() }];
             let home = run.home.clone().unwrap_or_else(own);
@@ -457,13 +515,21 @@ impl Renders {
     fn own_set(&self, run: &Run, batch: &Batch<'_>) -> ManifestSet {
         let has_objects =
             |read: &ReadOutcome| read.file.as_ref().is_some_and(|file| !file.objects.is_empty());
+        let known = &batch.sets.partition;
+        let home = run.home.as_ref().and_then(|home| Some(home.first()?.set));
+        // What the files show beside the objects holds for what they give as well.
+        let facts = match run.known.or(home).and_then(|set| known.sets.get(set)) {
+            Some(set) => Arc::clone(&set.facts),
+            None if known.is_whole() => Arc::clone(&known.facts),
+            None => Arc::default(),
+        };
         let mut others = batch.reads.iter().enumerate().filter(|(at, _)| !batch.covered.contains(at));
         ManifestSet {
             name: Arc::clone(&run.command),
             bond: Bond::Certain,
             may_be_complete: (run.is_alone || self.runs().count() == 1)
                 && !others.any(|(_, read)| has_objects(read)),
-            ..ManifestSet::default()
+            facts,
         }
     }
 
@@ -494,6 +560,7 @@ impl Renders {
         checked.push(self.check_runs(&self.kustomizations.runs, batch));
         let mut by_place: HashMap<MergeKey, usize> = HashMap::new();
         let mut ordinals = Ordinals::default();
+        let values: HashSet<&str> = self.runs().flat_map(|run| &run.values).map(String::as_str).collect();
         // The number of runs that contain each file of the user.
         let mut renders: BTreeMap<String, usize> = BTreeMap::new();
         for run in self.runs() {
@@ -509,7 +576,8 @@ impl Renders {
                 let Location::Rendered(rendered) = &mut finding.location else { continue };
                 let from = rendered.place.path().unwrap_or_default();
                 rendered.renders = renders.get(from).copied().unwrap_or(1);
-                let key = MergeKey::of(rendered, finding.rule, &finding.message);
+                let is_value = values.contains(rendered.source.path());
+                let key = MergeKey::of(rendered, finding.rule, &finding.message, is_value);
                 let key = ordinals.number(key, rendered, &finding.message);
                 match by_place.get(&key) {
                     Some(at) => {
@@ -571,10 +639,13 @@ impl Renders {
         let mut inputs: Vec<Option<RunInput<'_>>> = Vec::new();
         let mut files: Vec<Vec<Membership>> = Vec::new();
         let mut from: Vec<(&Run, usize)> = Vec::new();
+        // The sets of the input whose files are rendered alone, each with the set of what they give.
+        let mut alone: BTreeMap<usize, usize> = BTreeMap::new();
         for run in runs {
             let set = run.set.unwrap_or(sets.len());
             if run.set.is_none() {
                 sets.push(self.own_set(run, batch));
+                alone.extend(run.known.filter(|_| run.is_alone).map(|known| (known, set)));
             }
             let rendered = run.files.iter().enumerate();
             for (at, one) in rendered.filter(|(_, one)| !self.is_alone || self.is_checked(run, one)) {
@@ -585,11 +656,15 @@ impl Renders {
             }
         }
         let rendered: BTreeSet<usize> = (0..inputs.len()).collect();
-        if runs.iter().any(|run| run.set.is_some()) {
+        if !alone.is_empty() || runs.iter().any(|run| run.set.is_some()) {
             for (at, read) in batch.reads.iter().enumerate().filter(|(at, _)| !batch.covered.contains(at)) {
                 let Some(file) = &read.file else { continue };
                 inputs.push(Some(RunInput { engine: batch.engine(at), file }));
-                files.push(known.memberships(at).to_vec());
+                // What names an object that is rendered meets it.
+                let met = |of: &Membership| Some(Membership { set: *alone.get(&of.set)?, ..of.clone() });
+                let mut memberships = known.memberships(at).to_vec();
+                memberships.extend(known.memberships(at).iter().filter_map(met));
+                files.push(memberships);
             }
         }
         let reports =
@@ -636,6 +711,10 @@ impl Renders {
                     continue;
                 }
                 let Location::Rendered(mut rendered) = location else { continue };
+                if let Some(key) = self.empty_value(run, &rendered) {
+                    finding.severity(finding.severity.min(Severity::Info));
+                    finding.message.push_str(&format!(" (`{key}` is empty in the chart's own values)"));
+                }
                 let repair =
                     finding.fix.as_ref().and_then(|fix| run.origin.repair(at, &finding.location, fix));
                 // A fix is offered only if it edits the file of the finding.
@@ -657,6 +736,13 @@ impl Renders {
         out
     }
 
+    /// The empty value on which a place depends, in a chart with its own values that nothing installs: who installs it gives one.
+    fn empty_value(&self, run: &Run, place: &Rendered) -> Option<String> {
+        let own = run.values.first().filter(|_| run.is_default)?;
+        let values = self.sources.get(&self.sources.absolute(own)?)?;
+        defaults::empty_value(&values, &place.source, place.span)
+    }
+
     /// Whether findings in a file are reported: the file is part of the input.
     fn is_visible(&self, shown: &str) -> bool {
         self.sources.absolute(shown).is_none_or(|path| self.is_input(&path))
@@ -673,7 +759,7 @@ struct MergeKey {
     path: String,
     span: Span,
     rule: &'static str,
-    /// For a literal text, the message without names; otherwise the whole message, because one text may give
+    /// For a literal text or a value, the message without names; otherwise the whole message, because one text may give
     /// several.
     words: Vec<String>,
     /// The number of the finding among those with these words at one place of the rendered text, which differ in names: one
@@ -702,9 +788,9 @@ impl Ordinals {
 }
 
 impl MergeKey {
-    fn of(rendered: &Rendered, rule: &'static Rule, message: &str) -> MergeKey {
-        let words = if rendered.is_literal {
-            // A kustomization may change names, so that they differ between renders.
+    fn of(rendered: &Rendered, rule: &'static Rule, message: &str, is_value: bool) -> MergeKey {
+        let words = if rendered.is_literal || is_value {
+            // Releases and kustomizations may change names, so that they differ between renders.
             message.split('`').step_by(2).map(str::to_owned).collect()
         } else {
             vec![message.to_owned()]
@@ -745,7 +831,7 @@ fn failure_words(
         }
         Failure::TooSlow(limit) => (
             format!("`{command}` did not end within {} s", limit.as_secs_f32()),
-            "repair what goes on without end".to_owned(),
+            "--render-limit SECONDS gives it more time".to_owned(),
         ),
         Failure::TooLarge => {
             (format!("`{command}` printed more than 256 MiB"), "repair what goes on without end".to_owned())

@@ -493,7 +493,7 @@ impl Finding {
     }
 
     /// Sets a severity other than the rule's own. Only an error is rejected.
-    pub(crate) fn severity(&mut self, severity: Severity) -> &mut Finding {
+    pub fn severity(&mut self, severity: Severity) -> &mut Finding {
         self.severity = severity;
         if severity < Severity::Error {
             self.rejected_by = None;

@@ -13,7 +13,7 @@ use rayon::prelude::*;
 
 use crate::batch::Batch;
 use crate::config::Scopes;
-use crate::files::Release;
+use crate::files::{Folders, Release};
 use crate::terminal::count;
 
 use super::installs::{
@@ -24,7 +24,7 @@ use super::outputs::Reads;
 use super::process;
 use super::process::{Failure, TempFolder};
 use super::template::{LineOrigin, Template, take_marks};
-use super::{Job, RenderFailure, RenderedFile, Rendering, Run, failure_words, is_stated, releases};
+use super::{Job, RenderFailure, RenderedFile, Rendering, Run, Unmet, failure_words, is_stated, releases};
 
 mod origin;
 mod templates;
@@ -68,7 +68,9 @@ pub(super) fn render(job: &Job<'_>, built: &Rendering) -> Rendering {
     }
     let batch = job.batch;
     let told = kustomize::inflated_charts(job).into_iter().collect();
-    let mut out = Rendering { told, notes: notes(&charts, job), ..Rendering::default() };
+    let mut out = Rendering { told, ..Rendering::default() };
+    let is_built = |(_, one): &(&Chart, &Rendering)| one.unmet.is_empty();
+    out.notes = notes(charts.iter().zip(&all).filter(is_built).map(|(chart, _)| chart), &charts, job);
     for (chart, one) in charts.iter().zip(all) {
         if !one.runs.is_empty() {
             let templates = batch.inputs.iter().map(|one| &one.input.absolute);
@@ -79,7 +81,7 @@ pub(super) fn render(job: &Job<'_>, built: &Rendering) -> Rendering {
         if one.runs.is_empty() && one.failures.is_empty() {
             out.told.insert(chart.folder.clone());
         }
-        if !one.failures.is_empty() {
+        if !one.failures.is_empty() || !one.unmet.is_empty() {
             out.uncertain.insert(chart.folder.clone());
         }
         out.runs.extend(one.runs);
@@ -87,6 +89,23 @@ pub(super) fn render(job: &Job<'_>, built: &Rendering) -> Rendering {
         out.notes.extend(one.notes);
         out.empty.extend(one.empty);
         out.unclear.extend(one.unclear);
+        out.unmet.extend(one.unmet);
+    }
+    add_notes(&mut out);
+    out
+}
+
+/// Adds a line for each reason why charts give nothing.
+fn add_notes(out: &mut Rendering) {
+    for (unmet, what) in [
+        (Unmet::Values, "not rendered, because nothing here gives the values that it demands"),
+        (Unmet::Dependencies, "not rendered without dependencies that `helm dependency build` adds"),
+    ] {
+        let charts = out.unmet.iter().filter(|(of, _)| *of == unmet).map(|(_, words)| words.clone());
+        let charts: Vec<String> = charts.collect();
+        if !charts.is_empty() {
+            out.notes.push(format!("{} {what}: {}", count(charts.len(), "chart"), list(charts)));
+        }
     }
     for (entries, what) in [
         (std::mem::take(&mut out.empty), "without objects"),
@@ -96,7 +115,6 @@ pub(super) fn render(job: &Job<'_>, built: &Rendering) -> Rendering {
             out.notes.push(format!("{} {what}: {}", count(entries.len(), "render"), list(entries)));
         }
     }
-    out
 }
 
 /// The chart to render for a file that it applies: a template, or a file in its folder `crds`.
@@ -261,10 +279,35 @@ fn render_chart(chart: &Chart, job: &Job<'_>) -> Rendering {
             Err(_) if matches!(install, Install::Own) && others => {}
             // The values of the chart that gives the object may be others where it is installed.
             Err(failure) if is_of_chart(install, job) => out.unclear.push(failure.message),
-            Err(failure) => out.failures.push(failure),
+            Err(failure) => match unmet(chart, install, &failure.message) {
+                Some(unmet) => out.unmet.push((unmet, lacking(chart, unmet, &failure.message))),
+                None => out.add_failure(failure),
+            },
         }
     }
     out
+}
+
+/// What a chart lacks, if the words of a failure say so: a template of a dependency, or values, where it is rendered with its
+/// own because nothing in the input installs it.
+fn unmet(chart: &Chart, install: &Install, message: &str) -> Option<Unmet> {
+    // Those of `required` and `fail`, of a schema, and of a field of a map that is not set (Helm 3).
+    const DEMANDS: [&str; 3] =
+        ["execution error at", "values don't meet the specifications", "nil pointer evaluating interface {}"];
+    if !chart.missing.remote.is_empty() && message.contains(": no template ") {
+        return Some(Unmet::Dependencies);
+    }
+    let is_own = matches!(install, Install::Own) && chart.installs.len() == 1;
+    (is_own && DEMANDS.iter().any(|words| message.contains(words))).then_some(Unmet::Values)
+}
+
+/// A chart with what it lacks, for a note.
+fn lacking(chart: &Chart, unmet: Unmet, message: &str) -> String {
+    let what = match unmet {
+        Unmet::Dependencies => chart.missing.remote.join(", "),
+        Unmet::Values => message.split_once("` failed: ").map_or(message, |(_, words)| words).to_owned(),
+    };
+    format!("{} ({what})", chart.shown)
 }
 
 /// The copy of a chart with marks, which is made once for all its sets of values.
@@ -477,7 +520,10 @@ fn render_with(
             help = "set `platform.kubernetes` to a version that the chart takes".to_owned();
         }
         let source = Arc::clone(&chart.source);
-        RenderFailure { scope: chart.scope, source, span: chart.span, message, help }
+        RenderFailure {
+            span: chart.span,
+            ..RenderFailure::new(chart.scope, source, failure, (message, help))
+        }
     };
     let (arguments, given) =
         arguments(chart, install, job).map_err(|words| failed(&Failure::Failed(words)))?;
@@ -506,7 +552,19 @@ fn render_with(
     let placeholder = arguments.is_placeholder.then_some(arguments.name);
     let (command, origin) = (Arc::from(command), Box::new(origin));
     let home = home(chart, install, job);
-    Ok((Run { command, set: None, home, is_alone: false, placeholder, files, values, origin }, error))
+    let run = Run {
+        command,
+        set: None,
+        home,
+        known: None,
+        is_alone: false,
+        is_default: matches!(install, Install::Own) && chart.installs.len() == 1,
+        placeholder,
+        files,
+        values,
+        origin,
+    };
+    Ok((run, error))
 }
 
 /// The set of the input that what a chart gives belongs to, if it is known.
@@ -555,7 +613,9 @@ fn files_of(
             Some(path) => scopes.get(chart.scope).path(path, &reported),
             None => reported.clone(),
         };
-        let Some(file) = RenderedFile::read(text, reported, &name, chart.scope) else { continue };
+        let Some(file) = RenderedFile::read(text, reported, &name, chart.scope, &Folders::default()) else {
+            continue;
+        };
         files.push(file);
         let chain = values_of(chart, given, &found, sources);
         let keys: Vec<String> = found.subcharts.iter().map(|(key, _)| key.clone()).collect();

@@ -2,14 +2,14 @@
 //!
 //! # Why
 //! `gpulint check --render` runs `helm template` and `kustomize build`, because what is applied is
-//! what they print. Where the program is missing, fails or does not end within 30 seconds, nothing
-//! of that chart or kustomization was checked as it is applied, and whoever applies it probably
-//! meets the same error. The message has the program's own words. Nothing is downloaded: the
-//! dependencies of a chart must be in its folder `charts`.
+//! what they print. Where the program is missing or fails, nothing of that chart or kustomization
+//! was checked as it is applied, and whoever applies it probably meets the same error. The message
+//! has the program's own words. Nothing is downloaded: the dependencies of a chart must be in its
+//! folder `charts`.
 //!
 //! # Fix
 //! Repair what the program names. Run `helm dependency build` for missing dependencies. For a chart
-//! that needs values, name them in `gpulint.yaml`:
+//! that needs values, and whose installation is not in the input, name them in `gpulint.yaml`:
 //! `render: {helm: [{chart: charts/server, values: [values-prod.yaml]}]}`.
 //!
 //! # Example
