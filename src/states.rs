@@ -197,6 +197,7 @@ mod tests {
             ("east/pool.yaml", pool("ml")),
             ("east/train.yaml", deployment("train", "ml")),
             ("west/pool.yaml", pool("ml")),
+            ("west/fixed.yaml", pool("ml").replace("gpu}\nspec:", "fixed}\nspec:\n  replicas: 1")),
             ("west/karpenter.yaml", karpenter("1.11.0")),
         ];
         first.iter().for_each(|(file, text)| write(folder, file, text));
@@ -211,15 +212,15 @@ mod tests {
         };
         let (mut before, check) = judged();
         assert_eq!(before, check);
-        let off = format!("{SETS}rules: {{pdb-missing: off}}\n");
+        let off = format!("{SETS}rules: {{pdb-blocks-evictions: off}}\n");
         let older = format!("{SETS}platform: {{karpenter: 1.0}}\n");
         for (what, file, text) in [
             ("a pool without the label", "west/pool.yaml", Some(pool("web"))),
             ("a pool in another place", "west/pool.yaml", Some(format!("# x\n\n{}", pool("web")))),
             ("no Deployment", "base/web.yaml", None),
-            ("another namesake", "east/web.yaml", Some(deployment("web", "none"))),
+            ("a Deployment in one set", "east/web.yaml", Some(deployment("web", "ml"))),
             ("no pool", "east/pool.yaml", None),
-            ("an old Karpenter in a cluster", "west/karpenter.yaml", Some(karpenter("0.37.0"))),
+            ("an old Karpenter in a cluster", "west/karpenter.yaml", Some(karpenter("1.5.0"))),
             ("another configuration", "gpulint.yaml", Some(off)),
             ("another version in it", "gpulint.yaml", Some(older)),
             ("one set", "gpulint.yaml", Some("clusters: []\n".to_owned())),
