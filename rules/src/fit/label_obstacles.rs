@@ -2,7 +2,8 @@
 //! pods name.
 
 use crate::catalog::{ARCH, CAPACITY_TYPE};
-use crate::fit::obstacles::{Attempt, Draft, Remedy, allow, drop_key, edit};
+use crate::fit::edits::{allow, drop_key, edit};
+use crate::fit::obstacles::{Attempt, Draft, Remedy};
 use crate::fit::words::unsatisfied;
 use crate::fit::{Obstacle, Place, Stage, ValueEdit, surroundings};
 use crate::karpenter::nodepool::NODEPOOL_LABEL;

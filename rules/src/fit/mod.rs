@@ -15,6 +15,7 @@
 mod ask;
 mod capacity;
 mod domains;
+mod edits;
 mod expressions;
 mod known;
 mod label_obstacles;

@@ -2,7 +2,8 @@
 
 use crate::catalog::{ARCH, INSTANCE_TYPE, InstanceType, Label, cheapest_first, index, retired};
 use crate::facts::quantity::amount;
-use crate::fit::obstacles::{Attempt, Remedy, allow, clear, edit};
+use crate::fit::edits::{allow, clear, edit};
+use crate::fit::obstacles::{Attempt, Remedy};
 use crate::fit::{Change, Place, Side, read};
 use crate::karpenter::node_class::joins_local_disks;
 use crate::karpenter::provider::Provider;

@@ -22,11 +22,25 @@ pub mod sources;
 pub(crate) mod synonyms;
 pub mod value;
 
-use crate::cluster::views::scale_target;
 use crate::facts::text::ellipsize;
 use crate::object::Object;
 use crate::platform::Version;
 use crate::tree::node::Node;
+
+/// Namespace, `group/kind` and name of the target of an HPA, ScaledObject or HTTPScaledObject, with KEDA's defaults. `None` if
+/// it cannot be read.
+pub fn scale_target(object: &Object) -> Option<(String, String, String)> {
+    let reference = object.path(&["spec", "scaleTargetRef"]);
+    let name = reference.get("name").text()?;
+    let field = |name: &str, default: &str| {
+        let node: Node<'_> = reference.get(name);
+        if node.is_set() { node.text().map(str::to_owned) } else { Some(default.to_owned()) }
+    };
+    let version = field("apiVersion", "apps/v1")?;
+    let kind = field("kind", "Deployment")?;
+    let group = version.split_once('/').map_or("", |(group, _)| group);
+    Some((object.namespace_or_default().to_owned(), [group, "/", kind.as_str()].concat(), name.to_owned()))
+}
 
 pub fn triggers(object: &Object) -> impl Iterator<Item = Trigger<'_>> {
     object.path(&["spec", "triggers"]).items().map(|node| Trigger { node })

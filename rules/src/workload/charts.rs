@@ -109,7 +109,7 @@ pub(crate) fn for_each_values<'a>(object: &'a Object, chart: &str, read: impl Fn
     read_each(installations(object, Some(chart)), read);
 }
 
-/// The same for the installations of all charts whose values have a word, if they are a text: most are not worth parsing.
+/// As [`for_each_values`], for the installations of all charts whose values have a word, if they are a text: most are not worth parsing.
 pub(crate) fn for_each_values_with<'a>(
     object: &'a Object,
     word: &str,

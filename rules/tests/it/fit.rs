@@ -613,7 +613,7 @@ fn the_fix_lets_the_pod_fit() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert!(fixed >= 10, "{fixed} fixes");
+    assert!(fixed >= 5, "{fixed} fixes");
 }
 
 /// Packing one pod agrees with the explanation: the verdict, the pool, and a type that the explanation lists.

@@ -8,11 +8,12 @@ use gpulint_rules::{Cluster, Engine, File, Finding, Object, Settings, Severity, 
 use gpulint_testing::{fixtures, is_full, relative, sampled, yaml_below};
 
 /// Rules that name another object in an error for which they are not asked from its side, with the reason.
-const ONE_SIDED: [(&str, &str); 6] = [
+const ONE_SIDED: [(&str, &str); 7] = [
     ("gpu-process-count", "names the runtime that completes a workload, which cannot start without it"),
     ("gpu-count-unsatisfiable", "names any object of Karpenter, as evidence that the cluster runs it"),
     ("gpu-resource-not-provisioned", "names any object of Karpenter, as evidence that the cluster runs it"),
     ("interceptor-bypassed", "the HTTPScaledObject is right; the route has to change"),
+    ("kubelet-reserves-nodes", "the pool is right; the class has to change"),
     ("limit-range-rejects", "a LimitRange does not change the pods that are there"),
     ("pod-security-rejects", "the level of a namespace does not change the pods that are there"),
 ];

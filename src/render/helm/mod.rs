@@ -30,7 +30,7 @@ mod origin;
 mod templates;
 
 use origin::{FileOrigin, HelmOrigin};
-use templates::{Values, find_template, template_texts, values_of};
+use templates::{Values, find_template, values_of};
 
 /// API versions of the kind table that no current cluster serves: a chart that checks for them generates
 /// objects for old clusters.
@@ -45,8 +45,6 @@ const NOT_SERVED: [(&str, &str); 7] = [
 ];
 /// Maximum size in bytes of a chart that is copied. The lines of larger charts are located by their text.
 const MAX_COPIED_BYTES: u64 = 64 * 1024 * 1024;
-/// Maximum depth of the folders of a chart that are searched for templates.
-const MAX_TEMPLATE_DEPTH: usize = 12;
 /// Maximum number of attempts to render the marked copy. After a failure the marks of the template that
 /// failed are removed.
 const MAX_UNMARKED: usize = 4;

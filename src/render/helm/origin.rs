@@ -13,7 +13,7 @@ use crate::render::template::{Action, LineOrigin, Template};
 use crate::render::values::{SingleValue, ValuesFile};
 use crate::render::{Locate, Place, value_fix, values};
 
-use super::template_texts;
+use super::templates::template_texts;
 
 /// The origins of the lines of the templates of a chart.
 pub(super) struct HelmOrigin {

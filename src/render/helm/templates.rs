@@ -13,7 +13,8 @@ use crate::render::installs::{Chart, local_dependency};
 use crate::render::sources::Sources;
 use crate::render::values::{SingleValue, ValuesFile};
 
-use super::MAX_TEMPLATE_DEPTH;
+/// Maximum depth of the folders of a chart that are searched for templates.
+const MAX_TEMPLATE_DEPTH: usize = 12;
 
 pub(super) struct FoundTemplate {
     /// The path of the template; `None` if the chart is packaged.

@@ -99,7 +99,7 @@ fn charts_and_kustomizations_are_checked_as_they_are_rendered() {
     assert_eq!(found(&client).len(), 2, "{:?}", found(&client));
 
     // A chart that does not render.
-    client.on_disk("chart/templates/b.yaml", "{{ fail \"no\" }}");
+    client.on_disk("chart/templates/b.yaml", "{{ unheard }}");
     client.wait_until("failed", |client| {
         client.rules("chart/Chart.yaml").contains(&"render-failed".to_owned())
     });

@@ -461,8 +461,13 @@ fn without(all: &BTreeSet<String>, others: &BTreeSet<String>) -> BTreeSet<String
     all.iter().filter(|one| !known.contains(&name(one))).cloned().collect()
 }
 
+/// Files by their paths.
+type Files = Vec<(&'static str, String)>;
+/// Files with their new texts; `None` removes one.
+type Changes = Vec<(&'static str, Option<String>)>;
+
 /// The files of two clusters that share some, and changes, each of one file.
-fn files_and_changes() -> (Vec<(&'static str, String)>, Vec<(&'static str, Option<String>)>) {
+fn files_and_changes() -> (Files, Changes) {
     let clusters = "clusters: [{name: east, paths: [east, base]}, {name: west, paths: [west, base]}]\n";
     let karpenter = |version: &str| {
         format!(

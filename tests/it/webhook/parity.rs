@@ -57,8 +57,8 @@ fn cases(root: &Path, path: &Path, config: &Path) -> Vec<Case> {
         return Vec::new();
     }
     // Comments suppress, say that an object is a patch, and state a decision in files only. What an alias repeats is reported once
-    // there.
-    let is_of_text = ["-comment", "-alias"].iter().any(|part| file.contains(part));
+    // there, and so is what the pods of a group have in common.
+    let is_of_text = ["-comment", "-alias", "-once-a-group"].iter().any(|part| file.contains(part));
     if text.contains("# gpulint: allow") || text.starts_with("# A patch") || is_of_text {
         return Vec::new();
     }
@@ -101,8 +101,12 @@ fn cases(root: &Path, path: &Path, config: &Path) -> Vec<Case> {
         objects.into_iter().map(|object| (document.number, object))
     });
     let objects: Vec<(u32, Object)> = objects.collect();
-    // The server does not watch Secrets.
-    if objects.iter().any(|(_, object)| object.id().kind == "Secret") {
+    // The server does not watch Secrets, and no objects of Cluster API.
+    let is_unwatched = |object: &Object| {
+        let api = object.root().get("apiVersion").text().is_some_and(|api| api.contains("cluster.x-k8s.io/"));
+        api || object.id().kind == "Secret"
+    };
+    if objects.iter().any(|(_, object)| is_unwatched(object)) {
         return Vec::new();
     }
     let engine = Engine::new(Settings { complete: true, ..Settings::default() });

@@ -32,7 +32,7 @@ struct Admitted {
     kind: Kind,
     name: NamespacedName,
     new: CachedObject,
-    /// Of an update, the hash of the object that it replaces.
+    /// The hash of the object that an update replaces.
     old: Option<u64>,
     bytes: usize,
     at: Instant,

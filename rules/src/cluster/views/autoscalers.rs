@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use crate::cluster::table::{View, ViewSlot};
-use crate::keda::hpa_name;
+use crate::keda::{hpa_name, scale_target};
 use crate::kind::Kind;
 use crate::object::Object;
-use crate::tree::node::Node;
 
 /// Namespace, `group/kind` and name of the target.
 pub(crate) type ScaleTarget = (String, String, String);
@@ -79,21 +78,6 @@ fn scaled_components(object: &Object) -> impl Iterator<Item = &'static str> {
         let component = object.path(&["spec", component]);
         makes && component.is_mapping() && component.get("workerSpec").is_absent()
     })
-}
-
-/// Namespace, `group/kind` and name of the target of an HPA, ScaledObject or HTTPScaledObject, with KEDA's defaults. `None` if
-/// it cannot be read.
-pub fn scale_target(object: &Object) -> Option<(String, String, String)> {
-    let reference = object.path(&["spec", "scaleTargetRef"]);
-    let name = reference.get("name").text()?;
-    let field = |name: &str, default: &str| {
-        let node: Node<'_> = reference.get(name);
-        if node.is_set() { node.text().map(str::to_owned) } else { Some(default.to_owned()) }
-    };
-    let version = field("apiVersion", "apps/v1")?;
-    let kind = field("kind", "Deployment")?;
-    let group = version.split_once('/').map_or("", |(group, _)| group);
-    Some((object.namespace_or_default().to_owned(), [group, "/", kind.as_str()].concat(), name.to_owned()))
 }
 
 pub(crate) fn as_target(object: &Object) -> Arc<ScaleTarget> {

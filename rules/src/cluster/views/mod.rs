@@ -73,8 +73,8 @@ use workloads::{
     selects_pool, unknown_namespace,
 };
 
+pub use crate::keda::scale_target;
 pub(crate) use autoscalers::as_target;
-pub use autoscalers::scale_target;
 pub use workloads::Workload;
 
 /// The data derived from the objects of a cluster.

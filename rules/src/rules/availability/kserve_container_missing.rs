@@ -1,4 +1,4 @@
-//! No container of an InferenceService has the name by which KServe finds its server.
+//! No container of an InferenceService has the name by which KServe finds it.
 //!
 //! # Why
 //! KServe looks for the server by the name `kserve-container`. A container alone gets that name by itself. Of

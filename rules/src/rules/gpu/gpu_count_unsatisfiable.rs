@@ -131,7 +131,7 @@ fn severity(on_karpenter: bool, resource: &str, ctx: &Context<'_>) -> Option<Sev
 
 /// Whether a pod is reported because it asks for more devices than a node has.
 pub(in crate::rules) fn asks_for_too_many(template: &Template<'_>, ctx: &Context<'_>) -> bool {
-    // A pod with EFA and no accelerator is none of this rule.
+    // This rule leaves a pod with EFA and no accelerator alone.
     if !requests_device_plugin(template.place.0) {
         return false;
     }

@@ -1,4 +1,4 @@
-//! A scrape of series about other things than the target renames the labels that say what they are about.
+//! A scrape of series about others renames the labels that say what they are about.
 //!
 //! # Why
 //! Prometheus gives each series the labels of its target: `job`, `instance`, and in a cluster `namespace`, `pod`

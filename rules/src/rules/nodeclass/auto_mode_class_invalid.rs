@@ -84,7 +84,7 @@ fn volume(storage: &Node<'_>, ctx: &mut Context<'_>) {
     }
     let size = storage.get("size");
     if let Some(text) = size.string_or_number().filter(|text| !is_placeholder(text) && !is_size(text)) {
-        ctx.report(&size, format!("`{}` is no size of the volume", ellipsize(&text)))
+        ctx.report(&size, format!("`{}` is not a size of a volume", ellipsize(&text)))
             .help("write 1Gi to 59000Gi, or the like in G, Ti or T");
     }
 }

@@ -3,9 +3,9 @@
 //! # Why
 //! A NodePool with `replicas` keeps that many nodes. Karpenter starts none there for pods that wait, so
 //! pods beyond what these nodes have room for wait until others end. The room is counted as if nothing else
-//! but the DaemonSets ran on the nodes, and once more for all workloads that run there alone; NodePools without `replicas` that admit the pods, or may, keep the
-//! rule silent. It looks at pods with accelerators and at those that select a NodePool by name: others may
-//! run on nodes that Karpenter does not start.
+//! but the DaemonSets ran on the nodes, and once more for all workloads that run there alone. NodePools
+//! without `replicas` that admit the pods, or may, keep the rule silent. It looks at pods with accelerators
+//! and at those that select a NodePool by name: others may run on nodes that Karpenter does not start.
 //!
 //! # Fix
 //! Raise `replicas` of the NodePool, lower the number of pods, or add a NodePool without `replicas` for the rest.

@@ -1,4 +1,4 @@
-//! The pods of an MPIJob run as another user than root, and the SSH key is in root's folder.
+//! The pods of an MPIJob do not run as root, and the SSH key is in root's folder.
 //!
 //! # Why
 //! The MPI Operator gives launcher and workers one SSH key, in `/root/.ssh` with the mode 0600 unless
