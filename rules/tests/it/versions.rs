@@ -309,7 +309,8 @@ fn what_all_supported_versions_refuse_stays_an_error() {
 }
 
 /// Rules on the protection of pods. Nothing rejects what they report, and they use the assumed version.
-const FOLLOW_THE_ASSUMED_VERSION: [&str; 2] = ["do-not-disrupt-on-daemonset", "training-pool-without-budget"];
+const FOLLOW_THE_ASSUMED_VERSION: [&str; 3] =
+    ["do-not-disrupt-on-daemonset", "expiry-kills-training", "training-pool-without-budget"];
 
 /// Rules that another rule replaces under older versions: ami-alias-invalid, requirement-key-restricted.
 const HAVE_AN_ALTERNATE: [(&str, Product); 2] =
