@@ -109,7 +109,8 @@ pub(crate) fn for_each_values<'a>(object: &'a Object, chart: &str, read: impl Fn
     read_each(installations(object, Some(chart)), read);
 }
 
-/// As [`for_each_values`], for the installations of all charts whose values have a word, if they are a text: most are not worth parsing.
+/// Calls a function with the values of each installation of any chart by an object. Values that are a text without the word are
+/// left out, because most are not worth parsing.
 pub(crate) fn for_each_values_with<'a>(
     object: &'a Object,
     word: &str,

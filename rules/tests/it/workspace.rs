@@ -274,7 +274,11 @@ fn law(documents: &[String], complete: bool, seed: u64, steps: usize) {
         others += assert_law(&workspace, &now, &before, &told, Some(&path), &at);
         before = now;
     }
-    assert!(others > steps / 30, "{others} of {steps} edits change what is said of other files");
+    // A few edits of objects that are drawn by chance may concern no other file.
+    assert!(
+        others > steps / 30 || steps < 50,
+        "{others} of {steps} edits change what is said of other files"
+    );
 }
 
 /// The findings of each file in a run over all files, if the files are in several sets.
