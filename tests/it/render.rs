@@ -1040,7 +1040,7 @@ fn flux_builds_a_kustomization_in_its_own_way() {
     let listed = "resources: [a.yaml]\nsecretGenerator: [{name: s, envs: [.env]}]\n";
     let folder = Folder::new()
         .with("app/kustomization.yaml", listed)
-        .with("app/a.yaml", MISMATCH.replace("nvidia.com/gpu: 2", "nvidia.com/gpu: ${GPUS}"))
+        .with("app/a.yaml", MISMATCH.replace("nvidia.com/gpu: 2", "nvidia.com/gpu: '${GPUS}'"))
         .with("clusters/a/app.yaml", kustomization("app", &patch.replace("COUNT", "\"2\"")))
         .with(".gitignore", ".env\n");
     let run = |folder: &Folder| folder.render(&programs, &["--select", "gpu-limit-mismatch,render-failed"]);

@@ -18,7 +18,6 @@ use tokio::time::{Instant, timeout_at};
 use crate::cache::{Watched, typed};
 use crate::exemption::{DerivedOwners, claims, is_of_owner, object_in};
 use crate::kinds;
-use crate::review::ReviewOutcome;
 use crate::wire::Request;
 
 /// Maximum number of objects that are read for one review; a denial that depends on more is not confirmed for the
@@ -131,6 +130,12 @@ pub(crate) struct Confirmed {
 }
 
 impl Confirmed {
+    pub(crate) fn of(objects: Vec<Object>) -> Confirmed {
+        let mut confirmed = Confirmed::default();
+        objects.into_iter().for_each(|object| confirmed.set(object));
+        confirmed
+    }
+
     /// Whether rivals could not be read.
     pub(crate) fn lacks_rivals(&self) -> bool {
         self.lacks_rivals
@@ -204,14 +209,14 @@ impl Reader {
     /// Reads what a review needs and was not asked for before, until a deadline. Returns whether something was read.
     pub(crate) async fn read_missing(
         &self,
-        outcome: &ReviewOutcome,
+        (to_confirm, rivals): (&[ObjectRef], Option<&Rivals>),
         deadline: Instant,
         confirmed: &mut Confirmed,
     ) -> bool {
         let before = confirmed.objects.len();
-        let rivals = outcome.rivals.as_ref().filter(|_| !confirmed.has_asked_for_rivals);
+        let rivals = rivals.filter(|_| !confirmed.has_asked_for_rivals);
         let targets = rivals.and_then(|rivals| rivals.target.as_ref());
-        let missing = outcome.to_confirm.iter().chain(targets).filter(|one| !confirmed.asked.contains(*one));
+        let missing = to_confirm.iter().chain(targets).filter(|one| !confirmed.asked.contains(*one));
         let left = MAX_READS.saturating_sub(confirmed.asked.len());
         let missing: BTreeSet<ObjectRef> = missing.take(left).cloned().collect();
         self.read(missing, deadline, confirmed).await;

@@ -357,23 +357,6 @@ pub(crate) fn differ_in_bookkeeping_only(request: &Request<'_>) -> bool {
     new.is_some() && new == old
 }
 
-/// Whether the object of an update is being deleted, and all but its metadata and status stays as it was: such updates remove
-/// finalizers.
-pub(crate) fn only_deletes(request: &Request<'_>) -> bool {
-    const SIGN: &str = "\"deletionTimestamp\"";
-    let read = |raw: Option<&RawValue>| Draft::read(raw?.get()).ok();
-    let without_metadata = |mut draft: Draft| {
-        draft.remove(&["metadata"]);
-        draft.remove(&["status"]);
-        draft.to_json()
-    };
-    if !request.object.is_some_and(|object| object.get().contains(SIGN)) {
-        return false;
-    }
-    let (Some(new), Some(old)) = (read(request.object), read(request.old_object)) else { return false };
-    new.string(&["metadata", "deletionTimestamp"]).is_some() && without_metadata(new) == without_metadata(old)
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;

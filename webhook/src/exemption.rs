@@ -22,7 +22,6 @@ use gpulint_rules::{Cluster, Draft, Engine, Kind, Lookup, Object};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::evaluate::only_deletes;
 use crate::kinds;
 use crate::wire::Request;
 
@@ -417,6 +416,23 @@ impl OwnerReference<'_> {
             && self.kind == other.kind
             && group_of(&self.api_version) == group_of(&other.api_version)
     }
+}
+
+/// Whether the object of an update is being deleted, and all but its metadata and status stays as it was: such updates remove
+/// finalizers.
+fn only_deletes(request: &Request<'_>) -> bool {
+    const SIGN: &str = "\"deletionTimestamp\"";
+    let read = |raw: Option<&RawValue>| Draft::read(raw?.get()).ok();
+    let without_metadata = |mut draft: Draft| {
+        draft.remove(&["metadata"]);
+        draft.remove(&["status"]);
+        draft.to_json()
+    };
+    if !request.object.is_some_and(|object| object.get().contains(SIGN)) {
+        return false;
+    }
+    let (Some(new), Some(old)) = (read(request.object), read(request.old_object)) else { return false };
+    new.string(&["metadata", "deletionTimestamp"]).is_some() && without_metadata(new) == without_metadata(old)
 }
 
 #[cfg(test)]

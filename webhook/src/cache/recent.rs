@@ -8,12 +8,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use gpulint_rules::{Draft, Kind, RULES};
+use gpulint_rules::{Draft, Kind, Object, RULES};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::value::RawValue;
 
 use super::{Cache, CachedObject, NamespacedName, Watched, cached_object, namespaced_name, typed};
-use crate::confirm::Confirmed;
 use crate::exemption::NUMEROUS;
 use crate::kinds;
 use crate::wire::Request;
@@ -103,8 +102,8 @@ impl Cache {
 
     /// The current states of the objects that were admitted a moment ago and that a finding on an object of this kind may depend
     /// on.
-    pub(crate) fn recent_beside(&self, request: &Request<'_>) -> Confirmed {
-        let mut found = Confirmed::default();
+    pub(crate) fn recent_beside(&self, request: &Request<'_>) -> Vec<Object> {
+        let mut found = Vec::new();
         let Some((_, related)) = related_kinds().iter().find(|(kind, _)| request.kind.is(**kind)) else {
             return found;
         };
@@ -119,7 +118,7 @@ impl Cache {
             for one in kept.iter().filter(is_near) {
                 let seen = kinds.get(&one.kind).and_then(|state| state.objects.get(&one.name));
                 let current = seen.filter(|seen| one.is_shown_by(seen)).unwrap_or(&one.new);
-                found.set(current.object.clone());
+                found.push(current.object.clone());
             }
         });
         found
@@ -152,6 +151,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::confirm::Confirmed;
     use crate::metrics::Metrics;
 
     fn scaled_object(uid: &str, target: &str) -> Value {
@@ -183,7 +183,7 @@ mod tests {
         let body = body("CREATE", &deployment, &Value::Null, false);
         cache.rebuild_snapshot(&Platform::default());
         let snapshot = cache.snapshot();
-        let newer = cache.recent_beside(&serde_json::from_str(&body).unwrap());
+        let newer = Confirmed::of(cache.recent_beside(&serde_json::from_str(&body).unwrap()));
         let laid_over = newer.applied_to(&snapshot.value.cluster, Some(&snapshot.value.derived));
         let cluster: &Cluster = laid_over.as_ref().unwrap_or(&snapshot.value.cluster);
         match cluster.find(Kind::SCALED_OBJECT, "ml", "chat") {

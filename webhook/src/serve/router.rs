@@ -114,9 +114,9 @@ fn validate_confirmed(
 ) -> Result<ReviewOutcome, ReviewError> {
     let recent = match shared.cache.has_recent() {
         true => shared.cache.recent_beside(&parse_request(body)?),
-        false => Confirmed::default(),
+        false => Vec::new(),
     };
-    let newer = recent.updated_by(confirmed);
+    let newer = Confirmed::of(recent).updated_by(confirmed);
     with_evaluator(shared, |evaluator| {
         let cluster = newer.applied_to(evaluator.cluster, evaluator.derived);
         // The cache has no results for a modified snapshot.
@@ -304,7 +304,8 @@ async fn confirm_refusal(
     let mut confirmed = Confirmed::default();
     let mut lacks_rivals;
     loop {
-        let has_read = reader.read_missing(&outcome, deadline - CONFIRMED_REVIEW, &mut confirmed).await;
+        let missing = (outcome.to_confirm.as_slice(), outcome.rivals.as_ref());
+        let has_read = reader.read_missing(missing, deadline - CONFIRMED_REVIEW, &mut confirmed).await;
         lacks_rivals = confirmed.lacks_rivals();
         if !has_read {
             break;
