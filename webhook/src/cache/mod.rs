@@ -38,8 +38,7 @@ use crate::metrics::Metrics;
 pub(crate) use feed::{Watched, run_watches, typed};
 pub use kept::kept;
 pub(crate) use open_api::OpenApi;
-
-use recent::Recent;
+pub(crate) use recent::Recent;
 
 /// Minimum time between two snapshots.
 const MIN_SNAPSHOT_INTERVAL: Duration = Duration::from_millis(50);

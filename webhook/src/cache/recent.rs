@@ -24,7 +24,7 @@ const MAX_OBJECTS: usize = 256;
 const MAX_BYTES: usize = 4 * 1024 * 1024;
 
 #[derive(Debug, Default)]
-pub(super) struct Recent(Mutex<VecDeque<Admitted>>);
+pub(crate) struct Recent(Mutex<VecDeque<Admitted>>);
 
 #[derive(Debug)]
 struct Admitted {
