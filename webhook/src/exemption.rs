@@ -319,7 +319,8 @@ pub(crate) fn claims(object: &Object) -> Vec<Claim> {
     owners.items().filter_map(claim).collect()
 }
 
-/// Whether a stored object with these owners is one of them's: the owner exists, and KEDA's HPA is as KEDA makes it. What the metadata states counts where the owner is not known.
+/// Whether a stored object with these owners is one of them's: the owner exists, and KEDA's HPA is as KEDA makes it. What the
+/// metadata states counts where the owner is not known.
 pub(crate) fn is_of_owner<'o>(
     object: &Object,
     claims: &[Claim],

@@ -16,12 +16,13 @@
 
 mod feed;
 mod kept;
+mod object;
 mod open_api;
 mod recent;
 mod served;
+mod watched;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{DefaultHasher, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -31,14 +32,18 @@ use kube::runtime::watcher::Event;
 use tokio::sync::Notify;
 
 use crate::evaluation_cache::Versioned;
-use crate::exemption::{Claim, DerivedOwners, claims, is_numerous, is_of_owner, may_own};
+use crate::exemption::{DerivedOwners, is_of_owner, may_own};
 use crate::logs::RateLimit;
 use crate::metrics::Metrics;
+use crate::wire::Request;
 
-pub(crate) use feed::{Watched, run_watches, typed};
+pub(crate) use feed::run_watches;
 pub use kept::kept;
 pub(crate) use open_api::OpenApi;
-pub(crate) use recent::Recent;
+pub(crate) use watched::{Watched, typed};
+
+use object::{CachedObject, NamespacedName, cached_object, namespaced_name};
+use recent::Recent;
 
 /// Minimum time between two snapshots.
 const MIN_SNAPSHOT_INTERVAL: Duration = Duration::from_millis(50);
@@ -51,8 +56,6 @@ const SNAPSHOT_DUTY_DIVISOR: u32 = 20;
 /// Maximum time between a change and the snapshot that contains it: a stale snapshot denies objects that refer to new
 /// ones.
 const MAX_SNAPSHOT_INTERVAL: Duration = Duration::from_secs(2);
-
-type NamespacedName = (String, String);
 
 #[derive(Debug, Default)]
 struct KindState {
@@ -128,15 +131,6 @@ impl KindState {
         self.objects.insert(name, object);
         true
     }
-}
-
-#[derive(Clone, Debug)]
-struct CachedObject {
-    object: Object,
-    /// The owners that are checked themselves, as it states.
-    claims: Vec<Claim>,
-    /// Hash of its value, to recognize events without a relevant change.
-    hash: u64,
 }
 
 /// A consistent view of the cluster for requests.
@@ -385,20 +379,33 @@ impl Cache {
         self.metrics.snapshot_built();
     }
 
+    /// Keeps an object that a request writes, after its review has allowed it.
+    pub(crate) fn admitted(&self, kind: Kind, request: &Request<'_>) {
+        if self.keeps_admitted(kind) {
+            self.recent.admit(kind, request);
+        }
+    }
+
+    /// Whether objects of a kind are kept after they were admitted.
+    pub(crate) fn keeps_admitted(&self, kind: Kind) -> bool {
+        self.has_cluster && Recent::keeps(kind)
+    }
+
+    pub(crate) fn has_recent(&self) -> bool {
+        !self.recent.is_empty()
+    }
+
+    /// The current states of the objects that were admitted a moment ago and that a finding on an object of this kind may depend
+    /// on.
+    pub(crate) fn recent_beside(&self, request: &Request<'_>) -> Vec<Object> {
+        let kinds = self.lock();
+        self.recent.beside(request, |kind, name| kinds.get(&kind).and_then(|state| state.objects.get(name)))
+    }
+
     /// A poisoned lock is usable: every change is a single call on the map, so a panic leaves it consistent.
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Kind, KindState>> {
         self.kinds.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// The object to store; `None` for one of the many whose controller is checked itself.
-fn cached_object(draft: Draft) -> Option<CachedObject> {
-    let mut hasher = DefaultHasher::new();
-    draft.hash_value(&mut hasher);
-    let object = Object::from_draft(draft)?;
-    let claims = claims(&object);
-    let is_left_out = !claims.is_empty() && is_numerous(&object);
-    (!is_left_out).then(|| CachedObject { object, claims, hash: hasher.finish() })
 }
 
 /// An object of the cache, also if rules do not see it.
@@ -409,12 +416,6 @@ fn find<'k>(kinds: &'k BTreeMap<Kind, KindState>, kind: Kind, namespace: &str, n
         None if state.availability.is_complete() => Lookup::Missing,
         None => Lookup::Unknown,
     }
-}
-
-/// Namespace (empty if cluster-scoped) and name.
-fn namespaced_name(draft: &Draft) -> NamespacedName {
-    let text = |key: &str| draft.string(&["metadata", key]).unwrap_or_default().to_owned();
-    (text("namespace"), text("name"))
 }
 
 #[cfg(test)]

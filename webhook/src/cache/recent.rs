@@ -12,7 +12,8 @@ use gpulint_rules::{Draft, Kind, Object, RULES};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::value::RawValue;
 
-use super::{Cache, CachedObject, NamespacedName, Watched, cached_object, namespaced_name, typed};
+use super::object::{CachedObject, NamespacedName, cached_object, namespaced_name};
+use super::watched::{Watched, typed};
 use crate::exemption::NUMEROUS;
 use crate::kinds;
 use crate::wire::Request;
@@ -24,7 +25,7 @@ const MAX_OBJECTS: usize = 256;
 const MAX_BYTES: usize = 4 * 1024 * 1024;
 
 #[derive(Debug, Default)]
-pub(crate) struct Recent(Mutex<VecDeque<Admitted>>);
+pub(super) struct Recent(Mutex<VecDeque<Admitted>>);
 
 #[derive(Debug)]
 struct Admitted {
@@ -44,6 +45,45 @@ impl Recent {
             kept.pop_front();
         }
         work(&mut kept)
+    }
+
+    /// Whether objects of a kind are kept: of kinds that findings on two objects are about, but for those of which there are
+    /// most.
+    pub(super) fn keeps(kind: Kind) -> bool {
+        related_kinds().contains_key(&kind) && !NUMEROUS.contains(&kind)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.with(|kept| kept.is_empty())
+    }
+
+    /// Keeps the object that a request writes.
+    pub(super) fn admit(&self, kind: Kind, request: &Request<'_>) {
+        if !request.dry_run.unwrap_or_default() {
+            Admitted::of(kind, request).into_iter().for_each(|admitted| self.push(admitted));
+        }
+    }
+
+    /// The current states of the objects that a finding on an object of this kind may depend on. `seen` gives what a watch has
+    /// shown.
+    pub(super) fn beside<'c>(
+        &self,
+        request: &Request<'_>,
+        seen: impl Fn(Kind, &NamespacedName) -> Option<&'c CachedObject>,
+    ) -> Vec<Object> {
+        let related = related_kinds().iter().find(|(kind, _)| request.kind.is(**kind));
+        let Some((_, related)) = related else { return Vec::new() };
+        let namespace = request.namespace.as_deref().unwrap_or_default();
+        let is_near = |one: &&Admitted| {
+            let (of, name) = &one.name;
+            let is_itself = request.kind.is(one.kind) && *name == request.name && of == namespace;
+            related.contains(&one.kind) && (of == namespace || of.is_empty()) && !is_itself
+        };
+        let current = |one: &Admitted| {
+            let shown = seen(one.kind, &one.name).filter(|seen| one.is_shown_by(seen));
+            shown.unwrap_or(&one.new).object.clone()
+        };
+        self.with(|kept| kept.iter().filter(is_near).map(current).collect())
     }
 
     fn push(&self, admitted: Admitted) {
@@ -75,53 +115,8 @@ impl Admitted {
 
     /// Whether a watch has shown the object, or a later state of it.
     fn is_shown_by(&self, seen: &CachedObject) -> bool {
-        let uid = |cached: &CachedObject| {
-            cached.object.path(&["metadata", "uid"]).text().map(str::to_owned).unwrap_or_default()
-        };
-        uid(seen) == uid(&self.new) && self.old != Some(seen.hash)
-    }
-}
-
-impl Cache {
-    /// Whether objects of a kind are kept: of kinds that findings on two objects are about, but for those of which there are
-    /// most.
-    pub(crate) fn keeps_admitted(&self, kind: Kind) -> bool {
-        self.has_cluster && related_kinds().contains_key(&kind) && !NUMEROUS.contains(&kind)
-    }
-
-    /// Keeps an object that a request writes, after its review has allowed it.
-    pub(crate) fn admitted(&self, kind: Kind, request: &Request<'_>) {
-        if self.keeps_admitted(kind) && !request.dry_run.unwrap_or_default() {
-            Admitted::of(kind, request).into_iter().for_each(|admitted| self.recent.push(admitted));
-        }
-    }
-
-    pub(crate) fn has_recent(&self) -> bool {
-        self.recent.with(|kept| !kept.is_empty())
-    }
-
-    /// The current states of the objects that were admitted a moment ago and that a finding on an object of this kind may depend
-    /// on.
-    pub(crate) fn recent_beside(&self, request: &Request<'_>) -> Vec<Object> {
-        let mut found = Vec::new();
-        let Some((_, related)) = related_kinds().iter().find(|(kind, _)| request.kind.is(**kind)) else {
-            return found;
-        };
-        let namespace = request.namespace.as_deref().unwrap_or_default();
-        let is_near = |one: &&Admitted| {
-            let (of, name) = &one.name;
-            let is_itself = request.kind.is(one.kind) && *name == request.name && of == namespace;
-            related.contains(&one.kind) && (of == namespace || of.is_empty()) && !is_itself
-        };
-        let kinds = self.lock();
-        self.recent.with(|kept| {
-            for one in kept.iter().filter(is_near) {
-                let seen = kinds.get(&one.kind).and_then(|state| state.objects.get(&one.name));
-                let current = seen.filter(|seen| one.is_shown_by(seen)).unwrap_or(&one.new);
-                found.push(current.object.clone());
-            }
-        });
-        found
+        let uid = |cached: &CachedObject| cached.object.path(&["metadata", "uid"]).text().map(str::to_owned);
+        uid(seen).unwrap_or_default() == uid(&self.new).unwrap_or_default() && self.old != Some(seen.hash)
     }
 }
 
@@ -151,6 +146,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::cache::Cache;
     use crate::confirm::Confirmed;
     use crate::metrics::Metrics;
 
