@@ -25,7 +25,8 @@ impl States {
         States { workspace: Workspace::new(), engines: Vec::new(), _sharing: Sharing::begin() }
     }
 
-    /// Replaces the rules under configurations that the last state has as well: what they found holds only for themselves.
+    /// Takes the rules of the last state for configurations that are alike: the workspace keeps what a set of rules found only
+    /// for that very one.
     pub(crate) fn take_known(&self, engines: &mut [Arc<Engine>]) {
         for engine in engines {
             let is_known = |known: &&Arc<Engine>| known.settings().are_alike(engine.settings());
@@ -74,13 +75,13 @@ impl States {
 /// A name for each input, which is the same in all states: its path, and its number among those of the path, as of two streams.
 fn keys(inputs: &[ScopedInput]) -> Vec<String> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    let key = |one| {
-        let ScopedInput { input, .. }: &ScopedInput = one;
-        let count = counts.entry(&input.display_path).or_default();
+    let keys = inputs.iter().map(|one| {
+        let path = &one.input.display_path;
+        let count = counts.entry(path).or_default();
         *count += 1;
-        if *count == 1 { input.display_path.clone() } else { format!("{}\n{count}", input.display_path) }
-    };
-    inputs.iter().map(key).collect()
+        if *count == 1 { path.clone() } else { format!("{path}\n{count}") }
+    });
+    keys.collect()
 }
 
 #[cfg(test)]

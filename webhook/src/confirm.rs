@@ -10,12 +10,11 @@ use futures::stream;
 use gpulint_rules::cluster::views::scale_target;
 use gpulint_rules::{Cluster, Draft, Finding, Kind, Lookup, Object};
 use kube::api::ListParams;
-use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client};
 use serde_json::value::RawValue;
 use tokio::time::{Instant, timeout_at};
 
-use crate::cache::{Watched, typed};
+use crate::cache::{Watched, resource, typed};
 use crate::exemption::{DerivedOwners, claims, is_of_owner, object_in};
 use crate::kinds;
 use crate::wire::Request;
@@ -146,7 +145,7 @@ impl Confirmed {
         refs.iter().all(|object| self.objects.contains_key(object))
     }
 
-    pub(crate) fn set(&mut self, object: Object) {
+    fn set(&mut self, object: Object) {
         self.objects.extend(ObjectRef::new(&object).map(|key| (key, Some(object))));
     }
 
@@ -209,14 +208,15 @@ impl Reader {
     /// Reads what a review needs and was not asked for before, until a deadline. Returns whether something was read.
     pub(crate) async fn read_missing(
         &self,
-        (to_confirm, rivals): (&[ObjectRef], Option<&Rivals>),
+        to_confirm: &[ObjectRef],
+        rivals: Option<&Rivals>,
         deadline: Instant,
         confirmed: &mut Confirmed,
     ) -> bool {
         let before = confirmed.objects.len();
         let rivals = rivals.filter(|_| !confirmed.has_asked_for_rivals);
-        let targets = rivals.and_then(|rivals| rivals.target.as_ref());
-        let missing = to_confirm.iter().chain(targets).filter(|one| !confirmed.asked.contains(*one));
+        let target = rivals.and_then(|rivals| rivals.target.as_ref());
+        let missing = to_confirm.iter().chain(target).filter(|one| !confirmed.asked.contains(*one));
         let left = MAX_READS.saturating_sub(confirmed.asked.len());
         let missing: BTreeSet<ObjectRef> = missing.take(left).cloned().collect();
         self.read(missing, deadline, confirmed).await;
@@ -273,8 +273,7 @@ async fn list(client: Client, kind: Kind, namespace: Option<&str>) -> kube::Resu
     let Some(row) = kind.info() else {
         return Ok(Vec::new());
     };
-    let gvk = GroupVersionKind::gvk(kind.group, row.version, kind.kind);
-    let resource = ApiResource::from_gvk_with_plural(&gvk, row.plural);
+    let resource = resource(kind, row.version, row.plural);
     let api: Api<Watched> = match namespace {
         Some(namespace) if row.namespaced => Api::namespaced_with(client, namespace, &resource),
         _ => Api::all_with(client, &resource),
@@ -288,8 +287,7 @@ async fn get(client: Client, object: &ObjectRef) -> kube::Result<Option<Object>>
     let Some(row) = object.kind.info() else {
         return Ok(None);
     };
-    let gvk = GroupVersionKind::gvk(object.kind.group, &object.version, object.kind.kind);
-    let resource = ApiResource::from_gvk_with_plural(&gvk, row.plural);
+    let resource = resource(object.kind, &object.version, row.plural);
     let api: Api<Watched> = match &object.namespace {
         Some(namespace) if row.namespaced => Api::namespaced_with(client, namespace, &resource),
         _ => Api::all_with(client, &resource),

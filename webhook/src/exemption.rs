@@ -319,7 +319,7 @@ pub(crate) fn claims(object: &Object) -> Vec<Claim> {
     owners.items().filter_map(claim).collect()
 }
 
-/// Whether a stored object with these owners is one of them's: the owner exists, and KEDA's HPA is as KEDA makes it. What the
+/// Whether a stored object was made by one of these owners: the owner exists, and KEDA's HPA is as KEDA makes it. What the
 /// metadata states counts where the owner is not known.
 pub(crate) fn is_of_owner<'o>(
     object: &Object,
@@ -423,16 +423,17 @@ impl OwnerReference<'_> {
 /// finalizers.
 fn only_deletes(request: &Request<'_>) -> bool {
     const SIGN: &str = "\"deletionTimestamp\"";
-    let read = |raw: Option<&RawValue>| Draft::read(raw?.get()).ok();
+    let (Some(new), Some(old)) = (request.object, request.old_object) else { return false };
+    if !new.get().contains(SIGN) {
+        return false;
+    }
+    let read = |raw: &RawValue| Draft::read(raw.get()).ok();
     let without_metadata = |mut draft: Draft| {
         draft.remove(&["metadata"]);
         draft.remove(&["status"]);
         draft.to_json()
     };
-    if !request.object.is_some_and(|object| object.get().contains(SIGN)) {
-        return false;
-    }
-    let (Some(new), Some(old)) = (read(request.object), read(request.old_object)) else { return false };
+    let (Some(new), Some(old)) = (read(new), read(old)) else { return false };
     new.string(&["metadata", "deletionTimestamp"]).is_some() && without_metadata(new) == without_metadata(old)
 }
 

@@ -3,7 +3,7 @@
 //! The webhook rules, the RBAC and the watches follow from these lists; the resource names come from the kind table of
 //! the engine ([`Kind::info`]).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 use gpulint_rules::{Cluster, Engine, Kind, RULES, Rule, Settings};
@@ -111,6 +111,23 @@ pub(crate) fn importance(kind: Kind) -> Importance {
 pub(crate) fn rivals(kind: Kind) -> Vec<Kind> {
     let is_among = |rule: &Rule| rule.pairs_with(kind) && rule.kinds().contains(&kind);
     collect_kinds(|rule| if is_among(rule) { rule.kinds() } else { &[] })
+}
+
+/// The kinds of the rules with findings on two objects, each with those of the other object.
+pub(crate) fn related() -> &'static BTreeMap<Kind, BTreeSet<Kind>> {
+    static RELATED: OnceLock<BTreeMap<Kind, BTreeSet<Kind>>> = OnceLock::new();
+    RELATED.get_or_init(|| {
+        let mut related: BTreeMap<Kind, BTreeSet<Kind>> = BTreeMap::new();
+        for rule in RULES {
+            for with in checked().iter().filter(|kind| rule.pairs_with(**kind)) {
+                for kind in rule.kinds() {
+                    related.entry(*kind).or_default().insert(*with);
+                    related.entry(*with).or_default().insert(*kind);
+                }
+            }
+        }
+        related
+    })
 }
 
 /// Whether the snapshot is complete for every kind that the rules in use for this kind read, and for those of the objects

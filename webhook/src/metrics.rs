@@ -80,7 +80,7 @@ pub(crate) struct Metrics {
     connections_closed: Counters<1>,
     findings: Counters<1>,
     unsynced: Counter,
-    alone: Counter,
+    unconfirmed: Counter,
     /// Evaluations by the rules, and from the evaluation cache.
     evaluations: [Counter; 2],
     cached_evaluations: Gauge,
@@ -129,7 +129,7 @@ impl Metrics {
                 "unsynced_reviews",
                 "Reviews in which rules could not report because kinds that they read were not listed yet",
             ),
-            alone: register(
+            unconfirmed: register(
                 all,
                 "unconfirmed_reviews",
                 "Reviews without the objects that may conflict, which the API server did not return in time",
@@ -216,8 +216,9 @@ impl Metrics {
         self.unsynced.inc();
     }
 
-    pub(crate) fn reviewed_alone(&self) {
-        self.alone.inc();
+    /// Counts a review for which the API server did not return the objects that may conflict.
+    pub(crate) fn reviewed_unconfirmed(&self) {
+        self.unconfirmed.inc();
     }
 
     pub(crate) fn failed(&self, webhook: &'static str, failure: Failure) {

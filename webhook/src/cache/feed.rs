@@ -225,7 +225,7 @@ impl WatchLog {
         state.not_served.entry(kind).or_default();
     }
 
-    /// Logs the kinds that the API server has not served since the last call: at the start these may be a hundred.
+    /// Logs the kinds that were found not to be served since the last call, in few lines: at the start these may be a hundred.
     fn tell_not_served(&self) {
         let mut state = self.lock();
         let new = state.not_served.iter_mut().filter_map(|(kind, told)| {

@@ -40,6 +40,7 @@ use crate::wire::Request;
 pub(crate) use feed::run_watches;
 pub use kept::kept;
 pub(crate) use open_api::OpenApi;
+pub(crate) use served::resource;
 pub(crate) use watched::{Watched, typed};
 
 use object::{CachedObject, NamespacedName, cached_object, namespaced_name};
@@ -65,7 +66,7 @@ struct KindState {
     availability: Availability,
     /// Number of failed lists since the last completed one.
     list_failures: u32,
-    /// Number of objects since the beginning of the last list that could not be read.
+    /// How often an object could not be read since the last list began; one that changes counts again.
     unreadable: usize,
 }
 

@@ -4,15 +4,15 @@
 //! first. Whether an admitted object was stored is not known here (another webhook may deny it), so a denial that rests on one
 //! reads it from the API server first, like any other.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use gpulint_rules::{Draft, Kind, Object, RULES};
-use kube::core::{ApiResource, GroupVersionKind};
+use gpulint_rules::{Draft, Kind, Object};
 use serde_json::value::RawValue;
 
 use super::object::{CachedObject, NamespacedName, cached_object, namespaced_name};
+use super::served::resource;
 use super::watched::{Watched, typed};
 use crate::exemption::NUMEROUS;
 use crate::kinds;
@@ -50,7 +50,7 @@ impl Recent {
     /// Whether objects of a kind are kept: of kinds that findings on two objects are about, but for those of which there are
     /// most.
     pub(super) fn keeps(kind: Kind) -> bool {
-        related_kinds().contains_key(&kind) && !NUMEROUS.contains(&kind)
+        kinds::related().contains_key(&kind) && !NUMEROUS.contains(&kind)
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -71,7 +71,7 @@ impl Recent {
         request: &Request<'_>,
         seen: impl Fn(Kind, &NamespacedName) -> Option<&'c CachedObject>,
     ) -> Vec<Object> {
-        let related = related_kinds().iter().find(|(kind, _)| request.kind.is(**kind));
+        let related = kinds::related().iter().find(|(kind, _)| request.kind.is(**kind));
         let Some((_, related)) = related else { return Vec::new() };
         let namespace = request.namespace.as_deref().unwrap_or_default();
         let is_near = |one: &&Admitted| {
@@ -103,8 +103,7 @@ impl Admitted {
         let read = |raw: &RawValue| {
             let watched: Watched = serde_json::from_str(raw.get()).ok()?;
             let version = watched.draft.string(&["apiVersion"])?.rsplit('/').next()?.to_owned();
-            let gvk = GroupVersionKind::gvk(kind.group, &version, kind.kind);
-            Some(typed(watched, &ApiResource::from_gvk_with_plural(&gvk, kind.info()?.plural)))
+            Some(typed(watched, &resource(kind, &version, kind.info()?.plural)))
         };
         let hash = |draft: Draft| cached_object(draft).map(|old| old.hash);
         let draft = read(request.object?)?;
@@ -115,26 +114,11 @@ impl Admitted {
 
     /// Whether a watch has shown the object, or a later state of it.
     fn is_shown_by(&self, seen: &CachedObject) -> bool {
-        let uid = |cached: &CachedObject| cached.object.path(&["metadata", "uid"]).text().map(str::to_owned);
-        uid(seen).unwrap_or_default() == uid(&self.new).unwrap_or_default() && self.old != Some(seen.hash)
-    }
-}
-
-/// The kinds of the rules with findings on two objects, each with those of the other object.
-fn related_kinds() -> &'static BTreeMap<Kind, BTreeSet<Kind>> {
-    static RELATED: OnceLock<BTreeMap<Kind, BTreeSet<Kind>>> = OnceLock::new();
-    RELATED.get_or_init(|| {
-        let mut related: BTreeMap<Kind, BTreeSet<Kind>> = BTreeMap::new();
-        for rule in RULES {
-            for with in kinds::checked().iter().filter(|kind| rule.pairs_with(**kind)) {
-                for kind in rule.kinds() {
-                    related.entry(*kind).or_default().insert(*with);
-                    related.entry(*with).or_default().insert(*kind);
-                }
-            }
+        fn uid(cached: &CachedObject) -> &str {
+            cached.object.path(&["metadata", "uid"]).text().unwrap_or_default()
         }
-        related
-    })
+        uid(seen) == uid(&self.new) && self.old != Some(seen.hash)
+    }
 }
 
 #[cfg(test)]

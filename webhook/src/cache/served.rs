@@ -17,11 +17,8 @@ pub(super) async fn discover(client: &Client, kind: Kind) -> kube::Result<Option
     let Some(row) = kind.info() else {
         return Ok(None);
     };
-    let resource = |version: &str, plural: &str| {
-        ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(kind.group, version, kind.kind), plural)
-    };
     if kind.group.is_empty() {
-        return Ok(Some(resource(row.version, row.plural)));
+        return Ok(Some(resource(kind, row.version, row.plural)));
     }
     let Some(group) = get::<APIGroup>(client, format!("/apis/{}", kind.group)).await? else {
         return Ok(None);
@@ -30,10 +27,15 @@ pub(super) async fn discover(client: &Client, kind: Kind) -> kube::Result<Option
         let path = format!("/apis/{}/{version}", kind.group);
         let Some(list) = get::<APIResourceList>(client, path).await? else { continue };
         if let Some(found) = list.resources.iter().find(|found| is_watchable(found, kind)) {
-            return Ok(Some(resource(version, &found.name)));
+            return Ok(Some(resource(kind, version, &found.name)));
         }
     }
     Ok(None)
+}
+
+/// The resource of a kind in a version.
+pub(crate) fn resource(kind: Kind, version: &str, plural: &str) -> ApiResource {
+    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(kind.group, version, kind.kind), plural)
 }
 
 /// The versions of a group: `known`, the preferred one, the others in the API server's order.

@@ -78,7 +78,8 @@ fn webhook(
     })
 }
 
-/// Conditions that avoid requests. The server also allows such requests if it receives them.
+/// Conditions that avoid requests. The server also allows such requests if it receives them; of what is being deleted, it also
+/// judges changes outside of `spec`.
 fn match_conditions(install: &Install) -> Value {
     json!([
         {

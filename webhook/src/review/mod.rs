@@ -120,8 +120,8 @@ pub struct ReviewOutcome {
     pub(crate) unsynced: bool,
     /// The objects on which a denial depends and that have to be read first; until then its findings warn.
     pub(crate) to_confirm: Vec<ObjectRef>,
-    /// The objects beside which one may not be that is new or has another target, and its target, to be read because the snapshot
-    /// may lack them.
+    /// Of an object that is new or gets another target: that target and its rivals, to be read because the snapshot may lack
+    /// them.
     pub(crate) rivals: Option<Rivals>,
 }
 
@@ -155,17 +155,26 @@ pub(crate) fn review_with(
     context: ReviewContext,
     body: &[u8],
 ) -> Result<ReviewOutcome, ReviewError> {
-    let request = parse_request(body)?;
-    let mut decided = decide(evaluator, context, &request);
+    review_request(evaluator, context, &parse_request(body)?)
+}
+
+/// Like [`review_with()`], for a request that was parsed.
+pub(crate) fn review_request(
+    evaluator: Evaluator<'_>,
+    context: ReviewContext,
+    request: &Request<'_>,
+) -> Result<ReviewOutcome, ReviewError> {
+    let mut decided = decide(evaluator, context, request);
     let may_have_rivals =
         evaluator.confirmed.is_some() && matches!(decided.decision, Decision::Allowed | Decision::Warned);
-    let rivals = kind(&request).filter(|_| may_have_rivals);
-    let rivals = rivals.and_then(|kind| Rivals::of(kind, &request, evaluator.cluster));
+    let kind = kind(request);
+    let rivals = kind.filter(|_| may_have_rivals);
+    let rivals = rivals.and_then(|kind| Rivals::of(kind, request, evaluator.cluster));
     decided.response.uid.clone_from(&request.uid);
     Ok(ReviewOutcome {
         body: encode(decided.response)?,
-        operation: operation(&request),
-        kind: kind(&request),
+        operation: operation(request),
+        kind,
         decision: decided.decision,
         rules: decided.rules,
         unsynced: decided.unsynced,

@@ -54,7 +54,7 @@ enum What {
     /// For this reason.
     Unchecked(&'static str),
     /// Checked without the objects that may conflict with it.
-    Alone,
+    Unconfirmed,
 }
 
 /// The fields of a request that are read. Of the object only its name is read.
@@ -100,16 +100,6 @@ struct Named {
 struct Names {
     name: String,
     generate_name: String,
-}
-
-impl What {
-    /// What is logged of a request that was not, or not wholly, checked.
-    fn lack(&self) -> &'static str {
-        match self {
-            What::Alone => "not all was checked",
-            What::Denied(_) | What::Unchecked(_) => "not checked",
-        }
-    }
 }
 
 impl Denials {
@@ -170,16 +160,19 @@ impl Denials {
         }
     }
 
-    /// Records a review for which the API server did not return the objects that may conflict with a new one.
-    pub(crate) fn record_alone(&self, body: &[u8]) {
-        self.record_lack(Record::of(body, What::Alone), "conflicting objects were not read");
+    /// Records a review for which the API server did not return the objects that may conflict with its object.
+    pub(crate) fn record_unconfirmed(&self, body: &[u8]) {
+        let record = Record::of(body, What::Unconfirmed);
+        self.record_lack(record, "conflicting objects were not read", "not all was checked");
     }
 
     fn record_unchecked(&self, body: Option<&[u8]>, reason: &'static str) {
-        self.record_lack(body.and_then(|body| Record::of(body, What::Unchecked(reason))), reason);
+        let record = body.and_then(|body| Record::of(body, What::Unchecked(reason)));
+        self.record_lack(record, reason, "not checked");
     }
 
-    fn record_lack(&self, record: Option<Record>, reason: &'static str) {
+    /// `lack` is what is logged of a request that was not, or not wholly, checked.
+    fn record_lack(&self, record: Option<Record>, reason: &'static str, lack: &'static str) {
         if let Some(left_out) = self.unchecked_limit.admit() {
             match &record {
                 Some(record) => {
@@ -194,8 +187,7 @@ impl Denials {
                         user,
                         dry_run,
                         left_out,
-                        "{}",
-                        record.what.lack()
+                        "{lack}"
                     );
                 }
                 None => tracing::warn!(reason, left_out, "not checked"),
@@ -263,7 +255,7 @@ impl Record {
                 "NotChecked",
                 format!("{operation} by {user} was not checked ({why}): the failure policy decided"),
             ),
-            What::Alone => (
+            What::Unconfirmed => (
                 "Review",
                 "NotChecked",
                 format!(
@@ -357,7 +349,7 @@ mod tests {
         let event = events.1.try_recv().unwrap().event(OffsetDateTime::UNIX_EPOCH);
         assert_eq!((&event["reason"], &event["metadata"]["namespace"]), (&json!("NotChecked"), &json!("ml")));
         assert_eq!(event["note"], "UPDATE by jane was not checked (deadline): the failure policy decided");
-        denials.record_alone(body.as_bytes());
+        denials.record_unconfirmed(body.as_bytes());
         let event = events.1.try_recv().unwrap().event(OffsetDateTime::UNIX_EPOCH);
         assert!(event["note"].as_str().unwrap().contains("objects that may conflict"), "{event}");
         // Nothing is known of a body that did not arrive, and what is not an AdmissionReview does not come from the API server.

@@ -31,6 +31,7 @@ use super::Shared;
 use super::body::{Guarded, read};
 use super::peers::{Peer, Room};
 use super::turns::{Claimant, Turn};
+use super::utf8::body_as_utf8;
 use crate::confirm::Confirmed;
 use crate::evaluate::Evaluator;
 use crate::evaluation_cache::Generation;
@@ -39,7 +40,7 @@ use crate::logs::RateLimit;
 use crate::metrics::{CONTENT_TYPE, Failure, Metrics};
 use crate::mutate::mutate_with;
 use crate::review::{
-    Decision, ReviewContext, ReviewError, ReviewOutcome, fail_open, parse_request, review_with,
+    Decision, ReviewContext, ReviewError, ReviewOutcome, fail_open, parse_request, review_request,
 };
 
 /// Maximum size in bytes of bodies that are evaluated on the async worker: handing them to another thread takes longer
@@ -97,7 +98,7 @@ async fn mutate_objects(State(shared): State<Arc<Shared>>, request: Request) -> 
     admit(shared, "mutate", request, mutate).await
 }
 
-/// Time that is reserved for the second evaluation after other objects were read.
+/// Time that is reserved for evaluating again after other objects were read.
 const CONFIRMED_REVIEW: Duration = Duration::from_millis(200);
 
 type ReviewFn = fn(&Shared, &[u8]) -> Result<ReviewOutcome, ReviewError>;
@@ -112,8 +113,9 @@ fn validate_confirmed(
     body: &[u8],
     confirmed: &Confirmed,
 ) -> Result<ReviewOutcome, ReviewError> {
+    let request = parse_request(body)?;
     let recent = match shared.cache.has_recent() {
-        true => shared.cache.recent_beside(&parse_request(body)?),
+        true => shared.cache.recent_beside(&request),
         false => Vec::new(),
     };
     let newer = Confirmed::of(recent).updated_by(confirmed);
@@ -125,7 +127,7 @@ fn validate_confirmed(
             Some(_) => evaluator.with_confirmed(confirmed),
             None => evaluator,
         };
-        review_with(evaluator, context(shared), body)
+        review_request(evaluator, context(shared), &request)
     })
 }
 
@@ -232,7 +234,7 @@ async fn handle(
         return Err(Failure::TooLarge);
     }
     let mut room = peer.room();
-    let body = as_utf8(read(request.into_body(), limits, &mut room, deadline).await?);
+    let body = body_as_utf8(read(request.into_body(), limits, &mut room, deadline).await?);
     attempt.body = Some(body.clone());
     let for_answer = peer.room();
     if body.len() <= INLINE_BODY_MAX {
@@ -266,14 +268,6 @@ async fn handle(
     }
 }
 
-/// The body as UTF-8. API servers return raw JSON in an object as it was sent, and Go replaces wrong bytes in strings.
-fn as_utf8(body: Bytes) -> Bytes {
-    match str::from_utf8(&body) {
-        Ok(_) => body,
-        Err(_) => Bytes::from(String::from_utf8_lossy(&body).into_owned()),
-    }
-}
-
 /// Records the outcome of a review, and what it admitted.
 fn record(shared: &Shared, webhook: &'static str, peer: &Peer, body: &[u8], outcome: &ReviewOutcome) {
     peer.reviewed();
@@ -304,8 +298,9 @@ async fn confirm_refusal(
     let mut confirmed = Confirmed::default();
     let mut lacks_rivals;
     loop {
-        let missing = (outcome.to_confirm.as_slice(), outcome.rivals.as_ref());
-        let has_read = reader.read_missing(missing, deadline - CONFIRMED_REVIEW, &mut confirmed).await;
+        let until = deadline - CONFIRMED_REVIEW;
+        let has_read =
+            reader.read_missing(&outcome.to_confirm, outcome.rivals.as_ref(), until, &mut confirmed).await;
         lacks_rivals = confirmed.lacks_rivals();
         if !has_read {
             break;
@@ -316,8 +311,8 @@ async fn confirm_refusal(
         }
     }
     if lacks_rivals && outcome.decision != Decision::Denied {
-        shared.metrics.reviewed_alone();
-        shared.denials.record_alone(body);
+        shared.metrics.reviewed_unconfirmed();
+        shared.denials.record_unconfirmed(body);
     }
     Ok(outcome)
 }

@@ -1,4 +1,4 @@
-//! Answers of the API server as UTF-8.
+//! Answers and requests of the API server as UTF-8.
 //!
 //! It returns what it keeps as raw JSON (the `parameters` of a ResourceClaim) as it was sent, with bytes in strings that are no
 //! UTF-8: Go replaces these when it reads them. kube would reject the whole list.
@@ -17,6 +17,15 @@ where
 {
     let mut decoder = Decoder::default();
     response.map(|body| body.map_frame(move |frame| frame.map_data(|data| decoder.decode(data))))
+}
+
+/// The body of a request as UTF-8. API servers return raw JSON in an object as it was sent, and Go replaces wrong bytes in
+/// strings.
+pub(super) fn body_as_utf8(body: Bytes) -> Bytes {
+    match str::from_utf8(&body) {
+        Ok(_) => body,
+        Err(_) => Bytes::from(String::from_utf8_lossy(&body).into_owned()),
+    }
 }
 
 #[derive(Default)]
