@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
 
-use super::kustomization::is_for_all_kustomizations;
+use super::kustomization::{POST_BUILD, is_for_all_kustomizations};
 use super::walker::Walk;
 use super::{Directories, Disk, Input, absolute, map_on_all_threads, system};
 use gpulint_rules::source::{FilledPlaceholder, Source};
@@ -19,8 +19,6 @@ const DOUBLE_BRACES: &str = "{{";
 const ENVSUBST: &str = "envsubst";
 /// Words in a Flux Kustomization that substitutes variables after the build.
 const FLUX_WORDS: [&str; 2] = [POST_BUILD, "kustomize.toolkit.fluxcd.io"];
-/// The field with the variables.
-pub(super) const POST_BUILD: &str = "postBuild";
 /// Number of folders above a file whose traces count for it.
 const LEVELS: usize = 3;
 /// Number of files with blocks of a template language from which on the files around them are templates too.
@@ -137,7 +135,7 @@ impl FilledFolders {
         text: &str,
     ) -> Vec<FilledPlaceholder> {
         // A comment in the file itself may say which tool applies it.
-        let mut comments = text.lines().map(str::trim_start).filter(|line| line.starts_with('#'));
+        let mut comments = comments_of(text);
         let mut named = path.file_name().and_then(|name| self.named.get(name)).into_iter().flatten();
         let has_word = || memchr::memmem::find(text.as_bytes(), ENVSUBST.as_bytes()).is_some();
         let mut braces = has_word() && comments.any(|line| line.contains(ENVSUBST))
@@ -279,17 +277,20 @@ impl Clues {
             return Clues::default();
         }
         let text = |is: bool| if is { std::str::from_utf8(bytes).unwrap_or_default() } else { "" };
-        let comments = text(has(ENVSUBST)).lines().map(str::trim_start).filter(|line| line.starts_with('#'));
-        let comments: Vec<&str> = comments.collect();
+        let comments: Vec<&str> = comments_of(text(has(ENVSUBST))).collect();
         let is_told = comments.iter().any(|line| line.contains(ENVSUBST));
         let named = comments.iter().filter(|_| is_told).flat_map(|line| manifests_in(line));
         let beside = named.filter_map(|name| Some(path.parent()?.join(Path::new(name).file_name()?)));
         Clues {
-            flux: flux_paths(bytes),
+            flux: flux_paths(text(FLUX_WORDS.into_iter().all(has))),
             named: beside.collect(),
             template: text(has(DOUBLE_BRACES)).lines().any(is_block).then(|| path.to_owned()),
         }
     }
+}
+
+fn comments_of(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().map(str::trim_start).filter(|line| line.starts_with('#'))
 }
 
 /// Whether a line begins, continues or ends a block of a template language, also in a comment: `# {{ if .Values.x }}`.
@@ -308,12 +309,10 @@ fn is_block(line: &str) -> bool {
 }
 
 /// The paths of the Flux Kustomizations in a text that substitute variables after the build.
-fn flux_paths(bytes: &[u8]) -> Vec<PathBuf> {
-    let has = |word: &str| memchr::memmem::find(bytes, word.as_bytes()).is_some();
-    if bytes.len() as u64 > MAX_BYTES || !FLUX_WORDS.into_iter().all(has) {
+fn flux_paths(text: &str) -> Vec<PathBuf> {
+    if text.is_empty() {
         return Vec::new();
     }
-    let Ok(text) = std::str::from_utf8(bytes) else { return Vec::new() };
     let documents = source::read(&Source::from_text("kustomization", text));
     let roots = documents.iter().filter_map(source::Document::root);
     // The paths of the Kustomizations that a patch reaches are not known here.

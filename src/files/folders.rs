@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use gpulint_rules::source::{FilledPlaceholder, KustomizeRoute, PatchTarget};
 use rayon::prelude::*;
 
-use super::filled::{Clues, FilledFolders, POST_BUILD, common_folder, has_placeholders, read_small};
+use super::filled::{Clues, FilledFolders, common_folder, has_placeholders, read_small};
 use super::kustomization::{KUSTOMIZATIONS, Kustomization};
 use super::walker::Walk;
 use super::{Directories, Disk, Input, SkipReason, display_path, is_configuration};
@@ -468,12 +468,11 @@ impl Folders {
     /// Whether a file is a kustomization that adds variables to the Kustomizations of Flux among its objects.
     pub(crate) fn hands_variables(&self, path: &Path) -> bool {
         let own = path.parent().and_then(|folder| self.kustomizations.get(folder));
-        own.is_some_and(|own| own.file == path && own.handed.iter().any(|patch| patch.contains(POST_BUILD)))
+        own.is_some_and(|own| own.file == path && own.hands_variables())
     }
 
-    /// Folders for what a program prints for a file: what fills in `${X}` there fills it in here.
-    pub(crate) fn of_output(&self, path: &Path) -> Folders {
-        let input = self.inputs.iter().find(|input| input.absolute == path);
+    /// Folders for what a program prints for an input: what fills in `${X}` there fills it in here.
+    pub(crate) fn of_output(&self, input: Option<&Input>) -> Folders {
         let filled = input.map(|input| self.filled_by_tools(input, "${X}")).unwrap_or_default();
         match filled.is_empty() {
             true => Folders::default(),
@@ -491,8 +490,8 @@ impl Folders {
     }
 
     fn discover_filled(&self, mut clues: Vec<Clues>) -> FilledFolders {
-        let fills = |one: &Kustomization| one.handed.iter().any(|patch| patch.contains(POST_BUILD));
-        clues.extend(self.kustomizations.values().any(fills).then(Clues::everywhere));
+        let hands_variables = self.kustomizations.values().any(Kustomization::hands_variables);
+        clues.extend(hands_variables.then(Clues::everywhere));
         FilledFolders::discover(&self.inputs, clues, &self.directories, &self.disk)
     }
 

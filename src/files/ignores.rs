@@ -70,8 +70,14 @@ impl Ignores {
 
 /// Whether Git ignores a file, which need not be there, or a folder above it.
 pub(crate) fn is_ignored_by_git(path: &Path) -> bool {
-    let mut above = path.ancestors().take_while(|at| at.parent().is_some());
-    above.any(|at| Ignores::above(at).is_ignored(at, at != path))
+    let mut above: Vec<&Path> = path.ancestors().collect();
+    above.reverse();
+    let mut ignores = Ignores::default();
+    above.windows(2).any(|pair| {
+        let (folder, at) = (pair[0], pair[1]);
+        ignores = ignores.with_folder(folder, |name| system::own_type(&folder.join(name)).is_ok());
+        ignores.is_ignored(at, at != path)
+    })
 }
 
 /// The patterns of an ignore file. A pattern or a file that cannot be read is left out.

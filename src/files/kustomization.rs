@@ -9,6 +9,9 @@ use gpulint_rules::{Node, Pointer, Product, Version, minor_of, pins_of};
 
 use super::{Directories, Disk, absolute, short_path};
 
+/// The field of a Flux Kustomization with the variables that it fills in.
+pub(super) const POST_BUILD: &str = "postBuild";
+
 /// File names that kustomize recognizes.
 pub(crate) const KUSTOMIZATIONS: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
 
@@ -205,6 +208,11 @@ impl Kustomization {
         self.is_component |= root.get("kind").text() == Some("Component");
     }
 
+    /// Whether it adds variables to the Kustomizations of Flux among its objects.
+    pub(super) fn hands_variables(&self) -> bool {
+        self.handed.iter().any(|patch| patch.contains(POST_BUILD))
+    }
+
     fn add_patch(&mut self, patch: &Patch<'_>, path: &impl Fn(&str) -> PathBuf, disk: &Disk) {
         let inline = patch.inline.as_ref().and_then(Node::text);
         let file = patch.file.map(path);
@@ -223,8 +231,8 @@ impl Kustomization {
         self.targets.extend(effect.changed);
     }
 
-    /// Adds the kinds whose objects get fields that they lack: those of `create: true` in a list of fields. Labels and
-    /// annotations are told apart.
+    /// Adds the kinds whose objects get fields that they lack: those of `create: true` in a list of fields. Those in
+    /// `metadata` are left out: `filled` has labels and annotations.
     fn add_created(&mut self, fields: &Node<'_>) {
         for field in fields.items().filter(|field| field.get("create").bool() == Some(true)) {
             let path = field.get("path").text().unwrap_or_default();
@@ -263,7 +271,7 @@ impl Kustomization {
         }
     }
 
-    /// Adds what a transformer changes: those of kustomize 5 that are built in, and any other one, which may change anything.
+    /// Adds what a transformer changes. One that is not built into kustomize 5 may change anything.
     fn add_transformer(&mut self, root: &Node<'_>, path: &impl Fn(&str) -> PathBuf, disk: &Disk) {
         const ADDING_NOTHING: [&str; 7] = [
             "HashTransformer",

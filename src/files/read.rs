@@ -448,8 +448,8 @@ fn classify(source: &Arc<Source>, document: &Document, patch: bool) -> DocumentC
     let Some(root) = document.root() else {
         let syntax = document.diagnostics.iter().any(|p| p.kind == ParseDiagnosticKind::Syntax);
         // An action above the first key is a document of its own for the parser.
-        let start = source.text().get(..document.span.start as usize).and_then(|head| head.rfind("\n---"));
-        let from = start.unwrap_or(0).min(document.span.start as usize);
+        let before = source.text().get(..document.span.start as usize).unwrap_or_default();
+        let from = before.rfind("\n---").unwrap_or(0);
         let text = source.text().get(from..document.span.end as usize).unwrap_or_default();
         return if syntax && has_template_action(text) {
             DocumentClass::Other(SkipReason::HelmTemplate)

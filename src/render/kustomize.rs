@@ -45,6 +45,8 @@ struct Top {
     all: Vec<Kustomization>,
     /// The files that they list: resources and patches.
     files: Vec<PathBuf>,
+    /// The files of generators that are not there because Git ignores them.
+    ignored: Vec<PathBuf>,
     shown: String,
     scope: usize,
     /// The Kustomizations of Flux that apply its folder.
@@ -58,12 +60,6 @@ impl Top {
 
     fn has_remote(&self) -> bool {
         self.all.iter().any(|one| !one.remote.is_empty())
-    }
-
-    /// The files of generators that are not there because Git ignores them.
-    fn ignored_files(&self) -> impl Iterator<Item = &PathBuf> {
-        let files = self.all.iter().flat_map(|one| &one.generator_files);
-        files.filter(|file| !file.exists() && files::is_ignored_by_git(file))
     }
 
     /// The different ways in which Flux builds it, each with the Kustomizations that do; without any, it is built once as it is.
@@ -137,18 +133,15 @@ fn files_of(one: &Kustomization) -> impl Iterator<Item = &PathBuf> {
 pub(super) fn render(job: &Job<'_>) -> Rendering {
     let Job { batch, sources, .. } = job;
     let tops = discover(job);
-    let scope_of: HashMap<&Path, (usize, &str)> = (batch.inputs.iter())
-        .map(|one| (one.input.absolute.as_path(), (one.scope, one.path.as_str())))
-        .collect();
+    let numbers: HashMap<&Path, usize> =
+        batch.inputs.iter().enumerate().map(|(at, one)| (one.input.absolute.as_path(), at)).collect();
     let variants: Vec<Variant<'_>> = (tops.iter())
         .flat_map(|top| top.variants().into_iter().map(move |(changes, by)| Variant { top, changes, by }))
         .collect();
-    let results: Vec<_> = variants.par_iter().map(|variant| build(variant, job, &scope_of)).collect();
-    let numbers: HashMap<&Path, usize> =
-        batch.inputs.iter().enumerate().map(|(at, one)| (one.input.absolute.as_path(), at)).collect();
+    let results: Vec<_> = variants.par_iter().map(|variant| build(variant, job, &numbers)).collect();
     let mut out = Rendering { skipped: left_out(&tops, sources), ..Rendering::default() };
     let stand_ins: BTreeSet<String> =
-        tops.iter().flat_map(Top::ignored_files).map(|file| sources.shown(file)).collect();
+        tops.iter().flat_map(|top| &top.ignored).map(|file| sources.shown(file)).collect();
     if !stand_ins.is_empty() {
         let files = count(stand_ins.len(), "file");
         let list = list(stand_ins.into_iter().collect());
@@ -287,7 +280,10 @@ fn discover(job: &Job<'_>) -> Vec<Top> {
             let files = files.iter().chain(reached.iter().map(|one| &one.file)).filter(excluded);
             files.for_each(|file| sources.include(file));
         }
-        tops.push(Top { all: reached, files, shown: sources.shown_folder(folder), scope, builds });
+        let generated = reached.iter().flat_map(|one| &one.generator_files);
+        let ignored = generated.filter(|file| !file.exists() && files::is_ignored_by_git(file));
+        let ignored = ignored.cloned().collect();
+        tops.push(Top { all: reached, files, ignored, shown: sources.shown_folder(folder), scope, builds });
     }
     tops
 }
@@ -306,14 +302,13 @@ impl Workplace {
         let wrapper = folder.path().join("build");
         fs::create_dir(&wrapper)?;
         fs::create_dir(folder.path().join("home"))?;
-        let missing: Vec<&PathBuf> = top.ignored_files().collect();
-        let copied = (top.has_remote() || !missing.is_empty()).then(|| {
+        let copied = (top.has_remote() || !top.ignored.is_empty()).then(|| {
             let folders = top.all.iter().map(Kustomization::folder);
-            common_ancestor(folders.chain(missing.iter().filter_map(|file| file.parent())))
+            common_ancestor(folders.chain(top.ignored.iter().filter_map(|file| file.parent())))
         });
         let copy = folder.path().join("tree");
         if let Some(root) = &copied {
-            copy_without_remote(root, &copy, top, &missing)?;
+            copy_without_remote(root, &copy, top)?;
         }
         let place = |own: &Path| -> io::Result<String> {
             let target = match &copied {
@@ -358,11 +353,11 @@ fn common_ancestor<'p>(mut folders: impl Iterator<Item = &'p Path>) -> PathBuf {
     })
 }
 
-/// Copies the folders of kustomizations; all other files in them and around them become links, and those that are missing
+/// Copies the folders of kustomizations; all other files in them and around them become links, and those that Git ignores
 /// are empty.
-fn copy_without_remote(root: &Path, copy: &Path, top: &Top, missing: &[&PathBuf]) -> io::Result<()> {
+fn copy_without_remote(root: &Path, copy: &Path, top: &Top) -> io::Result<()> {
     let mut real: BTreeSet<&Path> = BTreeSet::new();
-    let of_missing = missing.iter().filter_map(|file| file.parent());
+    let of_missing = top.ignored.iter().filter_map(|file| file.parent());
     for folder in top.all.iter().map(Kustomization::folder).chain(of_missing) {
         real.extend(folder.ancestors().take_while(|folder| folder.starts_with(root)));
     }
@@ -382,7 +377,7 @@ fn copy_without_remote(root: &Path, copy: &Path, top: &Top, missing: &[&PathBuf]
             }
         }
     }
-    missing.iter().try_for_each(|file| {
+    top.ignored.iter().try_for_each(|file| {
         let target = copy.join(file.strip_prefix(root).unwrap_or(Path::new("")));
         fs::write(target, "")
     })
@@ -433,7 +428,7 @@ const PROGRAMS: [(&str, &str); 2] = [("kustomize", "build"), ("kubectl", "kustom
 fn build(
     variant: &Variant<'_>,
     job: &Job<'_>,
-    scope_of: &HashMap<&Path, (usize, &str)>,
+    numbers: &HashMap<&Path, usize>,
 ) -> Result<Built, RenderFailure> {
     let (top, sources) = (variant.top, job.sources);
     let mut command = variant.command("kustomize", "build");
@@ -446,7 +441,7 @@ fn build(
         let source =
             sources.get(&top.own().file).unwrap_or_else(|| Arc::new(Source::from_text(&top.shown, "")));
         let span = first_line(&source);
-        RenderFailure { span, ..RenderFailure::new(top.scope, source, failure, (message, help)) }
+        RenderFailure::new(top.scope, (source, span), failure, (message, help))
     };
     let workplace = Workplace::new(variant)
         .map_err(|error| failed(&Failure::Failed(error.to_string()), &command, &[]))?;
@@ -472,7 +467,7 @@ fn build(
         [(copy.as_path(), ""), (workplace.folder.path(), ""), (here.as_path(), ""), (checkout.as_path(), "")];
     let bytes = output.map_err(|failure| failed(&failure, &command, &temporary))?;
     let text = String::from_utf8_lossy(&bytes);
-    let (files, written) = output_files(variant, &text, &workplace, job, scope_of);
+    let (files, written) = output_files(variant, &text, &workplace, job, numbers);
     Ok(Built { command: Arc::from(command), files, written })
 }
 
@@ -482,7 +477,7 @@ fn output_files(
     text: &str,
     workplace: &Workplace,
     job: &Job<'_>,
-    scope_of: &HashMap<&Path, (usize, &str)>,
+    numbers: &HashMap<&Path, usize>,
 ) -> (Vec<RenderedFile>, Vec<Vec<Written>>) {
     let (top, Job { batch, scopes, sources, .. }) = (variant.top, job);
     let listed = top.files.iter().chain(top.all.iter().map(|one| &one.file));
@@ -508,11 +503,12 @@ fn output_files(
     let mut origins = Vec::new();
     for (path, (text, written)) in by_file {
         let reported = sources.shown(&path);
-        let (scope, name) = match scope_of.get(path.as_path()) {
-            Some((scope, name)) => (*scope, (*name).to_owned()),
+        let input = numbers.get(path.as_path()).map(|at| &batch.inputs[*at]);
+        let (scope, name) = match input {
+            Some(one) => (one.scope, one.path.clone()),
             None => (top.scope, scopes.get(top.scope).path(&path, &reported)),
         };
-        let folders = batch.folders.of_output(&path);
+        let folders = batch.folders.of_output(input.map(|one| &one.input));
         if let Some(file) = RenderedFile::read(text, reported, &name, scope, &folders) {
             files.push(file);
             origins.push(written);

@@ -193,10 +193,15 @@ struct RenderFailure {
 }
 
 impl RenderFailure {
-    fn new(scope: usize, source: Arc<Source>, failure: &Failure, (message, help): (String, String)) -> Self {
+    fn new(
+        scope: usize,
+        (source, span): (Arc<Source>, Span),
+        failure: &Failure,
+        (message, help): (String, String),
+    ) -> Self {
         let is_missing = *failure == Failure::Missing;
         let is_slow = matches!(failure, Failure::TooSlow(_));
-        RenderFailure { scope, is_missing, is_slow, source, span: Span::default(), message, help }
+        RenderFailure { scope, is_missing, is_slow, source, span, message, help }
     }
 }
 
@@ -267,13 +272,15 @@ impl Rendering {
     /// Makes one failure of those with the cause in common that a program is not installed.
     fn join_failures(&mut self) {
         let more = self.failures.iter().filter(|failure| failure.is_missing).count().saturating_sub(1);
-        let mut first = self.failures.iter_mut().filter(|failure| failure.is_missing && more > 0);
-        if let Some(first) = first.next() {
-            let verb = if more == 1 { "needs" } else { "need" };
-            first.message.push_str(&format!("; {} {verb} it", count(more, "more render")));
-        }
         let mut is_first = true;
-        self.failures.retain(|one| !one.is_missing || std::mem::take(&mut is_first));
+        self.failures.retain_mut(|one| {
+            let is_kept = !one.is_missing || std::mem::take(&mut is_first);
+            if one.is_missing && is_kept && more > 0 {
+                let verb = if more == 1 { "needs" } else { "need" };
+                one.message.push_str(&format!("; {} {verb} it", count(more, "more render")));
+            }
+            is_kept
+        });
     }
 }
 
@@ -323,10 +330,10 @@ impl Renders {
         }
         let sources = Arc::new(Sources::new(&batch.inputs));
         let job = Job { batch, scopes, options, sources: &sources };
-        let kustomizations = kustomize::render(&job);
+        let mut kustomizations = kustomize::render(&job);
         let mut charts = helm::render(&job, &kustomizations);
-        let mut kustomizations = kustomizations;
-        [&mut charts, &mut kustomizations].into_iter().for_each(Rendering::join_failures);
+        charts.join_failures();
+        kustomizations.join_failures();
         let inputs = batch.inputs.iter().filter(|one| one.input.unapplied.is_none() && !one.is_context);
         let visible = inputs.map(|one| one.input.absolute.clone()).collect();
         Renders { charts, kustomizations, visible, is_alone: options.is_alone, sources }

@@ -127,7 +127,7 @@ pub struct Globs {
     set: Option<GlobSet>,
 }
 
-/// What is compiled follows from the patterns: a setting has globs of one sort.
+/// The patterns decide what is compiled, because each setting compiles its globs in one way.
 impl PartialEq for Globs {
     fn eq(&self, other: &Globs) -> bool {
         self.patterns == other.patterns

@@ -12,7 +12,7 @@ use gpulint_rules::{Kind, Node, Object, is_own_cluster};
 use serde_json::Value;
 
 use super::claimer::{Checkout, Claimer, Destination, GitOpsObject, Tool, repository};
-use super::environments::is_environment;
+use super::environments::environment_above;
 use super::kustomize::Expansion;
 use super::releases::{Release, ReleaseParameter, ReleaseValues, ValuesPlace};
 use super::transform::Transform;
@@ -77,10 +77,7 @@ pub(super) fn claimers(checkout: &Checkout<'_, '_>, found: &[GitOpsObject<'_>]) 
 fn separate_environments(sources: &[SourcePath], claimers: &mut BTreeMap<usize, Claimer>) {
     let mut users: BTreeMap<(&Path, usize, Option<&str>), BTreeMap<usize, String>> = BTreeMap::new();
     for source in sources {
-        let is_called_so = |folder: &&Path| {
-            is_environment(&folder.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase())
-        };
-        let Some(folder) = source.folder.ancestors().find(is_called_so) else { continue };
+        let Some(folder) = environment_above(&source.folder) else { continue };
         let claimer = claimers.get(&source.application);
         let claimer = claimer.filter(|claimer| claimer.destination == Destination::Local);
         let (Some(claimer), Some(above)) = (claimer, folder.parent()) else { continue };

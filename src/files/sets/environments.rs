@@ -81,6 +81,11 @@ pub(super) fn is_environment(name: &str) -> bool {
     parts.first().is_some_and(is_word) || parts.last().is_some_and(is_word) || is_region(&parts)
 }
 
+/// The nearest folder, from a folder upwards, that is named like an environment.
+pub(super) fn environment_above(folder: &Path) -> Option<&Path> {
+    folder.ancestors().find(|at| at.file_name().is_some_and(|name| is_environment(&name.to_string_lossy())))
+}
+
 /// The name without the words for environments and regions: `gpu` for `gpu-prod-eu-west-1`. Folders beside
 /// each other whose rests differ have different content, not only different environments.
 fn rest_of(name: &str) -> String {

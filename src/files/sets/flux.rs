@@ -1,7 +1,7 @@
 //! Kustomizations of Flux: the paths that they apply.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gpulint_rules::source;
@@ -274,8 +274,8 @@ fn claimer(
     let how = transform(object);
     let mut expansion = Expansion::new(checkout.files);
     expansion.generated(&folder, &how);
-    for component in spec.get("components").items().filter_map(|item| item.text()) {
-        expansion.component(&crate::files::absolute(&folder.join(component)), &how);
+    for component in components_of(&spec, &folder) {
+        expansion.component(&component, &how);
     }
     let name = kube_config(&spec);
     Some(Claimer {
@@ -285,6 +285,12 @@ fn claimer(
         destination: name.map_or(Destination::Local, Destination::KubeConfig),
         reach: expansion.reach,
     })
+}
+
+/// The folders of the components of a Kustomization, which it gives relative to the folder that it applies.
+fn components_of(spec: &Node<'_>, folder: &Path) -> Vec<PathBuf> {
+    let listed = spec.get("components").items();
+    listed.filter_map(|item| Some(crate::files::absolute(&folder.join(item.text()?)))).collect()
 }
 
 /// The name of the object that holds the kubeconfig of another cluster.
@@ -339,9 +345,6 @@ pub(super) fn builds(checkout: &Checkout<'_, '_>, found: &[GitOpsObject<'_>]) ->
         if labels.is_mapping() {
             fields.insert("labels".to_owned(), json!([{"pairs": labels.to_json()}]));
         }
-        let components = spec.get("components").items();
-        let components =
-            components.filter_map(|item| Some(crate::files::absolute(&folder.join(item.text()?))));
         let variables = spec.path(&["postBuild", "substitute"]).entries().into_iter();
         let variables =
             variables.filter_map(|(name, value)| Some((name.to_owned(), value.raw_text()?.to_owned())));
@@ -349,7 +352,11 @@ pub(super) fn builds(checkout: &Checkout<'_, '_>, found: &[GitOpsObject<'_>]) ->
             file: one.file,
             object: format!("Kustomization `{}`", one.object.name()),
             is_local: kube_config(&spec).is_none(),
-            changes: FluxChanges { fields, components: components.collect(), variables: variables.collect() },
+            changes: FluxChanges {
+                fields,
+                components: components_of(&spec, &folder),
+                variables: variables.collect(),
+            },
             folder,
         })
     })

@@ -7,7 +7,7 @@ use gpulint_rules::Bond;
 
 use super::claimer::{Checkout, Claimer, Destination, GitOpsObject, Tool};
 use super::draft::{Draft, Sign};
-use super::environments::is_environment;
+use super::environments::environment_above;
 use super::index::Files;
 use super::kustomize::Top;
 use super::names::{SetName, without_tools};
@@ -281,9 +281,8 @@ fn cluster_of(folder: &Path, is_argo: bool) -> Option<(PathBuf, PathBuf)> {
         let above = folder.parent().and_then(name);
         above.is_some_and(|above| CLUSTER_FOLDERS.contains(&above.as_str()))
     };
-    let is_called_so = |folder: &&Path| name(folder).is_some_and(|name| is_environment(&name));
-    let all = || folder.ancestors();
-    let found = all().find(below).or_else(|| all().filter(|_| !is_argo).find(is_called_so));
+    let found = folder.ancestors().find(below);
+    let found = found.or_else(|| environment_above(folder).filter(|_| !is_argo));
     found.and_then(pair)
 }
 

@@ -58,19 +58,10 @@ impl<'a> Applied<'a> {
     }
 
     fn named_by(&self, object: &Object, folder: Option<&Path>) -> BTreeSet<usize> {
-        let reference = match object.id().kind.as_str() {
-            _ if object.is(Kind::SCALED_OBJECT) || object.is(Kind::HPA) => {
-                object.path(&["spec", "scaleTargetRef"])
-            }
-            "VerticalPodAutoscaler" => object.path(&["spec", "targetRef"]),
-            _ if object.is(Kind::NODE_POOL) => object.path(&["spec", "template", "spec", "nodeClassRef"]),
-            _ if object.is(Kind::PDB) => {
-                return self.selected_by(object, &object.path(&["spec", "selector", "matchLabels"]), folder);
-            }
-            _ if object.is(Kind::SERVICE) => {
-                return self.selected_by(object, &object.path(&["spec", "selector"]), folder);
-            }
-            _ => return BTreeSet::new(),
+        let reference = match reference(object) {
+            Some(Reference::Name(field)) => field,
+            Some(Reference::Labels(selector)) => return self.selected_by(object, &selector, folder),
+            None => return BTreeSet::new(),
         };
         let kind = reference.get("kind");
         let kind = if kind.is_set() { kind.text() } else { Some("Deployment") };
@@ -109,10 +100,32 @@ pub(crate) fn references(object: &Object) -> Vec<Value> {
     PATHS.iter().map(|path| object.path(path)).filter(Node::is_set).map(|node| node.to_json()).collect()
 }
 
+/// How an object names others.
+enum Reference<'o> {
+    /// The field with the kind and the name of one.
+    Name(Node<'o>),
+    /// The labels of pods.
+    Labels(Node<'o>),
+}
+
+fn reference(object: &Object) -> Option<Reference<'_>> {
+    Some(match object.id().kind.as_str() {
+        _ if object.is(Kind::SCALED_OBJECT) || object.is(Kind::HPA) => {
+            Reference::Name(object.path(&["spec", "scaleTargetRef"]))
+        }
+        "VerticalPodAutoscaler" => Reference::Name(object.path(&["spec", "targetRef"])),
+        _ if object.is(Kind::NODE_POOL) => {
+            Reference::Name(object.path(&["spec", "template", "spec", "nodeClassRef"]))
+        }
+        _ if object.is(Kind::PDB) => Reference::Labels(object.path(&["spec", "selector", "matchLabels"])),
+        _ if object.is(Kind::SERVICE) => Reference::Labels(object.path(&["spec", "selector"])),
+        _ => return None,
+    })
+}
+
 /// Whether an object may name others.
 pub(super) fn is_reference(object: &Object) -> bool {
-    const KINDS: [Kind; 5] = [Kind::SCALED_OBJECT, Kind::HPA, Kind::NODE_POOL, Kind::PDB, Kind::SERVICE];
-    KINDS.iter().any(|kind| object.is(*kind)) || object.id().kind == "VerticalPodAutoscaler"
+    reference(object).is_some()
 }
 
 fn is_of_cluster(object: &Object) -> bool {

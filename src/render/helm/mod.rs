@@ -95,13 +95,19 @@ pub(super) fn render(job: &Job<'_>, built: &Rendering) -> Rendering {
 
 /// Adds a line for each reason why charts give nothing.
 fn add_notes(out: &mut Rendering) {
-    for (unmet, what) in [
-        (Unmet::Values, "not rendered, because nothing here gives the values that it demands"),
-        (Unmet::Dependencies, "not rendered without dependencies that `helm dependency build` adds"),
+    const DEPENDENCIES: &str = "not rendered without dependencies that `helm dependency build` adds";
+    for (unmet, one, several) in [
+        (
+            Unmet::Values,
+            "not rendered, because nothing here gives the values that it demands",
+            "not rendered, because nothing here gives the values that they demand",
+        ),
+        (Unmet::Dependencies, DEPENDENCIES, DEPENDENCIES),
     ] {
         let charts = out.unmet.iter().filter(|(of, _)| *of == unmet).map(|(_, words)| words.clone());
         let charts: Vec<String> = charts.collect();
         if !charts.is_empty() {
+            let what = if charts.len() == 1 { one } else { several };
             out.notes.push(format!("{} {what}: {}", count(charts.len(), "chart"), list(charts)));
         }
     }
@@ -286,6 +292,11 @@ fn render_chart(chart: &Chart, job: &Job<'_>) -> Rendering {
     out
 }
 
+/// Whether a chart is rendered with its own values because nothing in the input installs it.
+fn is_default(chart: &Chart, install: &Install) -> bool {
+    matches!(install, Install::Own) && chart.installs.len() == 1
+}
+
 /// What a chart lacks, if the words of a failure say so: a template of a dependency, or values, where it is rendered with its
 /// own because nothing in the input installs it.
 fn unmet(chart: &Chart, install: &Install, message: &str) -> Option<Unmet> {
@@ -295,8 +306,8 @@ fn unmet(chart: &Chart, install: &Install, message: &str) -> Option<Unmet> {
     if !chart.missing.remote.is_empty() && message.contains(": no template ") {
         return Some(Unmet::Dependencies);
     }
-    let is_own = matches!(install, Install::Own) && chart.installs.len() == 1;
-    (is_own && DEMANDS.iter().any(|words| message.contains(words))).then_some(Unmet::Values)
+    (is_default(chart, install) && DEMANDS.iter().any(|words| message.contains(words)))
+        .then_some(Unmet::Values)
 }
 
 /// A chart with what it lacks, for a note.
@@ -517,11 +528,8 @@ fn render_with(
         } else if message.contains("requires kubeVersion") {
             help = "set `platform.kubernetes` to a version that the chart takes".to_owned();
         }
-        let source = Arc::clone(&chart.source);
-        RenderFailure {
-            span: chart.span,
-            ..RenderFailure::new(chart.scope, source, failure, (message, help))
-        }
+        let place = (Arc::clone(&chart.source), chart.span);
+        RenderFailure::new(chart.scope, place, failure, (message, help))
     };
     let (arguments, given) =
         arguments(chart, install, job).map_err(|words| failed(&Failure::Failed(words)))?;
@@ -556,7 +564,7 @@ fn render_with(
         home,
         known: None,
         is_alone: false,
-        is_default: matches!(install, Install::Own) && chart.installs.len() == 1,
+        is_default: is_default(chart, install),
         placeholder,
         files,
         values,
