@@ -120,8 +120,7 @@ pub struct ReviewOutcome {
     pub(crate) unsynced: bool,
     /// The objects on which a denial depends and that have to be read first; until then its findings warn.
     pub(crate) to_confirm: Vec<ObjectRef>,
-    /// Of an object that is new or gets another target: that target and its rivals, to be read because the snapshot may lack
-    /// them.
+    /// The target and the rivals of an object that is new or gets another target: the snapshot may lack them, so they are read.
     pub(crate) rivals: Option<Rivals>,
 }
 
