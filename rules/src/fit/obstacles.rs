@@ -6,7 +6,7 @@
 
 use std::rc::Rc;
 
-use crate::catalog::{TypeSet, retired};
+use crate::catalog::TypeSet;
 use crate::facts::quantity::amount;
 use crate::fit::edits::{Edit, clear, drop_key, edit};
 use crate::fit::words::conflict;
@@ -100,15 +100,15 @@ impl Situation<'_> {
                 break false;
             }
         };
-        if reachable {
+        if reachable && proposes == Proposes::Changes {
             start.shorten(&mut drafts);
-            start.prefer_proven(&mut drafts);
-            start.keep_sufficient(&mut drafts);
-        }
-        let is_proven = reachable && start.after(&first_edits(&drafts)).is_admitted();
-        if !is_proven {
-            let all = drafts.iter_mut().flat_map(|draft| &mut draft.remedies);
-            all.for_each(|remedy| remedy.change.edit = None);
+            let is_proven = start.prefer_proven(&mut drafts);
+            start.keep_sufficient(&mut drafts, is_proven);
+            if !is_proven {
+                withhold_edits(&mut drafts);
+            }
+        } else {
+            withhold_edits(&mut drafts);
         }
         let told = drafts.into_iter().map(|draft| Obstacle {
             changes: draft.remedies.into_iter().map(|remedy| remedy.change).collect(),
@@ -144,57 +144,55 @@ impl<'s> Attempt<'s> {
             return;
         }
         while drafts.len() > 1 {
-            let (last, before) = (drafts.len() - 1, first_edits(&drafts[..drafts.len() - 1]));
-            let better = drafts[..last].iter().enumerate().find_map(|(at, draft)| {
-                let alternatives = draft.remedies.iter().enumerate().skip(1);
-                let enough = |edit: &Edit| self.after(&replaced(&before, at, edit)).next_stage().is_none();
-                alternatives
-                    .map(|(number, one)| (number, &one.edit))
-                    .find(|(_, edit)| enough(edit))
-                    .map(|(number, _)| (at, number))
-            });
-            if let Some((at, number)) = better {
+            let last = drafts.len() - 1;
+            if let Some((at, number)) = self.alternative(&drafts[..last], |end| end.next_stage().is_none()) {
                 drafts[at].remedies.swap(0, number);
                 drafts.truncate(last);
                 continue;
             }
             let all = first_edits(drafts);
-            let is_enough = |without: &usize| {
-                let rest: Vec<Edit> = all
-                    .iter()
-                    .enumerate()
-                    .filter(|(at, _)| at != without)
-                    .map(|(_, edit)| Rc::clone(edit))
-                    .collect();
+            let is_superfluous = |at: &usize| {
+                let mut rest = all.clone();
+                rest.remove(*at);
                 self.after(&rest).next_stage().is_none()
             };
-            match (0..last).find(is_enough) {
+            match (0..last).find(is_superfluous) {
                 Some(at) => drop(drafts.remove(at)),
                 None => break,
             }
         }
     }
 
-    /// Puts an alternative first with which the pool certainly admits the pod, where that is not known of the first changes.
-    fn prefer_proven(&self, drafts: &mut [Draft]) {
-        let plan = first_edits(drafts);
-        if self.proposes == Proposes::Nothing || self.after(&plan).is_admitted() {
-            return;
+    /// Puts an alternative first with which the pool certainly admits the pod, where that is not known of the first changes. Whether
+    /// it is certain of those that are first then.
+    fn prefer_proven(&self, drafts: &mut [Draft]) -> bool {
+        if self.after(&first_edits(drafts)).is_admitted() {
+            return true;
         }
-        let proven = drafts.iter().enumerate().find_map(|(at, draft)| {
-            let is_proven = |one: &Remedy| self.after(&replaced(&plan, at, &one.edit)).is_admitted();
-            Some((at, 1 + draft.remedies.iter().skip(1).position(is_proven)?))
-        });
+        let proven = self.alternative(drafts, |end| end.is_admitted());
         if let Some((at, number)) = proven {
             drafts[at].remedies.swap(0, number);
         }
+        proven.is_some()
+    }
+
+    /// The obstacle, and the number of its change, that together with the first changes of the others leads where it should.
+    fn alternative(
+        &self,
+        drafts: &[Draft],
+        is_reached: impl Fn(&Attempt<'_>) -> bool,
+    ) -> Option<(usize, usize)> {
+        let plan = first_edits(drafts);
+        drafts.iter().enumerate().find_map(|(at, draft)| {
+            let leads_there = |one: &Remedy| is_reached(&self.after(&replaced(&plan, at, &one.edit)));
+            Some((at, 1 + draft.remedies.iter().skip(1).position(leads_there)?))
+        })
     }
 
     /// Removes the alternatives that do not admit the pod together with the first changes of the other obstacles. One after which that is
-    /// not known is kept where no other is left.
-    fn keep_sufficient(&self, drafts: &mut [Draft]) {
+    /// not known is kept where it is not known of the first changes either.
+    fn keep_sufficient(&self, drafts: &mut [Draft], is_proven: bool) {
         let plan = first_edits(drafts);
-        let is_proven = self.after(&plan).is_admitted();
         for (at, draft) in drafts.iter_mut().enumerate() {
             let mut number = 0;
             draft.remedies.retain(|remedy| {
@@ -210,16 +208,20 @@ impl<'s> Attempt<'s> {
         edits.iter().fold(self.clone(), |attempt, edit| attempt.with(edit))
     }
 
+    /// The verdict of the scheduler on the pod in this pool alone.
+    fn outcome(&self) -> Option<Outcome> {
+        let scheduler = self.situation.scheduler_for(std::slice::from_ref(&self.pool));
+        scheduler.survey(&self.pod).into_iter().next().map(|(_, outcome)| outcome)
+    }
+
     /// Whether the pool certainly admits the pod.
     fn is_admitted(&self) -> bool {
-        let scheduler = self.situation.scheduler_for(std::slice::from_ref(&self.pool));
-        matches!(scheduler.survey(&self.pod).first(), Some((_, Outcome::Admits(_))))
+        matches!(self.outcome(), Some(Outcome::Admits(_)))
     }
 
     /// The stage at which the pool rejects the pod. `None` if it may admit it.
     fn next_stage(&self) -> Option<RejectionStage> {
-        let scheduler = self.situation.scheduler_for(std::slice::from_ref(&self.pool));
-        match scheduler.survey(&self.pod).into_iter().next()?.1 {
+        match self.outcome()? {
             // While a node takes no pod, no type has room for the other resources.
             Outcome::Rejects(RejectionStage::Resources(mut names)) => {
                 names.sort_by_key(|name| name != "pods");
@@ -436,9 +438,8 @@ impl<'s> Attempt<'s> {
 
     /// The types that the pool, with its changes so far, admits for the pod.
     pub(super) fn types_for_pod(&self) -> TypeSet {
-        let scheduler = self.situation.scheduler_for(std::slice::from_ref(&self.pool));
-        match scheduler.survey(&self.pod).into_iter().next() {
-            Some((_, Outcome::Admits(admission))) => admission.types,
+        match self.outcome() {
+            Some(Outcome::Admits(admission)) => admission.types,
             _ => TypeSet::EMPTY,
         }
     }
@@ -645,9 +646,7 @@ impl<'s> Attempt<'s> {
 
     /// The types that would remain if the pod requested nothing, as far as EC2 still offers any of them.
     fn types_without_requests(&self) -> TypeSet {
-        let types = self.types_for_no_requests();
-        let current = types.without(retired());
-        if current.is_empty() { types } else { current }
+        self.types_for_no_requests().current()
     }
 
     /// The types for a pod that requests nothing and keeps the tolerations that EKS adds for what it requests; without DaemonSets and
@@ -732,6 +731,12 @@ impl<'s> Attempt<'s> {
         let obstacle = Obstacle { stage: Stage::MinValues, reason, places, changes: Vec::new() };
         Draft { obstacle, remedies, without: edit(lower) }
     }
+}
+
+/// Proposes the changes only in words: with the edits of values the pod is not certain to be admitted.
+fn withhold_edits(drafts: &mut [Draft]) {
+    let all = drafts.iter_mut().flat_map(|draft| &mut draft.remedies);
+    all.for_each(|remedy| remedy.change.edit = None);
 }
 
 /// The first change of each obstacle, or what takes it away where no change does.
