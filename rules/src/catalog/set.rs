@@ -2,7 +2,7 @@
 //!
 //! Requirements are evaluated as unions and intersections of such sets, so that a pool costs microseconds.
 
-use super::{InstanceType, all};
+use super::{InstanceType, all, retired};
 use crate::steps;
 
 /// Number of words of 64 bits: 1,536 types. `generate.py` refuses to write more.
@@ -71,6 +71,12 @@ impl TypeSet {
     /// Types of this set that are not in the other one.
     pub fn without(&self, other: &Self) -> Self {
         self.combined(other, |a, b| a & !b)
+    }
+
+    /// The types of the set that EC2 still offers, or all of them if it offers none.
+    pub fn current(&self) -> Self {
+        let current = self.without(retired());
+        if current.is_empty() { *self } else { current }
     }
 
     pub(crate) fn complement(&self) -> Self {

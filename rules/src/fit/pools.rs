@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::catalog::{Accelerator, InstanceType, Label, cheapest_first, retired};
+use crate::catalog::{Accelerator, InstanceType, Label, cheapest_first};
 use crate::cluster::Cluster;
 use crate::cluster::placement::{EvictionBlocker, PdbBlock};
 use crate::fit::words::conflict;
@@ -170,9 +170,7 @@ impl Situation<'_> {
                 return None;
             }
             let (types, _) = scheduler.admitted(position).ok()?;
-            let current = types.without(retired());
-            let types: Vec<&'static InstanceType> =
-                if current.is_empty() { types } else { current }.iter().collect();
+            let types: Vec<&'static InstanceType> = types.current().iter().collect();
             Some((&self.objects[position], self.ceiling(position, &types)))
         };
         scheduler.order().into_iter().filter_map(of).collect()
@@ -207,9 +205,7 @@ impl Situation<'_> {
         let region = self.options.region.as_deref();
         match scheduler.admitted(position) {
             Ok((types, capacity_types)) => {
-                let current = types.without(retired());
-                summary.types =
-                    cheapest_first(if current.is_empty() { types } else { current }.iter(), region);
+                summary.types = cheapest_first(types.current().iter(), region);
                 summary.capacity_types = capacity_types;
             }
             Err(RejectionStage::Static) => {}

@@ -1,7 +1,7 @@
 //! Instance types, described from the catalogue.
 
 use gpulint_rules::Platform;
-use gpulint_rules::catalog::{InstanceType, Label, TypeSet, cheapest_first, date, retired};
+use gpulint_rules::catalog::{InstanceType, Label, TypeSet, cheapest_first, date};
 use gpulint_rules::fit::{gpu_name, gpus_of};
 
 use super::words::{code, dollars, more, thousands};
@@ -108,9 +108,7 @@ pub(super) fn round(number: f64) -> String {
 
 /// Describes a set of types: their names if there are few, otherwise their GPUs, and their prices.
 pub(super) fn of_set(types: &TypeSet, platform: &Platform) -> String {
-    let current = types.without(retired());
-    let types = if current.is_empty() { *types } else { current };
-    of_types(&cheapest_first(types.iter(), platform.region.as_deref()), platform)
+    of_types(&cheapest_first(types.current().iter(), platform.region.as_deref()), platform)
 }
 
 /// Describes types that are sorted by price.

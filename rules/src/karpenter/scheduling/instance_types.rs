@@ -475,8 +475,7 @@ pub(super) fn unmet_min_values<'a>(
     settings: &SchedulerOptions,
 ) -> Option<(&'a str, u32, usize)> {
     // EC2 does not list retired types, so Karpenter does not count them.
-    let current = types.without(retired());
-    let types = if current.is_empty() { types } else { &current };
+    let types = types.current();
     let allowed =
         |requirement: &Requirement, value: &str| settings.all_values_count || requirement.has(value);
     requirements.iter().find_map(|(key, requirement)| {
@@ -518,7 +517,7 @@ pub(super) fn unmet_min_values<'a>(
                 ["default", "dedicated"].iter().filter(|tenancy| allowed(requirement, tenancy)).count()
             }
             OS => 1,
-            _ => index(&requirements.provider().catalogue_key(key)).map_or(0, |index| index.distinct(types)),
+            _ => index(&requirements.provider().catalogue_key(key)).map_or(0, |index| index.distinct(&types)),
         };
         (found < wanted as usize).then_some((key, wanted, found))
     })

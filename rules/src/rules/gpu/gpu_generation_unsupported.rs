@@ -40,7 +40,7 @@
 //! - <https://huggingface.co/docs/text-embeddings-inference/supported_models>
 //! - <https://github.com/huggingface/text-embeddings-inference/issues/268>
 
-use crate::catalog::{INSTANCE_FAMILY, INSTANCE_TYPE, Label, retired};
+use crate::catalog::{INSTANCE_FAMILY, INSTANCE_TYPE, Label};
 use crate::rules::gpu::{selected_types, whole_gpu_containers};
 use crate::rules::prelude::*;
 use crate::workload::server::is_server;
@@ -191,7 +191,7 @@ fn inspect(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>)
     let need = need(container)?;
     let (types, pool) = selected_types(template, ctx)?;
     // Types that are no longer offered count only where nothing else is left.
-    let types = Some(types.without(retired())).filter(|current| !current.is_empty()).unwrap_or(types);
+    let types = types.current();
     let mut wrong: Option<(&InstanceType, u32)> = None;
     let mut some_fit = false;
     for one in types.iter().filter(|one| i64::from(one.nvidia_gpu) >= devices.count) {

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::catalog::{Accelerator, InstanceType, TypeSet, retired};
+use crate::catalog::{Accelerator, InstanceType, TypeSet};
 use crate::karpenter::requirement::Requirements;
 use crate::karpenter::scheduling::candidate::Candidate;
 use crate::karpenter::scheduling::input::Pod;
@@ -129,10 +129,7 @@ struct Packer<'s, 'a> {
 
 impl<'s, 'a> Packer<'s, 'a> {
     fn new(scheduler: &'s Scheduler<'a>, groups: &[PodGroup<'s>], region: Option<&'s str>) -> Self {
-        let current = |candidate: &Candidate<'_>| {
-            let current = candidate.nodes.types.without(retired());
-            if current.is_empty() { candidate.nodes.types } else { current }
-        };
+        let current = |candidate: &Candidate<'_>| candidate.nodes.types.current();
         let candidates = &scheduler.candidates;
         let pods = groups.iter().map(|group| PendingPods::new(scheduler, group)).collect();
         let mut packer = Packer {
