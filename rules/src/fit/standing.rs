@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::catalog::HOSTNAME;
 use crate::cluster::Cluster;
 use crate::fit::capacity::{Capacity, Load, Misfit, counts};
 use crate::fit::{Situation, starts_nodes, workloads};
@@ -120,7 +121,7 @@ impl Situation<'_> {
         let pod = self.pod(template)?;
         let (floor, most) = counts(cluster, workload, template)?;
         let scheduler = self.scheduler();
-        let Verdict::Fits { uncertainties, .. } = scheduler.decide(&pod) else { return None };
+        let Verdict::Fits { uncertainties, .. } = self.decide(&scheduler, &pod) else { return None };
         if !uncertainties.is_empty() || !self.unreadable_daemonsets.is_empty() {
             return None;
         }
@@ -149,7 +150,7 @@ fn is_alone_on_node(pod: &Pod) -> bool {
     let keeps_off = |rule: &TopologyRule| {
         rule.required
             && rule.kind == TopologyKind::AntiAffinity
-            && rule.key == "kubernetes.io/hostname"
+            && rule.key == HOSTNAME
             && rule.selects == Selected::Itself
     };
     pod.topology.iter().any(keeps_off) || pod.containers.iter().any(|one| !one.host_ports.is_empty())

@@ -65,43 +65,33 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Scheduling)
 };
 
+const HELP: &str =
+    "a static pool starts no nodes for pods that wait: raise its `replicas`, or add a pool without it";
+
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if !states_its_pods(object) || !ctx.cluster().views().has_static_pool() {
         return None;
     }
-    for template in templates(object).iter().filter(|template| is_on_pools(object, template)) {
-        inspect(object, template, ctx).or_else(|| with_others(object, template, ctx));
+    let templates = templates(object);
+    let on_pools: Vec<_> = templates.iter().filter(|template| is_on_pools(object, template)).collect();
+    if on_pools.is_empty() {
+        return None;
+    }
+    let pools = all_pools(MAX_POOLS, ctx)?;
+    let situation = Situation::around(ctx.cluster(), ctx.platform(), Some(object), (pools, Vec::new()));
+    for template in on_pools {
+        alone(object, template, &situation, ctx).or_else(|| with_others(object, template, &situation, ctx));
     }
     None
 }
 
-/// Reports the last of several workloads for which the nodes of their static pool are not enough together.
-fn with_others(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    let pools = all_pools(MAX_POOLS, ctx)?;
-    let situation = Situation::around(ctx.cluster(), ctx.platform(), Some(object), (pools, Vec::new()));
-    let crowd = situation.crowd(ctx.cluster(), object, template, is_on_pools)?;
-    let (last, others) = crowd.workloads.split_last()?;
-    let first = others.first().filter(|_| last.is_same_resource(object))?;
-    let (name, resource, pool) = (object.display_name(), &crowd.resource, &crowd.pool);
-    let who = match others {
-        [one] => format!("`{name}` and `{}` need", one.display_name()),
-        _ => format!("`{name}` and {} other workloads need", others.len()),
-    };
-    let (asked, has) = (amount(resource, crowd.asked), amount(resource, crowd.has));
-    let message = format!(
-        "{who} {asked} of `{resource}`, and the nodes of static NodePool `{}` have {has}",
-        pool.display_name()
-    );
-    ctx.report(&template.spec, message)
-        .help("a static pool starts no nodes for pods that wait: raise its `replicas`, or add a pool without it")
-        .related(pool, &pool.path(&["spec", "replicas"]), "as many nodes stand")
-        .related(first, &first.path(&["metadata", "name"]), "this one runs there as well");
-    None
-}
-
-fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    let pools = all_pools(MAX_POOLS, ctx)?;
-    let situation = Situation::around(ctx.cluster(), ctx.platform(), Some(object), (pools, Vec::new()));
+/// Reports a workload for which the nodes of its static pools are not enough.
+fn alone(
+    object: &Object,
+    template: &Template<'_>,
+    situation: &Situation<'_>,
+    ctx: &mut Context<'_>,
+) -> Option<()> {
     let BeyondStandingNodes { pods, at_most, room, pools } =
         situation.beyond_standing_nodes(ctx.cluster(), object, template)?;
     let pool = pools.first()?;
@@ -119,9 +109,38 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
         _ if replicas.is_set() => replicas,
         _ => template.spec.clone(),
     };
-    ctx.report(&node, message)
-        .help("a static pool starts no nodes for pods that wait: raise its `replicas`, or add a pool without it")
-        .related(pool, &pool.path(&["spec", "replicas"]), "as many nodes stand");
+    ctx.report(&node, message).help(HELP).related(
+        pool,
+        &pool.path(&["spec", "replicas"]),
+        "as many nodes stand",
+    );
+    Some(())
+}
+
+/// Reports the last of several workloads for which the nodes of their static pool are not enough together.
+fn with_others(
+    object: &Object,
+    template: &Template<'_>,
+    situation: &Situation<'_>,
+    ctx: &mut Context<'_>,
+) -> Option<()> {
+    let crowd = situation.crowd(ctx.cluster(), object, template, is_on_pools)?;
+    let (last, others) = crowd.workloads.split_last()?;
+    let first = others.first().filter(|_| last.is_same_resource(object))?;
+    let (name, resource, pool) = (object.display_name(), &crowd.resource, &crowd.pool);
+    let who = match others {
+        [one] => format!("`{name}` and `{}` need", one.display_name()),
+        _ => format!("`{name}` and {} other workloads need", others.len()),
+    };
+    let (asked, has) = (amount(resource, crowd.asked), amount(resource, crowd.has));
+    let message = format!(
+        "{who} {asked} of `{resource}`, and the nodes of static NodePool `{}` have {has}",
+        pool.display_name()
+    );
+    ctx.report(&template.spec, message)
+        .help(HELP)
+        .related(pool, &pool.path(&["spec", "replicas"]), "as many nodes stand")
+        .related(first, &first.path(&["metadata", "name"]), "this one runs there as well");
     Some(())
 }
 
