@@ -12,16 +12,15 @@
 use serde_json::{Map, Value, json};
 
 use crate::cluster::Cluster;
-use crate::cluster::values::{CHART_SOURCES, chart_installers, chart_version};
+use crate::cluster::values::{VERSIONED_CHARTS, chart_installers, chart_version};
 use crate::cluster::versions::minor_of;
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::platform::Version;
 use crate::tree::node::Node;
 use crate::tree::pointer::Pointer;
-use crate::workload::charts::CHART_KINDS;
 use crate::workload::image::image_of;
-use crate::workload::template::{Template, templates};
+use crate::workload::template::{Template, joined, templates};
 
 /// What a rule reads that is run on completed workloads.
 pub(crate) const RUNTIMES: [Kind; 4] = [
@@ -160,8 +159,7 @@ pub(crate) fn trainer_of_runtime(runtime: &Object) -> Option<Node<'_>> {
 }
 
 /// The kinds that show the version of Kubeflow Trainer.
-pub(crate) const TRAINER_KINDS: [Kind; 5] =
-    [CHART_KINDS[0], CHART_KINDS[1], CHART_SOURCES[0], CHART_SOURCES[1], Kind::DEPLOYMENT];
+pub(crate) const TRAINER_KINDS: [Kind; 5] = joined(&VERSIONED_CHARTS, &[Kind::DEPLOYMENT]);
 
 /// Whether `resourcesPerNode` of a TrainJob replaces all resources of its runtime, as in Kubeflow Trainer 2.0 to 2.2: from 2.3
 /// on both are merged (kubeflow/trainer#3602). `None` if the input does not show the version, or several.

@@ -38,7 +38,7 @@
 //! - <https://github.com/kedacore/http-add-on/issues/1320>
 //! - <https://github.com/kedacore/http-add-on/issues/1447>
 
-use crate::cluster::values::{CHART_SOURCES, chart_version};
+use crate::cluster::values::{VERSIONED_CHARTS, chart_version};
 use crate::cluster::versions::minor_of;
 use crate::rules::prelude::*;
 use crate::workload::charts::{installs, is_for_other_cluster};
@@ -46,7 +46,7 @@ use crate::workload::charts::{installs, is_for_other_cluster};
 pub(crate) static RULE: Rule = Rule {
     id: "http-scaled-object-without-hosts",
     kinds: &[Kind::HTTP_SCALED_OBJECT],
-    reads: &[CHART_KINDS[0], CHART_KINDS[1], CHART_SOURCES[0], CHART_SOURCES[1]],
+    reads: &VERSIONED_CHARTS,
     docs: docs(include_str!("http_scaled_object_without_hosts.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Autoscaling)

@@ -1,14 +1,13 @@
 //! How KServe runs an InferenceService: through Knative, or with Deployments of its own.
 
 use crate::cluster::Cluster;
-use crate::cluster::values::{CHART_SOURCES, chart_version};
+use crate::cluster::values::{VERSIONED_CHARTS, chart_version};
 use crate::rules::prelude::*;
 use crate::source::with_embedded;
 use crate::workload::charts::is_for_other_cluster;
 
 /// The kinds that [`mode`] reads.
-pub(super) const MODE_SOURCES: [Kind; 5] =
-    [Kind::CONFIG_MAP, CHART_KINDS[0], CHART_KINDS[1], CHART_SOURCES[0], CHART_SOURCES[1]];
+pub(super) const MODE_SOURCES: [Kind; 5] = joined(&VERSIONED_CHARTS, &[Kind::CONFIG_MAP]);
 
 /// The ConfigMap of KServe with its defaults.
 pub(super) const CONFIG: &str = "inferenceservice-config";

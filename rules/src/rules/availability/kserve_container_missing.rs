@@ -35,14 +35,14 @@
 //! - <https://github.com/kserve/kserve/issues/4986>
 //! - <https://kserve.github.io/website/docs/model-serving/predictive-inference/frameworks/custom-predictor>
 
-use crate::cluster::values::{CHART_SOURCES, chart_version};
+use crate::cluster::values::{VERSIONED_CHARTS, chart_version};
 use crate::rules::prelude::*;
 use crate::workload::gpu::has_device;
 
 pub(crate) static RULE: Rule = Rule {
     id: "kserve-container-missing",
     kinds: &[Kind::INFERENCE_SERVICE],
-    reads: &[CHART_KINDS[0], CHART_KINDS[1], CHART_SOURCES[0], CHART_SOURCES[1]],
+    reads: &VERSIONED_CHARTS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("kserve_container_missing.rs")),
     check: Check::Object(check),

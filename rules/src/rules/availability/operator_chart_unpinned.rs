@@ -33,14 +33,14 @@
 //! - <https://fluxcd.io/flux/components/helm/helmreleases/#chart-template>
 //! - <https://argo-cd.readthedocs.io/en/stable/user-guide/tracking_strategies/#helm>
 
-use crate::cluster::values::CHART_SOURCES;
+use crate::cluster::values::VERSIONED_CHARTS;
 use crate::rules::prelude::*;
 use crate::workload::charts::sources;
 use crate::workload::command::base_name;
 
 pub(crate) static RULE: Rule = Rule {
     id: "operator-chart-unpinned",
-    kinds: &[CHART_KINDS[0], CHART_KINDS[1], CHART_SOURCES[0], CHART_SOURCES[1]],
+    kinds: &VERSIONED_CHARTS,
     docs: docs(include_str!("operator_chart_unpinned.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Availability)

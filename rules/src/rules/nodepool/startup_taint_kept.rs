@@ -39,21 +39,13 @@
 //! - <https://istio.io/latest/docs/setup/additional-setup/cni/>
 
 use crate::catalog::OS;
-use crate::cluster::values::{CHART_SOURCES, chart_version};
+use crate::cluster::values::{VERSIONED_CHARTS, chart_version};
 use crate::rules::prelude::*;
 use crate::workload::template::replicas;
 
 pub(crate) static RULE: Rule = Rule {
     id: "startup-taint-kept",
-    reads: &[
-        Kind::HELM_RELEASE,
-        Kind::ARGO_APPLICATION,
-        CHART_SOURCES[0],
-        CHART_SOURCES[1],
-        Kind::CONFIG_MAP,
-        Kind::DEPLOYMENT,
-        Kind::DAEMON_SET,
-    ],
+    reads: &joined::<7>(&VERSIONED_CHARTS, &[Kind::CONFIG_MAP, Kind::DEPLOYMENT, Kind::DAEMON_SET]),
     docs: docs(include_str!("startup_taint_kept.rs")),
     check: Check::NodePool(check),
     ..Rule::warning(Group::NodePool)

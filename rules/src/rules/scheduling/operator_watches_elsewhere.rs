@@ -40,7 +40,7 @@
 //! - <https://github.com/kedacore/charts/blob/main/keda/README.md>
 //! - <https://github.com/kubeflow/spark-operator/blob/master/charts/spark-operator-chart/README.md>
 
-use crate::cluster::values::{CHART_SOURCES, chart_version};
+use crate::cluster::values::{VERSIONED_CHARTS, chart_version};
 use crate::rules::gpu::report_value;
 use crate::rules::prelude::*;
 use crate::workload::charts::{ChartValues, installs, is_for_other_cluster};
@@ -91,20 +91,19 @@ const MAX_COMPARED: usize = 256;
 pub(crate) static RULE: Rule = Rule {
     id: "operator-watches-elsewhere",
     kinds: &CHART_KINDS,
-    reads: &[
-        CHART_KINDS[0],
-        CHART_KINDS[1],
-        CHART_SOURCES[0],
-        CHART_SOURCES[1],
-        Kind::ARGO_APPLICATION_SET,
-        Kind::DEPLOYMENT,
-        Kind::RAY_CLUSTER,
-        Kind::RAY_JOB,
-        Kind::RAY_SERVICE,
-        Kind::SCALED_OBJECT,
-        Kind::SCALED_JOB,
-        Kind::SPARK_APPLICATION,
-    ],
+    reads: &joined::<12>(
+        &VERSIONED_CHARTS,
+        &[
+            Kind::ARGO_APPLICATION_SET,
+            Kind::DEPLOYMENT,
+            Kind::RAY_CLUSTER,
+            Kind::RAY_JOB,
+            Kind::RAY_SERVICE,
+            Kind::SCALED_OBJECT,
+            Kind::SCALED_JOB,
+            Kind::SPARK_APPLICATION,
+        ],
+    ),
     docs: docs(include_str!("operator_watches_elsewhere.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Scheduling)
