@@ -6,7 +6,7 @@ use crate::catalog;
 use crate::facts::duration::GoDuration;
 use crate::facts::quantity::Quantity;
 use crate::facts::text::cut;
-use crate::karpenter::drift::{self, Departure, Drift};
+use crate::karpenter::drift::{self, Departure, Drift, TemplateField};
 use crate::karpenter::requirement::normalise;
 use crate::object::Object;
 use crate::platform::Version;
@@ -86,28 +86,39 @@ struct Difference<'a> {
     after: Node<'a>,
 }
 
-/// The edits of `spec` of a NodePool, with the EC2NodeClass that it used before.
-pub(super) fn of_pool(before: &Object, after: &Object, class: Option<&Value>) -> Vec<Edit> {
+/// The edits of `spec` of a NodePool or Provisioner, with the EC2NodeClass that it used before.
+pub(super) fn of_pool(
+    before: &Object,
+    after: &Object,
+    class: Option<&Value>,
+    karpenter: Version,
+) -> Vec<Edit> {
     let (old, new) = (before.root().to_json(), after.root().to_json());
     let hashed = drift::hashed_differences(&old, &new);
     let departures = drift::departures((&old, class), &new);
+    let is_refused = drift::is_refused(&old, &new, karpenter);
     let effect = |difference: &Difference<'_>| {
         let steps: Vec<&str> = difference.steps.iter().map(String::as_str).collect();
         let is_unknown = difference.before.has_unknown() || difference.after.has_unknown();
         match steps.as_slice() {
-            ["spec", "replicas"] if difference.before.is_set() != difference.after.is_set() => {
-                Effect::Refused
+            ["spec", "replicas"] if is_refused && difference.before.is_set() != difference.after.is_set() => {
+                return Effect::Refused;
             }
-            ["spec", "template", "spec", "nodeClassRef", "group" | "kind"] if difference.before.is_set() => {
-                Effect::Refused
+            ["spec", "template", "spec", "nodeClassRef", "group" | "kind"]
+                if is_refused && difference.before.is_set() =>
+            {
+                return Effect::Refused;
             }
-            ["spec", "template", below @ ..] => match (drift::hashed_field(below), below) {
-                (Some(_), _) | (None, ["spec", "requirements", ..]) if is_unknown => Effect::Unknown,
-                (Some(field), _) if hashed.contains(&field) => Effect::Replaces,
-                (None, ["spec", "requirements", ..]) => departing(difference.key.as_deref(), &departures),
-                _ => Effect::Nothing,
-            },
-            _ => Effect::Nothing,
+            // The hash does not have the name of an AWSNodeTemplate, but what that says.
+            ["spec", "providerRef", ..] => return Effect::Selects,
+            _ => {}
+        }
+        match drift::template_field(before, &steps) {
+            None => Effect::Nothing,
+            Some(_) if is_unknown => Effect::Unknown,
+            Some(TemplateField::Hashed(field)) if hashed.contains(&field) => Effect::Replaces,
+            Some(TemplateField::Hashed(_)) => Effect::Nothing,
+            Some(TemplateField::Requirements) => departing(difference.key.as_deref(), &departures),
         }
     };
     edits(before, after, effect)
@@ -124,10 +135,11 @@ fn departing(key: Option<&str>, departures: &[Departure]) -> Effect {
     if left.is_empty() { Effect::Nothing } else { Effect::Departs(left) }
 }
 
-/// The edits of `spec` of an EC2NodeClass.
+/// The edits of `spec` of an EC2NodeClass or AWSNodeTemplate.
 pub(super) fn of_class(before: &Object, after: &Object, karpenter: Version) -> Vec<Edit> {
     let (old, new) = (before.root().to_json(), after.root().to_json());
     let hashed = drift::hashed_class_differences(&old, &new, karpenter);
+    let is_beta = before.version() == "v1beta1";
     let is_literal =
         before.path(&["spec", "amiFamily"]).is_set() || after.path(&["spec", "amiFamily"]).is_set();
     let takes_other_family = || !is_literal && hashed.iter().any(|field| field == "amiFamily");
@@ -136,6 +148,8 @@ pub(super) fn of_class(before: &Object, after: &Object, karpenter: Version) -> V
             let is_unknown = difference.before.has_unknown() || difference.after.has_unknown();
             let is_selected = drift::is_selected(name);
             match () {
+                // The role of an EC2NodeClass of `v1beta1` may not change (0.37 pkg/apis/v1beta1/ec2nodeclass.go).
+                () if is_beta && name == "role" && difference.before.is_set() => Effect::Refused,
                 // A shell script has `$(...)`, which no tool fills in.
                 () if is_unknown && name != "userData" => Effect::Unknown,
                 // A literal family is not hashed itself, but the hash has the family that follows.
@@ -195,11 +209,13 @@ fn edits(before: &Object, after: &Object, effect: impl Fn(&Difference<'_>) -> Ef
         let effect = effect(&difference);
         Edit { object: object.clone(), pointer: node.pointer(), field, before, after, effect }
     };
-    let says_something = |difference: &Difference<'_>| !is_pruned(difference) && !is_same_value(difference);
+    let is_current = after.version() == "v1";
+    let says_something =
+        |difference: &Difference<'_>| !(is_current && is_pruned(difference)) && !is_same_value(difference);
     differences.into_iter().filter(says_something).map(edit).collect()
 }
 
-/// Whether the API server drops the field: the reference of `v1beta1`, beside that of `v1`.
+/// Whether the API server drops the field of an object of `v1`: the reference of `v1beta1`, beside that of `v1`.
 fn is_pruned(difference: &Difference<'_>) -> bool {
     let steps: Vec<&str> = difference.steps.iter().map(String::as_str).collect();
     steps == ["spec", "template", "spec", "nodeClassRef", "apiVersion"]
@@ -207,8 +223,7 @@ fn is_pruned(difference: &Difference<'_>) -> bool {
 
 /// Whether both values are one duration or one quantity, in other words.
 fn is_same_value(difference: &Difference<'_>) -> bool {
-    const DURATIONS: [&str; 5] =
-        ["expireAfter", "consolidateAfter", "terminationGracePeriod", "duration", "ttlSecondsAfterEmpty"];
+    const DURATIONS: [&str; 4] = ["expireAfter", "consolidateAfter", "terminationGracePeriod", "duration"];
     let text = |node: &Node<'_>| node.string_or_number().map(|text| text.into_owned());
     let (Some(old), Some(new)) = (text(&difference.before), text(&difference.after)) else { return false };
     if difference.before.has_unknown() || difference.after.has_unknown() {

@@ -47,6 +47,19 @@ impl Fate {
         }
     }
 
+    /// What edits do to nodes together, the worst first.
+    #[must_use]
+    pub fn of(edits: &[Edit]) -> Fate {
+        let has = |is: fn(&Effect) -> bool| edits.iter().any(|edit| is(&edit.effect));
+        match () {
+            () if has(|effect| *effect == Effect::Refused) => Fate::Refused,
+            () if has(Effect::replaces_all) => Fate::All,
+            () if has(|effect| matches!(effect, Effect::Unknown | Effect::Selects)) => Fate::Unknown,
+            () if has(Effect::costs_nodes) => Fate::Some,
+            () => Fate::None,
+        }
+    }
+
     /// Whether nodes are replaced or removed, as far as the files show.
     #[must_use]
     pub fn costs_nodes(self) -> bool {
@@ -84,6 +97,18 @@ pub struct ClassPlan {
     pub object: Object,
     pub fate: Fate,
     pub edits: Vec<Edit>,
+}
+
+impl ClassPlan {
+    /// The plan of an object with some edits; `None` without any.
+    fn of(object: Object, edits: Vec<Edit>) -> Option<ClassPlan> {
+        let fate = match Fate::of(&edits) {
+            // Before 0.33 a feature gate decides, which is off as released (core 0.31 and 0.32 pkg/apis/settings/settings.go).
+            Fate::All | Fate::Some if !object.is(Kind::EC2_NODE_CLASS) => Fate::Unknown,
+            fate => fate,
+        };
+        (!edits.is_empty()).then_some(ClassPlan { object, fate, edits })
+    }
 }
 
 /// The NodePools that change, those whose nodes are replaced first.
@@ -170,7 +195,7 @@ fn changed(old: &Object, new: &Object, before: Side<'_>, after: Side<'_>) -> Opt
     }
     let values = (classes.0.as_ref().map(json), classes.1.as_ref().map(json));
     let (old_json, new_json) = (json(old), json(new));
-    let mut edits = edits::of_pool(old, new, values.0.as_ref());
+    let mut edits = edits::of_pool(old, new, values.0.as_ref(), karpenter);
     if let (Some(old), Some(new)) = &classes {
         // Another class is another name in the reference, which is an edit of the pool.
         if shown_name(old) == shown_name(new) {
@@ -181,19 +206,20 @@ fn changed(old: &Object, new: &Object, before: Side<'_>, after: Side<'_>) -> Opt
         return None;
     }
     let verdict = drift::of_pool((&old_json, values.0.as_ref()), (&new_json, values.1.as_ref()), karpenter);
-    let depends = edits.iter().any(|edit| edit.effect == Effect::Unknown);
-    let selects = edits.iter().any(|edit| edit.effect == Effect::Selects);
-    let replaces = edits.iter().any(|edit| edit.effect.replaces_all());
-    let fate = match verdict {
+    let verdict = match verdict {
         Drift::Refused => Fate::Refused,
-        _ if replaces => Fate::All,
-        // A placeholder may stand for the value that was there.
-        Drift::All if depends => Fate::Unknown,
         Drift::All => Fate::All,
-        _ if depends => Fate::Unknown,
         Drift::Some => Fate::Some,
-        Drift::None if selects => Fate::Unknown,
         Drift::None => Fate::None,
+    };
+    let hides = edits.iter().any(|edit| edit.effect == Effect::Unknown);
+    let fate = match (verdict, Fate::of(&edits)) {
+        (Fate::Refused, _) | (_, Fate::Refused) => Fate::Refused,
+        (_, Fate::All) => Fate::All,
+        // A placeholder may stand for the value that was there.
+        (_, Fate::Unknown) if hides => Fate::Unknown,
+        (Fate::None, Fate::Unknown) => Fate::Unknown,
+        (verdict, _) => verdict,
     };
     edits.sort_by_key(|edit| !edit.effect.costs_nodes() && edit.effect != Effect::Refused);
     Some(PoolPlan { edits, ..of_object(new, fate) })
@@ -239,7 +265,7 @@ fn json(object: &Object) -> Value {
     object.root().to_json()
 }
 
-/// The EC2NodeClasses that change and of which `pools` has no edit, and the NodeOverlays that change.
+/// The node classes that change and of which `pools` has no edit, and the Provisioners and NodeOverlays that change.
 pub(super) fn classes(before: Side<'_>, after: Side<'_>, pools: &[PoolPlan]) -> Vec<ClassPlan> {
     let karpenter = after.platform.karpenter;
     let mut plans = Vec::new();
@@ -249,26 +275,24 @@ pub(super) fn classes(before: Side<'_>, after: Side<'_>, pools: &[PoolPlan]) -> 
             .flat_map(|plan| &plan.edits)
             .any(|edit| edit.object.is(Kind::EC2_NODE_CLASS) && shown_name(&edit.object) == shown_name(class))
     };
-    for (object, old, new) in pairs(before, after, Kind::EC2_NODE_CLASS) {
-        let (Some(old), Some(new)) = (old, new) else { continue };
-        let edits = edits::of_class(&old, &new, karpenter);
-        if edits.is_empty() || is_shown(&object) {
-            continue;
+    for kind in [Kind::EC2_NODE_CLASS, Kind::AWS_NODE_TEMPLATE] {
+        for (object, old, new) in pairs(before, after, kind) {
+            let (Some(old), Some(new)) = (old, new) else { continue };
+            if !is_shown(&object) {
+                plans.extend(ClassPlan::of(object, edits::of_class(&old, &new, karpenter)));
+            }
         }
-        let has = |effect: &Effect| edits.iter().any(|edit| edit.effect == *effect);
-        let fate = match () {
-            () if has(&Effect::Replaces) => Fate::All,
-            () if has(&Effect::Unknown) || has(&Effect::Selects) => Fate::Unknown,
-            () => Fate::None,
-        };
-        plans.push(ClassPlan { object, fate, edits });
+    }
+    for (object, old, new) in pairs(before, after, Kind::PROVISIONER) {
+        plans.extend(match (old, new) {
+            (Some(old), Some(new)) => ClassPlan::of(object, edits::of_pool(&old, &new, None, karpenter)),
+            (None, _) => Some(ClassPlan { object, fate: Fate::Added, edits: Vec::new() }),
+            (_, None) => Some(ClassPlan { object, fate: Fate::Removed, edits: Vec::new() }),
+        });
     }
     for (object, old, new) in pairs(before, after, Kind::NODE_OVERLAY) {
         let plan = match (old, new) {
-            (Some(old), Some(new)) => {
-                let edits = edits::harmless(&old, &new);
-                (!edits.is_empty()).then_some(ClassPlan { object, fate: Fate::None, edits })
-            }
+            (Some(old), Some(new)) => ClassPlan::of(object, edits::harmless(&old, &new)),
             (None, _) => Some(ClassPlan { object, fate: Fate::Added, edits: Vec::new() }),
             // Nodes that exist keep what they have.
             (Some(_), None) => Some(ClassPlan { object, fate: Fate::None, edits: Vec::new() }),

@@ -54,7 +54,7 @@ pub(super) fn field(edit: &Edit) -> String {
 /// `field`: before -> after.
 pub(super) fn edit(edit: &Edit) -> String {
     let object = match edit.object.id().kind.as_str() {
-        "NodePool" => String::new(),
+        "NodePool" | "Provisioner" => String::new(),
         kind => format!(" of {kind} `{}`", shown_name(&edit.object)),
     };
     let values = match (&edit.before, &edit.after) {
@@ -86,17 +86,35 @@ pub(super) fn stays(pool: &PoolPlan) -> bool {
     matches!(pool.fate, Fate::All | Fate::Some) && pool.rollout.as_ref().is_some_and(|rollout| rollout.never)
 }
 
-/// What becomes of nodes of a class, or by an overlay.
+/// What becomes of nodes of a class or Provisioner, or by an overlay.
 pub(crate) fn class_fate(class: &ClassPlan) -> String {
-    let is_class = class.object.id().kind == "EC2NodeClass";
-    match class.fate {
-        Fate::Added => "is new: it counts for new nodes".to_owned(),
-        Fate::None if class.edits.is_empty() => "is gone: nodes that run keep what they have".to_owned(),
-        Fate::None if !is_class => {
+    match (class.object.id().kind.as_str(), class.fate) {
+        ("EC2NodeClass", fate) => {
+            format!("no NodePool here uses it; of those that do, {}", of_edits(fate, &class.edits))
+        }
+        ("Provisioner", Fate::Added) => "is new".to_owned(),
+        ("Provisioner", Fate::Removed) => "is gone: where it is deleted, its nodes are drained".to_owned(),
+        ("Provisioner", fate) => of_old_api(fate, &class.edits),
+        ("AWSNodeTemplate", fate) => {
+            format!("of the Provisioners that use it, {}", of_old_api(fate, &class.edits))
+        }
+        (_, Fate::Added) => "is new: it counts for new nodes".to_owned(),
+        _ if class.edits.is_empty() => "is gone: nodes that run keep what they have".to_owned(),
+        _ => {
             let edits: Vec<&Edit> = class.edits.iter().collect();
             format!("changes only what Karpenter expects of new nodes, by {}", fields(&edits))
         }
-        fate => format!("no NodePool here uses it; of those that do, {}", of_edits(fate, &class.edits)),
+    }
+}
+
+/// What edits do to the nodes of a Provisioner: before 0.33 a feature gate decides whether nodes that drift are replaced.
+fn of_old_api(fate: Fate, edits: &[Edit]) -> String {
+    match Fate::of(edits) {
+        certain @ (Fate::All | Fate::Some) => {
+            let drifts = of_edits(certain, edits).replacen("are replaced", "drift", 1);
+            format!("{drifts}; Karpenter replaces them only with `featureGates.driftEnabled`")
+        }
+        _ => of_edits(fate, edits),
     }
 }
 
@@ -152,21 +170,27 @@ fn of_edits(fate: Fate, edits: &[Edit]) -> String {
     }
 }
 
-/// What an edit does to nodes that do not drift. `expireAfter` is a field of `disruption` in `v1beta1`, where nodes that are too
-/// old are replaced by the new value.
+/// What an edit does to nodes that do not drift. The age at which nodes expire is no part of the hash before `v1`, so that it
+/// holds for nodes that run.
 fn later(edit: &Edit) -> Option<String> {
     const DEFAULT: &str = "WhenEmptyOrUnderutilized";
     let empties = |policy: &Option<String>| policy.as_deref().unwrap_or(DEFAULT).contains("Underutilized");
     match edit.field.as_str() {
         "spec.disruption.consolidationPolicy" if empties(&edit.after) && !empties(&edit.before) => {
-            Some("Karpenter empties nodes that are not full from now on".to_owned())
+    let empties_now = || Some("Karpenter empties nodes that are not full from now on".to_owned());
+            empties_now()
         }
         "spec.disruption.expireAfter" => {
             let age = edit.after.as_deref().filter(|age| *age != "Never")?;
+        "spec.consolidation.enabled" if edit.after.as_deref() == Some("true") => empties_now(),
             Some(format!("nodes older than {age} are replaced within the budgets"))
         }
         _ => None,
     }
+        "spec.ttlSecondsUntilExpired" => {
+            let seconds: i64 = edit.after.as_deref()?.parse().ok()?;
+            Some(format!("nodes older than {} are replaced", minutes(seconds / 60, false)))
+        }
 }
 
 /// The nodes that leave by their types and labels.

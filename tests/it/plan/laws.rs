@@ -408,13 +408,91 @@ fn pinned_images_and_references_of_old_apis_are_certain() {
         (&own, CLASS, "role: nodes", "role: others", "all"),
         (&own, CLASS, "role: nodes", "role: ${role}", "unknown"),
         (&own, &CLASS.replace("name: gpu", "name: gpu, namespace: karpenter"), "nodes", "others", "all"),
-        (&beta, &beta_class, "role: nodes", "role: others", "all"),
+        (&beta, &beta_class, "role: nodes", "role: others", "refused"),
+        (&beta, &beta_class, "role: nodes", "role: nodes\n  detailedMonitoring: true", "all"),
     ] {
         let folder = Folder::new()
             .with("before/all.yaml", format!("{class}---\n{pool}"))
             .with("after/all.yaml", format!("{}---\n{pool}", class.replace(from, to)));
         let value = json(&folder.0, "before", "after");
         assert_eq!(value["sets"][0]["pools"][0]["nodes"], expected, "{from} -> {to}: {value:#}");
+    }
+}
+
+#[test]
+fn edits_of_old_apis_are_told() {
+    let provisioner = "\
+apiVersion: karpenter.sh/v1alpha5
+kind: Provisioner
+metadata: {name: gpu}
+spec:
+  labels: {team: ml}
+  requirements: [{key: karpenter.k8s.aws/instance-family, operator: In, values: [g5, g6]}]
+  ttlSecondsUntilExpired: 2592000
+  limits: {resources: {nvidia.com/gpu: 8}}
+  providerRef: {name: gpu}
+---
+apiVersion: karpenter.k8s.aws/v1alpha1
+kind: AWSNodeTemplate
+metadata: {name: gpu}
+spec:
+  instanceProfile: nodes
+  subnetSelector: {team: ml}
+";
+    let beta = pool(
+        "gpu",
+        "g6.xlarge",
+        "",
+        "  disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 5m}\n",
+    )
+    .replace("karpenter.sh/v1\n", "karpenter.sh/v1beta1\n")
+    .replace("group: karpenter.k8s.aws, ", "");
+    let gate = "; Karpenter replaces them only with `featureGates.driftEnabled`";
+    let gated = |text: &str| format!("{text}{gate}");
+    let own = "of the Provisioners that use it, ";
+    for (manifests, from, to, nodes, text) in [
+        (provisioner, "{team: ml}\n  req", "{team: web}\n  req", "unknown", gated("all nodes drift, by `spec.labels.team`")),
+        (provisioner, "[g5, g6]", "[g6]", "unknown", gated("some nodes drift: those of g5 (8 types)")),
+        (provisioner, "gpu: 8", "gpu: 4", "none", "no node is replaced, by `spec.limits.resources[nvidia.com/gpu]`".to_owned()),
+        (provisioner, "2592000", "86400", "none", "no node drifts, but nodes older than 24 h are replaced, by `spec.ttlSecondsUntilExpired`".to_owned()),
+        (provisioner, "providerRef: {name: gpu}", "providerRef: {name: other}", "unknown", "nodes are replaced if `spec.providerRef.name` selects something else in EC2".to_owned()),
+        (provisioner, "instanceProfile: nodes", "instanceProfile: others", "unknown", gated(&format!("{own}all nodes drift, by `spec.instanceProfile`"))),
+        (provisioner, "subnetSelector: {team: ml}", "subnetSelector: {team: web}", "unknown", format!("{own}nodes are replaced if `spec.subnetSelector.team` selects something else in EC2")),
+        (&beta, "      taints: []\n", "      kubelet: {maxPods: 30}\n", "all", "all nodes are replaced, by `spec.template.spec.kubelet`".to_owned()),
+        (&beta, "[g6.xlarge]", "[g6.2xlarge]", "all", "all nodes are replaced: those of g6.xlarge".to_owned()),
+        (&beta, "WhenEmpty, consolidateAfter: 5m", "WhenUnderutilized", "none", "no node drifts, but Karpenter empties nodes that are not full from now on, by `spec.disruption.consolidationPolicy` and `spec.disruption.consolidateAfter`".to_owned()),
+    ] {
+        assert!(manifests.contains(from), "{from}: {manifests}");
+        let folder = Folder::new()
+            .with("before/all.yaml", manifests)
+            .with("after/all.yaml", manifests.replacen(from, to, 1));
+        let value = json(&folder.0, "before", "after");
+        let set = &value["sets"][0];
+        let one = if set["others"][0].is_null() { &set["pools"][0] } else { &set["others"][0] };
+        assert_eq!((one["nodes"].as_str(), one["text"].as_str()), (Some(nodes), Some(&*text)), "{value:#}");
+        assert!(told(&folder).contains("Not compared: pods and dollars of"), "{}", told(&folder));
+    }
+}
+
+#[test]
+fn pods_that_hold_a_node_count_for_how_long_a_replacement_takes() {
+    let pods = deployment("web", "{team: gpu}", 2).replace(
+        "metadata: {labels: {app: web}}",
+        "metadata: {labels: {app: web}, annotations: {karpenter.sh/do-not-disrupt: 'true'}}",
+    );
+    let side = |age: &str, limit: &str| {
+        let own = pool("gpu", "m6a.large", "", "")
+            .replace("    spec:\n", &format!("    spec:\n      expireAfter: {age}\n{limit}"));
+        format!("{CLASS}---\n{own}---\n{pods}")
+    };
+    for (limit, least, most) in
+        [("", "at least 3 min", None), ("      terminationGracePeriod: 2h\n", "3 min to", Some(123))]
+    {
+        let folder =
+            Folder::new().with("before/a.yaml", side("24h", limit)).with("after/a.yaml", side("48h", limit));
+        let rollout = json(&folder.0, "before", "after")["sets"][0]["pools"][0]["rollout"].clone();
+        assert_eq!(rollout["minutes"]["most"].as_i64(), most, "{rollout:#}");
+        assert!(told(&folder).contains(least), "{}", told(&folder));
     }
 }
 

@@ -6,33 +6,27 @@
 
 use serde_json::{Map, Value};
 
+use super::api::{PoolApi, template_of};
 use super::value_at;
 use crate::facts::duration::{self, DurationField, NillableDuration};
 use crate::facts::quantity::Quantity;
 use crate::karpenter::minors;
 use crate::platform::Version;
 
-/// Fields of the node template of a NodePool that are part of the hash.
-pub(super) const FIELDS: [&[&str]; 7] = [
-    &["metadata", "labels"],
-    &["metadata", "annotations"],
-    &["spec", "taints"],
-    &["spec", "startupTaints"],
-    &["spec", "nodeClassRef"],
-    &["spec", "expireAfter"],
-    &["spec", "terminationGracePeriod"],
-];
-
-/// Fields of an EC2NodeClass that are not part of the hash: Karpenter compares what they select instead.
-pub(super) const SELECTORS: [&str; 4] = [
+/// Fields of a node class that are not part of the hash: Karpenter compares what they select instead. The last three are those of
+/// an AWSNodeTemplate.
+pub(super) const SELECTORS: [&str; 7] = [
     "amiSelectorTerms",
     "subnetSelectorTerms",
     "securityGroupSelectorTerms",
     "capacityReservationSelectorTerms",
+    "amiSelector",
+    "subnetSelector",
+    "securityGroupSelector",
 ];
 
-/// Other fields of an EC2NodeClass that are not part of the hash. Of the family, what follows from it and the alias is.
-const UNHASHED_FIELDS: [&str; 2] = ["amiFamily", "ipPrefixCount"];
+/// Other fields of a node class that are not part of the hash. Of the family, what follows from it and the alias is.
+const UNHASHED_FIELDS: [&str; 3] = ["amiFamily", "ipPrefixCount", "launchTemplate"];
 
 /// Whether a field of `spec` of an EC2NodeClass is part of the hash as it is written.
 pub(super) fn is_hashed(field: &str) -> bool {
@@ -49,9 +43,11 @@ const MAPS: [&str; 3] = ["labels", "annotations", "tags"];
 const POINTERS: [&str; 5] =
     ["ebs", "cpuOptions", "connectionTracking", "placementGroupSelector", "enclaveOptions"];
 
-/// What is hashed of the template of a NodePool.
-pub(super) fn of_template(template: &Value) -> Vec<Value> {
-    FIELDS.iter().map(|path| template_field(path, &value_at(template, path))).collect()
+/// What is hashed of a NodePool or Provisioner, field by field.
+pub(super) fn of_pool(pool: &Value) -> Vec<Value> {
+    let template = template_of(pool);
+    let fields = PoolApi::of(pool).hashed().iter();
+    fields.map(|path| template_field(path, &value_at(&template, path))).collect()
 }
 
 fn template_field(path: &[&str], value: &Value) -> Value {
@@ -76,17 +72,16 @@ fn template_field(path: &[&str], value: &Value) -> Value {
     }
 }
 
-/// What is hashed of a Provisioner, the NodePool of the API before v1beta1.
-pub(super) fn of_provisioner(object: &Value) -> Vec<Value> {
-    let fields = ["labels", "annotations", "taints", "startupTaints"];
-    fields.map(|name| normalized(name, &value_at(object, &["spec", name])).unwrap_or_default()).to_vec()
-}
-
-/// What is hashed of an EC2NodeClass.
+/// What is hashed of an EC2NodeClass or AWSNodeTemplate.
 pub(super) fn of_node_class(object: &Value, karpenter: Version) -> Value {
     let Value::Object(mut spec) = value_at(object, &["spec"]) else {
         return Value::Null;
     };
+    if object.get("kind").and_then(Value::as_str) == Some("AWSNodeTemplate") {
+        // The family is hashed as it is written, and no field has a default (pkg/apis/v1alpha1/awsnodetemplate.go).
+        spec.retain(|name, _| is_hashed(name) || name == "amiFamily");
+        return normalized("spec", &Value::Object(spec)).unwrap_or_default();
+    }
     let family = family(&spec);
     spec.retain(|name, _| is_hashed(name));
     let options = spec.remove("metadataOptions");

@@ -4,6 +4,7 @@
 //! replaced within the disruption budgets. Requirements are not hashed: a node drifts if its labels no longer meet them. Values
 //! are compared as the API server stores them, with its defaults.
 
+mod api;
 mod hash;
 mod requirements;
 
@@ -15,9 +16,9 @@ use crate::object::Object;
 use crate::platform::{Product, Version};
 use crate::tree::pointer::Pointer;
 
-pub use requirements::Departure;
+use api::{Field, PoolApi, REQUIREMENTS, template_of};
 
-const TEMPLATE: &[&str] = &["spec", "template"];
+pub use requirements::Departure;
 
 /// What an edit does to the nodes that a NodePool can have. What a change selects in EC2 (AMIs, subnets, security groups,
 /// reservations) is not known here.
@@ -45,32 +46,43 @@ pub fn of_pool(
     if is_refused(old, new, karpenter) {
         return Drift::Refused;
     }
-    let (old, new) = (&value_at(old, TEMPLATE), &value_at(new, TEMPLATE));
-    let Some(nodes) = requirements::Nodes::of(old, old_class) else {
+    let Some(nodes) = requirements::Nodes::of(&template_of(old), old_class) else {
         return Drift::None;
     };
     let class_differs = old_class
         .zip(new_class)
         .is_some_and(|(old, new)| hash::of_node_class(old, karpenter) != hash::of_node_class(new, karpenter));
-    if hash::of_template(old) != hash::of_template(new) || class_differs {
+    if hash::of_pool(old) != hash::of_pool(new) || class_differs {
         return Drift::All;
     }
-    nodes.drift(new)
+    nodes.drift(&template_of(new))
 }
 
-/// The fields of a NodePool's template that are part of its hash and differ between two versions of the NodePool: every node
-/// drifts by each of them. The paths begin below `spec.template`.
+/// A field of the node template of a pool that decides which nodes drift.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TemplateField {
+    /// A part of the hash.
+    Hashed(Field),
+    Requirements,
+}
+
+/// The fields of a pool that are part of its hash and differ between two versions of it: every node drifts by each of them.
 #[must_use]
-pub(crate) fn hashed_differences(before: &Value, after: &Value) -> Vec<&'static [&'static str]> {
-    let [before, after] = [before, after].map(|pool| hash::of_template(&value_at(pool, TEMPLATE)));
+pub(crate) fn hashed_differences(before: &Value, after: &Value) -> Vec<Field> {
+    let fields = PoolApi::of(before).hashed();
+    let [before, after] = [before, after].map(hash::of_pool);
     let differs = |at: &usize| before.get(*at) != after.get(*at);
-    (0..hash::FIELDS.len()).filter(differs).map(|at| hash::FIELDS[at]).collect()
+    (0..fields.len()).filter(differs).map(|at| fields[at]).collect()
 }
 
-/// The field of the hash that a path below `spec.template` of a NodePool is, or is in.
+/// The field that a path of a pool is, or is in, if it decides which nodes drift.
 #[must_use]
-pub(crate) fn hashed_field(below_template: &[&str]) -> Option<&'static [&'static str]> {
-    hash::FIELDS.into_iter().find(|field| below_template.starts_with(field))
+pub(crate) fn template_field(pool: &Object, steps: &[&str]) -> Option<TemplateField> {
+    let api = PoolApi::named(pool.kind(), pool.version());
+    let path = api.in_template(steps)?;
+    let hashed = api.hashed().iter().find(|field| path.starts_with(field));
+    let requirements = || path.starts_with(REQUIREMENTS).then_some(TemplateField::Requirements);
+    hashed.copied().map(TemplateField::Hashed).or_else(requirements)
 }
 
 /// The fields of `spec` of an EC2NodeClass that are part of its hash and differ between two versions of it.
@@ -99,13 +111,16 @@ pub(crate) fn is_selected(field: &str) -> bool {
 /// version no longer admit. Empty if the NodePool can have no node.
 #[must_use]
 pub(crate) fn departures(before: (&Value, Option<&Value>), after: &Value) -> Vec<Departure> {
-    let (old, new) = (value_at(before.0, TEMPLATE), value_at(after, TEMPLATE));
+    let (old, new) = (template_of(before.0), template_of(after));
     requirements::Nodes::of(&old, before.1).map_or_else(Vec::new, |nodes| nodes.departures(&new))
 }
 
 /// Whether the API server refuses the edit of a NodePool: it may not become static or dynamic, and not change the kind of its
 /// class.
-fn is_refused(old: &Value, new: &Value, karpenter: Version) -> bool {
+pub(crate) fn is_refused(old: &Value, new: &Value, karpenter: Version) -> bool {
+    if PoolApi::of(old) != PoolApi::Current {
+        return false;
+    }
     let at = |pool: &Value, path: &[&str]| value_at(pool, path);
     let is_static = |pool: &Value| !at(pool, &["spec", "replicas"]).is_null();
     let fixed = |what: &str| {
@@ -138,10 +153,10 @@ pub fn replaces_nodes(before: &Value, after: &Value) -> bool {
     }
     let newest = Product::Karpenter.newest();
     match (group, text("kind")) {
-        ("karpenter.sh", "NodePool") => of_pool((before, None), (after, None), newest) != Drift::None,
-        // A Provisioner has these fields directly below `spec`, not in a template.
-        ("karpenter.sh", "Provisioner") => hash::of_provisioner(before) != hash::of_provisioner(after),
-        ("karpenter.k8s.aws", "EC2NodeClass") => {
+        ("karpenter.sh", "NodePool" | "Provisioner") => {
+            of_pool((before, None), (after, None), newest) != Drift::None
+        }
+        ("karpenter.k8s.aws", "EC2NodeClass" | "AWSNodeTemplate") => {
             hash::of_node_class(before, newest) != hash::of_node_class(after, newest)
         }
         _ => false,
@@ -153,8 +168,7 @@ pub fn replaces_nodes(before: &Value, after: &Value) -> bool {
 pub(crate) fn is_hashed(object: &Object, field: &Pointer) -> bool {
     let steps: Vec<&str> = field.steps().iter().map(String::as_str).collect();
     if object.is(Kind::NODE_POOL) {
-        let template = steps.strip_prefix(TEMPLATE);
-        template.is_some_and(|steps| hash::FIELDS.iter().any(|path| steps.starts_with(path)))
+        matches!(template_field(object, &steps), Some(TemplateField::Hashed(_)))
     } else if object.is(Kind::EC2_NODE_CLASS) {
         matches!(steps.as_slice(), ["spec", name, ..] if hash::is_hashed(name))
     } else {

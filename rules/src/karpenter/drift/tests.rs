@@ -179,3 +179,40 @@ fn durations_compare_by_length() {
     let empty_label = of(json!({"metadata": {"labels": {"a": ""}}}));
     assert!(replaces_nodes(&of(json!({})), &empty_label));
 }
+
+#[test]
+fn each_api_has_its_own_hash() {
+    let beta = |template: Value| json!({"apiVersion": "karpenter.sh/v1beta1", "kind": "NodePool", "spec": {"template": template}});
+    let alpha =
+        |spec: Value| json!({"apiVersion": "karpenter.sh/v1alpha5", "kind": "Provisioner", "spec": spec});
+    let kubelet = json!({"maxPods": 30});
+    let zones = |operator: &str| json!([{"key": "topology.kubernetes.io/zone", "operator": operator, "values": ["us-east-1a"]}]);
+    for (before, after, drifts) in [
+        (beta(json!({})), beta(json!({"spec": {"kubelet": kubelet}})), true),
+        // The field is not one of `v1beta1`.
+        (beta(json!({})), beta(json!({"spec": {"expireAfter": "24h"}})), false),
+        (alpha(json!({})), alpha(json!({"labels": {"team": "ml"}})), true),
+        (alpha(json!({})), alpha(json!({"kubeletConfiguration": kubelet})), true),
+        (alpha(json!({})), alpha(json!({"taints": [{"key": "a", "effect": "NoSchedule"}]})), true),
+        (
+            alpha(json!({})),
+            alpha(json!({"providerRef": {"name": "gpu"}, "ttlSecondsUntilExpired": 60})),
+            false,
+        ),
+        (alpha(json!({})), alpha(json!({"requirements": zones("In")})), true),
+        (alpha(json!({"requirements": zones("In")})), alpha(json!({"requirements": zones("Exists")})), false),
+    ] {
+        assert_eq!(replaces_nodes(&before, &after), drifts, "{before} {after}");
+    }
+    let class = |spec: Value| json!({"apiVersion": "karpenter.k8s.aws/v1alpha1", "kind": "AWSNodeTemplate", "spec": spec});
+    for (spec, drifts) in [
+        (json!({"amiFamily": "Bottlerocket"}), true),
+        (json!({"tags": {"team": "ml"}}), true),
+        (
+            json!({"amiSelector": {"team": "ml"}, "subnetSelector": {"team": "ml"}, "launchTemplate": "own"}),
+            false,
+        ),
+    ] {
+        assert_eq!(replaces_nodes(&class(json!({})), &class(spec.clone())), drifts, "{spec}");
+    }
+}
