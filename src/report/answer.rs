@@ -43,7 +43,7 @@ pub(super) fn dollars(micro: i128) -> f64 {
 }
 
 /// Hours of a month, as AWS counts them.
-const HOURS_OF_A_MONTH: f64 = 730.0;
+pub(super) const HOURS_OF_A_MONTH: f64 = 730.0;
 
 /// An amount an hour, and what that is a month.
 pub(super) fn hourly(micro: i128) -> String {

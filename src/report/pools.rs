@@ -210,7 +210,7 @@ fn total(page: &mut String, overview: &PoolOverview, width: usize) {
 }
 
 /// When nodes may not be drained, such as `never Mon to Fri 09 to 17 UTC`. `None` if that takes more than a few words.
-fn blocked_words(week: &Week) -> Option<String> {
+pub(super) fn blocked_words(week: &Week) -> Option<String> {
     let of_day = |day: usize| {
         let letters: Vec<char> = week.row(day).chars().filter(|letter| *letter != ' ').collect();
         let mut spans: Vec<(usize, usize)> = Vec::new();

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use crate::cluster::placement::termination_grace_period;
 use crate::fit::{Keeper, keepers_on};
-use crate::karpenter::budget::{Allowance, AllowanceState, Calendar, DisruptionReason, Interval, WEEK};
+use crate::karpenter::budget::{Allowance, AllowanceState, Calendar, DisruptionReason, Interval, WEEK, Week};
 use crate::karpenter::nodepool::NodePool;
 use crate::object::Object;
 use crate::plan::{Fate, Move, NodeCount, PoolPlan, Turn, View};
@@ -37,9 +37,12 @@ pub struct Rollout {
     pub closed_minutes: i64,
     /// The budgets that apply to drifted nodes, as they are written.
     pub budgets: Vec<BudgetText>,
+    /// What they allow in each hour of a week; `None` if they are not known.
+    pub week: Option<Week>,
     /// Minutes that all take: at least, begun at the best moment with the fewest nodes and pods that end at once; and at most,
-    /// begun at the worst moment with the most nodes and pods that need all of their grace period.
-    pub minutes: Option<(i64, i64)>,
+    /// begun at the worst moment with the most nodes and pods that need all of their grace period. Nothing bounds it where pods
+    /// hold their nodes and no `terminationGracePeriod` ends that.
+    pub minutes: Option<(i64, Option<i64>)>,
     /// The longest time in seconds that pods of the pool have to end.
     pub grace: i64,
     /// The time in seconds that a drain may take at most (`terminationGracePeriod`), as the nodes have it that exist.
@@ -82,6 +85,7 @@ pub(super) fn of(plan: &PoolPlan, old: &Object, before: &View<'_>, after: &View<
         never: false,
         closed_minutes: 0,
         budgets: Vec::new(),
+        week: None,
         minutes: None,
         grace: drain_limit.map_or(grace, |limit| grace.min(limit)),
         drain_limit,
@@ -94,6 +98,7 @@ pub(super) fn of(plan: &PoolPlan, old: &Object, before: &View<'_>, after: &View<
     let Some(new) = after.objects_of(plan) else { return rollout };
     let Some(calendar) = NodePool::new(&new).and_then(|pool| pool.calendar()) else { return rollout };
     rollout.budgets = budget_texts(&new);
+    rollout.week = Some(Week::of(calendar, REASON, None));
     let coverage = calendar.coverage(REASON);
     (rollout.never, rollout.closed_minutes) = (coverage.permanently_zero, coverage.zero_minutes);
     let (least, most) = match plan.nodes {
@@ -105,7 +110,9 @@ pub(super) fn of(plan: &PoolPlan, old: &Object, before: &View<'_>, after: &View<
     let least = u32::try_from(least.min(MAX_NODES)).unwrap_or(u32::MAX);
     rollout.at_once = at_once(calendar, most);
     if plan.nodes != NodeCount::Unknown && !rollout.never && most > 0 {
-        let slow = ASSUMED_START_MINUTES + rollout.grace.div_euclid(60) + i64::from(rollout.grace % 60 != 0);
+        let drain = if rollout.holders.is_empty() { Some(rollout.grace) } else { drain_limit };
+        let slow =
+            drain.map(|drain| ASSUMED_START_MINUTES + drain.div_euclid(60) + i64::from(drain % 60 != 0));
         rollout.minutes = duration(calendar, least, most, slow);
     }
     rollout
@@ -187,8 +194,9 @@ fn at_once(calendar: &Calendar, nodes: u32) -> Option<(Option<u32>, Option<u32>)
     }
 }
 
-/// Minutes that the replacement takes at least and at most; `None` if it does not end.
-fn duration(calendar: &Calendar, least: u32, most: u32, slow: i64) -> Option<(i64, i64)> {
+/// Minutes that the replacement takes at least and at most, where each round takes `slow` minutes at most; `None` if it does not
+/// end.
+fn duration(calendar: &Calendar, least: u32, most: u32, slow: Option<i64>) -> Option<(i64, Option<i64>)> {
     let intervals = calendar.intervals(REASON);
     let (start, _) = calendar.span();
     let starts = |is_open: bool| {
@@ -198,11 +206,12 @@ fn duration(calendar: &Calendar, least: u32, most: u32, slow: i64) -> Option<(i6
     let fastest = starts(true)
         .filter_map(|from| minutes_from(calendar, &intervals, (least, least), from, ASSUMED_START_MINUTES))
         .min()?;
+    let Some(slow) = slow else { return Some((fastest, None)) };
     let slowest = starts(false)
         .chain(starts(true))
         .filter_map(|from| minutes_from(calendar, &intervals, (most, most), from, slow))
         .max()?;
-    Some((fastest, slowest))
+    Some((fastest, Some(slowest)))
 }
 
 /// Minutes until nodes are replaced that begin to be at a moment, where each takes `each` minutes.
@@ -273,9 +282,10 @@ mod tests {
     fn nodes_are_replaced_in_rounds() {
         let ten_percent = calendar(&[Budget::unconditional(Nodes::Percent(10))]);
         assert_eq!(at_once(&ten_percent, 20), Some((Some(2), Some(2))));
-        assert_eq!(duration(&ten_percent, 8, 20, 8), Some((24, 80)));
-        assert_eq!(duration(&calendar(&[]), 8, 20, 8), Some((3, 8)));
-        assert_eq!(duration(&calendar(&[Budget::unconditional(Nodes::Count(0))]), 1, 1, 8), None);
+        assert_eq!(duration(&ten_percent, 8, 20, Some(8)), Some((24, Some(80))));
+        assert_eq!(duration(&ten_percent, 8, 20, None), Some((24, None)));
+        assert_eq!(duration(&calendar(&[]), 8, 20, Some(8)), Some((3, Some(8))));
+        assert_eq!(duration(&calendar(&[Budget::unconditional(Nodes::Count(0))]), 1, 1, Some(8)), None);
     }
 
     #[test]
@@ -283,9 +293,9 @@ mod tests {
         let office = [Budget::unconditional(Nodes::Count(1)), closed("0 9 * * 1-5", 8)];
         let office = calendar(&office);
         assert_eq!(at_once(&office, 10), Some((Some(1), Some(1))));
-        let (least, most) = duration(&office, 10, 10, 60).unwrap();
+        let (least, most) = duration(&office, 10, 10, Some(60)).unwrap();
         assert_eq!(least, 30);
         // Begun at nine: eight hours in which nothing happens, then ten nodes of an hour each.
-        assert!((18 * 60..=19 * 60).contains(&most), "{most}");
+        assert!((18 * 60..=19 * 60).contains(&most.unwrap()), "{most:?}");
     }
 }

@@ -8,7 +8,7 @@ use gpulint_rules::Finding;
 use crate::error::CliError;
 use crate::report::markdown::{Links, bounded, escaped, finding_line};
 
-use super::page::{Body, Item, Section, bodies, headline, notes, unread};
+use super::page::{Body, Item, Section, bodies, findings_line, headline, notes, unread};
 use super::words::sentence;
 use super::{FindingsChange, PlanReport, Upgrades};
 
@@ -84,16 +84,8 @@ fn body_text(page: &mut String, body: &Body, several: bool, links: &Links, most:
         let (name, before, after) = (cell(&row.name), cell(&row.before), cell(&row.after));
         let _ = writeln!(page, "| {name} | {before} | {after} | {} |", causes.join("; "));
     }
-    if let (Some(before), Some(after)) = money.most
-        && before != after
-    {
-        let month = |micro: i128| crate::report::answer::dollars(micro) * 730.0;
-        let _ = writeln!(
-            page,
-            "\nA month of 730 hours at the most: ${:.0}, was ${:.0}.",
-            month(after),
-            month(before)
-        );
+    if let Some(month) = money.month() {
+        let _ = writeln!(page, "\n{month}");
     }
 }
 
@@ -139,16 +131,8 @@ fn more(page: &mut String, all: usize, most: usize) {
 }
 
 fn findings(page: &mut String, change: &FindingsChange, links: &Links, most: usize) {
-    if change.new.is_empty() && change.gone.is_empty() {
-        return;
-    }
-    let _ = writeln!(
-        page,
-        "\n**Findings**: {} new, {} gone, {} still there\n",
-        change.new.len(),
-        change.gone.len(),
-        change.still
-    );
+    let Some(line) = findings_line(change) else { return };
+    let _ = writeln!(page, "\n**Findings**: {line}\n");
     for one in change.new.iter().take(most) {
         let _ = writeln!(page, "- {}", finding_line(&one.finding, links));
     }

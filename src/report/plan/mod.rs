@@ -158,7 +158,11 @@ impl PlanReport {
             _ => "what changes is not known, because not everything could be read",
         };
         let uncompared = self.uncompared_note().map_or_else(String::new, |note| format!("; {note}"));
-        format!("{text}{uncompared}")
+        format!("{text}{same}{uncompared}")
+        let same = match self.findings.still {
+            0 => String::new(),
+            still => format!(" ({} still there)", crate::terminal::count(still, "finding")),
+        };
     }
 
     /// What is not compared.

@@ -1,16 +1,18 @@
 //! A plan as sections of items, which the formats for people lay out.
 
+use std::collections::BTreeMap;
+
 use gpulint_rules::Pointer;
 use gpulint_rules::plan::{
-    ASSUMED_START_MINUTES, ClassPlan, Edit, Fate, Money, PoolPlan, left_out, shown_name,
+    ASSUMED_START_MINUTES, ClassPlan, Edit, Fate, Money, PoolPlan, Turn, left_out, shown_name,
 };
 
-use crate::report::answer::{place_of, workload_name};
+use crate::report::answer::{HOURS_OF_A_MONTH, dollars, place_of, workload_name};
 use crate::report::place::position;
 use crate::terminal::count;
 
 use super::words;
-use super::{PlanReport, PlannedSet, UnreadFile};
+use super::{FindingsChange, PlanReport, PlannedSet, UnreadFile};
 
 /// What a set has to say.
 pub(super) struct Body {
@@ -38,6 +40,21 @@ pub(super) struct MoneyTable {
     pub(super) rows: Vec<MoneyRow>,
     /// Dollars an hour with the most replicas, before and after.
     pub(super) most: (Option<i128>, Option<i128>),
+}
+
+impl MoneyTable {
+    /// What a month costs at the most, where that differs.
+    pub(super) fn month(&self) -> Option<String> {
+        let (Some(before), Some(after)) = self.most else { return None };
+        let month = |micro: i128| dollars(micro) * HOURS_OF_A_MONTH;
+        (before != after).then(|| {
+            format!(
+                "A month of {HOURS_OF_A_MONTH} hours at the most: ${:.0}, was ${:.0}.",
+                month(after),
+                month(before)
+            )
+        })
+    }
 }
 
 pub(super) struct MoneyRow {
@@ -113,7 +130,7 @@ fn sections(set: &PlannedSet) -> Vec<Section> {
             items: plain(stay.into_iter().map(pool_item).collect()),
         },
         Section { title: "Changes that replace no node", items: plain(kept) },
-        Section { title: "Pods that go elsewhere", items: moves(set) },
+        Section { title: "Pods whose place changes", items: moves(set) },
     ];
     sections.retain(|section| !section.items.is_empty());
     sections
@@ -228,6 +245,16 @@ fn money_table(money: &Money) -> MoneyTable {
     MoneyTable { rows, most }
 }
 
+/// How many findings are new, gone and still there; `None` if none is new or gone.
+pub(super) fn findings_line(change: &FindingsChange) -> Option<String> {
+    let (new, gone) = (change.new.len(), change.gone.len());
+    let baselined = match change.baselined {
+        0 => String::new(),
+        more => format!(", {more} more in the baseline"),
+    };
+    (new + gone > 0).then(|| format!("{new} new{baselined}, {gone} gone, {} still there", change.still))
+}
+
 /// The change in one line; empty if there is none.
 pub(super) fn headline(report: &PlanReport) -> String {
     let mut parts = Vec::new();
@@ -237,38 +264,8 @@ pub(super) fn headline(report: &PlanReport) -> String {
     if !report.errors.is_empty() {
         parts.push("not everything could be read".to_owned());
     }
-    let pools = |wanted: fn(Fate) -> bool| {
-        let all = report.sets.iter().flat_map(|set| &set.plan.pools);
-        all.filter(|pool| wanted(pool.fate)).count()
-    };
-    let stay = report.sets.iter().flat_map(|set| &set.plan.pools).filter(|pool| words::stays(pool)).count();
-    let replaced = pools(Fate::costs_nodes) - stay;
-    if replaced > 0 {
-        parts.push(format!("nodes of {} are replaced", count(replaced, "NodePool")));
-    }
-    if stay > 0 {
-        parts.push(format!("nodes of {} drift and stay", count(stay, "NodePool")));
-    }
-    let unknown = pools(|fate| fate == Fate::Unknown);
-    if unknown > 0 {
-        parts.push(format!("nodes of {} may be replaced", count(unknown, "NodePool")));
-    }
-    let added = pools(|fate| fate == Fate::Added);
-    if added > 0 {
-        parts.push(count(added, "new NodePool"));
-    }
-    let moves = || report.sets.iter().flat_map(|set| &set.plan.moves);
-    let lost = moves().filter(|one| one.fits_nowhere()).count();
-    if lost > 0 {
-        parts.push(format!(
-            "{} no NodePool",
-            if lost == 1 { "1 workload fits".to_owned() } else { format!("{lost} workloads fit") }
-        ));
-    }
-    let moved = moves().count() - lost;
-    if moved > 0 {
-        parts.push(format!("pods of {} go elsewhere", count(moved, "workload")));
-    }
+    parts.extend(fates(report));
+    parts.extend(movements(report));
     let money = || report.sets.iter().filter_map(|set| set.plan.money.as_ref());
     let more: u64 = money().map(|money| left_out(&money.after).saturating_sub(left_out(&money.before))).sum();
     if more > 0 {
@@ -282,14 +279,76 @@ pub(super) fn headline(report: &PlanReport) -> String {
     if parts.is_empty() && report.sets.iter().any(|set| !set.plan.is_empty()) {
         parts.push("no node is replaced".to_owned());
     }
-    if !report.findings.new.is_empty() {
-        parts.push(count(report.findings.new.len(), "new finding"));
-    }
-    if !report.findings.gone.is_empty() {
-        parts.push(format!("{} gone", report.findings.gone.len()));
+    match (report.findings.new.len(), report.findings.gone.len()) {
+        (0, 0) => {}
+        (0, gone) => parts.push(format!("{} gone", count(gone, "finding"))),
+        (new, 0) => parts.push(count(new, "new finding")),
+        (new, gone) => parts.push(format!("{}, {gone} gone", count(new, "new finding"))),
     }
     parts.extend(report.upgrades.steps.iter().map(|step| step.title(false)));
     parts.join("; ")
+}
+
+/// What becomes of the nodes of NodePools, and of other objects that no NodePool here uses.
+fn fates(report: &PlanReport) -> Vec<String> {
+    let pools = || report.sets.iter().flat_map(|set| &set.plan.pools);
+    let others = || report.sets.iter().flat_map(|set| &set.plan.classes);
+    let kinds = |wanted: fn(Fate) -> bool| {
+        let of_pools = pools().filter(|pool| wanted(pool.fate) && !words::stays(pool)).map(|_| "NodePool");
+        let of_others = others().filter(|other| wanted(other.fate)).map(|other| &*other.object.id().kind);
+        let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
+        of_pools.chain(of_others).for_each(|kind| *kinds.entry(kind).or_default() += 1);
+        let all = kinds.into_iter().map(|(kind, number)| match number {
+            1 => format!("1 {kind}"),
+            _ if kind.ends_with('s') => format!("{number} {kind}es"),
+            _ => format!("{number} {kind}s"),
+        });
+        all.collect::<Vec<_>>().join(" and ")
+    };
+    let stay = pools().filter(|pool| words::stays(pool)).count();
+    let stay = if stay > 0 { count(stay, "NodePool") } else { String::new() };
+    let mut parts = Vec::new();
+    for (kinds, does) in [
+        (kinds(Fate::costs_nodes), "are replaced"),
+        (stay, "drift and stay"),
+        (kinds(|fate| fate == Fate::Unknown), "may be replaced"),
+    ] {
+        if !kinds.is_empty() {
+            parts.push(format!("nodes of {kinds} {does}"));
+        }
+    }
+    let added = pools().filter(|pool| pool.fate == Fate::Added).count();
+    if added > 0 {
+        parts.push(count(added, "new NodePool"));
+    }
+    parts
+}
+
+/// What becomes of the pods of workloads.
+fn movements(report: &PlanReport) -> Vec<String> {
+    let moves = || report.sets.iter().flat_map(|set| &set.plan.moves);
+    let lost = moves().filter(|one| one.fits_nowhere()).count();
+    let turned = |turn: Turn| moves().filter(|one| !one.fits_nowhere() && one.turns.contains(&turn)).count();
+    let (new, gone) = (turned(Turn::New), turned(Turn::Gone));
+    let moved = moves().count() - lost - new - gone;
+    let mut parts = Vec::new();
+    match lost {
+        0 => {}
+        1 => parts.push("1 workload fits no NodePool".to_owned()),
+        _ => parts.push(format!("{lost} workloads fit no NodePool")),
+    }
+    if moved > 0 {
+        parts.push(format!("pods of {} go elsewhere", count(moved, "workload")));
+    }
+    if new > 0 {
+        parts.push(count(new, "new workload"));
+    }
+    match gone {
+        0 => {}
+        1 => parts.push("1 workload is gone".to_owned()),
+        _ => parts.push(format!("{gone} workloads are gone")),
+    }
+    parts
 }
 
 /// By how much the cost of all sets differs with the most replicas.
@@ -323,6 +382,22 @@ pub(super) fn notes(report: &PlanReport) -> Vec<String> {
             "Not known here: what selectors of AMIs, subnets and security groups choose in EC2.".to_owned(),
         );
     }
+    let is_of_old_api = |set: &PlannedSet| {
+        let is_beta = |pool: &PoolPlan| pool.object.id().version == "v1beta1";
+        let is_alpha = |one: &ClassPlan| ["Provisioner", "AWSNodeTemplate"].contains(&&*one.object.id().kind);
+        set.plan.pools.iter().any(is_beta) || set.plan.classes.iter().any(is_alpha)
+    };
+    if report.sets.iter().any(is_of_old_api) {
+        notes
+            .push("Not compared: pods and dollars of NodePools of `v1beta1` and of Provisioners.".to_owned());
+    }
+    let patched = patched(report);
+    if !patched.is_empty() {
+        notes.push(format!(
+            "Patches of kustomizations change {} as well, which --render counts.",
+            words::names(&patched)
+        ));
+    }
     if let Some(note) = report.uncompared_note() {
         notes.push(words::sentence(&note));
     }
@@ -331,4 +406,20 @@ pub(super) fn notes(report: &PlanReport) -> Vec<String> {
         notes.push(format!("Dollars: an hour, with the fewest to the most replicas. {prices}"));
     }
     notes
+}
+
+/// The names of what is told of and patched by kustomizations that nothing renders.
+fn patched(report: &PlanReport) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for set in &report.sets {
+        let pools = set.plan.pools.iter().map(|pool| (&pool.object, shown_name(&pool.object)));
+        let classes = set.plan.classes.iter().map(|class| (&class.object, shown_name(&class.object)));
+        let moves = set.plan.moves.iter().map(|one| (&one.workload, workload_name(&one.workload)));
+        for (object, name) in pools.chain(classes).chain(moves) {
+            if object.may_lack_fields() && !names.contains(&name) {
+                names.push(name);
+            }
+        }
+    }
+    names
 }

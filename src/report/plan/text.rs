@@ -8,9 +8,9 @@ use gpulint_rules::Finding;
 use crate::error::CliError;
 use crate::report::answer::wrapped;
 use crate::report::paint::{Paint, Style};
-use crate::terminal::{RenderOptions, count, printable};
+use crate::terminal::{RenderOptions, printable};
 
-use super::page::{Body, Item, MoneyTable, Section, bodies, headline, notes, unread};
+use super::page::{Body, Item, MoneyTable, Section, bodies, findings_line, headline, notes, unread};
 use super::{FindingsChange, PlanReport, Upgrades};
 
 /// Maximum number of items of a section, and of lines below an item.
@@ -26,16 +26,7 @@ pub(super) fn write(
     let mut page = String::new();
     let from = format!("{} -> {}", report.before, report.after);
     if report.is_empty() {
-        let same = match report.findings.still {
-            0 => String::new(),
-            still => format!(" ({} still there)", count(still, "finding")),
-        };
-        let nothing = report.nothing();
-        let line = format!("{from}: {nothing}{same}");
-        match report.uncompared.as_slice() {
-            [] => page.push_str(&format!("{line}\n")),
-            _ => wrapped(&mut page, "", &line, options.width),
-        }
+        wrapped(&mut page, "", &format!("{from}: {}", report.nothing()), options.width);
     } else {
         wrapped(&mut page, "", &format!("{from}: {}", headline(report)), options.width);
         if let Some(section) = unread(report) {
@@ -131,20 +122,8 @@ fn money_text(page: &mut String, money: &MoneyTable, width: usize) {
 }
 
 fn findings(page: &mut String, change: &FindingsChange, width: usize, paint: Paint) {
-    if change.new.is_empty() && change.gone.is_empty() {
-        return;
-    }
-    let baselined = match change.baselined {
-        0 => String::new(),
-        new => format!(", {new} more in the baseline"),
-    };
-    let head = format!(
-        "Findings: {} new{baselined}, {} gone, {} still there",
-        change.new.len(),
-        change.gone.len(),
-        change.still
-    );
-    title(page, &head, paint);
+    let Some(line) = findings_line(change) else { return };
+    title(page, &format!("Findings: {line}"), paint);
     let new = change.new.iter().map(|one| ("new ", &one.finding));
     let gone = change.gone.iter().map(|(finding, _)| ("gone", finding));
     for list in [new.collect::<Vec<_>>(), gone.collect::<Vec<_>>()] {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use gpulint_rules::fit::{FitVerdict, uncertainty_text};
+use gpulint_rules::karpenter::budget::{Cell, Week};
 use gpulint_rules::karpenter::drift::{Departure, Drift};
 use gpulint_rules::plan::{
     Bill, BudgetText, ClassPlan, Edit, Effect, Fate, Landing, MoneyCause, Move, NodeCount, PoolPlan, Range,
@@ -10,6 +11,7 @@ use gpulint_rules::plan::{
 };
 
 use crate::report::answer::{dollars, workload_name};
+use crate::report::pools::blocked_words;
 use crate::terminal::count;
 
 /// Maximum number of fields, types or names in a sentence.
@@ -175,22 +177,22 @@ fn of_edits(fate: Fate, edits: &[Edit]) -> String {
 fn later(edit: &Edit) -> Option<String> {
     const DEFAULT: &str = "WhenEmptyOrUnderutilized";
     let empties = |policy: &Option<String>| policy.as_deref().unwrap_or(DEFAULT).contains("Underutilized");
+    let empties_now = || Some("Karpenter empties nodes that are not full from now on".to_owned());
     match edit.field.as_str() {
         "spec.disruption.consolidationPolicy" if empties(&edit.after) && !empties(&edit.before) => {
-    let empties_now = || Some("Karpenter empties nodes that are not full from now on".to_owned());
             empties_now()
         }
+        "spec.consolidation.enabled" if edit.after.as_deref() == Some("true") => empties_now(),
         "spec.disruption.expireAfter" => {
             let age = edit.after.as_deref().filter(|age| *age != "Never")?;
-        "spec.consolidation.enabled" if edit.after.as_deref() == Some("true") => empties_now(),
             Some(format!("nodes older than {age} are replaced within the budgets"))
         }
-        _ => None,
-    }
         "spec.ttlSecondsUntilExpired" => {
             let seconds: i64 = edit.after.as_deref()?.parse().ok()?;
             Some(format!("nodes older than {} are replaced", minutes(seconds / 60, false)))
         }
+        _ => None,
+    }
 }
 
 /// The nodes that leave by their types and labels.
@@ -261,14 +263,24 @@ pub(super) fn rollout(pool: &PoolPlan, rollout: &Rollout) -> Option<String> {
         _ => (!is_one).then(|| at_once(rollout.at_once)),
     };
     text.extend(pace.map(|pace| format!(", {pace}")));
-    let closed: Vec<String> = rollout.budgets.iter().filter(|one| is_closed(one)).map(window).collect();
-    if !closed.is_empty() {
-        text.push_str(&format!(", not {}", listed(&closed)));
+    if let Some(closed) = closed(rollout) {
+        text.push_str(&format!(", {closed}"));
     }
     if let Some((least, most)) = rollout.minutes {
-        text.push_str(&format!(": {}", span((least, most))));
+        text.push_str(&format!(": {}", span(least, most)));
     }
-    Some(text)
+    // That there are nodes says nothing.
+    (text != node_count(NodeCount::Unknown)).then_some(text)
+}
+
+/// When no node may be replaced: the hours of a week where these say all, otherwise the windows as they are written.
+fn closed(rollout: &Rollout) -> Option<String> {
+    let is_exact = |week: &&Week| week.hours.iter().flatten().all(|hour| !matches!(hour, Cell::PartlyClosed));
+    let windows = || {
+        let closed: Vec<String> = rollout.budgets.iter().filter(|one| is_closed(one)).map(window).collect();
+        (!closed.is_empty()).then(|| format!("not {}", listed(&closed)))
+    };
+    rollout.week.as_ref().filter(is_exact).and_then(blocked_words).or_else(windows)
 }
 
 /// How many nodes at a time budgets without a schedule allow, where it is not known how many there are.
@@ -325,10 +337,14 @@ fn at_once(at_once: Option<(Option<u32>, Option<u32>)>) -> String {
     }
 }
 
-/// A time from the least to the most, in minutes.
-fn span((least, most): (i64, i64)) -> String {
-    let (least, most) = (minutes(least, false), minutes(most, true));
-    if least == most { format!("about {least}") } else { format!("{least} to {most}") }
+/// A time from the least to the most, in minutes; nothing bounds it without the most.
+fn span(least: i64, most: Option<i64>) -> String {
+    let least = minutes(least, false);
+    match most.map(|most| minutes(most, true)) {
+        None => format!("at least {least}"),
+        Some(most) if most == least => format!("about {least}"),
+        Some(most) => format!("{least} to {most}"),
+    }
 }
 
 fn minutes(minutes: i64, up: bool) -> String {
