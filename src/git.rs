@@ -129,7 +129,7 @@ impl Repository {
     }
 
     /// What to do if a commit is not there because the clone is shallow.
-    fn advice(&self, revision: &str) -> String {
+    pub(crate) fn advice(&self, revision: &str) -> String {
         if !self.inner.is_shallow().unwrap_or_default() {
             return String::new();
         }

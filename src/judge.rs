@@ -64,6 +64,8 @@ pub(crate) struct Judged {
     /// Paths that could not be read.
     pub(crate) errors: Vec<String>,
     pub(crate) objects: usize,
+    /// Those of the paths to look at that the state does not have, by their number.
+    pub(crate) absent: BTreeSet<usize>,
     /// The files that were read, by the path that is reported: relative to the root of the state.
     pub(crate) files: HashMap<String, String>,
     /// The files of which a document does not parse, or that could not be read, with the line.
@@ -159,7 +161,10 @@ pub(crate) fn judge(
     reading: &Reading<'_>,
     mut states: Option<&mut States>,
 ) -> Result<Judged, CliError> {
-    let there: Vec<PathBuf> = reading.paths.iter().filter(|path| files::exists(path)).cloned().collect();
+    let absent: BTreeSet<usize> =
+        (0..reading.paths.len()).filter(|at| !files::exists(&reading.paths[*at])).collect();
+    let there = reading.paths.iter().enumerate().filter(|(at, _)| !absent.contains(at));
+    let there: Vec<PathBuf> = there.map(|(_, path)| path.clone()).collect();
     let found = files::find_with_unsaved(&there, Path::new("<stdin>"), &reading.disk.unsaved());
     let mut selection = Selection::of(scopes, found, reading.no_default_ignore);
     let configuration = files::absolute(Path::new(CONFIGURATIONS[0]));
@@ -182,7 +187,7 @@ pub(crate) fn judge(
     let renders =
         if states.is_some() { Renders::of(&mut batch, &scopes, &options) } else { Renders::default() };
     renders.find_written_lines();
-    let mut judged = Judged { errors: std::mem::take(&mut found.errors), ..Judged::default() };
+    let mut judged = Judged { errors: std::mem::take(&mut found.errors), absent, ..Judged::default() };
     judged.errors.extend(renders.failures().cloned());
     judged.errors.extend(batch.reads.iter().filter_map(|read| read.error.clone()));
     if let Some(states) = states {

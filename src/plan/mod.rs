@@ -23,7 +23,7 @@ use crate::checkout::Checkout;
 use crate::commands::loaded::no_set;
 use crate::config::Scopes;
 use crate::error::CliError;
-use crate::files::Disk;
+use crate::files::{self, Disk};
 use crate::judge::{Judged, JudgedSet, Reading, judge};
 use crate::output;
 use crate::report::{BudgetCheck, PlanReport, PlannedSet};
@@ -93,6 +93,11 @@ fn compare(
     };
     for (name, judged) in [(&report.before, &before), (&report.after, &after)] {
         report.errors.extend(judged.errors.iter().map(|error| format!("{name}: {error}")));
+    }
+    if let Some(at) = before.absent.intersection(&after.absent).next() {
+        let path = files::display_path(&sides.paths[*at]);
+        let (before, after) = (&sides.before.name, &sides.after.name);
+        return Err(CliError::Usage(format!("{path}: neither `{before}` nor `{after}` has it")));
     }
     if before.objects == 0 && after.objects == 0 && before.findings.is_empty() && after.findings.is_empty() {
         return Err(CliError::Usage(format!(

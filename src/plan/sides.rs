@@ -97,7 +97,10 @@ fn resolve(revisions: &Revisions<'_>, repository: &Repository) -> Result<Commits
     Ok(match *revisions {
         Revisions::Default => {
             let Some((name, tip)) = repository.default_branch() else {
-                return Err("no default branch is known; name the base, as in `gpulint plan main`".to_owned());
+                let advice = repository.advice("HEAD");
+                return Err(format!(
+                    "no default branch is known; name the base, as in `gpulint plan main`{advice}"
+                ));
             };
             (left(tip, &name, repository.resolve("HEAD")?)?, name, None)
         }
@@ -123,10 +126,6 @@ fn folders(before: &Path, after: &Path, paths: &[String]) -> Result<Sides, CliEr
         }
     }
     let paths = or_here(paths.iter().map(PathBuf::from).collect());
-    if let Some(path) = paths.iter().find(|path| !before.join(path).exists() && !after.join(path).exists()) {
-        let shown = files::display_path(path);
-        return Err(CliError::Usage(format!("{shown}: neither --before nor --after has it")));
-    }
     let checkout = |folder: &Path| Checkout::of_folder(folder, folder, files::display_path(folder));
     Ok(Sides { before: checkout(before), after: checkout(after), paths, root: files::absolute(after) })
 }
@@ -136,6 +135,12 @@ fn parse<'a>(what: &'a [String], repository: &Repository) -> Result<(Revisions<'
     let Some((first, rest)) = what.split_first() else {
         return Ok((Revisions::Default, or_here(Vec::new())));
     };
+    let is_revision = |name: &String| !Path::new(name).exists() && repository.find(name).is_some();
+    if let Some(second) = rest.iter().find(|name| is_revision(name)) {
+        return Err(CliError::Usage(format!(
+            "`{second}` is a revision; two of them are written as {first}..{second}, and a path as ./{second}"
+        )));
+    }
     let or_head = |name: &'a str| if name.is_empty() { "HEAD" } else { name };
     let paths = |paths: &[String]| or_here(paths.iter().map(PathBuf::from).collect());
     let is_path = Path::new(first).exists();

@@ -157,6 +157,12 @@ fn a_revision_that_is_not_there_is_an_error() {
     repository.run(&["plan", "main..nowhere"]).exits(2).complains("there is no revision `nowhere`");
     repository.write("main/a.yaml", POOL);
     repository.run(&["plan", "main"]).exits(2).complains("`main` is a revision and a path");
+    repository
+        .run(&["plan", "HEAD..HEAD", "nowhere.yaml"])
+        .exits(2)
+        .complains("nowhere.yaml: neither `HEAD` nor");
+    repository.git(&["branch", "topic"]);
+    repository.run(&["plan", "HEAD", "topic"]).exits(2).complains("two of them are written as HEAD..topic");
     Folder::new().with("a.yaml", POOL).run(&["plan"]).exits(2).complains("--before DIR --after DIR");
 }
 
@@ -172,6 +178,12 @@ fn a_shallow_clone_says_what_to_fetch() {
     assert!(output.status.success(), "{output:?}");
     let run = crate::support::run_in(&clone.0.join("clone"), &["plan", "HEAD~1..HEAD"], "");
     run.exits(2).complains("the clone is shallow").complains("`fetch-depth: 0`");
+    // A job on a pull request has its merge commit alone, and no branch.
+    let job = Folder::new();
+    job.git(&["init", "-q", "-b", "main"]);
+    job.git(&["fetch", "-q", "--depth", "1", &from, "main:refs/remotes/pull/1/merge"]);
+    job.git(&["checkout", "-q", "--detach", "refs/remotes/pull/1/merge"]);
+    job.run(&["plan"]).exits(2).complains("no default branch is known").complains("`fetch-depth: 0`");
 }
 
 #[test]
