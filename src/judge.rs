@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use gpulint_rules::source::{self, Source};
 use gpulint_rules::{CheckReport, Cluster, Finding, ObjectKey, Platform, fingerprints_at};
 
 use crate::baseline::Baselines;
@@ -63,16 +64,17 @@ pub(crate) struct Judged {
     pub(crate) platforms: BTreeMap<String, Platform>,
     /// Paths that could not be read.
     pub(crate) errors: Vec<String>,
-    pub(crate) objects: usize,
     /// Those of the paths to look at that the state does not have, by their number.
     pub(crate) absent: BTreeSet<usize>,
+    pub(crate) objects: usize,
     /// The files that were read, by the path that is reported: relative to the root of the state.
     pub(crate) files: HashMap<String, String>,
     /// The files of which a document does not parse, or that could not be read, with the line.
     pub(crate) unread: BTreeMap<String, u32>,
     pub(crate) inventory: Inventory,
-    /// The files of charts that nothing renders, relative to the root of the state, each with a digest of its content.
-    pub(crate) charts: BTreeMap<String, u64>,
+    /// The files of charts that nothing renders, and the kustomizations that change objects and the patches, relative to the root
+    /// of the state, each with a digest of what it says.
+    pub(crate) unrendered: BTreeMap<String, u64>,
 }
 
 /// The objects of the files of a state.
@@ -193,7 +195,7 @@ pub(crate) fn judge(
     if let Some(states) = states {
         let reports = states.check(&batch);
         judged.findings = findings(&batch, reports, &renders, &baselines, reading.root);
-        judged.charts = chart_files(&batch, reading.root);
+        judged.unrendered = unrendered(&batch, reading.root);
     }
     judged.inventory = Inventory::of(&batch, reading.root);
     for (at, (one, read)) in batch.inputs.iter().zip(&batch.reads).enumerate() {
@@ -219,21 +221,55 @@ pub(crate) fn judge(
     Ok(judged)
 }
 
-fn chart_files(batch: &Batch<'_>, root: &Path) -> BTreeMap<String, u64> {
-    let of_chart = [SkipReason::HelmTemplate, SkipReason::HelmValues];
-    let is_of_chart = |read: &ReadOutcome| read.skipped.iter().any(|one| of_chart.contains(&one.reason));
-    let all = batch.inputs.iter().zip(&batch.reads).enumerate();
-    let charts = all.filter(|(at, (_, read))| !batch.covered.contains(at) && is_of_chart(read));
-    let digest = |content: Vec<u8>| {
+/// The files whose part in the applied objects only a program knows, each with a digest.
+fn unrendered(batch: &Batch<'_>, root: &Path) -> BTreeMap<String, u64> {
+    let is_of = |read: &ReadOutcome, reasons: &[SkipReason]| {
+        read.skipped.iter().any(|one| reasons.contains(&one.reason))
+    };
+    let digest = |content: &[u8]| {
         let mut hash = DefaultHasher::new();
         content.hash(&mut hash);
         hash.finish()
     };
-    let charts = charts.filter_map(|(_, (one, _))| {
-        let content = files::read_file(&one.input.absolute).ok()?;
-        Some((files::relative(root, &one.input.absolute), digest(content)))
+    let all = batch.inputs.iter().zip(&batch.reads).enumerate();
+    let files = all.filter(|(at, _)| !batch.covered.contains(at)).filter_map(|(_, (one, read))| {
+        let content = || files::read_file(&one.input.absolute).ok();
+        let whole = [SkipReason::HelmTemplate, SkipReason::HelmValues, SkipReason::KustomizePatch];
+        let digest = match () {
+            () if is_of(read, &[SkipReason::Kustomization]) => {
+                digest(changes_of(&one.input.display_path, content()?)?.as_bytes())
+            }
+            () if is_of(read, &whole) => digest(&content()?),
+            () => return None,
+        };
+        Some((files::relative(root, &one.input.absolute), digest))
     });
-    charts.collect()
+    files.collect()
+}
+
+/// What a kustomization does to objects besides what is known of it as it is written; `None` if it does nothing else.
+fn changes_of(path: &str, content: Vec<u8>) -> Option<String> {
+    const FIELDS: [&str; 10] = [
+        "patches",
+        "patchesStrategicMerge",
+        "patchesJson6902",
+        "replacements",
+        "replicas",
+        "components",
+        "transformers",
+        "generators",
+        "helmCharts",
+        "helmChartInflationGenerator",
+    ];
+    let source = Source::new(path, content);
+    let mut changes = String::new();
+    for document in source::read(&source) {
+        let Some(root) = document.root() else { continue };
+        for field in FIELDS.into_iter().filter(|field| root.get(field).is_set()) {
+            changes.push_str(&format!("{field}: {}\n", root.get(field).to_json()));
+        }
+    }
+    (!changes.is_empty()).then_some(changes)
 }
 
 /// The configuration of the NodePools of a set, otherwise that of any object.

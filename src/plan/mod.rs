@@ -5,10 +5,10 @@
 
 mod alike;
 mod changes;
-mod charts;
 mod head;
 mod pairs;
 mod sides;
+mod unrendered;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -113,7 +113,7 @@ fn compare(
     pairs::share(&mut before.sets, &mut after.sets, &mut pairs);
     report.upgrades = changes::upgrades(&before, &after, &pairs);
     if !args.render {
-        report.uncompared = charts::uncompared(&before, &after, &pairs);
+        report.uncompared = unrendered::uncompared(&before, &after, &pairs);
         report.uncompared.retain(|name| report.unread.iter().all(|unread| unread.file != *name));
     }
     report.sets = sets(args, &before.sets, &after.sets, pairs)?;

@@ -39,7 +39,8 @@ pub(crate) struct PlanReport {
     pub(crate) fails_on_replacement: bool,
     /// The files that cannot be read on a side: their objects are taken for those of the other side.
     pub(crate) unread: Vec<UnreadFile>,
-    /// What differs and is not compared, because no program renders it: files of charts, and objects that install charts.
+    /// What differs and is not compared, because no program renders it: files of charts, kustomizations and patches, and
+    /// objects that install charts.
     pub(crate) uncompared: Vec<String>,
     /// Paths that could not be read, with the side.
     pub(crate) errors: Vec<String>,
@@ -169,7 +170,7 @@ impl PlanReport {
     fn uncompared_note(&self) -> Option<String> {
         let names = words::names(&self.uncompared);
         (!names.is_empty()).then(|| {
-            format!("not compared: what charts give ({names}); --render compares those that are here")
+            format!("not compared: what charts and kustomizations give ({names}); --render compares those that are here")
         })
     }
 

@@ -515,6 +515,48 @@ fn what_charts_give_is_said_not_to_be_compared() {
     assert_eq!(value["uncompared"], serde_json::json!(["HelmRelease llm"]));
 }
 
+#[test]
+fn what_kustomizations_change_is_said_not_to_be_compared() {
+    let side = |folder: Folder, side: &str, overlay: &str, patch: &str| {
+        folder
+            .with(
+                &format!("{side}/base/pool.yaml"),
+                format!("{CLASS}---\n{}", pool("gpu", "m6a.large", "", "")),
+            )
+            .with(&format!("{side}/base/kustomization.yaml"), "resources: [pool.yaml]\n")
+            .with(&format!("{side}/prod/kustomization.yaml"), format!("resources: [../base]\n{overlay}"))
+            .with(&format!("{side}/prod/patch.yaml"), patch)
+    };
+    let inline = |age: &str| {
+        format!(
+            "patches: [{{patch: '[{{op: replace, path: /spec/template/spec/expireAfter, value: {age}}}]', target: {{kind: NodePool}}}}]\n"
+        )
+    };
+    let listed = "patches: [{path: patch.yaml}]\n";
+    let file = |age: &str| {
+        format!(
+            "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {{name: gpu}}\nspec: {{template: {{spec: {{expireAfter: {age}}}}}}}\n"
+        )
+    };
+    let named = |(old, old_patch): (&str, &str), (new, new_patch): (&str, &str)| {
+        let folder = side(side(Folder::new(), "before", old, old_patch), "after", new, new_patch);
+        json(&folder.0, "before", "after")["uncompared"].clone()
+    };
+    let (day, week) = (file("24h"), file("168h"));
+    let overlay = "prod/kustomization.yaml";
+    assert_eq!(named((&inline("24h"), ""), (&inline("168h"), "")), serde_json::json!([overlay]));
+    assert_eq!(named(("", ""), (listed, &day)), serde_json::json!([overlay, "prod/patch.yaml"]));
+    assert_eq!(named((listed, &day), (listed, &week)), serde_json::json!(["prod/patch.yaml"]));
+    // What a kustomization lists, and how it names things, is known as it is written.
+    assert_eq!(named((listed, &day), (&format!("namePrefix: a-\n{listed}"), &day)), serde_json::json!([]));
+    // A patch that stays as it is may decide about an edit of the base.
+    let folder = side(side(Folder::new(), "before", listed, &day), "after", listed, &day);
+    let folder =
+        folder.with("after/base/pool.yaml", format!("{CLASS}---\n{}", pool("gpu", "m6a.xlarge", "", "")));
+    let text = told(&folder);
+    assert!(text.contains("Patches of kustomizations change `gpu` as well"), "{text}");
+}
+
 /// The findings of a check, each with its name and what is shown of it.
 fn checked(folder: &Folder, args: &[&str]) -> BTreeSet<String> {
     let run = folder.run(&[&["check", "--format", "json"][..], args].concat());

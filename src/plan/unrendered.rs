@@ -1,4 +1,4 @@
-//! What is not compared because no program renders it: what charts give.
+//! What is not compared because no program renders it: what charts and kustomizations give.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,11 +12,12 @@ use super::pairs::Pair;
 /// A chart that K3s or RKE2 installs.
 const HELM_CHART: Kind = Kind::new("helm.cattle.io", "HelmChart");
 
-/// The files of charts that differ, and the objects that install charts and differ. The charts of products whose versions are
+/// The files of charts, kustomizations and patches that differ, and the objects that install charts and differ. The charts of products whose versions are
 /// compared are left out.
 pub(super) fn uncompared(before: &Judged, after: &Judged, pairs: &[Pair]) -> Vec<String> {
-    let differs = |path: &&String| before.charts.get(*path) != after.charts.get(*path);
-    let paths: BTreeSet<&String> = before.charts.keys().chain(after.charts.keys()).filter(differs).collect();
+    let differs = |path: &&String| before.unrendered.get(*path) != after.unrendered.get(*path);
+    let paths: BTreeSet<&String> =
+        before.unrendered.keys().chain(after.unrendered.keys()).filter(differs).collect();
     let mut all: Vec<String> = paths.into_iter().cloned().collect();
     for (old, new) in pairs {
         let old = releases(old.map(|at| &before.sets[at]));
