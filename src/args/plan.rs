@@ -57,8 +57,8 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_name = "SEVERITY", value_enum)]
     pub(crate) fail_on: Option<FailOn>,
 
-    /// How to answer; with =FILE into a file. May be given several times. `gpulint schema plan` describes the JSON
-    /// [default: text]
+    /// text, json, markdown or html; with =FILE into a file. May be given several times. `gpulint schema plan` describes
+    /// the JSON [default: text]
     #[arg(long = "format", short = 'f', value_name = "FORMAT[=FILE]", value_delimiter = ',')]
     pub(crate) formats: Vec<PlanFormat>,
 
@@ -109,6 +109,8 @@ pub(crate) enum PlanStyle {
     Json,
     /// For a comment on a pull request, or a job summary: at most 60 KB
     Markdown,
+    /// One page for a browser, which loads nothing
+    Html,
 }
 
 impl FromStr for PlanFormat {
@@ -119,7 +121,7 @@ impl FromStr for PlanFormat {
         let style = <PlanStyle as ValueEnum>::from_str(name, false);
         style
             .map(|style| PlanFormat { style, file })
-            .map_err(|_| "the formats are text, json and markdown".to_owned())
+            .map_err(|_| "the formats are text, json, markdown and html".to_owned())
     }
 }
 

@@ -213,7 +213,7 @@ struct Identity<'a> {
 }
 
 #[derive(Serialize)]
-struct Range {
+pub(super) struct Range {
     start: Point,
     end: Point,
 }
@@ -434,7 +434,7 @@ fn edits(finding: &Finding, fix: &gpulint_rules::Fix) -> Vec<Edit> {
     edits.into_iter().map(|one| edit(source, one)).collect()
 }
 
-fn range(source: &Source, span: Span) -> Range {
+pub(super) fn range(source: &Source, span: Span) -> Range {
     let point = |at: u32| {
         let position = source.lines().position(source.text(), at);
         Point { line: position.line, column: position.column, offset: source.disk_offset(at) }

@@ -192,6 +192,70 @@ fn the_page_says_why_a_run_failed() {
     tags(&without_assets(&run.out));
 }
 
+/// What a page says, without its tags.
+fn words_of(page: &str) -> String {
+    let text = Regex::new("<[^>]*>").unwrap().replace_all(&without_assets(page), "").into_owned();
+    [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#39;", "'"), ("&#10;", "\n"), ("&amp;", "&")]
+        .into_iter()
+        .fold(text, |text, (written, meant)| text.replace(written, meant))
+}
+
+#[test]
+fn the_page_of_a_plan_says_what_its_json_says() {
+    let stories = fs::read_dir(root().join("fixtures/plan")).unwrap().map(|entry| entry.unwrap().path());
+    let mut told = 0;
+    // A chart needs helm.
+    for story in stories.filter(|story| !story.ends_with("chart-values")) {
+        let plan = |format: &str| {
+            let args = ["plan", "--before", "before", "--after", "after", "--format", format];
+            run_in(&story, &args, "")
+        };
+        let (page, json) = (plan("html").out, plan("json").json_of("plan"));
+        let words = words_of(&page);
+        let says = |text: &Value| {
+            let text = text.as_str().unwrap().replace('`', "");
+            assert!(words.contains(&text), "{}: {text}\n{words}", story.display());
+        };
+        for set in json["sets"].as_array().unwrap() {
+            for member in ["pools", "others", "workloads"] {
+                for one in set[member].as_array().unwrap() {
+                    told += 1;
+                    [&one["name"], &one["text"]].into_iter().for_each(says);
+                }
+            }
+            let pools = set["pools"].as_array().unwrap().iter();
+            pools.flat_map(|pool| pool["edits"].as_array().unwrap()).for_each(|edit| says(&edit["field"]));
+            let money = set["money"]["pools"].as_array().into_iter().flatten();
+            money.flat_map(|pool| pool["causes"].as_array().unwrap()).for_each(says);
+        }
+        for list in ["new", "gone"] {
+            json["findings"][list].as_array().unwrap().iter().for_each(|one| says(&one["message"]));
+        }
+        let marked = json["findings"]["new"].as_array().unwrap().iter().filter(|one| one["line"].is_u64());
+        assert!(page.matches("<mark>").count() >= marked.count(), "{page}");
+        assert!(!page.contains("<script"), "{page}");
+        tags(&without_assets(&page));
+    }
+    assert!(told > 10, "{told}");
+}
+
+#[test]
+fn the_page_of_a_plan_says_why_it_fails_and_what_could_not_be_read() {
+    let folder = Folder::new().with("old/a.yaml", POOLS).with("new/a.yaml", POOLS.replace("10%", "20%"));
+    let plan = |more: &[&str]| {
+        let args = ["plan", "--before", "old", "--after", "new", "--format", "html"];
+        folder.run(&[&args[..], more].concat())
+    };
+    plan(&["--budget", "1"]).exits(1).prints("<b>Fails:</b> $").prints("No node is replaced");
+    let broken =
+        Folder::new().with("old/a.yaml", POOLS).with("new/a.yaml", POOLS.replace("spec:", "spec: ["));
+    let args = ["plan", "--before", "old", "--after", "new", "--format", "html"];
+    broken.run(&args).prints("Files that cannot be read").prints("does not parse in new");
+    let same = ["plan", "--before", "old", "--after", "old", "--format", "html"];
+    let page = folder.run(&same).exits(0).prints("<h1>Nothing changes for nodes, pods, dollars and findings");
+    tags(&without_assets(&page.out));
+}
+
 /// A repository whose names, values and paths try to become markup.
 fn hostile() -> Folder {
     let name = r#"\"><img src=x onerror=alert(1)></script><script>alert(2)</script><!--"#;
@@ -217,16 +281,24 @@ fn hostile() -> Folder {
 
 #[test]
 fn hostile_text_does_not_become_markup() {
-    let folder = hostile();
+    let folder = hostile().with("nothing/a.txt", "");
     let (page, json) = page_of(&folder.0, &["."], &folder.0);
     assert!(json["diagnostics"].as_array().unwrap().len() > 6, "{json:#}");
-    assert!(page.contains("&lt;img src=x onerror=alert(1)&gt;") && page.contains("&lt;!--"));
     assert!(page.contains("id=\"pools\"") && page.contains("id=\"placement\""));
+    is_harmless(&page, 1);
+    let plan = folder.run(&["plan", "--before", "nothing", "--after", ".", "--format", "html"]);
+    assert!(plan.out.contains("is new") && plan.out.contains("<mark>"), "{plan:#?}");
+    is_harmless(&plan.out, 0);
+}
+
+/// Asserts that nothing of [`hostile`] is markup in a page with some scripts.
+fn is_harmless(page: &str, scripts: usize) {
+    assert!(page.contains("&lt;img src=x onerror=alert(1)&gt;") && page.contains("&lt;!--"));
     assert!(!page.contains('\u{202e}'));
-    assert_eq!((page.matches("<script").count(), page.matches("</script").count()), (1, 1));
+    assert_eq!((page.matches("<script").count(), page.matches("</script").count()), (scripts, scripts));
     let handler = Regex::new(r#"\s(on[a-z]+|style|src)\s*="#).unwrap();
     let value = Regex::new("\"[^\"]*\"").unwrap();
-    for tag in tags(&without_assets(&page)) {
+    for tag in tags(&without_assets(page)) {
         let values = value.replace_all(&tag, "\"\"").into_owned();
         assert!(!handler.is_match(&values) && !tag.starts_with("<img") && !tag.starts_with("<!--"), "{tag}");
     }

@@ -15,11 +15,11 @@ const WIDTH: usize = 300;
 const MAX_PLACE: usize = 8;
 const MAX_CHANGED: usize = 80;
 
-pub(super) struct Mark<'a> {
+pub(in crate::report) struct Mark<'a> {
     /// The range, as in the JSON report.
-    pub(super) range: &'a Value,
+    pub(in crate::report) range: &'a Value,
     /// The label, if it differs from the message of the finding.
-    pub(super) label: Option<&'a str>,
+    pub(in crate::report) label: Option<&'a str>,
 }
 
 /// A marked part of a line, in characters from 0.
@@ -68,7 +68,7 @@ fn last_line(source: &Source) -> usize {
 }
 
 /// Writes the lines around the marks; the first mark is the location of the finding.
-pub(super) fn excerpt(out: &mut Markup, source: &Source, marks: &[Mark<'_>]) {
+pub(in crate::report) fn excerpt(out: &mut Markup, source: &Source, marks: &[Mark<'_>]) {
     let last = last_line(source);
     let mut shown: BTreeMap<usize, Vec<Part<'_>>> = BTreeMap::new();
     for (at, mark) in marks.iter().enumerate() {

@@ -4,18 +4,18 @@ use crate::terminal::is_bidi;
 
 /// HTML under construction.
 #[derive(Debug, Default)]
-pub(super) struct Markup(String);
+pub(in crate::report) struct Markup(String);
 
 impl Markup {
     /// Adds markup of this program.
-    pub(super) fn raw(&mut self, markup: &'static str) -> &mut Markup {
+    pub(in crate::report) fn raw(&mut self, markup: &'static str) -> &mut Markup {
         self.0.push_str(markup);
         self
     }
 
     /// Adds text from any origin, between tags or in an attribute in double quotes. Control characters, and
     /// those that change the direction of text, are written as escapes.
-    pub(super) fn text(&mut self, text: &str) -> &mut Markup {
+    pub(in crate::report) fn text(&mut self, text: &str) -> &mut Markup {
         for c in text.chars() {
             match c {
                 '&' => self.0.push_str("&amp;"),
@@ -33,7 +33,7 @@ impl Markup {
     }
 
     /// Adds text whose parts in backticks are code.
-    pub(super) fn words(&mut self, text: &str) -> &mut Markup {
+    pub(in crate::report) fn words(&mut self, text: &str) -> &mut Markup {
         let parts: Vec<&str> = text.split('`').collect();
         for (at, part) in parts.iter().enumerate() {
             let is_code = at % 2 == 1;
@@ -48,12 +48,12 @@ impl Markup {
         self
     }
 
-    pub(super) fn code(&mut self, text: &str) -> &mut Markup {
+    pub(in crate::report) fn code(&mut self, text: &str) -> &mut Markup {
         self.raw("<code>").text(text).raw("</code>")
     }
 
     /// Adds a number, with commas between thousands.
-    pub(super) fn number(&mut self, number: u64) -> &mut Markup {
+    pub(in crate::report) fn number(&mut self, number: u64) -> &mut Markup {
         let digits = number.to_string();
         for (at, digit) in digits.chars().enumerate() {
             if at > 0 && (digits.len() - at).is_multiple_of(3) {
@@ -65,28 +65,28 @@ impl Markup {
     }
 
     /// Adds a number without commas, for programs.
-    pub(super) fn digits(&mut self, number: u64) -> &mut Markup {
+    pub(in crate::report) fn digits(&mut self, number: u64) -> &mut Markup {
         self.0.push_str(&number.to_string());
         self
     }
 
     /// Adds a count with its noun: `1 file`, `2,000 files`.
-    pub(super) fn count(&mut self, number: u64, what: &'static str) -> &mut Markup {
+    pub(in crate::report) fn count(&mut self, number: u64, what: &'static str) -> &mut Markup {
         self.number(number).raw(" ").raw(what).raw(if number == 1 { "" } else { "s" })
     }
 
     /// Adds dollars with cents.
-    pub(super) fn dollars(&mut self, dollars: f64) -> &mut Markup {
+    pub(in crate::report) fn dollars(&mut self, dollars: f64) -> &mut Markup {
         self.0.push_str(&format!("${dollars:.2}"));
         self
     }
 
-    pub(super) fn append(&mut self, other: &Markup) -> &mut Markup {
+    pub(in crate::report) fn append(&mut self, other: &Markup) -> &mut Markup {
         self.0.push_str(&other.0);
         self
     }
 
-    pub(super) fn as_str(&self) -> &str {
+    pub(in crate::report) fn as_str(&self) -> &str {
         &self.0
     }
 }

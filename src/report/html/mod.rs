@@ -20,8 +20,9 @@ use serde_json::Value;
 
 use super::{Report, json};
 use crate::error::CliError;
-use excerpt::Mark;
-use markup::Markup;
+
+pub(super) use excerpt::{Mark, excerpt};
+pub(super) use markup::Markup;
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
@@ -37,7 +38,7 @@ const MAX_OPEN: usize = 30;
 /// Maximum number of related locations that are drawn, and that are listed, and of entries in other lists.
 const MAX_DRAWN: usize = 6;
 const MAX_RELATED: usize = 40;
-const MAX_LISTED: usize = 1000;
+pub(super) const MAX_LISTED: usize = 1000;
 
 /// The elements of a member; none if it is not a list.
 fn list<'v>(value: &'v Value, member: &str) -> &'v [Value] {
@@ -152,15 +153,21 @@ fn groups(findings: &[Finding], shown: &[usize]) -> Vec<Group> {
     groups
 }
 
-/// Writes the head of the document and of the page.
-fn open(page: &mut Markup, head: &Value) {
-    let summary = &head["summary"];
-    let number = |member: &str| summary[member].as_u64().unwrap_or_default();
+/// Begins a page: its policy, title and style, and the headline. `skip` is the link to its main part.
+pub(super) fn begin(page: &mut Markup, title: &Markup, skip: &'static str, headline: &Markup) {
     page.raw("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">");
     page.raw("<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'sha256-");
     page.raw(STYLE_HASH.trim_ascii_end()).raw("'; script-src 'sha256-").raw(SCRIPT_HASH.trim_ascii_end());
     page.raw("'; base-uri 'none'; form-action 'none'\"><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">");
     page.raw("<meta name=\"color-scheme\" content=\"light dark\"><meta name=\"referrer\" content=\"no-referrer\"><title>");
+    page.raw("gpulint: ").append(title).raw("</title><style>").raw(STYLE).raw("</style></head><body>");
+    page.raw(skip).raw("<header><p class=\"tool\">gpulint</p><h1>").append(headline).raw("</h1>");
+}
+
+/// Writes the head of the document and of the page.
+fn open(page: &mut Markup, head: &Value) {
+    let summary = &head["summary"];
+    let number = |member: &str| summary[member].as_u64().unwrap_or_default();
     let mut counts = Markup::default();
     let mut title = Markup::default();
     for (member, what, class) in [
@@ -178,9 +185,8 @@ fn open(page: &mut Markup, head: &Value) {
         title.raw("no findings");
         counts.raw("No findings");
     }
-    page.raw("gpulint: ").append(&title).raw("</title><style>").raw(STYLE).raw("</style></head><body>");
-    page.raw("<a class=\"skip\" href=\"#findings\">Skip to the findings</a><header><p class=\"tool\">gpulint</p><h1>");
-    page.append(&counts).raw("</h1><p class=\"quiet\">in ").count(number("files"), "file").raw(" with ");
+    begin(page, &title, "<a class=\"skip\" href=\"#findings\">Skip to the findings</a>", &counts);
+    page.raw("<p class=\"quiet\">in ").count(number("files"), "file").raw(" with ");
     page.count(number("objects"), "object");
     for (member, words) in [
         ("fixed", " fixed"),
@@ -403,12 +409,12 @@ fn excerpts(out: &mut Markup, finding: &Finding, json: &Value) {
             _ => listed.push(value),
         }
     }
-    excerpt::excerpt(out, source, &marks);
+    excerpt(out, source, &marks);
     for (other, marks) in others {
         out.raw("<p class=\"place\">");
         place(out, other.path(), marks[0].range);
         out.raw("</p>");
-        excerpt::excerpt(out, other, &marks);
+        excerpt(out, other, &marks);
     }
     if listed.is_empty() {
         return;
@@ -531,7 +537,7 @@ fn skipped(page: &mut Markup, skipped: &[Value]) {
 }
 
 /// Writes how many entries a list leaves out.
-fn more(page: &mut Markup, entries: usize) {
+pub(super) fn more(page: &mut Markup, entries: usize) {
     if entries > MAX_LISTED {
         page.raw("<p>and ")
             .number((entries - MAX_LISTED) as u64)

@@ -1,5 +1,6 @@
 //! The output of `gpulint plan`: what a change does, most important first.
 
+mod html;
 mod json;
 mod markdown;
 mod page;
@@ -158,12 +159,12 @@ impl PlanReport {
             [] => "nothing changes for nodes, pods, dollars and findings",
             _ => "what changes is not known, because not everything could be read",
         };
-        let uncompared = self.uncompared_note().map_or_else(String::new, |note| format!("; {note}"));
-        format!("{text}{same}{uncompared}")
         let same = match self.findings.still {
             0 => String::new(),
             still => format!(" ({} still there)", crate::terminal::count(still, "finding")),
         };
+        let uncompared = self.uncompared_note().map_or_else(String::new, |note| format!("; {note}"));
+        format!("{text}{same}{uncompared}")
     }
 
     /// What is not compared.
@@ -184,6 +185,7 @@ impl PlanReport {
             PlanStyle::Text => text::write(out, self, options),
             PlanStyle::Json => json::write(out, self),
             PlanStyle::Markdown => markdown::write(out, self),
+            PlanStyle::Html => html::write(out, self),
         }
     }
 }
