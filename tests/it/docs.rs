@@ -31,7 +31,7 @@ fn the_pages_are_written_again_only_where_they_differ() {
     assert_eq!(fs::metadata(&page).unwrap().modified().unwrap(), written);
     assert!(fs::read_to_string(folder.0.join("manual/rules/pdb-selector.md")).unwrap().len() > 100);
     // The schemas are published at the address in their `$id`.
-    for name in ["config", "diagnostics.v1", "why.v1", "pools.v1"] {
+    for name in ["config", "diagnostics.v1", "why.v1", "pools.v1", "plan.v1"] {
         let text = fs::read_to_string(folder.0.join(format!("manual/schemas/{name}.json"))).unwrap();
         let schema: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(schema["$id"], format!("https://gpulint.dev/schemas/{name}.json"));

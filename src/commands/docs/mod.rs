@@ -44,6 +44,7 @@ fn pages() -> Result<Vec<Page>, CliError> {
         ("diagnostics.v1", report::DIAGNOSTICS_SCHEMA.to_owned()),
         ("why.v1", report::WHY_SCHEMA.to_owned()),
         ("pools.v1", report::POOLS_SCHEMA.to_owned()),
+        ("plan.v1", report::PLAN_SCHEMA.to_owned()),
     ] {
         pages.push((format!("schemas/{name}.json"), text));
     }
