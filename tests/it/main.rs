@@ -18,6 +18,7 @@ mod layers;
 mod lsp;
 mod mcp;
 mod noise;
+mod packages;
 mod plan;
 mod pools;
 mod preview;
