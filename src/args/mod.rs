@@ -553,6 +553,10 @@ pub(crate) struct ReviewArgs {
     #[arg(long)]
     pub(crate) mutate: bool,
 
+    /// The AdmissionReview of the answer, or what `kubectl` prints of it
+    #[arg(long, short, value_enum, default_value_t = ExplainFormat::Json)]
+    pub(crate) format: ExplainFormat,
+
     /// Configuration, platform and rules.
     #[command(flatten)]
     pub(crate) rules: RuleArgs,

@@ -9,11 +9,12 @@ use std::time::SystemTime;
 
 use gpulint_rules::{Cluster, Engine};
 use gpulint_webhook::ReviewContext;
+use serde_json::Value;
 
-use crate::args::ReviewArgs;
+use crate::args::{ExplainFormat, ReviewArgs};
 use crate::error::CliError;
 use crate::files::display_path;
-use crate::terminal::print_note;
+use crate::terminal::{print_note, printable};
 use crate::{config, output};
 
 /// Maximum size of a request to the admission server: 8 MiB.
@@ -36,11 +37,26 @@ pub(crate) fn run(args: &ReviewArgs) -> Result<ExitCode, CliError> {
         gpulint_webhook::review_in_context(&engine, &cluster, context, &body).map(|answer| answer.body)
     };
     let answer = answer.map_err(|error| CliError::Usage(format!("{name}: {error}")))?;
+    let answer = match args.format {
+        ExplainFormat::Json => answer,
+        ExplainFormat::Text => text(&serde_json::from_slice(&answer)?).into_bytes(),
+    };
     output::to_stdout(|out| {
         out.write_all(&answer)?;
         Ok(out.write_all(b"\n")?)
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// An answer in lines: the verdict, the reasons of a denial, the warnings.
+fn text(answer: &Value) -> String {
+    let response = &answer["response"];
+    let mut lines = vec![if response["allowed"] == true { "allowed" } else { "denied" }.to_owned()];
+    let reasons = response["status"]["message"].as_str().unwrap_or_default();
+    lines.extend(reasons.lines().map(|line| format!("  {}", printable(line, false))));
+    let warnings = response["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    lines.extend(warnings.map(|warning| format!("warning: {}", printable(warning, false))));
+    lines.join("\n")
 }
 
 fn read(args: &ReviewArgs) -> Result<(String, Vec<u8>), CliError> {

@@ -395,4 +395,12 @@ fn a_review_is_answered_with_the_same_operations() {
     // The patch in base64 begins with `[{"op":`.
     let patch = answer["response"]["patch"].as_str().unwrap();
     assert!(patch.starts_with("W3sib3AiO"), "{patch}");
+    // For people: the verdict, its reasons, and the warnings.
+    let run = folder.run_with(&["review", "-f", "text"], &review.to_string()).exits(0);
+    assert!(run.out.starts_with("denied\n  spec.disruption.consolidateAfter: gpulint "), "{run:#?}");
+    let whole = review
+        .to_string()
+        .replace("\"consolidationPolicy\"", "\"consolidateAfter\":\"5m\",\"consolidationPolicy\"");
+    let run = folder.run_with(&["review", "-f", "text"], &whole).exits(0);
+    assert!(run.out.starts_with("allowed\n"), "{run:#?}");
 }
