@@ -8,12 +8,15 @@ use crate::args::CheckArgs;
 use crate::report::{Report, shell_word};
 use crate::terminal::count;
 
-/// Minimum number of errors and warnings for which a baseline is offered.
+/// Maximum number of errors and warnings for which no baseline is offered.
 const MANY: usize = 20;
+/// Maximum number of findings for which no configuration is offered.
+const MANY_OF_ALL: usize = 40;
 const BASELINE: &str = "gpulint-baseline.yaml";
 
 /// The commands for the next step, each with what it is for. They read what this run read, under the same versions.
-pub(super) fn steps(args: &CheckArgs, report: &Report) -> Vec<(String, String)> {
+/// `is_configured` says whether a configuration was found.
+pub(super) fn steps(args: &CheckArgs, report: &Report, is_configured: bool) -> Vec<(String, String)> {
     let is_read_once = |path: &PathBuf| !path.is_file() && !path.is_dir();
     let is_report = !args.fix && !args.diff && !args.statistics && !args.add_suppressions;
     if !is_report || args.write_baseline.is_some() || args.paths.iter().any(is_read_once) {
@@ -34,6 +37,14 @@ pub(super) fn steps(args: &CheckArgs, report: &Report) -> Vec<(String, String)> 
     if let Some(fixable) = safely_fixable(report) {
         let words = ["--fix".to_owned()].into_iter().chain(input());
         steps.push((command("check", words), format!("repairs {fixable}")));
+    }
+    let is_free = !is_configured && args.rules.config.is_none() && !args.rules.isolated;
+    let all = summary.errors + summary.warnings + summary.infos;
+    if let ([folder], true) = (args.paths.as_slice(), is_free && all > MANY_OF_ALL)
+        && folder.is_dir()
+    {
+        let what = "writes gpulint.yaml: the versions that run, the rules with many findings".to_owned();
+        steps.push((command("init", paths(&args.paths)), what));
     }
     let has_baseline = args.baseline.is_some() || summary.baselined > 0;
     if !has_baseline && summary.errors + summary.warnings > MANY {

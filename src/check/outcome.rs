@@ -68,7 +68,7 @@ impl Outcome {
             report.unfixed = fix::unfixed_reasons(&report.findings, args.max_safety(), &done.unwritten);
         }
         report.statistics = args.statistics;
-        report.next = next::steps(args, report);
+        report.next = next::steps(args, report, !run.scopes.found().is_empty());
         report.root = root_folder(args.relative_to.as_deref());
         outcome.report.failures = outcome.failures();
         outcome.report.exit_code = outcome.exit_code();

@@ -192,6 +192,11 @@ fn a_long_report_ends_in_the_next_commands() {
     let many = self::folder(21, 0);
     let run = many.run(&["check", "--isolated"]).exits(1);
     run.prints("next: gpulint check --write-baseline gpulint-baseline.yaml --isolated (then ");
+    // Without a configuration, one may be written that turns rules off.
+    let more = self::folder(21, 20);
+    more.run(&["check"]).exits(1).prints("next: gpulint init (writes gpulint.yaml: ");
+    let configured = more.with("gpulint.yaml", "{}\n").run(&["check"]).exits(1);
+    assert!(!configured.out.contains("gpulint init"), "{configured:#?}");
     let few = check(&self::folder(2, 0), &[]).exits(1);
     assert!(!few.out.contains("next: "), "{few:#?}");
 }
