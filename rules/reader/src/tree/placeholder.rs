@@ -167,7 +167,7 @@ pub fn whole_line_placeholder(line: &str) -> Option<&str> {
 }
 
 /// Whether a text that is not valid for its field is a template of a value: `{name}`, `{registry}/app`, `spot |
-/// on-demand`, `%s`, and `CLUSTER_NAME` or `web-CLUSTER_NAME` for a name, a namespace, an image or a schedule. Such
+/// on-demand`, `%s`, `ami-XXXXXXXX`, and `CLUSTER_NAME` or `web-CLUSTER_NAME` for a name, a namespace, an image or a schedule. Such
 /// text is an ordinary value elsewhere, as in an environment variable.
 pub fn is_stand_in(text: &str, field: &str) -> bool {
     const MIN_LENGTH: usize = 5;
@@ -220,7 +220,9 @@ pub fn is_stand_in(text: &str, field: &str) -> bool {
         };
         parts.any(in_part)
     };
-    has_constant() || text.contains("%s") || text.contains("%d") || in_braces() || is_choice()
+    let is_blank = |part: &str| part.len() >= MIN_LENGTH && part.bytes().all(|byte| byte == b'X');
+    let has_blank = || text.split(|c: char| !c.is_ascii_alphanumeric()).any(is_blank);
+    has_constant() || has_blank() || text.contains("%s") || text.contains("%d") || in_braces() || is_choice()
 }
 
 /// The first placeholder in a text, with its delimiters.
@@ -392,6 +394,7 @@ mod tests {
         ] {
             assert!(!is_stand_in(text, "name"), "{text}");
         }
+        assert!(is_stand_in("ami-XXXXXXXXXXXXXXXXX", "id") && !is_stand_in("XXL", "id"));
         assert!(is_stand_in("MY_CLASS", "secretName") && !is_stand_in("SYS_ADMIN", "add"));
     }
 
