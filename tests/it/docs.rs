@@ -146,14 +146,14 @@ fn recipes_install_this_version() {
     for (file, marks) in [
         ("action.yml", &["    default: 0"][..]),
         ("templates/gpulint.yml", &["      default: 0"][..]),
-        ("docs/src/ci.md", &["gpulint==", "gpulint/gpulint@", "gpulint@0", "rev: ", "ref: v", "gpulint/v"][..]),
+        (
+            "docs/src/ci.md",
+            &["gpulint==", "gpulint/gpulint@", "gpulint@0", "rev: ", "ref: v", "gpulint/v"][..],
+        ),
         ("docs/src/install.md", &["/download/v"][..]),
         ("docs/src/webhook.md", &["oci://"][..]),
         ("plugin.yaml", &["known_good_version: "][..]),
-        (
-            "packages/mega-linter-plugin-gpulint/gpulint.megalinter-descriptor.yml",
-            &["gpulint=="][..],
-        ),
+        ("packages/mega-linter-plugin-gpulint/gpulint.megalinter-descriptor.yml", &["gpulint=="][..]),
     ] {
         let text = fs::read_to_string(root().join(file)).unwrap();
         for line in text.lines() {

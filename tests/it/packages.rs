@@ -162,13 +162,19 @@ fn the_bill_of_materials_has_the_crates_of_the_binary() {
     };
     // Where the crates of other targets were never downloaded, cargo has no metadata of them.
     if !output.status.success() && String::from_utf8_lossy(&output.stderr).contains("--offline") {
-        return gpulint_testing::missing("the crates of all targets", "`cargo fetch --locked` downloads them");
+        return gpulint_testing::missing(
+            "the crates of all targets",
+            "`cargo fetch --locked` downloads them",
+        );
     }
     assert!(output.status.success(), "{output:?}");
     let bill: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&bill["bomFormat"], &bill["specVersion"]), (&"CycloneDX".into(), &"1.5".into()));
     let component = &bill["metadata"]["component"];
-    assert_eq!((&component["name"], &component["version"]), (&"gpulint".into(), &env!("CARGO_PKG_VERSION").into()));
+    assert_eq!(
+        (&component["name"], &component["version"]),
+        (&"gpulint".into(), &env!("CARGO_PKG_VERSION").into())
+    );
     let all = bill["components"].as_array().unwrap();
     let has = |name: &str| all.iter().any(|one| one["name"] == name);
     assert!(has("gpulint-rules") && has("clap") && !has("proptest") && !has("gpulint-testing"));
