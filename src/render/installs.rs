@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use gpulint_rules::lint::config::HelmConfig;
 use gpulint_rules::source;
-use gpulint_rules::source::Source;
+use gpulint_rules::source::{Document, Source};
 use gpulint_rules::tree::Span;
 use gpulint_rules::{Kind, Node, Object, application_sources};
 use serde_json::Value;
@@ -69,10 +69,18 @@ pub(super) enum Install {
 }
 
 impl Install {
+    /// The release of an object of Argo CD or Flux.
+    pub(super) fn release(&self) -> Option<&Release> {
+        match self {
+            Install::Release(release) => Some(release),
+            Install::Own | Install::Configured(_) => None,
+        }
+    }
+
     /// The files of the checkout that give it values.
     pub(super) fn values_files(&self) -> Vec<&PathBuf> {
-        let Install::Release(release) = self else { return Vec::new() };
-        let files = release.values.iter().filter_map(|values| match values {
+        let values = self.release().into_iter().flat_map(|release| &release.values);
+        let files = values.filter_map(|values| match values {
             ReleaseValues::File(path) => Some(path),
             ReleaseValues::Inline(..) => None,
         });
@@ -81,7 +89,7 @@ impl Install {
 
     /// Whether its values replace those that the chart has itself.
     pub(super) fn replaces_values(&self) -> bool {
-        matches!(self, Install::Release(release) if release.replaces_values)
+        self.release().is_some_and(|release| release.replaces_values)
     }
 
     /// The command that renders it, as a user would type it, or the object that stands for it.
@@ -139,10 +147,8 @@ pub(super) fn notes<'c>(
     let incomplete = rendered.filter(|chart| !chart.missing.remote.is_empty());
     let incomplete: Vec<String> =
         incomplete.map(|chart| format!("{} ({})", chart.shown, chart.missing.remote.join(", "))).collect();
-    let releases = charts.iter().flat_map(|chart| &chart.installs).filter_map(|install| match install {
-        Install::Release(release) => Some((release, release.unknown.as_ref()?)),
-        Install::Own | Install::Configured(_) => None,
-    });
+    let releases = charts.iter().flat_map(|chart| &chart.installs).filter_map(Install::release);
+    let releases = releases.filter_map(|release| Some((release, release.unknown.as_ref()?)));
     let unknown: Vec<String> =
         releases.map(|(release, reason)| format!("{} ({reason})", release.object)).collect();
     let mut out = Vec::new();
@@ -201,7 +207,10 @@ pub(super) fn missing_dependencies(folder: &Path, root: &Node<'_>) -> Missing {
         })
     };
     let mut missing = Missing::default();
-    for one in root.get("dependencies").items() {
+    let requirements = dependency_file(folder).filter(|file| *file != "Chart.yaml");
+    let documents = requirements.and_then(|file| read_yaml(&folder.join(file)));
+    let listed = documents.as_ref().and_then(|all| all.first()?.root()).unwrap_or_else(|| root.clone());
+    for one in listed.get("dependencies").items() {
         let Some(name) = one.get("name").text().filter(|name| !is_there(name)) else { continue };
         match local_dependency(folder, &one).filter(|path| name_of(path).as_deref() == Some(name)) {
             Some(path) => missing.local.push((name.to_owned(), path)),
@@ -223,16 +232,26 @@ pub(super) fn local_dependency(chart: &Path, dependency: &Node<'_>) -> Option<Pa
 
 /// The name of the chart in a folder.
 fn name_of(folder: &Path) -> Option<String> {
-    let source = Source::new("Chart.yaml", fs::read(folder.join("Chart.yaml")).ok()?);
-    let documents = source::read(&Arc::new(source));
-    Some(documents.first()?.root()?.get("name").text()?.to_owned())
+    Some(read_yaml(&folder.join("Chart.yaml"))?.first()?.root()?.get("name").text()?.to_owned())
 }
 
-/// Removes dependencies from the `Chart.yaml` of a copy of a chart: `helm template` refuses a chart that lacks one.
+fn read_yaml(path: &Path) -> Option<Vec<Document>> {
+    Some(source::read(&Source::new("file", fs::read(path).ok()?)))
+}
+
+/// The file in which a chart lists its dependencies: `requirements.yaml` for charts of `apiVersion: v1`.
+fn dependency_file(folder: &Path) -> Option<&'static str> {
+    const FILES: [&str; 2] = ["requirements.yaml", "Chart.yaml"];
+    let documents = read_yaml(&folder.join("Chart.yaml"))?;
+    let is_old = documents.first()?.root()?.get("apiVersion").text() != Some("v2");
+    FILES.into_iter().find(|file| (is_old || *file != FILES[0]) && folder.join(file).is_file())
+}
+
+/// Removes dependencies from the list of a copy of a chart: `helm template` refuses a chart that lacks one.
 pub(super) fn remove_dependencies(copy: &Path, missing: &[String]) -> io::Result<()> {
-    let path = copy.join("Chart.yaml");
-    let source = Source::new("Chart.yaml", fs::read(&path)?);
-    let documents = source::read(&Arc::new(source));
+    let Some(file) = dependency_file(copy) else { return Ok(()) };
+    let path = copy.join(file);
+    let documents = source::read(&Source::new(file, fs::read(&path)?));
     let root = documents.first().and_then(|document| document.root());
     let Some(mut root) = root.map(|root| root.to_json()) else { return Ok(()) };
     if let Some(Value::Array(all)) = root.get_mut("dependencies") {
@@ -243,7 +262,7 @@ pub(super) fn remove_dependencies(copy: &Path, missing: &[String]) -> io::Result
     }
     // JSON is YAML.
     fs::write(&path, root.to_string())?;
-    match fs::remove_file(copy.join("Chart.lock")) {
+    match fs::remove_file(path.with_extension("lock")) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }

@@ -14,7 +14,7 @@ use gpulint_rules::lint::fix::text::Repair;
 use gpulint_rules::source;
 use gpulint_rules::source::Source;
 use gpulint_rules::tree::Span;
-use gpulint_rules::{Fix, Location};
+use gpulint_rules::{Fix, Location, Membership};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
@@ -192,6 +192,7 @@ fn run_of(variant: &Variant<'_>, built: Built, job: &Job<'_>, numbers: &HashMap<
         known: alone.or_else(|| only_set(top, batch, numbers)),
         is_alone: alone.is_some(),
         is_default: false,
+        changes: Membership::default(),
         placeholder: None,
         files: built.files,
         values: Vec::new(),

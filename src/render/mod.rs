@@ -5,6 +5,7 @@
 //! their own, and their files are not checked a second time as plain files.
 
 mod defaults;
+mod failure;
 mod helm;
 mod installs;
 mod kustomize;
@@ -40,6 +41,7 @@ use crate::terminal::count;
 
 pub(crate) use outputs::Outputs;
 
+use failure::{RenderFailure, failure_words};
 use merge::{MergeKey, Ordinals};
 use outputs::Key;
 use process::Failure;
@@ -88,6 +90,8 @@ struct Run {
     is_alone: bool,
     /// Whether it is a chart with its own values that nothing in the input installs.
     is_default: bool,
+    /// The changes that its installation makes to the objects, as a membership of them in some set.
+    changes: Membership,
     /// The name of the release that stands for one which is not known.
     placeholder: Option<String>,
     files: Vec<RenderedFile>,
@@ -97,6 +101,11 @@ struct Run {
 }
 
 impl Run {
+    /// The membership of its objects in a set.
+    fn membership(&self, set: usize) -> Membership {
+        Membership { set, ..self.changes.clone() }
+    }
+
     /// Whether a finding is about the length of a name that contains one which stands for another.
     fn is_of_placeholder(&self, finding: &Finding) -> bool {
         let is_about_length =
@@ -120,6 +129,11 @@ trait Locate {
     /// The edits of the text of the user that apply a fix to the rendered object. `None` if it is not certain
     /// that they have exactly this effect.
     fn repair(&self, file: usize, location: &Location, fix: &Fix) -> Option<(Arc<Source>, Repair)>;
+
+    /// The key of a value of a chart that a place depends on and that its own values leave empty.
+    fn empty_value(&self, _file: usize, _place: &Rendered) -> Option<String> {
+        None
+    }
 }
 
 /// The output for one file of the user.
@@ -176,32 +190,6 @@ impl Job<'_> {
     /// Whether the charts and kustomizations of a configuration are rendered.
     fn renders(&self, scope: usize) -> bool {
         self.options.requested || self.scopes.get(scope).render.enabled
-    }
-}
-
-struct RenderFailure {
-    scope: usize,
-    /// Whether a program is not installed.
-    is_missing: bool,
-    /// Whether it had too little time.
-    is_slow: bool,
-    /// The `Chart.yaml` or the kustomization that was rendered.
-    source: Arc<Source>,
-    span: Span,
-    message: String,
-    help: String,
-}
-
-impl RenderFailure {
-    fn new(
-        scope: usize,
-        (source, span): (Arc<Source>, Span),
-        failure: &Failure,
-        (message, help): (String, String),
-    ) -> Self {
-        let is_missing = *failure == Failure::Missing;
-        let is_slow = matches!(failure, Failure::TooSlow(_));
-        RenderFailure { scope, is_missing, is_slow, source, span, message, help }
     }
 }
 
@@ -509,7 +497,7 @@ impl Renders {
             if run.set.is_none() && run.home.is_none() {
                 partition.sets.push(self.own_set(run, batch));
             }
-            let own = || vec![Membership { set, ..Membership::default() }];
+            let own = || vec![run.membership(set)];
             let home = run.home.clone().unwrap_or_else(own);
             for one in &run.files {
                 let Some(file) = &one.read.file else { continue };
@@ -660,7 +648,7 @@ impl Renders {
             for (at, one) in rendered.filter(|(_, one)| !self.is_alone || self.is_checked(run, one)) {
                 let input = one.read.file.as_ref().map(|file| RunInput { engine: &engines[one.scope], file });
                 inputs.push(input);
-                files.push(vec![Membership { set, ..Membership::default() }]);
+                files.push(vec![run.membership(set)]);
                 from.push((run, at));
             }
         }
@@ -720,9 +708,10 @@ impl Renders {
                     continue;
                 }
                 let Location::Rendered(mut rendered) = location else { continue };
-                if let Some(key) = self.empty_value(run, &rendered) {
+                // Who installs the chart gives such a value.
+                if let Some(key) = run.is_default.then(|| run.origin.empty_value(at, &rendered)).flatten() {
                     finding.severity(finding.severity.min(Severity::Info));
-                    finding.message.push_str(&format!(" (`{key}` is empty in the chart's own values)"));
+                    finding.message.push_str(&format!(" (the chart's own values leave `{key}` open)"));
                 }
                 let repair =
                     finding.fix.as_ref().and_then(|fix| run.origin.repair(at, &finding.location, fix));
@@ -745,13 +734,6 @@ impl Renders {
         out
     }
 
-    /// The empty value on which a place depends, in a chart with its own values that nothing installs: who installs it gives one.
-    fn empty_value(&self, run: &Run, place: &Rendered) -> Option<String> {
-        let own = run.values.first().filter(|_| run.is_default)?;
-        let values = self.sources.get(&self.sources.absolute(own)?)?;
-        defaults::empty_value(&values, &place.source, place.span)
-    }
-
     /// Whether findings in a file are reported: the file is part of the input.
     fn is_visible(&self, shown: &str) -> bool {
         self.sources.absolute(shown).is_none_or(|path| self.is_input(&path))
@@ -759,39 +741,5 @@ impl Renders {
 
     fn is_input(&self, path: &Path) -> bool {
         self.visible.contains(path) || self.sources.is_part(path)
-    }
-}
-
-/// The text of the finding for a program that failed.
-fn failure_words(
-    failure: &Failure,
-    program: &str,
-    command: &str,
-    temporary: &[(&Path, &str)],
-) -> (String, String) {
-    match failure {
-        Failure::Missing => (
-            format!("`{command}` was not run: there is no `{program}` in PATH"),
-            format!("install {program}, or check without --render"),
-        ),
-        Failure::Failed(words) => {
-            let words = process::one_line(words, temporary);
-            let help = if words.contains("missing in charts/") {
-                "run `helm dependency build`: gpulint downloads nothing".to_owned()
-            } else if program == "helm" {
-                "repair it, or name the values that the chart needs in `render.helm` of gpulint.yaml"
-                    .to_owned()
-            } else {
-                "repair it, or check without --render".to_owned()
-            };
-            (format!("`{command}` failed: {words}"), help)
-        }
-        Failure::TooSlow(limit) => (
-            format!("`{command}` did not end within {} s", limit.as_secs_f32()),
-            "--render-limit SECONDS gives it more time".to_owned(),
-        ),
-        Failure::TooLarge => {
-            (format!("`{command}` printed more than 256 MiB"), "repair what goes on without end".to_owned())
-        }
     }
 }

@@ -55,9 +55,12 @@ impl SingleValue {
 
 impl ValuesFile {
     pub(super) fn read(path: &Path, sources: &Sources) -> Option<ValuesFile> {
-        let source = sources.get(path)?;
+        Some(ValuesFile::of(sources.get(path)?))
+    }
+
+    pub(super) fn of(source: Arc<Source>) -> ValuesFile {
         let documents = Arc::new(source::read(&source));
-        Some(ValuesFile { source, documents, document: 0, base: Vec::new(), prefix: Vec::new(), inner: None })
+        ValuesFile { source, documents, document: 0, base: Vec::new(), prefix: Vec::new(), inner: None }
     }
 
     /// The values in a mapping or a text of a document of the file.
@@ -77,9 +80,14 @@ impl ValuesFile {
         self.source.path()
     }
 
+    /// The root of the file.
+    pub(super) fn root(&self) -> Option<Node<'_>> {
+        self.documents.get(self.document)?.root()
+    }
+
     /// The node that holds the values.
     fn base_node(&self) -> Option<Node<'_>> {
-        let root = self.documents.get(self.document)?.root()?;
+        let root = self.root()?;
         Some(self.base.iter().fold(root, |node, step| match step.parse::<usize>() {
             Ok(index) if node.is_sequence() => node.index(index),
             _ => node.get(step),
@@ -126,6 +134,11 @@ impl ValuesFile {
         }
         nodes
     }
+}
+
+/// The value at a path that the first of some files gives, in descending order of precedence.
+pub(super) fn given<'f>(files: &'f [ValuesFile], path: &[String]) -> Option<Node<'f>> {
+    files.iter().find_map(|file| file.at(path).into_iter().next())
 }
 
 /// The place of a rendered value in the single values and the values files, in descending order of precedence: that of the value

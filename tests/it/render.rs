@@ -902,7 +902,11 @@ fn a_chart_has_no_values_that_something_replaces() {
     let other = "clusters: {}";
     for (helm, more, words) in [
         ("{valueFiles: ['{{.name}}.yaml']}", "", "only the cluster knows"),
-        ("{}", "  templatePatch: 'spec: {}'\n", "its `templatePatch` may change it"),
+        (
+            "{}",
+            "  templatePatch: '{{if .a}}spec: {source: {helm: {values: x}}}{{end}}'\n",
+            "its `templatePatch` may change it",
+        ),
     ] {
         let set = application_set(other, helm) + more;
         let run = gpus(Folder::new(), "gpus: 0.5\n").with("set.yaml", set).render(&programs, &[]);
@@ -915,6 +919,38 @@ fn a_chart_has_no_values_that_something_replaces() {
     let folder = gpus(Folder::new(), "gpus: 0.5\n").with("apps/a.yaml", RELEASE);
     let run = folder.with("apps/kustomization.yaml", patch).render(&programs, &[]);
     assert!(!run.out.contains(MISMATCHED), "{run:#?}");
+    // A patch of the template is merged for each element; what decides nothing about the chart is passed over.
+    let list = "list: {elements: [{env: dev, gpus: 1}, {env: prod, gpus: 2}]}";
+    for patch in [
+        "spec: {source: {helm: {valuesObject: {gpus: {{.gpus}}}}}}",
+        "{{if .sync}}spec: {syncPolicy: {automated: {}}}{{end}}",
+    ] {
+        let helm = if patch.contains("helm") { "{}" } else { "{valuesObject: {gpus: '{{.gpus}}'}}" };
+        let set = application_set(list, helm) + &format!("  templatePatch: '{patch}'\n");
+        let run = gpus(Folder::new(), "gpus: 0.5\n").with("set.yaml", set).render(&programs, &["-v"]);
+        assert!(!run.out.contains(MISMATCHED), "{run:#?}");
+        run.complains("as Application `a-dev` does").complains("as Application `a-prod` does");
+    }
+    // What a post-renderer sets is not what the chart gives; the rest is.
+    let post = |path: &str| {
+        let patch = format!("- {{op: replace, path: {path}, value: x}}");
+        let renderer = format!("{{kustomize: {{patches: [{{target: {{kind: Pod}}, patch: \"{patch}\"}}]}}}}");
+        let folder = gpus(Folder::new(), "gpus: 0.5\n");
+        folder.with("apps/a.yaml", format!("{RELEASE}  postRenderers: [{renderer}]\n")).render(&programs, &[])
+    };
+    let run = post("/spec/containers/0/resources/limits");
+    assert!(!run.out.contains(MISMATCHED), "{run:#?}");
+    post("/spec/containers/0/image").prints(MISMATCHED);
+    // A kustomization generates the values, under a name that it completes.
+    let from = format!("{RELEASE}  valuesFrom: [{{kind: ConfigMap, name: values}}]\n");
+    let names = "nameReference:\n  - kind: ConfigMap\n    version: v1\n    fieldSpecs: [{kind: HelmRelease, path: spec/valuesFrom/name}]\n";
+    let generator = "namespace: flux-system\nresources: [a.yaml]\nconfigurations: [names.yaml]\nconfigMapGenerator: [{name: values, files: \
+                     [values.yaml]}]\n";
+    let folder = gpus(Folder::new(), "gpus: 0.5\n").with("apps/a.yaml", from);
+    let folder = folder.with("apps/kustomization.yaml", generator).with("apps/names.yaml", names);
+    let run = folder.with("apps/values.yaml", "gpus: 1\n").render(&programs, &["-v"]);
+    assert!(!run.out.contains(MISMATCHED), "{run:#?}");
+    run.complains("as HelmRelease `a` does");
     // `valuesFiles` stand for the chart's own values.
     let release =
         RELEASE.replace("chart: ./charts/a,", "chart: ./charts/a, valuesFiles: [charts/a/other.yaml],");
@@ -933,6 +969,52 @@ fn a_chart_has_no_values_that_something_replaces() {
         );
     let run = folder.render(&programs, &[]);
     assert!(!run.out.contains(MISMATCHED), "{run:#?}");
+}
+
+/// A chart that nothing installs has values that stand for those of an installation.
+#[test]
+fn what_an_installation_gives_is_no_mistake_of_a_chart() {
+    let Some(programs) = programs() else { return };
+    let pod = |more: &str| {
+        format!(
+            "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a{more}\nspec:\n  containers: [{{name: a, image: 'a:1'}}]\n"
+        )
+    };
+    let folder =
+        Folder::new().with("Chart.yaml", CHART).with("templates/a.yaml", pod("-{{ .Values.version }}"));
+    folder
+        .render(&programs, &["--infos"])
+        .exits(0)
+        .prints("a.yaml:4:9: info[invalid-value]")
+        .prints("leave `version` open");
+    let with_default = folder.with("templates/a.yaml", pod("-{{ .Values.version | default \"\" }}"));
+    with_default.render(&programs, &[]).exits(1).prints("error[invalid-value]");
+    // A subchart has values of its own.
+    let claim = "  volumes:\n    - name: v\n      persistentVolumeClaim:\n        claimName: {{ .Values.claim | quote }}\n";
+    let folder = Folder::new()
+        .with("Chart.yaml", CHART)
+        .with("charts/b/Chart.yaml", CHART.replace("name: a", "name: b"))
+        .with("charts/b/values.yaml", "claim: \"\"\n")
+        .with("charts/b/templates/b.yaml", pod("") + claim);
+    folder.render(&programs, &["--infos"]).exits(0).prints("charts/b/values.yaml:1:8: info[invalid-value]");
+    let folder = folder.with("values.yaml", "b: {claim: \"x y\"}\n");
+    folder.render(&programs, &[]).exits(1).prints("values.yaml:1:12: error[invalid-value]");
+    // Without them the text is no YAML, or a function gets nothing.
+    for template in ["data: {{ .Values.a }}: {{ .Values.b }}\n", "data: {{ .Values.a | indent 2 }}\n"] {
+        let folder = Folder::new().with("Chart.yaml", CHART).with("templates/a.yaml", template);
+        let run = folder.render(&programs, &[]).exits(0);
+        run.complains("nothing here gives the values that it demands: .");
+    }
+    // The first versions of charts list their dependencies in a file of their own.
+    let folder = Folder::new()
+        .with("Chart.yaml", CHART.replace("v2", "v1"))
+        .with(
+            "requirements.yaml",
+            "dependencies: [{name: b, version: 1.0.0, repository: 'https://charts.example.com'}]\n",
+        )
+        .with("templates/a.yaml", pod(""));
+    let run = folder.render(&programs, &[]).exits(0).prints("1 object");
+    run.complains("rendered without dependencies that are not in charts/: . (b)");
 }
 
 /// A pod of one chart and a pool beside it are in the cluster that an Application of each names.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gpulint_rules::lint::settings::Globs;
-use gpulint_rules::source::{ImageChange, Source, read};
+use gpulint_rules::source::{Document, ImageChange, Source, read};
 use gpulint_rules::{Kind, Node, Object, is_own_cluster};
 use serde_json::Value;
 
@@ -15,6 +15,7 @@ use super::claimer::{Checkout, Claimer, Destination, GitOpsObject, Tool, reposit
 use super::environments::environment_above;
 use super::kustomize::Expansion;
 use super::releases::{Release, ReleaseParameter, ReleaseValues, ValuesPlace};
+use super::template_patch::PatchedTemplate;
 use super::transform::Transform;
 use crate::files::Disk;
 use crate::files::filled::read_small;
@@ -111,15 +112,25 @@ fn own_sources(checkout: &Checkout<'_, '_>, found: &[GitOpsObject<'_>]) -> Vec<S
     for &GitOpsObject { file, object } in found {
         if object.is(Kind::ARGO_APPLICATION) {
             number += 1;
-            let application = Application { file, number, object, root: object.root() };
+            let root = object.root();
+            let application = Application { file, number, object, root, prefix: &[], is_known: true };
             add_sources(checkout, &application, &Parameters::new(), &mut sources);
         } else if object.is(Kind::ARGO_APPLICATION_SET) {
             let spec = object.get("spec");
             let place = &checkout.files.list[file].input.absolute;
             let all = all_parameters(checkout, place, &spec.get("generators"));
+            let (template, patch) = (spec.get("template"), spec.get("templatePatch"));
             for parameters in all.into_iter().take(MAX_APPLICATIONS) {
                 number += 1;
-                let application = Application { file, number, object, root: spec.get("template") };
+                let patch = patch.raw_text().map(|patch| fill(patch, &parameters));
+                let patched = patch.map(|patch| PatchedTemplate::of(&template, &patch));
+                let is_known = !matches!(patched, Some(PatchedTemplate::Unknown));
+                let mut application =
+                    Application { file, number, object, root: template.clone(), prefix: &[], is_known };
+                if let Some(PatchedTemplate::Merged(documents)) = &patched {
+                    let Some(root) = documents.first().and_then(Document::root) else { continue };
+                    application = Application { root, prefix: &["spec", "template"], ..application };
+                }
                 add_sources(checkout, &application, &parameters, &mut sources);
             }
         }
@@ -154,6 +165,10 @@ struct Application<'a> {
     object: &'a Object,
     /// The node with its `metadata` and `spec`.
     root: Node<'a>,
+    /// The steps to that node in the object, if it is in a document of its own.
+    prefix: &'static [&'static str],
+    /// Whether the template is known as it is applied.
+    is_known: bool,
 }
 
 fn add_sources(
@@ -256,7 +271,9 @@ impl Values<'_, '_, '_> {
     }
 
     fn written(&self, node: &Node<'_>) -> ValuesPlace {
-        ValuesPlace::new(self.place, self.application.object, node)
+        let mut place = ValuesPlace::new(self.place, self.application.object, node);
+        place.steps.splice(0..0, self.application.prefix.iter().map(|step| (*step).to_owned()));
+        place
     }
 
     /// Adds the values of a source to its release, in ascending order of precedence.
@@ -330,7 +347,7 @@ impl Values<'_, '_, '_> {
         if self.source.path(&["helm", "fileParameters"]).items().next().is_some() {
             release.is_unknown("it sets `fileParameters`".to_owned());
         }
-        if object.path(&["spec", "templatePatch"]).is_set() {
+        if !self.application.is_known {
             release.is_unknown("its `templatePatch` may change it".to_owned());
         }
         if object.may_lack_fields() {

@@ -165,13 +165,24 @@ fn release(
     release.cluster = kube_config(&spec);
     // A field of the API v2 of helm-controller.
     release.skips_schema = spec.path(&["install", "disableSchemaValidation"]).bool() == Some(true);
-    if spec.get("postRenderers").items().next().is_some() {
-        release.is_unknown("its `postRenderers` change the objects".to_owned());
-    }
+    release.changes = post_rendered(&spec, &release.object);
     if object.may_lack_fields() {
         release.is_unknown("a kustomization changes it".to_owned());
     }
     Some(release)
+}
+
+/// The changes that a release makes to what its chart gives: `postRenderers` of helm-controller's API v2, which all are kustomizations.
+fn post_rendered(spec: &Node<'_>, by: &str) -> Transform {
+    let by = Arc::from(by);
+    let mut out = Transform::default();
+    for one in spec.get("postRenderers").items() {
+        let own = transform_of(&one.get("kustomize"), &by);
+        out.removed.extend(own.removed);
+        out.patched.extend(own.patched);
+        out.images.extend(own.images);
+    }
+    out
 }
 
 /// Adds the values of a ConfigMap of the input. Those of a Secret, or of an object elsewhere, are not known.

@@ -17,6 +17,7 @@ mod kustomize;
 mod names;
 mod reference;
 mod releases;
+mod template_patch;
 mod transform;
 
 use super::Folders;

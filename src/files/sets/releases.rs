@@ -4,9 +4,10 @@
 use std::path::{Path, PathBuf};
 
 use gpulint_rules::source::{Source, read};
-use gpulint_rules::{Node, Object};
+use gpulint_rules::{Membership, Node, Object};
 use serde_json::Value;
 
+use super::transform::Transform;
 use crate::files::without_link;
 
 /// A chart of the checkout as an object of Argo CD or Flux installs it.
@@ -33,6 +34,8 @@ pub(crate) struct Release {
     pub(crate) skips_schema: bool,
     /// The version of Kubernetes that the chart is rendered for.
     pub(crate) kubernetes: Option<String>,
+    /// The changes to what the chart gives, before it is applied.
+    pub(super) changes: Transform,
     /// Why the values are not known, as far as the input shows.
     pub(crate) unknown: Option<String>,
 }
@@ -97,8 +100,14 @@ impl Release {
             replaces_values: false,
             skips_schema: false,
             kubernetes: None,
+            changes: Transform::default(),
             unknown: None,
         }
+    }
+
+    /// The membership of its objects in a set.
+    pub(crate) fn membership(&self, set: usize) -> Membership {
+        self.changes.membership(set)
     }
 
     /// Adds a values file of the checkout. One that is not there makes the values unknown unless it is `optional`.
@@ -139,7 +148,7 @@ impl Release {
             });
             (own, parameters.collect::<Vec<_>>(), values.collect::<Vec<_>>(), one.unknown.clone())
         };
-        key(self) == key(other)
+        key(self) == key(other) && self.changes == other.changes
     }
 
     /// Adds values that are generated, so that they have no place.

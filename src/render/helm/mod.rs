@@ -28,9 +28,11 @@ use super::{Job, RenderFailure, RenderedFile, Rendering, Run, Unmet, failure_wor
 
 mod origin;
 mod templates;
+mod unmet;
 
 use origin::{FileOrigin, HelmOrigin};
 use templates::{Values, find_template, values_of};
+use unmet::{is_default, lacking, unmet};
 
 /// API versions of the kind table that no current cluster serves: a chart that checks for them generates
 /// objects for old clusters.
@@ -283,40 +285,13 @@ fn render_chart(chart: &Chart, job: &Job<'_>) -> Rendering {
             Err(_) if matches!(install, Install::Own) && others => {}
             // The values of the chart that gives the object may be others where it is installed.
             Err(failure) if is_of_chart(install, job) => out.unclear.push(failure.message),
-            Err(failure) => match unmet(chart, install, &failure.message) {
+            Err(failure) => match unmet(chart, install, &failure.message, job) {
                 Some(unmet) => out.unmet.push((unmet, lacking(chart, unmet, &failure.message))),
                 None => out.add_failure(failure),
             },
         }
     }
     out
-}
-
-/// Whether a chart is rendered with its own values because nothing in the input installs it.
-fn is_default(chart: &Chart, install: &Install) -> bool {
-    matches!(install, Install::Own) && chart.installs.len() == 1
-}
-
-/// What a chart lacks, if the words of a failure say so: a template of a dependency, or values, where it is rendered with its
-/// own because nothing in the input installs it.
-fn unmet(chart: &Chart, install: &Install, message: &str) -> Option<Unmet> {
-    // Those of `required` and `fail`, of a schema, and of a field of a map that is not set (Helm 3).
-    const DEMANDS: [&str; 3] =
-        ["execution error at", "values don't meet the specifications", "nil pointer evaluating interface {}"];
-    if !chart.missing.remote.is_empty() && message.contains(": no template ") {
-        return Some(Unmet::Dependencies);
-    }
-    (is_default(chart, install) && DEMANDS.iter().any(|words| message.contains(words)))
-        .then_some(Unmet::Values)
-}
-
-/// A chart with what it lacks, for a note.
-fn lacking(chart: &Chart, unmet: Unmet, message: &str) -> String {
-    let what = match unmet {
-        Unmet::Dependencies => chart.missing.remote.join(", "),
-        Unmet::Values => message.split_once("` failed: ").map_or(message, |(_, words)| words).to_owned(),
-    };
-    format!("{} ({what})", chart.shown)
 }
 
 /// The copy of a chart with marks, which is made once for all its sets of values.
@@ -565,6 +540,7 @@ fn render_with(
         known: None,
         is_alone: false,
         is_default: is_default(chart, install),
+        changes: install.release().map(|release| release.membership(0)).unwrap_or_default(),
         placeholder,
         files,
         values,
@@ -590,7 +566,7 @@ fn home(chart: &Chart, install: &Install, job: &Job<'_>) -> Option<Vec<Membershi
     let its = inputs.filter(|(_, one)| is_its(&one.input.absolute)).flat_map(|(at, _)| sets.claims(at));
     let found: BTreeSet<usize> = its.filter(|set| is_stated(sets, *set)).collect();
     let only = found.first().filter(|_| found.len() == 1)?;
-    Some(vec![Membership { set: *only, ..Membership::default() }])
+    Some(vec![release.membership(*only)])
 }
 
 /// The output of a chart, by template, with the origins of its lines.

@@ -7,11 +7,11 @@ use gpulint_rules::lint::fix::text;
 use gpulint_rules::lint::fix::text::{Edit, Repair};
 use gpulint_rules::source::Source;
 use gpulint_rules::tree::Span;
-use gpulint_rules::{Fix, Location, Pointer};
+use gpulint_rules::{Fix, Location, Pointer, Rendered};
 
 use crate::render::template::{Action, LineOrigin, Template};
 use crate::render::values::{SingleValue, ValuesFile};
-use crate::render::{Locate, Place, value_fix, values};
+use crate::render::{Locate, Place, defaults, value_fix, values};
 
 use super::templates::template_texts;
 
@@ -83,6 +83,10 @@ impl Locate for HelmOrigin {
 
     fn repair(&self, file: usize, location: &Location, fix: &Fix) -> Option<(Arc<Source>, Repair)> {
         self.template_repair(file, location, fix).or_else(|| self.value_repair(file, location, fix))
+    }
+
+    fn empty_value(&self, file: usize, place: &Rendered) -> Option<String> {
+        defaults::empty_value(&self.files.get(file)?.values, &place.source, place.span)
     }
 }
 
