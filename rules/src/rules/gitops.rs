@@ -17,10 +17,22 @@ pub(super) const DELIVERERS: [Kind; 3] =
 pub(super) struct Delivery<'a> {
     /// The Application, ApplicationSet or Kustomization.
     pub(super) by: &'a Object,
-    /// Whether it leaves the field to others.
-    pub(super) ignores: bool,
+    /// How far it leaves the field to others.
+    pub(super) ignored: Ignored<'a>,
     /// Whether it writes the field back without a new deployment, as soon as another writes it.
     pub(super) heals: bool,
+}
+
+/// The option with which a sync of Argo CD leaves alone what `ignoreDifferences` names.
+pub(super) const RESPECTS: &str = "RespectIgnoreDifferences=true";
+
+/// How far Argo CD leaves a field to others.
+#[derive(Clone, Debug)]
+pub(super) enum Ignored<'a> {
+    No,
+    /// The comparison with the cluster leaves it out, by this entry of `ignoreDifferences`; a sync writes it.
+    InComparison(Node<'a>),
+    Always,
 }
 
 /// The controller that applies the file of an object. `None` if no path in the set leads to the file, or several do.
@@ -28,18 +40,17 @@ pub(super) fn delivery_of<'a>(object: &Object, field: &[&str], ctx: &Context<'a>
     let mut all = deliverers(ctx).filter(|by| applies(by, object));
     let (by, None) = (all.next()?, all.next()) else { return None };
     if by.is(Kind::FLUX_KUSTOMIZATION) {
-        return Some(Delivery { by, ignores: false, heals: is_suspended(by) != Some(true) });
+        return Some(Delivery { by, ignored: Ignored::No, heals: is_suspended(by) != Some(true) });
     }
     let spec = spec_of(by);
     let policy = spec.get("syncPolicy");
     let automated = policy.get("automated");
     // `enabled: false` came with Argo CD 3.1.
     let is_off = automated.get("enabled").is_set() && automated.get("enabled").bool() != Some(true);
+    let ignored = ignored(&spec, object, field);
     // What is ignored makes nothing out of sync, so that nothing is healed until something else is.
-    let heals = automated.get("selfHeal").bool() == Some(true)
-        && !is_off
-        && !is_ignored_in_differences(&spec, object, field);
-    Some(Delivery { by, ignores: ignores(&spec, object, field), heals })
+    let heals = automated.get("selfHeal").bool() == Some(true) && !is_off && matches!(ignored, Ignored::No);
+    Some(Delivery { by, ignored, heals })
 }
 
 /// Whether a path of a controller's object leads to the file of another object.
@@ -180,15 +191,18 @@ impl DeliveredPath<'_> {
 
 /// Whether Argo CD leaves a field of an object as it is, also when it applies the object.
 fn ignores(spec: &Node<'_>, object: &Object, field: &[&str]) -> bool {
-    let mut options = spec.path(&["syncPolicy", "syncOptions"]).items();
-    options.any(|option| option.text() == Some("RespectIgnoreDifferences=true"))
-        && is_ignored_in_differences(spec, object, field)
+    matches!(ignored(spec, object, field), Ignored::Always)
 }
 
-/// Whether Argo CD leaves a field of an object out when it compares the object with the cluster.
-fn is_ignored_in_differences(spec: &Node<'_>, object: &Object, field: &[&str]) -> bool {
+/// How far Argo CD leaves a field of an object to others, given the `spec` of an Application. A sync applies what
+/// `ignoreDifferences` names as it is written, unless an option of the sync says otherwise (Argo CD 2.3 and later).
+fn ignored<'a>(spec: &Node<'a>, object: &Object, field: &[&str]) -> Ignored<'a> {
     let mut entries = spec.get("ignoreDifferences").items();
-    !field.is_empty() && entries.any(|entry| is_about(&entry, object) && names(&entry, field))
+    let entry = entries.find(|entry| !field.is_empty() && is_about(entry, object) && names(entry, field));
+    let Some(entry) = entry else { return Ignored::No };
+    let options = spec.path(&["syncPolicy", "syncOptions"]);
+    let respects = options.items().any(|option| option.text() == Some(RESPECTS));
+    if respects || options.has_unknown() { Ignored::Always } else { Ignored::InComparison(entry) }
 }
 
 /// Whether an entry of `ignoreDifferences` is about an object.

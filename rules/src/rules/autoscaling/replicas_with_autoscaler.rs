@@ -5,7 +5,8 @@
 //! autoscaler undoes that: under load pods are killed and started again. It is a warning where the set has an
 //! Application or ApplicationSet of Argo CD with `selfHeal: true`, or a Kustomization of Flux, that applies
 //! the file: both write the number back while nobody deploys anything, unless `ignoreDifferences` hides the
-//! number. Nothing is reported where the Application ignores the field, with `RespectIgnoreDifferences=true`.
+//! number from the comparison. A sync for another reason writes what `ignoreDifferences` names all the same:
+//! a warning too. Nothing is reported where the Application also has `RespectIgnoreDifferences=true`.
 //! With `replicas: 0` an HPA is switched off, which is a warning: it changes nothing until somebody writes
 //! another number. With `driftDetection` Flux writes the number of a chart back as well: a warning at a
 //! HelmRelease with `replicaCount` or `replicas` in its values, where an autoscaler scales what is named
@@ -42,10 +43,11 @@
 //! ```
 //!
 //! # References
+//! - <https://argo-cd.readthedocs.io/en/stable/user-guide/sync-options/#respect-ignore-differences-configs>
 //! - <https://kubernetes.io/docs/tasks/run-application/horizontal-pod-autoscale/#migrating-deployments-and-statefulsets-to-horizontal-autoscaling>
 
 use crate::cluster::views::{AUTOSCALER_MAKERS, as_target, scale_target};
-use crate::rules::gitops::{delivery_of, may_be_ignored};
+use crate::rules::gitops::{Ignored, RESPECTS, delivery_of, may_be_ignored};
 use crate::rules::prelude::*;
 use crate::workload::charts::{is_for_other_cluster, release_name, target_namespace};
 use crate::workload::command::base_name;
@@ -92,7 +94,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let scaler = scalers.find(|scaler| ctx.pairs_with(scaler))?;
     let delivery = delivery_of(object, &["spec", "replicas"], ctx);
     let is_ignored = match &delivery {
-        Some(delivery) => delivery.ignores,
+        Some(delivery) => matches!(delivery.ignored, Ignored::Always),
         None => may_be_ignored(object, &["spec", "replicas"], ctx),
     };
     if is_ignored {
@@ -113,12 +115,24 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         .help("remove `replicas`, which the autoscaler sets")
         .related(scaler, &scaler.path(&["spec", "scaleTargetRef", "name"]), "it scales this object")
         .fix(Fix::unsafe_("leave the number to the autoscaler").remove(&node));
-    if let Some(delivery) = delivery.filter(|delivery| delivery.heals) {
+    let Some(delivery) = delivery else { return None };
+    if delivery.heals {
         finding.severity(Severity::Warning);
         // Its path leads to the file, also where it is kept in a folder far away.
         if is_near(delivery.by) {
             let name = delivery.by.path(&["metadata", "name"]);
             finding.related(delivery.by, &name, "it writes the number back by itself");
+        }
+    }
+    // A patch of a kustomization may add the option.
+    if let Ignored::InComparison(entry) = &delivery.ignored
+        && !delivery.by.may_lack_fields()
+    {
+        finding.severity(Severity::Warning).help(format!(
+            "remove `replicas`, or write `{RESPECTS}` in `syncOptions`: syncs do not read `ignoreDifferences`"
+        ));
+        if is_near(delivery.by) {
+            finding.related(delivery.by, entry, "only the comparison leaves the number out");
         }
     }
     None
