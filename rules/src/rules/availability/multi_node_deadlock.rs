@@ -7,9 +7,13 @@
 //! is not ready, so the other ranks cannot find the first by its name while it waits for them. In a group
 //! the leader alone serves requests: a worker that is asked for the health of the server is never ready.
 //!
+//! With `restartPolicy: None` a LeaderWorkerSet starts only the pod again that has failed. The ranks of vLLM and
+//! SGLang that still run wait for the one that is gone, and do not let the new one join. Ranks over Ray may find
+//! each other again when the leader ends as well: information.
+//!
 //! # Fix
 //! Write `podManagementPolicy: Parallel`, and `publishNotReadyAddresses: true` in the headless Service. A
-//! LeaderWorkerSet does both; its workers need no probe.
+//! LeaderWorkerSet does both, and by default starts a group again as a whole; its workers need no probe.
 //!
 //! # Example
 //! ```yaml,diff
@@ -52,6 +56,7 @@
 //! # References
 //! - <https://kubernetes.io/docs/concepts/workloads/controllers/statefulset/#pod-management-policies>
 //! - <https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/>
+//! - <https://lws.sigs.k8s.io/docs/concepts/failure-handling/>
 
 use crate::rules::prelude::*;
 use crate::workload::launcher::joins_server;
@@ -75,6 +80,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let all = templates(object);
     if object.is(Kind::LEADER_WORKER_SET) {
         silent_worker(object, &all, ctx);
+        lone_restart(object, &all, ctx);
     }
     let template = all.first()?;
     let pods = |container: &Node<'_>| ranks(object, template, container);
@@ -163,5 +169,32 @@ fn silent_worker(object: &Object, all: &[Template<'_>], ctx: &mut Context<'_>) -
             "the leader serves requests",
         );
     }
+    None
+}
+
+/// Reports a policy with which a pod that has failed starts again alone, while the server needs all ranks of its group to start
+/// together (`handleRestartPolicy` in `pkg/controllers/pod_controller.go` of LeaderWorkerSet 0.6 to 0.9).
+fn lone_restart(object: &Object, all: &[Template<'_>], ctx: &mut Context<'_>) -> Option<()> {
+    let policy = object.path(&["spec", "leaderWorkerTemplate", "restartPolicy"]);
+    // `Default` is the former name of `None`.
+    let name = policy.text().filter(|name| matches!(*name, "None" | "Default"))?;
+    let leader = all.first()?;
+    let is_over_ray = leader.containers().find_map(|container| {
+        let launch = Launch::of(&container)?;
+        let is_known = [ServerId::Vllm, ServerId::Sglang].into_iter().any(|id| launch.program.is(id));
+        (is_known && ranks(object, leader, &container) > 1).then(|| launch.nodes().is_none())
+    })?;
+    // Servers whose ranks may come and go.
+    if all.iter().flat_map(Template::containers).any(|container| command_line(&container).contains("elastic"))
+    {
+        return None;
+    }
+    ctx.report(
+        &policy,
+        format!("`{name}` starts a failed pod alone: the server's other ranks do not let it join"),
+    )
+    .severity(if is_over_ray { Severity::Info } else { Severity::Warning })
+    .help("write `RecreateGroupOnPodRestart`, which starts the whole group again")
+    .fix(Fix::unsafe_("start the whole group again").set(&policy, json!("RecreateGroupOnPodRestart")));
     None
 }
