@@ -4,7 +4,8 @@
 //! Some settings are kept in the API and not read any more, or only read together with another one. What
 //! their author expects does not happen: a RayService is not replaced after
 //! `serviceUnhealthySecondThreshold`, a RayJob with `clusterSelector` never ends the cluster that it runs
-//! on, a RayCluster without `enableInTreeAutoscaling` starts no worker. A RayJob with
+//! on, a RayCluster without `enableInTreeAutoscaling` starts no worker. KubeRay keeps `replicas` of a worker group
+//! between `minReplicas` and `maxReplicas`: a warning for workers with accelerators. A RayJob with
 //! `ttlSecondsAfterFinished` and without `shutdownAfterJobFinishes` is refused by newer controllers, and a
 //! Knative Service by its webhook where autoscaling annotations are on the Service: these are warnings, the
 //! others information. A request of a Knative Service may take 600 seconds at most, unless the ConfigMap
@@ -92,6 +93,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         of_ray_job(&spec, ctx);
     }
     let cluster = cluster_spec(object);
+    for group in cluster.get("workerGroupSpecs").items() {
+        outside_of_bounds(&group, ctx);
+    }
     let scaling = cluster.get("enableInTreeAutoscaling");
     if scaling.is_unknown() || scaling.bool() == Some(true) {
         return None;
@@ -118,6 +122,39 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 .help("write `enableInTreeAutoscaling: true`, or the number of `replicas`");
         }
     }
+    None
+}
+
+/// Reports a number of workers that its own bounds override (`GetWorkerGroupDesiredReplicas` of KubeRay 1.0 to 1.7), or bounds that
+/// exclude each other, which KubeRay rejects since 1.6 (`ValidateRayClusterSpec`).
+fn outside_of_bounds(group: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let (replicas, most) = (group.get("replicas"), group.get("maxReplicas"));
+    let least = group.get("minReplicas").int_or(0)?;
+    if most.int().is_some_and(|most| most < least) {
+        let message = format!(
+            "`maxReplicas` is below `minReplicas`, which is {least}: no pod starts with KubeRay 1.6 and later"
+        );
+        ctx.report(&most, message)
+            .severity(Severity::Warning)
+            .help("raise `maxReplicas`, or lower `minReplicas`");
+        return None;
+    }
+    // Beside a minimum, zero means that the number is that one.
+    let count = replicas.int().filter(|count| *count > 0)?;
+    let (kept, bound) = match most.int_or(i64::MAX)? {
+        _ if count < least => (least, "minReplicas"),
+        most if count > most => (most, "maxReplicas"),
+        _ => return None,
+    };
+    // Nodes with accelerators are paid for unasked, or missing.
+    let severity = if has_device_in(group) { Severity::Warning } else { Severity::Info };
+    ctx.report(
+        &replicas,
+        format!("KubeRay makes {kept} replicas of this group, not {count}: `{bound}` is {kept}"),
+    )
+    .severity(severity)
+    .help(format!("write `replicas: {kept}`, or change `{bound}`"))
+    .fix(Fix::unsafe_("write the number that KubeRay makes").set(&replicas, json!(kept)));
     None
 }
 
