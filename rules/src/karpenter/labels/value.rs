@@ -3,7 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::catalog::TENANCY;
+use crate::catalog::{self, REGION, TENANCY, ZONE, ZONE_ID};
+use crate::facts::region;
 use crate::facts::suggest::{is_within, nearest};
 
 /// Labels that get new values every year.
@@ -73,6 +74,17 @@ pub(crate) fn label_of(text: &str, key: &str) -> Option<&'static str> {
     ];
     let has = |label: &&str| crate::catalog::values(label).is_some_and(|values| values.contains(text));
     if LABELS.contains(&key) { LABELS.into_iter().find(has) } else { None }
+}
+
+/// The label whose values have the form of a text: the name or the id of a zone, or a region.
+pub(crate) fn topology_label_of(text: &str) -> Option<&'static str> {
+    let regions = catalog::regions().iter().chain(region::OTHER_REGIONS).copied();
+    match text {
+        _ if region::of_zone(text).is_some() => Some(ZONE),
+        _ if region::of_zone_id(text, regions).is_some() => Some(ZONE_ID),
+        _ if region::is_name(text) => Some(REGION),
+        _ => None,
+    }
 }
 
 fn exact(text: &str, key: &str, known: &BTreeSet<&'static str>) -> Option<&'static str> {

@@ -5,7 +5,8 @@
 //! `x86_64` as an architecture match nothing, and a misspelt name in a list silently narrows the choice. A
 //! pod that selects such a value stays Pending. Only a tenancy that does not exist is rejected, by Karpenter,
 //! from 1.9 on. A name that may be newer than gpulint's catalogue is only a note. A zone that no region has is
-//! also a domain of topology spread in which no pod ever runs.
+//! also a domain of topology spread in which no pod ever runs. The id of a zone (`use1-az1`) is another label than its
+//! name (`us-east-1a`).
 //!
 //! # Fix
 //! Write the value as the instance types have it; label values are in lower case.
@@ -33,9 +34,11 @@
 use std::collections::BTreeSet;
 
 use super::requested_values::{Requested, Requester, short_name, visit_values};
-use crate::catalog;
+use crate::catalog::{self, REGION, ZONE, ZONE_ID};
 use crate::facts::names::is_label_value;
-use crate::karpenter::labels::value::{Suggestion, has_known_values, has_open_values, label_of, suggest};
+use crate::karpenter::labels::value::{
+    Suggestion, has_known_values, has_open_values, label_of, suggest, topology_label_of,
+};
 use crate::karpenter::requirement_list::KINDS_AND_WORKLOADS;
 use crate::rules::prelude::*;
 
@@ -56,8 +59,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 }
 
 fn check_values(requested: &Requested<'_>, ctx: &mut Context<'_>) {
-    if requested.key == catalog::ZONE && !requested.excluded {
-        zones(requested, ctx);
+    if matches!(requested.key, ZONE | ZONE_ID | REGION) {
+        of_other_topology(requested, ctx);
+        if requested.key == ZONE && !requested.excluded {
+            zones(requested, ctx);
+        }
         return;
     }
     let Some(known) = catalog::values(requested.key).filter(|_| has_known_values(requested.key)) else {
@@ -83,6 +89,27 @@ fn check_values(requested: &Requested<'_>, ctx: &mut Context<'_>) {
         let alike: Vec<&str> = std::iter::once(*text).chain(more).collect();
         unknown(node, &alike, admits_none, requested, known, ctx);
     }
+}
+
+/// Reports the first value that is one of another label: the id of a zone as its name, a region as a zone.
+fn of_other_topology(requested: &Requested<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let home_of = |node: &Node<'_>| topology_label_of(node.text()?).filter(|home| *home != requested.key);
+    let (node, home) = requested.values.iter().find_map(|node| Some((node, home_of(node)?)))?;
+    let text = node.text()?;
+    let what = match home {
+        ZONE => "a zone",
+        ZONE_ID => "the id of a zone",
+        _ => "a region",
+    };
+    let admits_none = matches!(requested.requester, Requester::Nodes)
+        && !requested.excluded
+        && requested.values.iter().all(|node| home_of(node).is_some());
+    let so = if admits_none { ": the pool starts no nodes" } else { "" };
+    let message =
+        format!("no node has the {} `{}`, which is {what}{so}", short_name(requested.key), ellipsize(text));
+    let severity = if admits_none { Severity::Error } else { Severity::Warning };
+    ctx.report(node, message).severity(severity).help(format!("it is a value of `{home}`: write that key"));
+    None
 }
 
 /// The last letter that zones of any region have.
