@@ -155,8 +155,9 @@ fn report(object: &Object, pointer: &Pointer, meant: Option<&Misplaced>, ctx: &m
     let node = object.root().at(pointer);
     let is_auto_mode = object.is(Kind::AUTO_MODE_NODE_CLASS) && definitions.find(id).is_none();
     // A name that is right for the other class is not misspelled.
-    let is_carried_over =
-        is_auto_mode && meant.is_none_or(Misplaced::is_misspelled) && is_of_ec2_node_class(pointer);
+    let is_carried_over = is_auto_mode
+        && meant.is_none_or(Misplaced::is_misspelled)
+        && is_of_class(Kind::EC2_NODE_CLASS, pointer);
     if is_open_kubelet(object, pointer, ctx.platform())
         || is_auto_mode && meant.is_none() && !is_carried_over
         || since::is_of_older_keda(object, pointer, ctx)
@@ -182,6 +183,16 @@ fn report(object: &Object, pointer: &Pointer, meant: Option<&Misplaced>, ctx: &m
     }
     if is_carried_over {
         finding.help("remove it: in EKS Auto Mode, AWS decides what Karpenter reads from an EC2NodeClass");
+        return;
+    }
+    if object.is(Kind::EC2_NODE_CLASS) && is_of_class(Kind::AUTO_MODE_NODE_CLASS, pointer) {
+        finding.help(match path.as_slice() {
+            ["spec", "ephemeralStorage"] => "write `blockDeviceMappings`: only a NodeClass of EKS Auto Mode has this field",
+            ["spec", "advancedNetworking"] => {
+                "write `associatePublicIPAddress` below `spec`: only a NodeClass of EKS Auto Mode has this field"
+            }
+            _ => "remove it: only a NodeClass of EKS Auto Mode has this field",
+        });
         return;
     }
     if is_auto_mode || operator.is_some() {
@@ -252,10 +263,10 @@ fn of_no_release(object: &Object, field: &str, operator: &Operator) -> String {
     if whole.chars().count() <= MAX_MESSAGE_CHARS { whole } else { message }
 }
 
-/// Whether an EC2NodeClass has the field. AWS publishes no definition of the NodeClass of EKS Auto Mode, so another field may be
-/// a new one.
-fn is_of_ec2_node_class(pointer: &Pointer) -> bool {
-    let known = schema::fields_of(Kind::EC2_NODE_CLASS, &["spec"]);
+/// Whether a kind of node class has the field. AWS publishes no definition of the NodeClass of EKS Auto Mode, so another field there
+/// may be a new one.
+fn is_of_class(class: Kind, pointer: &Pointer) -> bool {
+    let known = schema::fields_of(class, &["spec"]);
     matches!(pointer.steps(), [spec, field] if spec == "spec" && known.contains(field))
 }
 
