@@ -262,6 +262,7 @@ pub(crate) enum ViewSlot {
     ProtectedPools,
     RecordingRules,
     ReferencedLabels,
+    ReservedVolumes,
     Services,
     Tolerances,
     Workloads,

@@ -145,12 +145,12 @@ fn named_claim(name: &str, namespace: &str, cluster: &Cluster) -> Claimed {
     if claim.is_partial() || spec.has_unknown() {
         return Claimed::Unknown;
     }
-    let volume = spec.get("volumeName");
+    let volume = volume_name(claim, cluster);
     // Karpenter waits until the controller of volumes has bound the claim to the volume that it names.
     let is_bound = claim.path(&["metadata", "annotations", "pv.kubernetes.io/bind-completed"]).is_set()
         || claim.path(&["status", "phase"]).text() == Some("Bound");
     let is_live = claim.path(&["metadata", "uid"]).is_set();
-    match volume.text().filter(|name| !name.is_empty()) {
+    match volume {
         Some(_) if is_live && !is_bound => {
             Claimed::Fault(format!("the PersistentVolumeClaim `{name}` is not bound yet"))
         }
@@ -161,6 +161,16 @@ fn named_claim(name: &str, namespace: &str, cluster: &Cluster) -> Claimed {
             claimed => claimed,
         },
     }
+}
+
+/// The name of the volume that a claim has: the one that it names, or else the one that is reserved for it.
+fn volume_name<'c>(claim: &'c Object, cluster: &'c Cluster) -> Option<&'c str> {
+    let named = claim.path(&["spec", "volumeName"]).text().filter(|name| !name.is_empty());
+    let reserved = || match cluster.views().volumes_reserved_for(claim.namespace_or_default(), claim.name()) {
+        [volume] => Some(volume.name()),
+        _ => None,
+    };
+    named.or_else(reserved)
 }
 
 /// The claim of a pod that is created with it. Without its class in the input it is taken to require nothing, as most do.
@@ -178,20 +188,22 @@ fn new_claim(spec: &Node<'_>, cluster: &Cluster) -> Claimed {
 /// class.
 pub(super) fn places(template: &Template<'_>, cluster: &Cluster) -> Vec<Place> {
     let (object, _) = template.place;
-    let mut claims: Vec<Node<'_>> = Vec::new();
+    // Each with the volume that it has.
+    let mut claims: Vec<(Node<'_>, Option<&str>)> = Vec::new();
     for volume in template.spec.get("volumes").items() {
         let named = volume.path(&["persistentVolumeClaim", "claimName"]);
         let claim = named
             .text()
             .map(|name| look_up(cluster, Kind::PERSISTENT_VOLUME_CLAIM, object.namespace_or_default(), name));
         match claim {
-            Some(Lookup::Found(claim)) => claims.push(claim.get("spec")),
-            _ => claims.push(volume.path(&["ephemeral", "volumeClaimTemplate", "spec"])),
+            Some(Lookup::Found(claim)) => claims.push((claim.get("spec"), volume_name(claim, cluster))),
+            _ => claims.push((volume.path(&["ephemeral", "volumeClaimTemplate", "spec"]), None)),
         }
     }
-    claims.extend(object.path(&["spec", "volumeClaimTemplates"]).items().map(|claim| claim.get("spec")));
-    let place = |claim: Node<'_>| {
-        let (kind, name, path) = match claim.get("volumeName").text().filter(|name| !name.is_empty()) {
+    let own = object.path(&["spec", "volumeClaimTemplates"]).items();
+    claims.extend(own.map(|claim| (claim.get("spec"), None)));
+    let place = |(claim, volume): (Node<'_>, Option<&str>)| {
+        let (kind, name, path) = match volume {
             Some(volume) => {
                 (Kind::PERSISTENT_VOLUME, volume.to_owned(), &["spec", "nodeAffinity"] as &[&str])
             }

@@ -17,6 +17,7 @@ mod pdbs;
 mod pod_makers;
 mod predicates;
 mod recording_rules;
+mod reserved_volumes;
 mod resources;
 mod services;
 mod tolerances;
@@ -63,6 +64,7 @@ pub(crate) use pdbs::{Pdbs, ProtectedPools};
 use pod_makers::{PodMakerObjects, PodMakers};
 pub(crate) use predicates::Predicate;
 pub(crate) use recording_rules::{PROMETHEUS_RULE_KINDS, RecordingRules, recording_rule_names};
+use reserved_volumes::ReservedVolumes;
 pub(crate) use resources::ExtendedResources;
 pub(crate) use services::Services;
 pub(crate) use tolerances::{Tolerance, Tolerances};
@@ -112,6 +114,7 @@ static TABLE_BUILDERS: [fn(&Cluster); ViewSlot::COUNT] = [
     |cluster| _ = cluster.table::<PoolsByWeight>(),
     |cluster| _ = cluster.table::<ProtectedPools>(),
     |cluster| _ = cluster.table::<RecordingRules>(),
+    |cluster| _ = cluster.table::<ReservedVolumes>(),
     |cluster| _ = cluster.table::<Services>(),
 ];
 
@@ -273,6 +276,12 @@ impl<'i> Views<'i> {
     pub(crate) fn users_of_claim(self, namespace: &str, name: &str) -> &'i [Object] {
         let key = (namespace.to_owned(), name.to_owned());
         self.cluster.table::<ClaimUsers>().get(&key)
+    }
+
+    /// The PersistentVolumes that are reserved for a claim.
+    pub(crate) fn volumes_reserved_for(self, namespace: &str, name: &str) -> &'i [Object] {
+        let key = (namespace.to_owned(), name.to_owned());
+        self.cluster.table::<ReservedVolumes>().get(&key)
     }
 
     pub(crate) fn is_requested(self, resource: &str) -> bool {

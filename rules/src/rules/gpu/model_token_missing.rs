@@ -232,15 +232,11 @@ fn new_claim(
     let spec = claim.get("spec");
     let class = spec.get("storageClassName").text().filter(|class| !class.is_empty())?;
     let is_static = cluster.unique(Kind::STORAGE_CLASS, "default", class).is_some_and(may_be_filled);
-    let is_reserved = |volume: &Object| {
-        let reference = volume.path(&["spec", "claimRef"]);
-        reference.get("name").text() == Some(name) && reference.get("namespace").text() == Some(namespace)
-    };
     let mut users = cluster.views().users_of_claim(namespace, name).iter();
     // A person may have filled it before.
     let is_empty = is_new(&spec)
         && !is_static
-        && !cluster.of(Kind::PERSISTENT_VOLUME).any(is_reserved)
+        && cluster.views().volumes_reserved_for(namespace, name).is_empty()
         && !claim.may_lack_fields()
         && cluster.likely_pairs(object, claim)
         && users.all(|user| user.is_same_resource(object));
