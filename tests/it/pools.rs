@@ -235,6 +235,41 @@ fn whether_everything_fits_at_once() {
 }
 
 #[test]
+fn pools_of_former_apis_are_named_and_not_read() {
+    let former = "\
+apiVersion: karpenter.sh/v1beta1
+kind: NodePool
+metadata: {name: beta}
+spec: {template: {spec: {nodeClassRef: {name: gpu}, requirements: []}}}
+---
+apiVersion: karpenter.sh/v1alpha5
+kind: Provisioner
+metadata: {name: alpha}
+spec: {requirements: []}
+";
+    let folder = folder().with("former.yaml", former);
+    let run = folder.run(&["pools"]).exits(0);
+    run.prints("  closed    NodePool of `karpenter.sh/v1beta1` is not read")
+        .prints("  closed    Provisioner of `karpenter.sh/v1alpha5` is not read");
+}
+
+#[test]
+fn pods_that_name_their_node_are_not_placed() {
+    let named = "\
+apiVersion: v1
+kind: Pod
+metadata: {name: placed}
+spec:
+  nodeName: ip-10-0-0-7.ec2.internal
+  containers:
+    - name: c
+      resources: {limits: {nvidia.com/gpu: 1}}
+";
+    let run = Folder::new().with("pools.yaml", POOLS).with("pod.yaml", named).run(&["pools"]).exits(0);
+    assert!(!run.out.contains("pod/placed"), "{run:#?}");
+}
+
+#[test]
 fn without_a_pool_it_is_2() {
     Folder::new().with("a.yaml", WORKLOADS).run(&["pools"]).exits(2).complains("no NodePool found in .");
 }

@@ -7,7 +7,7 @@ use crate::cluster::Cluster;
 use crate::cluster::pod_policies::{PodPart, may_change_pods};
 use crate::cluster::queues::may_tolerate;
 use crate::cluster::views::{Tolerance, Tolerances};
-use crate::fit::pools::{PoolSummary, Tenant, starts_nodes};
+use crate::fit::pools::{PoolSummary, Tenant, scheduled_templates, starts_nodes};
 use crate::fit::{Explanation, Situation, Told, read, workloads};
 use crate::karpenter::nodepool::NodePool;
 use crate::karpenter::pod::toleration;
@@ -120,7 +120,7 @@ impl<'c> Situation<'c> {
         let mut known: HashMap<Pod, Option<Landing>> = HashMap::new();
         let mut tenants = Vec::new();
         for workload in workloads(cluster).filter(|workload| starts_nodes(workload)) {
-            for template in templates(workload) {
+            for template in scheduled_templates(workload) {
                 let Some(pod) = self.pod(&template) else { continue };
                 let lands = known.entry(pod).or_insert_with_key(|pod| {
                     // Domains of spread and affinity are those of all pools.

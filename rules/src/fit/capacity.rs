@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use crate::catalog::{HOSTNAME, InstanceType};
 use crate::cluster::Cluster;
 use crate::fit::domains::{Bound, DomainLimit, Spread};
-use crate::fit::pools::{GPUS, starts_nodes};
+use crate::fit::pools::{GPUS, scheduled_templates, starts_nodes};
 use crate::fit::{FitVerdict, Place, Situation, amount, gpus_of, workloads};
 use crate::karpenter::pod::{affinity_terms, rules_of};
 use crate::karpenter::scheduling::{
@@ -259,10 +259,7 @@ impl Situation<'_> {
         objects.dedup_by(|a, b| named(a) && identity(a) == identity(b));
         let mut demands = Vec::new();
         for workload in objects {
-            for template in templates(workload) {
-                if template.spec.get("nodeName").is_set() {
-                    continue;
-                }
+            for template in scheduled_templates(workload) {
                 let pod = self.pod(&template);
                 let verdict = match &pod {
                     None => Verdict::Unknown { uncertainties: vec![Uncertainty::UnreadablePod] },

@@ -15,7 +15,7 @@ use crate::karpenter::scheduling::{Pod, RejectionStage, Scheduler, Uncertainty, 
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::platform::Platform;
-use crate::workload::template::templates;
+use crate::workload::template::{Template, templates};
 
 /// The resources that count as GPUs.
 pub(super) const GPUS: [&str; 4] = Accelerator::RESOURCES;
@@ -112,7 +112,7 @@ impl Situation<'_> {
         let mut overview = PoolOverview { pools: Vec::new(), homeless: Vec::new(), undecided: Vec::new() };
         let mut tenants: BTreeMap<usize, Vec<Tenant>> = BTreeMap::new();
         for workload in workloads(cluster).filter(|workload| starts_nodes(workload)) {
-            for template in templates(workload) {
+            for template in scheduled_templates(workload) {
                 let Some(pod) = self.pod(&template) else {
                     overview.undecided.push((workload.clone(), vec![Uncertainty::UnreadablePod]));
                     continue;
@@ -145,6 +145,8 @@ impl Situation<'_> {
         for (object, reason) in &self.left_out {
             overview.pools.push(PoolSummary::closed(object, reason.clone()));
         }
+        let former = cluster.of(Kind::PROVISIONER);
+        overview.pools.extend(former.map(|object| PoolSummary::closed(object, of_former_api(object))));
         overview
     }
 
@@ -181,7 +183,7 @@ impl Situation<'_> {
         let scheduler = self.scheduler();
         let mut all = Vec::new();
         for workload in workloads(cluster).filter(|workload| starts_nodes(workload)) {
-            for pod in templates(workload).iter().filter_map(|template| self.pod(template)) {
+            for pod in scheduled_templates(workload).filter_map(|template| self.pod(&template)) {
                 if let Verdict::Fits { pool, .. } = self.decide(&scheduler, &pod) {
                     all.push((&self.objects[pool], workload));
                 }
@@ -199,6 +201,9 @@ impl Situation<'_> {
         platform: &Platform,
     ) -> PoolSummary {
         let (pool, object) = (&self.pools[position], &self.objects[position]);
+        if object.version() != "v1" {
+            return PoolSummary::closed(object, of_former_api(object));
+        }
         let mut summary = PoolSummary::closed(object, String::new());
         summary.closed = None;
         summary.uncertainties.clone_from(&pool.uncertainties);
@@ -355,9 +360,24 @@ impl PoolSummary {
     }
 }
 
+/// Why nothing is known of a pool of an API before `karpenter.sh/v1`.
+fn of_former_api(object: &Object) -> String {
+    let id = object.id();
+    format!(
+        "{} of `{}` is not read: the rule karpenter-legacy-api says how to migrate it",
+        id.kind,
+        id.api_version()
+    )
+}
+
 /// Whether the pods of a workload cause nodes to be started.
 pub(crate) fn starts_nodes(workload: &Object) -> bool {
     !workload.is(Kind::DAEMON_SET) && !workload.is_partial() && workload.controller().is_none()
+}
+
+/// The templates of a workload whose pods a scheduler places: those that do not name their node.
+pub(super) fn scheduled_templates(workload: &Object) -> impl Iterator<Item = Template<'_>> {
+    templates(workload).into_iter().filter(|template| !template.spec.get("nodeName").is_set())
 }
 
 fn object_class(pool: &Object) -> Option<&str> {
