@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use gpulint_rules::{Finding, Safety, Severity, Version};
 
 use crate::args::CheckArgs;
-use crate::report::{Report, shell_word};
+use crate::report::{Report, shell_word, writable};
 use crate::terminal::count;
 
 /// Maximum number of errors and warnings for which no baseline is offered.
@@ -60,7 +60,7 @@ fn command(name: &str, words: impl Iterator<Item = String>) -> String {
 
 /// The findings that `--fix` repairs: `2 errors and 12 infos`.
 fn safely_fixable(report: &Report) -> Option<String> {
-    let is_safe = |finding: &&Finding| finding.fix.as_ref().is_some_and(|fix| fix.safety == Safety::Safe);
+    let is_safe = |finding: &&Finding| writable(finding) == Some(Safety::Safe);
     let safe: Vec<Severity> =
         report.findings.iter().filter(is_safe).map(|finding| finding.severity).collect();
     let counts = [Severity::Error, Severity::Warning, Severity::Info].into_iter().filter_map(|severity| {

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 
 use gpulint_rules::{Finding, Group, Rule, Safety, Severity};
 
+use super::place;
+
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) rule: &'static Rule,
@@ -48,7 +50,7 @@ pub(crate) fn rows(findings: &[Finding]) -> Vec<Row> {
         });
         let row = &mut rows[row];
         row.count += 1;
-        match finding.fix.as_ref().map(|fix| fix.safety) {
+        match place::writable(finding) {
             Some(Safety::Safe) => row.safe += 1,
             Some(Safety::Unsafe) => row.unsafe_ += 1,
             None => {}

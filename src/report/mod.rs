@@ -49,7 +49,7 @@ pub(crate) use diff::Diff;
 pub(crate) use json::SCHEMA as DIAGNOSTICS_SCHEMA;
 pub(crate) use layout::Layout;
 pub(crate) use manual::manual_paragraph;
-pub(crate) use place::{position, rendered_words, root_folder};
+pub(crate) use place::{position, rendered_words, root_folder, writable};
 pub(crate) use plan::{
     BudgetCheck, FindingsChange, NewFinding, PlanReport, PlannedSet, SCHEMA as PLAN_SCHEMA, UnreadFile,
     Upgrades, class_fate, fate, used_class_fate,
@@ -168,7 +168,7 @@ pub(crate) struct Summary {
     pub(crate) infos: usize,
     /// Number of findings below the minimum severity, which are not reported: errors, warnings, infos.
     pub(crate) hidden: [usize; 3],
-    /// Number of findings that have a fix.
+    /// Number of findings that have a fix, and whose text allows it.
     pub(crate) fixable: usize,
     /// Number of findings whose fix is safe.
     pub(crate) safely_fixable: usize,
@@ -206,7 +206,7 @@ impl Summary {
                 Severity::Warning => self.warnings += 1,
                 Severity::Info => self.infos += 1,
             }
-            let safety = finding.fix.as_ref().map(|fix| fix.safety);
+            let safety = writable(finding);
             self.fixable += usize::from(safety.is_some());
             self.safely_fixable += usize::from(safety == Some(Safety::Safe));
         }

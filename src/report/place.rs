@@ -9,7 +9,7 @@ use gpulint_rules::lint::fix::text;
 use gpulint_rules::lint::fix::text::Edit;
 use gpulint_rules::source::Source;
 use gpulint_rules::tree::Span;
-use gpulint_rules::{Finding, Location, Object, Pointer, Rendered};
+use gpulint_rules::{Finding, Location, Object, Pointer, Rendered, Safety};
 
 use crate::files;
 use crate::files::display_path;
@@ -174,6 +174,13 @@ pub(super) fn edits(finding: &Finding) -> Option<(Arc<Source>, Vec<Edit>)> {
         _ => (finding.location.resolve_span()?.0, text::edits(finding.location.object()?, fix).ok()?),
     };
     (!edits.is_empty()).then(|| (Arc::clone(source), edits))
+}
+
+/// The safety of the fix of a finding, if the fix can be written: other fields may share its text through an anchor.
+pub(crate) fn writable(finding: &Finding) -> Option<Safety> {
+    let fix = finding.fix.as_ref()?;
+    let may_share = finding.location.object().is_some_and(|object| object.root().has_aliases());
+    (!may_share || edits(finding).is_some()).then_some(fix.safety)
 }
 
 /// The text between two offsets.

@@ -231,6 +231,15 @@ fn what_cannot_be_edited_is_left_with_the_reason() {
 }
 
 #[test]
+fn what_cannot_be_edited_is_not_counted_as_fixable() {
+    let anchored = SAFE
+        .replace("disruption:\n", "disruption: &d\n")
+        .replace("budgets: [{nodes: 10%}]\n", "budgets: [{nodes: 10%}]\n  copy: *d\n");
+    let folder = Folder::new().with("a.yaml", &anchored);
+    folder.run(&check(&[])).exits(1).prints("; 1 fixable with --fix");
+}
+
+#[test]
 fn a_list_is_fixed_item_by_item() {
     let item = |text: &str| {
         let lines: Vec<String> = text.lines().map(|line| format!("    {line}\n")).collect();
