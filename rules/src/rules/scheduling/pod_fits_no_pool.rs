@@ -12,7 +12,8 @@
 //! other kinds. DaemonSets, node classes, volumes, NodeOverlays and Karpenter's settings count as in
 //! `gpulint why`. That a claim does not exist is not reported: claims are often made by others.
 //! A pod that names a NodePool which is not in the input is reported where all pools are known, or one of them
-//! is named almost the same.
+//! is named almost the same. A pod that selects nearly the label of a pool, under a similar key or by another
+//! spelling of its value, is reported as information.
 //! Pods that select the nodes of managed node groups or of other providers run there, and are left alone, and
 //! so are those that a node group or Fargate profile of eksctl in the input may take, or nodes of another tool.
 //!
@@ -63,6 +64,7 @@ use std::sync::Arc;
 
 use crate::cluster::queues::{is_queued, may_run_elsewhere};
 use crate::cluster::together::is_renamed;
+use crate::facts::suggest::is_within;
 use crate::fit::{
     Change, NearestMiss, Obstacle, Proposes, Side, Situation, Stage, ValueEdit, has_built_in_pools,
     label_of_other_nodes, required_labels,
@@ -86,7 +88,8 @@ const MAX_TRIED: usize = 8;
 const MAX_COMPARED: usize = 64;
 
 /// A NodeClaim shows that Karpenter runs.
-pub(super) static READS: [Kind; PLACEMENT_READS.len() + 1] = joined(&PLACEMENT_READS, &[Kind::NODE_CLAIM]);
+pub(in crate::rules) static READS: [Kind; PLACEMENT_READS.len() + 1] =
+    joined(&PLACEMENT_READS, &[Kind::NODE_CLAIM]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "pod-fits-no-pool",
@@ -120,7 +123,7 @@ fn is_judged(object: &Object, ctx: &Context<'_>) -> bool {
 
 /// Whether the rule reports the pods of a template. It cannot where something else that decides is not known, such as a class of
 /// volumes.
-pub(super) fn is_reported(object: &Object, template: &Template<'_>, ctx: &Context<'_>) -> bool {
+pub(in crate::rules) fn is_reported(object: &Object, template: &Template<'_>, ctx: &Context<'_>) -> bool {
     ctx.is_rule_enabled(RULE.id)
         && is_judged(object, ctx)
         && find(object, template, Proposes::Nothing, ctx).is_some()
@@ -225,20 +228,25 @@ fn nearest_miss(
     situation(pools).nearest_miss(object, template, proposes)
 }
 
-/// The pools that give their nodes the value that a pod selects, under nearly the key: a mistake in the key is likely.
+/// The pools that give their nodes a label that is nearly one that a pod selects: the value under nearly the key, or nearly the value
+/// under a key that pools write. A mistake is likely.
 fn alike_pools(template: &Template<'_>, ctx: &Context<'_>) -> Vec<Object> {
     let feasibility = ctx.cluster().views().feasibility(ctx.platform());
     let selected = template.spec.get("nodeSelector").entries();
     let mut pools = Vec::new();
-    for (key, value) in selected.iter().filter(|(key, _)| !feasibility.declares(key)) {
+    for (key, value) in &selected {
         let Some(value) = value.text().filter(|value| !is_placeholder(value)) else { continue };
         // A flag says nothing: many labels have its value.
         if FLAGS.contains(&value.to_ascii_lowercase().as_str()) {
             continue;
         }
+        let is_declared = feasibility.declares(key);
         let has_alike = |pool: &&Object| {
             let labels = pool.path(&["spec", "template", "metadata", "labels"]).entries();
-            labels.iter().any(|(other, has)| has.text() == Some(value) && is_alike(key, other))
+            labels.iter().any(|(other, has)| match is_declared {
+                true => other == key && has.text().is_some_and(|has| is_same_word(value, has)),
+                false => has.text() == Some(value) && is_alike(key, other),
+            })
         };
         let found = ctx.cluster().of(Kind::NODE_POOL).take(MAX_COMPARED).filter(has_alike);
         pools.extend(found.filter(|pool| ctx.pairs_with(pool)).cloned());
@@ -259,10 +267,28 @@ fn is_alike(one: &str, other: &str) -> bool {
     let ((domain, name), (other_domain, other)) = (parts(one), parts(other));
     let is_shorter =
         |long: &str, short: &str| long.strip_prefix(short).is_some_and(|rest| LEFT_OUT.contains(&rest));
-    let without_digits = |name: &str| name.replace(|c: char| c.is_ascii_digit(), "");
-    let is_near =
-        nearest(&name, [other.as_str()]).is_some() && without_digits(&name) != without_digits(&other);
-    domain == other_domain && (is_shorter(&name, &other) || is_shorter(&other, &name) || is_near)
+    domain == other_domain
+        && (is_shorter(&name, &other) || is_shorter(&other, &name) || is_near(&name, &other))
+}
+
+/// Whether two different values are one word in two spellings: in case and separators, or by one letter more, as in a plural. Values
+/// that differ by another letter, as `team-a` and `team-b` or `cpu` and `gpu` do, are two of a series.
+fn is_same_word(one: &str, other: &str) -> bool {
+    const SHORT: usize = 5;
+    let plain = |text: &str| text.to_ascii_lowercase().replace(['-', '_', '.'], "");
+    let (first, second) = (plain(one), plain(other));
+    let is_longer = first.len().abs_diff(second.len()) == 1 && first.len().min(second.len()) >= SHORT;
+    let is_letter = without_digits(&first) != without_digits(&second);
+    one != other && (first == second || is_longer && is_letter && is_within(&first, &second, 1))
+}
+
+fn without_digits(name: &str) -> String {
+    name.replace(|c: char| c.is_ascii_digit(), "")
+}
+
+/// Whether two names are nearly the same, and not two of a series.
+fn is_near(one: &str, other: &str) -> bool {
+    nearest(one, [other]).is_some() && without_digits(one) != without_digits(other)
 }
 
 fn report(object: &Object, template: &Template<'_>, found: &Unfit, ctx: &mut Context<'_>) -> Option<()> {
@@ -443,11 +469,9 @@ fn named_pools(names: &[String], whole: bool, ctx: &Context<'_>) -> Option<Named
         return whole.then_some(Named { pools: Some(known), missing: None });
     }
     // One of a series may well be elsewhere.
-    let without_digits = |name: &str| name.replace(|c: char| c.is_ascii_digit(), "");
     let pools: Vec<&Object> =
         cluster.of(kind).take(MAX_COMPARED).filter(|pool| ctx.pairs_with(pool)).collect();
-    let near = nearest(name, pools.iter().map(|pool| pool.name()))
-        .filter(|near| without_digits(near) != without_digits(name));
+    let near = nearest(name, pools.iter().map(|pool| pool.name())).filter(|near| is_near(name, near));
     let near: Option<Vec<Object>> =
         near.map(|near| pools.into_iter().filter(|pool| pool.name() == near).cloned().collect());
     let missing = Some(Missing { name: (*name).clone(), is_near: near.is_some() });
