@@ -53,6 +53,7 @@ pub(crate) mod requirement_value_syntax;
 pub(crate) mod requirement_value_unknown;
 pub(crate) mod requirements_match_nothing;
 pub(crate) mod reserved_capacity_mismatch;
+mod selected_labels;
 pub(crate) mod spot_pool_low_diversity;
 pub(crate) mod startup_taint_kept;
 pub(crate) mod static_pool_conflict;

@@ -1,10 +1,14 @@
-//! No instance type meets the requirements of a pool.
+//! No instance type meets the requirements of a pool, or of a pod.
 //!
 //! # Why
 //! Each requirement may be fine by itself, but all of them must hold for one type: an `h100` in
 //! family `g6`, or an `arm64` machine with `a10g` GPUs, does not exist. Karpenter keeps such a pool
 //! Ready, writes an event that nobody reads, and never starts a node from it. Requirements on zones,
 //! capacity types and reservations are not counted, since only the account knows what they leave.
+//!
+//! The same holds for labels that a pod selects: an `instance-family` that does not come with the
+//! `instance-gpu-name` or `nvidia.com/gpu.product` beside it, or a label of EKS Auto Mode together with one of
+//! Karpenter's own. Such a pod stays Pending: a warning.
 //!
 //! EKS Auto Mode starts only some types: none of the sizes nano, micro and small, none of one vCPU, and none
 //! of families such as g3 and x1.
@@ -53,16 +57,29 @@ use crate::karpenter::requirement::{Requirement, normalise};
 use crate::karpenter::scheduling;
 use crate::karpenter::scheduling::{Pool, RequirementSpec};
 use crate::rules::prelude::*;
+use crate::rules::scheduling::pod_fits_no_pool;
+
+use super::selected_labels;
+
+static KINDS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::NODE_POOL]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "requirements-match-nothing",
+    kinds: &KINDS,
+    reads: &pod_fits_no_pool::READS,
     docs: docs(include_str!("requirements_match_nothing.rs")),
-    check: Check::NodePool(check),
+    check: Check::Object(check),
     ..Rule::error(Group::NodePool)
 };
 
-fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    let object = pool.object();
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    match NodePool::new(object) {
+        Some(pool) => of_pool(object, &pool, ctx),
+        None => selected_labels::check(object, ctx),
+    }
+}
+
+fn of_pool(object: &Object, pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if pool.is_other_provider() || object.is_partial() || pool.has_unknown_types() {
         return None;
     }
