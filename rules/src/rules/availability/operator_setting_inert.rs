@@ -4,8 +4,8 @@
 //! Some settings are kept in the API and not read any more, or only read together with another one. What
 //! their author expects does not happen: a RayService is not replaced after
 //! `serviceUnhealthySecondThreshold`, a RayJob with `clusterSelector` never ends the cluster that it runs
-//! on, a RayCluster without `enableInTreeAutoscaling` starts no worker. KubeRay keeps `replicas` of a worker group
-//! between `minReplicas` and `maxReplicas`: a warning for workers with accelerators. A RayJob with
+//! on, a RayCluster without `enableInTreeAutoscaling` starts no worker. KubeRay keeps `replicas` of a worker
+//! group between `minReplicas` and `maxReplicas`: a warning for workers with accelerators. A RayJob with
 //! `ttlSecondsAfterFinished` and without `shutdownAfterJobFinishes` is refused by newer controllers, and a
 //! Knative Service by its webhook where autoscaling annotations are on the Service: these are warnings, the
 //! others information. A request of a Knative Service may take 600 seconds at most, unless the ConfigMap

@@ -5,8 +5,8 @@
 //! `x86_64` as an architecture match nothing, and a misspelt name in a list silently narrows the choice. A
 //! pod that selects such a value stays Pending. Only a tenancy that does not exist is rejected, by Karpenter,
 //! from 1.9 on. A name that may be newer than gpulint's catalogue is only a note. A zone that no region has is
-//! also a domain of topology spread in which no pod ever runs. The id of a zone (`use1-az1`) is another label than its
-//! name (`us-east-1a`).
+//! also a domain of topology spread in which no pod ever runs. The id of a zone (`use1-az1`) is another
+//! label than its name (`us-east-1a`).
 //!
 //! # Fix
 //! Write the value as the instance types have it; label values are in lower case.
