@@ -81,12 +81,26 @@ pub(crate) enum Sense {
     InProgress,
     /// Requests, bytes or messages in a unit of time.
     Rate,
+    /// A mean, a part for one replica, or how long something waits. Such values do not add up.
+    Single,
     None,
 }
 
 impl Sense {
-    /// By words of the name, in snake case or in camel case.
+    /// The sense of a gauge, by words of its name in snake case or in camel case.
     pub(crate) fn of(name: &str) -> Sense {
+        let sense = Sense::of_counter(name);
+        let is_single = match sense {
+            Sense::Latency | Sense::Utilization | Sense::Single => false,
+            Sense::Rate => is_of_one(name),
+            Sense::Waiting => is_of_one(name) || is_time(name) || is_share(&name.to_ascii_lowercase()),
+            Sense::InProgress | Sense::None => is_of_one(name) || is_time(name),
+        };
+        if is_single { Sense::Single } else { sense }
+    }
+
+    /// The sense of what a counter counts, whose rate adds up also if it counts seconds.
+    pub(crate) fn of_counter(name: &str) -> Sense {
         const LATENCY: [&str; 10] = [
             "latenc",
             "duration",
@@ -99,8 +113,6 @@ impl Sense {
             "_p95",
             "_p99",
         ];
-        const UTILIZATION: [&str; 9] =
-            ["utiliz", "utilis", "percent", "_pct", ".pct", "usage_perc", "_ratio", "_util", "saturation"];
         const WAITING: [&str; 22] = [
             "wait",
             "queue",
@@ -146,7 +158,7 @@ impl Sense {
             Sense::Waiting
         } else if has(&LATENCY) {
             Sense::Latency
-        } else if has(&UTILIZATION) || lower.ends_with("util") {
+        } else if is_share(&lower) {
             Sense::Utilization
         } else if has(&IN_PROGRESS) {
             Sense::InProgress
@@ -154,6 +166,84 @@ impl Sense {
             Sense::None
         }
     }
+}
+
+/// Whether a name in lower case is that of a percentage or a ratio.
+fn is_share(lower: &str) -> bool {
+    const WORDS: [&str; 9] =
+        ["utiliz", "utilis", "percent", "_pct", ".pct", "usage_perc", "_ratio", "_util", "saturation"];
+    WORDS.iter().any(|word| lower.contains(word)) || lower.ends_with("util")
+}
+
+/// Whether the name of a metric says that it is a mean.
+pub(crate) fn is_mean(name: &str) -> bool {
+    words(name).iter().any(|word| matches!(word.as_str(), "avg" | "average" | "mean"))
+}
+
+/// Whether the name of a metric says that it is a mean, a quantile, an extreme, or a part for one replica.
+fn is_of_one(name: &str) -> bool {
+    const MEASURES: [&str; 6] = ["median", "p50", "p90", "p95", "p99", "max"];
+    const PARTS: [&str; 14] = [
+        "pod",
+        "replica",
+        "instance",
+        "server",
+        "node",
+        "worker",
+        "container",
+        "target",
+        "task",
+        "backend",
+        "endpoint",
+        "consumer",
+        "host",
+        "gpu",
+    ];
+    let words = words(name);
+    is_mean(name)
+        || words.iter().any(|word| MEASURES.contains(&word.as_str()))
+        || words.windows(2).any(|pair| pair[0] == "per" && PARTS.contains(&pair[1].as_str()))
+}
+
+/// Whether the name of a metric says that it is a time.
+fn is_time(name: &str) -> bool {
+    const TIMES: [&str; 14] = [
+        "seconds",
+        "secs",
+        "sec",
+        "milliseconds",
+        "millis",
+        "minutes",
+        "mins",
+        "hours",
+        "age",
+        "time",
+        "latency",
+        "duration",
+        "delay",
+        "oldest",
+    ];
+    let words = words(name);
+    words.iter().any(|word| TIMES.contains(&word.as_str())) || words.last().is_some_and(|word| word == "ms")
+}
+
+/// The words of a name in snake case or in camel case, in lower case.
+fn words(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut was_lower = false;
+    for c in name.chars() {
+        if !c.is_ascii_alphanumeric() || (c.is_ascii_uppercase() && was_lower) {
+            words.push(String::new());
+        }
+        was_lower = c.is_ascii_lowercase() || c.is_ascii_digit();
+        if c.is_ascii_alphanumeric()
+            && let Some(word) = words.last_mut()
+        {
+            word.push(c.to_ascii_lowercase());
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
 }
 
 /// Labels that identify a replica.
@@ -263,10 +353,11 @@ fn of_replicas(expr: &Expr, kind: Share) -> Load {
 fn shared_by_name(selector: &Selector) -> Option<bool> {
     let name = selector.name.as_deref()?;
     let sense = Sense::of(name);
+    let may_wait = matches!(sense, Sense::Waiting | Sense::Single);
     match metric(name) {
         Some(known) if matches!(known.unit, Unit::Percent | Unit::Ratio) => Some(true),
-        Some(known) if known.exporter.is_per_pod() => Some(sense != Sense::Waiting),
-        _ if is_per_replica(selector) => Some(sense != Sense::Waiting),
+        Some(known) if known.exporter.is_per_pod() => Some(!may_wait),
+        _ if is_per_replica(selector) => Some(!may_wait),
         // A recording rule may have added them up.
         _ if name.contains(':') => None,
         _ => matches!(sense, Sense::Latency | Sense::Utilization).then_some(true),
@@ -284,7 +375,7 @@ fn is_per_replica(selector: &Selector) -> bool {
 fn amount(expr: &Expr) -> Option<Amount> {
     match expr {
         Expr::Selector(selector) => {
-            let name = selector.name.as_deref()?;
+            let name = selector.name.as_deref().filter(|name| !is_of_one(name))?;
             if metric(name).is_some_and(|known| matches!(known.unit, Unit::Percent | Unit::Ratio)) {
                 return Some(Amount::InProgress);
             }
@@ -292,8 +383,8 @@ fn amount(expr: &Expr) -> Option<Amount> {
                 Sense::Waiting => Amount::Waiting,
                 Sense::InProgress | Sense::Utilization => Amount::InProgress,
                 Sense::Rate => Amount::Arrivals,
-                // The sum of latencies or of a recorded series means nothing that is known.
-                Sense::Latency => return None,
+                // The sum of times, of means or of a recorded series means nothing that is known.
+                Sense::Latency | Sense::Single => return None,
                 Sense::None if name.contains(':') => return None,
                 Sense::None => Amount::Other,
             })
@@ -339,9 +430,9 @@ fn amount_of_counter(selector: &Selector) -> Amount {
             ["code", "status", "result", "outcome"].iter().any(|word| matcher.label.contains(word));
         is_status
             && matches!(matcher.op, MatchOp::Equal | MatchOp::Matches)
-            && (matcher.value.contains('5') || Sense::of(&matcher.value) == Sense::Waiting)
+            && (matcher.value.contains('5') || Sense::of_counter(&matcher.value) == Sense::Waiting)
     });
-    match Sense::of(name) {
+    match Sense::of_counter(name) {
         Sense::Waiting => Amount::Waiting,
         _ if is_failure => Amount::Waiting,
         // The number of requests whose latency is measured.
@@ -349,7 +440,7 @@ fn amount_of_counter(selector: &Selector) -> Amount {
         // Seconds of work in each second.
         _ if name.contains("seconds") || name.ends_with("_sum") => Amount::InProgress,
         Sense::None | Sense::Rate | Sense::InProgress => Amount::Arrivals,
-        Sense::Latency | Sense::Utilization => Amount::Other,
+        Sense::Latency | Sense::Utilization | Sense::Single => Amount::Other,
     }
 }
 
@@ -492,6 +583,15 @@ mod tests {
             ("vllm:num_requests_running", Sense::InProgress),
             ("DCGM_FI_DEV_GPU_UTIL", Sense::Utilization),
             ("RequestCount", Sense::None),
+            ("queue_lag_minutes", Sense::Single),
+            ("queue_time_ms", Sense::Single),
+            ("queue_latency_p95", Sense::Single),
+            ("QueueUtilization", Sense::Single),
+            ("BacklogPerInstance", Sense::Single),
+            ("pool_average_requests_per_second", Sense::Single),
+            ("router_avg_queue_depth", Sense::Single),
+            ("ms_orders_queue_depth", Sense::Waiting),
+            ("queue_timeouts", Sense::Waiting),
         ] {
             assert_eq!(Sense::of(name), expected, "{name}");
         }

@@ -3,7 +3,7 @@
 use crate::keda::meaning::target_of_queue;
 use crate::keda::value::number;
 use crate::promql::bound::upper_bound;
-use crate::promql::load::{Amount, Load, Sense, Share, load};
+use crate::promql::load::{Amount, Load, Sense, Share, is_mean, load};
 use crate::rules::prelude::*;
 
 /// How the horizontal pod autoscaler computes replicas from a value and its target.
@@ -244,11 +244,6 @@ fn is_datadog_total(kind: &str, query: &str) -> bool {
         && is_counted
         && !query.contains(" by ")
         && !query.contains(['/', '*', '+', ','])
-}
-
-/// Whether the name of a metric says that it is a mean.
-fn is_mean(name: &str) -> bool {
-    name.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| matches!(word, "avg" | "average" | "mean"))
 }
 
 /// The signal of a metric of an HPA that an adapter serves under a telling name.

@@ -105,7 +105,7 @@ fn is_counter(name: &str) -> Option<bool> {
     // Recorded series are rates as a rule, and what kube-state-metrics or a queue counts goes up and down.
     let is_level = name.contains(':')
         || name.starts_with("kube_")
-        || !matches!(Sense::of(name), Sense::None | Sense::Latency)
+        || !matches!(Sense::of_counter(name), Sense::None | Sense::Latency)
         || ["current", "size", "capacity", "limit", "free", "memory"].iter().any(|word| name.contains(word));
     let is_total = ["requests_total", "tokens_total", "_seconds_count", "_seconds_sum", "_seconds_bucket"];
     (!is_level && is_total.iter().any(|end| name.ends_with(end))).then_some(false)
