@@ -73,8 +73,8 @@ impl TypeSet {
         self.combined(other, |a, b| a & !b)
     }
 
-    /// The types of the set that EC2 still offers, or all of them if it offers none.
-    pub fn current(&self) -> Self {
+    /// The types that EC2 still offers in some region. If it offers none of them, all types of the set.
+    pub fn offered(&self) -> Self {
         let current = self.without(retired());
         if current.is_empty() { *self } else { current }
     }
@@ -178,5 +178,8 @@ mod tests {
         assert!(gpu.contains(find("p4d.24xlarge").expect("known")));
         assert!(TypeSet::EMPTY.is_empty());
         assert!(all().len() <= CAPACITY);
+        let named = |names: &[&str]| names.iter().filter_map(|name| find(name)).collect::<TypeSet>();
+        assert_eq!(named(&["p2.xlarge", "g6.xlarge"]).offered(), named(&["g6.xlarge"]));
+        assert_eq!(named(&["p2.xlarge"]).offered(), named(&["p2.xlarge"]));
     }
 }

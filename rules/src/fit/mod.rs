@@ -738,7 +738,7 @@ fn names_pool(pod: &Pod, name: &str) -> bool {
 
 /// The types that EC2 still offers, cheapest first. If it offers none of them, all types.
 fn offered(types: &TypeSet, region: Option<&str>) -> Vec<&'static InstanceType> {
-    cheapest_first(types.current().iter(), region)
+    cheapest_first(types.offered().iter(), region)
 }
 
 /// Why Karpenter does not consider the pods of an object, independent of their requests.

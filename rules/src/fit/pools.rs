@@ -172,7 +172,7 @@ impl Situation<'_> {
                 return None;
             }
             let (types, _) = scheduler.admitted(position).ok()?;
-            let types: Vec<&'static InstanceType> = types.current().iter().collect();
+            let types: Vec<&'static InstanceType> = types.offered().iter().collect();
             Some((&self.objects[position], self.ceiling(position, &types)))
         };
         scheduler.order().into_iter().filter_map(of).collect()
@@ -210,7 +210,7 @@ impl Situation<'_> {
         let region = self.options.region.as_deref();
         match scheduler.admitted(position) {
             Ok((types, capacity_types)) => {
-                summary.types = cheapest_first(types.current().iter(), region);
+                summary.types = cheapest_first(types.offered().iter(), region);
                 summary.capacity_types = capacity_types;
             }
             Err(RejectionStage::Static) => {}

@@ -174,9 +174,16 @@ impl<'a> NodePool<'a> {
         scheduling::pool_requirements(&self.to_pool())
     }
 
-    /// The instance types that the pool's requirements admit. `None` if a placeholder or a provider other
-    /// than AWS decides. The labels of EKS Auto Mode are treated as those of Karpenter with the same name.
+    /// The instance types that the pool can start: those that its requirements admit and EC2 still offers. If EC2 offers none
+    /// of them, all that are admitted. `None` if a placeholder or a provider other than AWS decides. The labels of EKS Auto
+    /// Mode are treated as those of Karpenter with the same name.
     pub fn types(&self) -> Option<TypeSet> {
+        Some(self.admitted_types()?.offered())
+    }
+
+    /// The instance types that the pool's requirements admit, with those that EC2 no longer offers in any region. `None` as for
+    /// [`NodePool::types`].
+    pub(crate) fn admitted_types(&self) -> Option<TypeSet> {
         if self.object.is_partial() { None } else { self.facts().types }
     }
 

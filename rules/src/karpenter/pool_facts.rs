@@ -31,7 +31,7 @@ pub(crate) struct PoolFacts {
     /// Who creates the nodes.
     pub(crate) provider: Provider,
     pub(crate) has_unknown_types: bool,
-    /// The value of [`NodePool::types`], of a pool that is not partial.
+    /// The value of [`NodePool::admitted_types`], of a pool that is not partial.
     pub(crate) types: Option<TypeSet>,
     /// Which of [`CAPACITY_TYPES`] it allows. `None` if neither a requirement nor a label is about them.
     pub(crate) capacity_types: Option<[bool; 3]>,

@@ -108,7 +108,7 @@ pub(super) fn round(number: f64) -> String {
 
 /// Describes a set of types: their names if there are few, otherwise their GPUs, and their prices.
 pub(super) fn of_set(types: &TypeSet, platform: &Platform) -> String {
-    of_types(&cheapest_first(types.current().iter(), platform.region.as_deref()), platform)
+    of_types(&cheapest_first(types.offered().iter(), platform.region.as_deref()), platform)
 }
 
 /// Describes types that are sorted by price.

@@ -90,7 +90,7 @@ fn of_asked(
             let types = types_labelled(asked.key, value, provider);
             match types {
                 Some(types) if !types.is_empty() => {
-                    let current = types.current();
+                    let current = types.offered();
                     head.push(format!(
                         "{written} is {}: {} of {} types\n\n- {}",
                         code(value),
@@ -108,7 +108,7 @@ fn of_asked(
         (_, Some(requirement)) => {
             head.extend(meaning.map(|meaning| format!("{written}: {meaning}")));
             let types = types_meeting(requirement, provider)?;
-            let current = types.current();
+            let current = types.offered();
             let details = of_set(&types, platform);
             let details =
                 if types.is_empty() || details.is_empty() { String::new() } else { format!(": {details}") };

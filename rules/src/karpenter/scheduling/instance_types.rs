@@ -475,7 +475,7 @@ pub(super) fn unmet_min_values<'a>(
     settings: &SchedulerOptions,
 ) -> Option<(&'a str, u32, usize)> {
     // EC2 does not list retired types, so Karpenter does not count them.
-    let types = types.current();
+    let types = &types.offered();
     let allowed =
         |requirement: &Requirement, value: &str| settings.all_values_count || requirement.has(value);
     requirements.iter().find_map(|(key, requirement)| {

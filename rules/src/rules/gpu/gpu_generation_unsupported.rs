@@ -190,8 +190,6 @@ fn inspect(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>)
     let devices = devices_of(container, "nvidia.com/gpu")?;
     let need = need(container)?;
     let (types, pool) = selected_types(template, ctx)?;
-    // Types that are no longer offered count only where nothing else is left.
-    let types = types.current();
     let mut wrong: Option<(&InstanceType, u32)> = None;
     let mut some_fit = false;
     for one in types.iter().filter(|one| i64::from(one.nvidia_gpu) >= devices.count) {

@@ -132,7 +132,7 @@ fn inspect(
         return None;
     }
     let offered = region.and_then(catalog::offered_in).copied().unwrap_or_else(TypeSet::full);
-    let (enough, smaller) = cheapest(&offered.without(catalog::retired()), needed)?;
+    let (enough, smaller) = cheapest(&offered.offered(), needed)?;
     if enough.saturating_mul(2) > paid {
         return None;
     }

@@ -113,7 +113,7 @@ pub(super) fn gigabytes(megabytes: u64) -> u64 {
 }
 
 /// The instance types on which the pods of a template can run, as far as their own labels, the NodePools that admit them and
-/// their architecture show, with the first of these pools where they leave fewer than the labels. `None` if neither labels nor
+/// their architecture show and EC2 offers them, with the first of these pools where they leave fewer than the labels. `None` if neither labels nor
 /// pools say anything. A rule that calls this reads NodePools.
 pub(super) fn selected_types(
     template: &Template<'_>,
@@ -122,7 +122,7 @@ pub(super) fn selected_types(
     let (types, pool) = admitted_types(template, ctx)?;
     let of_architecture = architecture::of_pods(template).and_then(|arch| index(ARCH)?.with(arch));
     let fitting = of_architecture.map(|with| types.and(with)).filter(|fitting| !fitting.is_empty());
-    Some((fitting.unwrap_or(types), pool))
+    Some((fitting.unwrap_or(types).offered(), pool))
 }
 
 fn admitted_types(template: &Template<'_>, ctx: &Context<'_>) -> Option<(TypeSet, Option<Object>)> {

@@ -3,9 +3,10 @@
 //! # Why
 //! GPU capacity runs out by type and zone, often for hours. A pool that can buy one type has
 //! nothing to turn to: its pods stay Pending until AWS has that type again, and a quota for the
-//! type's family stops it altogether. Reserved capacity is bought by type, so a pool of
-//! reservations alone is not meant. Where at most three other types have as many GPUs of as much
-//! memory, or the pods of the pool request more EFA interfaces than all but three, it is information.
+//! type's family stops it altogether. Types that EC2 no longer offers are not counted. Reserved
+//! capacity is bought by type, so a pool of reservations alone is not meant. Where at most three other
+//! types have as many GPUs of as much memory, or the pods of the pool request more EFA interfaces than
+//! all but three, it is information.
 //!
 //! # Fix
 //! Add sizes or families that the pods can also use, or a pool of lower weight that takes the same

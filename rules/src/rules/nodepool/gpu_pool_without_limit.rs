@@ -103,7 +103,7 @@ fn help(pool: &NodePool<'_>, resource: &str, why: &str, platform: &Platform) -> 
     let region = platform.region.as_deref();
     let types = pool.types().unwrap_or(TypeSet::EMPTY);
     let limits = pool.to_pool().limits;
-    let started = types.iter().filter(|instance| instance.is_within(&limits) && !instance.is_retired());
+    let started = types.iter().filter(|instance| instance.is_within(&limits));
     let priced = started.filter(|instance| instance.devices(resource) > 0);
     let priced = priced.filter_map(|instance| Some((instance.list_price(region)?, instance.name)));
     match priced.max_by_key(|(price, name)| (price.micro_dollars, *name)) {

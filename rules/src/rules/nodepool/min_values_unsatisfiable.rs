@@ -122,7 +122,7 @@ fn too_few_kinds(
 ) -> bool {
     let Some(key) = item.key() else { return false };
     let known = pool.provider().catalogue_key(key);
-    let (Some(types), Some(index)) = (pool.types(), catalog::index(&known)) else { return false };
+    let (Some(types), Some(index)) = (pool.admitted_types(), catalog::index(&known)) else { return false };
     let unsure = !index.unknown().is_disjoint(&types);
     if types.is_empty() || unsure || pool.names_uncatalogued_values() {
         return false;

@@ -58,7 +58,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if !list.items().any(|item| lists(&item)) {
         return None;
     }
-    let types = pool.types().filter(|types| !types.is_empty())?;
+    let types = pool.admitted_types().filter(|types| !types.is_empty())?;
     // Types that are newer than the catalogue may have sizes and properties that known types do not.
     if pool.names_uncatalogued_values() {
         return None;

@@ -4,7 +4,7 @@
 //! AWS takes Spot nodes back by type and zone. With one family, or fewer than five types, one
 //! shortage takes most nodes of the pool at once, and no replacement starts. Karpenter itself logs
 //! a warning when it falls back from Spot to on-demand with fewer than five types. Fractional GPU
-//! types are not counted: they have no whole GPU for a pod.
+//! types are not counted, which have no whole GPU for a pod, nor are types that EC2 no longer offers.
 //!
 //! With the feature gate `SpotToSpotConsolidation`, Karpenter replaces a single Spot node only if 15 types
 //! are cheaper than it. Where the input turns the gate on, a pool of Spot nodes alone that consolidates

@@ -129,7 +129,7 @@ struct Packer<'s, 'a> {
 
 impl<'s, 'a> Packer<'s, 'a> {
     fn new(scheduler: &'s Scheduler<'a>, groups: &[PodGroup<'s>], region: Option<&'s str>) -> Self {
-        let current = |candidate: &Candidate<'_>| candidate.nodes.types.current();
+        let current = |candidate: &Candidate<'_>| candidate.nodes.types.offered();
         let candidates = &scheduler.candidates;
         let pods = groups.iter().map(|group| PendingPods::new(scheduler, group)).collect();
         let mut packer = Packer {
