@@ -646,7 +646,7 @@ impl<'s> Attempt<'s> {
 
     /// The types that would remain if the pod requested nothing, as far as EC2 still offers any of them.
     fn types_without_requests(&self) -> TypeSet {
-        self.types_for_no_requests().current()
+        self.types_for_no_requests().offered()
     }
 
     /// The types for a pod that requests nothing and keeps the tolerations that EKS adds for what it requests; without DaemonSets and
