@@ -4,6 +4,7 @@
 use crate::cluster::Cluster;
 use crate::karpenter::installation::{self, INSTALLERS};
 use crate::karpenter::minors;
+use crate::karpenter::requirement::simulates_lifecycle;
 use crate::karpenter::scheduling::{Pool, SchedulerOptions};
 use crate::object::Object;
 use crate::platform::{MinValuesPolicy, Platform, Version};
@@ -21,6 +22,7 @@ pub(super) fn options(platform: &Platform, cluster: &Cluster, pools: &[Pool]) ->
         standing_nodes: !has_static || gate("StaticCapacity", platform, cluster) != Some(false),
         // Karpenter counts values that a requirement excludes before 1.14.3, so that it holds for minors before 1.14.
         all_values_count: platform.karpenter < Version::new(1, 14),
+        simulates_lifecycle: simulates_lifecycle(platform.karpenter),
         best_effort_min_values: counts_values
             && min_values_policy(platform, cluster) == MinValuesPolicy::BestEffort,
         ..SchedulerOptions::default()

@@ -13,6 +13,7 @@ use std::str::FromStr;
 use litemap::LiteMap;
 
 use crate::karpenter::provider::Provider;
+use crate::platform::Version;
 use crate::steps;
 
 pub use values::Values;
@@ -429,9 +430,18 @@ pub fn is_restricted(key: &str) -> bool {
         && (key == "kubernetes.io/hostname" || key.split_once('/').is_some_and(|(domain, _)| ours(domain)))
 }
 
-/// Whether the API server rejects a NodeClaim with this key. Karpenter takes the host name out of its NodeClaims.
-pub fn is_refused_in_claims(key: &str) -> bool {
+/// Whether Karpenter takes its new nodes to be registered and initialized, and leaves both labels out of the NodeClaims: since 1.14
+/// (`schedulingSimulationKeys` in `nodeclaimtemplate.go` of its scheduler).
+pub fn simulates_lifecycle(karpenter: Version) -> bool {
+    karpenter >= Version::new(1, 14)
+}
+
+/// Whether the API server rejects a NodeClaim with this key. Karpenter takes the host name out of its NodeClaims, and the labels of
+/// a node's lifecycle where it simulates these.
+pub fn is_refused_in_claims(key: &str, simulates_lifecycle: bool) -> bool {
+    let is_lifecycle = || matches!(key, "karpenter.sh/registered" | "karpenter.sh/initialized");
     !matches!(key, "kubernetes.io/hostname" | "karpenter.sh/nodepool" | "karpenter.k8s.aws/ec2nodeclass")
+        && !(simulates_lifecycle && is_lifecycle())
         && is_restricted(key)
 }
 

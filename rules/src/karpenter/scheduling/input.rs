@@ -485,6 +485,8 @@ pub struct SchedulerOptions {
     /// Whether `minValues` counts values that the requirement excludes, as Karpenter does before 1.14.3.
     pub all_values_count: bool,
     pub ignore_dra_requests: bool,
+    /// Whether `karpenter.sh/registered` and `karpenter.sh/initialized` stay out of NodeClaims, as since Karpenter 1.14.
+    pub simulates_lifecycle: bool,
     /// Whether types that EC2 does not list as Spot have no Spot offering. Otherwise every type has one: another
     /// region may differ.
     pub listed_spot: bool,
@@ -504,6 +506,7 @@ impl Default for SchedulerOptions {
             best_effort_min_values: false,
             all_values_count: false,
             ignore_dra_requests: true,
+            simulates_lifecycle: true,
             listed_spot: false,
             standing_nodes: false,
             eks: true,

@@ -114,7 +114,7 @@ pub(super) fn ignore_reason(pod: &Pod, settings: &SchedulerOptions) -> Option<Ig
     if let Some(fault) = &pod.volume_fault {
         return Some(IgnoreReason::Volumes(fault.clone()));
     }
-    if let Some(key) = preference.and_then(refused_key) {
+    if let Some(key) = preference.and_then(|term| refused_key(term, settings)) {
         return Some(IgnoreReason::RefusedPreference(key.to_owned()));
     }
     (pod.resource_claims && settings.ignore_dra_requests).then_some(IgnoreReason::ResourceClaims)
@@ -122,13 +122,13 @@ pub(super) fn ignore_reason(pod: &Pod, settings: &SchedulerOptions) -> Option<Ig
 
 /// A key of a preference that each pool meets, and that NodeClaims, which get the requirements of their pods, may not name. No
 /// relaxation takes it away: the simulation succeeds, and the API server rejects the NodeClaim.
-fn refused_key(preference: &Term) -> Option<&str> {
+fn refused_key<'p>(preference: &'p Term, settings: &SchedulerOptions) -> Option<&'p str> {
     let is_absent = |op: Operator| matches!(op, Operator::NotIn | Operator::DoesNotExist);
     if preference.expressions.is_empty() || !preference.expressions.iter().all(|one| is_absent(one.op)) {
         return None;
     }
     let mut keys = preference.expressions.iter().map(|one| one.key.as_str());
-    keys.find(|key| is_refused_in_claims(key))
+    keys.find(|key| is_refused_in_claims(key, settings.simulates_lifecycle))
 }
 
 /// The tolerations of the pod, with those that EKS adds for extended resources of its containers.

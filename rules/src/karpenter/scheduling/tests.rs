@@ -371,6 +371,11 @@ fn rows_44_to_49_labels_and_keys() {
     let hash: &[Spec] = &[("karpenter.sh/nodepool-hash", DoesNotExist, &[])];
     let refused = Some(IgnoreReason::RefusedPreference("karpenter.sh/nodepool-hash".into()));
     assert_eq!(no(&pod().prefer(1, hash), pool("p", &[])).ignored, refused);
+    let initialized: &[Spec] = &[("karpenter.sh/initialized", DoesNotExist, &[])];
+    fit(&pod().prefer(1, initialized), pool("p", &[]));
+    let older = SchedulerOptions { simulates_lifecycle: false, ..SchedulerOptions::default() };
+    let verdict = Scheduler::new(&[pool("p", &[])], &[], &older).decide(&pod().prefer(1, initialized));
+    assert!(matches!(verdict, Verdict::DoesNotFit(_)));
     fit(&pod().prefer(1, nodepool).prefer(9, &[(ARCH, In, &["amd64"])]), pool("p", &[]));
     no(&pod().select("beta.kubernetes.io/arch", "arm64"), pool("p", &[(ARCH, In, &["amd64"])]));
     no(&pod().select(ARCH, "ARM64"), pool("p", &[]));

@@ -7,8 +7,9 @@
 //! the pool is never Ready. A pod that selects such a label is ignored, with an event and no node. So is one
 //! whose required affinity leaves out hosts, by `kubernetes.io/hostname` or by `matchFields`; before 1.5 a
 //! preference does so too. A preference for nodes without such a label gets into the NodeClaims, and the API
-//! server rejects each of them. One for nodes without `karpenter.sh/nodepool` is taken for a requirement if no
-//! other has a higher weight: the pod is ignored.
+//! server rejects each of them; those without `karpenter.sh/registered` or `karpenter.sh/initialized` only
+//! before 1.14. A preference for nodes without `karpenter.sh/nodepool` is taken for a requirement if no other
+//! has a higher weight: the pod is ignored.
 //!
 //! # Fix
 //! Write the key that Karpenter documents; for a label of your own take a domain of your own.
@@ -42,7 +43,7 @@ use crate::karpenter::labels::key::{
     KeyLocation, KeyRejection, KeyRejectionReason, RejectedBy, rejection, suggest_key,
 };
 use crate::karpenter::nodepool::NODEPOOL_LABEL;
-use crate::karpenter::requirement::is_refused_in_claims;
+use crate::karpenter::requirement::{is_refused_in_claims, simulates_lifecycle};
 use crate::karpenter::requirement_list::KINDS_AND_WORKLOADS;
 use crate::rules::prelude::*;
 use crate::workload::template::PREFERRED_AFFINITY;
@@ -268,7 +269,9 @@ fn refused_preference(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<
         return None;
     }
     let keys = expressions.iter().map(|expression| expression.get("key"));
-    let key = keys.into_iter().find(|key| key.text().is_some_and(is_refused_in_claims))?;
+    let simulates_lifecycle = simulates_lifecycle(ctx.platform().karpenter);
+    let is_refused = |key: &Node<'_>| Some(is_refused_in_claims(key.text()?, simulates_lifecycle));
+    let key = keys.into_iter().find(|key| is_refused(key) == Some(true))?;
     let name = ellipsize(key.text()?).into_owned();
     ctx.report(
         &key,
