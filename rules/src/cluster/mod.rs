@@ -31,6 +31,7 @@
 //! Whether a pool admits a pod depends only on the two. These decisions are cached by content
 //! ([`Admissions`]), need no invalidation, and are passed on from one cluster to the next.
 
+pub(crate) mod branch_interfaces;
 pub(crate) mod dependencies;
 mod layers;
 pub(crate) mod makers;

@@ -7,6 +7,7 @@
 use std::rc::Rc;
 
 use crate::catalog::TypeSet;
+use crate::cluster::branch_interfaces::BRANCH_INTERFACE;
 use crate::facts::quantity::amount;
 use crate::fit::edits::{Edit, clear, drop_key, edit};
 use crate::fit::words::conflict;
@@ -771,7 +772,7 @@ fn is_past(stage: &RejectionStage, next: Option<&RejectionStage>) -> bool {
 /// interfaces into pods while they are created (<https://github.com/aws/amazon-vpc-resource-controller-k8s>, `webhooks/core`).
 fn without_resource(name: &str) -> String {
     match name {
-        "vpc.amazonaws.com/pod-eni" => {
+        BRANCH_INTERFACE => {
             format!("let no SecurityGroupPolicy select the pod: for one that does EKS adds `{name}`")
         }
         "vpc.amazonaws.com/PrivateIPv4Address" => {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::cluster::Cluster;
+use crate::cluster::branch_interfaces;
 use crate::cluster::query::{ObjectKey, Query, QuerySlot};
 use crate::cluster::queues::{Queued, queued};
 use crate::cluster::together::company;
@@ -349,7 +350,7 @@ fn runtime_class(object: &Object) -> Option<RuntimeClass> {
     })
 }
 
-/// The pod of a template, with the additions of its RuntimeClass. `None` if a field that decides cannot be
+/// The pod of a template, with what its RuntimeClass, its queue and EKS add. `None` if a field that decides cannot be
 /// read.
 pub(super) fn pod(template: &Template<'_>, classes: &RuntimeClasses, cluster: &Cluster) -> Option<Pod> {
     let mut pod = to_scheduling_pod(template)?;
@@ -367,6 +368,7 @@ pub(super) fn pod(template: &Template<'_>, classes: &RuntimeClasses, cluster: &C
         pod.tolerations.extend(class.tolerations.iter().cloned());
     }
     queue(&mut pod, template, cluster);
+    branch_interfaces::add(&mut pod, template, cluster);
     Some(pod)
 }
 

@@ -19,8 +19,14 @@ use crate::workload::template::{Template, templates};
 const NEAREST: usize = 1;
 
 /// The kinds that decide where the pods of an unchanged workload go.
-const AROUND: [Kind; 5] =
-    [Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::DAEMON_SET, Kind::NODE_OVERLAY, Kind::RUNTIME_CLASS];
+const AROUND: [Kind; 6] = [
+    Kind::NODE_POOL,
+    Kind::EC2_NODE_CLASS,
+    Kind::DAEMON_SET,
+    Kind::NODE_OVERLAY,
+    Kind::RUNTIME_CLASS,
+    Kind::SECURITY_GROUP_POLICY,
+];
 
 /// Where the pods of a template go on one side.
 #[derive(Clone, Debug)]

@@ -738,3 +738,41 @@ fn the_runtime_class_of_a_pod_counts() {
     assert_eq!(verdict(Some(runtime(scheduling("kata"))), json!({})), FitVerdict::Fits);
     assert_eq!(verdict(Some(runtime(scheduling("gvisor"))), json!({})), FitVerdict::DoesNotFit);
 }
+
+/// EKS adds a request for a branch interface to the pods that a SecurityGroupPolicy selects.
+#[test]
+fn the_security_groups_of_a_pod_count() {
+    let pool = object(
+        "NodePool",
+        "general",
+        json!({"template": {"spec": {
+            "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+            "requirements": [
+                {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["t3.large", "m7i.large"]},
+                {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
+            ],
+        }}}),
+    );
+    let types = |policy: Value, pod: Value| {
+        let mut policy = object("SecurityGroupPolicy", "ledger", policy);
+        policy["apiVersion"] = json!("vpcresources.k8s.aws/v1beta1");
+        let mut spec = json!({"containers": [{"name": "c", "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}}]});
+        spec.as_object_mut().expect("a spec").extend(pod.as_object().cloned().expect("fields"));
+        let mut pod = object("Pod", "p", spec);
+        pod["metadata"]["labels"] = json!({"app": "ledger"});
+        let scene = Scene { objects: vec![pool.clone(), policy], ..Scene::default() };
+        let pod = Object::from_json(&pod).expect("a pod");
+        match &explain(&scene, &scene.cluster(), &pod).pools[0].answer {
+            Answer::Admits { types, .. } => types.iter().map(|one| one.name).collect::<Vec<_>>(),
+            _ => Vec::new(),
+        }
+    };
+    let selecting = |app: &str| json!({"podSelector": {"matchLabels": {"app": app}}});
+    assert_eq!(types(selecting("ledger"), json!({})), ["m7i.large"]);
+    assert_eq!(types(selecting("web"), json!({})), ["t3.large", "m7i.large"]);
+    assert_eq!(types(selecting("ledger"), json!({"hostNetwork": true})), ["t3.large", "m7i.large"]);
+    // The labels of the service account decide as well.
+    let mut both = selecting("ledger");
+    both["serviceAccountSelector"] = json!({"matchLabels": {"team": "a"}});
+    assert_eq!(types(both, json!({})), ["t3.large", "m7i.large"]);
+}

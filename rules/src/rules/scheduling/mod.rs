@@ -64,12 +64,13 @@ use crate::karpenter::installation::INSTALLERS;
 use crate::rules::prelude::*;
 
 /// What decides where pods run, apart from the workloads.
-const PLACING: [Kind; 22] = [
+const PLACING: [Kind; 23] = [
     Kind::NODE_POOL,
     Kind::EC2_NODE_CLASS,
     Kind::AUTO_MODE_NODE_CLASS,
     Kind::RUNTIME_CLASS,
     Kind::NODE_OVERLAY,
+    Kind::SECURITY_GROUP_POLICY,
     VOLUME_KINDS[0],
     VOLUME_KINDS[1],
     VOLUME_KINDS[2],

@@ -62,6 +62,7 @@
 
 use std::sync::Arc;
 
+use crate::cluster::branch_interfaces::{BRANCH_INTERFACE, is_selected};
 use crate::cluster::queues::{is_queued, may_run_elsewhere};
 use crate::cluster::together::is_renamed;
 use crate::facts::suggest::is_within;
@@ -418,7 +419,11 @@ fn is_of_another_rule(obstacle: &Obstacle, template: &Template<'_>, ctx: &Contex
                 is_accelerator(name) && !INSTANCE_RESOURCES.contains(&name.as_str())
                     || name.starts_with(HUGE_PAGES) && has_devices
             };
-            unknown && names.iter().any(of_no_type)
+            let is_branch = names.iter().any(|name| name == BRANCH_INTERFACE);
+            is_branch
+                && ctx.is_rule_enabled("security-group-pods-unplaced")
+                && is_selected(template, ctx.cluster())
+                || unknown && names.iter().any(of_no_type)
                 || ctx.is_rule_enabled("gpu-count-unsatisfiable") && asks_for_too_many(template, ctx)
         }
         _ => false,

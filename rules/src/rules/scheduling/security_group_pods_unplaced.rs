@@ -55,8 +55,8 @@
 //! # References
 //! - <https://docs.aws.amazon.com/eks/latest/userguide/security-groups-for-pods.html>
 
+use crate::cluster::branch_interfaces::selects;
 use crate::rules::prelude::*;
-use crate::workload::selector::matches;
 
 const READS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::NODE_POOL]);
 
@@ -70,15 +70,10 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let spec = object.get("spec");
-    let selector = spec.get("podSelector");
-    // The labels of service accounts are not compared.
-    if !selector.is_set() || spec.get("serviceAccountSelector").is_set() || object.is_namespace_unknown() {
+    if object.is_namespace_unknown() {
         return None;
     }
-    if selector.has_unknown() || selector.has_unknown_key() || object.may_lack_fields() {
-        return None;
-    }
+    let selector = object.path(&["spec", "podSelector"]);
     let namespace = object.namespace_or_default();
     let mut workloads = WORKLOAD_KINDS.iter().flat_map(|kind| ctx.cluster().in_namespace(*kind, namespace));
     let (workload, pool) = workloads.find_map(|workload| {
@@ -86,12 +81,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             return None;
         }
         let all = templates(workload);
-        let pool = all.iter().find_map(|template| {
-            let is_selected = matches(&selector, &template.pod_labels()) == Some(true);
-            // The controller leaves out pods on the network of the node.
-            let is_own = template.spec.get("hostNetwork").bool() != Some(true);
-            (is_selected && is_own).then(|| pool_without(template, ctx)).flatten()
-        })?;
+        let pool = all
+            .iter()
+            .find_map(|template| selects(object, template).then(|| pool_without(template, ctx)).flatten())?;
         Some((workload, pool))
     })?;
     let (name, pool_name) = (workload.display_name(), pool.display_name());
