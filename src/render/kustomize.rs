@@ -201,15 +201,17 @@ fn run_of(variant: &Variant<'_>, built: Built, job: &Job<'_>, numbers: &HashMap<
 }
 
 /// The set of the input that a top kustomization belongs to: the only one that claims all its files because
-/// of a configuration, Flux or Argo CD. Kustomizations that do not contradict each other may still belong to
-/// several clusters.
+/// of a configuration, Flux or Argo CD, and may apply its folder. Kustomizations that do not contradict each other may
+/// still belong to several clusters.
 fn set_of(top: &Top, batch: &Batch<'_>, numbers: &HashMap<&Path, usize>) -> Option<usize> {
     let sets = &batch.sets;
     let mut common: Option<BTreeSet<usize>> = None;
     for at in top.files.iter().filter_map(|file| numbers.get(file.as_path())) {
-        let own: BTreeSet<usize> = sets.claims(*at).filter(|set| is_stated(sets, *set)).collect();
+        let mut own: BTreeSet<usize> = sets.claims(*at).filter(|set| is_stated(sets, *set)).collect();
         // Patches are in no set.
         if !own.is_empty() {
+            // Overlays that nothing applies share the files of those that something applies.
+            own.retain(|set| sets.evidence[*set].may_apply(top.own().folder()));
             common = Some(common.map_or_else(|| own.clone(), |known| &known & &own));
         }
     }

@@ -805,6 +805,37 @@ fn overlays_are_sets_of_their_own() {
         .prints("In kustomize build overlays/prod, kustomize build overlays/stage:");
 }
 
+#[test]
+fn overlays_that_nothing_applies_are_not_in_the_cluster_of_the_others() {
+    let Some(programs) = programs() else { return };
+    let application = "apiVersion: argoproj.io/v1alpha1
+kind: ApplicationSet
+metadata: {name: apps, namespace: argocd}
+spec:
+  generators: [{list: {elements: [{path: overlays/prod}]}}]
+  template:
+    metadata: {name: serve}
+    spec:
+      project: default
+      source: {repoURL: https://git.example.com/fleet.git, targetRevision: main, path: '{{path}}'}
+      destination: {server: https://kubernetes.default.svc, namespace: serve}
+";
+    let overlay = |folder: Folder, name: &str| {
+        let text =
+            format!("namespace: serve\nresources: [../../base]\nlabels: [{{pairs: {{tier: {name}}}}}]\n");
+        folder.with(&format!("overlays/{name}/kustomization.yaml"), text)
+    };
+    let folder = Folder::new()
+        .with("argo/apps.yaml", application)
+        .with("base/kustomization.yaml", "resources: [pool.yaml, serve.yaml]\n")
+        .with("base/pool.yaml", POOL)
+        .with("base/serve.yaml", SERVED);
+    let folder = overlay(overlay(folder, "prod"), "stage");
+    let run = run_with_path(&programs, &folder.0, &["why", "--render", "deployment/serve"]).exits(0);
+    run.prints("Deployment serve/serve (base/serve.yaml:2) in in-cluster ");
+    run.prints("Deployment serve/serve (base/serve.yaml:2) in kustomize build overlays/stage ");
+}
+
 const SERVED: &str = "apiVersion: apps/v1
 kind: Deployment
 metadata: {name: serve}

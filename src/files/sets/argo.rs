@@ -65,8 +65,10 @@ pub(super) fn claimers(checkout: &Checkout<'_, '_>, found: &[GitOpsObject<'_>]) 
             file: Some(source.file),
             place: checkout.files.list[source.file].input.absolute.clone(),
             destination: source.destination.clone(),
+            folders: Vec::new(),
             reach: Vec::new(),
         });
+        claimer.folders.push(source.folder.clone());
         apply(checkout, source, &globs, claimer);
     }
     separate_environments(&sources, &mut claimers);

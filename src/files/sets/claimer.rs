@@ -46,6 +46,8 @@ pub(super) struct Claimer {
     /// The path of the file, or the folder of the kustomization.
     pub(super) place: PathBuf,
     pub(super) destination: Destination,
+    /// The folders that it applies.
+    pub(super) folders: Vec<PathBuf>,
     /// The files that it applies.
     pub(super) reach: Reach,
 }

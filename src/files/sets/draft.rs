@@ -1,6 +1,6 @@
 //! The sets of an input while they are being discovered.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -62,8 +62,24 @@ pub(crate) struct Evidence {
     pub(crate) sign: Sign,
     /// The absolute paths of the files and folders that define the set.
     pub(crate) places: Vec<PathBuf>,
+    /// The folders that objects of Flux and Argo CD apply to it.
+    pub(crate) applied: BTreeSet<PathBuf>,
     /// The address or name of the cluster in the files that define the set.
     pub(crate) destination: Option<String>,
+}
+
+impl Evidence {
+    fn new(sign: Sign, places: Vec<PathBuf>) -> Evidence {
+        Evidence { sign, places, applied: BTreeSet::new(), destination: None }
+    }
+
+    /// Whether the folder of a kustomization may be applied to the set: the configuration says so, nothing says which folders
+    /// are, or one of those that are is it, above it or below it. Another overlay of the same base is not applied.
+    pub(crate) fn may_apply(&self, folder: &Path) -> bool {
+        self.sign == Sign::Configuration
+            || self.applied.is_empty()
+            || self.applied.iter().any(|applied| applied.starts_with(folder) || folder.starts_with(applied))
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -91,7 +107,7 @@ impl Sets {
             bond: Bond::Certain,
             ..ManifestSet::default()
         });
-        self.evidence.push(Evidence { sign: Sign::Chart, places: vec![folder], destination: None });
+        self.evidence.push(Evidence::new(Sign::Chart, vec![folder]));
         for &file in files {
             if self.claims(file).next().is_none() {
                 let count = self.partition.files.len().max(file + 1);
@@ -134,8 +150,7 @@ impl<'f, 'a> Draft<'f, 'a> {
 
     /// Adds a set, and returns its index.
     pub(super) fn add_set(&mut self, name: SetName, bond: Bond, sign: Sign, places: Vec<PathBuf>) -> usize {
-        let evidence = Evidence { sign, places, destination: None };
-        self.sets.push(DraftSet { name, bond, evidence });
+        self.sets.push(DraftSet { name, bond, evidence: Evidence::new(sign, places) });
         self.sets.len() - 1
     }
 
@@ -180,11 +195,7 @@ impl<'f, 'a> Draft<'f, 'a> {
                     self.sets.push(DraftSet {
                         name: SetName::Fixed(name.clone()),
                         bond: Bond::Certain,
-                        evidence: Evidence {
-                            sign: Sign::Configuration,
-                            places: Vec::new(),
-                            destination: None,
-                        },
+                        evidence: Evidence::new(Sign::Configuration, Vec::new()),
                     });
                     self.sets.len() - 1
                 });

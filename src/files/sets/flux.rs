@@ -294,6 +294,7 @@ fn claimer(
         file: Some(file),
         place: place.clone(),
         destination: name.map_or(Destination::Local, Destination::KubeConfig),
+        folders: vec![folder],
         reach: expansion.reach,
     })
 }

@@ -137,6 +137,7 @@ impl Graph {
                     file: None,
                     place: top.folder.to_owned(),
                     destination: Destination::Local,
+                    folders: vec![top.folder.to_owned()],
                     reach: top.reach.clone(),
                 });
             }
@@ -217,6 +218,7 @@ impl Clusters {
             let claimer = &graph.claimers[at];
             let to = self.destination(draft, claimer, set);
             claimer.reach.iter().for_each(|(file, how)| draft.add_member(*file, to, how));
+            draft.sets[to].evidence.applied.extend(claimer.folders.iter().cloned());
             open.extend(graph.children(at).map(|child| (child, to)));
         }
     }
