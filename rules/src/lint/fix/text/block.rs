@@ -224,8 +224,10 @@ impl Editor<'_> {
         let end = layout.end_with_comments(slot, layout.column(start))?;
         if layout.is_first_on_line(start) {
             let (entry, with_comments) = (layout.line_start(start), layout.start_with_comments(slot)?);
-            let comments = layout.text[with_comments..entry].lines().count();
-            let top = if comments > MAX_REMOVED_COMMENT_LINES { entry } else { with_comments };
+            let comments = &layout.text[with_comments..entry];
+            let is_of_more =
+                comments.lines().count() > MAX_REMOVED_COMMENT_LINES || self.is_heading(slot, comments, end);
+            let top = if is_of_more { entry } else { with_comments };
             let whole = &layout.text[layout.range.clone()];
             if end == layout.range.end && !whole.ends_with('\n') {
                 // A file without a final line end keeps that property.
@@ -237,6 +239,18 @@ impl Editor<'_> {
         let next = layout.skip_space(end);
         (layout.is_compact(start) && next < layout.range.end && layout.tree.has_next(slot))
             .then_some(start..next)
+    }
+
+    /// Whether a comment above an entry may be the heading of the next ones as well: another key follows on the line `below` without
+    /// a comment of its own, and the comment does not name the key of the entry.
+    fn is_heading(&self, slot: u32, comment: &str, below: usize) -> bool {
+        let layout = &self.layout;
+        let Some(key) = layout.key(slot) else { return false };
+        let is_followed = below < layout.range.end
+            && layout.tree.has_next(slot)
+            && layout.skip_blanks(below) != layout.line_end(below)
+            && layout.byte(layout.skip_blanks(below)) != Some(b'#');
+        is_followed && !comment.contains(&layout.text[key.start..key.end])
     }
 
     /// Moves an entry of a block mapping to another block mapping, or renames it. Its text and comments are

@@ -34,7 +34,7 @@ impl<'t> Layout<'t> {
         self.text.as_bytes()
     }
 
-    fn byte(&self, at: usize) -> Option<u8> {
+    pub(super) fn byte(&self, at: usize) -> Option<u8> {
         (at < self.range.end).then(|| self.bytes()[at])
     }
 
