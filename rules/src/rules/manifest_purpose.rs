@@ -2,7 +2,7 @@
 
 use crate::cluster::together::folder;
 use crate::facts::text::is_digits;
-use crate::object::Object;
+use crate::object::{Object, Origin};
 
 /// Whether a folder of the object's file has a name for examples. They leave out on purpose what protects a service in
 /// production.
@@ -40,10 +40,18 @@ pub(super) fn is_copy(object: &Object) -> bool {
     const FOLDERS: [&str; 6] = ["vendor", "vendored", "third_party", "third-party", "thirdparty", "upstream"];
     let Some(origin) = object.origin() else { return false };
     let label = object.path(&["metadata", "labels", "helm.sh/chart"]);
-    let is_output = label.is_set() && origin.source.written_line(origin.document).is_none();
-    is_output
+    let is_printed = label.is_set() || is_printed_by_helm(origin);
+    let is_rendered = origin.source.written_line(origin.document).is_some();
+    is_printed && !is_rendered
         || folder(origin.source.path()).split('/').any(|one| FOLDERS.contains(&one))
         || is_release_manifest(object)
+}
+
+/// Whether the comment above an object is the one that `helm template` prints above each document.
+fn is_printed_by_helm(origin: &Origin) -> bool {
+    let before = origin.source.text().get(..origin.span.start as usize).unwrap_or_default();
+    let above = before.lines().rev().take_while(|line| line.is_empty() || line.starts_with('#'));
+    above.filter_map(|line| line.strip_prefix("# Source: ")).any(|path| path.contains("/templates/"))
 }
 
 /// Whether a folder of the object's file is named after the object's own API version: `v1beta1/` beside `v1/`.
@@ -144,6 +152,15 @@ mod tests {
         ] {
             assert_eq!((is_template(&at(path)), is_copy(&at(path))), (template, copy), "{path}");
         }
+    }
+
+    #[test]
+    fn what_helm_prints_is_a_copy() {
+        let read = |text: &str| File::read(Source::from_text("mesh/all.yaml", text)).objects[1].clone();
+        let object = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n";
+        assert!(is_copy(&read(&format!("{object}---\n# Source: mesh/templates/config.yaml\n{object}"))));
+        assert!(!is_copy(&read(&format!("# Source: mesh/templates/config.yaml\n{object}---\n{object}"))));
+        assert!(!is_copy(&read(&format!("{object}---\n# Source: the wiki\n{object}"))));
     }
 
     #[test]
