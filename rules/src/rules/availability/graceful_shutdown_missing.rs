@@ -88,8 +88,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             true => format!("{who} in `{name}` gets SIGTERM while requests still arrive"),
             false => format!("{who} in `{name}` aborts its requests at SIGTERM, whatever time it has to end"),
         };
-        // pdb-missing leaves the single replica of an autoscaler to this finding.
-        let is_alone = replicas.is_some_and(|replicas| replicas.autoscaled && replicas.min == 1);
+        // pdb-missing leaves the single replica of an autoscaler to this finding. One that rests at zero is meant to end.
+        let is_alone = replicas.is_some_and(|replicas| replicas.autoscaled && replicas.floor == 1);
         let help = match (is_default, is_alone) {
             (true, true) => {
                 "sleep 15 s in a preStop hook, raise `terminationGracePeriodSeconds` to 90, and keep two replicas"
