@@ -5,7 +5,8 @@
 //! security fix or a changed node class arrives only when a node expires, and not at all with
 //! `expireAfter: Never`; empty nodes stay until then. It does not protect what it is meant to protect
 //! either: expiry ignores budgets and takes a node in the middle of a run. A window whose duration
-//! reaches the next hit of its schedule never closes and is the same thing.
+//! reaches the next hit of its schedule never closes and is the same thing. Beside
+//! `consolidateAfter: Never` it is information: both keep the nodes as they are.
 //!
 //! # Fix
 //! Give the zero budget a schedule and a duration that leave some time open, protect the pods
@@ -170,7 +171,12 @@ fn report_shut(
     let until = if expires { " before it expires" } else { "" };
     let finding = ctx.report(&node, format!("`{name}` never {what}{until}: {why}"));
     finding.schedule_grid(week);
-    if shut == [DisruptionReason::Underutilized] {
+    if pool.disruption().get("consolidateAfter").text() == Some("Never") {
+        // The author keeps the nodes in both ways.
+        finding.severity(Severity::Info).help(
+            "if the freeze is not meant, leave a window for patches: nodes keep their images until then",
+        );
+    } else if shut == [DisruptionReason::Underutilized] {
         finding
             .severity(Severity::Info)
             .help("if that is meant, `consolidationPolicy: WhenEmpty` says it better");
