@@ -469,6 +469,15 @@ impl Object {
         places.any(|place| own.steps().starts_with(place.steps()))
     }
 
+    /// Whether a kustomization of the input sets or removes the field of a node, as one of several overlays may.
+    pub(crate) fn is_overridden(&self, node: &Node<'_>) -> bool {
+        let own = node.pointer();
+        let of_source =
+            self.source().into_iter().flat_map(|source| source.patches_of(self.kind(), self.name()));
+        let mut fields = of_source.chain(&self.0.patches).flat_map(|patch| &patch.fields);
+        fields.any(|field| own.steps().starts_with(field))
+    }
+
     /// Whether a kustomization of the input sets its number of replicas.
     pub(crate) fn is_scaled_by_kustomize(&self) -> bool {
         self.source().is_some_and(|source| source.is_scaled(self.kind(), self.name()))

@@ -317,16 +317,19 @@ impl Source {
         !self.patch_targets.is_empty()
     }
 
+    /// The patches of kustomizations for objects of this kind and name.
+    pub fn patches_of(&self, kind: &str, name: &str) -> impl Iterator<Item = &PatchTarget> {
+        self.patch_targets.iter().filter(move |target| target.fits(kind, name))
+    }
+
     /// Whether a kustomization patches objects of this kind and name.
     pub fn is_patched(&self, kind: &str, name: &str) -> bool {
-        let mut targets = self.patch_targets.iter().filter(|target| target.replicas != PatchedReplicas::Only);
-        targets.any(|target| target.fits(kind, name))
+        self.patches_of(kind, name).any(|target| target.replicas != PatchedReplicas::Only)
     }
 
     /// Whether a kustomization sets the number of replicas of objects of this kind and name.
     pub fn is_scaled(&self, kind: &str, name: &str) -> bool {
-        let mut targets = self.patch_targets.iter().filter(|target| target.replicas != PatchedReplicas::Kept);
-        targets.any(|target| target.fits(kind, name))
+        self.patches_of(kind, name).any(|target| target.replicas != PatchedReplicas::Kept)
     }
 
     /// The kustomizations that reach the file.

@@ -10,7 +10,7 @@
 //! Write `minReplicaCount: 1` or more. Where a cold start is fine, put the annotation
 //! `gpulint.dev/allow-scale-to-zero: "true"` on the ScaledObject. Nothing is reported where an `external`
 //! or `external-push` trigger, such as that of KEDA's HTTP add-on, holds requests back, nor with an
-//! `idleReplicaCount`.
+//! `idleReplicaCount`. Where an overlay of the kustomization sets the minimum, it is information.
 //!
 //! # Example
 //! ```yaml,diff
@@ -112,8 +112,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             format!("write `minReplicaCount: 1`, or allow it with the annotation `{ALLOW}`"),
         )
     };
-    let severity =
-        if server.confidence >= Confidence::Medium && !queued { Severity::Warning } else { Severity::Info };
+    // Where an overlay sets the minimum, the zero of the base is that of the others, such as a test cluster.
+    let is_sure = server.confidence >= Confidence::Medium && !queued && !object.is_overridden(&min);
+    let severity = if is_sure { Severity::Warning } else { Severity::Info };
     let finding = ctx.report(&min, message);
     finding.help(help).severity(severity);
     // With a maximum of one, a minimum of one leaves the autoscaler nothing to do; a single replica has advice of its own.
