@@ -7,8 +7,9 @@
 //! with `*` does the same with each new image that matches.
 //!
 //! It is a warning where a pool of the class is for training, whose runs are interrupted, and where
-//! several pools use the class, whose nodes are all replaced at once; otherwise information, as it is for
-//! several pools in a folder of examples. Of several classes of one name a pool uses that of its own file.
+//! several pools use the class, of which one is for accelerators and their drivers; otherwise information,
+//! as it is in a folder of examples. Of several classes of one name a pool uses that of its own file. A
+//! wildcard that spans versions of Kubernetes is left to `ami-name-spans-versions`.
 //!
 //! # Fix
 //! Pin the version that was tested, such as `al2023@v20250807` or `bottlerocket@v1.44.0`, and raise it
@@ -36,6 +37,8 @@
 //! - <https://github.com/aws/karpenter-provider-aws/issues/6952>
 
 use crate::rules::manifest_purpose::is_example;
+use crate::rules::nodeclass::ami_name_spans_versions;
+use crate::rules::nodeclass::ami_name_spans_versions::spans_versions;
 use crate::rules::prelude::*;
 
 /// The pools of the class, and the workloads that determine the purpose of a pool.
@@ -72,6 +75,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             let help = format!("pin the version that was tested, as in `{}`", example(family));
             (&alias, message, help)
         } else if pattern.text().is_some_and(|text| text.contains(['*', '?'])) {
+            if ctx.is_rule_enabled(ami_name_spans_versions::RULE.id) && spans_versions(&term).is_some() {
+                continue;
+            }
             let message = format!(
                 "with a wildcard every new image that matches replaces the nodes of class `{name}`, untested"
             );
@@ -87,7 +93,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             (purpose == WorkloadClass::Training).then_some(())
         };
         let trained = pools.iter().find(|pool| is_training(pool).is_some());
-        let shared = pools.get(1).is_some() && !is_example(object);
+        let is_gpu = |object: &Object| NodePool::new(object).is_some_and(|pool| pool.is_gpu_intended());
+        let shared = pools.get(1).is_some() && pools.iter().any(is_gpu) && !is_example(object);
         let finding = ctx.report(node, message);
         finding.help(help);
         if let Some(pool) = trained {

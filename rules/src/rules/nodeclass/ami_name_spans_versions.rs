@@ -43,14 +43,20 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     for term in class.get("amiSelectorTerms").items() {
-        let Some((node, pattern)) = public_name(&term) else { continue };
-        let Some((first, second)) = versions(pattern) else { continue };
+        let Some((node, first, second)) = spans_versions(&term) else { continue };
         let message =
             format!("the name matches images of Kubernetes {first} to {second}, and the newest image wins");
         ctx.report(&node, message)
             .help("write the version of the control plane into the name, or select by an alias");
     }
     None
+}
+
+/// The name of a term that matches images of several versions of Kubernetes, with the first and the last of them.
+pub(in crate::rules) fn spans_versions<'a>(term: &Node<'a>) -> Option<(Node<'a>, String, String)> {
+    let (node, pattern) = public_name(term)?;
+    let (first, last) = versions(pattern)?;
+    Some((node, first, last))
 }
 
 /// The first and the last version of Kubernetes whose images a pattern matches, if they differ.
