@@ -15,7 +15,7 @@ use crate::object::Object;
 const ALIAS_VERSION: &str = "compatibility.karpenter.k8s.aws/v1-alias-version";
 
 const UBUNTU: &str =
-    "Ubuntu is no longer an AMI family: choose `amiSelectorTerms` and a block device by hand";
+    "choose `amiSelectorTerms` and a block device by hand: Ubuntu is no longer an AMI family";
 
 pub(super) fn node_template(object: &Object, cluster: &Cluster) -> Result<Fix, ConversionError> {
     name_is_free(object, Kind::EC2_NODE_CLASS, cluster)?;
@@ -83,7 +83,7 @@ fn settings(draft: &mut PatchBuilder) -> Result<(), ConversionError> {
     for field in ["launchTemplate", "launchTemplateName"] {
         if draft.get(&["spec", field]).is_some() {
             return Err(format!(
-                "`spec.{field}` has no successor: write what your launch template says as fields"
+                "write what your launch template says as fields: `spec.{field}` has no successor"
             ));
         }
     }
@@ -124,7 +124,7 @@ fn amis(draft: &mut PatchBuilder) -> Result<(), ConversionError> {
             rewrite(draft, "amiFamily", "amiSelectorTerms", terms)
         }
         None => {
-            Err(format!("no alias stands for `spec.amiFamily: {family}`: choose `amiSelectorTerms` by hand"))
+            Err(format!("choose `amiSelectorTerms` by hand: no alias stands for `spec.amiFamily: {family}`"))
         }
     }
 }
@@ -159,7 +159,7 @@ fn adopt_kubelet(
     };
     match draft.get(path) {
         Some(own) if kubelet_settings(own) != *wish => {
-            Err("`spec.kubelet` differs from what its pools say: keep one of them".into())
+            Err("keep one of `spec.kubelet` and what its pools say: they differ".into())
         }
         Some(_) => Ok(()),
         None => draft.set(path, Value::Object(wish.clone())),

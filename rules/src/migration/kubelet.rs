@@ -42,10 +42,10 @@ pub(super) fn drop_from_pool(
     }
     if cluster.views().kubelets().conflicts(class) {
         return Err(format!(
-            "pools of class `{class}` differ in kubelet settings: give each of them its own class"
+            "give each pool of class `{class}` a class of its own: their kubelet settings differ"
         ));
     }
     Err(format!(
-        "its kubelet settings move to EC2NodeClass `{class}`: convert that, or write them there, first"
+        "convert EC2NodeClass `{class}` first, or write the settings there: it gets those of `kubelet`"
     ))
 }
