@@ -50,6 +50,15 @@ impl Accelerator {
         matches!(self, Accelerator::Nvidia | Accelerator::Amd)
     }
 
+    /// The name of such devices in messages, before a noun and as one.
+    pub(crate) fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Accelerator::Nvidia | Accelerator::Amd => ("GPU", "GPUs"),
+            Accelerator::Neuron => ("Neuron", "Neuron devices"),
+            Accelerator::Gaudi => ("Gaudi", "Gaudi devices"),
+        }
+    }
+
     /// What a NodePool with such devices is called in messages.
     pub(crate) fn pool_noun(self) -> &'static str {
         match self {

@@ -40,6 +40,7 @@
 
 use crate::rules::gitops::{DELIVERERS, delivery_of, gets_annotation};
 use crate::rules::prelude::*;
+use crate::rules::training::accelerator_names;
 
 pub(crate) static RULE: Rule = Rule {
     id: "finished-job-kept",
@@ -87,8 +88,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     {
         return None;
     }
-    let name = object.display_name();
-    ctx.report(&ttl, format!("GPU Job `{name}` and its pods stay after it has finished"))
+    let (device, name) = (accelerator_names(object).0, object.display_name());
+    ctx.report(&ttl, format!("{device} Job `{name}` and its pods stay after it has finished"))
         .help("write `ttlSecondsAfterFinished: 86400`")
         .fix(Fix::new("delete it a day after it has finished", Safety::Unsafe).set(&ttl, json!(86400)));
     None
@@ -173,10 +174,13 @@ fn workers(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if command.is_set() && !command.items().any(is_sshd) || !uses_accelerators(object) {
         return None;
     }
-    let name = object.display_name();
-    ctx.report(&policy, format!("the workers of `{name}` keep their GPUs after the run: none of them ends"))
-        .severity(Severity::Warning)
-        .help("write `cleanPodPolicy: Running`")
-        .fix(Fix::unsafe_("end the workers with the run").set(&policy, json!("Running")));
+    let ((_, devices), name) = (accelerator_names(object), object.display_name());
+    ctx.report(
+        &policy,
+        format!("the workers of `{name}` keep their {devices} after the run: none of them ends"),
+    )
+    .severity(Severity::Warning)
+    .help("write `cleanPodPolicy: Running`")
+    .fix(Fix::unsafe_("end the workers with the run").set(&policy, json!("Running")));
     None
 }

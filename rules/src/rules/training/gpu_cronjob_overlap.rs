@@ -35,6 +35,7 @@
 //! - <https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/#concurrency-policy>
 
 use crate::rules::prelude::*;
+use crate::rules::training::accelerator_names;
 use crate::workload::template::is_short_lived;
 
 pub(crate) static RULE: Rule = Rule {
@@ -56,11 +57,14 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if is_suspended(object) != Some(false) {
         return None;
     }
-    let name = object.display_name();
+    let ((device, _), name) = (accelerator_names(object), object.display_name());
     let severity = if policy.is_set() { Severity::Info } else { Severity::Warning };
-    ctx.report(&policy, format!("a run of GPU CronJob `{name}` may start while the last one still runs"))
-        .severity(severity)
-        .help("write `concurrencyPolicy: Forbid`")
-        .fix(Fix::new("let runs not overlap", Safety::Unsafe).set(&policy, json!("Forbid")));
+    ctx.report(
+        &policy,
+        format!("a run of {device} CronJob `{name}` may start while the last one still runs"),
+    )
+    .severity(severity)
+    .help("write `concurrencyPolicy: Forbid`")
+    .fix(Fix::new("let runs not overlap", Safety::Unsafe).set(&policy, json!("Forbid")));
     None
 }

@@ -30,7 +30,7 @@
 //! - <https://kubernetes.io/docs/concepts/workloads/controllers/job/#job-termination-and-cleanup>
 
 use crate::rules::prelude::*;
-use crate::rules::training::{JOBS, job_spec};
+use crate::rules::training::{JOBS, accelerator_names, job_spec};
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-job-unbounded",
@@ -50,8 +50,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if spec.has_unknown_key() || is_test(object) {
         return None;
     }
-    let name = object.display_name();
-    ctx.report(&deadline, format!("GPU Job `{name}` has no deadline: a run that hangs keeps its GPUs"))
-        .help("write `activeDeadlineSeconds`, well above the longest run");
+    let ((device, devices), name) = (accelerator_names(object), object.display_name());
+    let message = format!("{device} Job `{name}` has no deadline: a run that hangs keeps its {devices}");
+    ctx.report(&deadline, message).help("write `activeDeadlineSeconds`, well above the longest run");
     None
 }

@@ -35,7 +35,7 @@
 //! - <https://github.com/kubernetes-sigs/jobset/issues/825>
 
 use crate::rules::prelude::*;
-use crate::rules::training::job_spec;
+use crate::rules::training::{accelerator_names, job_spec};
 use crate::workload::environment::may_define;
 use crate::workload::launcher::Program;
 
@@ -68,9 +68,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if is_written(&spec) {
         return None;
     }
-    let name = object.display_name();
-    ctx.report(&spec.get("backoffLimit"), format!("GPU Job `{name}` has no `backoffLimit`, which is then 6"))
-        .help("write how often a failed pod may start again: `backoffLimit: 2`");
+    let ((device, _), name) = (accelerator_names(object), object.display_name());
+    ctx.report(
+        &spec.get("backoffLimit"),
+        format!("{device} Job `{name}` has no `backoffLimit`, which is then 6"),
+    )
+    .help("write how often a failed pod may start again: `backoffLimit: 2`");
     None
 }
 

@@ -40,7 +40,7 @@
 
 use crate::cluster::placement::requested_capacity_types;
 use crate::rules::prelude::*;
-use crate::rules::training::{JOBS, job_spec};
+use crate::rules::training::{JOBS, accelerator_names, job_spec};
 use crate::workload::template::is_short_lived;
 
 pub(crate) static RULE: Rule = Rule {
@@ -84,10 +84,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spot = requested_capacity_types(template).is_some_and(|types| types.contains("spot"));
     let severity = if spot { Severity::Warning } else { Severity::Info };
     let name = object.display_name();
+    let (device, _) = accelerator_names(object);
     let cause = if spot { "Spot reclaims" } else { "evictions" };
     let finding = ctx.report(
         &policy,
-        format!("GPU Job `{name}` counts {cause} as failures: it has no `podFailurePolicy`"),
+        format!("{device} Job `{name}` counts {cause} as failures: it has no `podFailurePolicy`"),
     );
     finding.severity(severity);
     if restart.text() == Some("Never") {
