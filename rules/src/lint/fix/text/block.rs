@@ -11,6 +11,15 @@ use crate::tree::SlotKind;
 /// entry.
 const MAX_REMOVED_COMMENT_LINES: usize = 3;
 
+/// Which of the comment lines above an entry go with it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Comments {
+    /// All, because they are written again where it goes.
+    All,
+    /// Those that are about it alone.
+    Own,
+}
+
 impl Editor<'_> {
     /// Replaces a value. A comment after it is kept.
     pub(super) fn replace(&self, slot: u32, value: &Value) -> Option<Vec<TextChange>> {
@@ -199,9 +208,13 @@ impl Editor<'_> {
         layout.is_compact(dash).then(|| vec![TextChange::insert(dash, format!("{text}{line}"))])
     }
 
-    /// Removes an entry or item and a short comment directly above it. A parent that becomes empty is written as
-    /// `{}` or `[]`.
+    /// Removes an entry or item and the comment directly above it that is about it alone. A parent that becomes empty is written
+    /// as `{}` or `[]`.
     pub(super) fn remove(&self, slot: u32) -> Option<Vec<TextChange>> {
+        self.remove_with(slot, Comments::Own)
+    }
+
+    fn remove_with(&self, slot: u32, comments: Comments) -> Option<Vec<TextChange>> {
         let layout = &self.layout;
         let parent = layout.parent(slot)?;
         if layout.is_flow(parent) {
@@ -214,11 +227,11 @@ impl Editor<'_> {
             };
             return self.replace(parent, &empty);
         }
-        Some(vec![TextChange::delete(self.lines_of(slot)?)])
+        Some(vec![TextChange::delete(self.lines_of(slot, comments)?)])
     }
 
-    /// The lines of an entry or item that has siblings, including the comments that belong to it.
-    fn lines_of(&self, slot: u32) -> Option<std::ops::Range<usize>> {
+    /// The lines of an entry or item that has siblings, including comments above and below it.
+    fn lines_of(&self, slot: u32, which: Comments) -> Option<std::ops::Range<usize>> {
         let layout = &self.layout;
         let start = layout.start(slot)?;
         let end = layout.end_with_comments(slot, layout.column(start))?;
@@ -227,7 +240,7 @@ impl Editor<'_> {
             let comments = &layout.text[with_comments..entry];
             let is_of_more =
                 comments.lines().count() > MAX_REMOVED_COMMENT_LINES || self.is_heading(slot, comments, end);
-            let top = if is_of_more { entry } else { with_comments };
+            let top = if which == Comments::Own && is_of_more { entry } else { with_comments };
             let whole = &layout.text[layout.range.clone()];
             if end == layout.range.end && !whole.ends_with('\n') {
                 // A file without a final line end keeps that property.
@@ -294,7 +307,7 @@ impl Editor<'_> {
         text.push_str(&self.style.block_key(name));
         text.push(':');
         reindent(&layout.text[after..end], column, new_column, &mut text);
-        let mut changes = self.remove(slot)?;
+        let mut changes = self.remove_with(slot, Comments::All)?;
         if fresh {
             let lead = match layout.key(target) {
                 Some(_) => self.style.line_break(new_column),
