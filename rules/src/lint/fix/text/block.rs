@@ -16,7 +16,7 @@ const MAX_REMOVED_COMMENT_LINES: usize = 3;
 enum Comments {
     /// All, because they are written again where it goes.
     All,
-    /// Those that are about it alone.
+    /// The lines that are about it alone.
     Own,
 }
 
