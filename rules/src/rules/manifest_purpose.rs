@@ -2,7 +2,7 @@
 
 use crate::cluster::together::folder;
 use crate::facts::text::is_digits;
-use crate::object::{Object, Origin};
+use crate::object::Object;
 
 /// Whether a folder of the object's file has a name for examples. They leave out on purpose what protects a service in
 /// production.
@@ -40,15 +40,17 @@ pub(super) fn is_copy(object: &Object) -> bool {
     const FOLDERS: [&str; 6] = ["vendor", "vendored", "third_party", "third-party", "thirdparty", "upstream"];
     let Some(origin) = object.origin() else { return false };
     let label = object.path(&["metadata", "labels", "helm.sh/chart"]);
-    let is_printed = label.is_set() || is_printed_by_helm(origin);
-    let is_rendered = origin.source.written_line(origin.document).is_some();
-    is_printed && !is_rendered
+    let is_output = label.is_set() && origin.source.written_line(origin.document).is_none();
+    is_output
+        || is_chart_output(object)
         || folder(origin.source.path()).split('/').any(|one| FOLDERS.contains(&one))
         || is_release_manifest(object)
 }
 
-/// Whether the comment above an object is the one that `helm template` prints above each document.
-fn is_printed_by_helm(origin: &Origin) -> bool {
+/// Whether the comment above an object is the one that `helm template` prints above each document: the place to change the
+/// object is then a value of the chart.
+pub(super) fn is_chart_output(object: &Object) -> bool {
+    let Some(origin) = object.origin() else { return false };
     let before = origin.source.text().get(..origin.span.start as usize).unwrap_or_default();
     let above = before.lines().rev().take_while(|line| line.is_empty() || line.starts_with('#'));
     above.filter_map(|line| line.strip_prefix("# Source: ")).any(|path| path.contains("/templates/"))

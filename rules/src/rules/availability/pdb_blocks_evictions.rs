@@ -7,9 +7,8 @@
 //! `terminationGracePeriod`, and with one the pods are killed without a replacement being ready.
 //! If only the autoscaler's minimum is too small, this happens exactly when load is low and
 //! consolidation would pay. `minAvailable: 1` for a single pod is a warning: it is a documented way to be
-//! asked before each drain. In what `helm template` printed it is information. The ranks of one server are
-//! another case: each eviction stops the whole server, and a PDB that allows none holds every drain until
-//! the `terminationGracePeriod` of the pool.
+//! asked before each drain. The ranks of one server are another case: each eviction stops the whole server,
+//! and a PDB that allows none holds every drain until the `terminationGracePeriod` of the pool.
 //!
 //! CloudNativePG makes a PDB with `minAvailable: 1` for the primary of each Cluster. With `instances: 1` no
 //! other can become primary, so its node is never drained: `enablePDB: false` (1.23 and later) leaves the PDB
@@ -40,7 +39,7 @@
 use crate::cluster::values::{CHART_SOURCES, chart_version};
 use crate::cluster::views::Workload;
 use crate::cluster::views::disruptions::{IntOrPercent, runs_as_job, selected_pods, selects_by_job_label};
-use crate::rules::manifest_purpose::{is_copy, is_example};
+use crate::rules::manifest_purpose::{is_chart_output, is_example, is_release_manifest};
 use crate::rules::partners::{around_budget, budgets};
 use crate::rules::prelude::*;
 use crate::workload::processes::is_one_server;
@@ -242,8 +241,11 @@ fn at_least(
     let is_deliberate = pods.ceiling == 1;
     let finding = ctx.report(least, message);
     finish(finding, *advice, fix);
-    // Nobody edits a copy of what others publish.
-    if is_copy(object) {
+    if is_chart_output(object) {
+        finding.help("change it by a value of the chart, whose output this is").fix = None;
+    }
+    // Nobody edits a copy of what was released.
+    if is_release_manifest(object) {
         finding.severity(Severity::Info);
     } else if !sure || is_deliberate {
         finding.severity(Severity::Warning);
