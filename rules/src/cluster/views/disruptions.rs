@@ -5,7 +5,7 @@ use crate::cluster::views::Workload;
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::tree::node::Node;
-use crate::workload::template::workload_kind;
+use crate::workload::template::{is_workflow, workload_kind};
 
 #[derive(Clone, Copy)]
 pub(crate) enum IntOrPercent {
@@ -49,14 +49,38 @@ pub(crate) struct SelectedPods {
     pub(crate) scaled: bool,
     /// Whether the manifests state every number.
     pub(crate) written: bool,
+    /// Whether all are Pods without a controller. The disruption controller counts them for a whole number in
+    /// `minAvailable`; for `maxUnavailable` and percentages it expects no pods at all, and then allows no eviction.
+    pub(crate) bare: bool,
 }
 
-/// The number of pods of the workloads. `None` if the kind or number of one is unknown.
+impl SelectedPods {
+    /// Number of pods that may be evicted while `pods` of them run and are healthy.
+    pub(crate) fn disruptions_allowed(&self, keep: IntOrPercent, pods: i64) -> i64 {
+        match keep {
+            IntOrPercent::Percent(_) if self.bare => 0,
+            _ => keep.disruptions_allowed(pods),
+        }
+    }
+}
+
+/// The number of pods of the workloads. `None` if the kind or number of one is unknown, or if Pods without a controller
+/// are among others.
 pub(crate) fn selected_pods(workloads: &[&Workload], cluster: &Cluster) -> Option<SelectedPods> {
     if workloads.is_empty() {
         return None;
     }
-    let mut pods = SelectedPods { floor: 0, ceiling: 0, scaled: false, written: true };
+    if workloads.iter().all(|workload| is_lasting_bare_pod(&workload.object)) {
+        let count = i64::try_from(workloads.len()).ok()?;
+        return Some(SelectedPods {
+            floor: count,
+            ceiling: count,
+            scaled: false,
+            written: false,
+            bare: true,
+        });
+    }
+    let mut pods = SelectedPods { floor: 0, ceiling: 0, scaled: false, written: true, bare: false };
     for workload in workloads {
         let object = &workload.object;
         let row = workload_kind(object)?;
@@ -73,6 +97,15 @@ pub(crate) fn selected_pods(workloads: &[&Workload], cluster: &Cluster) -> Optio
     Some(pods)
 }
 
+/// Whether an object is a Pod without a controller that runs until it is deleted.
+fn is_lasting_bare_pod(object: &Object) -> bool {
+    let restarts = object.path(&["spec", "restartPolicy"]);
+    object.is(Kind::POD)
+        && !object.is_owned()
+        && !object.is_partial()
+        && (restarts.is_absent() || restarts.text() == Some("Always"))
+}
+
 /// Whether a PDB certainly never allows an eviction, whatever the health of its pods.
 pub(crate) fn never_allows_eviction(pdb: &Object, cluster: &Cluster) -> bool {
     let spec = pdb.get("spec");
@@ -81,31 +114,60 @@ pub(crate) fn never_allows_eviction(pdb: &Object, cluster: &Cluster) -> bool {
     if !spec.get("selector").is_set() || pdb.is_partial() || spec.is_unknown() {
         return false;
     }
+    let selected = || {
+        let (workloads, unknown) = cluster.views().selected_by(pdb);
+        if unknown { None } else { selected_pods(&workloads, cluster) }
+    };
     match (most.is_set(), least.is_set()) {
         // The API server rejects a PDB that sets both.
         (true, true) => false,
         (false, false) => true,
-        (true, false) => {
-            matches!(IntOrPercent::read(&most), Some(IntOrPercent::Count(0) | IntOrPercent::Percent(0)))
-        }
+        (true, false) => match IntOrPercent::read(&most) {
+            None => false,
+            Some(IntOrPercent::Count(0) | IntOrPercent::Percent(0)) => true,
+            Some(_) => selected().is_some_and(|pods| pods.bare),
+        },
         (false, true) => match IntOrPercent::read(&least) {
             None => false,
             Some(IntOrPercent::Percent(100)) => true,
-            Some(keep) => {
-                let (workloads, unknown) = cluster.views().selected_by(pdb);
-                !unknown
-                    && selected_pods(&workloads, cluster)
-                        .is_some_and(|pods| pods.ceiling > 0 && keep.disruptions_allowed(pods.ceiling) <= 0)
-            }
+            Some(keep) => selected()
+                .is_some_and(|pods| pods.ceiling > 0 && pods.disruptions_allowed(keep, pods.ceiling) <= 0),
         },
     }
 }
 
-/// Whether the pods of a workload belong to a Job, which has no `scale` subresource: the disruption controller then
-/// cannot compute `maxUnavailable` and percentages.
+const JOB: &str = "a Job";
+const RAY_CLUSTER: &str = "a RayCluster";
+
+/// The kinds whose pods belong to objects without a `scale` subresource, with the kind of these owners (the CRDs of KubeRay
+/// 1.7, the Spark Operator, Volcano and the runners of GitHub have `status` alone).
+const OWNERS_WITHOUT_SCALE: [(Kind, &str); 12] = [
+    (Kind::JOB, JOB),
+    (Kind::CRON_JOB, JOB),
+    (Kind::SCALED_JOB, JOB),
+    (Kind::JOB_SET, JOB),
+    (Kind::TRAIN_JOB, JOB),
+    (Kind::DAEMON_SET, "a DaemonSet"),
+    (Kind::RAY_CLUSTER, RAY_CLUSTER),
+    (Kind::RAY_JOB, RAY_CLUSTER),
+    (Kind::RAY_SERVICE, RAY_CLUSTER),
+    (Kind::VOLCANO_JOB, "a Volcano Job"),
+    (Kind::SPARK_APPLICATION, "a SparkApplication"),
+    (Kind::AUTOSCALING_RUNNER_SET, "an EphemeralRunner"),
+];
+
+/// The owner of the pods of a workload, as in "a Job", if it has no `scale` subresource: the disruption controller
+/// (`getScaleController`) then cannot compute `maxUnavailable` and percentages. `None` for other owners.
+pub(crate) fn owner_without_scale(workload: &Object) -> Option<&'static str> {
+    if is_workflow(workload) {
+        return Some("a Workflow");
+    }
+    OWNERS_WITHOUT_SCALE.iter().find(|(kind, _)| workload.is(*kind)).map(|(_, owner)| *owner)
+}
+
+/// Whether the pods of a workload belong to a Job.
 pub(crate) fn runs_as_job(workload: &Object) -> bool {
-    const JOBS: [Kind; 4] = [Kind::JOB, Kind::CRON_JOB, Kind::SCALED_JOB, Kind::JOB_SET];
-    JOBS.iter().any(|kind| workload.is(*kind))
+    owner_without_scale(workload) == Some(JOB)
 }
 
 /// Whether a PDB selects pods by a label that only the Job controller sets.

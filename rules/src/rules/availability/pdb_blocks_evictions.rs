@@ -10,14 +10,17 @@
 //! asked before each drain. The ranks of one server are another case: each eviction stops the whole server,
 //! and a PDB that allows none holds every drain until the `terminationGracePeriod` of the pool.
 //!
+//! Pods without a controller are counted for a whole number in `minAvailable` only: `maxUnavailable` and
+//! percentages need the number of replicas that a controller states, and allow no eviction without one.
+//!
 //! CloudNativePG makes a PDB with `minAvailable: 1` for the primary of each Cluster. With `instances: 1` no
 //! other can become primary, so its node is never drained: `enablePDB: false` (1.23 and later) leaves the PDB
 //! out.
 //!
 //! # Fix
 //! Write `maxUnavailable: 1` instead: it is right for any number of replicas. Training pods are
-//! better protected by `karpenter.sh/do-not-disrupt` than by a PDB, and pods of Jobs need a whole
-//! number in `minAvailable` (see `pdb-on-job`).
+//! better protected by `karpenter.sh/do-not-disrupt` than by a PDB, and pods of Jobs and of Ray need a whole
+//! number in `minAvailable` (see `pdb-on-job`). Run a Pod that must stay available in a Deployment.
 //!
 //! # Example
 //! ```yaml,diff
@@ -38,7 +41,9 @@
 
 use crate::cluster::values::{CHART_SOURCES, chart_version};
 use crate::cluster::views::Workload;
-use crate::cluster::views::disruptions::{IntOrPercent, runs_as_job, selected_pods, selects_by_job_label};
+use crate::cluster::views::disruptions::{
+    IntOrPercent, SelectedPods, owner_without_scale, runs_as_job, selected_pods, selects_by_job_label,
+};
 use crate::rules::manifest_purpose::{is_chart_output, is_example, is_release_manifest};
 use crate::rules::partners::{around_budget, budgets};
 use crate::rules::prelude::*;
@@ -137,6 +142,8 @@ fn of_database(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 /// The workloads that a PDB selects.
 struct Selected<'i> {
     workloads: Vec<&'i Workload>,
+    /// Their pods, if the number is known and there are no others.
+    pods: Option<SelectedPods>,
     /// Whether there may be others.
     has_unknown: bool,
     advice: Advice,
@@ -148,11 +155,12 @@ impl<'i> Selected<'i> {
             if pdb.is_partial() { (Vec::new(), true) } else { ctx.cluster().views().selected_by(pdb) };
         let all_train = !workloads.is_empty()
             && workloads.iter().all(|w| ctx.class_of(&w.object).is(WorkloadClass::Training));
-        let are_jobs = if workloads.is_empty() {
-            selects_by_job_label(pdb)
-        } else {
-            workloads.iter().all(|workload| runs_as_job(&workload.object))
+        let mut owners = workloads.iter().map(|workload| owner_without_scale(&workload.object));
+        let without_scale = match owners.next() {
+            None => selects_by_job_label(pdb).then_some("a Job"),
+            Some(first) => first.filter(|_| owners.all(|owner| owner.is_some())),
         };
+        let pods = if has_unknown { None } else { selected_pods(&workloads, ctx.cluster()) };
         let advice = if all_train {
             Advice::Training
         } else if let [one] = workloads.as_slice()
@@ -160,12 +168,14 @@ impl<'i> Selected<'i> {
             && is_one_server(&one.object)
         {
             Advice::Gang
-        } else if are_jobs {
-            Advice::Jobs
+        } else if let Some(owner) = without_scale {
+            Advice::NoScale(owner)
+        } else if pods.as_ref().is_some_and(|pods| pods.bare) {
+            Advice::Bare
         } else {
             Advice::Replicas
         };
-        Selected { workloads, has_unknown, advice }
+        Selected { workloads, pods, has_unknown, advice }
     }
 
     /// Whether the pods are protected from Karpenter as well.
@@ -178,21 +188,43 @@ impl<'i> Selected<'i> {
     }
 }
 
-/// Reports a `maxUnavailable` of zero.
+/// Reports a `maxUnavailable` of zero, or of pods without a controller.
 fn at_most(most: &Node<'_>, selected: &Selected<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    let (IntOrPercent::Count(0) | IntOrPercent::Percent(0)) = IntOrPercent::read(most)? else { return None };
+    let (IntOrPercent::Count(0) | IntOrPercent::Percent(0)) = IntOrPercent::read(most)? else {
+        return without_controller("maxUnavailable", most, selected, ctx);
+    };
     // Such training pods are protected on purpose.
     if matches!(selected.advice, Advice::Training) && selected.are_protected() {
         return None;
     }
     let shown = most.string_or_number().unwrap_or_default();
-    let none_runs = !selected.has_unknown
-        && selected_pods(&selected.workloads, ctx.cluster()).is_some_and(|pods| pods.ceiling == 0);
+    let none_runs = selected.pods.as_ref().is_some_and(|pods| pods.ceiling == 0);
     let finding = ctx.report(most, format!("`maxUnavailable: {shown}` allows no eviction, ever"));
     let fix = Fix::new("write `maxUnavailable: 1`", Safety::Unsafe).set(most, json!(1));
     finish(finding, selected.advice, fix);
     // Without pods nothing is blocked.
     if none_runs {
+        finding.severity(Severity::Warning);
+    }
+    None
+}
+
+/// Reports a bound that needs the number of replicas, over pods that have no controller to state it.
+fn without_controller(
+    field: &str,
+    bound: &Node<'_>,
+    selected: &Selected<'_>,
+    ctx: &mut Context<'_>,
+) -> Option<()> {
+    let first = selected.pods.as_ref().filter(|pods| pods.bare).and(selected.workloads.first())?;
+    let shown = bound.string_or_number()?;
+    let name = first.object.display_name();
+    let message =
+        format!("`{field}: {shown}` allows no eviction: Pod `{name}` has no controller with replicas");
+    let is_complete = ctx.cluster().is_complete();
+    let finding = ctx.report(bound, message);
+    finding.help(BARE_HELP).related(&first.object, &first.object.path(&["metadata", "name"]), "its pod");
+    if !is_complete {
         finding.severity(Severity::Warning);
     }
     None
@@ -205,7 +237,7 @@ fn at_least(
     selected: &Selected<'_>,
     ctx: &mut Context<'_>,
 ) -> Option<()> {
-    let Selected { workloads, has_unknown, advice } = selected;
+    let Selected { workloads, pods, advice, .. } = selected;
     let keep = IntOrPercent::read(least)?;
     let shown = least.string_or_number().unwrap_or_default();
     let fix = Fix::new("write `maxUnavailable: 1` instead", Safety::Unsafe).remove(least).set(most, json!(1));
@@ -214,19 +246,21 @@ fn at_least(
         finish(finding, *advice, fix);
         return None;
     }
-    if *has_unknown {
+    let pods = pods.as_ref()?;
+    if pods.floor <= 0 || pods.disruptions_allowed(keep, pods.floor) > 0 {
         return None;
     }
-    let pods = selected_pods(workloads, ctx.cluster())?;
-    if pods.floor <= 0 || keep.disruptions_allowed(pods.floor) > 0 {
-        return None;
+    if pods.bare && matches!(keep, IntOrPercent::Percent(_)) {
+        return without_controller("minAvailable", least, selected, ctx);
     }
     let whose = match workloads.as_slice() {
         [one] => format!("{} `{}`", one.object.kind(), one.object.display_name()),
         more => format!("its {} workloads", more.len()),
     };
-    let blocked = keep.disruptions_allowed(pods.ceiling) <= 0;
-    let message = if !blocked {
+    let blocked = pods.disruptions_allowed(keep, pods.ceiling) <= 0;
+    let message = if pods.bare {
+        format!("`minAvailable: {shown}` allows no eviction: it selects {}", bare_pods(workloads))
+    } else if !blocked {
         format!(
             "`minAvailable: {shown}` blocks every eviction when {whose} is at its minimum of {}",
             pods.floor
@@ -264,13 +298,25 @@ fn at_least(
 #[derive(Clone, Copy)]
 enum Advice {
     Training,
-    /// Pods of Jobs, for which `maxUnavailable` allows no eviction.
-    Jobs,
+    /// Pods of owners without a `scale` subresource, as in "a Job", for which `maxUnavailable` allows no eviction.
+    NoScale(&'static str),
+    /// Pods without a controller.
+    Bare,
     /// The ranks of one server: one that goes stops all.
     Gang,
     /// Others.
     Replicas,
 }
+
+/// Text for Pods without a controller.
+fn bare_pods(pods: &[&Workload]) -> String {
+    match pods {
+        [one] => format!("Pod `{}` alone", one.object.display_name()),
+        all => format!("{} Pods without a controller", all.len()),
+    }
+}
+
+const BARE_HELP: &str = "run it in a Deployment of two replicas, or remove the PDB";
 
 fn finish(finding: &mut Finding, advice: Advice, fix: Fix) {
     match advice {
@@ -279,10 +325,13 @@ fn finish(finding: &mut Finding, advice: Advice, fix: Fix) {
                 .severity(Severity::Warning)
                 .help("protect training pods with `karpenter.sh/do-not-disrupt: \"true\"` instead");
         }
-        Advice::Jobs => {
-            finding.help(
-                "for pods of a Job write a whole number in `minAvailable`, or use `karpenter.sh/do-not-disrupt`",
-            );
+        Advice::NoScale(owner) => {
+            finding.help(format!(
+                "for pods of {owner} write a whole number in `minAvailable`, or use `karpenter.sh/do-not-disrupt`"
+            ));
+        }
+        Advice::Bare => {
+            finding.help(BARE_HELP);
         }
         Advice::Gang => {
             finding.severity(Severity::Warning).help(

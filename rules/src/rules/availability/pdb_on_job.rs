@@ -1,17 +1,22 @@
-//! A PodDisruptionBudget on pods of a Job allows no eviction.
+//! A PodDisruptionBudget on pods whose owner has no scale allows no eviction.
 //!
 //! # Why
 //! For `maxUnavailable`, and for a percentage in `minAvailable`, the disruption controller asks the
 //! owner of the pods for its number of replicas through the `scale` subresource. A Job has none:
 //! the PodDisruptionBudget gets the condition `DisruptionAllowed=False` with the reason `SyncFailed`
 //! and allows no eviction, not even of the other pods that it selects, as long as a pod of the Job
-//! exists. Pods of CronJobs, JobSets and ScaledJobs belong to Jobs too. A whole number in
+//! exists. Pods of CronJobs, JobSets and ScaledJobs belong to Jobs too. The pods of a RayCluster, also of one
+//! that a RayService or RayJob makes, of a DaemonSet, an Argo Workflow, a SparkApplication and a Volcano Job
+//! belong to an owner without a scale as well. A whole number in
 //! `minAvailable` is compared with the healthy pods and works; if it is as large as the Job's
-//! parallelism, it allows no eviction either. Meanwhile no node of these pods can be drained.
+//! parallelism, or the largest number of workers, it allows no eviction either. Meanwhile no node of these
+//! pods can be drained. Karpenter does not evict pods of a DaemonSet that tolerates
+//! `karpenter.sh/disrupted:NoSchedule`: nothing is reported for a budget of these alone.
 //!
 //! # Fix
 //! Write `minAvailable` as a whole number that is smaller than the number of pods. A run that must
-//! not be interrupted is better protected by `karpenter.sh/do-not-disrupt: "true"` on its pods.
+//! not be interrupted is better protected by `karpenter.sh/do-not-disrupt: "true"` on its pods. A DaemonSet
+//! needs no budget: its pods are evicted after the others, from a node that ends.
 //!
 //! # Example
 //! ```yaml,diff
@@ -43,8 +48,13 @@
 //! - <https://kubernetes.io/docs/tasks/run-application/configure-pdb/#arbitrary-controllers-and-selectors>
 //! - <https://karpenter.sh/docs/concepts/disruption/#pod-level-controls>
 
-use crate::cluster::views::disruptions::{IntOrPercent, allows_none, runs_as_job, selects_by_job_label};
+use crate::cluster::views::disruptions::{
+    IntOrPercent, allows_none, owner_without_scale, selects_by_job_label,
+};
+use crate::rules::disruption::tolerates_disruption_taint::may_stay_in_drains;
 use crate::rules::prelude::*;
+use crate::workload::ray::{Extent, pods_of_template};
+use crate::workload::selector;
 
 pub(crate) static RULE: Rule = Rule {
     id: "pdb-on-job",
@@ -63,59 +73,82 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let (workloads, unknown) = ctx.cluster().views().selected_by(object);
-    let jobs = || workloads.iter().map(|workload| &workload.object).filter(|object| runs_as_job(object));
-    let first = jobs().next();
-    let whose = match first {
-        Some(job) => format!("{} `{}`", job.kind(), job.display_name()),
-        None if selects_by_job_label(object) => "a Job".to_owned(),
+    let workloads: Vec<&Object> = workloads.iter().map(|workload| &workload.object).collect();
+    let without_scale: Vec<&Object> =
+        workloads.iter().copied().filter(|workload| owner_without_scale(workload).is_some()).collect();
+    let first = without_scale.first().copied();
+    let (whose, owner) = match first.zip(first.and_then(owner_without_scale)) {
+        Some((first, owner)) => (format!("{} `{}`", first.kind(), first.display_name()), owner),
+        None if selects_by_job_label(object) => ("a Job".to_owned(), "a Job"),
         None => return None,
     };
     if most.is_set() || matches!(IntOrPercent::read(&least)?, IntOrPercent::Percent(_)) {
         let (field, node) = if most.is_set() { ("maxUnavailable", &most) } else { ("minAvailable", &least) };
         IntOrPercent::read(node)?;
         let value = node.string_or_number()?;
+        let are_daemons = first.is_some() && workloads.iter().all(|workload| workload.is(Kind::DAEMON_SET));
+        if are_daemons && workloads.iter().flat_map(|one| templates(one)).all(|one| may_stay_in_drains(&one))
+        {
+            return None;
+        }
         let finding = ctx.report(
             node,
-            format!("`{field}: {value}` allows no eviction while {whose} runs, because a Job has no scale"),
+            format!("`{field}: {value}` allows no eviction while {whose} runs, because {owner} has no scale"),
         );
-        match workloads.iter().map(|workload| &workload.object).find(|object| !runs_as_job(object)) {
-            // The Job is caught by labels that are meant for others.
+        match workloads.iter().find(|workload| owner_without_scale(workload).is_none()) {
+            // The pods are caught by labels that are meant for others.
             Some(meant) => finding.help(format!(
-                "narrow the selector to the pods of `{}`: add a label that those of the Job do not have",
+                "narrow the selector to the pods of `{}`: add a label that the others do not have",
                 meant.display_name()
             )),
+            None if are_daemons => {
+                finding.help("remove the PDB: pods of a DaemonSet are evicted last, from a node that ends")
+            }
             None => finding.help(
                 "write `minAvailable` as a whole number, or protect the pods with `karpenter.sh/do-not-disrupt`",
             ),
         };
-        if let Some(job) = first {
-            finding.related(job, &job.path(&["metadata", "name"]), "its pods");
+        if let Some(first) = first {
+            finding.related(first, &first.path(&["metadata", "name"]), "its pods");
         }
         return None;
     }
     let IntOrPercent::Count(keep) = IntOrPercent::read(&least)? else { return None };
-    let pods = jobs().map(pods_of).sum::<Option<i64>>()?;
-    if unknown || first.is_none() || jobs().count() != workloads.len() || pods == 0 || keep < pods {
+    let selector = spec.get("selector");
+    let pods = without_scale.iter().map(|workload| pods_of(workload, &selector)).sum::<Option<i64>>()?;
+    if unknown || first.is_none() || without_scale.len() != workloads.len() || pods == 0 || keep < pods {
         return None;
     }
-    let run = if jobs().count() == 1 { format!("{whose} runs") } else { "its Jobs run".to_owned() };
-    let finding = ctx.report(&least, format!("`minAvailable: {keep}` allows no eviction: {run} {pods}"));
+    let run = match without_scale.as_slice() {
+        [_] => format!("{whose} runs {pods}"),
+        all if all.iter().all(|one| one.is(Kind::JOB)) => format!("its Jobs run {pods}"),
+        all => format!("its {} workloads run {pods}", all.len()),
+    };
+    let finding = ctx.report(&least, format!("`minAvailable: {keep}` allows no eviction: {run}"));
     finding.help("lower it, or protect the pods with `karpenter.sh/do-not-disrupt: \"true\"` instead");
-    for job in jobs().take(3) {
-        let parallelism = job.path(&["spec", "parallelism"]);
-        let node = if parallelism.is_set() { parallelism } else { job.path(&["metadata", "name"]) };
-        finding.related(job, &node, "its pods");
+    for workload in without_scale.iter().take(3) {
+        let parallelism = workload.path(&["spec", "parallelism"]);
+        let node = if parallelism.is_set() { parallelism } else { workload.path(&["metadata", "name"]) };
+        finding.related(workload, &node, "its pods");
     }
     None
 }
 
-/// Maximum number of pods of a Job that run at once. `None` if it is not known.
-fn pods_of(job: &Object) -> Option<i64> {
-    if !job.is(Kind::JOB) {
+/// Maximum number of pods of a Job or of a Ray cluster that run at once and that a selector matches. `None` if it is not
+/// known, or of another workload.
+fn pods_of(workload: &Object, selector: &Node<'_>) -> Option<i64> {
+    if [Kind::RAY_CLUSTER, Kind::RAY_SERVICE].iter().any(|kind| workload.is(*kind)) {
+        let selected = |template: &Template<'_>| selector::matches(selector, &template.pod_labels());
+        return templates(workload).iter().try_fold(0_i64, |sum, template| {
+            let pods = if selected(template)? { pods_of_template(template, Extent::Most)? } else { 0 };
+            sum.checked_add(pods)
+        });
+    }
+    if !workload.is(Kind::JOB) {
         return None;
     }
     let number = |field: &str, default: i64| {
-        let node = job.path(&["spec", field]);
+        let node = workload.path(&["spec", field]);
         if node.is_set() { node.int() } else { Some(default) }
     };
     Some(number("parallelism", 1)?.min(number("completions", i64::MAX)?).max(0))

@@ -54,7 +54,7 @@
 //! - <https://kubernetes.io/docs/tasks/run-application/configure-pdb/>
 
 use super::selected_workloads::{belong_together, has_known_images, run_together};
-use crate::cluster::views::disruptions::{IntOrPercent, allows_none, runs_as_job};
+use crate::cluster::views::disruptions::{IntOrPercent, allows_none, owner_without_scale};
 use crate::rules::partners::budgets;
 use crate::rules::prelude::*;
 
@@ -85,8 +85,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let allowed = |pods| if is_least { bound.disruptions_allowed(pods) } else { bound.of(pods, true) };
     let views = ctx.cluster().views();
     let (workloads, unknown) = views.selected_by(object);
-    // The pods of Jobs are reported by pdb-on-job.
-    if unknown || workloads.iter().any(|workload| runs_as_job(&workload.object)) {
+    // Pods of owners without a scale are reported by pdb-on-job.
+    if unknown || workloads.iter().any(|workload| owner_without_scale(&workload.object).is_some()) {
         return None;
     }
     let all: Vec<(&Object, i64)> = workloads

@@ -71,6 +71,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
+/// Whether Karpenter evicts none of the pods when it drains a node, because they tolerate its taint, or may tolerate it.
+pub(in crate::rules) fn may_stay_in_drains(template: &Template<'_>) -> bool {
+    let tolerations = template.spec.get("tolerations");
+    tolerations.has_unknown() || tolerations.items().any(|toleration| tolerates(&toleration).is_some())
+}
+
 /// Whether a toleration matches Karpenter's taint. `Some(true)` if it matches all taints.
 fn tolerates(toleration: &Node<'_>) -> Option<bool> {
     let says = |name: &str| -> Option<&str> {
