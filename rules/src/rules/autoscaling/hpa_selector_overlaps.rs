@@ -4,7 +4,11 @@
 //! The HPA takes the pods whose metrics it reads from the selector of its target, not from their owner. The
 //! pods of a CronJob or of another Deployment with these labels count as well: their CPU distorts the mean,
 //! and where one of them requests none the HPA computes nothing at all (`missing request for cpu`). The
-//! Deployment itself does not take them over, because they have another owner.
+//! Deployment itself does not take them over, because they have another owner. The new number of replicas is
+//! the ratio of usage and target times all ready pods of the selector: beside two pods of a canary an HPA of
+//! three pods at 80 % of its target computes four. External and Object metrics of the type `Value` are
+//! multiplied in this way as well. Where names or labels say that the two are versions of one program, it is
+//! information; nothing is reported for the target of a Canary of Flagger, which keeps the versions apart.
 //!
 //! # Fix
 //! Give the other pods another value of the label, or add one to the selector. The selector of a Deployment
@@ -65,33 +69,58 @@ use crate::rules::availability::selected_workloads::{are_versions, is_stopped, r
 use crate::rules::prelude::*;
 use crate::workload::selector;
 
+const READS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::CANARY]);
+
 pub(crate) static RULE: Rule = Rule {
     id: "hpa-selector-overlaps",
     kinds: &[Kind::HPA, Kind::SCALED_OBJECT],
-    reads: WORKLOAD_KINDS,
+    reads: &READS,
     docs: docs(include_str!("hpa_selector_overlaps.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Autoscaling)
 };
 
-/// Whether an autoscaler reads the metrics of pods.
-fn reads_pods(object: &Object) -> bool {
+/// How the pods of the selector enter the number of replicas.
+#[derive(Clone, Copy)]
+enum Use {
+    /// By their own metrics.
+    Metrics,
+    /// By the number of those that are ready, which multiplies the ratio of a metric of the type `Value`
+    /// (`getUsageRatioReplicaCount`). `AverageValue` is compared with the replicas of the target's status.
+    Count,
+}
+
+fn use_of_pods(object: &Object) -> Option<Use> {
+    let is_value = |node: Node<'_>| node.text() == Some("Value");
     if object.is(Kind::HPA) {
         let kinds = ["Resource", "ContainerResource", "Pods"];
-        let metrics = object.path(&["spec", "metrics"]);
-        let cpu = object.path(&["spec", "targetCPUUtilizationPercentage"]);
-        return cpu.is_set()
-            || metrics
-                .items()
-                .any(|metric| metric.get("type").text().is_some_and(|kind| kinds.contains(&kind)));
+        let metrics = || object.path(&["spec", "metrics"]).items();
+        let reads = |metric: Node<'_>| metric.get("type").text().is_some_and(|kind| kinds.contains(&kind));
+        if object.path(&["spec", "targetCPUUtilizationPercentage"]).is_set() || metrics().any(reads) {
+            return Some(Use::Metrics);
+        }
+        let counts = |metric: Node<'_>| match metric.get("type").text() {
+            Some("External") => is_value(metric.path(&["external", "target", "type"])),
+            Some("Object") => is_value(metric.path(&["object", "target", "type"])),
+            _ => false,
+        };
+        return metrics().any(counts).then_some(Use::Count);
     }
-    triggers(object).any(|trigger| trigger.is_resource())
+    if triggers(object).any(|trigger| trigger.is_resource()) {
+        return Some(Use::Metrics);
+    }
+    let counts = match uses_modifiers(object)? {
+        true => is_value(object.path(&["spec", "advanced", "scalingModifiers", "metricType"])),
+        false => triggers(object).any(|trigger| is_value(trigger.node.get("metricType"))),
+    };
+    counts.then_some(Use::Count)
 }
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // Another strategy finds the pods by their owner.
     let is_by_owner = !object.path(&["spec", "selectionStrategy"]).is_absent();
-    if !reads_pods(object) || is_by_owner || object.is_partial() {
+    let used = use_of_pods(object)?;
+    if is_by_owner || object.is_partial() {
         return None;
     }
     let workload = target(object, ctx)?;
@@ -101,8 +130,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let own = templates(workload);
     let namespace = workload.namespace_or_default();
-    let mut around = ctx.cluster().views().candidates(namespace, &wanted);
-    let other = around.find(|other| {
+    let is_canary = |name: &str| {
+        let mut canaries = ctx.cluster().in_namespace(Kind::CANARY, namespace);
+        canaries.any(|canary| canary.path(&["spec", "targetRef", "name"]).text() == Some(name))
+    };
+    let is_match = |other: &&Object| {
         !other.ptr_eq(workload)
             && templates(other).iter().any(|t| selector::matches(&wanted, &t.labels()) == Some(true))
             && !other.is_partial()
@@ -110,20 +142,31 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             // The pods of a dump have an owner.
             && !other.is_owned()
             && run_together(workload, other, ctx.cluster())
-            && (runs_as_job(other) || !are_versions(workload, other))
-    })?;
+            && !is_canary(other.name())
+    };
+    let around = || ctx.cluster().views().candidates(namespace, &wanted).filter(is_match);
+    let is_version = |other: &Object| !runs_as_job(other) && are_versions(workload, other);
+    let other = around().find(|other| !is_version(other)).or_else(|| around().next())?;
+    if is_canary(workload.name()) {
+        return None;
+    }
     let pods = own.first().map(|template| template.labels()).unwrap_or_default();
     // A selector that does not match its own pods is rejected.
     if selector::matches(&wanted, &pods) != Some(true) {
         return None;
     }
     let message = format!(
-        "the selector of `{}` also matches the pods of {} `{}`, whose metrics are counted as well",
+        "the selector of `{}` also matches the pods of {} `{}`, {} as well",
         workload.display_name(),
         other.kind(),
-        other.display_name()
+        other.display_name(),
+        match used {
+            Use::Metrics => "whose metrics are counted",
+            Use::Count => "which multiply the metric",
+        }
     );
     ctx.report(&object.path(&["spec", "scaleTargetRef"]), message)
+        .severity(if is_version(other) { Severity::Info } else { Severity::Warning })
         .help("give the other pods another value of the label: the HPA finds pods by the selector of its target")
         .related(workload, &wanted, "the selector")
         .related(other, &other.path(&["metadata", "name"]), "its pods have these labels");
