@@ -143,7 +143,7 @@ fn above<'i>(daemonset: &Template<'_>, own: i64, ctx: &Context<'i>) -> Option<(&
     rest.peek()?;
     let pools = ctx.pools_for(daemonset)?.pools;
     rest.take(MAX_TRIED).find_map(|(workload, template, theirs)| {
-        let pool = pool_that_takes(workload, &template, ctx)?;
+        let pool = pool_that_takes(workload, &template, &[Provider::Aws], ctx)?;
         let is_shared = pools.iter().any(|one| one.object().is_same_resource(&pool));
         let fills = is_shared && share_a_node(&template, &pool, ctx)?;
         fills.then_some((workload, theirs, pool))

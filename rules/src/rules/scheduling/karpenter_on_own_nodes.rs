@@ -89,7 +89,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if is_elsewhere || spec.has_unknown_key() {
         return None;
     }
-    let pool = pool_that_takes(object, &template, ctx)?;
+    let pool = pool_that_takes(object, &template, &[Provider::Aws], ctx)?;
     let message = format!(
         "`{}` may run on nodes of NodePool `{}`, which it starts and drains itself",
         object.display_name(),
@@ -101,11 +101,17 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// A NodePool of Karpenter that certainly takes the pods. The nodes of EKS Auto Mode are started by another controller.
-pub(super) fn pool_that_takes(object: &Object, template: &Template<'_>, ctx: &Context<'_>) -> Option<Object> {
+/// A NodePool with a node class of one of `providers` that certainly takes the pods. The nodes of EKS Auto Mode are started by
+/// another controller than those of Karpenter.
+pub(super) fn pool_that_takes(
+    object: &Object,
+    template: &Template<'_>,
+    providers: &[Provider],
+    ctx: &Context<'_>,
+) -> Option<Object> {
     let is_own = |pool: &Object| {
         let group = pool.path(&["spec", "template", "spec", "nodeClassRef", "group"]);
-        !pool.is_partial() && group.text().is_some() && Provider::of_group(&group) == Provider::Aws
+        !pool.is_partial() && group.text().is_some() && providers.contains(&Provider::of_group(&group))
     };
     // The values of a chart are no template whose pools are looked up.
     let likely: Vec<Object> = match object.workload() {

@@ -4,11 +4,13 @@
 //! Without `--aws-vpc-id` and `--aws-region` the controller reads both from the instance metadata service. The
 //! classes of Karpenter let a response make one hop by default (`httpPutResponseHopLimit: 1`), which ends at
 //! the node: the controller ends with `failed to get VPC ID`, and no load balancer is made or changed any more.
-//! It works on the nodes of a node group with another limit, until its pods move to one of Karpenter's.
+//! It works on the nodes of a node group with another limit, until its pods move to one of Karpenter's. In EKS
+//! Auto Mode the limit is always 1. The AWS Gateway API Controller asks in the same way for what its variables
+//! `CLUSTER_VPC_ID`, `REGION`, `AWS_ACCOUNT_ID` and `CLUSTER_NAME` do not say.
 //!
 //! # Fix
 //! Write both arguments (`region` and `vpcId` in the values of its chart). A higher limit would give the
-//! credentials of the node to all pods.
+//! credentials of the node to all pods. EKS Auto Mode makes load balancers without this controller.
 //!
 //! # Example
 //! ```yaml,diff
@@ -54,6 +56,8 @@
 //! # References
 //! - <https://kubernetes-sigs.github.io/aws-load-balancer-controller/latest/deploy/installation/>
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/#specmetadataoptions>
+//! - <https://docs.aws.amazon.com/eks/latest/userguide/automode-learn-instances.html>
+//! - <https://github.com/aws/containers-roadmap/issues/2633>
 
 use super::PLACEMENT_READS;
 use super::karpenter_on_own_nodes::pool_that_takes;
@@ -89,6 +93,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let template = templates(object).into_iter().next()?;
+    if let Some(container) = template.containers().find(is_gateway_controller) {
+        let env = known(&container)?;
+        let missing = GATEWAY_VARIABLES.iter().filter(|name| !env.contains_key(**name));
+        let missing: Vec<String> = missing.map(|name| (*name).to_owned()).collect();
+        return report(object, &template, &missing, &ValuePlace::of(container.get("env")), ctx);
+    }
     let container = template.containers().find(is_load_balancer_controller)?;
     let missing = missing(&container)?;
     let place = ValuePlace::of(container.get("args"));
@@ -130,22 +140,42 @@ fn report(
     {
         return None;
     }
-    let pool = pool_that_takes(object, template, ctx)?;
-    let name = pool.path(&["spec", "template", "spec", "nodeClassRef", "name"]);
-    let class = ctx.partner(Kind::EC2_NODE_CLASS, "default", name.text()?)?;
-    let hops = class.path(&["spec", "metadataOptions", "httpPutResponseHopLimit"]);
-    if class.is_partial() || hops.int_or(DEFAULT_HOPS)? > 1 {
-        return None;
-    }
-    let missing = format!("`{}`", missing.join("` and `"));
+    let pool = pool_that_takes(object, template, &[Provider::Aws, Provider::AutoMode], ctx)?;
+    let reference = pool.path(&["spec", "template", "spec", "nodeClassRef"]);
+    let limit = match Provider::of_group(&reference.get("group")) {
+        // It is always 1, and the NodeClass has no field for it.
+        Provider::AutoMode => None,
+        _ => {
+            let class = ctx.partner(Kind::EC2_NODE_CLASS, "default", reference.get("name").text()?)?;
+            let hops = class.path(&["spec", "metadataOptions", "httpPutResponseHopLimit"]);
+            if class.is_partial() || hops.int_or(DEFAULT_HOPS)? > 1 {
+                return None;
+            }
+            Some((class, hops))
+        }
+    };
+    let (first, all) = (missing.len().min(2), missing.len());
     let message = format!(
-        "without {missing} the controller asks the instance metadata, which pods on nodes of `{}` cannot reach",
+        "without `{}` the controller asks the instance metadata, which pods on nodes of `{}` cannot reach",
+        missing[..first].join("` and `"),
         pool.display_name()
     );
-    report_place(place, message, ctx)
-        .help(format!("write {missing}: a response makes one hop, to the node"))
-        .related(class, &hops, "one hop, which is the default");
+    let missing = format!("`{}`", missing.join(if all > 2 { "`, `" } else { "` and `" }));
+    let finding = report_place(place, message, ctx);
+    finding.help(format!("write {missing}: a response makes one hop, to the node"));
+    match limit {
+        Some((class, hops)) => finding.related(class, &hops, "one hop, which is the default"),
+        None => finding.related(&pool, &reference, "nodes of EKS Auto Mode, where it is always one hop"),
+    };
     None
+}
+
+/// The variables of the AWS Gateway API Controller whose values it looks for in the instance metadata (`configInit`).
+const GATEWAY_VARIABLES: [&str; 4] = ["CLUSTER_VPC_ID", "REGION", "AWS_ACCOUNT_ID", "CLUSTER_NAME"];
+
+/// Whether a container runs the AWS Gateway API Controller, which is for Amazon VPC Lattice.
+fn is_gateway_controller(container: &Node<'_>) -> bool {
+    images_of(container).any(|image| image.is("aws-gateway-controller"))
 }
 
 /// Whether a container runs the AWS Load Balancer Controller.
