@@ -220,8 +220,8 @@ impl Attempt<'_> {
             pod.topology.retain(|rule| (rule.kind, &rule.key) != (all.0, &all.1));
         };
         let (reason, node) = match &rule {
-            Some(rule) if kind == TopologyKind::Affinity && cluster.is_complete() => {
-                let (reason, meant) = surroundings::absent_pods(rule, cluster);
+            Some(rule) if kind == TopologyKind::Affinity => {
+                let (reason, meant) = surroundings::absent_pods(rule, self.template, cluster);
                 let node = rule.get("labelSelector");
                 remedies.extend(meant.map(|text| self.of_pod(&node, text, drop_rule.clone())));
                 (reason, node)

@@ -2,6 +2,7 @@
 //!
 //! The volumes are read as `VolumeTopology` of Karpenter 1.15 does (`pkg/controllers/provisioning/scheduling/volumetopology.go`).
 
+use crate::catalog::HOSTNAME;
 use crate::cluster::Cluster;
 use crate::cluster::objects::Lookup;
 use crate::cluster::storage::is_default;
@@ -44,7 +45,7 @@ fn look_up<'c>(cluster: &'c Cluster, kind: Kind, namespace: &str, name: &str) ->
 
 /// Adds what the volumes of a pod require, and whether the pods exist that its rules name.
 pub(super) fn resolve(pod: &mut Pod, template: &Template<'_>, cluster: &Cluster) {
-    if cluster.is_complete() && !pod.topology.is_empty() {
+    if !pod.topology.is_empty() {
         pod.topology = topology(template, &|term| pods_may_exist(term, template, cluster));
     }
     let claims = claims(template, cluster);
@@ -64,17 +65,48 @@ pub(super) fn resolve(pod: &mut Pod, template: &Template<'_>, cluster: &Cluster)
     pod.uncertainties.dedup();
 }
 
-/// Whether a workload of a complete cluster has pods that a term of affinity selects.
+/// Whether pods that a term of affinity selects may be beside the pod: outside of a complete cluster there may be any, except
+/// those of a DaemonSet on a new node.
 pub(super) fn pods_may_exist<'c>(term: &Node<'c>, template: &Template<'_>, cluster: &'c Cluster) -> bool {
-    let (owner, _) = template.place;
+    if joined_daemons(term, template, cluster).is_some() {
+        return false;
+    }
+    !cluster.is_complete() || in_reach(term, template, cluster).next().is_some()
+}
+
+/// The DaemonSet that a term of affinity joins on one node, if it selects no other pods. Karpenter counts no pods on a node that it
+/// plans, and its simulation does not place those of DaemonSets there (`nextDomainAffinity`): no new node satisfies the term.
+fn joined_daemons<'c>(term: &Node<'c>, template: &Template<'_>, cluster: &'c Cluster) -> Option<&'c Object> {
+    let named: Vec<&str> = term.get("namespaces").items().filter_map(|name| name.text()).collect();
+    let namespace = match named.as_slice() {
+        [] => template.place.0.namespace_or_default(),
+        [one] => one,
+        _ => return None,
+    };
+    if term.get("topologyKey").text() != Some(HOSTNAME) || term.get("namespaceSelector").is_set() {
+        return None;
+    }
+    let selector = term.get("labelSelector");
+    let views = cluster.views();
+    let set = views.candidates(namespace, &selector).find(|workload| workload.is(Kind::DAEMON_SET))?;
+    let (found, unknown) = views.selected_by_labels(set, &selector);
+    let is_alone = !unknown && found.iter().all(|workload| workload.object.is(Kind::DAEMON_SET));
+    found.first().filter(|_| is_alone).map(|workload| &workload.object)
+}
+
+/// The workloads with pods that a term of affinity selects, or may select, in the namespaces that it names.
+fn in_reach<'c>(
+    term: &Node<'c>,
+    template: &Template<'_>,
+    cluster: &'c Cluster,
+) -> impl Iterator<Item = &'c Object> {
+    let own = template.place.0.namespace_or_default().to_owned();
     let named: Vec<&str> = term.get("namespaces").items().filter_map(|name| name.text()).collect();
     let anywhere = term.get("namespaceSelector").is_set();
-    let in_reach = |namespace: &str| {
-        anywhere
-            || named.contains(&namespace)
-            || named.is_empty() && namespace == owner.namespace_or_default()
-    };
-    selected(term, cluster).any(|object| in_reach(object.namespace_or_default()))
+    selected(term, cluster).filter(move |object| {
+        let namespace = object.namespace_or_default();
+        anywhere || named.contains(&namespace) || named.is_empty() && namespace == own
+    })
 }
 
 /// The workloads with pods that a term of affinity selects: or may select.
@@ -86,7 +118,16 @@ fn selected<'c>(term: &Node<'c>, cluster: &'c Cluster) -> impl Iterator<Item = &
 }
 
 /// Why a term of affinity selects no pods, and the correction if the text shows which pods it means.
-pub(super) fn absent_pods<'c>(term: &Node<'c>, cluster: &'c Cluster) -> (String, Option<String>) {
+pub(super) fn absent_pods<'c>(
+    term: &Node<'c>,
+    template: &Template<'_>,
+    cluster: &'c Cluster,
+) -> (String, Option<String>) {
+    if let Some(set) = joined_daemons(term, template, cluster) {
+        let text =
+            format!("its affinity joins DaemonSet `{}`, which no planned node has", set.display_name());
+        return (text, Some("remove the rule: a DaemonSet has a pod on each node that it fits".to_owned()));
+    }
     let selector = term.get("labelSelector");
     let is_meant = |object: &&Object| {
         templates(object).iter().any(|other| matches(&selector, &other.labels()) == Some(true))
