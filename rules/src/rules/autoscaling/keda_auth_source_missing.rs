@@ -4,7 +4,8 @@
 //! KEDA's admission does not follow the references of a TriggerAuthentication. A key that the Secret or the
 //! ConfigMap lacks, and a variable that the container lacks, become an empty parameter, and the scaler fails
 //! at its source. The Secrets of a ClusterTriggerAuthentication are read in the namespace of KEDA's operator
-//! and nowhere else. `identityOwner: workload`, and the provider `aws-eks`, take the role from the annotation
+//! and nowhere else; where the operator is not in the input, a Secret in the namespace of a scaler that needs it
+//! is information. `identityOwner: workload`, and the provider `aws-eks`, take the role from the annotation
 //! `eks.amazonaws.com/role-arn` of the workload's ServiceAccount: EKS Pod Identity is not enough, and without
 //! the annotation the scaler is never built. Only objects of the input are compared.
 //!
@@ -76,19 +77,19 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let spec = object.get("spec");
+    let scalers: Vec<Object> =
+        authenticated(object, ctx.cluster()).into_iter().filter(|scaler| ctx.pairs_with(scaler)).collect();
     for (field, kind) in [("secretTargetRef", Kind::SECRET), ("configMapTargetRef", Kind::CONFIG_MAP)] {
         for item in spec.get(field).items() {
-            key(object, &item, kind, ctx);
+            key(object, &item, kind, &scalers, ctx);
         }
     }
     for (store, fields) in CREDENTIALS {
         for field in fields {
             let reference = spec.path(&[store, "credentials", *field, "valueFrom", "secretKeyRef"]);
-            key(object, &reference, Kind::SECRET, ctx);
+            key(object, &reference, Kind::SECRET, &scalers, ctx);
         }
     }
-    let scalers: Vec<Object> =
-        authenticated(object, ctx.cluster()).into_iter().filter(|scaler| ctx.pairs_with(scaler)).collect();
     for item in spec.get("env").items() {
         scalers.iter().find_map(|scaler| variable(scaler, &item, ctx));
     }
@@ -96,9 +97,17 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// The namespace in which KEDA reads the Secrets of a ClusterTriggerAuthentication: that of its operator, if the
-/// operator, or the chart that installs it, is in the input and names no other.
-fn operator_namespace(ctx: &Context<'_>) -> Option<String> {
+/// The namespace in which KEDA reads the Secrets of a ClusterTriggerAuthentication.
+enum OperatorNamespace {
+    /// That of the operator, or of the chart that installs it, which is in the input.
+    Known(String),
+    /// Nothing in the input installs KEDA.
+    NotInInput,
+    /// Several are possible, or the operator names another.
+    Unknown,
+}
+
+fn operator_namespace(ctx: &Context<'_>) -> OperatorNamespace {
     let cluster = ctx.cluster();
     let operators =
         cluster.written_as(Kind::DEPLOYMENT, "keda-operator").filter(|operator| ctx.pairs_with(operator));
@@ -116,8 +125,13 @@ fn operator_namespace(ctx: &Context<'_>) -> Option<String> {
         target_namespace(installer).filter(|_| !names_other)
     });
     let all: Vec<Option<&str>> = of_deployments.chain(of_installers).collect();
-    let first = (*all.first()?)?;
-    all.iter().all(|one| *one == Some(first)).then(|| first.to_owned())
+    match all.first() {
+        None => OperatorNamespace::NotInInput,
+        Some(Some(first)) if all.iter().all(|one| *one == Some(*first)) => {
+            OperatorNamespace::Known((*first).to_owned())
+        }
+        Some(_) => OperatorNamespace::Unknown,
+    }
 }
 
 /// Whether something sets a value of KEDA's chart, or may.
@@ -174,12 +188,22 @@ fn made_keys<'a>(namespace: &str, name: &str, ctx: &Context<'a>) -> Option<(&'a 
     (!adds).then(|| Some((maker, keys.collect::<Option<Vec<_>>>()?)))?
 }
 
-/// A key of a Secret or of a ConfigMap.
-fn key(object: &Object, item: &Node<'_>, kind: Kind, ctx: &mut Context<'_>) -> Option<()> {
+/// A key of a Secret or of a ConfigMap, for some scalers.
+fn key(
+    object: &Object,
+    item: &Node<'_>,
+    kind: Kind,
+    scalers: &[Object],
+    ctx: &mut Context<'_>,
+) -> Option<()> {
     let (name, key) = (item.get("name"), item.get("key"));
     let (name_text, key_text) = (name.text()?, key.text()?);
     let namespace = if object.is(Kind::CLUSTER_TRIGGER_AUTHENTICATION) {
-        operator_namespace(ctx)?
+        match operator_namespace(ctx) {
+            OperatorNamespace::Known(namespace) => namespace,
+            OperatorNamespace::NotInInput => return beside_scaler(&name, kind, scalers, ctx),
+            OperatorNamespace::Unknown => return None,
+        }
     } else {
         object.namespace()?.to_owned()
     };
@@ -215,22 +239,54 @@ fn key(object: &Object, item: &Node<'_>, kind: Kind, ctx: &mut Context<'_>) -> O
     None
 }
 
+/// The objects of the input that are a Secret or a ConfigMap of a name in any namespace, or from which it is made. `None` if there
+/// may be others.
+fn sources<'i>(name: &str, kind: Kind, ctx: &Context<'i>) -> Option<Vec<&'i Object>> {
+    let cluster = ctx.cluster();
+    let makers = [Kind::EXTERNAL_SECRET, Kind::SEALED_SECRET].into_iter().filter(|_| kind == Kind::SECRET);
+    let makers = makers.flat_map(|maker| cluster.of(maker)).filter(|maker| made_secret(maker) == Some(name));
+    let all = cluster.written_as(kind, name).chain(makers);
+    let sources: Vec<&Object> = all.filter(|source| ctx.pairs_with(source)).collect();
+    let is_copied = sources.iter().any(|source| source.namespace().is_none() || is_copied(source));
+    let is_open = chart_installers(cluster).any(|installer| has_value(installer, "extraObjects"));
+    (!is_copied && !is_open).then_some(sources)
+}
+
+/// A Secret of a ClusterTriggerAuthentication in the namespace of a scaler that needs it, and in no other. KEDA is rarely there.
+fn beside_scaler(name: &Node<'_>, kind: Kind, scalers: &[Object], ctx: &mut Context<'_>) -> Option<()> {
+    let text = name.text()?;
+    let sources = sources(text, kind, ctx)?;
+    let found = *sources.first()?;
+    let namespace = found.namespace()?;
+    let is_only = sources.iter().all(|source| source.namespace() == Some(namespace));
+    let is_of_scaler = scalers.iter().any(|scaler| scaler.namespace() == Some(namespace));
+    if !is_only || !is_of_scaler || namespace.contains("keda") {
+        return None;
+    }
+    let message = format!(
+        "{} `{}` is in namespace `{namespace}`, and KEDA reads it in that of its operator, by default `keda`",
+        kind.kind,
+        ellipsize(text)
+    );
+    ctx.report(name, message).severity(Severity::Info).help(ELSEWHERE_HELP).related(
+        found,
+        &found.path(&["metadata", "namespace"]),
+        "it is here",
+    );
+    None
+}
+
+const ELSEWHERE_HELP: &str = "put it into the namespace of KEDA, or use a TriggerAuthentication";
+
 /// A Secret of a ClusterTriggerAuthentication that is in another namespace than the operator.
 fn elsewhere(name: &Node<'_>, kind: Kind, namespace: &str, ctx: &mut Context<'_>) -> Option<()> {
     let text = name.text()?;
-    let cluster = ctx.cluster();
-    let makers = [Kind::EXTERNAL_SECRET, Kind::SEALED_SECRET].into_iter().filter(|_| kind == Kind::SECRET);
-    let makers = makers.flat_map(|maker| cluster.of(maker)).filter(|maker| made_secret(maker) == Some(text));
-    let all = cluster.written_as(kind, text).chain(makers);
-    let sources: Vec<&Object> = all.filter(|source| ctx.pairs_with(source)).collect();
-    let may_be_there = |source: &&Object| source.namespace().is_none_or(|other| other == namespace);
-    if sources.iter().any(|source| may_be_there(source) || is_copied(source))
-        || may_be_made(cluster, kind, namespace, text)
-        || chart_installers(cluster).any(|installer| has_value(installer, "extraObjects"))
-    {
+    let sources = sources(text, kind, ctx)?;
+    let found = *sources.first()?;
+    let is_there = sources.iter().any(|source| source.namespace() == Some(namespace));
+    if is_there || may_be_made(ctx.cluster(), kind, namespace, text) {
         return None;
     }
-    let found = *sources.first()?;
     let other = found.namespace()?;
     let verb = if found.is(kind) { "is" } else { "is made" };
     let message = format!(
@@ -238,9 +294,11 @@ fn elsewhere(name: &Node<'_>, kind: Kind, namespace: &str, ctx: &mut Context<'_>
         kind.kind,
         ellipsize(text)
     );
-    ctx.report(name, message)
-        .help("put it into the namespace of KEDA, or use a TriggerAuthentication")
-        .related(found, &found.path(&["metadata", "namespace"]), "it is here");
+    ctx.report(name, message).help(ELSEWHERE_HELP).related(
+        found,
+        &found.path(&["metadata", "namespace"]),
+        "it is here",
+    );
     None
 }
 
