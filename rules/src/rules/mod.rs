@@ -198,6 +198,7 @@ pub static RULES: &[&Rule] = &[
     &autoscaling::keda_auth_mode_missing::RULE,
     &autoscaling::keda_auth_source_missing::RULE,
     &autoscaling::keda_auth_unused::RULE,
+    &autoscaling::keda_auth_value_repeated::RULE,
     &autoscaling::keda_average_of_ratio::RULE,
     &autoscaling::keda_behavior_invalid::RULE,
     &autoscaling::keda_cached_metrics_unsupported::RULE,

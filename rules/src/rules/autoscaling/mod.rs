@@ -18,6 +18,7 @@ pub(crate) mod keda_auth_missing;
 pub(crate) mod keda_auth_mode_missing;
 pub(crate) mod keda_auth_source_missing;
 pub(crate) mod keda_auth_unused;
+pub(crate) mod keda_auth_value_repeated;
 pub(crate) mod keda_average_of_ratio;
 pub(crate) mod keda_behavior_invalid;
 pub(crate) mod keda_cached_metrics_unsupported;
