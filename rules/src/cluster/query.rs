@@ -322,6 +322,7 @@ pub(crate) enum QuerySlot {
     ModelServers,
     NamedClaimTemplates,
     OpenTargets,
+    OtherScalers,
     SharingConfigs,
     VllmServers,
 }

@@ -142,6 +142,7 @@ impl Kind {
     pub const VOLCANO_JOB: Kind = Kind::new("batch.volcano.sh", "Job");
     /// A query of Datadog, which its Cluster Agent serves to HPAs.
     pub(crate) const DATADOG_METRIC: Kind = Kind::new("datadoghq.com", "DatadogMetric");
+    pub(crate) const DATADOG_POD_AUTOSCALER: Kind = Kind::new("datadoghq.com", "DatadogPodAutoscaler");
     pub(crate) const SPARK_APPLICATION: Kind = Kind::new("sparkoperator.k8s.io", "SparkApplication");
     pub(crate) const SCHEDULED_SPARK_APPLICATION: Kind =
         Kind::new("sparkoperator.k8s.io", "ScheduledSparkApplication");

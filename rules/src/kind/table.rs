@@ -452,6 +452,7 @@ pub static KINDS: &[KindInfo] = &[
     namespaced("monitoring.coreos.com", "v1", "ServiceMonitor", "servicemonitors").schemas(&[operator("v1")]),
     namespaced("monitoring.coreos.com", "v1", "ThanosRuler", "thanosrulers"),
     namespaced("datadoghq.com", "v1alpha1", "DatadogMetric", "datadogmetrics"),
+    namespaced("datadoghq.com", "v1alpha2", "DatadogPodAutoscaler", "datadogpodautoscalers"),
     namespaced("grafana.integreatly.org", "v1beta1", "GrafanaDashboard", "grafanadashboards"),
     namespaced("operator.victoriametrics.com", "v1beta1", "VMAgent", "vmagents"),
     namespaced("operator.victoriametrics.com", "v1beta1", "VMAlert", "vmalerts"),

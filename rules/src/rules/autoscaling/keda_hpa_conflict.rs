@@ -10,6 +10,8 @@
 //! no kustomization lists both, or a name says `option`, `alternative` or `examples`. Between unrelated
 //! folders nothing is reported. The HTTP add-on of KEDA makes a ScaledObject of each HTTPScaledObject, and
 //! KServe an HPA for each Deployment of an InferenceService in its standard mode: beside them it is a warning.
+//! The Cluster Proportional Autoscaler writes the replicas of its `--target` every 10 seconds, and a
+//! DatadogPodAutoscaler those of its target: each takes back what the other has set, which is a warning as well.
 //!
 //! # Fix
 //! Keep one. With the annotation `serving.kserve.io/autoscalerClass: external` KServe makes none, and with
@@ -44,6 +46,8 @@
 //! # References
 //! - <https://keda.sh/docs/latest/concepts/scaling-deployments/#transfer-ownership-of-an-existing-hpa>
 //! - <https://keda.sh/docs/latest/concepts/admission-webhooks/>
+//! - <https://github.com/kubernetes-sigs/cluster-proportional-autoscaler>
+//! - <https://docs.datadoghq.com/containers/autoscaling/>
 
 use std::sync::Arc;
 
@@ -59,7 +63,14 @@ use crate::rules::prelude::*;
 pub(crate) static RULE: Rule = Rule {
     id: "keda-hpa-conflict",
     kinds: &[Kind::SCALED_OBJECT, Kind::HPA, Kind::HTTP_SCALED_OBJECT],
-    reads: &[Kind::SCALED_OBJECT, Kind::HPA, AUTOSCALER_MAKERS[0], AUTOSCALER_MAKERS[1]],
+    reads: &[
+        Kind::SCALED_OBJECT,
+        Kind::HPA,
+        AUTOSCALER_MAKERS[0],
+        AUTOSCALER_MAKERS[1],
+        OTHER_SCALERS[0],
+        OTHER_SCALERS[1],
+    ],
     rejected_by: &[Authority::KedaAdmission],
     depends_on: &[Product::Keda],
     pairs: &[Pair { with: &[Kind::SCALED_OBJECT, Kind::HPA], partners: rivals, beside: nothing }],
@@ -71,6 +82,7 @@ pub(crate) static RULE: Rule = Rule {
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let key = Arc::new(scale_target(object)?);
     made_by_operator(object, &key, ctx);
+    beside_other_scaler(object, &key, ctx);
     if object.is(Kind::HTTP_SCALED_OBJECT) {
         return None;
     }
@@ -177,6 +189,84 @@ fn made_by_operator(object: &Object, key: &Arc<ScaleTarget>, ctx: &mut Context<'
         .severity(Severity::Warning)
         .related(other, &other.path(&["metadata", "name"]), "another autoscaler is created from it");
     None
+}
+
+/// What sets the replicas of a workload without an HPA: the Deployments of the Cluster Proportional Autoscaler, and the autoscalers
+/// of Datadog.
+struct OtherScalers;
+
+impl Predicate for OtherScalers {
+    const SLOT: QuerySlot = QuerySlot::OtherScalers;
+    const KINDS: &'static [Kind] = &OTHER_SCALERS;
+
+    fn is_satisfied(one: &Object) -> bool {
+        one.is(Kind::DATADOG_POD_AUTOSCALER)
+            || templates(one)
+                .iter()
+                .flat_map(Template::containers)
+                .any(|container| is_proportional(&container))
+    }
+}
+
+const OTHER_SCALERS: [Kind; 2] = [Kind::DEPLOYMENT, Kind::DATADOG_POD_AUTOSCALER];
+
+fn is_proportional(container: &Node<'_>) -> bool {
+    images_of(container).any(|image| image.last().starts_with("cluster-proportional-autoscaler"))
+}
+
+/// Reports an autoscaler beside another object that sets the replicas of its target.
+fn beside_other_scaler(object: &Object, key: &Arc<ScaleTarget>, ctx: &mut Context<'_>) -> Option<()> {
+    let all = ctx.cluster().satisfying::<OtherScalers>();
+    let sets_replicas = |other: &Object| match other.is(Kind::DEPLOYMENT) {
+        true => sets_by_cluster_size(other, key),
+        false => sets_by_datadog(other, key) == Some(true),
+    };
+    let ObjectKey(other) = all.iter().find(|ObjectKey(one)| sets_replicas(one) && ctx.pairs_with(one))?;
+    let (name, kind) = (other.display_name(), other.kind());
+    let message =
+        format!("`{}` has two autoscalers: {kind} `{name}` sets its replicas as well", ellipsize(&key.2));
+    ctx.report(&object.path(&["spec", "scaleTargetRef", "name"]), message)
+        .help("remove one of the two: each takes back what the other has set")
+        .identified_by(format!("{kind} {}", other.name()))
+        .rejected_by(None)
+        .severity(Severity::Warning)
+        .related(other, &other.path(&["metadata", "name"]), "it sets the replicas");
+    None
+}
+
+/// Whether the Cluster Proportional Autoscaler sets the replicas of a target, which it compares in lower case.
+fn sets_by_cluster_size(other: &Object, (namespace, kind, name): &ScaleTarget) -> bool {
+    let resource = kind.rsplit('/').next().unwrap_or(kind).to_ascii_lowercase();
+    let value = |container: &Node<'_>, name: &str| match option(&words(container), &[name]) {
+        OptionValue::Text(text, _) => text,
+        _ => String::new(),
+    };
+    let sets_it = |container: Node<'_>| {
+        let target = value(&container, "target").to_ascii_lowercase();
+        let target = target.split_once('/');
+        target.is_some_and(|(of, named)| of.starts_with(&*resource) && named == name.as_str())
+            && value(&container, "namespace") == *namespace
+    };
+    other.path(&["spec", "replicas"]).int() != Some(0)
+        && templates(other).iter().flat_map(Template::containers).filter(is_proportional).any(sets_it)
+}
+
+/// Whether an autoscaler of Datadog sets the replicas of a target: one may only show what it would do, or set the requests alone.
+/// `None` if it is not known.
+fn sets_by_datadog(other: &Object, (namespace, kind, name): &ScaleTarget) -> Option<bool> {
+    let spec = other.get("spec");
+    let target = spec.get("targetRef");
+    let group = target.get("apiVersion").text()?.rsplit_once('/').map_or("", |(group, _)| group);
+    let policy = spec.get("applyPolicy");
+    if other.may_lack_fields() || other.version() != "v1alpha2" || policy.has_unknown() {
+        return None;
+    }
+    let is_off = |direction: &str| policy.path(&[direction, "strategy"]).text() == Some("Disabled");
+    let is_target = other.namespace_or_default() == *namespace
+        && format!("{group}/{}", target.get("kind").text()?) == *kind
+        && target.get("name").text()? == name.as_str();
+    let is_preview = policy.get("mode").text() == Some("Preview");
+    Some(is_target && !is_preview && !(is_off("scaleUp") && is_off("scaleDown")))
 }
 
 /// The other autoscaler of the target to name in the finding: of those before this one in the order of names and files, the
