@@ -140,6 +140,11 @@ fn home(
             return Some(at.join(name));
         }
     }
+    if matches!(name, "labels" | "annotations")
+        && let Some(metadata) = metadata_above(object, name, above, definitions)
+    {
+        return Some(metadata);
+    }
     let fields = fields_at(object, &here, definitions);
     let homes = fields.iter().map(|field| here.join(field));
     let homes: Vec<Pointer> =
@@ -147,5 +152,25 @@ fn home(
     // Of several, the one that exists.
     let written = homes.iter().find(|at| object.root().at(at).is_set());
     let only = homes.first().filter(|_| homes.len() == 1);
-    written.or(only).map(|at| at.join(name))
+    if let Some(home) = written.or(only) {
+        return Some(home.join(name));
+    }
+    // A part of what the place above has already.
+    let is_part = object.root().at(&here.join(name)).is_mapping();
+    let mut homes =
+        (0..above.len()).rev().map(|depth| Pointer::from_steps(above.iter().take(depth).cloned()));
+    homes.find(|at| is_part && has(at)).map(|at| at.join(name))
+}
+
+/// The labels or annotations of the template that a field is in, such as those of a NodePool's nodes.
+fn metadata_above(
+    object: &Object,
+    name: &str,
+    above: &[String],
+    definitions: &CustomResourceDefinitions,
+) -> Option<Pointer> {
+    let templates = (1..above.len()).rev().map(|depth| above.iter().take(depth).cloned());
+    let mut homes = templates.map(|steps| Pointer::from_steps(steps).join("metadata"));
+    let home = homes.find(|at| fields_at(object, at, definitions).iter().any(|field| field == name))?;
+    Some(home.join(name))
 }
