@@ -197,7 +197,8 @@ fn rendered<'i>(ctx: &Context<'i>) -> Option<(&'i Object, &'i str)> {
     (!config.may_lack_fields()).then_some((config, key))
 }
 
-/// The ConfigMap and the key with which the operator in the input taints nodes. It taints those on which the agent is scheduled.
+/// The ConfigMap and the key with which the operator taints nodes. It taints those on which the agent is scheduled. One of the two
+/// shows in the input that the ConfigMap is that of a cluster.
 fn configured<'i>(ctx: &Context<'i>) -> Option<(&'i Object, &'i str)> {
     let (config, key) = rendered(ctx)?;
     let setting = |name: &str| config.path(&["data", name]).text();
@@ -218,7 +219,7 @@ fn configured<'i>(ctx: &Context<'i>) -> Option<(&'i Object, &'i str)> {
     // Envoy has a DaemonSet of its own, `cilium/cilium-envoy`.
     let agent = of_image(Kind::DAEMON_SET, |image| image.ends_with("cilium/cilium"));
     let operator = of_image(Kind::DEPLOYMENT, |image| image.contains("cilium/operator"));
-    let runs = operator.is_some_and(|operator| {
+    let runs = operator.map_or(agent.is_some(), |operator| {
         let is_started = replicas(operator.place.0).is_none_or(|pods| pods > 0);
         is_started && !operator.containers().any(|container| sets_taints(&container))
     });
