@@ -1,4 +1,4 @@
-//! Pods of higher priority may fill the nodes of a DaemonSet.
+//! A pod of a DaemonSet may find no room on its node.
 //!
 //! # Why
 //! Karpenter makes a new node large enough for the pending pods and its DaemonSets. But the scheduler places
@@ -11,8 +11,13 @@
 //! nodes of a NodePool which admits the DaemonSet, where two of their pods fit on one node. A priority below 0
 //! is left alone.
 //!
+//! Before Karpenter 1.14 a node that is planned has neither `karpenter.sh/registered` nor
+//! `karpenter.sh/initialized`: a DaemonSet that requires one of these labels is not counted for the node, and
+//! where pods fill it, the pod of the DaemonSet does not fit.
+//!
 //! # Fix
-//! Write `priorityClassName: system-node-critical`, or a class with a value above those of the workloads.
+//! Write `priorityClassName: system-node-critical`, or a class with a value above those of the workloads. To run
+//! on nodes of Karpenter alone, require `karpenter.sh/nodepool`.
 //!
 //! # Example
 //! ```yaml,diff
@@ -79,6 +84,7 @@
 //! # References
 //! - <https://kubernetes.io/docs/concepts/scheduling-eviction/pod-priority-preemption/>
 //! - <https://github.com/aws/karpenter-provider-aws/issues/1649>
+//! - <https://github.com/kubernetes-sigs/karpenter/issues/2161>
 
 use super::PLACING;
 use super::karpenter_on_own_nodes::pool_that_takes;
@@ -97,6 +103,7 @@ static READS: [Kind; PLACING.len() + 3 + WORKLOAD_KINDS.len()] =
 
 pub(crate) static RULE: Rule = Rule {
     id: "daemonset-may-not-fit",
+    depends_on: &[Product::Karpenter],
     kinds: &[Kind::DAEMON_SET],
     reads: &READS,
     docs: docs(include_str!("daemonset_may_not_fit.rs")),
@@ -109,10 +116,11 @@ const MAX_TRIED: usize = 4;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let template = templates(object).into_iter().next()?;
-    let own = priority(&template, ctx).filter(|own| *own >= 0)?;
     if object.may_lack_fields() || !has_requests(&template) {
         return None;
     }
+    uncounted(&template, ctx);
+    let own = priority(&template, ctx).filter(|own| *own >= 0)?;
     let (workload, theirs, pool) = above(&template, own, ctx)?;
     let message = format!(
         "`{}` (priority {theirs}) may fill nodes of `{}`, on which the pod of this DaemonSet ({own}) then stays Pending",
@@ -124,6 +132,34 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         .help("write `priorityClassName: system-node-critical`, or a class with a value above theirs")
         .related(workload, &workload.path(&["metadata", "name"]), "its pods come first")
         .related(&pool, &pool.path(&["metadata", "name"]), "both run on nodes of this pool");
+    None
+}
+
+/// The labels that Karpenter sets when a node has joined, and the first version in which a planned node has them (`NewNodeClaimTemplate`).
+const LATE_LABELS: [&str; 2] = ["karpenter.sh/registered", "karpenter.sh/initialized"];
+const PLANNED_WITH_LATE_LABELS: Version = Version::new(1, 14);
+
+/// Reports a DaemonSet that requires a label which no planned node has: `isDaemonPodCompatible` of older versions leaves it out.
+fn uncounted(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    if ctx.platform().karpenter >= PLANNED_WITH_LATE_LABELS {
+        return None;
+    }
+    let requires_it = |expression: &Node<'_>| {
+        expression.get("key").text().is_some_and(|key| LATE_LABELS.contains(&key))
+            && matches!(expression.get("operator").text(), Some("In" | "Exists"))
+    };
+    // One of several terms is enough.
+    let terms = template.required_terms().items();
+    let terms: Option<Vec<Node<'_>>> =
+        terms.map(|term| term.get("matchExpressions").items().find(requires_it)).collect();
+    let selector = template.spec.get("nodeSelector");
+    let selected = LATE_LABELS.iter().map(|key| selector.get(key)).find(Node::is_set);
+    let node = selected.or_else(|| terms?.into_iter().next())?;
+    ctx.report(
+        &node,
+        "Karpenter before 1.14 does not count this DaemonSet for new nodes: they may be too small",
+    )
+    .help("require that `karpenter.sh/nodepool` exists, or update Karpenter");
     None
 }
 
