@@ -144,8 +144,6 @@ struct Selected<'i> {
     workloads: Vec<&'i Workload>,
     /// Their pods, if the number is known and there are no others.
     pods: Option<SelectedPods>,
-    /// Whether there may be others.
-    has_unknown: bool,
     advice: Advice,
 }
 
@@ -175,7 +173,7 @@ impl<'i> Selected<'i> {
         } else {
             Advice::Replicas
         };
-        Selected { workloads, pods, has_unknown, advice }
+        Selected { workloads, pods, advice }
     }
 
     /// Whether the pods are protected from Karpenter as well.
@@ -237,7 +235,7 @@ fn at_least(
     selected: &Selected<'_>,
     ctx: &mut Context<'_>,
 ) -> Option<()> {
-    let Selected { workloads, pods, advice, .. } = selected;
+    let Selected { workloads, pods, advice } = selected;
     let keep = IntOrPercent::read(least)?;
     let shown = least.string_or_number().unwrap_or_default();
     let fix = Fix::new("write `maxUnavailable: 1` instead", Safety::Unsafe).remove(least).set(most, json!(1));
