@@ -88,7 +88,8 @@ fn joined_daemons<'c>(term: &Node<'c>, template: &Template<'_>, cluster: &'c Clu
     }
     let selector = term.get("labelSelector");
     let views = cluster.views();
-    let set = views.candidates(namespace, &selector).find(|workload| workload.is(Kind::DAEMON_SET))?;
+    let is_joined = |other: &&Object| other.is(Kind::DAEMON_SET) && cluster.pairs(template.place.0, other);
+    let set = views.candidates(namespace, &selector).find(is_joined)?;
     let (found, unknown) = views.selected_by_labels(set, &selector);
     let is_alone = !unknown && found.iter().all(|workload| workload.object.is(Kind::DAEMON_SET));
     found.first().filter(|_| is_alone).map(|workload| &workload.object)
