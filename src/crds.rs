@@ -61,15 +61,15 @@ pub(crate) fn of_input<'p>(
         if memchr::memmem::find(&bytes, b"CustomResourceDefinition").is_none() {
             continue;
         }
-        let file = File::read(Source::new(&display_path(path), bytes));
+        let file = File::read(Source::new(&display_path(path), without_actions(bytes)));
         let is_valid =
             |object: &Object| is_definition(object) && CustomResourceDefinitions::new([object]).is_ok();
         for object in file.objects.into_iter().filter(is_valid) {
             match by_name.entry(object.id().name.clone()) {
                 Entry::Vacant(vacant) => _ = vacant.insert(Some(object)),
                 Entry::Occupied(mut known) => {
-                    let spec = |object: &Object| object.path(&["spec"]).to_json();
-                    if known.get().as_ref().is_some_and(|known| spec(known) != spec(&object)) {
+                    let versions = |object: &Object| object.path(&["spec", "versions"]).to_json();
+                    if known.get().as_ref().is_some_and(|known| versions(known) != versions(&object)) {
                         known.insert(None);
                     }
                 }
@@ -79,6 +79,20 @@ pub(crate) fn of_input<'p>(
     }
     let objects: Vec<Object> = by_name.into_values().flatten().collect();
     (CustomResourceDefinitions::new(&objects).unwrap_or_default(), read)
+}
+
+/// A template of a chart without the lines that are one template action each, such as `{{- if .Values.crds.enabled }}`: a chart often
+/// has the definitions of a newer release than the folder that they are generated in.
+fn without_actions(bytes: Vec<u8>) -> Vec<u8> {
+    let Some(text) = std::str::from_utf8(&bytes).ok().filter(|text| text.contains("{{")) else {
+        return bytes;
+    };
+    let is_action = |line: &&str| {
+        let line = line.trim();
+        line.starts_with("{{") && line.ends_with("}}") && line.matches("{{").count() == 1
+    };
+    let kept: Vec<&str> = text.lines().filter(|line| !is_action(line)).collect();
+    kept.join("\n").into_bytes()
 }
 
 /// Whether a file or one of its folders is called after CustomResourceDefinitions.

@@ -134,6 +134,14 @@ fn definitions_of_the_input_say_what_the_api_server_accepts() {
     let thing = "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: a, namespace: b}\nspec: {}\n";
     let folder = Folder::new().with("thing.yaml", thing).with("crds/things.yaml", crd("size"));
     folder.run(&["check", "-f", "concise"]).exits(1).prints("`spec.size`");
+    // A chart has the definition of another release, in a template.
+    let template = format!("{{{{- if .Values.crds.enabled }}}}\n{}{{{{- end }}}}\n", crd(""));
+    let charted = Folder::new().with("thing.yaml", thing).with("crds/things.yaml", crd("size"));
+    charted
+        .with("chart/Chart.yaml", "apiVersion: v2\nname: a\nversion: 1.0.0\n")
+        .with("chart/templates/crds/things.yaml", template)
+        .run(&["check", "-f", "concise"])
+        .exits(0);
     // What is defined in two ways is not known.
     let folder = folder.with("other/crd.yaml", crd("")).with("more/crd.yaml", crd(""));
     folder.run(&["check", "-f", "concise"]).exits(0);
