@@ -252,6 +252,32 @@ pub(crate) fn fields_at(
     }
 }
 
+/// The word for what the schema takes at a pointer, such as `a string`, if the value there has another shape: a map, a list or
+/// a scalar.
+pub(crate) fn other_shape_at(
+    object: &Object,
+    pointer: &Pointer,
+    value: &Node<'_>,
+    definitions: &CustomResourceDefinitions,
+) -> Option<&'static str> {
+    let schema =
+        crd::structural(object, definitions).or_else(|| Some(table::find(object.id())?.structural()))?;
+    let at = schema_at(schema, pointer.steps())?;
+    let (word, is_fitting) = match at["type"].as_str()? {
+        "object" => ("a map", value.is_mapping()),
+        "array" => ("a list", value.is_sequence()),
+        of => {
+            let word = match of {
+                "string" => "a string",
+                "boolean" => "`true` or `false`",
+                _ => "a number",
+            };
+            (word, !value.is_mapping() && !value.is_sequence())
+        }
+    };
+    (!is_fitting && !value.is_unknown()).then_some(word)
+}
+
 /// The names of the fields that the first schema of a kind declares at a path.
 pub(crate) fn fields_of(kind: Kind, path: &[&str]) -> Vec<String> {
     let entry = table::SCHEMAS.iter().find(|entry| entry.kind == kind);

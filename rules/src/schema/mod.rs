@@ -41,7 +41,7 @@ mod violation;
 
 pub(crate) use check::{
     accepted_by_definition, fields_at, fields_of, fields_with_history, has_schema, is_defined, is_envelope,
-    outdated_schemas, violations,
+    other_shape_at, outdated_schemas, violations,
 };
 pub(crate) use crd::failed_validations;
 pub(crate) use field_history::{FeatureGate, FieldHistory, feature_gate};

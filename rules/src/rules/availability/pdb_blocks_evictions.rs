@@ -42,7 +42,7 @@
 use crate::cluster::values::{CHART_SOURCES, chart_version};
 use crate::cluster::views::Workload;
 use crate::cluster::views::disruptions::{
-    IntOrPercent, SelectedPods, owner_without_scale, runs_as_job, selected_pods, selects_by_job_label,
+    IntOrPercent, SelectedPods, owner_without_scale, selected_pods, selects_by_job_label,
 };
 use crate::rules::manifest_purpose::{is_chart_output, is_example, is_release_manifest};
 use crate::rules::partners::{around_budget, budgets};

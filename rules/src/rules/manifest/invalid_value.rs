@@ -41,6 +41,7 @@ use crate::karpenter::minors::has_open_kubelet;
 use crate::kind::SCHEMA_KINDS;
 use crate::platform::Platform;
 use crate::rules::manifest::manifest_incomplete::{is_incomplete, is_part};
+use crate::rules::manifest::message_parts::in_releases;
 use crate::rules::manifest::misplaced::{follows, misplaced};
 use crate::rules::manifest::since;
 use crate::rules::manifest::stand_in::stand_in;
@@ -109,6 +110,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
         if let Some(later) = later {
             description.help = Some(format!("the API server rejects it from KEDA {later} on"));
+        }
+        if matches!(violation.kind, ViolationKind::Enum { .. })
+            && let Some(operator) = schema::operator_of(object, ctx.definitions())
+        {
+            description.message = in_releases(description.message, operator);
         }
         let finding = ctx.report(&node, description.message);
         finding.rejected_by(later.is_none().then(|| rejecting_component(object, violation)));

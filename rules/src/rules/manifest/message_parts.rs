@@ -1,6 +1,7 @@
 //! Parts of messages for the rules over the schema, shortened so that a message fits into 120 characters.
 
 use crate::lint::message::MAX_MESSAGE_CHARS;
+use crate::schema::Operator;
 use crate::tree::pointer::Pointer;
 
 /// Maximum number of characters of a field in a message.
@@ -30,6 +31,12 @@ pub(in crate::rules) fn with_article(kind: &str) -> String {
     let vowel = kind.starts_with(['A', 'E', 'I', 'O', 'a', 'e', 'i', 'o']);
     let article = if spelled || vowel { "an" } else { "a" };
     format!("{article} {kind}")
+}
+
+/// A message about a kind of an operator, with the releases that it holds for unless both are too long.
+pub(super) fn in_releases(message: String, operator: &Operator) -> String {
+    let whole = format!("{message} in {operator}");
+    if whole.chars().count() <= MAX_MESSAGE_CHARS { whole } else { message }
 }
 
 pub(super) fn quoted_value(text: &str) -> String {

@@ -42,17 +42,18 @@
 use crate::karpenter::minors::has_open_kubelet;
 use crate::kind::SCHEMA_KINDS;
 use crate::lint::finding::MAX_MERGED_RELATED;
-use crate::lint::message::MAX_MESSAGE_CHARS;
 use crate::migration::moved_fields::{Replacement, moved_field};
 use crate::platform::{KEDA_POD_FIELDS, Platform};
-use crate::rules::manifest::message_parts::{list_names, quoted_field, quoted_value, with_article};
+use crate::rules::manifest::message_parts::{
+    in_releases, list_names, quoted_field, quoted_value, with_article,
+};
 use crate::rules::manifest::misplaced::{Misplaced, meant};
 use crate::rules::manifest::since;
 use crate::rules::manifest_purpose::is_release_manifest;
 use crate::rules::precedence::EarlierReports;
 use crate::rules::prelude::*;
 use crate::schema;
-use crate::schema::{FieldHistory, Operator, Violation, ViolationKind, fields_at};
+use crate::schema::{FieldHistory, Violation, ViolationKind, fields_at};
 
 pub(crate) static RULE: Rule = Rule {
     id: "unknown-field",
@@ -170,7 +171,9 @@ fn report(object: &Object, pointer: &Pointer, meant: Option<&Misplaced>, ctx: &m
     let outdated = schema::outdated_schemas(object, ctx.platform(), definitions).filter(|_| moved.is_none());
     let operator = schema::operator_of(object, definitions);
     let message = match (operator, outdated) {
-        (Some(operator), _) => of_no_release(object, &field, operator),
+        (Some(operator), _) => {
+            in_releases(format!("{} has no field {field}", with_article(object.kind())), operator)
+        }
         (None, Some(product)) => {
             format!("{} up to {} {}", has_no(object, &field), product.name(), product.newest())
         }
@@ -226,10 +229,14 @@ fn report(object: &Object, pointer: &Pointer, meant: Option<&Misplaced>, ctx: &m
     match meant {
         Some(meant) if meant.is_misspelled() => {
             let near = meant.to.steps().last().map_or("", String::as_str);
-            finding.help(format!("did you mean `{near}`?"));
+            let other = schema::other_shape_at(object, &meant.to, &node, definitions);
+            finding.help(match other {
+                Some(takes) => format!("did you mean `{near}`, which takes {takes}?"),
+                None => format!("did you mean `{near}`?"),
+            });
             let target = object.root().at(&meant.to);
             // A newer version may have both names, as `clusterIP` and `clusterIPs`.
-            if outdated.is_none() && target.is_absent() && node.is_set() {
+            if outdated.is_none() && other.is_none() && target.is_absent() && node.is_set() {
                 finding
                     .fix(Fix::new(format!("rename it to `{near}`"), Safety::Unsafe).move_to(&node, &target));
             }
@@ -254,13 +261,6 @@ fn report(object: &Object, pointer: &Pointer, meant: Option<&Misplaced>, ctx: &m
 fn has_no(object: &Object, field: &str) -> String {
     let id = object.id();
     format!("{} of `{}` has no field {field}", with_article(&id.kind), id.api_version())
-}
-
-/// That no release of an operator has a field; without the releases where both are long.
-fn of_no_release(object: &Object, field: &str, operator: &Operator) -> String {
-    let message = format!("{} has no field {field}", with_article(object.kind()));
-    let whole = format!("{message} in {operator}");
-    if whole.chars().count() <= MAX_MESSAGE_CHARS { whole } else { message }
 }
 
 /// Whether a kind of node class has the field. AWS publishes no definition of the NodeClass of EKS Auto Mode, so another field there
