@@ -1,8 +1,11 @@
 //! Pods that run on nodes with accelerators on purpose.
 
-use crate::catalog::{INSTANCE_TYPE, InstanceType, index};
+use crate::catalog::{INSTANCE_TYPE, InstanceType, REGION, ZONE, ZONE_ID, index};
 use crate::facts::text::mentions;
-use crate::workload::node_labels::{LabelReference, LabelUse, referenced_labels};
+use crate::tree::node::Node;
+use crate::workload::node_labels::{
+    LabelReference, LabelUse, names_nodes, referenced_labels, shared_topologies,
+};
 use crate::workload::template::Template;
 
 /// Words in labels, and in the values of node selectors, that name accelerators.
@@ -24,6 +27,20 @@ pub(crate) fn requires_gpu_nodes(template: &Template<'_>) -> bool {
             || selected.any(|value| value.raw_text().is_some_and(names_accelerators))
             || has_only_gpu_types(label)
     })
+}
+
+/// Whether the pods may run only on nodes with accelerators, as far as their own fields show: they require them, name their nodes,
+/// must run beside other pods, or require values that are not known.
+pub(crate) fn may_require_gpu_nodes(template: &Template<'_>) -> bool {
+    let selector = template.spec.get("nodeSelector");
+    let is_near = |key: Node<'_>| !matches!(key.text(), Some(ZONE | ZONE_ID | REGION));
+    selector.has_unknown()
+        || selector.has_unknown_key()
+        || template.spec.get("affinity").is_unknown()
+        || template.required_terms().has_unknown()
+        || names_nodes(template)
+        || shared_topologies(template).any(is_near)
+        || requires_gpu_nodes(template)
 }
 
 fn names_accelerators(text: &str) -> bool {

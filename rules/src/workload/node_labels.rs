@@ -1,5 +1,6 @@
 //! Node labels that a pod refers to, and the effect if no node has the label.
 
+use crate::catalog::HOSTNAME;
 use crate::karpenter::provider::is_node_group_label;
 use crate::tree::node::Node;
 use crate::workload::gpu::requested_extended_resources;
@@ -121,18 +122,44 @@ pub(crate) fn requires_other_cloud(template: &Template<'_>) -> bool {
     labels.iter().any(|label| label.usage == LabelUse::Required && is_of_other_cloud(label.key))
 }
 
-/// Whether the pods of a template never run on a node that Karpenter starts on EKS: they require a label that such
-/// nodes do not have, or request Google's TPUs.
+/// Whether the pods run only on nodes that they name: by `nodeName`, or by the names of hosts in the node selector or in each
+/// alternative of the required affinity.
+pub(crate) fn names_nodes(template: &Template<'_>) -> bool {
+    let spec = &template.spec;
+    let names = |term: &Node<'_>, list: &str, key: &str| {
+        term.get(list).items().any(|expression| {
+            expression.get("key").text() == Some(key) && expression.get("operator").text() == Some("In")
+        })
+    };
+    let mut terms = template.required_terms().items().peekable();
+    spec.get("nodeName").is_set()
+        || spec.path(&["nodeSelector", HOSTNAME]).is_set()
+        || terms.peek().is_some()
+            && terms.all(|term| {
+                names(&term, "matchExpressions", HOSTNAME) || names(&term, "matchFields", "metadata.name")
+            })
+}
+
+/// The keys of the topologies in which the pods must run beside other pods.
+pub(crate) fn shared_topologies<'a>(template: &Template<'a>) -> impl Iterator<Item = Node<'a>> + use<'a> {
+    let terms = template.spec.path(&["affinity", "podAffinity", REQUIRED_AFFINITY]);
+    terms.items().map(|term| term.get("topologyKey"))
+}
+
+/// Whether Karpenter starts no node on EKS for the pods of a template: they name existing nodes, require a label that its nodes do
+/// not have, or request Google's TPUs.
 pub(crate) fn is_off_karpenter(template: &Template<'_>) -> bool {
     let required =
         |label: &LabelReference<'_>| label.usage == LabelUse::Required && is_of_other_nodes(label.key);
     let of_gke = |(key, _): &(&str, Node<'_>)| key.starts_with("gke-gcsfuse/");
-    referenced_labels(template).iter().any(required)
+    names_nodes(template)
+        || referenced_labels(template).iter().any(required)
         || template.metadata.get("annotations").entries().iter().any(of_gke)
         || requested_extended_resources(template).contains(&"google.com/tpu")
 }
 
-/// Whether a template names Karpenter, in an annotation or in a label of the nodes that it selects or avoids.
+/// Whether a template names Karpenter in a label of the nodes that it selects or avoids. `karpenter.sh/do-not-disrupt` does not
+/// count: it is copied to clusters without Karpenter, and a fix of gpulint writes it.
 pub(crate) fn names_karpenter(template: &Template<'_>) -> bool {
     let own = |key: &str| key.starts_with("karpenter.");
     // EKS Auto Mode runs Karpenter. The label of compute types is that of other nodes as well.
@@ -142,7 +169,6 @@ pub(crate) fn names_karpenter(template: &Template<'_>) -> bool {
             || label.key == "eks.amazonaws.com/compute-type" && label.values.iter().any(is_auto)
     };
     referenced_labels(template).iter().any(|label| own(label.key) || of_auto_mode(label))
-        || template.metadata.get("annotations").entries().iter().any(|(key, _)| own(key))
 }
 
 fn expressions<'a>(term: &Node<'a>, required: bool, out: &mut Vec<LabelReference<'a>>) {

@@ -1,13 +1,12 @@
 //! Volumes that one node, or one pod, can use at a time.
 
 use crate::rules::prelude::*;
+use crate::workload::node_labels::names_nodes;
 
 /// Whether the pods of a template are held on one node, whose volumes they share, or may be.
 pub(super) fn stays_on_one_node(template: &Template<'_>) -> bool {
-    let selector = template.spec.get("nodeSelector");
-    template.spec.get("nodeName").is_set()
-        || selector.is_unknown()
-        || selector.get("kubernetes.io/hostname").is_set()
+    names_nodes(template)
+        || template.spec.get("nodeSelector").is_unknown()
         || template.spec.get("affinity").is_set()
 }
 

@@ -52,10 +52,11 @@
 //! - <https://karpenter.sh/docs/concepts/scheduling/#topology-spread>
 
 use super::serving::{model_server, tell_autoscaler};
-use crate::catalog::{HOSTNAME, ZONE, ZONE_ID};
+use crate::catalog::{ZONE, ZONE_ID};
 use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::prelude::*;
 use crate::workload::launcher::ServerSize;
+use crate::workload::node_labels::names_nodes;
 
 pub(crate) static RULE: Rule = Rule {
     id: "zone-spread-missing",
@@ -80,7 +81,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let constraints = spec.get("topologySpreadConstraints");
         let affinity = spec.get("affinity");
         let claims = spec.get("volumes").items().any(|v| v.get("persistentVolumeClaim").is_set());
-        let pinned = [ZONE, ZONE_ID, HOSTNAME].iter().any(|key| spec.path(&["nodeSelector", key]).is_set());
+        let pinned = names_nodes(&template)
+            || [ZONE, ZONE_ID].iter().any(|key| spec.path(&["nodeSelector", key]).is_set());
         let settled = constraints.is_set()
             || affinity.get("podAntiAffinity").is_set()
             || affinity.get("podAffinity").is_set()

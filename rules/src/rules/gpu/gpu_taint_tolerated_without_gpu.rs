@@ -5,14 +5,16 @@
 //! for no accelerator may take the CPU and memory of a GPU node, and as long as it runs there Karpenter
 //! does not remove the node: a web server pays for a GPU. It is advice for pods that end by themselves,
 //! and for a part of a workload whose other pods use GPUs. Nothing is reported of pods that run on GPU
-//! nodes on purpose, by a node selector or a required affinity, nor of templates that another object
-//! completes, such as a TrainingRuntime, whose GPUs a TrainJob requests.
+//! nodes on purpose, or may: by a node selector or a required affinity, also one to other pods, whose nodes
+//! the input does not show. The same holds for templates that another object completes, such as a
+//! TrainingRuntime, whose GPUs a TrainJob requests.
 //!
 //! The head of a Ray cluster is reported there too: it only coordinates the workers, and outlives them. If
 //! their groups scale to zero, it keeps a GPU node alone.
 //!
 //! # Fix
-//! Remove the toleration, or request the GPU that the pods use.
+//! Remove the toleration, or request the GPU that the pods use. Where the pods run a model server, or prefer
+//! nodes with other pods, the toleration may be the part that is meant, so that there is no automatic fix.
 //!
 //! # Example
 //! ```yaml,diff
@@ -39,9 +41,10 @@
 //! - <https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/>
 //! - <https://karpenter.sh/docs/concepts/nodepools/#spectemplatespectaints>
 
-use crate::rules::gpu::is_left_alone;
+use crate::karpenter::nodepool::NODEPOOL_LABEL;
+use crate::rules::gpu::{is_custom, is_left_alone, pools_by_label};
 use crate::rules::prelude::*;
-use crate::workload::gpu_nodes::requires_gpu_nodes;
+use crate::workload::gpu_nodes::{may_require_gpu_nodes, requires_gpu_nodes};
 use crate::workload::gpu_share::gpu_share;
 use crate::workload::node_labels::LabelReference;
 use crate::workload::ray::{Extent, pods_of_template};
@@ -141,6 +144,9 @@ fn inspect(
     if requires_gpu_nodes(template) {
         return pinned_head(object, template, toleration, ctx);
     }
+    if may_require_gpu_nodes(template) || may_select_gpu_nodes(template, ctx) {
+        return None;
+    }
     let part = uses_accelerators(object);
     // A workflow tolerates the taint for all its templates.
     let is_shared = !toleration.pointer().steps().starts_with(template.spec.pointer().steps());
@@ -149,16 +155,52 @@ fn inspect(
     }
     let list = template.spec.get("tolerations");
     let whole = if list.items().count() == 1 { list } else { toleration.clone() };
-    let name = object.display_name();
     let taint = key.text()?;
-    let message = format!("`{name}` tolerates the taint `{taint}` and requests no accelerator");
+    let pods = pods_in_words(object, template);
+    let serves = template.containers().find_map(|container| server_of(&container));
+    let prefers_pods = template.spec.path(&["affinity", "podAffinity"]).is_set();
     let ends = workload_kind(object).is_some_and(|kind| kind.runs_to_completion) || object.is(Kind::POD);
     let severity = if ends || part { Severity::Info } else { Severity::Warning };
-    ctx.report(key, message)
-        .severity(severity)
-        .help("remove the toleration: the pods may keep a GPU node that they do not use")
-        .fix(Fix::new("remove the toleration", Safety::Unsafe).remove(&whole));
+    let finding =
+        ctx.report(key, format!("{pods} tolerates the taint `{taint}` and requests no accelerator"));
+    finding.severity(severity);
+    match serves {
+        Some(server) => {
+            finding.help(format!("request the GPU that {} is to use, or remove the toleration", server.name))
+        }
+        None => finding.help("remove the toleration: the pods may keep a GPU node that they do not use"),
+    };
+    if serves.is_none() && !prefers_pods {
+        finding.fix(Fix::new("remove the toleration", Safety::Unsafe).remove(&whole));
+    }
     None
+}
+
+/// The pods of a template in a message: a part of the workload by its role, such as the Launcher of an MPIJob.
+fn pods_in_words(object: &Object, template: &Template<'_>) -> String {
+    let name = object.display_name();
+    let pointer = template.spec.pointer();
+    let mut pairs = pointer.steps().windows(2);
+    match pairs.find(|pair| pair[0].ends_with("ReplicaSpecs")) {
+        Some(pair) => format!("the {} of `{name}`", pair[1]),
+        None if is_head(template) => format!("the head of `{name}`"),
+        None if template.is_of_leaders() => format!("the leader of `{name}`"),
+        None => format!("`{name}`"),
+    }
+}
+
+/// Whether the pods select nodes by a label of the user that no NodePool of the input without accelerators has.
+fn may_select_gpu_nodes(template: &Template<'_>, ctx: &Context<'_>) -> bool {
+    const OF_ALL_NODES: [&str; 2] = ["eks.amazonaws.com/capacityType", "eks.amazonaws.com/compute-type"];
+    let chooses = |label: &LabelReference<'_>| {
+        label.usage == LabelUse::Required
+            && (label.key == NODEPOOL_LABEL || is_custom(label.key) && !OF_ALL_NODES.contains(&label.key))
+    };
+    if !referenced_labels(template).iter().any(chooses) {
+        return false;
+    }
+    let pools = pools_by_label(template, ctx);
+    pools.is_empty() || !pools.into_iter().all(has_no_gpus)
 }
 
 /// Reports the head of a Ray cluster on the GPU nodes of its workers. Where a worker always runs, both may share a node.

@@ -4,7 +4,8 @@
 //! The workers exchange gradients at every step. Between availability zones each exchange takes several
 //! times as long as within one, traffic between zones is billed, and EFA does not cross them: ranks that ask for
 //! it in two zones never find each other. This is a warning where the pods ask to be spread over zones, or for
-//! EFA, as the groups of a server over several nodes do as well; otherwise information.
+//! EFA, as the groups of a server over several nodes do as well; otherwise information. Pods that name their
+//! nodes, or must run on one, are where the author put them.
 //!
 //! # Fix
 //! Keep the run in one zone: a node selector on `topology.kubernetes.io/zone`, pod affinity by that
@@ -40,11 +41,12 @@
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-networking.html>
 //! - <https://kueue.sigs.k8s.io/docs/concepts/topology_aware_scheduling/>
 
-use crate::catalog::ZONE;
+use crate::catalog::{HOSTNAME, ZONE};
 use crate::rules::karpenter_in_use::{READS, is_on_karpenter};
 use crate::rules::prelude::*;
 use crate::rules::training::{is_distributed, is_serving_group, trains};
 use crate::workload::gpu::EFA;
+use crate::workload::node_labels::{names_nodes, shared_topologies};
 
 pub(crate) static RULE: Rule = Rule {
     id: "training-topology",
@@ -116,10 +118,15 @@ fn is_gang(object: &Object, template: &Template<'_>) -> bool {
     keys.any(|key| GANGS.iter().any(|gang| key.contains(gang)))
 }
 
-/// Whether the pods require one zone or one group of nodes, or every pool that admits them is in one zone.
+/// Whether the pods require one zone, one group of nodes or nodes by their names, or every pool that admits them is in one zone.
 fn may_be_in_one_zone(template: &Template<'_>, ctx: &Context<'_>) -> bool {
     let spec = &template.spec;
-    if spec.get("nodeSelector").has_unknown() || spec.get("affinity").has_unknown() {
+    let is_on_one_node = || shared_topologies(template).any(|key| key.text() == Some(HOSTNAME));
+    if spec.get("nodeSelector").has_unknown()
+        || spec.get("affinity").has_unknown()
+        || names_nodes(template)
+        || is_on_one_node()
+    {
         return true;
     }
     let is_in_one_place = referenced_labels(template).into_iter().any(|label| match label.usage {
