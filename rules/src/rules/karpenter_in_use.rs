@@ -33,7 +33,9 @@ pub(super) fn installed_version<'a>(object: &'a Object, cluster: &'a Cluster) ->
 
 /// Whether the input or the configuration shows that Karpenter starts nodes.
 pub(super) fn uses_karpenter(ctx: &Context<'_>) -> bool {
-    let is_named = ctx.cluster().views().referenced_labels().name_karpenter();
+    let cluster = ctx.cluster();
+    let around = cluster.around(ctx.object());
+    let is_named = cluster.views().referenced_labels().name_karpenter(|other| around.pairs(cluster, other));
     karpenter_object(ctx).is_some()
         || (is_named || ctx.platform().is_stated(Product::Karpenter)) && !is_beside_others(ctx)
 }

@@ -17,7 +17,7 @@ pub(crate) enum LabelUse {
     Label(String),
     /// Workloads whose pods can cause Karpenter to start nodes.
     StartsNodes,
-    /// Workloads that name Karpenter in an annotation or a node label.
+    /// Workloads that name Karpenter in a node label.
     Karpenter,
     /// Workloads that require nodes which are not in AWS.
     OtherCloud,
@@ -56,9 +56,9 @@ impl LabelUses<'_> {
         self.0.table::<ReferencedLabels>().contains(&LabelUse::Label(key.to_owned()))
     }
 
-    /// Whether some pod names Karpenter.
-    pub(crate) fn name_karpenter(self) -> bool {
-        self.0.table::<ReferencedLabels>().contains(&LabelUse::Karpenter)
+    /// Whether a workload that fulfils a condition names Karpenter.
+    pub(crate) fn name_karpenter(self, is_counted: impl Fn(&Object) -> bool) -> bool {
+        self.0.table::<ReferencedLabels>().get(&LabelUse::Karpenter).iter().any(is_counted)
     }
 
     /// Whether a workload that fulfils a condition requires nodes which are not in AWS.

@@ -5,8 +5,9 @@
 //! checkpoint, or at the beginning; in a distributed run every other worker waits. With
 //! `karpenter.sh/do-not-disrupt` Karpenter leaves the node alone until the pod has ended. It does
 //! not help against a spot reclaim or the expiry of the node. Where nothing in the input or in the
-//! configuration (`platform.karpenter`) shows Karpenter, and in folders of examples, this is info.
-//! Nothing is reported of pods on nodes of GKE or of a managed node group, or on TPUs.
+//! configuration (`platform.karpenter`) shows Karpenter, and in folders of examples, this is info. The
+//! annotation of other pods shows nothing: it is copied to clusters without Karpenter. Nothing is reported of
+//! pods on nodes of GKE, of a managed node group or that they name themselves, or on TPUs.
 //!
 //! The annotation `cluster-autoscaler.kubernetes.io/safe-to-evict: "false"` says that pods of any kind must
 //! not be evicted, but only the Cluster Autoscaler reads it. It is reported where a NodePool takes the pods.
@@ -81,6 +82,10 @@ pub(crate) static RULE: Rule = Rule {
 pub(super) const NAMES: [&str; 3] =
     [DO_NOT_DISRUPT, "karpenter.sh/do-not-evict", "karpenter.sh/do-not-consolidate"];
 
+fn has_annotation(template: &Template<'_>) -> bool {
+    NAMES.iter().any(|name| template.annotation(name).is_set())
+}
+
 /// What the Cluster Autoscaler reads in the place of Karpenter's annotation.
 const SAFE_TO_EVICT: &str = "cluster-autoscaler.kubernetes.io/safe-to-evict";
 
@@ -93,7 +98,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 /// Reports pods that only the Cluster Autoscaler would leave alone, on nodes of Karpenter.
 fn for_other_autoscaler(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let is_left_alone = |template: &Template<'_>| {
-        NAMES.iter().any(|name| template.annotation(name).is_set())
+        has_annotation(template)
             || template.metadata.get("annotations").has_unknown_key()
             || is_spot_only(template)
             || is_off_karpenter(template)
@@ -160,7 +165,7 @@ fn of_training(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let severity = if is_example(object) {
         Severity::Info
-    } else if uses_karpenter(ctx) || templates.iter().any(names_karpenter) {
+    } else if uses_karpenter(ctx) || templates.iter().any(|one| names_karpenter(one) || has_annotation(one)) {
         Severity::Warning
     } else {
         Severity::Info
@@ -185,7 +190,7 @@ fn is_bare(template: &Template<'_>) -> bool {
         || annotations.entries().iter().any(|(k, _)| is_placeholder(k));
     uses_device(template)
         && !unknown
-        && !NAMES.iter().any(|n| annotations.get(n).is_set())
+        && !has_annotation(template)
         && !is_spot_only(template)
         && !is_off_karpenter(template)
         && !is_short_deadline(&template.spec.get("activeDeadlineSeconds"))
