@@ -236,7 +236,7 @@ impl Object {
         let incomplete = lacks_body(&id, &node);
         let template =
             origin.as_ref().is_some_and(|origin| is_pod_template(&id, &node, origin.source.path()));
-        let patch = tree.has_patch_directive_in(root) || is_applied_over_another(&node);
+        let patch = tree.has_patch_directive_in(root) || is_applied_over_another(&id, &node);
         let traits = Traits {
             partial: partial || patch || template,
             incomplete,
@@ -612,10 +612,38 @@ fn lacks_body(id: &ObjectId, root: &Node<'_>) -> bool {
     id.is(Kind::NODE_POOL) && !spec.path(&["template", "spec"]).is_mapping()
 }
 
-/// Whether Flux applies the object over an existing one, so that it may be incomplete.
-fn is_applied_over_another(root: &Node<'_>) -> bool {
-    let policy = root.path(&["metadata", "annotations", "kustomize.toolkit.fluxcd.io/ssa"]);
-    matches!(policy.text(), Some("Merge" | "Override"))
+/// Whether Flux or Argo CD applies the object over an existing one, so that it may be incomplete. Argo CD's option is often that of
+/// whole objects, so that only a part of one counts.
+fn is_applied_over_another(id: &ObjectId, root: &Node<'_>) -> bool {
+    let annotations = root.path(&["metadata", "annotations"]);
+    let policy = annotations.get("kustomize.toolkit.fluxcd.io/ssa");
+    if matches!(policy.text(), Some("Merge" | "Override")) {
+        return true;
+    }
+    let options = annotations.get("argocd.argoproj.io/sync-options");
+    let is_merged = |text: &str| text.split(',').any(|option| option.trim() == "ServerSideApply=true");
+    options.text().is_some_and(is_merged) && (lacks_body(id, root) || is_part_of_object(id, root))
+}
+
+/// Whether a field is absent without which the API server creates no object of the kind.
+fn is_part_of_object(id: &ObjectId, root: &Node<'_>) -> bool {
+    let spec = root.get("spec");
+    let is_nameless =
+        |container: Node<'_>| ["name", "image"].iter().any(|field| !container.get(field).is_set());
+    match id.group.as_str() {
+        "" if id.kind == "Service" => {
+            let is_without_ports = matches!(spec.get("type").text(), Some("ExternalName"))
+                || spec.get("clusterIP").text() == Some("None");
+            !is_without_ports && !spec.get("ports").is_set()
+        }
+        "apps" => {
+            let containers = spec.path(&["template", "spec", "containers"]);
+            !spec.get("selector").is_set() || !containers.is_set() || containers.items().any(is_nameless)
+        }
+        "batch" => !spec.get("template").is_set() && !spec.get("jobTemplate").is_set(),
+        "autoscaling" => !spec.get("scaleTargetRef").is_set() || !spec.get("maxReplicas").is_set(),
+        _ => false,
+    }
 }
 
 /// Whether it is a Pod in a file that Spark completes with image, command and name.
