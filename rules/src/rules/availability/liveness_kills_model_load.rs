@@ -52,6 +52,7 @@
 //! - <https://kubernetes.io/docs/concepts/configuration/liveness-readiness-startup-probes/>
 //! - <https://docs.vllm.ai/en/stable/deployment/k8s/>
 
+use super::server_port_mismatch::is_unanswered;
 use super::serving::{ALL_SERVER_KINDS, model_server, serving_templates};
 use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::prelude::*;
@@ -209,6 +210,10 @@ fn inspect(
         true => (startup.clone(), "startup"),
         false => (container.get("livenessProbe"), "liveness"),
     };
+    // It fails whatever time it leaves, which server-port-mismatch reports.
+    if is_unanswered(template, &format!("{kind}Probe")) {
+        return None;
+    }
     let loads_fast = server.is_some_and(|server| server.loads_fast || may_be_small(&container, server));
     if !probe.is_mapping() || loads_fast || !waits_for_model(&probe, server) {
         return None;

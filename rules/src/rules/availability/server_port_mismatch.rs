@@ -5,7 +5,8 @@
 //! Triton 8000, TGI and TEI 80, SGLang 30000, Ollama 11434, llama.cpp 8080, TensorFlow Serving
 //! 8501. A readiness or startup probe of another port never succeeds, so that no request arrives; a liveness
 //! probe restarts the server again and again. A Service whose `targetPort` is another one refuses each
-//! connection, and one whose `targetPort` is a name that no container has is without endpoints.
+//! connection, and one whose `targetPort` is a name that no container has is without endpoints. A server with
+//! several ports answers each kind of request on one of them: Triton HTTP on 8000, gRPC on 8001, metrics on 8002.
 //! `containerPort` alone decides nothing, but probes and Services refer to its name, and KServe and Knative
 //! send requests to it. `VLLM_PORT` and `SGLANG_PORT` look like the port of the API, and are the first port
 //! between processes: the API keeps its own one.
@@ -54,9 +55,10 @@ use crate::rules::monitoring::pod_monitor_selects_nothing::{
     INJECTED_NAMES, are_injected, has_known_ports, has_plain_pods, ports,
 };
 use crate::rules::prelude::*;
-use crate::workload::environment::{may_define, variable};
-use crate::workload::ports::{number, target_of};
+use crate::workload::environment::variable;
+use crate::workload::ports::{find, number, target_of};
 use crate::workload::selector;
+use crate::workload::server::PortUse;
 
 const KINDS: [Kind; ALL_SERVER_KINDS.len() + 3] =
     joined(ALL_SERVER_KINDS, &[Kind::DAEMON_SET, Kind::POD, Kind::SERVICE]);
@@ -75,12 +77,10 @@ pub(crate) static RULE: Rule = Rule {
 struct Serving<'a> {
     server: &'static Server,
     port: i64,
-    /// The port for gRPC, if the server has one.
-    grpc: Option<i64>,
     /// Whether an argument or a variable sets the port.
     is_set: bool,
     /// Its further ports, as for metrics.
-    further: Vec<i64>,
+    further: Vec<(PortUse, i64)>,
     container: Node<'a>,
     others: Vec<Node<'a>>,
 }
@@ -100,13 +100,12 @@ impl<'a> Serving<'a> {
             return None;
         }
         let (port, node) = server.listens_on(&container)?;
-        let grpc = grpc_port(server, &container);
         if has_no_http(server, &container) {
             return None;
         }
-        let further = further_ports(server, &container)?;
+        let further = server.further_ports(&container)?;
         containers.extend(template.sidecars());
-        Some(Serving { server, port, grpc, is_set: node.is_some(), further, container, others: containers })
+        Some(Serving { server, port, is_set: node.is_some(), further, container, others: containers })
     }
 
     /// Whether something in the pod may listen on a port. Another container without a list of ports may on any.
@@ -132,12 +131,52 @@ impl<'a> Serving<'a> {
 
     /// Whether the server itself listens on a port.
     fn has(&self, port: i64) -> bool {
-        self.port == port || self.further.contains(&port)
+        self.use_of(port).is_some()
     }
 
-    /// The end of each message: `TGI listens on 80`.
+    /// What the server itself answers on a port. `None` if it does not listen there.
+    fn use_of(&self, port: i64) -> Option<PortUse> {
+        let further = || self.further.iter().find(|(_, known)| *known == port);
+        if self.port == port { Some(PortUse::Http) } else { further().map(|(of, _)| *of) }
+    }
+
+    /// The port that the server has for a use of its own.
+    fn port_for(&self, wanted: PortUse) -> Option<i64> {
+        match wanted {
+            PortUse::Http => Some(self.port),
+            _ => self.further.iter().find(|(of, _)| *of == wanted).map(|(_, port)| *port),
+        }
+    }
+
+    /// Whether something may answer a probe, given its handler and the port that it names.
+    fn may_answer(&self, kind: &str, handler: &Node<'_>, port: i64) -> bool {
+        match self.use_of(port) {
+            None => self.may_listen(port),
+            Some(PortUse::Http) => kind != "grpc" || self.port_for(PortUse::Grpc).is_none(),
+            Some(PortUse::Grpc) => kind != "httpGet",
+            Some(PortUse::Metrics) => {
+                let path = handler.get("path");
+                let is_known =
+                    path.is_absent() || path.text().is_some_and(|path| !path.starts_with("/metrics"));
+                kind == "tcpSocket" || kind == "httpGet" && !is_known
+            }
+            Some(PortUse::Other) => true,
+        }
+    }
+
+    /// The end of a message: `TGI listens on 80`.
     fn listens(&self) -> String {
         format!("{} listens on {}", self.server.name, self.port)
+    }
+
+    /// The end of a message about a port for a use: `Triton answers gRPC on 8001`.
+    fn answers(&self, wanted: PortUse, port: i64) -> String {
+        let what = match wanted {
+            PortUse::Grpc => "answers gRPC",
+            PortUse::Metrics => "has its metrics",
+            PortUse::Http | PortUse::Other => "answers HTTP",
+        };
+        format!("{} {what} on {port}", self.server.name)
     }
 
     /// The variable of a port between processes that is set to a port on which the container is meant to be asked.
@@ -154,26 +193,19 @@ impl<'a> Serving<'a> {
         let why = if self.is_set { "as its arguments or environment say" } else { "its default" };
         format!("write `{field}: {}`, {why}, or set the port of the server", self.port)
     }
+
+    /// The help for a field that is to have the port of a use.
+    fn help_for(&self, wanted: PortUse, port: i64, field: &str) -> String {
+        match wanted {
+            PortUse::Http => self.help(field),
+            _ => format!("write `{field}: {port}`, or set that port of the server"),
+        }
+    }
 }
 
 /// Variables for ports between the processes of a server, which look like the one of its API.
 const INTERNAL_PORTS: [(ServerId, &str); 2] =
     [(ServerId::Vllm, "VLLM_PORT"), (ServerId::Sglang, "SGLANG_PORT")];
-
-/// Further ports of a server: the option that sets each, and the default.
-type FurtherPorts = &'static [(&'static str, i64)];
-
-/// Further ports of servers, as for gRPC and metrics.
-const FURTHER_PORTS: [(ServerId, FurtherPorts); 5] = [
-    (
-        ServerId::Triton,
-        &[(GRPC_PORT, 8001), ("metrics-port", 8002), ("sagemaker-port", 8080), ("vertex-ai-port", 8080)],
-    ),
-    (ServerId::Tgi, &[("prometheus-port", 9000)]),
-    (ServerId::Tei, &[("prometheus-port", 9000)]),
-    (ServerId::HuggingFace, &[(GRPC_PORT, 8081)]),
-    (ServerId::TensorFlow, &[("port", 8500)]),
-];
 
 /// The port on which a prefill server of SGLang meets those for decoding.
 const BOOTSTRAP_PORT: i64 = 8998;
@@ -181,36 +213,6 @@ const BOOTSTRAP_PORT: i64 = 8998;
 const RAY_PORTS: [i64; 3] = [6379, 8265, 10001];
 /// What a command line has that starts Ray beside the server, or asks it: Ray's own command, and scripts that are copied for it.
 const OF_RAY: [&str; 5] = ["ray start", "ray status", "ray_init", "ray_cluster_size", "multi-node-serving"];
-
-const GRPC_PORT: &str = "grpc-port";
-
-/// Options that open a further port, which is closed without them, and the variable that does so as well.
-const OPENED_BY: [(&str, &str, &str); 2] = [
-    ("sagemaker-port", "allow-sagemaker", "SAGEMAKER_BIND_TO_PORT"),
-    ("vertex-ai-port", "allow-vertex-ai", "AIP_MODE"),
-];
-
-fn grpc_port(server: &Server, container: &Node<'_>) -> Option<i64> {
-    let (_, ports) = FURTHER_PORTS.iter().find(|(id, _)| *id == server.id)?;
-    let (_, default) = ports.iter().find(|(name, _)| *name == GRPC_PORT)?;
-    option(&words(container), &[GRPC_PORT]).int_or(*default)
-}
-
-/// The further ports of the server of a container. `None` if one is unknown.
-fn further_ports(server: &Server, container: &Node<'_>) -> Option<Vec<i64>> {
-    let words = words(container);
-    let known = FURTHER_PORTS.iter().find(|(id, _)| *id == server.id);
-    let ports = known.map(|(_, ports)| *ports).unwrap_or_default();
-    let is_closed = |name: &str| {
-        OPENED_BY.iter().any(|(port, opens, variable)| {
-            *port == name
-                && [*opens, name].iter().all(|one| matches!(option(&words, &[one]), OptionValue::Absent))
-                && !may_define(container, |name| name == *variable)
-        })
-    };
-    let open = ports.iter().filter(|(name, _)| !is_closed(name));
-    open.map(|(name, default)| option(&words, &[name]).int_or(*default)).collect()
-}
 
 /// Whether a container of Triton has no HTTP server on its port, or may not: `serve` is the script for SageMaker.
 fn has_no_http(server: &Server, container: &Node<'_>) -> bool {
@@ -273,43 +275,64 @@ fn is_behind_proxy(object: &Object) -> bool {
     ALL_SERVER_KINDS[REPLICATED_KINDS.len()..].iter().any(|kind| object.is(*kind))
 }
 
-fn check_probes(object: &Object, serving: &Serving<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    let mut wrong: Vec<(&str, Node<'_>, i64)> = Vec::new();
+/// A probe that nothing answers on its port.
+struct WrongProbe<'a> {
+    name: &'static str,
+    handler: &'static str,
+    port: i64,
+    /// The number: of the probe, or of the container port that it names.
+    node: Node<'a>,
+}
+
+/// The probes of a server that nothing answers on their ports, each port once.
+fn wrong_probes<'a>(serving: &Serving<'a>) -> Vec<WrongProbe<'a>> {
+    let mut wrong: Vec<WrongProbe<'a>> = Vec::new();
     for name in ["readinessProbe", "startupProbe", "livenessProbe"] {
         let probe = serving.container.get(name);
-        let handlers = ["httpGet", "tcpSocket", "grpc"].map(|handler| probe.get(handler));
-        let Some(handler) = handlers.into_iter().find(Node::is_set) else { continue };
-        if handler.get("host").is_set() {
-            continue;
-        }
-        if let Some((port, node)) = number(&serving.container, &handler.get("port"))
-            && !serving.may_listen(port)
-            && !wrong.iter().any(|(_, known, _)| known.pointer() == node.pointer())
-        {
-            wrong.push((name, node, port));
+        let handlers = ["httpGet", "tcpSocket", "grpc"].map(|kind| (kind, probe.get(kind)));
+        let Some((handler, node)) = handlers.into_iter().find(|(_, node)| node.is_set()) else { continue };
+        let Some((port, at)) = number(&serving.container, &node.get("port")) else { continue };
+        let is_known = wrong.iter().any(|known| known.node.pointer() == at.pointer());
+        if !node.get("host").is_set() && !is_known && !serving.may_answer(handler, &node, port) {
+            wrong.push(WrongProbe { name, handler, port, node: at });
         }
     }
-    if let Some((name, node, port)) = wrong.first() {
+    wrong
+}
+
+/// Whether nothing answers a probe of the server of a template on its port.
+pub(super) fn is_unanswered(template: &Template<'_>, probe: &str) -> bool {
+    Serving::of(template).is_some_and(|serving| wrong_probes(&serving).iter().any(|one| one.name == probe))
+}
+
+fn check_probes(object: &Object, serving: &Serving<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let wrong = wrong_probes(serving);
+    if let Some(WrongProbe { name, handler, port, node }) = wrong.first() {
         // The server answers a gRPC probe on another port.
-        if serving.container.get(name).get("grpc").is_set()
-            && let Some(own) = serving.grpc
+        if *handler == "grpc"
+            && let Some(own) = serving.port_for(PortUse::Grpc)
         {
-            let message = format!("`{name}` of port {port}: {} answers gRPC on {own}", serving.server.name);
+            let message = format!("`{name}` of port {port}: {}", serving.answers(PortUse::Grpc, own));
             ctx.report(node, message)
                 .help(format!("write `port: {own}`, or set the port of the server"))
                 .fix(Fix::unsafe_(format!("ask port {own}")).set(node, json!(own)));
             return None;
         }
         let effect = if *name == "livenessProbe" { "restarts it again and again" } else { "never succeeds" };
-        let message = format!("`{name}` of port {port} {effect}: {}", serving.listens());
+        let why = match serving.has(*port) {
+            true => serving.answers(PortUse::Http, serving.port),
+            false => serving.listens(),
+        };
+        let message = format!("`{name}` of port {port} {effect}: {why}");
+        let of_http: Vec<&WrongProbe<'_>> = wrong.iter().filter(|one| one.handler != "grpc").collect();
         let mut fix = Fix::unsafe_(format!("ask port {}", serving.port));
-        for (_, node, _) in &wrong {
-            fix = fix.set(node, json!(serving.port));
+        for one in &of_http {
+            fix = fix.set(&one.node, json!(serving.port));
         }
         let finding = ctx.report(node, message);
         finding.help(serving.help("port")).fix(fix);
-        for (_, other, _) in wrong.iter().skip(1) {
-            finding.related(object, other, "and here");
+        for other in wrong.iter().skip(1) {
+            finding.related(object, &other.node, "and here");
         }
         return None;
     }
@@ -390,37 +413,61 @@ fn check_service(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let serving = Serving::of(&template)?;
     // A variable that is meant to set the port is reported at the workload.
     let meant = serving.mistaken_variable().map(|(_, _, port)| port);
-    let reaches = |port: Node<'_>| {
-        let number = number(&serving.container, &target_of(&port));
-        number.is_some_and(|(number, _)| number == serving.port)
-    };
-    let is_spare = spec.get("ports").items().any(reaches);
-    for port in spec.get("ports").items() {
-        let target = target_of(&port);
+    let ports: Vec<Node<'_>> = spec.get("ports").items().collect();
+    let target_number =
+        |port: &Node<'_>| number(&serving.container, &target_of(port)).map(|(number, _)| number);
+    let uses: Vec<Vec<PortUse>> = ports.iter().map(|port| uses_by_name(port, &serving)).collect();
+    // Where several names say what they are for, a port that the server has for another use is a mistake.
+    let is_told_apart = uses.iter().filter(|uses| !uses.is_empty()).count() > 1;
+    for (port, named) in ports.iter().zip(&uses) {
+        let target = target_of(port);
         let Some((number, node)) = number(&serving.container, &target) else { continue };
-        if serving.may_listen(number) || meant == Some(number) {
+        let own = named.first().and_then(|wanted| Some((*wanted, serving.port_for(*wanted)?)));
+        let is_of_other_use = is_told_apart
+            && own.is_some()
+            && serving.use_of(number).is_some_and(|of| of != PortUse::Other && !named.contains(&of));
+        if !is_of_other_use && (serving.may_listen(number) || meant == Some(number)) {
             continue;
         }
-        let message =
-            format!("the Service sends requests to port {number} of the pods, and {}", serving.listens());
+        let (wanted, own) = own.unwrap_or((PortUse::Http, serving.port));
+        let why = match wanted {
+            PortUse::Http if !is_of_other_use => serving.listens(),
+            _ => serving.answers(wanted, own),
+        };
+        let has_none = named.first() == Some(&PortUse::Grpc) && wanted != PortUse::Grpc;
         let owner = &workload.object;
+        let message = format!("the Service sends requests to port {number} of the pods, and {why}");
         let finding = ctx.report(&target, message);
         // Another port of the Service reaches the server.
-        if is_spare {
+        if ports.iter().any(|other| target_number(other) == Some(own)) {
             finding
                 .severity(Severity::Info)
                 .help("remove this port: another one reaches the server")
                 .related(owner, &serving.container.get("name"), "the server");
+        } else if has_none {
+            finding.help(format!("remove this port: {} has none for gRPC", serving.server.name)).related(
+                owner,
+                &serving.container.get("name"),
+                "the server",
+            );
         // By its name the number is that of the container.
         } else if target.int().is_some() {
-            finding.help(serving.help("targetPort")).fix(
-                Fix::unsafe_(format!("send requests to port {}", serving.port))
-                    .set(&port.get("targetPort"), json!(serving.port)),
+            finding.help(serving.help_for(wanted, own, "targetPort")).fix(
+                Fix::unsafe_(format!("send requests to port {own}")).set(&port.get("targetPort"), json!(own)),
             );
             finding.related(owner, &serving.container.get("name"), "the server");
         } else {
-            finding.help(serving.help("containerPort")).related(owner, &node, "the number of that name");
+            let help = serving.help_for(wanted, own, "containerPort");
+            finding.help(help).related(owner, &node, "the number of that name");
         }
     }
     None
+}
+
+/// What the names of a port of a Service, and of the container port that it sends requests to, say that it is for.
+fn uses_by_name(port: &Node<'_>, serving: &Serving<'_>) -> Vec<PortUse> {
+    let target = target_of(port);
+    let listed = find(&serving.container, &target).map(|entry| entry.get("name"));
+    let names = [Some(port.get("name")), Some(target), listed];
+    names.into_iter().flatten().filter_map(|name| PortUse::of_name(name.text()?)).collect()
 }

@@ -1,5 +1,6 @@
 //! Model servers: which one a container runs, and what is known about it. `table` has the facts.
 
+mod further_ports;
 mod table;
 
 use crate::facts::image::ImageRef;
@@ -17,6 +18,7 @@ use crate::workload::image::{
     copied_image, deep_learning_container, image_of, image_text, is_in_private_registry,
 };
 use crate::workload::template::{Template, templates};
+pub(crate) use further_ports::PortUse;
 use table::SERVERS;
 pub(crate) use table::{Cache, Gpus, Parallelism, Server, ServerId};
 
