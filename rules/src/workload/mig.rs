@@ -37,6 +37,14 @@ pub(crate) fn is_mig_resource(resource: &str) -> bool {
     resource.starts_with(RESOURCES)
 }
 
+/// Whether a resource of the device plugin is MIG devices that each fill a GPU, so that two of them are on two GPUs.
+pub(crate) fn fills_gpu(resource: &str) -> bool {
+    /// The largest profiles of GPUs with fewer than seven slices: A30, RTX PRO 6000, RTX PRO 4500.
+    const LARGEST: [&str; 3] = ["4g.24gb", "4g.96gb", "2g.32gb"];
+    profile_of_resource(resource)
+        .is_some_and(|profile| profile.starts_with("7g.") || LARGEST.contains(&profile.as_str()))
+}
+
 /// The profile of a resource of the device plugin: `1g.10gb` of `nvidia.com/mig-1g.10gb`, and of its variants.
 pub(crate) fn profile_of_resource(resource: &str) -> Option<String> {
     profile_of_name(resource.strip_prefix(RESOURCES)?)

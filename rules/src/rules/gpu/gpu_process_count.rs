@@ -8,8 +8,9 @@
 //! the processes: `nprocPerNode` of a PyTorchJob, `slotsPerWorker` of an MPIJob, `numProcPerNode` of a
 //! TrainJob, `parallelism` of an LLMInferenceService, `num-gpus` of a RayCluster; for a
 //! LeaderWorkerSet the GPUs of a group count. MIG devices do not add up to a larger GPU: a process of CUDA sees
-//! one of them, NCCL connects them from version 2.32 on, and only through the memory of the host. A server that
-//! runs as one process leaves the others unused. On Neuron devices vLLM takes a NeuronCore for each rank.
+//! one of them, NCCL connects those of one GPU from version 2.32 on, and only through the memory of the host.
+//! Devices that each fill a GPU, such as `7g.80gb`, are left alone. A server that runs as one process leaves the
+//! others unused. On Neuron devices vLLM takes a NeuronCore for each rank.
 //!
 //! # Fix
 //! Write the same number in both. Settings that a variable, a configuration file or an operator may
@@ -54,7 +55,7 @@ use crate::catalog;
 use crate::rules::gpu::gpu_templates;
 use crate::rules::prelude::*;
 use crate::workload::devices::extended_resources_of;
-use crate::workload::mig::is_mig_resource;
+use crate::workload::mig::{fills_gpu, is_mig_resource};
 use crate::workload::processes::{Processes, is_group, processes_of, processes_of_train_job};
 
 pub(crate) static RULE: Rule = Rule {
@@ -162,16 +163,16 @@ fn inspect_mig(
     ctx: &mut Context<'_>,
 ) -> Option<()> {
     let resources = extended_resources_of(container);
-    let mig = resources.into_iter().filter(|name| is_mig_resource(name));
-    let mig: Vec<_> = mig.filter_map(|name| devices_of(container, name)).collect();
-    let devices = mig.first()?;
+    let names = resources.into_iter().filter(|name| is_mig_resource(name));
+    let mig: Vec<_> = names.filter_map(|name| Some((name, devices_of(container, name)?))).collect();
+    let (resource, devices) = mig.first()?;
     let launch = Launch::of(container)?;
     let used = launch.gpus_of_model(container)?;
     if gpus_of(container).is_some() || is_group(object, template, &launch) {
         return None;
     }
     if used < 2 {
-        let all: i64 = mig.iter().map(|devices| devices.count).sum();
+        let all: i64 = mig.iter().map(|(_, devices)| devices.count).sum();
         let is_stated = launch.gpus().is_some_and(|(_, node)| node.is_some());
         let is_certain = !launch.may_have_more_options() && (is_stated || launch.is_plain_vllm(container));
         if all < 2 || launch.is_data_parallel() || !is_certain {
@@ -183,6 +184,10 @@ fn inspect_mig(
         ctx.report(&devices.node, message)
             .severity(Severity::Warning)
             .help("request one device, of the size that the model needs");
+        return None;
+    }
+    // Each rank has a GPU of its own where a device fills one.
+    if used <= devices.count && fills_gpu(resource) {
         return None;
     }
     let (_, node) = launch.gpus()?;
