@@ -6,7 +6,8 @@
 //! neighbours: an engine with other flags, a CUDA version that the driver does not support. A rollback
 //! restores nothing, because the old tag has moved too. It is a warning where the pods use
 //! accelerators, train or serve a model, and information for others. Init containers, DaemonSets and
-//! infrastructure are left out, and so are images whose tag a kustomization sets.
+//! infrastructure are left out, and so are images whose tag a kustomization sets. Knative resolves a tag once
+//! for each revision, whose pods all run one image: there, and where KServe may use Knative, it is information.
 //!
 //! # Fix
 //! Write the version that was tested, or its digest.
@@ -35,7 +36,9 @@
 //! # References
 //! - <https://kubernetes.io/docs/concepts/containers/images/#image-names>
 //! - <https://kubernetes.io/docs/concepts/configuration/overview/>
+//! - <https://knative.dev/docs/serving/tag-resolution/>
 
+use super::kserve;
 use super::serving::is_owned;
 use crate::lint::finding::Merge;
 use crate::rules::class_evidence::add_class_evidence;
@@ -87,7 +90,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             finding.help("write the version that was tested, or its digest").merges(merge);
             // A container beside the one with the accelerator.
             let helper = template.containers().count() > 1 && !is_main(&container);
-            if (!device && !trains) || helper || is_example(object) || is_copy(object) || has_version(&node) {
+            let is_less = is_example(object) || is_copy(object) || has_version(&node);
+            if (!device && !trains) || helper || is_less || are_resolved(object) != Some(false) {
                 finding.severity(Severity::Info);
             } else if trains && !device {
                 add_class_evidence(finding, object, &classified);
@@ -131,13 +135,27 @@ fn moves(image: &str, object: &Object) -> Option<String> {
     let Some(tag) = tag else {
         // Tools that build images, such as Skaffold and Tilt, add the tag to an image name without one.
         let has_registry = image.contains('/');
-        return has_registry.then(|| format!("image `{image}` has no tag, so nodes pull `latest`"));
+        return has_registry.then(|| match are_resolved(object) {
+            Some(true) => format!("a new revision may run another image: `{image}` has no tag"),
+            _ => format!("image `{image}` has no tag, so nodes pull `latest`"),
+        });
     };
     let mut words = tag.split(['-', '_', '.']);
     let whole = MOVING.contains(&tag);
     let part = words.any(|word| matches!(word, "latest" | "nightly"));
     // A nightly build with its date or commit in the tag does not move.
     let dated = tag.chars().filter(char::is_ascii_digit).count() >= 4;
-    (whole || (part && !dated))
-        .then(|| format!("tag `{tag}` of image `{repository}` moves to each new release"))
+    (whole || (part && !dated)).then(|| match are_resolved(object) {
+        Some(true) => format!("a new revision may run another image: tag `{tag}` of `{repository}` moves"),
+        _ => format!("tag `{tag}` of image `{repository}` moves to each new release"),
+    })
+}
+
+/// Whether Knative resolves the tags of an object to digests, once for each revision, so that all of its pods run one image. `None`
+/// if KServe may run it with Knative or without.
+fn are_resolved(object: &Object) -> Option<bool> {
+    if !object.is(Kind::INFERENCE_SERVICE) {
+        return Some(object.is(Kind::KNATIVE_SERVICE));
+    }
+    Some(kserve::written_mode(object)?? == kserve::Mode::Knative)
 }

@@ -34,12 +34,17 @@ impl Mode {
     }
 }
 
+/// The mode in the annotation of an InferenceService, if it has one; `Some(None)` if it cannot be read.
+pub(super) fn written_mode(object: &Object) -> Option<Option<Mode>> {
+    let annotation = object.annotation("serving.kserve.io/deploymentMode");
+    (!annotation.is_absent()).then(|| annotation.text().and_then(Mode::of))
+}
+
 /// The mode of an InferenceService: as its annotation says, otherwise the default of the ConfigMap of KServe, otherwise that of the
 /// chart that installs it (`GetDeploymentMode` in `pkg/controller/v1beta1/inferenceservice/utils` of KServe 0.11 to 0.20).
 pub(super) fn mode(object: &Object, ctx: &Context<'_>) -> Option<Mode> {
-    let annotation = object.annotation("serving.kserve.io/deploymentMode");
-    if !annotation.is_absent() {
-        return Mode::of(annotation.text()?);
+    if let Some(written) = written_mode(object) {
+        return written;
     }
     if object.may_lack_fields() {
         return None;
