@@ -419,10 +419,13 @@ impl ServerSize {
         {
             return ServerSize::Unknown;
         }
+        // Pods without an option for it become one server only by Ray; otherwise each of them lacks GPUs.
+        let is_of_ray =
+            words.iter().any(|word| base_name(&word.text) == "ray" || word.text.contains("ray start"));
         let of_model = launch.and_then(|launch| launch.gpus_of_model(container));
         match of_model.zip(gpus_of(container)) {
             Some((all, own)) if own.count > 0 && all > own.count => match all % own.count {
-                0 => ServerSize::Pods(all / own.count),
+                0 if is_of_ray => ServerSize::Pods(all / own.count),
                 _ => ServerSize::Unknown,
             },
             _ => ServerSize::OnePod,
