@@ -423,8 +423,12 @@ impl Engine {
             Some(_) => format!("`{placeholder}` looks like an unexpanded placeholder"),
             None => format!("`{placeholder}` looks like an unexpanded placeholder; YAML reads `{{` as a map"),
         };
-        // Placeholders of an example are filled in when it is copied.
-        let severity = Some(if source.is_example() { Severity::Info } else { Severity::Warning });
+        // Placeholders of an example are filled in when it is copied, others by the tool that a script or a comment names.
+        let is_named =
+            text.lines().any(|line| line.trim_start().starts_with('#') && line.contains("envsubst"));
+        let is_filled = is_named || source.is_filled(placeholder, "", "");
+        let severity =
+            Some(if source.is_example() || is_filled { Severity::Info } else { Severity::Warning });
         let mut finding =
             self.rules.builtin_finding("placeholder-unexpanded", severity, location, message)?;
         let help = match whole {

@@ -189,11 +189,16 @@ pub fn is_stand_in(text: &str, field: &str) -> bool {
         "VERSION",
         "YOUR",
     ];
+    /// Ends of words that stand for a part of a name, as in `slurm-job-JOBID`.
+    const ENDS: [&str; 6] = ["ID", "NAME", "NUMBER", "INDEX", "SUFFIX", "HASH"];
     let named = field.ends_with("ame") || matches!(field, "namespace" | "image" | "schedule");
     let is_constant = |word: &str| {
         let part = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
         named
             && (FIELD_NAMES.contains(&word)
+                || word.len() >= MIN_LENGTH
+                    && word.chars().all(|c| c.is_ascii_uppercase())
+                    && ENDS.iter().any(|end| word.ends_with(end))
                 || word.len() >= MIN_LENGTH
                     && word.starts_with(|c: char| c.is_ascii_uppercase())
                     && word.contains('_')
