@@ -34,15 +34,21 @@ pub(super) fn is_template(object: &Object) -> bool {
     })
 }
 
-/// Whether the object is a copy of what others publish, which its user does not write: the output of `helm template`, or a file in a
-/// folder for such copies or of a release.
+/// Whether the object is a copy of what others publish, which its user does not write: the output of `helm template`, a file in a
+/// folder for such copies or of a release, or the file of a release itself, in which objects with the label of their version are
+/// beside CustomResourceDefinitions.
 pub(super) fn is_copy(object: &Object) -> bool {
     const FOLDERS: [&str; 6] = ["vendor", "vendored", "third_party", "third-party", "thirdparty", "upstream"];
     let Some(origin) = object.origin() else { return false };
     let label = object.path(&["metadata", "labels", "helm.sh/chart"]);
     let is_output = label.is_set() && origin.source.written_line(origin.document).is_none();
+    let is_bundle = || {
+        object.path(&["metadata", "labels", "app.kubernetes.io/version"]).is_set()
+            && origin.source.text().contains("\nkind: CustomResourceDefinition\n")
+    };
     is_output
         || is_chart_output(object)
+        || is_bundle()
         || folder(origin.source.path()).split('/').any(|one| FOLDERS.contains(&one))
         || is_release_manifest(object)
 }

@@ -44,7 +44,7 @@ use crate::cluster::views::Workload;
 use crate::cluster::views::disruptions::{
     IntOrPercent, SelectedPods, owner_without_scale, selected_pods, selects_by_job_label,
 };
-use crate::rules::manifest_purpose::{is_chart_output, is_example, is_release_manifest};
+use crate::rules::manifest_purpose::{is_chart_output, is_copy, is_example};
 use crate::rules::partners::{around_budget, budgets};
 use crate::rules::prelude::*;
 use crate::workload::processes::is_one_server;
@@ -277,7 +277,7 @@ fn at_least(
         finding.help("change it by a value of the chart, whose output this is").fix = None;
     }
     // Nobody edits a copy of what was released.
-    if is_release_manifest(object) {
+    if is_copy(object) {
         finding.severity(Severity::Info);
     } else if !sure || is_deliberate {
         finding.severity(Severity::Warning);

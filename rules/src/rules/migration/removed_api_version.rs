@@ -33,7 +33,7 @@
 use std::sync::LazyLock;
 
 use crate::facts::table;
-use crate::rules::manifest_purpose::is_release_manifest;
+use crate::rules::manifest_purpose::is_copy;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -103,7 +103,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if served {
         finding.severity(Severity::Warning);
     }
-    if is_release_manifest(object) {
+    if is_copy(object) {
         finding.severity(Severity::Info);
     }
     None
