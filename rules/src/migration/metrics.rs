@@ -60,6 +60,8 @@ fn row([name, version, change, text]: [&'static str; 4]) -> Option<MetricRow> {
 pub(crate) struct ObsoleteMetric<'a> {
     /// The name without the suffix of a histogram.
     pub(crate) name: &'a str,
+    /// Its first position in the text.
+    pub(crate) at: usize,
     pub(crate) change: MetricChange,
 }
 
@@ -71,12 +73,12 @@ pub(crate) fn gone_from_keda(keda: Version) -> impl Iterator<Item = &'static Met
 /// The obsolete names of Karpenter's in a text, without duplicates, in the order of the text. Only whole identifiers are matched.
 pub(crate) fn obsolete_metrics(text: &str, karpenter: Version) -> Vec<ObsoleteMetric<'_>> {
     let mut out: Vec<ObsoleteMetric<'_>> = Vec::new();
-    for (_, word) in metric_identifiers(text) {
+    for (at, word) in metric_identifiers(text) {
         let name = without_histogram_suffix(word);
         if let Some(fate) = metric_change(name, karpenter)
             && out.iter().all(|s| s.name != name)
         {
-            out.push(ObsoleteMetric { name, change: fate });
+            out.push(ObsoleteMetric { name, at, change: fate });
         }
     }
     out

@@ -98,7 +98,9 @@ fn inspect(query: &Node<'_>, severity: Severity, own: &[String], ctx: &mut Conte
             MetricChange::Removed(_) => format!("Karpenter no longer exports `{old}`"),
             _ => format!("Karpenter no longer exports a metric under the name `{old}`"),
         };
+        let object = ctx.object().clone();
         let finding = ctx.report(query, message).severity(severity).help(found.change.help());
+        finding.at_part(&object, query, found.at..found.at + old.len());
         let (new, fix) = match found.change {
             MetricChange::Renamed(new) => (new, Fix::safe(format!("write `{new}`"))),
             MetricChange::Replaced(new) => (new, Fix::unsafe_(format!("write `{new}`; check its labels"))),
