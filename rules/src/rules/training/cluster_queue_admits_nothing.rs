@@ -148,14 +148,24 @@ fn other_resources(object: &Object, ctx: &mut Context<'_>) {
                 && covered.iter().all(|name| names.contains(name));
             let name = flavor.get("name");
             let name = ellipsize(name.text().unwrap_or_default());
-            let message = match is_reordered {
-                true => format!("flavor `{name}` has the resources of `coveredResources` in another order"),
-                false => format!("flavor `{name}` has other resources than `coveredResources`"),
+            let repeated = names.iter().enumerate().find(|(at, one)| names[..*at].contains(*one));
+            let message = match repeated {
+                Some((_, one)) => format!("flavor `{name}` has the resource `{one}` twice"),
+                None if is_reordered => {
+                    format!("flavor `{name}` has the resources of `coveredResources` in another order")
+                }
+                None => format!("flavor `{name}` has other resources than `coveredResources`"),
             };
-            ctx.report(&resources, message)
-                .severity(Severity::Error)
-                .reports_absence(false)
-                .help(format!("Kueue rejects the queue: write `{}`, in this order", covered.join("`, `")));
+            let finding = ctx.report(&resources, message);
+            finding.severity(Severity::Error).reports_absence(false);
+            // The list is a map by `name`.
+            match repeated {
+                Some(_) => finding.help("the API server rejects the queue: remove one of the two"),
+                None => finding.help(format!(
+                    "Kueue rejects the queue: write `{}`, in this order",
+                    covered.join("`, `")
+                )),
+            };
         }
     }
 }
