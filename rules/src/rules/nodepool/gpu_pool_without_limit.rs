@@ -77,34 +77,44 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         let allowed = if ctx.cluster().views().may_be_overlaid(resource) {
             None
         } else {
-            indirect_limits(pool, resource).into_iter().min_by_key(|(_, _, devices)| *devices)
+            indirect_limits(pool, resource).into_iter().min_by_key(|limit| limit.devices)
         };
-        let few = allowed.as_ref().is_some_and(|(_, _, devices)| *devices <= FEW_DEVICES);
+        let few = allowed.as_ref().is_some_and(|limit| limit.devices <= FEW_DEVICES);
         // A limit below every node is reported by limit-below-any-instance.
-        let message = match allowed {
-            Some((_, _, 0)) => return None,
-            Some((by, amount, devices)) => format!(
+        let message = match &allowed {
+            Some(limit) if limit.devices == 0 => return None,
+            Some(IndirectLimit { by, amount, devices, .. }) => format!(
                 "{noun} `{name}` has no limit on `{resource}`: its `{by}` limit of {amount} allows {devices} of them"
             ),
             None => format!("{noun} `{name}` has no limit on `{resource}`"),
         };
-        let help = help(pool, resource, "the number that you are ready to pay for", ctx.platform());
+        let of_count = allowed.map(|limit| limit.instance);
+        let help = help(pool, resource, of_count, "the number that you are ready to pay for", ctx.platform());
         let severity = if few { Severity::Info } else { Severity::Warning };
         ctx.report(&node, message).severity(severity).help(help);
         return None;
     }
-    let help = help(pool, resource, "a runaway autoscaler buys all that the quota allows", ctx.platform());
+    let help =
+        help(pool, resource, None, "a runaway autoscaler buys all that the quota allows", ctx.platform());
     ctx.report(&node, format!("{noun} `{name}` has no limit on `{resource}`")).help(help);
     None
 }
 
-/// The help, with the price of a node of the most expensive type, or `why` if the price is not known.
-fn help(pool: &NodePool<'_>, resource: &str, why: &str, platform: &Platform) -> String {
+/// The help, with the price of a node of the type that the message counts by, otherwise of the most expensive type, or `why` if the
+/// price is not known.
+fn help(
+    pool: &NodePool<'_>,
+    resource: &str,
+    of_count: Option<&InstanceType>,
+    why: &str,
+    platform: &Platform,
+) -> String {
     let region = platform.region.as_deref();
     let types = pool.types().unwrap_or(TypeSet::EMPTY);
     let limits = pool.to_pool().limits;
     let started = types.iter().filter(|instance| instance.is_within(&limits));
-    let priced = started.filter(|instance| instance.devices(resource) > 0);
+    let is_meant = |instance: &&InstanceType| of_count.is_none_or(|counted| counted.name == instance.name);
+    let priced = started.filter(|instance| instance.devices(resource) > 0).filter(is_meant);
     let priced = priced.filter_map(|instance| Some((instance.list_price(region)?, instance.name)));
     match priced.max_by_key(|(price, name)| (price.micro_dollars, *name)) {
         Some((price, name)) => {
@@ -125,21 +135,34 @@ const FEW_DEVICES: i128 = 16;
 /// The resources whose limit bounds the number of accelerators indirectly.
 const INDIRECT: [&str; 2] = ["cpu", "memory"];
 
-/// For each limit on something else that bounds the accelerators: its resource, its amount as written, and how many
-/// devices whole nodes of the best type have under it. Empty if types or amounts are not known.
-fn indirect_limits(pool: &NodePool<'_>, resource: &str) -> Vec<(&'static str, String, i128)> {
+/// A limit on something else that bounds the accelerators.
+struct IndirectLimit {
+    by: &'static str,
+    /// As written.
+    amount: String,
+    /// The accelerators of whole nodes under it.
+    devices: i128,
+    /// The type with the most accelerators under it; of several the most expensive one.
+    instance: &'static InstanceType,
+}
+
+/// The limits that bound the accelerators. Empty if types or amounts are not known.
+fn indirect_limits(pool: &NodePool<'_>, resource: &str) -> Vec<IndirectLimit> {
     let Some(types) = pool.types() else {
         return Vec::new();
     };
     let devices_under = |by: &'static str| {
         let amount = pool.limits().get(by).string_or_number()?.into_owned();
         let limit = Quantity::parse(&amount).ok()?.milli();
-        let devices = types.iter().filter_map(|t| {
-            let per_node = i128::from(t.devices(resource));
-            let cost = t.capacity(by);
-            (per_node > 0 && cost > 0).then(|| limit / cost * per_node)
+        let counted = types.iter().filter(|instance| !instance.is_retired()).filter_map(|instance| {
+            let per_node = i128::from(instance.devices(resource));
+            let cost = instance.capacity(by);
+            (per_node > 0 && cost > 0).then(|| (limit / cost * per_node, instance))
         });
-        Some((by, amount, devices.max()?))
+        let price = |instance: &InstanceType| instance.list_price(None).map(|price| price.micro_dollars);
+        let (devices, instance) =
+            counted.max_by_key(|(devices, instance)| (*devices, price(instance), instance.name))?;
+        Some(IndirectLimit { by, amount, devices, instance })
     };
     INDIRECT.into_iter().filter_map(devices_under).collect()
 }
