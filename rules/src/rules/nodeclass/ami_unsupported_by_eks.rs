@@ -2,8 +2,9 @@
 //!
 //! # Why
 //! EKS has no image of Amazon Linux 2 from Kubernetes 1.33 on, and none of Windows Server 2025 before 1.35. An
-//! alias of such an image leaves the class not Ready, so its pools start no nodes. Amazon Linux 2 images of your
-//! own go on working, but EKS publishes no updates to build them from.
+//! alias of such an image leaves the class not Ready, so its pools start no nodes. For older versions of
+//! Kubernetes the last images of Amazon Linux 2 are those of November 2025. Images of your own go on working, but
+//! EKS publishes no updates to build them from.
 //!
 //! # Fix
 //! Use an image that the version has, or set `platform.kubernetes` to the version that runs.
@@ -64,8 +65,8 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     alias.text().filter(|a| a.starts_with("al2@"))?;
     let help = "go to al2023; its user data is of another kind (nodeadm)";
     if kubernetes < Version::new(1, 33) {
-        let message = format!("AL2 gets no images from Kubernetes 1.33 on, and this is {kubernetes}");
-        report(&alias, message, help, ctx).severity(Severity::Warning);
+        let message = "AL2 is end of life: EKS publishes no new images, and none from Kubernetes 1.33 on";
+        report(&alias, message.to_owned(), help, ctx).severity(Severity::Warning);
         return None;
     }
     let this = match is_stated {
