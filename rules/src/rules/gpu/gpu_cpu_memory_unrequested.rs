@@ -95,7 +95,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             let owner = object.display_name();
             let message =
                 format!("container `{name}` of `{owner}` has an accelerator and requests {missing}");
-            let help = if nodes == Nodes::Differ && may_be_on_karpenter(&template, ctx) {
+            // Karpenter starts nodes for no share of a device, such as a MIG device.
+            let is_bought =
+                pod_devices(&template).keys().any(|resource| INSTANCE_RESOURCES.contains(resource));
+            let help = if is_bought && nodes == Nodes::Differ && may_be_on_karpenter(&template, ctx) {
                 "request what it needs: Karpenter buys the cheapest instance type that has the accelerator"
             } else {
                 "request what it needs: beside other pods the scheduler counts it as nothing"
