@@ -123,7 +123,9 @@ impl Walk<'_> {
                 continue;
             }
             if let Some(reason) = unread {
-                read.unread.push(reason);
+                if reason != SkipReason::Archive || !is_of_dependencies(&absolute) {
+                    read.unread.push(reason);
+                }
                 continue;
             }
             let (path, absolute) = (path.join(name), absolute.join(name));
@@ -135,4 +137,9 @@ impl Walk<'_> {
         read.directory = own.map(|directory| (absolute, directory));
         read
     }
+}
+
+/// Whether a folder has the packed dependencies of a chart, which helm reads where it renders the chart.
+fn is_of_dependencies(folder: &Path) -> bool {
+    folder.ends_with("charts") && folder.parent().is_some_and(|chart| chart.join("Chart.yaml").is_file())
 }

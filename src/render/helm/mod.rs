@@ -69,7 +69,7 @@ pub(super) fn render(job: &Job<'_>, built: &Rendering) -> Rendering {
     let batch = job.batch;
     let told = kustomize::inflated_charts(job).into_iter().collect();
     let mut out = Rendering { told, ..Rendering::default() };
-    let is_built = |(_, one): &(&Chart, &Rendering)| one.unmet.is_empty();
+    let is_built = |(_, one): &(&Chart, &Rendering)| one.unmet.is_empty() && !one.runs.is_empty();
     out.notes = notes(charts.iter().zip(&all).filter(is_built).map(|(chart, _)| chart), &charts, job);
     for (chart, one) in charts.iter().zip(all) {
         if !one.runs.is_empty() {
