@@ -379,6 +379,25 @@ pub(crate) fn joins_server(container: &Node<'_>) -> bool {
     joins_ray && !serves || words.iter().any(|word| word.text == "--headless")
 }
 
+/// Parts of a command line of a container in a Ray cluster: Ray's own commands, and vLLM's script around them
+/// (`examples/online_serving/multi-node-serving.sh`).
+const RAY_WORDS: [&str; 7] = [
+    "ray start",
+    "ray symmetric-run",
+    "ray://",
+    "multi-node-serving",
+    "run_cluster.sh",
+    "--ray_cluster_size",
+    "--ray_address",
+];
+
+/// Whether a word of a command line shows that the container is part of a Ray cluster.
+pub(crate) fn names_ray(text: &str) -> bool {
+    base_name(text) == "ray"
+        || text.ends_with("backend=ray")
+        || RAY_WORDS.iter().any(|word| text.contains(word))
+}
+
 /// The number of pods that one server or one run consists of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ServerSize {
@@ -420,8 +439,7 @@ impl ServerSize {
             return ServerSize::Unknown;
         }
         // Pods without an option for it become one server only by Ray; otherwise each of them lacks GPUs.
-        let is_of_ray =
-            words.iter().any(|word| base_name(&word.text) == "ray" || word.text.contains("ray start"));
+        let is_of_ray = words.iter().any(|word| names_ray(&word.text));
         let of_model = launch.and_then(|launch| launch.gpus_of_model(container));
         match of_model.zip(gpus_of(container)) {
             Some((all, own)) if own.count > 0 && all > own.count => match all % own.count {

@@ -12,7 +12,7 @@ use crate::tree::pointer::Pointer;
 use crate::workload::command::{OptionValue, Word, base_name, may_have_more_options, words};
 use crate::workload::devices::{Devices, gpus_in, gpus_of, pods_of};
 use crate::workload::environment::variable;
-use crate::workload::launcher::{Launch, Program};
+use crate::workload::launcher::{Launch, Program, names_ray};
 use crate::workload::mpi;
 use crate::workload::template::{Template, replicas, templates};
 
@@ -193,26 +193,13 @@ fn of_group<'a>(
     })
 }
 
-/// What shows in a command line that the container is part of a Ray cluster: Ray's own commands, and vLLM's script around
-/// them (`examples/online_serving/multi-node-serving.sh`).
-const RAY_WORDS: [&str; 7] = [
-    "ray start",
-    "ray symmetric-run",
-    "ray://",
-    "multi-node-serving",
-    "run_cluster.sh",
-    "--ray_cluster_size",
-    "--ray_address",
-];
-
 /// Whether a command line of a template shows that its pods are part of a Ray cluster.
 fn says_ray(template: &Template<'_>) -> bool {
-    let is_of_ray = |text: &str| text == "ray" || RAY_WORDS.iter().any(|word| text.contains(word));
     let mut words = template
         .all_containers()
         .flat_map(|c| ["command", "args"].map(|list| c.get(list)))
         .flat_map(|list| list.items());
-    words.any(|word| word.raw_text().is_some_and(is_of_ray))
+    words.any(|word| word.raw_text().is_some_and(names_ray))
 }
 
 /// The number of pods that a program waits for before it listens; 1 if that is not known: the nodes of its options, or those
