@@ -172,6 +172,20 @@ mod tests {
     }
 
     #[test]
+    fn the_file_of_a_release_has_definitions_beside_its_objects() {
+        let object = |label: &str, other: &str| {
+            let text = format!(
+                "apiVersion: v1\nkind: Service\nmetadata: {{name: a, labels: {{{label}: 1.16.2}}}}\n---\napiVersion: v1\nkind: {other}\n"
+            );
+            File::read(Source::from_text("serving/core.yaml", &text)).objects[0].clone()
+        };
+        let version = "app.kubernetes.io/version";
+        assert!(is_copy(&object(version, "CustomResourceDefinition")));
+        assert!(!is_copy(&object(version, "ConfigMap")));
+        assert!(!is_copy(&object("app", "CustomResourceDefinition")));
+    }
+
+    #[test]
     fn folders_of_releases() {
         let is_release = |path: &str| is_release_manifest(&at(path));
         assert!(
