@@ -4,8 +4,8 @@
 //! The use of CPU or memory is a share of what the containers request. Where one container has no
 //! request, an HPA computes nothing for the whole pod. KEDA's admission rejects a ScaledObject with a
 //! `cpu` or `memory` trigger whose target has a container with neither request nor limit, unless a
-//! LimitRange of the namespace gives one. The HPA of an elastic PyTorchJob (`elasticPolicy.metrics`) is one of
-//! its workers.
+//! LimitRange of the namespace gives one. The HPA of an elastic PyTorchJob (`elasticPolicy.metrics`) measures its
+//! workers: without requests the run keeps its size, which is information.
 //!
 //! A request of the pod itself (`spec.resources`) takes the place of those of its containers for an HPA
 //! from Kubernetes 1.34 on, and for KEDA's admission from KEDA 2.21 on, unless the metric names a container.

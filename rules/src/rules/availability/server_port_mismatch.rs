@@ -134,7 +134,7 @@ impl<'a> Serving<'a> {
         self.use_of(port).is_some()
     }
 
-    /// What the server itself answers on a port. `None` if it does not listen there.
+    /// The use of a port of the server itself. `None` if it does not listen there.
     fn use_of(&self, port: i64) -> Option<PortUse> {
         let further = || self.further.iter().find(|(_, known)| *known == port);
         if self.port == port { Some(PortUse::Http) } else { further().map(|(of, _)| *of) }
@@ -464,7 +464,7 @@ fn check_service(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// What the names of a port of a Service, and of the container port that it sends requests to, say that it is for.
+/// The uses that the names of a port of a Service, and of the container port that it sends requests to, say.
 fn uses_by_name(port: &Node<'_>, serving: &Serving<'_>) -> Vec<PortUse> {
     let target = target_of(port);
     let listed = find(&serving.container, &target).map(|entry| entry.get("name"));

@@ -138,7 +138,7 @@ const INDIRECT: [&str; 2] = ["cpu", "memory"];
 /// A limit on something else that bounds the accelerators.
 struct IndirectLimit {
     by: &'static str,
-    /// As written.
+    /// The amount, as the manifest writes it.
     amount: String,
     /// The accelerators of whole nodes under it.
     devices: i128,

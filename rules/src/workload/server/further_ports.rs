@@ -6,7 +6,7 @@ use crate::workload::environment::may_define;
 
 use super::table::{Server, ServerId};
 
-/// What a server answers on a port.
+/// The use of a port of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PortUse {
     /// Its HTTP API.
@@ -19,7 +19,7 @@ pub(crate) enum PortUse {
 }
 
 impl PortUse {
-    /// What the name of a port says, such as `http-metrics`.
+    /// The use that the name of a port says, such as `http-metrics`.
     pub(crate) fn of_name(name: &str) -> Option<PortUse> {
         const WORDS: [(PortUse, &[&str]); 3] = [
             (PortUse::Metrics, &["metrics", "prometheus", "prom", "monitoring"]),
