@@ -9,6 +9,9 @@
 //! never starts there, although Karpenter starts a node for it. Under `single` all slices of a node need one
 //! profile: with `all-balanced` the device plugin stops, and the nodes have no GPU.
 //!
+//! A strategy of the operator, of the chart or of the plugin's container comes before that of a configuration
+//! in a ConfigMap.
+//!
 //! # Fix
 //! Set the strategy `mixed`, or ask for `nvidia.com/gpu`, which is one slice under `single`.
 //!
@@ -116,8 +119,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// The only device plugin of the input, the field with its MIG strategy, and the strategy. `None` if there are several, or if nodes
-/// may select one of several configurations. Defaults: `values.yaml` of gpu-operator (`single`), and of the plugin itself (`none`).
+/// The only device plugin of the input, the field with its MIG strategy, and the strategy. `None` if there are several. The command
+/// line comes before the environment, and that before a configuration (`NewConfig` in `api/config/v1/config.go` of k8s-device-plugin):
+/// the operator sets `MIG_STRATEGY` wherever its field is not empty (`applyMIGConfiguration`, 22.9 to 26.7). Defaults: `values.yaml` of
+/// gpu-operator (`single`), and of the plugin itself (`none`).
 fn strategy(ctx: &Context<'_>) -> Option<(Object, Vec<&'static str>, String)> {
     let plugins = device_plugins(ctx);
     let [plugin] = plugins.as_slice() else { return None };
@@ -127,8 +132,9 @@ fn strategy(ctx: &Context<'_>) -> Option<(Object, Vec<&'static str>, String)> {
     let mut found = None;
     if plugin.is(Kind::CLUSTER_POLICY) {
         let is_off = plugin.path(&["spec", "devicePlugin", "enabled"]).bool() == Some(false);
-        let has_configs = is_off || plugin.path(&["spec", "devicePlugin", "config"]).is_set();
-        let named = plugin.path(&["spec", "mig", "strategy"]).text().filter(|_| !has_configs);
+        let has_options = plugin.path(&["spec", "devicePlugin", "args"]).is_set();
+        let named = plugin.path(&["spec", "mig", "strategy"]).text();
+        let named = named.filter(|named| !named.is_empty() && !is_off && !has_options);
         found = named.map(|named| (vec!["spec", "mig", "strategy"], named.to_owned()));
     } else if plugin.is(Kind::DAEMON_SET) {
         let containers: Vec<Node<'_>> = templates(plugin).iter().flat_map(Template::containers).collect();
@@ -143,21 +149,25 @@ fn strategy(ctx: &Context<'_>) -> Option<(Object, Vec<&'static str>, String)> {
             OptionValue::Absent if words.iter().any(|word| !word.known) => None,
             OptionValue::Absent => match env.get("MIG_STRATEGY") {
                 Some(value) => value.text().map(str::to_owned),
-                None => Some("none".to_owned()),
+                None => Some("none".to_owned()).filter(|_| !has_file),
             },
         };
         found = named
-            .filter(|_| !has_file && !plugin.is_patched_by_kustomize())
+            .filter(|_| !plugin.is_patched_by_kustomize())
             .map(|named| (vec!["metadata", "name"], named));
     } else {
         for (chart, field, config, default) in OF_CHARTS {
             for_each_values(plugin, chart, |values| {
                 let (node, config) = (values.root.path(field), values.root.path(config));
                 let enabled = values.root.path(&["devicePlugin", "enabled"]);
-                let has_own_env = values.root.path(&["devicePlugin", "containers"]).is_set();
-                let is_on = (!enabled.is_set() || enabled.bool() == Some(true)) && !has_own_env;
+                let is_changed = ["containers", "args"]
+                    .iter()
+                    .any(|field| values.root.path(&["devicePlugin", field]).is_set());
+                let is_on = (!enabled.is_set() || enabled.bool() == Some(true)) && !is_changed;
+                // The chart of the plugin leaves the strategy to the configuration unless it is written.
+                let is_decided = chart == "gpu-operator" || node.is_set() || !config.is_set();
                 let is_known =
-                    is_on && !values.may_differ && !config.is_set() && !values.root.has_unknown_key();
+                    is_on && is_decided && !values.may_differ && !values.root.has_unknown_key();
                 let named = if node.is_set() { node.text() } else { Some(default) };
                 let named = named.filter(|_| is_known && !node.is_unknown());
                 found = named.map(|named| (vec!["metadata", "name"], named.to_owned()));
