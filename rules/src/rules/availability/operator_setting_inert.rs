@@ -1,4 +1,4 @@
-//! A setting of a Ray, Knative or KServe object has no effect.
+//! A setting of a Ray, Knative, KServe or Kubeflow object has no effect.
 //!
 //! # Why
 //! Some settings are kept in the API and not read any more, or only read together with another one. What
@@ -14,6 +14,10 @@
 //! are gone after 2.32.
 //! KServe reads `minReplicas: 0` of an InferenceService without Knative as 1, because its HPA has no zero:
 //! a GPU stays occupied, and that is a warning.
+//! The Training Operator of Kubeflow counts failures against `backoffLimit` only for the restart policies
+//! `OnFailure`, `Always` and `ExitCode`: with `Never` the first pod that fails ends the job, hours of training
+//! included. That is a warning for jobs with accelerators. The launcher of an MPIJob `v2beta1` is a Job, which
+//! counts them all.
 //!
 //! # Fix
 //! Remove the setting, or write what it needs.
@@ -37,6 +41,7 @@
 //! - <https://knative.dev/docs/serving/autoscaling/scale-bounds/>
 //! - <https://knative.dev/docs/serving/configuration/config-defaults/>
 //! - <https://github.com/kserve/kserve/issues/3514>
+//! - <https://github.com/kubeflow/training-operator/blob/v1.9.0/pkg/core/job.go>
 
 use super::knative;
 use super::kserve::{self, MODE_SOURCES, Mode};
@@ -62,6 +67,12 @@ pub(crate) static RULE: Rule = Rule {
         Kind::RAY_SERVICE,
         Kind::KNATIVE_SERVICE,
         Kind::INFERENCE_SERVICE,
+        Kind::PYTORCH_JOB,
+        Kind::MPI_JOB,
+        Kind::TF_JOB,
+        Kind::XGBOOST_JOB,
+        Kind::PADDLE_JOB,
+        Kind::JAX_JOB,
     ],
     reads: &READS,
     fix: Some(Safety::Unsafe),
@@ -79,6 +90,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     if object.is(Kind::INFERENCE_SERVICE) {
         return of_kserve(object, ctx);
+    }
+    if object.group() == "kubeflow.org" {
+        return of_kubeflow(object, ctx);
     }
     let spec = object.get("spec");
     if object.is(Kind::RAY_SERVICE) {
@@ -302,6 +316,48 @@ fn of_kserve(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             .severity(if uses_device { Severity::Warning } else { Severity::Info })
             .help("write 1, or scale it from outside: `serving.kserve.io/autoscalerClass: external`");
     }
+    None
+}
+
+/// Kinds of the Training Operator 1.x with the field of their pods, and whether the policy that it sets is `Never` (`SetDefaults_*` of
+/// `kubeflow.org/v1`).
+const REPLICA_SPECS: [(Kind, &str, bool); 6] = [
+    (Kind::PYTORCH_JOB, "pytorchReplicaSpecs", false),
+    (Kind::PADDLE_JOB, "paddleReplicaSpecs", false),
+    (Kind::TF_JOB, "tfReplicaSpecs", true),
+    (Kind::XGBOOST_JOB, "xgbReplicaSpecs", true),
+    (Kind::JAX_JOB, "jaxReplicaSpecs", true),
+    (Kind::MPI_JOB, "mpiReplicaSpecs", true),
+];
+
+/// Reports a limit of failures that the Training Operator does not count (`PastBackoffLimit` in `pkg/core/job.go`, 1.9).
+fn of_kubeflow(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let (_, field, is_never) = REPLICA_SPECS.iter().find(|(kind, ..)| object.is(*kind))?;
+    let spec = object.get("spec");
+    let limit = spec.path(&["runPolicy", "backoffLimit"]);
+    let roles = spec.get(field).entries();
+    let never = |role: &Node<'_>| {
+        let policy = role.get("restartPolicy");
+        if policy.is_set() { policy.text() == Some("Never") } else { *is_never && !role.has_unknown_key() }
+    };
+    // A TFJob with dynamic workers goes on without one.
+    if spec.get("enableDynamicWorker").is_set()
+        || object.get("apiVersion").text() != Some("kubeflow.org/v1")
+        || object.may_lack_fields()
+        || object.is_owned()
+        || roles.is_empty()
+        || !roles.iter().all(|(_, role)| never(role))
+    {
+        return None;
+    }
+    let failures = limit.int().filter(|failures| *failures > 0)?;
+    let policy = roles.first()?.1.get("restartPolicy");
+    let message =
+        format!("`backoffLimit: {failures}` has no effect: with `Never` the first pod that fails ends the job");
+    ctx.report(&limit, message)
+        .severity(if uses_accelerators(object) { Severity::Warning } else { Severity::Info })
+        .help("write `restartPolicy: OnFailure` or `ExitCode`, which count, or remove the limit")
+        .related(object, &policy, "the restart policy");
     None
 }
 
