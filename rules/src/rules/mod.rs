@@ -244,6 +244,7 @@ pub static RULES: &[&Rule] = &[
     &autoscaling::max_replicas_exceed_gpu_limit::RULE,
     &autoscaling::memory_target_below_heap::RULE,
     &autoscaling::missing_resource_request::RULE,
+    &autoscaling::ray_group_without_cpu::RULE,
     &autoscaling::replicas_beyond_partitions::RULE,
     &autoscaling::replicas_with_autoscaler::RULE,
     &autoscaling::scale_down_disabled::RULE,

@@ -64,6 +64,7 @@ pub(crate) mod llm_scaling_signal;
 pub(crate) mod max_replicas_exceed_gpu_limit;
 pub(crate) mod memory_target_below_heap;
 pub(crate) mod missing_resource_request;
+pub(crate) mod ray_group_without_cpu;
 pub(crate) mod replicas_beyond_partitions;
 pub(crate) mod replicas_with_autoscaler;
 pub(crate) mod scale_down_disabled;
