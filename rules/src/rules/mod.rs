@@ -370,6 +370,7 @@ pub static RULES: &[&Rule] = &[
     &gpu::shared_memory_over_limit::RULE,
     &gpu::shared_memory_small::RULE,
     &gpu::storage_initializer_memory::RULE,
+    &gpu::temporary_folder_read_only::RULE,
     &gpu::time_slicing_for_serving::RULE,
     &gpu::visible_devices_all::RULE,
     &training::bare_gpu_pod::RULE,

@@ -56,6 +56,7 @@ pub(crate) mod shared_memory_over_limit;
 pub(crate) mod shared_memory_small;
 mod sharing;
 pub(crate) mod storage_initializer_memory;
+pub(crate) mod temporary_folder_read_only;
 pub(crate) mod time_slicing_for_serving;
 pub(crate) mod visible_devices_all;
 
