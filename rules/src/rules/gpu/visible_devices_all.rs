@@ -1,4 +1,4 @@
-//! A container sets NVIDIA_VISIBLE_DEVICES and overrides the device plugin.
+//! A container chooses GPUs by a variable and sees those of others, or none.
 //!
 //! # Why
 //! The device plugin tells the runtime in `NVIDIA_VISIBLE_DEVICES` which GPUs a container gets. A
@@ -8,8 +8,12 @@
 //! requests, and advice where they are not known; nothing is reported where the container gets all GPUs
 //! of its node anyway.
 //!
+//! `CUDA_VISIBLE_DEVICES` chooses among the GPUs of the container, which CUDA counts from 0, whatever their
+//! numbers on the node are. CUDA stops at the first number that is too large: `2,3` in a container with two GPUs
+//! hides both, and the program runs on the CPU or ends.
+//!
 //! # Fix
-//! Remove the variable. `void` and `none` are for containers that are to see none.
+//! Remove the variable. `void` and `none` of `NVIDIA_VISIBLE_DEVICES` are for containers that are to see none.
 //!
 //! # Example
 //! ```yaml,diff
@@ -35,10 +39,12 @@
 //! # References
 //! - <https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/docker-specialized.html>
 //! - <https://github.com/NVIDIA/k8s-device-plugin>
+//! - <https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#cuda-environment-variables>
 
 use crate::catalog::GPUS_OF_WHOLE_NODE;
 use crate::rules::gpu::{is_left_alone, selected_types};
 use crate::rules::prelude::*;
+use crate::workload::environment::{entry, variable};
 
 pub(crate) static RULE: Rule = Rule {
     id: "visible-devices-all",
@@ -64,8 +70,28 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                     inspect(&template, &variable, devices.count, ctx);
                 }
             }
+            hidden(&container, devices.count, ctx);
         }
     }
+    None
+}
+
+/// Reports numbers of GPUs of which the first is too large, so that CUDA shows none. A privileged container sees all GPUs of its node.
+fn hidden(container: &Node<'_>, gpus: i64, ctx: &mut Context<'_>) -> Option<()> {
+    let (text, value) = variable(container, "CUDA_VISIBLE_DEVICES")??;
+    let numbers: Option<Vec<u32>> = text.split(',').map(|number| number.trim().parse().ok()).collect();
+    let first = *numbers?.first()?;
+    let context = container.get("securityContext");
+    let may_see_more = entry(container, "NVIDIA_VISIBLE_DEVICES").is_some()
+        || context.has_unknown()
+        || context.get("privileged").bool() == Some(true);
+    if may_see_more || i64::from(first) < gpus {
+        return None;
+    }
+    let last = gpus - 1;
+    let has = if last == 0 { "its only GPU is 0".to_owned() } else { format!("its GPUs are 0 to {last}") };
+    let message = format!("`CUDA_VISIBLE_DEVICES: {}` hides every GPU of the container: {has}", ellipsize(&text));
+    ctx.report(&value, message).help("remove the variable: CUDA counts the GPUs of the container from 0");
     None
 }
 
