@@ -7,14 +7,14 @@
 //! servers that are known to need it; for other pods with several GPUs it is advice. Pods of Ray get
 //! the memory from KubeRay. A single GPU counts where the command line starts two processes or more that load
 //! data, such as `--num-workers=8`. Servers such as Ollama and llama.cpp, which use all GPUs from one process,
-//! are left alone.
+//! are left alone. A volume with `medium: Memory` and a `sizeLimit` of 64 MiB or less is no more than that.
 //!
 //! The Python backend of Triton takes shared memory for each instance of a model, with and without a GPU.
 //! It is an error where `shm-default-byte-size` is more than 64 MiB, since no instance starts, and a warning
 //! where the first extension by `shm-growth-byte-size` does not fit.
 //!
 //! # Fix
-//! Mount an emptyDir with `medium: Memory` at `/dev/shm`. What is written there counts as memory of the
+//! Mount an emptyDir with `medium: Memory` at `/dev/shm`, with a `sizeLimit` of some GiB or none. What is written there counts as memory of the
 //! pod.
 //!
 //! # Example
@@ -52,6 +52,7 @@
 use super::gpu_sharing_mismatch::{SHARING_SOURCES, counts_shares};
 use crate::rules::gpu::is_left_alone;
 use crate::rules::prelude::*;
+use crate::workload::checkpoint::{mount_of, volume};
 use crate::workload::command::{Word, base_name};
 use crate::workload::diagnostic::only_sleeps;
 use crate::workload::environment::entry;
@@ -90,9 +91,16 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         {
             continue;
         }
-        for container in template.containers().filter(has_default_size) {
-            if python_backend(&template, &container, ctx).is_none() && has_devices {
-                inspect(object, &template, &container, ctx);
+        for container in template.containers() {
+            if let Some(limit) = small_volume(&template, &container) {
+                if has_devices {
+                    inspect(object, &template, &container, Some(&limit), ctx);
+                }
+            } else if has_default_size(&container)
+                && python_backend(&template, &container, ctx).is_none()
+                && has_devices
+            {
+                inspect(object, &template, &container, None, ctx);
             }
         }
     }
@@ -109,6 +117,15 @@ fn has_default_size(container: &Node<'_>) -> bool {
     // The runtime of an InferenceService may mount it.
     let may_mount = mounts.has_unknown() || container.has_unknown_key() || is_model_of_runtime(container);
     !may_mount && !mounts.items().any(at_shm)
+}
+
+/// The size of a volume in memory at `/dev/shm` that is no larger than what a container has without one.
+fn small_volume<'a>(template: &Template<'a>, container: &Node<'a>) -> Option<Node<'a>> {
+    let mount = mount_of(template, container, "/dev/shm")??;
+    let directory = volume(template, mount.get("name").text()?)?.get("emptyDir");
+    let limit = directory.get("sizeLimit");
+    let is_small = Quantity::at(&limit)?.value() <= i128::from(SHARED);
+    (directory.get("medium").text() == Some("Memory") && is_small).then_some(limit)
 }
 
 const HELP: &str = "mount an emptyDir with `medium: Memory` at `/dev/shm`; it counts as memory of the pod";
@@ -175,6 +192,7 @@ fn inspect(
     object: &Object,
     template: &Template<'_>,
     container: &Node<'_>,
+    limit: Option<&Node<'_>>,
     ctx: &mut Context<'_>,
 ) -> Option<()> {
     let gpus = gpus_of(container)?.count;
@@ -201,6 +219,13 @@ fn inspect(
         _ => format!("has {gpus} GPUs"),
     };
     let message = format!("container `{name}` of `{owner}` {what} and 64 MiB of shared memory");
+    if let Some(limit) = limit {
+        let message = message.replace("and 64 MiB", "and no more than 64 MiB");
+        ctx.report(limit, message)
+            .severity(severity)
+            .help("write some GiB, or leave the limit out; it counts as memory of the pod");
+        return None;
+    }
     let finding = ctx.report(container, message);
     finding.severity(severity).help(HELP);
     if let Some(fix) = mounted(template, container).filter(|_| severity == Severity::Warning) {
