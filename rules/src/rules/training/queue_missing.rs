@@ -1,4 +1,4 @@
-//! A workload names a queue of Kueue or KAI that does not exist.
+//! A workload names a queue of Kueue, KAI or Volcano that does not exist.
 //!
 //! # Why
 //! Kueue suspends a workload with the label `kueue.x-k8s.io/queue-name` until its LocalQueue admits it. If
@@ -7,7 +7,7 @@
 //! are in the input. Pods of KAI name a Queue by the label `kai.scheduler/queue`: without it, or without
 //! the parent that it names, they stay Pending, and so do pods of a Queue that is the parent of others. The
 //! default scheduler does not read that label: pods that do not name `kai-scheduler` start outside of the
-//! quota of their queue.
+//! quota of their queue. The webhook of Volcano rejects a Job whose Queue does not exist; `default` always does.
 //!
 //! # Fix
 //! Write the name of a LocalQueue of the same namespace, or of a Queue of KAI, or create it.
@@ -55,6 +55,11 @@ use crate::workload::gpu_share::{
 /// Maximum number of queues that are compared.
 const MAX_COMPARED: usize = 64;
 
+/// Queues of Volcano, which are of the cluster.
+const VOLCANO_QUEUE: Kind = Kind::new("scheduling.volcano.sh", "Queue");
+/// The queues that Volcano creates (`pkg/scheduler/cache/factory.go` and its hierarchical queues, 1.8 to 1.12).
+const VOLCANO_DEFAULTS: [&str; 2] = ["default", "root"];
+
 /// The name of the ClusterQueue that platforms with Kueue bring.
 const DEFAULT_QUEUE: &str = "default";
 /// The queues that the chart of KAI creates.
@@ -65,7 +70,7 @@ const KINDS: [Kind; WORKLOAD_KINDS.len() + 2] = with_workloads(&[Kind::LOCAL_QUE
 pub(crate) static RULE: Rule = Rule {
     id: "queue-missing",
     kinds: &KINDS,
-    reads: &[Kind::LOCAL_QUEUE, Kind::CLUSTER_QUEUE, KAI_QUEUE],
+    reads: &[Kind::LOCAL_QUEUE, Kind::CLUSTER_QUEUE, KAI_QUEUE, VOLCANO_QUEUE],
     reports_absence: true,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("queue_missing.rs")),
@@ -79,6 +84,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     if object.is(Kind::LOCAL_QUEUE) {
         return of_local_queue(object, ctx);
+    }
+    if object.is(Kind::VOLCANO_JOB) {
+        of_volcano(object, ctx);
     }
     of_kai(object, ctx);
     let node = queue_name(object);
@@ -153,6 +161,25 @@ fn of_kai(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let first = *queues.first()?;
     let effect = if object.is(KAI_QUEUE) { "its pods" } else { "the pods" };
     let message = format!("no Queue of KAI is called `{}`: {effect} stay Pending", ellipsize(name));
+    let finding = ctx.report(&node, message);
+    propose(finding, &node, name, &queues);
+    finding.related(first, &first.path(&["metadata", "name"]), "a Queue of the input");
+    None
+}
+
+/// Reports a Job of Volcano whose Queue is not among those of the input: its webhook asks for it (`pkg/webhooks/admission/jobs/validate`).
+fn of_volcano(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let node = object.path(&["spec", "queue"]);
+    let name = node
+        .text()
+        .filter(|name| !name.is_empty() && !is_placeholder(name) && !VOLCANO_DEFAULTS.contains(name))?;
+    let all: Vec<&Object> = ctx.cluster().of(VOLCANO_QUEUE).take(MAX_COMPARED).collect();
+    if all.len() == MAX_COMPARED || all.iter().any(|queue| queue.name() == name) {
+        return None;
+    }
+    let queues: Vec<&Object> = all.into_iter().filter(|queue| ctx.pairs_with(queue)).collect();
+    let first = *queues.first()?;
+    let message = format!("no Queue of Volcano is called `{}`: its webhook rejects the Job", ellipsize(name));
     let finding = ctx.report(&node, message);
     propose(finding, &node, name, &queues);
     finding.related(first, &first.path(&["metadata", "name"]), "a Queue of the input");
