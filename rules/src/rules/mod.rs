@@ -301,6 +301,7 @@ pub static RULES: &[&Rule] = &[
     &availability::post_start_calls_server::RULE,
     &availability::probe_host_loopback::RULE,
     &availability::probe_missing::RULE,
+    &availability::probe_timeout_short::RULE,
     &availability::progress_deadline_short::RULE,
     &availability::ray_versions_differ::RULE,
     &availability::ray_worker_restart_policy::RULE,

@@ -3,9 +3,10 @@
 //! # Why
 //! A liveness probe that fails ends the container, with all open requests, and the model is loaded again on a
 //! GPU that waits for it. A readiness endpoint answers no while models are loaded or the engine is full, and
-//! `/health_generate` of SGLang waits its turn behind other requests: neither means that the server is dead. And
-//! a server in Python answers `/health` from the process that takes the requests: without `timeoutSeconds`, one
-//! second is all that it has under load. This is reported where fifteen seconds of it are enough for a restart.
+//! `/health_generate` of SGLang waits for the engine, until 0.5.1 unlike `/health`: neither means that the server
+//! is dead. And a server in Python answers `/health` from the process that takes the requests: without
+//! `timeoutSeconds`, one second is all that it has under load. This is reported where fifteen seconds of it are
+//! enough for a restart.
 //!
 //! # Fix
 //! Ask the liveness endpoint of the server, and leave the readiness endpoint to the readiness probe. Write
@@ -25,7 +26,7 @@
 //!        terminationGracePeriodSeconds: 90
 //!        containers:
 //!          - name: sglang
-//!            image: lmsysorg/sglang:v0.5.3
+//!            image: lmsysorg/sglang:v0.4.9
 //!            command: [python3, -m, sglang.launch_server]
 //!            args: [--model-path, mistralai/Mistral-7B-v0.3, --host, 0.0.0.0]
 //!            startupProbe: {httpGet: {path: /health, port: 30000}, failureThreshold: 90}
@@ -48,6 +49,7 @@
 
 use super::serving::{ALL_SERVER_KINDS, model_server, serving_templates};
 use crate::rules::prelude::*;
+use crate::workload::server::health::{answers_late, has_own_health};
 use crate::workload::server::serving_container;
 
 pub(crate) static RULE: Rule = Rule {
@@ -77,7 +79,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let Some(server) = server_of(&container) else { continue };
         let probe = container.get("livenessProbe");
         if asks_readiness(server, &container, &probe, ctx).is_none() {
-            hurries(server, &probe, ctx);
+            hurries(server, &container, &probe, ctx);
         }
     }
     None
@@ -100,7 +102,7 @@ fn asks_readiness(
             ("/v2/health/live", mode.is_some_and(|mode| mode.is("explicit") || mode.is("poll")))
         }
         (ServerId::Nim, "/v1/health/ready") => ("/v1/health/live", false),
-        (ServerId::Sglang, "/health_generate") => ("/health", true),
+        (ServerId::Sglang, "/health_generate") if has_own_health(container) => ("/health", true),
         _ => return None,
     };
     let message = match server.id {
@@ -120,9 +122,13 @@ fn asks_readiness(
 }
 
 /// Reports a probe that gives a busy server one second.
-fn hurries(server: &Server, probe: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+fn hurries(server: &Server, container: &Node<'_>, probe: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let timeout = probe.get("timeoutSeconds");
+    let path = probe.path(&["httpGet", "path"]);
+    // The rule probe-timeout-short reports these.
+    let is_late = path.text().is_some_and(|path| answers_late(container, path).is_some());
     if !IN_PYTHON.contains(&server.id)
+        || is_late
         || !probe.get("httpGet").is_set()
         || timeout.is_unknown()
         || timeout.int_or(1)? > 1

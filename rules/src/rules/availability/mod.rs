@@ -44,6 +44,7 @@ pub(crate) mod pdb_unhealthy_policy;
 pub(crate) mod post_start_calls_server;
 pub(crate) mod probe_host_loopback;
 pub(crate) mod probe_missing;
+pub(crate) mod probe_timeout_short;
 pub(crate) mod progress_deadline_short;
 pub(crate) mod ray_versions_differ;
 pub(crate) mod ray_worker_restart_policy;

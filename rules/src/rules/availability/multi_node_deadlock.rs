@@ -36,7 +36,7 @@
 //!            command: [python3, -m, sglang.launch_server]
 //!            args: [--model-path, m, --tp, "16", --nnodes, "2", --node-rank, $(RANK),
 //!              --dist-init-addr, "chat-0.chat:5000", --host, 0.0.0.0]
-//!            readinessProbe: {httpGet: {path: /health, port: 30000}}
+//!            readinessProbe: {httpGet: {path: /health, port: 30000}, timeoutSeconds: 5}
 //!            lifecycle: {preStop: {sleep: {seconds: 15}}}
 //!            resources:
 //!              requests: {cpu: 90, memory: 900Gi, nvidia.com/gpu: 8}

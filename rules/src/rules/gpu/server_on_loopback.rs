@@ -30,7 +30,7 @@
 //!          - sglang.launch_server
 //!          - --model-path=Qwen/Qwen3-4B
 //! +        - --host=0.0.0.0
-//!        readinessProbe: {httpGet: {path: /health, port: 30000}}
+//!        readinessProbe: {httpGet: {path: /health, port: 30000}, timeoutSeconds: 5}
 //!        resources: {requests: {cpu: 4, memory: 24Gi}, limits: {memory: 24Gi, nvidia.com/gpu: 1}}
 //! ```
 //!

@@ -33,8 +33,7 @@ use std::sync::LazyLock;
 
 use crate::facts::table;
 use crate::rules::prelude::*;
-use crate::workload::image::deep_learning_container;
-use crate::workload::server::may_be_rebuilt;
+use crate::workload::server::release::{Release, published, release};
 
 /// A runtime of KServe is judged where it is written: its InferenceServices start its command line.
 const SERVING_RUNTIMES: [Kind; 2] = [Kind::SERVING_RUNTIME, Kind::CLUSTER_SERVING_RUNTIME];
@@ -48,22 +47,6 @@ pub(crate) static RULE: Rule = Rule {
     check: Check::Object(check),
     ..Rule::error(Group::Gpu)
 };
-
-/// The images of servers whose tags are releases.
-const IMAGES: [(ServerId, &str); 2] =
-    [(ServerId::Vllm, "vllm/vllm-openai"), (ServerId::Sglang, "lmsysorg/sglang")];
-
-/// A release: major, minor, patch.
-type Release = [u32; 3];
-
-/// The release that a tag names: `v0.10.2`, `v0.5.5.post1-cu126`. `None` for builds before a release.
-fn release(tag: &str) -> Option<Release> {
-    let number = tag.strip_prefix('v').unwrap_or(tag).split('-').next()?;
-    let mut parts = number.split('.').map(|part| part.parse().ok());
-    let release = [parts.next()??, parts.next()??, parts.next()??];
-    // Both servers are before 1.0; a larger number is a year.
-    (release[0] <= 1).then_some(release)
-}
 
 /// An option that is gone.
 struct Removed {
@@ -99,18 +82,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 
 fn inspect(object: &Object, container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let node = container.get("image");
-    image_text(container).filter(|image| !may_be_rebuilt(image))?;
-    let image = image_of(container)?;
-    let id = match deep_learning_container(&image) {
-        // Those on Ubuntu are built on the image of the release in their tag; the others have none there.
-        Some("vllm") => ServerId::Vllm,
-        Some("sglang") => ServerId::Sglang,
-        Some(_) => return None,
-        None => IMAGES.iter().find(|(_, name)| image.is(name))?.0,
-    };
+    let (id, release) = published(container)?;
     let launch = Launch::of(container).filter(|launch| !launch.may_be_installed)?;
     let server = launch.program.server().filter(|server| server.id == id)?;
-    let release = image.tag.and_then(release)?;
     let minor = Version::new(release[0], release[1]);
     let is_gone = |row: &&Removed| {
         row.server == server.name && row.since.1 <= release && row.until.is_none_or(|until| minor <= until)
@@ -131,23 +105,7 @@ fn inspect(object: &Object, container: &Node<'_>, ctx: &mut Context<'_>) -> Opti
 
 #[cfg(test)]
 mod tests {
-    use super::{REMOVED, release};
-
-    #[test]
-    fn a_tag_names_a_release() {
-        for (tag, expected) in [
-            ("v0.10.2", Some([0, 10, 2])),
-            ("0.17.0-cu130", Some([0, 17, 0])),
-            ("v0.5.5.post1-cu126", Some([0, 5, 5])),
-            ("v0.18.0rc1", None),
-            ("latest", None),
-            ("nightly-0a1b2c", None),
-            ("v0.18", None),
-            ("2026.11.3", None),
-        ] {
-            assert_eq!(release(tag), expected, "{tag}");
-        }
-    }
+    use super::REMOVED;
 
     #[test]
     fn every_line_of_the_table_is_read() {

@@ -1,6 +1,8 @@
 //! Model servers: which one a container runs, and what is known about it. `table` has the facts.
 
 mod further_ports;
+pub(crate) mod health;
+pub(crate) mod release;
 mod table;
 
 use crate::facts::image::ImageRef;

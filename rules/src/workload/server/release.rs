@@ -1,0 +1,56 @@
+//! The releases of model servers, by the tags of the images that their authors publish.
+
+use super::{ServerId, may_be_rebuilt};
+use crate::tree::node::Node;
+use crate::workload::image::{deep_learning_container, image_of, image_text};
+
+/// A release: major, minor, patch.
+pub(crate) type Release = [u32; 3];
+
+/// The images of servers whose tags are releases.
+const IMAGES: [(ServerId, &str); 2] =
+    [(ServerId::Vllm, "vllm/vllm-openai"), (ServerId::Sglang, "lmsysorg/sglang")];
+
+/// The release that a tag names: `v0.10.2`, `v0.5.5.post1-cu126`. `None` for builds before a release.
+pub(crate) fn release(tag: &str) -> Option<Release> {
+    let number = tag.strip_prefix('v').unwrap_or(tag).split('-').next()?;
+    let mut parts = number.split('.').map(|part| part.parse().ok());
+    let release = [parts.next()??, parts.next()??, parts.next()??];
+    // Both servers are before 1.0; a larger number is a year.
+    (release[0] <= 1).then_some(release)
+}
+
+/// The server whose image a container has as its authors publish it, and the release in its tag.
+pub(crate) fn published(container: &Node<'_>) -> Option<(ServerId, Release)> {
+    image_text(container).filter(|image| !may_be_rebuilt(image))?;
+    let image = image_of(container)?;
+    let id = match deep_learning_container(&image) {
+        // Those on Ubuntu are built on the image of the release in their tag; the others have none there.
+        Some("vllm") => ServerId::Vllm,
+        Some("sglang") => ServerId::Sglang,
+        Some(_) => return None,
+        None => IMAGES.iter().find(|(_, name)| image.is(name))?.0,
+    };
+    Some((id, release(image.tag?)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::release;
+
+    #[test]
+    fn a_tag_names_a_release() {
+        for (tag, expected) in [
+            ("v0.10.2", Some([0, 10, 2])),
+            ("0.17.0-cu130", Some([0, 17, 0])),
+            ("v0.5.5.post1-cu126", Some([0, 5, 5])),
+            ("v0.18.0rc1", None),
+            ("latest", None),
+            ("nightly-0a1b2c", None),
+            ("v0.18", None),
+            ("2026.11.3", None),
+        ] {
+            assert_eq!(release(tag), expected, "{tag}");
+        }
+    }
+}
