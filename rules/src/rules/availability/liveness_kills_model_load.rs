@@ -38,6 +38,7 @@
 //! +          startupProbe:
 //! +            httpGet: {path: /health, port: 8000}
 //! +            periodSeconds: 10
+//! +            timeoutSeconds: 5
 //! +            failureThreshold: 60
 //! +          livenessProbe:
 //!              httpGet: {path: /health, port: 8000}
@@ -269,7 +270,14 @@ fn advise(finding: &mut Finding, startup: &Node<'_>, probe: &Node<'_>, period: i
     ));
     let handler = ["httpGet", "tcpSocket", "grpc", "exec"].map(|name| (name, probe.get(name)));
     if let Some((kind, handler)) = handler.into_iter().find(|(_, node)| node.is_set()) {
-        let copy = json!({kind: handler.to_json(), "periodSeconds": 10, "failureThreshold": failures});
+        // A server that loads its model may take longer than the second that a probe waits by default.
+        let timeout = probe.get("timeoutSeconds").int_or(1).unwrap_or(1).max(5);
+        let copy = json!({
+            kind: handler.to_json(),
+            "periodSeconds": 10,
+            "timeoutSeconds": timeout,
+            "failureThreshold": failures,
+        });
         finding.fix(Fix::unsafe_(format!("add a startup probe of {time}")).set(startup, copy));
     }
 }

@@ -10,7 +10,7 @@
 //!
 //! # Fix
 //! Add a readiness probe that asks the server itself: `/health` of vLLM, SGLang, TGI and TEI,
-//! `/v2/health/ready` of Triton.
+//! `/v2/health/ready` of Triton. Give a busy server a few seconds for the answer.
 //!
 //! # Example
 //! ```yaml,diff
@@ -31,6 +31,7 @@
 //!            args: [--model, mistralai/Mistral-7B-v0.3]
 //! +          readinessProbe:
 //! +            httpGet: {path: /health, port: 8000}
+//! +            timeoutSeconds: 5
 //!            lifecycle: {preStop: {sleep: {seconds: 15}}}
 //!            resources:
 //!              requests: {cpu: 6, memory: 24Gi, nvidia.com/gpu: 1}
@@ -169,7 +170,7 @@ fn of_model_server(object: &Object, template: &Template<'_>, ctx: &mut Context<'
     if let Some(server) = server
         && let Some(port) = server.port_of(&container)
     {
-        let request = json!({"httpGet": {"path": server.health, "port": port}});
+        let request = json!({"httpGet": {"path": server.health, "port": port}, "timeoutSeconds": 5});
         finding.fix(
             Fix::new(format!("ask `{}` whether the server is ready", server.health), Safety::Unsafe)
                 .set(&probe, request),
