@@ -1,4 +1,4 @@
-//! A model server keeps more in the memory of its node than its memory limit allows.
+//! A model server keeps a larger cache in memory or on a disk than its limit allows.
 //!
 //! # Why
 //! vLLM and SGLang can keep a KV cache, or a part of the weights, in the memory of the node. Some of the
@@ -7,12 +7,16 @@
 //! `--cpu-offload-gb` of vLLM. `--kv-offloading-size` is the sum. Where the amount exceeds the memory limit,
 //! the container is killed while it loads its model, again and again, on a node that costs money.
 //!
+//! `LMCACHE_MAX_LOCAL_DISK_SIZE` is an amount for each GPU as well. The files grow until the limit for ephemeral
+//! storage, the `sizeLimit` of the volume at `LMCACHE_LOCAL_DISK`, or the size of its claim ends them: the
+//! kubelet evicts the pod, or the disk is full.
+//!
 //! LMCache in a process of its own, with a configuration file, or with settings that make it allocate less is
 //! left alone. Of models whose attention is not known, one process is counted: of MLA models only the first
 //! one allocates.
 //!
 //! # Fix
-//! Write the share of one GPU, and leave memory for the processes themselves, or raise the memory limit.
+//! Write the share of one GPU, and leave memory for the processes themselves, or raise the limit.
 //!
 //! # Example
 //! ```yaml,diff
@@ -39,20 +43,27 @@
 //!
 //! # References
 //! - <https://github.com/LMCache/LMCache/issues/2901>
+//! - <https://github.com/LMCache/LMCache/issues/1399>
 //! - <https://docs.sglang.io/docs/advanced_features/hicache_design>
 //! - <https://docs.vllm.ai/en/latest/configuration/engine_args/>
 
+use std::path::Path;
+
 use crate::facts::quantity::{amount, amount_rounded_up};
+use crate::rules::gpu::model_larger_than_volume::room_at;
 use crate::rules::prelude::*;
 use crate::workload::attention::heads_of;
 use crate::workload::environment::{is_open, may_define, variable};
 use crate::workload::model::published_weights;
 use crate::workload::template::is_model_of_runtime;
 
+static READS: [Kind; RUNTIMES.len() + 2] =
+    joined(&RUNTIMES, &[Kind::PERSISTENT_VOLUME_CLAIM, Kind::STORAGE_CLASS]);
+
 pub(crate) static RULE: Rule = Rule {
     id: "host-cache-over-limit",
     kinds: WORKLOAD_KINDS,
-    reads: &RUNTIMES,
+    reads: &READS,
     docs: docs(include_str!("host_cache_over_limit.rs")),
     check: Check::PodTemplate(check),
     ..Rule::warning(Group::Gpu)
@@ -61,7 +72,7 @@ pub(crate) static RULE: Rule = Rule {
 const GIB: f64 = (1u64 << 30) as f64;
 const GB: f64 = 1e9;
 
-/// Memory that a server surely takes.
+/// Memory or disk space that a server surely takes.
 struct Cache<'a> {
     /// The option or the variable.
     name: &'static str,
@@ -78,6 +89,7 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     for container in template.containers() {
         if !container.has_unknown_key() && !is_model_of_runtime(&container) {
             inspect(&container, ctx);
+            inspect_disk(template, &container, ctx);
         }
     }
     None
@@ -90,23 +102,55 @@ fn inspect(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let found = [of_lmcache(&launch, container), of_sglang(&launch), of_vllm(&launch, container)];
     let is_too_large = |cache: &Cache<'_>| cache.each * i128::from(cache.processes) > most;
     let cache = found.into_iter().flatten().find(is_too_large)?;
-    let text = |bytes: i128| amount_rounded_up("memory", bytes * 1000);
     let most = amount("memory", most * 1000);
-    let all = text(cache.each * i128::from(cache.processes));
-    let message = match cache.processes {
-        1 => format!("`{}` is {all}, and the container is killed at {most}", cache.name),
-        n => format!(
-            "`{}` is {} for each of {n} GPUs, {all} in all, and the container is killed at {most}",
-            cache.name,
-            text(cache.each)
-        ),
-    };
+    let message = format!("{}, and the container is killed at {most}", described(&cache));
     let object = ctx.object();
     let help = match cache.processes {
         1 => "lower it, or raise the memory limit",
         _ => "divide it by the number of GPUs, or raise the memory limit",
     };
     ctx.report(&cache.node, message).help(help).related(object, &limit, "the memory limit");
+    None
+}
+
+/// The amount of a cache, for a message.
+fn described(cache: &Cache<'_>) -> String {
+    let text = |bytes: i128| amount_rounded_up("memory", bytes * 1000);
+    let all = text(cache.each * i128::from(cache.processes));
+    match cache.processes {
+        1 => format!("`{}` is {all}", cache.name),
+        n => format!("`{}` is {} for each of {n} GPUs, {all} in all", cache.name, text(cache.each)),
+    }
+}
+
+/// Reports files of LMCache that do not fit in their volume. Each process has a limit of its own for what it writes
+/// (`max_cache_size` of `lmcache/v1/storage_backend/local_disk_backend.py`, 0.5.6).
+fn inspect_disk(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    const NAME: &str = "LMCACHE_MAX_LOCAL_DISK_SIZE";
+    let launch = Launch::of(container)?;
+    let processes = lmcache_processes(&launch, container)?;
+    let (text, node) = variable(container, NAME)??;
+    let (place, _) = variable(container, "LMCACHE_LOCAL_DISK")??;
+    // Several folders are separated by commas.
+    let folder = place.strip_prefix("file://").unwrap_or(&place).trim_end_matches('/');
+    if !folder.starts_with('/') || folder.contains([',', '$']) {
+        return None;
+    }
+    let room = room_at(Path::new(folder), template, container, ctx)?;
+    let cache = Cache { name: NAME, node, each: bytes(&text, GIB)?, processes };
+    let most = i128::from(room.megabytes) * 1_000_000;
+    if cache.each * i128::from(cache.processes) <= most + 1_000_000 {
+        return None;
+    }
+    let most = amount_rounded_up("memory", most * 1000);
+    let message = format!("{}, and {} {most}", described(&cache), room.has);
+    let object = ctx.object();
+    let finding = ctx.report(&cache.node, message);
+    finding.help(format!("divide it by the number of GPUs, or leave more room: {}", room.otherwise));
+    finding.related(object, &room.node, "the limit");
+    if let Some((claim, size)) = room.claim {
+        finding.related(claim, &size, "the size of the claim");
+    }
     None
 }
 
@@ -120,17 +164,26 @@ fn bytes(text: &str, unit: f64) -> Option<i128> {
 /// `lmcache/v1/storage_backend/local_cpu_backend.py`, 2026), of MLA models the first alone unless its extra configuration says otherwise.
 fn of_lmcache<'a>(launch: &Launch<'a>, container: &Node<'a>) -> Option<Cache<'a>> {
     const NAME: &str = "LMCACHE_MAX_LOCAL_CPU_SIZE";
-    /// Variables with which it reads its size elsewhere, or allocates in another way.
-    const OTHERS: [&str; 6] = [
-        "LMCACHE_CONFIG_FILE",
-        "LMCACHE_EXTRA_CONFIG",
+    /// Variables with which it allocates in another way.
+    const OTHERS: [&str; 4] = [
         "LMCACHE_ENABLE_LAZY_MEMORY_ALLOCATOR",
         "LMCACHE_LOCAL_CPU_USE_HUGEPAGES",
         "LMCACHE_ENABLE_P2P",
         "LMCACHE_RESERVE_LOCAL_CPU_SIZE",
     ];
     let (text, node) = variable(container, NAME)??;
-    let is_elsewhere = is_open(container) || may_define(container, |name| OTHERS.contains(&name));
+    if may_define(container, |name| OTHERS.contains(&name)) {
+        return None;
+    }
+    let processes = lmcache_processes(launch, container)?;
+    Some(Cache { name: NAME, node, each: bytes(&text, GIB)?, processes })
+}
+
+/// The processes of a container with LMCache inside of vLLM that keep a cache each. `None` if it is not there, or reads its sizes
+/// elsewhere.
+fn lmcache_processes<'a>(launch: &Launch<'a>, container: &Node<'a>) -> Option<i64> {
+    const ELSEWHERE: [&str; 2] = ["LMCACHE_CONFIG_FILE", "LMCACHE_EXTRA_CONFIG"];
+    let is_elsewhere = is_open(container) || may_define(container, |name| ELSEWHERE.contains(&name));
     if !launch.program.is(ServerId::Vllm) || is_elsewhere {
         return None;
     }
@@ -139,8 +192,7 @@ fn of_lmcache<'a>(launch: &Launch<'a>, container: &Node<'a>) -> Option<Cache<'a>
         return None;
     }
     let is_divided = launch.model(container).is_some_and(|(name, _)| heads_of(&name).is_some());
-    let processes = if is_divided { launch.gpus().map_or(1, |(gpus, _)| gpus) } else { 1 };
-    Some(Cache { name: NAME, node, each: bytes(&text, GIB)?, processes })
+    Some(if is_divided { launch.gpus().map_or(1, |(gpus, _)| gpus) } else { 1 })
 }
 
 /// HiCache of SGLang: "30 allocates 30GB (1GB = 1e9 bytes) for the host memory pool for each rank" (HiCache System Design, 0.5).

@@ -182,21 +182,22 @@ fn absolute(folder: &str) -> Option<PathBuf> {
 }
 
 /// The room for the files of a folder.
-struct Room<'a, 'c> {
-    megabytes: u64,
+pub(super) struct Room<'a, 'c> {
+    pub(super) megabytes: u64,
     /// The field that limits it.
-    node: Node<'a>,
+    pub(super) node: Node<'a>,
     /// What has the room, for the message.
-    has: &'static str,
+    pub(super) has: &'static str,
     /// What happens when the files need more.
-    otherwise: &'static str,
-    claim: Option<(&'c Object, Node<'c>)>,
+    pub(super) otherwise: &'static str,
+    pub(super) claim: Option<(&'c Object, Node<'c>)>,
 }
 
 const EVICTED: &str = "kubelet evicts the pod";
-const FULL: &str = "the download ends with `No space left on device`";
+const FULL: &str = "writing ends with `No space left on device`";
 
-fn room_at<'a, 'c>(
+/// The room at a folder of a container, as far as a field limits it.
+pub(super) fn room_at<'a, 'c>(
     folder: &Path,
     template: &Template<'a>,
     container: &Node<'a>,
