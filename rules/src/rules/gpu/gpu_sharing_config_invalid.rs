@@ -12,8 +12,10 @@
 //! A ConfigMap is nothing by itself: where the DaemonSet of the plugin beside it mounts no ConfigMap and
 //! names no file, each pod still gets a whole GPU: variables that it has from the ConfigMap (`envFrom`) are
 //! not read as a configuration. That is a warning as well, where the ClusterPolicy or the
-//! values of the chart do not name the ConfigMap. Where no default chooses one of its entries, and no label
-//! `nvidia.com/device-plugin.config` in the input, it is info without `--complete`.
+//! values of the chart do not name the ConfigMap, or name one of another namespace than that of the operator,
+//! or a `default` that the ConfigMap does not have: the pods of the plugin then do not start. Where no default
+//! chooses one of its entries, and no label `nvidia.com/device-plugin.config` in the input, it is info without
+//! `--complete`.
 //!
 //! # Fix
 //! Keep one of `timeSlicing` and `mps`, name `nvidia.com/gpu`, and give it two or more `replicas`. Move a key
@@ -88,12 +90,22 @@ fn report_unused(entry: &Node<'_>, plugin: &Object, why: &Why, ctx: &mut Context
         Why::NoDefault => {
             format!("no node uses this: {who} has no default, and no NodePool the label of an entry")
         }
+        Why::NoEntry(default) => {
+            format!("the device plugin ends: {who} has the default `{default}`, which is not an entry here")
+        }
+        Why::Elsewhere(namespace) => {
+            format!("no device plugin reads this: {who} looks for it in namespace `{namespace}`")
+        }
     };
     let field = match why {
         Why::NoDefault => "default",
-        _ => "name",
+        Why::NoConfiguration | Why::Other(_) | Why::NoEntry(_) | Why::Elsewhere(_) => "name",
     };
     let help = match plugin.kind() {
+        _ if matches!(why, Why::NoEntry(_)) => "write the name of an entry as the `default`".to_owned(),
+        _ if matches!(why, Why::Elsewhere(_)) => {
+            "create it in that namespace: without it the pods of the plugin do not start".to_owned()
+        }
         "DaemonSet" => "mount the ConfigMap in the plugin, and set `CONFIG_FILE` to its path".to_owned(),
         "ClusterPolicy" => format!("write `{field}` in `devicePlugin.config` of the ClusterPolicy"),
         _ if installs(plugin, "gpu-operator") => {

@@ -59,8 +59,10 @@ pub(super) const PLUGIN_KINDS: [Kind; 4] =
     [Kind::DAEMON_SET, Kind::HELM_RELEASE, Kind::ARGO_APPLICATION, Kind::CLUSTER_POLICY];
 
 /// What [`unused`] looks at.
-pub(super) const READERS: [Kind; PLUGIN_KINDS.len() + 4] =
-    joined(&PLUGIN_KINDS, &[Kind::NODE_POOL, Kind::NODE, Kind::EC2_NODE_CLASS, Kind::CONFIG_MAP]);
+pub(super) const READERS: [Kind; PLUGIN_KINDS.len() + 5] = joined(
+    &PLUGIN_KINDS,
+    &[Kind::NODE_POOL, Kind::NODE, Kind::EC2_NODE_CLASS, Kind::CONFIG_MAP, Kind::NAMESPACE],
+);
 
 /// The label of nodes that selects an entry of the device plugin's ConfigMap.
 pub(super) const CONFIG_LABEL: &str = "nvidia.com/device-plugin.config";
@@ -102,6 +104,10 @@ pub(super) enum Why {
     Other(String),
     /// It names the ConfigMap, and neither a default nor a label of nodes chooses an entry.
     NoDefault,
+    /// Its default is an entry that the ConfigMap does not have.
+    NoEntry(String),
+    /// It looks for the ConfigMap in its own namespace, which is another one.
+    Elsewhere(String),
 }
 
 /// The device plugin that would be the one to use a ConfigMap, if no plugin of the cluster does.
@@ -115,9 +121,12 @@ pub(super) fn unused(map: &Object, ctx: &Context<'_>) -> Option<(Object, Why)> {
         Some((plugin.clone(), reason))
     };
     let all: Option<Vec<_>> = plugins.iter().map(|ObjectKey(plugin)| reason(plugin)).collect();
-    let is_near = |(plugin, _): &(Object, Why)| match plugin.is(Kind::DAEMON_SET) {
-        true => plugin.namespace_or_default() == map.namespace_or_default(),
-        false => target_namespace(plugin).is_none_or(|namespace| namespace == map.namespace_or_default()),
+    let is_near = |(plugin, reason): &(Object, Why)| match (plugin.is(Kind::DAEMON_SET), reason) {
+        (_, Why::Elsewhere(_)) => true,
+        (true, _) => plugin.namespace_or_default() == map.namespace_or_default(),
+        (false, _) => {
+            target_namespace(plugin).is_none_or(|namespace| namespace == map.namespace_or_default())
+        }
     };
     all?.into_iter().find(is_near)
 }
@@ -131,13 +140,17 @@ fn why(plugin: &Object, map: &Object, ctx: &Context<'_>) -> Option<Why> {
         return None;
     }
     if plugin.is(Kind::CLUSTER_POLICY) {
-        return by_config(&plugin.path(&["spec", "devicePlugin", "config"]), map, false, ctx);
+        let config = plugin.path(&["spec", "devicePlugin", "config"]);
+        return by_config(&config, map, namespace_of_operator(ctx), false, ctx);
     }
     let mut found = Vec::new();
     for (chart, path) in CONFIG_VALUES {
         for_each_values(plugin, chart, |values| {
             let config = values.root.path(path);
-            let reason = by_config(&config, map, chart == "nvidia-device-plugin", ctx);
+            let is_moved = values.root.get("namespaceOverride").is_set();
+            let namespace =
+                target_namespace(plugin).filter(|_| !is_moved && config.get("create").is_absent());
+            let reason = by_config(&config, map, namespace, chart == "nvidia-device-plugin", ctx);
             found.push(reason.filter(|_| !values.may_differ && !values.root.has_unknown_key()));
         });
     }
@@ -145,14 +158,43 @@ fn why(plugin: &Object, map: &Object, ctx: &Context<'_>) -> Option<Why> {
     found.is_empty().then_some(last)?
 }
 
+/// The namespace in which the GPU Operator of the input runs, and looks for the ConfigMap of a ClusterPolicy.
+fn namespace_of_operator<'c>(ctx: &Context<'c>) -> Option<&'c str> {
+    /// The namespace of its documentation.
+    const USUAL: &str = "gpu-operator";
+    let mut installers = chart_installers(ctx.cluster()).filter(|one| installs(one, "gpu-operator"));
+    if let Some(first) = installers.next() {
+        return target_namespace(first).filter(|_| installers.next().is_none());
+    }
+    let (group, kind) = (Kind::NAMESPACE.group, Kind::NAMESPACE.kind);
+    (!ctx.cluster().all(group, kind, "default", USUAL).is_empty()).then_some(USUAL)
+}
+
+/// Whether a ConfigMap lies in another namespace than the one in which a plugin looks for it, and is not copied to that one.
+fn is_elsewhere(map: &Object, namespace: &str, ctx: &Context<'_>) -> bool {
+    let (group, kind) = (Kind::CONFIG_MAP.group, Kind::CONFIG_MAP.kind);
+    let is_copied = |key: &str| key.contains("reflect") || key.contains("replicat");
+    let is_other = map.namespace().is_some_and(|own| own != namespace && !own.contains("gpu-operator"));
+    is_other
+        && ctx.cluster().all(group, kind, namespace, map.name()).is_empty()
+        && !map.path(&["metadata", "annotations"]).entries().iter().any(|(key, _)| is_copied(key))
+}
+
 /// The values of charts that name the ConfigMap.
 const CONFIG_VALUES: [(&str, &[&str]); 2] =
     [("nvidia-device-plugin", &["config"]), ("gpu-operator", &["devicePlugin", "config"])];
 
-/// Why a plugin with such a `config` uses no entry of a ConfigMap. The chart of the plugin falls back on an entry `default`, and on the
+/// Why a plugin with such a `config`, in a namespace as far as that is known, uses no entry of a ConfigMap: it mounts the ConfigMap, and
+/// `config-manager` ends at an entry that is not there (`updateConfigName` of k8s-device-plugin 0.17). The chart of the plugin falls back on an entry `default`, and on the
 /// only entry (0.18, `config.fallbackStrategies`); the GPU Operator waits for the
 /// label (its documentation on time-slicing, 25.10).
-fn by_config(config: &Node<'_>, map: &Object, falls_back: bool, ctx: &Context<'_>) -> Option<Why> {
+fn by_config(
+    config: &Node<'_>,
+    map: &Object,
+    namespace: Option<&str>,
+    falls_back: bool,
+    ctx: &Context<'_>,
+) -> Option<Why> {
     if config.has_unknown() || config.has_unknown_key() || config.get("fallbackStrategies").is_set() {
         return None;
     }
@@ -161,8 +203,20 @@ fn by_config(config: &Node<'_>, map: &Object, falls_back: bool, ctx: &Context<'_
         name if name != map.name() => return Some(Why::Other(ellipsize(name).into_owned())),
         _ => {}
     }
-    let is_chosen = config.get("default").text().is_some_and(|name| !name.is_empty());
-    let entries = map.get("data").entries();
+    if let Some(namespace) = namespace.filter(|namespace| is_elsewhere(map, namespace, ctx)) {
+        return Some(Why::Elsewhere(ellipsize(namespace).into_owned()));
+    }
+    let default = config.get("default").text().filter(|name| !name.is_empty());
+    let data = map.get("data");
+    let entries = data.entries();
+    let lacks = |name: &&str| !entries.iter().any(|(key, _)| key == name);
+    if let Some(name) = default.filter(lacks)
+        && !data.has_unknown_key()
+        && !map.may_lack_fields()
+    {
+        return Some(Why::NoEntry(ellipsize(name).into_owned()));
+    }
+    let is_chosen = default.is_some();
     let is_fallback = falls_back && (entries.len() < 2 || entries.iter().any(|(key, _)| *key == "default"));
     (!is_chosen && !is_fallback && !is_labelled(map, ctx)).then_some(Why::NoDefault)
 }
