@@ -332,6 +332,7 @@ pub static RULES: &[&Rule] = &[
     &gpu::dra_not_provisioned::RULE,
     &gpu::dra_request_shape::RULE,
     &gpu::dra_selector::RULE,
+    &gpu::efa_plugin_too_old::RULE,
     &gpu::gpu_count_unsatisfiable::RULE,
     &gpu::gpu_cpu_memory_unrequested::RULE,
     &gpu::gpu_generation_unsupported::RULE,

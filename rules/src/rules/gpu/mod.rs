@@ -16,6 +16,7 @@ pub(crate) mod dra_mig_without_profile;
 pub(crate) mod dra_not_provisioned;
 pub(crate) mod dra_request_shape;
 pub(crate) mod dra_selector;
+pub(crate) mod efa_plugin_too_old;
 pub(crate) mod gpu_count_unsatisfiable;
 pub(crate) mod gpu_cpu_memory_unrequested;
 pub(crate) mod gpu_generation_unsupported;

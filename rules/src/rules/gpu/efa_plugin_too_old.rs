@@ -1,0 +1,124 @@
+//! The device plugin of EFA counts network devices of B200 nodes that are not EFA.
+//!
+//! # Why
+//! Beside its 8 EFA devices a node of type `p6-b200` has 2 RDMA devices for its NVLink switches. The device
+//! plugin of EFA before 0.5.6 advertises all 10 as `vpc.amazonaws.com/efa`: a pod is given one of the other kind,
+//! and NCCL fails or goes on over TCP. It is reported for a NodePool that names such a type.
+//!
+//! # Fix
+//! Install 0.5.6 or a later release, which is in the chart from 0.5.11 on.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: helm.toolkit.fluxcd.io/v2
+//!  kind: HelmRelease
+//!  metadata: {name: efa, namespace: kube-system}
+//!  spec:
+//!    interval: 1h
+//!    chart:
+//!      spec:
+//!        chart: aws-efa-k8s-device-plugin
+//! -      version: v0.5.7 # <-
+//! +      version: v0.5.30
+//!        sourceRef: {kind: HelmRepository, name: eks}
+//!  ---
+//!  apiVersion: karpenter.sh/v1
+//!  kind: NodePool
+//!  metadata: {name: b200}
+//!  spec:
+//!    template:
+//!      spec:
+//!        nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+//!        expireAfter: 336h
+//!        requirements:
+//!          - {key: node.kubernetes.io/instance-type, operator: In, values: [p6-b200.48xlarge]}
+//!          - {key: karpenter.sh/capacity-type, operator: In, values: [reserved]}
+//!        taints: [{key: nvidia.com/gpu, value: "true", effect: NoSchedule}]
+//!    limits: {nvidia.com/gpu: 16}
+//!    disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 10m}
+//! ```
+//!
+//! # References
+//! - <https://github.com/aws-ia/terraform-aws-eks-data-addons/issues/53>
+//! - <https://github.com/aws/sagemaker-hyperpod-cli/pull/282>
+//! - <https://docs.aws.amazon.com/eks/latest/userguide/device-management-efa.html>
+
+use crate::cluster::values::{CHART_SOURCES, version_field};
+use crate::rules::prelude::*;
+use crate::workload::charts::{installs, is_for_other_cluster};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "efa-plugin-too-old",
+    kinds: &[Kind::DAEMON_SET, Kind::HELM_RELEASE, Kind::ARGO_APPLICATION],
+    reads: &[Kind::NODE_POOL, CHART_SOURCES[0], CHART_SOURCES[1]],
+    docs: docs(include_str!("efa_plugin_too_old.rs")),
+    check: Check::Object(check),
+    ..Rule::warning(Group::Gpu)
+};
+
+/// The name of the image and of the chart.
+const PLUGIN: &str = "aws-efa-k8s-device-plugin";
+/// The first release of the plugin that counts the devices of a B200 node, and of the chart that has it (`Chart.yaml` of eks-charts).
+const FIRST: [u32; 3] = [0, 5, 6];
+const FIRST_CHART: [u32; 3] = [0, 5, 11];
+
+/// Maximum number of NodePools that are looked at.
+const MAX_POOLS: usize = 256;
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if object.may_lack_fields() {
+        return None;
+    }
+    if object.is(Kind::DAEMON_SET) {
+        let all = templates(object);
+        let image = all.iter().flat_map(Template::containers).map(|container| container.get("image"));
+        let image = image.into_iter().find(|image| {
+            image.text().is_some_and(|text| ImageRef::parse(text).is(&format!("eks/{PLUGIN}")))
+        })?;
+        let tag = ImageRef::parse(image.text()?).tag?;
+        let release = release(tag).filter(|release| *release < FIRST)?;
+        return report(&image, release, ctx);
+    }
+    // Values may name another image.
+    let mut is_plain = true;
+    for_each_values(object, PLUGIN, |values| {
+        let image = values.root.get("image");
+        is_plain &= !values.may_differ && !image.is_set() && !values.root.has_unknown_key();
+    });
+    if !installs(object, PLUGIN) || !is_plain || is_for_other_cluster(object) {
+        return None;
+    }
+    let (node, text) = version_field(object, PLUGIN, ctx.cluster())?;
+    let release = release(text).filter(|release| *release < FIRST_CHART)?;
+    // The chart may be named by another object.
+    let node = if node.is_set() { node } else { object.path(&["metadata", "name"]) };
+    report(&node, release, ctx)
+}
+
+/// A version with three numbers: `v0.5.3`, `v0.5.3-eksbuild.1`. `None` for a range.
+fn release(text: &str) -> Option<[u32; 3]> {
+    let mut parts = text.trim().strip_prefix('v').unwrap_or(text).split('-').next()?.split('.');
+    let mut number = || parts.next()?.parse().ok();
+    Some([number()?, number()?, number()?])
+}
+
+fn report(node: &Node<'_>, [major, minor, patch]: [u32; 3], ctx: &mut Context<'_>) -> Option<()> {
+    let names = |pool: &&Object| {
+        let items = pool.path(&["spec", "template", "spec", "requirements"]);
+        items.items().any(|item| {
+            item.get("operator").text() == Some("In")
+                && item
+                    .get("values")
+                    .items()
+                    .any(|value| value.text().is_some_and(|text| text.split('.').next() == Some("p6-b200")))
+        })
+    };
+    let pool =
+        ctx.cluster().of(Kind::NODE_POOL).take(MAX_POOLS).find(|pool| names(pool) && ctx.pairs_with(pool))?;
+    let message =
+        format!("EFA's plugin in {major}.{minor}.{patch} gives pods on B200 nodes devices that are not EFA");
+    ctx.report(node, message)
+        .help("install 0.5.6 or a later release, which the chart has from 0.5.11 on")
+        .related(pool, &pool.path(&["metadata", "name"]), "it starts B200 nodes");
+    None
+}
