@@ -9,7 +9,8 @@
 //!
 //! The device plugin of EFA gives a container its devices in `/dev/infiniband`. A `hostPath` mounted there
 //! shows those of the whole node, of other adapters too on B200. Libfabric opens each of them, and finds no
-//! EFA where one fails: NCCL goes on over TCP without a word.
+//! EFA where one fails: NCCL goes on over TCP without a word. It is a warning where all nodes of the pods are
+//! `p6-b200`, with which this was measured.
 //!
 //! # Fix
 //! Remove `privileged` and `hostIPC`. For shared memory mount an emptyDir with `medium: Memory` at
@@ -38,7 +39,7 @@
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/pod-security.html>
 //! - <https://github.com/aws-samples/aws-do-eks/pull/63>
 
-use crate::rules::gpu::is_left_alone;
+use crate::rules::gpu::{is_left_alone, selected_types};
 use crate::rules::prelude::*;
 use crate::workload::devices::extended_resources_of;
 use crate::workload::diagnostic::only_waits;
@@ -47,7 +48,7 @@ use crate::workload::gpu::{EFA, requested_extended_resources};
 pub(crate) static RULE: Rule = Rule {
     id: "privileged-gpu-pod",
     kinds: WORKLOAD_KINDS,
-    reads: &[Kind::NAMESPACE],
+    reads: &[Kind::NAMESPACE, Kind::NODE_POOL],
     docs: docs(include_str!("privileged_gpu_pod.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Gpu)
@@ -80,6 +81,10 @@ fn fabric_of_host(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> 
         Some((volume, mount))
     })?;
     let object = ctx.object();
+    let types = selected_types(template, ctx).map(|(types, _)| types);
+    let is_sure = types.is_some_and(|types| {
+        types.iter().next().is_some() && types.iter().all(|one| one.name.starts_with("p6-b200."))
+    });
     ctx.report(
         &volume.path(&["hostPath", "path"]),
         format!(
@@ -87,7 +92,7 @@ fn fabric_of_host(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> 
             volume.path(&["hostPath", "path"]).text()?
         ),
     )
-    .severity(Severity::Info)
+    .severity(if is_sure { Severity::Warning } else { Severity::Info })
     .help("remove the volume: the device plugin of EFA gives a container its devices")
     .related(object, mount, "mounted there");
     None
