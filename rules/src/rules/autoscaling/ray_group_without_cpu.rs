@@ -4,8 +4,8 @@
 //! With `enableInTreeAutoscaling` Ray's autoscaler reads the resources of each group, the head's too, from the
 //! RayCluster, not from the pods: `num-cpus` in `rayStartParams`, or the CPU limit of the first container, since
 //! 2.43 also its CPU request. Where a group has none of them it raises `Autoscaler failed to detect CPU
-//! resources`, and no worker of any group is ever started or removed, while the cluster looks healthy. Leaving the
-//! CPU limit out is good practice for other pods; here a number has to be written somewhere.
+//! resources`, and no worker of any group is ever started or removed, while the cluster looks healthy. Leaving
+//! the CPU limit out is good practice for other pods; here a number has to be written somewhere.
 //!
 //! A default limit of a LimitRange does not help: it is written in the pods alone.
 //!

@@ -352,8 +352,9 @@ fn of_kubeflow(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let failures = limit.int().filter(|failures| *failures > 0)?;
     let policy = roles.first()?.1.get("restartPolicy");
-    let message =
-        format!("`backoffLimit: {failures}` has no effect: with `Never` the first pod that fails ends the job");
+    let message = format!(
+        "`backoffLimit: {failures}` has no effect: with `Never` the first pod that fails ends the job"
+    );
     ctx.report(&limit, message)
         .severity(if uses_accelerators(object) { Severity::Warning } else { Severity::Info })
         .help("write `restartPolicy: OnFailure` or `ExitCode`, which count, or remove the limit")

@@ -166,8 +166,7 @@ fn strategy(ctx: &Context<'_>) -> Option<(Object, Vec<&'static str>, String)> {
                 let is_on = (!enabled.is_set() || enabled.bool() == Some(true)) && !is_changed;
                 // The chart of the plugin leaves the strategy to the configuration unless it is written.
                 let is_decided = chart == "gpu-operator" || node.is_set() || !config.is_set();
-                let is_known =
-                    is_on && is_decided && !values.may_differ && !values.root.has_unknown_key();
+                let is_known = is_on && is_decided && !values.may_differ && !values.root.has_unknown_key();
                 let named = if node.is_set() { node.text() } else { Some(default) };
                 let named = named.filter(|_| is_known && !node.is_unknown());
                 found = named.map(|named| (vec!["metadata", "name"], named.to_owned()));

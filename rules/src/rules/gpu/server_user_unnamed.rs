@@ -69,8 +69,14 @@ const HOMELESS: VersionRange =
 /// Variables that move the model cache, and no other folder.
 const CACHES: [&str; 3] = ["HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"];
 /// Variables that name a home folder, or the folders of compiled kernels.
-const HOMES: [&str; 6] =
-    ["HOME", "TRITON_HOME", "TRITON_CACHE_DIR", "XDG_CACHE_HOME", "VLLM_CACHE_ROOT", "TORCHINDUCTOR_CACHE_DIR"];
+const HOMES: [&str; 6] = [
+    "HOME",
+    "TRITON_HOME",
+    "TRITON_CACHE_DIR",
+    "XDG_CACHE_HOME",
+    "VLLM_CACHE_ROOT",
+    "TORCHINDUCTOR_CACHE_DIR",
+];
 /// Folders of compiled kernels below the home folder `/`.
 const KERNELS: [&str; 2] = ["/.triton", "/.cache"];
 /// The user that the image has beside those of Ubuntu 22.04, which are below 1000 but for `nobody` (its Dockerfile since 0.22).
@@ -120,7 +126,8 @@ fn inspect(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>)
         && !may_define(container, |name| HOMES.contains(&name))
         && !is_mounted(&|path| KERNELS.contains(&path.trim_end_matches('/')))
     {
-        let message = format!("the home of user {user} is `/`: vLLM ends when it cannot create `/.triton` there");
+        let message =
+            format!("the home of user {user} is `/`: vLLM ends when it cannot create `/.triton` there");
         ctx.report(&field, message)
             .severity(Severity::Warning)
             .help("write the variable `HOME` with a folder to which the user may write")

@@ -14,8 +14,8 @@
 //! where the first extension by `shm-growth-byte-size` does not fit.
 //!
 //! # Fix
-//! Mount an emptyDir with `medium: Memory` at `/dev/shm`, with a `sizeLimit` of some GiB or none. What is written there counts as memory of the
-//! pod.
+//! Mount an emptyDir with `medium: Memory` at `/dev/shm`, with a `sizeLimit` of some GiB or none. What is
+//! written there counts as memory of the pod.
 //!
 //! # Example
 //! ```yaml,diff

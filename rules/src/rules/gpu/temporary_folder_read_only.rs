@@ -96,7 +96,8 @@ fn inspect(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>)
     {
         return None;
     }
-    let message = format!("the root file system is read-only: {} can write no temporary file, and ends", server.name);
+    let message =
+        format!("the root file system is read-only: {} can write no temporary file, and ends", server.name);
     let finding = ctx.report(&root, message);
     finding.help("mount an emptyDir at `/tmp`");
     let volumes = template.spec.get("volumes");

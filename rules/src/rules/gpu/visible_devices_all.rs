@@ -90,7 +90,8 @@ fn hidden(container: &Node<'_>, gpus: i64, ctx: &mut Context<'_>) -> Option<()> 
     }
     let last = gpus - 1;
     let has = if last == 0 { "its only GPU is 0".to_owned() } else { format!("its GPUs are 0 to {last}") };
-    let message = format!("`CUDA_VISIBLE_DEVICES: {}` hides every GPU of the container: {has}", ellipsize(&text));
+    let message =
+        format!("`CUDA_VISIBLE_DEVICES: {}` hides every GPU of the container: {has}", ellipsize(&text));
     ctx.report(&value, message).help("remove the variable: CUDA counts the GPUs of the container from 0");
     None
 }
