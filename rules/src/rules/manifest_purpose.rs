@@ -56,8 +56,10 @@ pub(super) fn is_copy(object: &Object) -> bool {
 /// Whether the comment above an object is the one that `helm template` prints above each document: the place to change the
 /// object is then a value of the chart.
 pub(super) fn is_chart_output(object: &Object) -> bool {
-    let Some(origin) = object.origin() else { return false };
-    let before = origin.source.text().get(..origin.span.start as usize).unwrap_or_default();
+    let (Some(source), Some(first)) = (object.source(), object.get("apiVersion").key_span()) else {
+        return false;
+    };
+    let before = source.text().get(..first.start as usize).unwrap_or_default();
     let above = before.lines().rev().take_while(|line| line.is_empty() || line.starts_with('#'));
     above.filter_map(|line| line.strip_prefix("# Source: ")).any(|path| path.contains("/templates/"))
 }
