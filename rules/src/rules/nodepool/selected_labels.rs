@@ -1,6 +1,6 @@
 //! Labels that a pod selects together although no instance type has both.
 
-use crate::catalog;
+use crate::catalog::{self, INSTANCE_TYPE};
 use crate::fit::gpu_name;
 use crate::rules::prelude::*;
 use crate::rules::scheduling::pod_fits_no_pool;
@@ -10,6 +10,9 @@ use super::requested_values::short_name;
 
 /// The label of GPU feature discovery with the name that the driver gives a GPU.
 const GPU_PRODUCT: &str = "nvidia.com/gpu.product";
+
+/// Maximum number of labels of a pod that are compared, and of values of each.
+const MAX_COMPARED: usize = 32;
 
 /// A label that nodes must have, and the instance types that can have it.
 struct Selected<'a> {
@@ -25,6 +28,9 @@ struct Selected<'a> {
 impl<'a> Selected<'a> {
     fn new(key: &'a str, values: Vec<Node<'a>>) -> Option<Selected<'a>> {
         let texts: Vec<&'a str> = values.iter().map(Node::text).collect::<Option<_>>()?;
+        if texts.len() > MAX_COMPARED {
+            return None;
+        }
         let sets: Option<Vec<TypeSet>> = texts.iter().map(|value| types_with(key, value)).collect();
         let union = |sets: Vec<TypeSet>| sets.iter().fold(TypeSet::EMPTY, |all, types| all.or(types));
         let (node, value) = (values.into_iter().next()?, *texts.first()?);
@@ -36,6 +42,12 @@ impl<'a> Selected<'a> {
         let provider = Provider::naming(self.key);
         let catalogued = provider.catalogue_key(self.key);
         catalogued.starts_with("karpenter.k8s.aws/instance-").then_some(provider)
+    }
+
+    /// Whether only nodes of EC2 have the value. Machines elsewhere have other processors beside a GPU.
+    fn is_of_ec2(&self) -> bool {
+        let key = Provider::naming(self.key).catalogue_key(self.key);
+        key == INSTANCE_TYPE || key.starts_with("karpenter.k8s.aws/")
     }
 
     /// The end of the key and the value, as in `instance-family: g5`.
@@ -76,12 +88,12 @@ pub(super) fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 /// The labels that nodes for a pod must have: those of the node selector, and of required affinity without alternatives.
 fn selected<'a>(template: &Template<'a>) -> Vec<Selected<'a>> {
     let mut out: Vec<Selected<'a>> = Vec::new();
-    for (key, value) in template.spec.get("nodeSelector").entries() {
+    for (key, value) in template.spec.get("nodeSelector").entries().into_iter().take(MAX_COMPARED) {
         out.extend(Selected::new(key, vec![value]));
     }
     let mut terms = template.required_terms().items();
     let (Some(term), None) = (terms.next(), terms.next()) else { return out };
-    for expression in term.get("matchExpressions").items() {
+    for expression in term.get("matchExpressions").items().take(MAX_COMPARED) {
         if let (Some(key), Some("In")) = (expression.get("key").text(), expression.get("operator").text()) {
             out.extend(Selected::new(key, expression.get("values").items().collect()));
         }
@@ -100,7 +112,10 @@ fn conflict<'s, 'a>(
     let is_told = |label: &Selected<'_>| missing_everywhere(label.key, ctx).is_some();
     let excludes = |(one, other): &(&Selected<'_>, &Selected<'_>)| match (one.provider(), other.provider()) {
         (Some(a), Some(b)) if a != b => !is_told(one) && !is_told(other),
-        _ => one.types.zip(other.types).is_some_and(|(one, other)| one.is_disjoint(&other)),
+        _ => {
+            (one.is_of_ec2() || other.is_of_ec2())
+                && one.types.zip(other.types).is_some_and(|(one, other)| one.is_disjoint(&other))
+        }
     };
     pairs.into_iter().find(excludes)
 }
