@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::borrow::Cow;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,6 +27,27 @@ pub struct GroupVersionKind {
     pub group: String,
     pub version: String,
     pub kind: String,
+}
+
+thread_local! {
+    /// The type of the last object that was read. Nearly all objects of a large file have the type of the one before.
+    static LAST_TYPE: RefCell<Option<Arc<GroupVersionKind>>> = const { RefCell::new(None) };
+}
+
+impl GroupVersionKind {
+    /// The type, which objects in a row share: that saves 200 bytes and four allocations of each.
+    fn shared(group: &str, version: &str, kind: &str) -> Arc<GroupVersionKind> {
+        LAST_TYPE.with_borrow_mut(|last| match last {
+            Some(last) if last.group == group && last.version == version && last.kind == kind => {
+                Arc::clone(last)
+            }
+            _ => Arc::clone(last.insert(Arc::new(GroupVersionKind {
+                group: group.to_owned(),
+                version: version.to_owned(),
+                kind: kind.to_owned(),
+            }))),
+        })
+    }
 }
 
 /// The identity of an object in a cluster. Objects share their type, whose fields can be read directly: `id.kind`.
@@ -224,11 +245,7 @@ impl Object {
             text(metadata.get("name")).or_else(|| text(metadata.get("generateName"))).unwrap_or_default();
         let kind_info = kind::find(group, kind);
         let id = ObjectId {
-            group_version_kind: Arc::new(GroupVersionKind {
-                group: group.to_owned(),
-                version: version.to_owned(),
-                kind: kind.to_owned(),
-            }),
+            group_version_kind: GroupVersionKind::shared(group, version, kind),
             namespace: text(metadata.get("namespace"))
                 .filter(|n| !n.is_empty() && !is_cluster_scoped(kind_info, group, kind)),
             name,
