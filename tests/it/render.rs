@@ -832,8 +832,8 @@ spec:
         .with("base/serve.yaml", SERVED);
     let folder = overlay(overlay(folder, "prod"), "stage");
     let run = run_with_path(&programs, &folder.0, &["why", "--render", "deployment/serve"]).exits(0);
-    run.prints("Deployment serve/serve (base/serve.yaml:2) in in-cluster ");
-    run.prints("Deployment serve/serve (base/serve.yaml:2) in kustomize build overlays/stage ");
+    run.prints("Deployment serve/serve (base/serve.yaml:2) in in-cluster ")
+        .prints("Deployment serve/serve (base/serve.yaml:2) in kustomize build overlays/stage ");
 }
 
 const SERVED: &str = "apiVersion: apps/v1
