@@ -478,27 +478,29 @@ impl<'a> Node<'a> {
 
     /// The path of the node from the root of the object. In a tree that was made from another, the path there.
     pub fn pointer(&self) -> Pointer {
-        let mut steps = Vec::new();
+        /// Few nodes are deeper.
+        const TYPICAL_DEPTH: usize = 12;
+        let mut steps: Vec<Cow<'_, str>> = Vec::with_capacity(TYPICAL_DEPTH);
         let mut at = self.slot;
         if let Some((above, way)) = self.way.steps() {
             let ended = way.strip_suffix(&[END]).unwrap_or(way);
             let texts = ended.split(|byte| *byte == END);
             // Steps were pushed as `&str`, so the conversion loses nothing.
-            steps.extend(texts.map(|text| String::from_utf8_lossy(text).into_owned()));
+            steps.extend(texts.map(String::from_utf8_lossy));
             steps.reverse();
             at = above;
         }
         while at != self.root && at != NONE {
             let slot = self.tree.slot(at);
             if !self.tree.has_key(at) {
-                steps.push(self.tree.index_in_parent(at).to_string());
+                steps.push(Cow::Owned(self.tree.index_in_parent(at).to_string()));
             } else {
-                steps.push(self.tree.key_name(at).to_owned());
+                steps.push(Cow::Borrowed(self.tree.key_name(at)));
             }
             at = slot.parent;
         }
         steps.reverse();
-        let pointer = Pointer::from_steps(steps);
+        let pointer = Pointer::shared(&steps);
         match &self.tree.made_from {
             Some(from) => from.places.origin_of(pointer),
             None => pointer,
