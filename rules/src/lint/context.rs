@@ -11,7 +11,6 @@ use crate::kind::Kind;
 use crate::kind::definitions::CustomResourceDefinitions;
 use crate::lint::authority::Authority;
 use crate::lint::finding::{Finding, Location, Severity};
-use crate::lint::message::fit_to_limit;
 use crate::lint::resolved::ResolvedRules;
 use crate::lint::rule::{Group, Rule, RuleSet};
 use crate::lint::settings::{RuleSettings, Settings};
@@ -59,12 +58,9 @@ impl<'a> Context<'a> {
         }
     }
 
-    pub(crate) fn on_platform(self, platform: &'a Platform) -> Context<'a> {
-        Context { platform, ..self }
-    }
-
-    pub(crate) fn for_comparison(self, is_comparison: bool) -> Context<'a> {
-        Context { is_comparison, ..self }
+    /// Sets the platform, and whether the findings there are compared with those of the rule's own ([`Context::is_comparison`]).
+    pub(crate) fn set_platform(&mut self, platform: &'a Platform, is_comparison: bool) {
+        (self.platform, self.is_comparison) = (platform, is_comparison);
     }
 
     /// Whether only the places and severities of the findings count: another version is compared with the rule's own.
@@ -79,8 +75,8 @@ impl<'a> Context<'a> {
         let message = message.into();
         steps::take(50 + message.len());
         let location = Location::of(self.object, node);
-        let mut finding = Finding::new(self.rule, location, fit_to_limit(message.clone()));
-        finding.keep_uncut(&message);
+        let mut finding = Finding::new(self.rule, location, String::new());
+        finding.message(message);
         let is_elsewhere = match node.is_absent() {
             true => self.object.may_lack_fields(),
             false => self.object.is_set_by_patch(node),
@@ -117,8 +113,8 @@ impl<'a> Context<'a> {
             let set = settings.rule(rule, path, Some(self.object));
             let run = |object: &Object| {
                 let mut findings = Vec::new();
-                let context = Context::new(rule, object, self.engine, &set, cluster, &mut findings);
-                let mut context = context.on_platform(self.platform);
+                let mut context = Context::new(rule, object, self.engine, &set, cluster, &mut findings);
+                context.set_platform(self.platform, false);
                 if is_read {
                     rule.check.run(object, &mut context);
                 } else {

@@ -237,9 +237,8 @@ impl Engine {
         let subject = completed.as_ref().map_or(object, |completed| &completed.object);
         let platforms = self.platforms.of(cluster);
         let mut run = |rule: &'static Rule, platform: &Platform, findings: &mut Vec<Finding>| {
-            let context = Context::new(rule, subject, &self.rules, set, cluster, findings);
-            let is_comparison = !std::ptr::eq(platform, &raw const platforms.platform);
-            let mut context = context.on_platform(platform).for_comparison(is_comparison);
+            let mut context = Context::new(rule, subject, &self.rules, set, cluster, findings);
+            context.set_platform(platform, !std::ptr::eq(platform, &raw const platforms.platform));
             suggest::at_most(SUGGESTIONS_PER_RULE, || rule.check.run(subject, &mut context));
             reads_earlier_findings |= context.reads_earlier_findings();
         };

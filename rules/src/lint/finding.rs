@@ -436,8 +436,8 @@ pub struct Finding {
     /// Whether a rule has it about another object, which its rule checks, and names this one
     /// ([`crate::Engine::review_object`]).
     pub from_partner: bool,
-    /// The message and the help before their names were cut; `None` where nothing was cut.
-    uncut: [Option<Box<str>>; 2],
+    /// The message and the help before their names were cut; `None` if nothing was cut.
+    uncut: Option<Box<[Option<Box<str>>; 2]>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -466,30 +466,41 @@ impl Finding {
             merge: None,
             sets: SetNames::default(),
             from_partner: false,
-            uncut: [None, None],
+            uncut: None,
         }
     }
 
     pub fn help(&mut self, text: impl Into<String>) -> &mut Finding {
-        let text = text.into();
-        self.uncut[1] = is_long(&text).then(|| text.as_str().into());
-        self.help = Some(fit_to_limit(text));
+        self.help = Some(self.fit(1, text.into()));
         self
     }
 
-    /// Keeps the message with its names whole, for programs.
-    pub(crate) fn keep_uncut(&mut self, message: &str) {
-        self.uncut[0] = is_long(message).then(|| message.into());
+    /// Sets the message; where names in it have to be cut, it is kept whole as well, for programs.
+    pub(crate) fn message(&mut self, text: String) {
+        self.message = self.fit(0, text);
+    }
+
+    /// Fits the message (0) or the help (1) to the limit.
+    fn fit(&mut self, which: usize, text: String) -> String {
+        let whole = is_long(&text).then(|| text.as_str().into());
+        if whole.is_some() || self.uncut.is_some() {
+            self.uncut.get_or_insert_default()[which] = whole;
+        }
+        fit_to_limit(text)
+    }
+
+    fn uncut(&self, which: usize) -> Option<&str> {
+        self.uncut.as_ref()?[which].as_deref()
     }
 
     /// The message with its names whole. [`Finding::message`] is for warnings of the API server, whose length is limited.
     pub fn whole_message(&self) -> &str {
-        whole(self.uncut[0].as_deref(), &self.message)
+        whole(self.uncut(0), &self.message)
     }
 
     /// The help with its names whole.
     pub fn whole_help(&self) -> Option<&str> {
-        self.help.as_ref().map(|help| whole(self.uncut[1].as_deref(), help))
+        self.help.as_ref().map(|help| whole(self.uncut(1), help))
     }
 
     /// Sets a severity other than the rule's own. Only an error is rejected.

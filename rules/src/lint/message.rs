@@ -17,7 +17,7 @@ pub(crate) fn is_long(text: &str) -> bool {
 /// Fits a text to the limit by shortening its longest quotes. The placeholder for a missing name is removed.
 pub(crate) fn fit_to_limit(text: String) -> String {
     let text = if text.contains(UNNAMED) { without_unnamed(&text) } else { text };
-    if text.chars().count() <= MAX_MESSAGE_CHARS {
+    if text.len() <= MAX_MESSAGE_CHARS || text.chars().count() <= MAX_MESSAGE_CHARS {
         return text;
     }
     // Parts with an odd index are quoted. With an odd number of backticks this is not certain.

@@ -51,6 +51,10 @@ impl Platforms {
     /// The platform for the objects of a set.
     pub(crate) fn of(&self, cluster: &Cluster) -> Cow<'_, Arc<KnownPlatform>> {
         let shown = cluster.shown().map_or(&[][..], ShownVersions::all);
+        // This is asked for each rule and object, and most sets show no version.
+        if shown.is_empty() {
+            return Cow::Borrowed(&self.configured);
+        }
         let is_open = |product: Product| !self.configured.platform.is_stated(product);
         let open =
             || shown.iter().map(|one| (one.product, one.version)).filter(|(product, _)| is_open(*product));
