@@ -1,5 +1,9 @@
 //! The kinds of accelerators that EC2 offers.
 
+use std::sync::LazyLock;
+
+use super::TypeSet;
+
 /// A kind of accelerator, by the device plugin that registers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Accelerator {
@@ -30,6 +34,14 @@ impl Accelerator {
             Accelerator::Amd => "amd.com/gpu",
             Accelerator::Gaudi => "habana.ai/gaudi",
         }
+    }
+
+    /// The types with such devices.
+    pub(crate) fn types(self) -> &'static TypeSet {
+        static SETS: LazyLock<[TypeSet; 4]> = LazyLock::new(|| {
+            Accelerator::ALL.map(|kind| TypeSet::matching(|t| t.devices(kind.resource()) > 0))
+        });
+        &SETS[self as usize]
     }
 
     /// The kind of a resource of whole devices.

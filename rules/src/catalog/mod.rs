@@ -233,6 +233,11 @@ impl InstanceType {
         }
     }
 
+    /// Number of accelerators; a type has those of one kind.
+    pub(crate) fn accelerators(&self) -> u32 {
+        self.nvidia_gpu.max(self.neuron).max(self.amd_gpu).max(self.gaudi)
+    }
+
     /// The memory that Karpenter expects on a node, in MiB, for `VM_MEMORY_OVERHEAD_PERCENT` in millionths.
     pub(crate) fn memory_capacity_mib(&self, overhead: u32) -> u32 {
         // arm64 reserves 64 MiB for CMA.

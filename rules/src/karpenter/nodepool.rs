@@ -463,7 +463,7 @@ fn main_accelerator(types: &TypeSet) -> Option<Accelerator> {
     Accelerator::ALL
         .into_iter()
         .map(|kind| {
-            let count = types.iter().filter(|t| t.devices(kind.resource()) > 0).count();
+            let count = types.and(kind.types()).len();
             (count, kind)
         })
         .filter(|(count, _)| *count > 0)

@@ -34,6 +34,7 @@
 //! - <https://karpenter.sh/docs/concepts/scheduling/#accelerators-gpu-resources>
 //! - <https://karpenter.sh/docs/reference/instance-types/>
 
+use crate::catalog::Accelerator;
 use crate::karpenter::nodepool::hardware;
 use crate::rules::prelude::*;
 
@@ -52,12 +53,10 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if hardware(&types) != Hardware::Accelerated || pool.requirement(VENDOR).is_some() {
         return None;
     }
-    let has = |resource: &str| types.iter().any(|t| t.devices(resource) > 0);
-    let others: TypeSet =
-        types.iter().filter(|t| t.devices("amd.com/gpu") > 0 || t.devices("habana.ai/gaudi") > 0).collect();
+    let others = types.and(&Accelerator::Amd.types().or(Accelerator::Gaudi.types()));
     let first = others.names().next()?;
     // A type that is named explicitly is deliberate.
-    if !has("nvidia.com/gpu") || super::names_one_of(pool, &others) {
+    if types.is_disjoint(Accelerator::Nvidia.types()) || super::names_one_of(pool, &others) {
         return None;
     }
     let key = if pool.is_auto_mode() { "eks.amazonaws.com/instance-gpu-manufacturer" } else { VENDOR };

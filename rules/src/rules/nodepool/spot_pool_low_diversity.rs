@@ -44,7 +44,6 @@
 
 use std::collections::BTreeSet;
 
-use crate::catalog::Accelerator;
 use crate::karpenter::budget::{AllowanceState, DisruptionReason};
 use crate::karpenter::installation::{self, INSTALLERS};
 use crate::karpenter::minors;
@@ -85,10 +84,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if accelerated && types.len() == 1 && !pool.is_static() {
         return None;
     }
-    let usable: Vec<_> = types
-        .iter()
-        .filter(|t| !accelerated || Accelerator::RESOURCES.iter().any(|r| t.devices(r) > 0))
-        .collect();
+    let usable: Vec<_> = types.iter().filter(|t| !accelerated || t.accelerators() > 0).collect();
     let families: BTreeSet<&str> = usable.iter().map(|t| t.family()).collect();
     let few = usable.len() < FEW;
     let on_demand = capacity.contains(&"on-demand");
