@@ -8,8 +8,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::catalog::Accelerator;
+use crate::catalog::InstanceType;
 use crate::cluster::Cluster;
+use crate::cluster::dependencies::{Digest, digest};
 use crate::cluster::query::{Query, QuerySlot};
 use crate::cluster::table::{View, ViewSlot};
 use crate::karpenter::nodepool::NodePool;
@@ -32,16 +33,22 @@ impl View for PoolsByWeight {
     }
 }
 
-type Pair = (String, String);
-type TaintKey = (String, String, String);
-
 /// The properties that decide whether a pool can be a fallback of another.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct PoolProfile {
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct PoolProfile<'a> {
     weight: i64,
-    taints: Vec<TaintKey>,
+    taints: Vec<(&'a str, &'a str, &'a str)>,
     devices: u32,
-    labels: Vec<Pair>,
+    labels: Vec<(&'a str, &'a str)>,
+}
+
+/// A [`PoolProfile`] as it is kept. Texts would take 400 bytes of each pool, hashes take 100.
+#[derive(Debug, PartialEq, Eq)]
+struct KeptProfile {
+    weight: i64,
+    devices: u32,
+    taints: Box<[Digest]>,
+    labels: Box<[Digest]>,
 }
 
 pub(crate) struct Fallbacks;
@@ -60,7 +67,7 @@ impl Query for Fallbacks {
 /// A pool that can be a fallback of others.
 #[derive(Debug)]
 struct Candidate {
-    profile: PoolProfile,
+    profile: KeptProfile,
     object: Object,
 }
 
@@ -69,7 +76,7 @@ struct Candidate {
 pub(crate) struct FallbackPools {
     /// For pools that no pod selects by label: pools that differ in labels alone are there once.
     without_labels: Vec<Arc<Candidate>>,
-    by_label: BTreeMap<Pair, Vec<Arc<Candidate>>>,
+    by_label: BTreeMap<Digest, Vec<Arc<Candidate>>>,
 }
 
 /// Compares handles of pools.
@@ -91,24 +98,28 @@ impl FallbackPools {
         let weights = by_weight.keys();
         // A pool of the highest weight is not a fallback of any other.
         let lower = weights.split_last().map_or(&[][..], |(_, lower)| lower);
-        let mut out = FallbackPools::default();
+        let mut pools: Vec<(PoolProfile<'_>, Arc<Candidate>)> = Vec::new();
         for object in lower.iter().flat_map(|weight| by_weight.get(weight)) {
             let pool = NodePool::new(object).filter(|pool| !pool.is_static());
-            let Some(profile) = pool.and_then(|pool| pool_profile(&pool)) else { continue };
-            let candidate = Arc::new(Candidate { profile, object: object.clone() });
-            for pair in &candidate.profile.labels {
-                out.by_label.entry(pair.clone()).or_default().push(Arc::clone(&candidate));
-            }
-            out.without_labels.push(candidate);
+            let Some(profile) = pool.and_then(|pool| PoolProfile::of(&pool)) else { continue };
+            let candidate = Candidate { profile: profile.kept(), object: object.clone() };
+            pools.push((profile, Arc::new(candidate)));
         }
         // Both sorts keep the order of pools with one profile, of which the first counts.
-        for candidates in out.by_label.values_mut() {
-            candidates.sort_by(|a, b| a.profile.cmp(&b.profile));
-            candidates.dedup_by(|a, b| a.profile == b.profile);
-            candidates.shrink_to_fit();
+        let mut out = FallbackPools::default();
+        pools.sort_by(|(a, _), (b, _)| a.without_labels().cmp(&b.without_labels()));
+        let groups = pools.chunk_by(|(a, _), (b, _)| a.without_labels() == b.without_labels());
+        out.without_labels = groups.map(|group| Arc::clone(&group[0].1)).collect();
+        pools.sort_by(|(a, _), (b, _)| a.cmp(b));
+        for (_, candidate) in pools {
+            for label in &candidate.profile.labels {
+                // Nearly all labels have one candidate.
+                let candidates = out.by_label.entry(*label).or_insert_with(|| Vec::with_capacity(1));
+                if candidates.last().is_none_or(|last| last.profile != candidate.profile) {
+                    candidates.push(Arc::clone(&candidate));
+                }
+            }
         }
-        out.without_labels.sort_by(|a, b| a.profile.without_labels().cmp(&b.profile.without_labels()));
-        out.without_labels.dedup_by(|a, b| a.profile.without_labels() == b.profile.without_labels());
         out
     }
 
@@ -116,10 +127,10 @@ impl FallbackPools {
         if self.without_labels.is_empty() {
             return None;
         }
-        let own = pool_profile(pool)?;
+        let own = PoolProfile::of(pool)?.kept();
         let candidates = match own.labels.first() {
             None => &self.without_labels,
-            Some(pair) => self.by_label.get(pair)?,
+            Some(label) => self.by_label.get(label)?,
         };
         // Sorted by weight: candidates from the pool's own weight on cannot be fallbacks.
         let lighter = candidates.iter().take_while(|candidate| candidate.profile.weight < own.weight);
@@ -134,22 +145,37 @@ impl FallbackPools {
     }
 }
 
-impl PoolProfile {
+impl<'a> PoolProfile<'a> {
+    /// The profile of a pool; `None` if it has no types, or they are unknown.
+    fn of(pool: &NodePool<'a>) -> Option<PoolProfile<'a>> {
+        let types = pool.types().filter(|types| !types.is_empty())?;
+        let devices = types.iter().map(InstanceType::accelerators).max()?;
+        let mut taints: Vec<_> = (pool.template_spec().get("taints").items())
+            .map(|taint| {
+                let [key, value, effect] =
+                    ["key", "value", "effect"].map(|field| taint.get(field).text().unwrap_or_default());
+                (key, value, effect)
+            })
+            .collect();
+        taints.sort_unstable();
+        let labels = pool.labels().entries().into_iter();
+        let labels = labels.filter_map(|(key, value)| Some((key, value.text()?)));
+        let mut labels: Vec<_> = labels.filter(|(key, _)| is_custom(normalise(key))).collect();
+        labels.sort_unstable();
+        Some(PoolProfile { weight: pool.weight().unwrap_or(0), taints, devices, labels })
+    }
+
     /// The properties that count if no pod selects the pool by label, in the order of the profile.
-    fn without_labels(&self) -> (i64, &[TaintKey], u32) {
+    fn without_labels(&self) -> (i64, &[(&'a str, &'a str, &'a str)], u32) {
         (self.weight, &self.taints, self.devices)
     }
-}
 
-/// The profile of a pool; `None` if it has no types, or they are unknown.
-fn pool_profile(pool: &NodePool<'_>) -> Option<PoolProfile> {
-    let types = pool.types().filter(|types| !types.is_empty())?;
-    let devices = types.iter().flat_map(|t| Accelerator::RESOURCES.iter().map(|r| t.devices(r))).max()?;
-    let mut taints: Vec<TaintKey> = pool.taints().into_iter().map(|t| (t.key, t.value, t.effect)).collect();
-    taints.sort();
-    taints.shrink_to_fit();
-    let mut labels: Vec<Pair> = pool.label_pairs().filter(|(k, _)| is_custom(normalise(k))).collect();
-    labels.sort();
-    labels.shrink_to_fit();
-    Some(PoolProfile { weight: pool.weight().unwrap_or(0), taints, devices, labels })
+    fn kept(&self) -> KeptProfile {
+        KeptProfile {
+            weight: self.weight,
+            devices: self.devices,
+            taints: self.taints.iter().map(digest).collect(),
+            labels: self.labels.iter().map(digest).collect(),
+        }
+    }
 }
