@@ -82,17 +82,11 @@ impl DeclaredPurpose {
 /// copies of the requirements of all would take a tenth of the memory of a run.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Audience {
-    /// The taints and custom labels, for the lookup of pools that share them.
-    pub(crate) key: Arc<AudienceKey>,
+    /// The taints that pods have to tolerate and the custom labels that they can select, in order, as one text: for the
+    /// lookup of pools that share them. A list of strings would take four times the memory.
+    pub(crate) key: Arc<str>,
     /// Which of [`CAPACITY_TYPES`] the nodes can have.
     pub(crate) capacity_types: [bool; 3],
-}
-
-/// Taints of a pool that pods have to tolerate, and custom labels that pods can select.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct AudienceKey {
-    taints: Vec<(String, String, String)>,
-    labels: Vec<(String, String)>,
 }
 
 impl PoolFacts {
@@ -208,28 +202,25 @@ pub(crate) fn may_be_new(key: &str, value: &str) -> bool {
 
 fn audience(pool: &NodePool<'_>, mut requirements: Requirements) -> Audience {
     add_class_label(pool, &mut requirements);
-    let mut key = AudienceKey::default();
-    for taint in pool.taints() {
-        if taint.effect != "PreferNoSchedule" {
-            key.taints.push((taint.key, taint.value, taint.effect));
-        }
-    }
-    key.taints.sort();
-    key.taints.dedup();
-    key.taints.shrink_to_fit();
+    // No part of a taint or a label that the API server accepts has a line break.
+    let taints = pool.taints().into_iter().filter(|taint| taint.effect != "PreferNoSchedule");
+    let mut taints: Vec<String> =
+        taints.map(|taint| [taint.key, taint.value, taint.effect].join("\n")).collect();
+    taints.sort_unstable();
+    taints.dedup();
+    let mut labels: Vec<String> = Vec::new();
     let mut capacity_types = [true; 3];
     for (name, requirement) in requirements.iter().filter(|(name, _)| !is_added(name)) {
         if name == CAPACITY_TYPE {
             capacity_types = CAPACITY_TYPES.map(|one| requirement.has(one));
         } else if !is_shared(name) {
             steps::take(8 * requirement.values.len());
-            let value = format!("{} {}", requirement.operator(), requirement.values.join(","));
-            key.labels.push((name.to_owned(), value));
+            labels.push(format!("{name}\n{} {}", requirement.operator(), requirement.values.join(",")));
         }
     }
-    key.labels.sort();
-    key.labels.shrink_to_fit();
-    Audience { key: Arc::new(key), capacity_types }
+    labels.sort_unstable();
+    let key = format!("{}\n\n{}", taints.join("\n"), labels.join("\n"));
+    Audience { key: key.into(), capacity_types }
 }
 
 /// The requirements of a pool with an audience on well-known labels, without the capacity type.

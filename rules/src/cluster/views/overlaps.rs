@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::cluster::table::{Row, View, ViewSlot};
 use crate::karpenter::nodepool::{CAPACITY_TYPES, NodePool};
-use crate::karpenter::pool_facts::{Audience, AudienceKey, PoolFacts, shared_requirements};
+use crate::karpenter::pool_facts::{Audience, PoolFacts, shared_requirements};
 use crate::karpenter::requirement::Requirements;
 use crate::kind::Kind;
 use crate::object::Object;
@@ -26,9 +26,9 @@ impl View for OverlapGroups {
     const SLOT: ViewSlot = ViewSlot::OverlapGroups;
     const KINDS: &'static [Kind] = &[Kind::NODE_POOL];
     type Row = Arc<OverlapGroup>;
-    type Key = Arc<AudienceKey>;
+    type Key = Arc<str>;
 
-    fn keys(row: &Arc<OverlapGroup>) -> Vec<Arc<AudienceKey>> {
+    fn keys(row: &Arc<OverlapGroup>) -> Vec<Arc<str>> {
         row.audience().map(|audience| Arc::clone(&audience.key)).into_iter().collect()
     }
 }
@@ -80,7 +80,7 @@ impl OverlapGroup {
         self.known.is_some()
     }
 
-    pub(super) fn key(&self) -> Option<&Arc<AudienceKey>> {
+    pub(super) fn key(&self) -> Option<&Arc<str>> {
         self.audience().map(|audience| &audience.key)
     }
 
