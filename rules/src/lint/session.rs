@@ -28,8 +28,8 @@ pub(crate) fn complete_sets<'a>(
 /// Builds all views of some clusters on all threads: otherwise the first rule to read a view would block all others.
 /// If a view panics here, it panics again in the rules that read it.
 pub(crate) fn build_views(clusters: &[&Cluster]) {
-    let builders = Cluster::table_builders();
-    let builds = clusters.iter().flat_map(|cluster| builders.iter().map(move |build| (build, *cluster)));
+    let builds =
+        clusters.iter().flat_map(|cluster| cluster.table_builders().map(move |build| (build, *cluster)));
     // Unsplit, so that long builds do not end up on one thread.
     builds.par_bridge().for_each(|(build, cluster)| _ = isolate(|| build(cluster)));
 }

@@ -85,14 +85,16 @@ pub struct Views<'i> {
     cluster: &'i Cluster,
 }
 
-/// The functions that build each table, the slowest first. [`CandidatePools`] is by far the largest, and is only
-/// needed if pods are placed.
-static TABLE_BUILDERS: [fn(&Cluster); ViewSlot::COUNT] = [
-    |cluster| {
-        if cluster.places_pods() {
-            let _ = cluster.table::<CandidatePools>();
-        }
-    },
+/// The functions that build the tables of pools that only rules about pods read. [`CandidatePools`] is by far the largest.
+static POD_TABLE_BUILDERS: [fn(&Cluster); 4] = [
+    |cluster| _ = cluster.table::<CandidatePools>(),
+    |cluster| _ = cluster.table::<NodePools>(),
+    |cluster| _ = cluster.table::<PoolsByDrainTime>(),
+    |cluster| _ = cluster.table::<ProtectedPools>(),
+];
+
+/// The functions that build each of the other tables, the slowest first.
+static TABLE_BUILDERS: [fn(&Cluster); ViewSlot::COUNT - POD_TABLE_BUILDERS.len()] = [
     |cluster| _ = cluster.table::<OverlapGroups>(),
     |cluster| _ = cluster.table::<Tolerances>(),
     |cluster| _ = cluster.table::<Workloads>(),
@@ -107,12 +109,9 @@ static TABLE_BUILDERS: [fn(&Cluster); ViewSlot::COUNT] = [
     |cluster| _ = cluster.table::<ClassReferences>(),
     |cluster| _ = cluster.table::<ClassUsers>(),
     |cluster| _ = cluster.table::<NodeStarters>(),
-    |cluster| _ = cluster.table::<NodePools>(),
     |cluster| _ = cluster.table::<Overlays>(),
-    |cluster| _ = cluster.table::<PoolsByDrainTime>(),
     |cluster| _ = cluster.table::<PoolsByRegion>(),
     |cluster| _ = cluster.table::<PoolsByWeight>(),
-    |cluster| _ = cluster.table::<ProtectedPools>(),
     |cluster| _ = cluster.table::<RecordingRules>(),
     |cluster| _ = cluster.table::<ReservedVolumes>(),
     |cluster| _ = cluster.table::<Services>(),
@@ -123,9 +122,10 @@ impl Cluster {
         Views::new(self)
     }
 
-    /// Functions that build the tables that nearly every run reads. They may run in parallel, in this order.
-    pub(crate) fn table_builders() -> &'static [fn(&Cluster)] {
-        &TABLE_BUILDERS
+    /// Functions that build the tables that a run over this cluster reads. They may run in parallel, in this order.
+    pub(crate) fn table_builders(&self) -> impl Iterator<Item = fn(&Cluster)> {
+        let for_pods: &[fn(&Cluster)] = if self.places_pods() { &POD_TABLE_BUILDERS } else { &[] };
+        for_pods.iter().chain(&TABLE_BUILDERS).copied()
     }
 
     /// Whether the cluster has both pools and pods that may run on them.
@@ -146,10 +146,9 @@ impl Cluster {
     /// Builds every table, and the results that do not depend on the object under review, so that reviews need not
     /// wait for them.
     pub fn build_views(&self, platform: &Platform) {
-        for build in TABLE_BUILDERS {
+        for build in POD_TABLE_BUILDERS.iter().chain(&TABLE_BUILDERS) {
             build(self);
         }
-        let _ = self.table::<CandidatePools>();
         self.views().build_results(platform);
     }
 }
@@ -227,7 +226,8 @@ impl<'i> Views<'i> {
     }
 
     pub(crate) fn is_overlaid(self, resource: &str) -> bool {
-        self.cluster.table::<Overlays>().contains(&OverlayKey::Capacity(resource.to_owned()))
+        let overlays = self.cluster.table::<Overlays>();
+        !overlays.has_nothing_to_read() && overlays.contains(&OverlayKey::Capacity(resource.to_owned()))
     }
 
     pub(crate) fn pools_with_label(self, key: &str, value: &str) -> &'i [Object] {

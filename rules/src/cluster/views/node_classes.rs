@@ -98,7 +98,7 @@ impl<'i> NodeClasses<'i> {
     pub(crate) fn may_exist(self, kind: Kind, name: &str) -> bool {
         let classes = self.0.table::<ClassNames>();
         let has = |name: &str| classes.contains(&ClassKey::Known(kind.kind.to_owned(), name.to_owned()));
-        has(name) || has("")
+        !classes.has_nothing_to_read() && (has(name) || has(""))
     }
 
     /// Whether a patch in the input may change the class.
