@@ -538,7 +538,9 @@ pub fn purpose(text: &str) -> Option<WorkloadClass> {
         return None;
     }
     let mut found = None;
+    let mut may_be_tuned = false;
     for word in lower.split(|c: char| !c.is_ascii_alphanumeric()) {
+        may_be_tuned |= word.ends_with("fine");
         let class = match word {
             "inference" | "infer" | "serving" | "serve" | "predict" | "predictor" => WorkloadClass::Realtime,
             "training" | "train" | "trainer" | "finetune" | "finetuning" | "pretrain" | "pretraining" => {
@@ -555,7 +557,7 @@ pub fn purpose(text: &str) -> Option<WorkloadClass> {
             Some(_) => {}
         }
     }
-    if found.is_none() && (lower.contains("fine-tune") || lower.contains("fine-tuning")) {
+    if found.is_none() && may_be_tuned && (lower.contains("fine-tune") || lower.contains("fine-tuning")) {
         return Some(WorkloadClass::Training);
     }
     found
