@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use gpulint_rules::{Finding, Severity};
-use rayon::prelude::*;
 
 use super::Report;
 
@@ -30,14 +29,13 @@ pub(super) fn fold(report: &Report, folds: bool, by_file: bool) -> Vec<Folded> {
     if !folds {
         return (0..report.findings.len()).map(alone).collect();
     }
-    let keys: Vec<Key> = report.findings.par_iter().map(Key::of).collect();
     let mut groups: HashMap<(Key, bool, &str), Vec<usize>> = HashMap::new();
-    for (at, (finding, key)) in report.findings.iter().zip(keys).enumerate() {
+    for (at, finding) in report.findings.iter().enumerate() {
         // A fix that was not applied has its own reason, which is shown.
         if !report.unfixed.contains_key(&at) {
             let is_new = report.mark(at).is_some();
             let file = finding.location.path().filter(|_| by_file).unwrap_or_default();
-            groups.entry((key, is_new, file)).or_default().push(at);
+            groups.entry((Key::of(finding), is_new, file)).or_default().push(at);
         }
     }
     let mut more: HashMap<usize, Vec<usize>> = HashMap::new();
