@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
@@ -127,34 +126,30 @@ pub struct Origin {
 /// A value derived from an object that is computed at most once per object. It is declared as a `static` in the
 /// module that computes it, so that this module need not know the type.
 pub(crate) struct Memo<T> {
-    /// The index of its value in an object's memos, assigned at the first use.
-    slot: OnceLock<usize>,
     depends_on_namespace: bool,
     value: PhantomData<fn() -> T>,
 }
 
-/// Maximum number of memos in the program: raise it with each new [`Memo`]. Each object with a memo has room for all of
-/// them.
-const MAX_MEMOS: usize = 10;
-
-/// The values of an object's [`Memo`]s.
-type Memos = [OnceLock<Box<dyn Any + Send + Sync>>; MAX_MEMOS];
+/// The value of a [`Memo`] for an object, and those of the memos that were read after it. An object has few of them: room for
+/// all memos of the program would take 240 bytes of each NodePool instead of 144.
+#[derive(Debug)]
+struct MemoEntry {
+    /// The address of the memo.
+    memo: usize,
+    value: OnceLock<Box<dyn Any + Send + Sync>>,
+    next: OnceLock<Box<MemoEntry>>,
+}
 
 impl<T: Any + Send + Sync> Memo<T> {
     /// A memo whose value does not depend on the namespace: the object as it is written and as each set of manifests applies
     /// it share one value.
     pub(crate) const fn new() -> Memo<T> {
-        Memo { slot: OnceLock::new(), depends_on_namespace: false, value: PhantomData }
+        Memo { depends_on_namespace: false, value: PhantomData }
     }
 
     /// A memo that has a value for each namespace that the object is applied to.
     pub(crate) const fn by_namespace() -> Memo<T> {
-        Memo { slot: OnceLock::new(), depends_on_namespace: true, value: PhantomData }
-    }
-
-    fn slot(&self) -> usize {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-        *self.slot.get_or_init(|| NEXT.fetch_add(1, Ordering::Relaxed))
+        Memo { depends_on_namespace: true, value: PhantomData }
     }
 }
 
@@ -181,14 +176,20 @@ struct Inner {
     root: u32,
     origin: Option<Origin>,
     traits: Traits,
-    /// The object as written, if a kustomization or a GitOps controller applies it under another identity.
-    written: Option<Object>,
+    /// How a kustomization or a GitOps controller applies it, if not as it is written.
+    applied: Option<Box<Applied>>,
+    /// The values of [`Object::memo`]. Most objects have none.
+    memos: OnceLock<Box<MemoEntry>>,
+}
+
+#[derive(Debug)]
+struct Applied {
+    /// The object as written.
+    written: Object,
     /// The name under which it is applied, if it differs from the written one.
-    applied_name: Option<String>,
+    name: Option<String>,
     /// The patches that the set of manifests applies to it.
     patches: Vec<PatchTarget>,
-    /// The values of [`Object::memo`]. Most objects have none.
-    memos: OnceLock<Box<Memos>>,
 }
 
 impl Object {
@@ -262,17 +263,14 @@ impl Object {
             path_cache: PathCache::of(&node),
         };
         drop(node);
-        let (written, applied_name, patches, memos) = (None, None, Vec::new(), OnceLock::new());
         Some(Object(Arc::new(Inner {
             id,
             tree,
             root,
             origin,
             traits,
-            written,
-            applied_name,
-            patches,
-            memos,
+            applied: None,
+            memos: OnceLock::new(),
         })))
     }
 
@@ -298,9 +296,7 @@ impl Object {
             root: inner.root,
             origin: inner.origin.clone(),
             traits: inner.traits,
-            written: Some(self.as_written().clone()),
-            applied_name: name,
-            patches,
+            applied: Some(Box::new(Applied { written: self.as_written().clone(), name, patches })),
             memos: OnceLock::new(),
         }))
     }
@@ -335,11 +331,11 @@ impl Object {
     }
 
     pub(crate) fn as_written(&self) -> &Object {
-        self.0.written.as_ref().unwrap_or(self)
+        self.0.applied.as_ref().map_or(self, |applied| &applied.written)
     }
 
     pub(crate) fn is_as_written(&self) -> bool {
-        self.0.written.is_none()
+        self.0.applied.is_none()
     }
 
     /// Whether both are written at one place, in whichever sets they are applied.
@@ -349,7 +345,7 @@ impl Object {
 
     /// The name under which it is applied, if a kustomization adds a prefix or a suffix.
     pub(crate) fn applied_name(&self) -> Option<&str> {
-        self.0.applied_name.as_deref()
+        self.0.applied.as_ref()?.name.as_deref()
     }
 
     /// Whether the namespace is a placeholder: also `system` in the folder `config` of Kubebuilder's projects, whose kustomization
@@ -468,20 +464,25 @@ impl Object {
         self.is_partial() || self.is_patched_by_kustomize()
     }
 
+    /// The patches that the set of manifests applies to it.
+    fn patches(&self) -> &[PatchTarget] {
+        self.0.applied.as_ref().map_or(&[], |applied| &applied.patches)
+    }
+
     /// Whether a kustomization of the input, or what applies the set, patches it, so that absent fields may be set there.
     pub(crate) fn is_patched_by_kustomize(&self) -> bool {
         self.source()
             .is_some_and(|source| source.has_patch_targets() && source.is_patched(self.kind(), self.name()))
-            || self.0.patches.iter().any(|patch| patch.replicas != PatchedReplicas::Only)
+            || self.patches().iter().any(|patch| patch.replicas != PatchedReplicas::Only)
     }
 
     /// Whether a patch that the set applies sets or removes the field of a node, or a field around it.
     pub(crate) fn is_set_by_patch(&self, node: &Node<'_>) -> bool {
-        if self.0.patches.is_empty() {
+        if self.patches().is_empty() {
             return false;
         }
         let own = node.pointer();
-        let fields = self.0.patches.iter().flat_map(|patch| &patch.fields);
+        let fields = self.patches().iter().flat_map(|patch| &patch.fields);
         let mut places = fields.filter_map(|field| Some(at_steps(self.root(), field)?.pointer()));
         places.any(|place| own.steps().starts_with(place.steps()))
     }
@@ -498,7 +499,7 @@ impl Object {
     /// Whether a kustomization of the input sets its number of replicas.
     pub(crate) fn is_scaled_by_kustomize(&self) -> bool {
         self.source().is_some_and(|source| source.is_scaled(self.kind(), self.name()))
-            || self.0.patches.iter().any(|patch| patch.replicas != PatchedReplicas::Kept)
+            || self.patches().iter().any(|patch| patch.replicas != PatchedReplicas::Kept)
     }
 
     /// Whether the object is not a patch, but lacks its main part.
@@ -518,7 +519,11 @@ impl Object {
     }
 
     /// A derived value, computed at the first call. Computing it does not count against the step limit of the caller.
-    pub(crate) fn memo<T: Any + Send + Sync>(&self, memo: &Memo<T>, compute: impl FnOnce() -> T) -> &T {
+    pub(crate) fn memo<T: Any + Send + Sync>(
+        &self,
+        memo: &'static Memo<T>,
+        compute: impl FnOnce() -> T,
+    ) -> &T {
         let written = self.as_written();
         let owner = if memo.depends_on_namespace {
             let _ = self.namespace();
@@ -528,9 +533,14 @@ impl Object {
         } else {
             self
         };
-        let memos = owner.0.memos.get_or_init(Box::default);
-        let value = memos[memo.slot()].get_or_init(|| Box::new(steps::unlimited(compute)));
-        value.downcast_ref().expect("each slot belongs to one memo")
+        let address = std::ptr::from_ref(memo).addr();
+        let new = || Box::new(MemoEntry { memo: address, value: OnceLock::new(), next: OnceLock::new() });
+        let mut entry = owner.0.memos.get_or_init(new);
+        while entry.memo != address {
+            entry = entry.next.get_or_init(new);
+        }
+        let value = entry.value.get_or_init(|| Box::new(steps::unlimited(compute)));
+        value.downcast_ref().expect("each address belongs to one memo")
     }
 
     /// The namespace: as written, or as a set of manifests applies the object.
