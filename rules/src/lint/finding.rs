@@ -320,6 +320,14 @@ fn whole<'t>(uncut: Option<&'t str>, shown: &'t str) -> &'t str {
     uncut.filter(|uncut| fit_to_limit((*uncut).to_owned()) == shown).unwrap_or(shown)
 }
 
+/// Pushes an item to a list that mostly has one: a first push makes room for four, which would take 200 bytes of a finding.
+fn push_one<T>(list: &mut Vec<T>, item: T) {
+    if list.is_empty() {
+        list.reserve_exact(1);
+    }
+    list.push(item);
+}
+
 /// A further place of a finding.
 #[derive(Clone, Debug)]
 pub struct Related {
@@ -571,14 +579,14 @@ impl Finding {
             let name = text.rsplit('/').next().unwrap_or(text);
             message.push_str(&format!(": {} makes it `{}`", change.by, ellipsize(name)));
         }
-        self.related.push(Related { location: Location::of(object, node), message });
+        push_one(&mut self.related, Related { location: Location::of(object, node), message });
         self
     }
 
     /// Adds a parameter, such as a resource or another object, that distinguishes the finding from others of its rule
     /// at its place. Findings with the same identity can replace each other unnoticed.
     pub(crate) fn identified_by(&mut self, parameter: impl Into<String>) -> &mut Finding {
-        self.parameters.push(parameter.into());
+        push_one(&mut self.parameters, parameter.into());
         self
     }
 

@@ -112,7 +112,8 @@ impl Fix {
         Fix {
             title: title.into(),
             safety,
-            operations: Vec::new(),
+            // Most fixes test a value and change it.
+            operations: Vec::with_capacity(2),
             replaces_nodes: false,
             creates: Vec::new(),
         }
