@@ -392,16 +392,18 @@ impl<'a> Node<'a> {
             .collect()
     }
 
+    #[inline]
     fn child<'s>(&self, at: u32, merged: bool, step: impl FnOnce() -> Cow<'s, str>) -> Node<'a> {
-        let mut way = NodePath::Direct;
-        if !self.is_direct(merged) {
-            way = self.way.clone();
-            way.push(self.slot, &step());
+        if self.is_direct(merged) {
+            return Node { tree: self.tree, root: self.root, slot: at, way: NodePath::Direct };
         }
+        let mut way = self.way.clone();
+        way.push(self.slot, &step());
         Node { tree: self.tree, root: self.root, slot: at, way }
     }
 
     /// Whether a child of this node has a direct path.
+    #[inline]
     fn is_direct(&self, merged: bool) -> bool {
         matches!(self.way, NodePath::Direct) && !merged && self.tree.slot(self.slot).kind != SlotKind::Alias
     }
