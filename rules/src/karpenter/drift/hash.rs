@@ -132,8 +132,16 @@ fn normalized(name: &str, value: &Value) -> Option<Value> {
             let mut items: Vec<Value> =
                 items.iter().map(|item| normalized("", item).unwrap_or_default()).collect();
             items.sort_by_key(Value::to_string);
-            items.dedup();
-            (!items.is_empty()).then_some(Value::Array(items))
+            // The hashes of the items of a set are combined by XOR, so that two equal ones are none.
+            let mut set: Vec<Value> = Vec::with_capacity(items.len());
+            for item in items {
+                if set.last() == Some(&item) {
+                    set.pop();
+                } else {
+                    set.push(item);
+                }
+            }
+            (!set.is_empty()).then_some(Value::Array(set))
         }
         Value::Object(entries) => {
             let is_map = MAPS.contains(&name);

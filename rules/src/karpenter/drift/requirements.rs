@@ -4,13 +4,10 @@ use serde_json::Value;
 
 use super::{Drift, value_at};
 use crate::catalog;
-use crate::catalog::{CAPACITY_TYPE, TypeSet};
+use crate::catalog::{CAPACITY_TYPE, OS, REGION, TypeSet, ZONE};
 use crate::karpenter::provider::Provider;
 use crate::karpenter::requirement::{Operator, Requirement, Requirements};
 use crate::karpenter::scheduling;
-
-/// The label of nodes with their operating system.
-const OS: &str = "kubernetes.io/os";
 
 /// Nodes of a NodePool that a new version of it no longer admits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,15 +97,19 @@ impl Nodes {
         values.filter(|value| !wanted.has(value)).cloned().collect()
     }
 
-    /// How many of the nodes have a label that a requirement rejects.
+    /// How many of the nodes have a label that a requirement rejects. Nodes have a custom label if a requirement names one, with a
+    /// value that pods ask for or a random number (K:pkg/controllers/provisioning/scheduling/nodeclaimtemplate.go
+    /// `resolveCustomLabelsFromRequirements`).
     fn by_label(&self, key: &str, wanted: &Requirement) -> Drift {
-        match self.labels.get(key) {
+        let is_of_all = || [CAPACITY_TYPE, ZONE, REGION, OS].contains(&key);
+        match self.labels.get(key).filter(|had| had.operator() != Operator::DoesNotExist) {
             None if wanted.allows_absence() && !self.provider.is_well_known(key) => Drift::None,
+            None if wanted.operator() == Operator::Exists && is_of_all() => Drift::None,
             // A label that nodes have, with any value, or a custom one that they do not have.
             None if self.provider.is_well_known(key) => Drift::Some,
             None => Drift::All,
             Some(had) if had == wanted || had.intersect(wanted) == *had => Drift::None,
-            Some(had) if !had.meets(wanted) => Drift::All,
+            Some(had) if !had.meets(wanted) || wanted.operator() == Operator::DoesNotExist => Drift::All,
             Some(_) => Drift::Some,
         }
     }

@@ -32,6 +32,8 @@ fn what_is_hashed_replaces_nodes() {
     let (a, b) = (json!({"key": "a"}), json!({"key": "b", "value": ""}));
     let turned = taints(json!([{"key": "b"}, a]));
     assert!(!replaces_nodes(&taints(json!([a, b])), &turned));
+    let twice = taints(json!([a, a, b]));
+    assert!(replaces_nodes(&twice, &turned) && !replaces_nodes(&twice, &taints(json!([b]))));
     let mut outside = bare.clone();
     outside["spec"]["limits"] = json!({"cpu": 1});
     outside["spec"]["disruption"] = json!({"consolidateAfter": "1m"});
@@ -97,6 +99,10 @@ fn requirements_drift_some_nodes_or_all() {
         (json!([]), json!([tier("NotIn", json!(["gold"]))]), Drift::None),
         (json!([tier("In", json!(["gold", "iron"]))]), json!([tier("NotIn", json!(["gold"]))]), Drift::Some),
         (json!([tier("In", json!(["gold"]))]), json!([]), Drift::None),
+        (json!([tier("DoesNotExist", json!([]))]), json!([tier("In", json!(["gold"]))]), Drift::All),
+        (json!([tier("NotIn", json!(["gold"]))]), json!([tier("DoesNotExist", json!([]))]), Drift::All),
+        // Every node has a zone.
+        (json!([]), json!([{"key": "topology.kubernetes.io/zone", "operator": "Exists"}]), Drift::None),
     ] {
         assert_eq!(drift(before.clone(), after.clone()), expected, "{before} {after}");
     }
