@@ -64,7 +64,7 @@ pub(crate) struct Judged {
     pub(crate) platforms: BTreeMap<String, Platform>,
     /// Paths that could not be read.
     pub(crate) errors: Vec<String>,
-    /// The paths to look at that the state does not have, by their number.
+    /// The numbers of the paths to look at that the state does not have.
     pub(crate) absent: BTreeSet<usize>,
     pub(crate) objects: usize,
     /// The files that were read, by the path that is reported: relative to the root of the state.

@@ -12,8 +12,8 @@ use super::pairs::Pair;
 /// A chart that K3s or RKE2 installs.
 const HELM_CHART: Kind = Kind::new("helm.cattle.io", "HelmChart");
 
-/// The files of charts, kustomizations and patches that differ, and the objects that install charts and differ. The charts of products whose versions are
-/// compared are left out.
+/// The files of charts, kustomizations and patches that differ, and the objects that install charts and differ. The charts of
+/// products whose versions are compared are left out.
 pub(super) fn uncompared(before: &Judged, after: &Judged, pairs: &[Pair]) -> Vec<String> {
     let differs = |path: &&String| before.unrendered.get(*path) != after.unrendered.get(*path);
     let paths: BTreeSet<&String> =
