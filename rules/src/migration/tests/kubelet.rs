@@ -41,8 +41,8 @@ fn nothing_is_lost_before() {
     let why = |parts: &[&str]| converted(&parts.concat()).expect_err("it has to wait");
     let a = pool("a", TWENTY);
     assert!(why(&[&a]).contains("EC2NodeClass `gpu`"));
-    assert!(why(&[&a, CLASS]).contains("convert that"));
-    assert!(why(&[PROVISIONER, TEMPLATE]).contains("convert that"));
+    assert!(why(&[&a, CLASS]).contains("convert EC2NodeClass"));
+    assert!(why(&[PROVISIONER, TEMPLATE]).contains("convert EC2NodeClass"));
     assert!(why(&[&a, &pool("b", ""), CLASS]).contains("differ"));
     let other = DONE.replace("20", "30");
     assert!(why(&[&a, &other]).contains("write them there"));
