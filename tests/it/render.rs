@@ -1036,6 +1036,12 @@ fn what_an_installation_gives_is_no_mistake_of_a_chart() {
         let run = folder.render(&programs, &[]).exits(0);
         run.complains("nothing here gives the values that it demands: .");
     }
+    // A namespace as well.
+    let refuses =
+        "{{ if eq .Release.Namespace \"default\" }}{{ fail \"not in the 'default' namespace\" }}{{ end }}\n";
+    let folder =
+        Folder::new().with("Chart.yaml", CHART).with("templates/a.yaml", format!("{refuses}{}", pod("")));
+    folder.render(&programs, &[]).exits(0).prints("1 object");
     // The first versions of charts list their dependencies in a file of their own.
     let folder = Folder::new()
         .with("Chart.yaml", CHART.replace("v2", "v1"))

@@ -506,12 +506,20 @@ fn render_with(
         let place = (Arc::clone(&chart.source), chart.span);
         RenderFailure::new(chart.scope, place, failure, (message, help))
     };
-    let (arguments, given) =
+    let (mut arguments, given) =
         arguments(chart, install, job).map_err(|words| failed(&Failure::Failed(words)))?;
     let bare = install.replaces_values().then(|| without_values(folder)).transpose();
     let bare = bare.map_err(|error| failed(&Failure::Failed(error.to_string())))?;
     let own = bare.as_ref().map_or(folder.to_owned(), |bare| bare.path().join("chart"));
-    let output = template(&own, &arguments, chart.scope, job).map_err(|failure| failed(&failure))?;
+    let mut output = template(&own, &arguments, chart.scope, job);
+    // Some charts refuse the namespace that Helm takes where none is named.
+    if is_default(chart, install)
+        && matches!(&output, Err(Failure::Failed(words)) if words.contains("'default' namespace"))
+    {
+        arguments.namespace = Some(arguments.name.clone());
+        output = template(&own, &arguments, chart.scope, job);
+    }
+    let output = output.map_err(|failure| failed(&failure))?;
     let has_values = bare.is_none();
     let numbered =
         marked.copy.as_ref().map(|copy| lines_of_copy(copy, &arguments, has_values, chart.scope, job));
