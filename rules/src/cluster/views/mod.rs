@@ -362,6 +362,11 @@ impl<'i> Views<'i> {
         table.keys().into_iter().filter(move |other| *other != region).map(|other| table.get(other))
     }
 
+    /// The pools whose zones are of a region.
+    pub(crate) fn pools_of_region(self, region: &str) -> &'i [Object] {
+        self.cluster.table::<PoolsByRegion>().get(&region.to_owned())
+    }
+
     /// The class of a workload: as declared by it or its namespace, otherwise from its content.
     pub(crate) fn class_of(self, object: &Object) -> Cow<'_, Classified> {
         let (kind, name) = (Kind::NAMESPACE, object.namespace_or_default());

@@ -5,7 +5,8 @@
 //! the pool has fewer zones than it seems, and often none of those that its pods or volumes are in. Two pools
 //! of one cluster with zones of different regions are the same mistake, mostly of a copied manifest: one of
 //! them never starts a node. Local Zones and Wavelength Zones belong to the region that their name starts
-//! with. Where the input has two versions of one pool, its pools are those of several clusters.
+//! with. Where the input has two versions of one pool, its pools are those of several clusters. A pod that asks
+//! for a zone of another region than all pools that list zones stays Pending.
 //!
 //! # Fix
 //! Write the zones of the cluster's own region.
@@ -33,21 +34,93 @@
 //! # References
 //! - <https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html>
 
+use crate::catalog::{self, ZONE, ZONE_ID};
 use crate::cluster::views::listed_zones;
+use crate::facts::region::{of_zone, of_zone_id};
+use crate::karpenter::requirement::normalise;
 use crate::rules::prelude::*;
+use crate::rules::scheduling::pod_fits_no_pool;
+
+static KINDS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::NODE_POOL]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "zones-of-two-regions",
-    reads: &[Kind::NODE_POOL],
+    kinds: &KINDS,
+    reads: &pod_fits_no_pool::READS,
     docs: docs(include_str!("zones_of_two_regions.rs")),
-    check: Check::NodePool(check),
+    check: Check::Object(check),
     ..Rule::warning(Group::NodePool)
 };
 
 /// Maximum number of pools of another region that a pool is compared with.
 const MAX_COMPARED: usize = 256;
 
-fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    match NodePool::new(object) {
+        Some(pool) => of_pool(&pool, ctx),
+        None => of_pods(object, ctx),
+    }
+}
+
+/// Reports a zone that pods ask for, in another region than the pools of their cluster.
+fn of_pods(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if object.is(Kind::DAEMON_SET) || object.may_lack_fields() || object.controller().is_some() {
+        return None;
+    }
+    for template in templates(object) {
+        let zones = zones_of_pods(&template);
+        let Some((node, region)) = zones.first() else { continue };
+        let views = ctx.cluster().views();
+        if zones.iter().any(|(_, region)| !views.pools_of_region(region).is_empty()) {
+            continue;
+        }
+        let mut pools =
+            views.pools_of_other_regions(region).flat_map(|pools| pools.iter().take(MAX_COMPARED));
+        let Some(pool) = pools.find(|pool| ctx.cluster().surely_pairs(object, pool)) else { continue };
+        let listed = NodePool::new(pool).and_then(|pool| listed_zones(&pool).next());
+        let Some((zone, elsewhere)) = listed else { continue };
+        if has_versions(pool, ctx) || pod_fits_no_pool::is_reported(object, &template, ctx) {
+            continue;
+        }
+        let (name, asked) = (object.display_name(), ellipsize(node.text().unwrap_or_default()));
+        let message =
+            format!("`{name}` asks for zone `{asked}`, and the NodePools of its cluster are in {elsewhere}");
+        ctx.report(node, message)
+            .help(format!("write a zone of {elsewhere}: all nodes of a cluster are in one region"))
+            .related(pool, &zone, "a zone of a pool");
+    }
+    None
+}
+
+/// The zones that pods of a template must be in, with their regions: those of the node selector, and of required affinity without
+/// alternatives.
+fn zones_of_pods<'a>(template: &Template<'a>) -> Vec<(Node<'a>, &'a str)> {
+    let region_of = |key: &str, zone: &Node<'a>| match normalise(key) {
+        ZONE => of_zone(zone.text()?),
+        ZONE_ID => of_zone_id(zone.text()?, catalog::regions().iter().copied()),
+        _ => None,
+    };
+    let mut zones = Vec::new();
+    for (key, zone) in template.spec.get("nodeSelector").entries() {
+        let region = region_of(key, &zone);
+        zones.extend(region.map(|region| (zone, region)));
+    }
+    let mut terms = template.required_terms().items();
+    let (Some(term), None) = (terms.next(), terms.next()) else { return zones };
+    for expression in term.get("matchExpressions").items() {
+        let (Some(key), Some("In")) = (expression.get("key").text(), expression.get("operator").text())
+        else {
+            continue;
+        };
+        let values = expression.get("values").items();
+        let all: Option<Vec<_>> =
+            values.map(|zone| region_of(key, &zone).map(|region| (zone, region))).collect();
+        zones.extend(all.into_iter().flatten());
+    }
+    zones
+}
+
+fn of_pool(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if pool.is_other_provider() || pool.object().may_lack_fields() {
         return None;
     }
@@ -70,14 +143,9 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         before.take(MAX_COMPARED).find(|other| ctx.cluster().surely_pairs(object, other)).cloned()
     };
     let elsewhere = ctx.cluster().views().pools_of_other_regions(region);
-    // Two versions of one pool are those of two clusters whose manifests came together.
-    let has_versions = |pool: &Object| {
-        let kind = Kind::NODE_POOL;
-        ctx.cluster().all(kind.group, kind.kind, "default", pool.name()).len() > 1
-    };
     let elsewhere: Vec<&[Object]> = elsewhere.collect();
     let mut others = elsewhere.iter().flat_map(|pools| pools.iter().take(MAX_COMPARED));
-    if has_versions(object) || others.any(has_versions) {
+    if has_versions(object, ctx) || others.any(|pool| has_versions(pool, ctx)) {
         return None;
     }
     let other = elsewhere.into_iter().filter_map(earlier).min_by(|a, b| a.sort_key().cmp(&b.sort_key()))?;
@@ -91,4 +159,10 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         .help("write the zones of the cluster's region: one of both pools never starts a node")
         .related(&other, &node, "a zone of the other region");
     None
+}
+
+/// Whether the input has two versions of a pool: those of two clusters whose manifests came together.
+fn has_versions(pool: &Object, ctx: &Context<'_>) -> bool {
+    let kind = Kind::NODE_POOL;
+    ctx.cluster().all(kind.group, kind.kind, "default", pool.name()).len() > 1
 }
