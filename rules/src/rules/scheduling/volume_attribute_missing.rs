@@ -7,8 +7,12 @@
 //! `bucketName`; `volumeHandle` does not stand for them. Without `mountname` it mounts `/fsx`, which only file
 //! systems of the type SCRATCH_1 have: for these the finding is advice that does not apply.
 //!
+//! A volume of EBS is in one zone. Without `nodeAffinity` neither the scheduler nor Karpenter knows which, and a
+//! pod may get a node in another zone, where the volume cannot be attached: information, since a cluster may have
+//! nodes in one zone alone.
+//!
 //! # Fix
-//! Write the attribute. Other spellings are ignored.
+//! Write the attribute. Other spellings are ignored. Write the zone of a volume of EBS in its `nodeAffinity`.
 //!
 //! # Example
 //! ```yaml,diff
@@ -27,9 +31,11 @@
 //!
 //! # References
 //! - <https://docs.aws.amazon.com/eks/latest/userguide/fsx-csi.html>
+//! - <https://github.com/kubernetes-sigs/aws-ebs-csi-driver/tree/master/examples/kubernetes/static-provisioning>
 //! - <https://github.com/awslabs/mountpoint-s3-csi-driver/blob/main/docs/CONFIGURATION.md>
 
-use crate::cluster::storage::FSX_DRIVER;
+use crate::catalog::ZONE;
+use crate::cluster::storage::{AUTO_MODE_EBS_DRIVER, EBS_DRIVER, FSX_DRIVER};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -50,6 +56,9 @@ const NEEDED: [(&str, &str, &str); 2] = [
 fn check(volume: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let csi = volume.path(&["spec", "csi"]);
     let driver = csi.get("driver").text()?;
+    if [EBS_DRIVER, AUTO_MODE_EBS_DRIVER].contains(&driver) {
+        return without_zone(volume, ctx);
+    }
     let (_, wanted, what) = NEEDED.into_iter().find(|(name, _, _)| *name == driver)?;
     let attributes = csi.get("volumeAttributes");
     let mount = attributes.get("mountname");
@@ -87,5 +96,30 @@ fn check(volume: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let message = format!("`{driver}` mounts no volume without the attribute `{wanted}`");
         ctx.report(&attributes, message).help(format!("add `{wanted}`, {what}"));
     }
+    None
+}
+
+/// Reports a volume of EBS that does not say in which zone it is. The plugin VolumeZone of kube-scheduler reads labels of the
+/// volume as well.
+fn without_zone(volume: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let spec = volume.get("spec");
+    let labels = volume.path(&["metadata", "labels"]);
+    let says_zone =
+        [ZONE, "failure-domain.beta.kubernetes.io/zone"].iter().any(|key| labels.get(key).is_set());
+    if !spec.get("nodeAffinity").is_absent()
+        || says_zone
+        || labels.has_unknown_key()
+        || spec.has_unknown_key()
+        || volume.may_lack_fields()
+    {
+        return None;
+    }
+    let name = volume.display_name();
+    ctx.report(
+        &spec.path(&["csi", "volumeHandle"]),
+        format!("`{name}` has no `nodeAffinity`: its pods may start in a zone where EBS cannot attach it"),
+    )
+    .severity(Severity::Info)
+    .help("write `nodeAffinity` with the zone of the volume in `topology.kubernetes.io/zone`");
     None
 }
