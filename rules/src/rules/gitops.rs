@@ -47,7 +47,13 @@ pub(super) fn delivery_of<'a>(object: &Object, field: &[&str], ctx: &Context<'a>
     let automated = policy.get("automated");
     // `enabled: false` came with Argo CD 3.1.
     let is_off = automated.get("enabled").is_set() && automated.get("enabled").bool() != Some(true);
-    let ignored = ignored(&spec, object, field);
+    let ignored = match ignored(&spec, object, field) {
+        // A patch may add the option.
+        Ignored::InComparison(_) if by.may_lack_fields() || by.path(&["spec", "templatePatch"]).is_set() => {
+            Ignored::Always
+        }
+        known => known,
+    };
     // What is ignored makes nothing out of sync, so that nothing is healed until something else is.
     let heals = automated.get("selfHeal").bool() == Some(true) && !is_off && matches!(ignored, Ignored::No);
     Some(Delivery { by, ignored, heals })

@@ -124,10 +124,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             finding.related(delivery.by, &name, "it writes the number back by itself");
         }
     }
-    // A patch of a kustomization may add the option.
-    if let Ignored::InComparison(entry) = &delivery.ignored
-        && !delivery.by.may_lack_fields()
-    {
+    if let Ignored::InComparison(entry) = &delivery.ignored {
         finding.severity(Severity::Warning).help(format!(
             "remove `replicas`, or write `{RESPECTS}` in `syncOptions`: syncs do not read `ignoreDifferences`"
         ));
