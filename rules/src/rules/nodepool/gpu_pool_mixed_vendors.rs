@@ -3,7 +3,8 @@
 //! # Why
 //! A pod asks for `nvidia.com/gpu` or `amd.com/gpu`, never for either. In a pool that says nothing
 //! about the vendor, a pod that only tolerates the taint can make Karpenter start the cheapest
-//! machine, which may be a g4ad with an AMD card, on an image with NVIDIA's drivers.
+//! machine, which may be a g4ad with an AMD card, on an image with NVIDIA's drivers. EC2 no longer lists g4ad
+//! and dl1; accounts may still have them, and others may come.
 //!
 //! # Fix
 //! Require `karpenter.k8s.aws/instance-gpu-manufacturer In [nvidia]`, or name the families.
@@ -49,7 +50,8 @@ pub(crate) static RULE: Rule = Rule {
 const VENDOR: &str = "karpenter.k8s.aws/instance-gpu-manufacturer";
 
 fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    let types = pool.types()?;
+    // EC2 lists no types of the other vendors today. An account may still have them, and others may come.
+    let types = pool.admitted_types()?;
     if hardware(&types) != Hardware::Accelerated || pool.requirement(VENDOR).is_some() {
         return None;
     }
