@@ -56,7 +56,7 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Gpu)
 };
 
-/// The name of the image and of the chart.
+/// The name of the chart.
 const PLUGIN: &str = "aws-efa-k8s-device-plugin";
 /// The first release of the plugin that counts the devices of a B200 node, and of the chart that has it (`Chart.yaml` of eks-charts).
 const FIRST: [u32; 3] = [0, 5, 6];
@@ -71,13 +71,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     if object.is(Kind::DAEMON_SET) {
         let all = templates(object);
-        let image = all.iter().flat_map(Template::containers).map(|container| container.get("image"));
-        let image = image.into_iter().find(|image| {
-            image.text().is_some_and(|text| ImageRef::parse(text).is(&format!("eks/{PLUGIN}")))
-        })?;
+        let mut images = all.iter().flat_map(Template::containers).map(|container| container.get("image"));
+        let is_plugin = |text: &str| ImageRef::parse(text).is("eks/aws-efa-k8s-device-plugin");
+        let image = images.find(|image| image.text().is_some_and(is_plugin))?;
         let tag = ImageRef::parse(image.text()?).tag?;
         let release = release(tag).filter(|release| *release < FIRST)?;
-        return report(&image, release, ctx);
+        return report(&image, "release", release, ctx);
     }
     // Values may name another image.
     let mut is_plain = true;
@@ -92,7 +91,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let release = release(text).filter(|release| *release < FIRST_CHART)?;
     // The chart may be named by another object.
     let node = if node.is_set() { node } else { object.path(&["metadata", "name"]) };
-    report(&node, release, ctx)
+    report(&node, "chart", release, ctx)
 }
 
 /// A version with three numbers: `v0.5.3`, `v0.5.3-eksbuild.1`. `None` for a range.
@@ -102,7 +101,7 @@ fn release(text: &str) -> Option<[u32; 3]> {
     Some([number()?, number()?, number()?])
 }
 
-fn report(node: &Node<'_>, [major, minor, patch]: [u32; 3], ctx: &mut Context<'_>) -> Option<()> {
+fn report(node: &Node<'_>, what: &str, [major, minor, patch]: [u32; 3], ctx: &mut Context<'_>) -> Option<()> {
     let names = |pool: &&Object| {
         let items = pool.path(&["spec", "template", "spec", "requirements"]);
         items.items().any(|item| {
@@ -115,8 +114,9 @@ fn report(node: &Node<'_>, [major, minor, patch]: [u32; 3], ctx: &mut Context<'_
     };
     let pool =
         ctx.cluster().of(Kind::NODE_POOL).take(MAX_POOLS).find(|pool| names(pool) && ctx.pairs_with(pool))?;
-    let message =
-        format!("EFA's plugin in {major}.{minor}.{patch} gives pods on B200 nodes devices that are not EFA");
+    let message = format!(
+        "{what} {major}.{minor}.{patch} of EFA's device plugin gives pods on B200 nodes other devices than EFA"
+    );
     ctx.report(node, message)
         .help("install 0.5.6 or a later release, which the chart has from 0.5.11 on")
         .related(pool, &pool.path(&["metadata", "name"]), "it starts B200 nodes");

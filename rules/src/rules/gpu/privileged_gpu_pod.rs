@@ -82,9 +82,8 @@ fn fabric_of_host(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> 
     })?;
     let object = ctx.object();
     let types = selected_types(template, ctx).map(|(types, _)| types);
-    let is_sure = types.is_some_and(|types| {
-        types.iter().next().is_some() && types.iter().all(|one| one.name.starts_with("p6-b200."))
-    });
+    let is_sure = types
+        .is_some_and(|types| !types.is_empty() && types.iter().all(|one| one.name.starts_with("p6-b200.")));
     ctx.report(
         &volume.path(&["hostPath", "path"]),
         format!(
