@@ -43,7 +43,7 @@
 //! - <https://github.com/aws/sagemaker-hyperpod-cli/pull/282>
 //! - <https://docs.aws.amazon.com/eks/latest/userguide/device-management-efa.html>
 
-use crate::cluster::values::{CHART_SOURCES, version_field};
+use crate::cluster::values::{CHART_SOURCES, chart_version};
 use crate::rules::prelude::*;
 use crate::workload::charts::{installs, is_for_other_cluster};
 
@@ -87,10 +87,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if !installs(object, PLUGIN) || !is_plain || is_for_other_cluster(object) {
         return None;
     }
-    let (node, text) = version_field(object, PLUGIN, ctx.cluster())?;
+    let text = chart_version(object, PLUGIN, ctx.cluster())?;
     let release = release(text).filter(|release| *release < FIRST_CHART)?;
-    // The chart may be named by another object.
-    let node = if node.is_set() { node } else { object.path(&["metadata", "name"]) };
+    // Another object may have the version.
+    let fields = [["chart", "spec", "version"].as_slice(), &["source", "targetRevision"]];
+    let own = fields.map(|field| object.get("spec").path(field)).into_iter().find(Node::is_set);
+    let node = own.unwrap_or_else(|| object.path(&["metadata", "name"]));
     report(&node, "chart", release, ctx)
 }
 
