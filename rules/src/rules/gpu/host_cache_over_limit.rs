@@ -9,7 +9,8 @@
 //!
 //! `LMCACHE_MAX_LOCAL_DISK_SIZE` is an amount for each GPU as well. The files grow until the limit for ephemeral
 //! storage, the `sizeLimit` of the volume at `LMCACHE_LOCAL_DISK`, or the size of its claim ends them: the
-//! kubelet evicts the pod, or the disk is full.
+//! kubelet evicts the pod, or the disk is full. Without these it is reported where they may take twice the
+//! volume of the nodes.
 //!
 //! LMCache in a process of its own, with a configuration file, or with settings that make it allocate less is
 //! left alone. Of models whose attention is not known, one process is counted: of MLA models only the first
@@ -50,15 +51,20 @@
 use std::path::Path;
 
 use crate::facts::quantity::{amount, amount_rounded_up};
+use crate::karpenter::node_class::{PodVolume, volume_gib};
 use crate::rules::gpu::model_larger_than_volume::room_at;
 use crate::rules::prelude::*;
+use crate::rules::scheduling::gpu_helper_missing::class_of;
 use crate::workload::attention::heads_of;
+use crate::workload::checkpoint::{mount_of, volume};
 use crate::workload::environment::{is_open, may_define, variable};
 use crate::workload::model::published_weights;
 use crate::workload::template::is_model_of_runtime;
 
-static READS: [Kind; RUNTIMES.len() + 2] =
-    joined(&RUNTIMES, &[Kind::PERSISTENT_VOLUME_CLAIM, Kind::STORAGE_CLASS]);
+static READS: [Kind; RUNTIMES.len() + 4] = joined(
+    &RUNTIMES,
+    &[Kind::PERSISTENT_VOLUME_CLAIM, Kind::STORAGE_CLASS, Kind::NODE_POOL, Kind::EC2_NODE_CLASS],
+);
 
 pub(crate) static RULE: Rule = Rule {
     id: "host-cache-over-limit",
@@ -136,8 +142,10 @@ fn inspect_disk(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context
     if !folder.starts_with('/') || folder.contains([',', '$']) {
         return None;
     }
-    let room = room_at(Path::new(folder), template, container, ctx)?;
     let cache = Cache { name: NAME, node, each: bytes(&text, GIB)?, processes };
+    let Some(room) = room_at(Path::new(folder), template, container, ctx) else {
+        return exceeds_nodes(&cache, folder, template, container, ctx);
+    };
     let most = i128::from(room.megabytes) * 1_000_000;
     if cache.each * i128::from(cache.processes) <= most + 1_000_000 {
         return None;
@@ -151,6 +159,52 @@ fn inspect_disk(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context
     if let Some((claim, size)) = room.claim {
         finding.related(claim, &size, "the size of the claim");
     }
+    None
+}
+
+/// Reports files in the file system of the node that need twice as much as it has: the kubelet evicts the pod when it is nearly full.
+fn exceeds_nodes(
+    cache: &Cache<'_>,
+    folder: &str,
+    template: &Template<'_>,
+    container: &Node<'_>,
+    ctx: &mut Context<'_>,
+) -> Option<()> {
+    if let Some(mount) = mount_of(template, container, folder)? {
+        let directory = volume(template, mount.get("name").text()?)?.get("emptyDir");
+        let is_on_disk = directory.get("medium").is_absent() && directory.get("sizeLimit").is_absent();
+        if directory.is_absent() || directory.is_unknown() || !is_on_disk {
+            return None;
+        }
+    }
+    let found = ctx.pools_for(template)?;
+    let mut largest = None;
+    for pool in found.all_known()? {
+        let pool = NodePool::new(pool.object())?;
+        let class = class_of(&pool, ctx)?;
+        let has_disks = || pool.types().is_none_or(|types| types.iter().any(|one| one.instance_store_gb > 0));
+        // User data may join the local disks, and mount them somewhere.
+        if has_disks() && (class.raid0()? || class.get("userData").is_set()) {
+            return None;
+        }
+        let gib = match class.pod_volume() {
+            PodVolume::Default(gib) => gib,
+            PodVolume::Mapped(ebs) => ebs.get("volumeSize").text().and_then(volume_gib)?,
+            PodVolume::Unknown => return None,
+        };
+        if largest.as_ref().is_none_or(|(most, _)| gib > *most) {
+            largest = Some((gib, class.object().clone()));
+        }
+    }
+    let (gib, class) = largest?;
+    let all = cache.each * i128::from(cache.processes);
+    if all < 2 * (i128::from(gib) << 30) {
+        return None;
+    }
+    let message = format!("{}, and its nodes have {gib}Gi for images and pods", described(cache));
+    ctx.report(&cache.node, message)
+        .help("divide it by the number of GPUs, or leave more room: the kubelet evicts the pod")
+        .related(&class, &class.path(&["spec", "blockDeviceMappings"]), "the volume of the nodes");
     None
 }
 

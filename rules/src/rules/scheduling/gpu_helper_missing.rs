@@ -279,7 +279,7 @@ fn concerns(helper: Helper, pool: &NodePool<'_>) -> bool {
 }
 
 /// The EC2NodeClass of a pool, if the input has exactly one of its name.
-fn class_of<'i>(pool: &NodePool<'_>, ctx: &Context<'i>) -> Option<Ec2NodeClass<'i>> {
+pub(in crate::rules) fn class_of<'i>(pool: &NodePool<'_>, ctx: &Context<'i>) -> Option<Ec2NodeClass<'i>> {
     let name = pool.template_spec().path(&["nodeClassRef", "name"]).text()?;
     Ec2NodeClass::new(ctx.cluster().unique(Kind::EC2_NODE_CLASS, "default", name)?)
 }
