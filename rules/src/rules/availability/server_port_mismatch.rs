@@ -414,18 +414,24 @@ fn check_service(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // A variable that is meant to set the port is reported at the workload.
     let meant = serving.mistaken_variable().map(|(_, _, port)| port);
     let ports: Vec<Node<'_>> = spec.get("ports").items().collect();
-    let target_number =
-        |port: &Node<'_>| number(&serving.container, &target_of(port)).map(|(number, _)| number);
     let uses: Vec<Vec<PortUse>> = ports.iter().map(|port| uses_by_name(port, &serving)).collect();
     // Where several names say what they are for, a port that the server has for another use is a mistake.
     let is_told_apart = uses.iter().filter(|uses| !uses.is_empty()).count() > 1;
+    let has_other_use = |number: i64, named: &[PortUse]| {
+        is_told_apart
+            && named.first().is_some_and(|wanted| serving.port_for(*wanted).is_some())
+            && serving.use_of(number).is_some_and(|of| of != PortUse::Other && !named.contains(&of))
+    };
+    let reached = |(port, named): (&Node<'_>, &Vec<PortUse>)| {
+        let (number, _) = number(&serving.container, &target_of(port))?;
+        (!has_other_use(number, named)).then_some(number)
+    };
+    let reached: Vec<i64> = ports.iter().zip(&uses).filter_map(reached).collect();
     for (port, named) in ports.iter().zip(&uses) {
         let target = target_of(port);
         let Some((number, node)) = number(&serving.container, &target) else { continue };
         let own = named.first().and_then(|wanted| Some((*wanted, serving.port_for(*wanted)?)));
-        let is_of_other_use = is_told_apart
-            && own.is_some()
-            && serving.use_of(number).is_some_and(|of| of != PortUse::Other && !named.contains(&of));
+        let is_of_other_use = has_other_use(number, named);
         if !is_of_other_use && (serving.may_listen(number) || meant == Some(number)) {
             continue;
         }
@@ -439,7 +445,7 @@ fn check_service(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let message = format!("the Service sends requests to port {number} of the pods, and {why}");
         let finding = ctx.report(&target, message);
         // Another port of the Service reaches the server.
-        if ports.iter().any(|other| target_number(other) == Some(own)) {
+        if reached.contains(&own) {
             finding
                 .severity(Severity::Info)
                 .help("remove this port: another one reaches the server")
