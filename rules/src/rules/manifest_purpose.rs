@@ -34,17 +34,21 @@ pub(super) fn is_template(object: &Object) -> bool {
     })
 }
 
+/// The label with the version of the program that an object is part of.
+const VERSION_LABEL: &str = "app.kubernetes.io/version";
+/// Minimum number of such labels in the file of a release, which nobody writes by hand.
+const VERSIONS_OF_RELEASE: usize = 10;
+
 /// Whether the object is a copy of what others publish, which its user does not write: the output of `helm template`, a file in a
-/// folder for such copies or of a release, or the file of a release itself, in which objects with the label of their version are
-/// beside CustomResourceDefinitions.
+/// folder for such copies or of a release, or the file of a release itself, with the label of the version at many objects.
 pub(super) fn is_copy(object: &Object) -> bool {
     const FOLDERS: [&str; 6] = ["vendor", "vendored", "third_party", "third-party", "thirdparty", "upstream"];
     let Some(origin) = object.origin() else { return false };
     let label = object.path(&["metadata", "labels", "helm.sh/chart"]);
     let is_output = label.is_set() && origin.source.written_line(origin.document).is_none();
     let is_bundle = || {
-        object.path(&["metadata", "labels", "app.kubernetes.io/version"]).is_set()
-            && origin.source.text().contains("\nkind: CustomResourceDefinition\n")
+        object.path(&["metadata", "labels", VERSION_LABEL]).is_set()
+            && origin.source.text().matches(VERSION_LABEL).nth(VERSIONS_OF_RELEASE - 1).is_some()
     };
     is_output
         || is_chart_output(object)
@@ -174,17 +178,16 @@ mod tests {
     }
 
     #[test]
-    fn the_file_of_a_release_has_definitions_beside_its_objects() {
-        let object = |label: &str, other: &str| {
+    fn the_file_of_a_release_has_many_objects_of_one_version() {
+        let object = |label: &str, count: usize| {
             let text = format!(
-                "apiVersion: v1\nkind: Service\nmetadata: {{name: a, labels: {{{label}: 1.16.2}}}}\n---\napiVersion: v1\nkind: {other}\n"
+                "---\napiVersion: v1\nkind: Service\nmetadata: {{name: a, labels: {{{label}: 1.16.2}}}}\n"
             );
-            File::read(Source::from_text("serving/core.yaml", &text)).objects[0].clone()
+            File::read(Source::from_text("serving/core.yaml", &text.repeat(count))).objects[0].clone()
         };
-        let version = "app.kubernetes.io/version";
-        assert!(is_copy(&object(version, "CustomResourceDefinition")));
-        assert!(!is_copy(&object(version, "ConfigMap")));
-        assert!(!is_copy(&object("app", "CustomResourceDefinition")));
+        assert!(is_copy(&object("app.kubernetes.io/version", 10)));
+        assert!(!is_copy(&object("app.kubernetes.io/version", 9)));
+        assert!(!is_copy(&object("app", 10)));
     }
 
     #[test]
