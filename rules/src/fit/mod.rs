@@ -36,6 +36,7 @@ use crate::cluster::placement::Feasibility;
 use crate::cluster::pod_policies::{POD_POLICIES, PodPart, may_change_pods};
 use crate::cluster::queues::{Queued, queued};
 use crate::karpenter::nodepool::NODEPOOL_LABEL;
+use crate::karpenter::provider::Provider;
 use crate::karpenter::requirement::Operator;
 use crate::karpenter::scheduling::{
     Admission, DaemonSet, Outcome, Overlay, Pod, Pool, ResourceList, Scheduler, SchedulerOptions, Toleration,
@@ -456,15 +457,17 @@ impl<'c> Situation<'c> {
         self.pod(template).is_none_or(|pod| !matches!(self.scheduler().decide(&pod), Verdict::DoesNotFit(_)))
     }
 
-    /// The pool that a pod certainly fits, the first one tried.
+    /// The pool that a pod certainly fits, the first one tried. Of EKS Auto Mode, a built-in pool may come before it.
     pub(crate) fn sure_pool_of(&self, template: &Template<'_>) -> Option<&Object> {
         let pod = self.pod(template).filter(|_| self.unreadable_daemonsets.is_empty())?;
-        match self.decide(&self.scheduler(), &pod) {
-            Verdict::Fits { pool, uncertainties, .. } if uncertainties.iter().all(ask::is_harmless) => {
-                self.objects.get(pool)
-            }
-            _ => None,
-        }
+        let Verdict::Fits { pool, uncertainties, .. } = self.decide(&self.scheduler(), &pod) else {
+            return None;
+        };
+        let is_auto_mode = self.pools[pool].provider() == Provider::AutoMode;
+        let is_harmless = |one: &Uncertainty| {
+            ask::is_harmless(one) || is_auto_mode && matches!(one, Uncertainty::BuiltInPool(_))
+        };
+        if uncertainties.iter().all(is_harmless) { self.objects.get(pool) } else { None }
     }
 
     /// The pool with the fewest obstacles for a pod, and their changes where these are asked for. `None` if the pod fits a pool, if that

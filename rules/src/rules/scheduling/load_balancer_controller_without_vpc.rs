@@ -156,7 +156,7 @@ fn report(
     };
     let (first, all) = (missing.len().min(2), missing.len());
     let message = format!(
-        "without `{}` the controller asks the instance metadata, which pods on nodes of `{}` cannot reach",
+        "without `{}` the controller asks instance metadata, out of reach on nodes of `{}`",
         missing[..first].join("` and `"),
         pool.display_name()
     );
