@@ -486,7 +486,7 @@ fn pods_that_hold_a_node_count_for_how_long_a_replacement_takes() {
         format!("{CLASS}---\n{own}---\n{pods}")
     };
     for (limit, least, most) in
-        [("", "at least 3 min", None), ("      terminationGracePeriod: 2h\n", "3 min to", Some(123))]
+        [("", "at least 6 min", None), ("      terminationGracePeriod: 2h\n", "6 min to", Some(246))]
     {
         let folder =
             Folder::new().with("before/a.yaml", side("24h", limit)).with("after/a.yaml", side("48h", limit));
