@@ -7,6 +7,7 @@
 mod cases;
 mod certificates;
 mod differences;
+mod drift;
 mod expressions;
 mod judge;
 mod keda;

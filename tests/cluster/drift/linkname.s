@@ -1,0 +1,1 @@
+// A file of this kind lets main.go declare functions without a body.
