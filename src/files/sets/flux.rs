@@ -165,7 +165,7 @@ fn release(
     release.cluster = kube_config(&spec);
     // A field of the API v2 of helm-controller.
     release.skips_schema = spec.path(&["install", "disableSchemaValidation"]).bool() == Some(true);
-    release.changes = post_rendered(&spec, &release.object);
+    release.changes = Box::new(post_rendered(&spec, &release.object));
     if object.may_lack_fields() {
         release.is_unknown("a kustomization changes it".to_owned());
     }

@@ -35,7 +35,7 @@ pub(crate) struct Release {
     /// The version of Kubernetes that the chart is rendered for.
     pub(crate) kubernetes: Option<String>,
     /// The changes to what the chart gives, before it is applied.
-    pub(super) changes: Transform,
+    pub(super) changes: Box<Transform>,
     /// Why the values are not known, as far as the input shows.
     pub(crate) unknown: Option<String>,
 }
@@ -100,7 +100,7 @@ impl Release {
             replaces_values: false,
             skips_schema: false,
             kubernetes: None,
-            changes: Transform::default(),
+            changes: Box::default(),
             unknown: None,
         }
     }
