@@ -492,7 +492,7 @@ impl Object {
         let own = node.pointer();
         let of_source =
             self.source().into_iter().flat_map(|source| source.patches_of(self.kind(), self.name()));
-        let mut fields = of_source.chain(&self.0.patches).flat_map(|patch| &patch.fields);
+        let mut fields = of_source.chain(self.patches()).flat_map(|patch| &patch.fields);
         fields.any(|field| own.steps().starts_with(field))
     }
 
