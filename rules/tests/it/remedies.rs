@@ -52,6 +52,9 @@ impl Manifests<'_> {
                     request(spec, name, amount);
                 }
             }
+            (text, []) if text.starts_with("remove the rule") => {
+                drop(spec["affinity"].as_object_mut().expect("an affinity").remove("podAffinity"));
+            }
             other => panic!("a change of a pod: {other:?}"),
         }
     }
