@@ -470,7 +470,7 @@ impl Object {
     }
 
     /// Whether a kustomization of the input, or what applies the set, patches it, so that absent fields may be set there.
-    pub(crate) fn is_patched_by_kustomize(&self) -> bool {
+    pub fn is_patched_by_kustomize(&self) -> bool {
         self.source()
             .is_some_and(|source| source.has_patch_targets() && source.is_patched(self.kind(), self.name()))
             || self.patches().iter().any(|patch| patch.replicas != PatchedReplicas::Only)
@@ -487,7 +487,7 @@ impl Object {
         places.any(|place| own.steps().starts_with(place.steps()))
     }
 
-    /// Whether a kustomization of the input sets or removes the field of a node, as one of several overlays may.
+    /// Whether a kustomization of the input sets or removes the field of a node that is not in a list, as one of several overlays may.
     pub(crate) fn is_overridden(&self, node: &Node<'_>) -> bool {
         let own = node.pointer();
         let of_source =

@@ -10,7 +10,7 @@ use crate::workload::selector::matches;
 use crate::workload::template::Template;
 
 /// The resource that EKS adds to the first container.
-pub(crate) const BRANCH_INTERFACE: &str = "vpc.amazonaws.com/pod-eni";
+pub(crate) use crate::karpenter::scheduling::POD_ENI as BRANCH_INTERFACE;
 
 /// Whether a policy certainly selects pods by their labels. The labels of service accounts are not compared.
 pub(crate) fn selects(policy: &Object, template: &Template<'_>) -> bool {
@@ -40,7 +40,9 @@ pub(crate) fn is_selected(template: &Template<'_>, cluster: &Cluster) -> bool {
 /// Adds the request to a pod that a policy selects. Nodes of EKS Auto Mode do not read the policies: beside them it is not known.
 pub(crate) fn add(pod: &mut Pod, template: &Template<'_>, cluster: &Cluster) {
     let is_of_auto_mode = |pool: &Object| NodePool::new(pool).is_some_and(|pool| pool.is_auto_mode());
-    if !is_selected(template, cluster) || cluster.of(Kind::NODE_POOL).any(is_of_auto_mode) {
+    let has_auto_mode =
+        || cluster.has_any(Kind::AUTO_MODE_NODE_CLASS) || cluster.of(Kind::NODE_POOL).any(is_of_auto_mode);
+    if !is_selected(template, cluster) || has_auto_mode() {
         return;
     }
     let Some(first) = pod.containers.first_mut() else { return };

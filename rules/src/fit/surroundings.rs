@@ -192,10 +192,12 @@ fn named_claim(name: &str, namespace: &str, cluster: &Cluster) -> Claimed {
     let is_bound = claim.path(&["metadata", "annotations", "pv.kubernetes.io/bind-completed"]).is_set()
         || claim.path(&["status", "phase"]).text() == Some("Bound");
     let is_live = claim.path(&["metadata", "uid"]).is_set();
+    let names_volume = spec.get("volumeName").text().is_some_and(|name| !name.is_empty());
     match volume {
-        Some(_) if is_live && !is_bound => {
+        Some(_) if is_live && !is_bound && names_volume => {
             Claimed::Fault(format!("the PersistentVolumeClaim `{name}` is not bound yet"))
         }
+        Some(_) if is_live && !is_bound => unbound(&spec, cluster),
         Some(volume) => bound(volume, cluster),
         None => match unbound(&spec, cluster) {
             // A claim in a repository is bound once it is applied, to a volume that is not known.

@@ -423,9 +423,7 @@ impl Engine {
             None => format!("`{placeholder}` looks like an unexpanded placeholder; YAML reads `{{` as a map"),
         };
         // Placeholders of an example are filled in when it is copied, others by the tool that a script or a comment names.
-        let is_named =
-            text.lines().any(|line| line.trim_start().starts_with('#') && line.contains("envsubst"));
-        let is_filled = is_named || source.is_filled(placeholder, "", "");
+        let is_filled = source.is_filled(placeholder, "", "");
         let severity =
             Some(if source.is_example() || is_filled { Severity::Info } else { Severity::Warning });
         let mut finding =

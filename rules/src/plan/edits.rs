@@ -210,9 +210,9 @@ fn edits(before: &Object, after: &Object, effect: impl Fn(&Difference<'_>) -> Ef
         Edit { object: object.clone(), pointer: node.pointer(), field, before, after, effect }
     };
     let is_current = after.version() == "v1";
-    let says_something =
-        |difference: &Difference<'_>| !(is_current && is_pruned(difference)) && !is_same_value(difference);
-    differences.into_iter().filter(says_something).map(edit).collect()
+    let says_nothing =
+        |difference: &Difference<'_>| is_current && is_pruned(difference) || is_same_value(difference);
+    differences.into_iter().filter(|difference| !says_nothing(difference)).map(edit).collect()
 }
 
 /// Whether the API server drops the field of an object of `v1`: the reference of `v1beta1`, beside that of `v1`.

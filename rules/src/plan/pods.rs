@@ -154,12 +154,12 @@ pub(super) fn moves(before: &View<'_>, after: &View<'_>) -> Vec<Move> {
 }
 
 /// What decides where the pods of all workloads go.
-fn around(view: &View<'_>) -> Vec<Value> {
-    let objects = AROUND
-        .iter()
-        .chain(&VOLUME_KINDS)
-        .flat_map(|kind| crate::plan::by_name(view.side.cluster, *kind).into_values());
-    objects.map(|object| object.root().to_json()).collect()
+fn around(view: &View<'_>) -> Vec<(ObjectKey, Value)> {
+    let kinds = AROUND.iter().chain(&VOLUME_KINDS);
+    let objects = kinds.flat_map(|kind| crate::fit::objects(view.side.cluster, *kind, None));
+    let mut all: Vec<_> = objects.map(|object| (object.id().key(), object.root().to_json())).collect();
+    all.sort_by(|a, b| a.0.cmp(&b.0));
+    all
 }
 
 /// What decides where the pods of a workload go, if nothing around it changes.

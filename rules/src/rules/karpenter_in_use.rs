@@ -35,9 +35,10 @@ pub(super) fn installed_version<'a>(object: &'a Object, cluster: &'a Cluster) ->
 pub(super) fn uses_karpenter(ctx: &Context<'_>) -> bool {
     let cluster = ctx.cluster();
     let around = cluster.around(ctx.object());
-    let is_named = cluster.views().referenced_labels().name_karpenter(|other| around.pairs(cluster, other));
+    let is_named =
+        || cluster.views().referenced_labels().name_karpenter(|other| around.pairs(cluster, other));
     karpenter_object(ctx).is_some()
-        || (is_named || ctx.platform().is_stated(Product::Karpenter)) && !is_beside_others(ctx)
+        || (is_named() || ctx.platform().is_stated(Product::Karpenter)) && !is_beside_others(ctx)
 }
 
 /// Whether a version of Karpenter is stated that counts for the object: the configuration is often that of several clusters.

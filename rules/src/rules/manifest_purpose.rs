@@ -37,10 +37,10 @@ pub(super) fn is_template(object: &Object) -> bool {
 /// The label with the version of the program that an object is part of.
 const VERSION_LABEL: &str = "app.kubernetes.io/version";
 /// Minimum number of such labels in the file of a release, which nobody writes by hand.
-const VERSIONS_OF_RELEASE: usize = 10;
+const VERSIONS_OF_RELEASE: usize = 20;
 
 /// Whether the object is a copy of what others publish, which its user does not write: the output of `helm template`, a file in a
-/// folder for such copies or of a release, or the file of a release itself, with the label of the version at many objects.
+/// folder for such copies or of a release, or the file of a release itself, with the label of the version in many places.
 pub(super) fn is_copy(object: &Object) -> bool {
     const FOLDERS: [&str; 6] = ["vendor", "vendored", "third_party", "third-party", "thirdparty", "upstream"];
     let Some(origin) = object.origin() else { return false };
@@ -185,9 +185,9 @@ mod tests {
             );
             File::read(Source::from_text("serving/core.yaml", &text.repeat(count))).objects[0].clone()
         };
-        assert!(is_copy(&object("app.kubernetes.io/version", 10)));
-        assert!(!is_copy(&object("app.kubernetes.io/version", 9)));
-        assert!(!is_copy(&object("app", 10)));
+        assert!(is_copy(&object("app.kubernetes.io/version", 20)));
+        assert!(!is_copy(&object("app.kubernetes.io/version", 19)));
+        assert!(!is_copy(&object("app", 20)));
     }
 
     #[test]

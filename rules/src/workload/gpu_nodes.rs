@@ -29,8 +29,8 @@ pub(crate) fn requires_gpu_nodes(template: &Template<'_>) -> bool {
     })
 }
 
-/// Whether the pods may run only on nodes with accelerators, as far as their own fields show: they require them, name their nodes,
-/// must run beside other pods, or require values that are not known.
+/// Whether pods that do not state it may run only on nodes with accelerators: they name their nodes, must run beside other pods, or
+/// require values that are not known.
 pub(crate) fn may_require_gpu_nodes(template: &Template<'_>) -> bool {
     let selector = template.spec.get("nodeSelector");
     let is_near = |key: Node<'_>| !matches!(key.text(), Some(ZONE | ZONE_ID | REGION));
@@ -40,7 +40,6 @@ pub(crate) fn may_require_gpu_nodes(template: &Template<'_>) -> bool {
         || template.required_terms().has_unknown()
         || names_nodes(template)
         || shared_topologies(template).any(is_near)
-        || requires_gpu_nodes(template)
 }
 
 fn names_accelerators(text: &str) -> bool {

@@ -166,6 +166,15 @@ fn release(
     // A field of the API v2 of helm-controller.
     release.skips_schema = spec.path(&["install", "disableSchemaValidation"]).bool() == Some(true);
     release.changes = Box::new(post_rendered(&spec, &release.object));
+    // The older API has patches in other fields.
+    let is_older = |one: Node<'_>| {
+        ["patchesStrategicMerge", "patchesJson6902"]
+            .iter()
+            .any(|field| one.path(&["kustomize", field]).is_set())
+    };
+    if spec.get("postRenderers").items().any(is_older) {
+        release.is_unknown("its `postRenderers` change the objects".to_owned());
+    }
     if object.may_lack_fields() {
         release.is_unknown("a kustomization changes it".to_owned());
     }

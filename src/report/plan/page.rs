@@ -416,7 +416,7 @@ fn patched(report: &PlanReport) -> Vec<String> {
         let classes = set.plan.classes.iter().map(|class| (&class.object, shown_name(&class.object)));
         let moves = set.plan.moves.iter().map(|one| (&one.workload, workload_name(&one.workload)));
         for (object, name) in pools.chain(classes).chain(moves) {
-            if object.may_lack_fields() && !names.contains(&name) {
+            if object.is_patched_by_kustomize() && !names.contains(&name) {
                 names.push(name);
             }
         }

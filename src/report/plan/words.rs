@@ -116,6 +116,12 @@ fn of_old_api(fate: Fate, edits: &[Edit]) -> String {
             let drifts = of_edits(certain, edits).replacen("are replaced", "drift", 1);
             format!("{drifts}; Karpenter replaces them only with `featureGates.driftEnabled`")
         }
+        Fate::Unknown => {
+            format!(
+                "{}; Karpenter replaces them only with `featureGates.driftEnabled`",
+                of_edits(fate, edits)
+            )
+        }
         _ => of_edits(fate, edits),
     }
 }

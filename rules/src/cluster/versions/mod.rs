@@ -422,7 +422,7 @@ fn is_updater_option(code: &str) -> bool {
 /// What a file of other programs shows: the gates, served APIs and versions of Talos, kubeadm, k0s, k3s and kind, the rules of
 /// prometheus-adapter, options of the VPA's updater, that the cluster is one of EKS. Each with its line, counted from 1.
 pub fn facts_of_text(text: &str) -> Vec<(Fact, u32)> {
-    // Most files have none of the words: one pass over the text finds that, instead of seventeen.
+    // Most files have none of the words: one pass over the text finds that, instead of fifteen.
     static WORDS: LazyLock<Regex> = LazyLock::new(|| {
         let few = [K0S_WORD, OPENSHIFT_WORD, PLUGIN_LABEL, ADAPTER_RULES];
         let words = SERVER_SETTINGS.iter().chain(&VERSION_WORDS).chain(&UPDATER_OPTIONS).chain(&few);

@@ -440,9 +440,10 @@ pub fn simulates_lifecycle(karpenter: Version) -> bool {
 /// a node's lifecycle where it simulates these.
 pub fn is_refused_in_claims(key: &str, simulates_lifecycle: bool) -> bool {
     let is_lifecycle = || matches!(key, "karpenter.sh/registered" | "karpenter.sh/initialized");
-    !matches!(key, "kubernetes.io/hostname" | "karpenter.sh/nodepool" | "karpenter.k8s.aws/ec2nodeclass")
-        && !(simulates_lifecycle && is_lifecycle())
-        && is_restricted(key)
+    let is_kept_out =
+        matches!(key, "kubernetes.io/hostname" | "karpenter.sh/nodepool" | "karpenter.k8s.aws/ec2nodeclass")
+            || simulates_lifecycle && is_lifecycle();
+    !is_kept_out && is_restricted(key)
 }
 
 /// The current name of a deprecated key; other keys are returned unchanged.

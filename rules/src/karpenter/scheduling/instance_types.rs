@@ -517,7 +517,7 @@ pub(super) fn unmet_min_values<'a>(
                 ["default", "dedicated"].iter().filter(|tenancy| allowed(requirement, tenancy)).count()
             }
             OS => 1,
-            _ => index(&requirements.provider().catalogue_key(key)).map_or(0, |index| index.distinct(&types)),
+            _ => index(&requirements.provider().catalogue_key(key)).map_or(0, |index| index.distinct(types)),
         };
         (found < wanted as usize).then_some((key, wanted, found))
     })

@@ -32,6 +32,7 @@ pub use instance_types::{
 };
 pub use packing::{AskedPools, FullPool, HostRule, NodeGroup, Packing, PodGroup, UnplacedPods};
 pub use pod_requirements::{effective_tolerations, tolerates};
+pub(crate) use resources::POD_ENI;
 pub use resources::{
     NodeResources, allocatable, capacity, crashes, pod_requests, pod_volume, resize_pod_volume,
 };

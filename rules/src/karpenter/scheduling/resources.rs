@@ -8,7 +8,7 @@ use crate::karpenter::scheduling::input::{
 use crate::steps;
 
 /// Branch interfaces. Their number per type is not in the catalogue.
-pub(super) const POD_ENI: &str = "vpc.amazonaws.com/pod-eni";
+pub(crate) const POD_ENI: &str = "vpc.amazonaws.com/pod-eni";
 /// Steps of putting a resource into a list of them.
 const STEPS_PER_RESOURCE: usize = 12;
 const MIB: i128 = (1 << 20) * 1000;

@@ -254,6 +254,9 @@ fn sources<'i>(name: &str, kind: Kind, ctx: &Context<'i>) -> Option<Vec<&'i Obje
 
 /// A Secret of a ClusterTriggerAuthentication in the namespace of a scaler that needs it, and in no other. KEDA is rarely there.
 fn beside_scaler(name: &Node<'_>, kind: Kind, scalers: &[Object], ctx: &mut Context<'_>) -> Option<()> {
+    if scalers.is_empty() {
+        return None;
+    }
     let text = name.text()?;
     let sources = sources(text, kind, ctx)?;
     let found = *sources.first()?;

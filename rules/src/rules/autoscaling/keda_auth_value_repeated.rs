@@ -1,7 +1,7 @@
 //! Two parameters of a TriggerAuthentication read one value.
 //!
 //! # Why
-//! A user and a password, a certificate and its key, or two keys of Datadog are never the same. KEDA gives the
+//! A user and a password, or the two keys of Datadog, are never the same. KEDA gives the
 //! whole value of a secret of AWS Secrets Manager to each parameter that names it, also where the value is JSON
 //! with a field for each: the scaler then sends the JSON as the user and as the password, and its source
 //! rejects it. Secrets of Google Secret Manager and Azure Key Vault have no keys either. In a Secret or in Vault
@@ -54,11 +54,11 @@ const SOURCES: [&[&str]; 7] = [
 ];
 
 /// Parameters of scalers by what they mean: those of different groups never have the same value.
-const MEANINGS: [&[&str]; 8] = [
+const MEANINGS: [&[&str]; 7] = [
     &["username", "userName", "user", "awsAccessKeyID", "clientID", "clientId"],
     &["password", "awsSecretAccessKey", "clientSecret", "bearerToken", "token"],
-    &["cert", "ca"],
-    &["key"],
+    // One file may have a certificate and its key.
+    &["cert", "ca", "key"],
     &["apiKey"],
     &["appKey"],
     &["sasl"],

@@ -216,6 +216,9 @@ fn is_proportional(container: &Node<'_>) -> bool {
 
 /// Reports an autoscaler beside another object that sets the replicas of its target.
 fn beside_other_scaler(object: &Object, key: &Arc<ScaleTarget>, ctx: &mut Context<'_>) -> Option<()> {
+    if object.is_owned() {
+        return None;
+    }
     let all = ctx.cluster().satisfying::<OtherScalers>();
     let sets_replicas = |other: &Object| match other.is(Kind::DEPLOYMENT) {
         true => sets_by_cluster_size(other, key),

@@ -115,7 +115,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         .help("remove `replicas`, which the autoscaler sets")
         .related(scaler, &scaler.path(&["spec", "scaleTargetRef", "name"]), "it scales this object")
         .fix(Fix::unsafe_("leave the number to the autoscaler").remove(&node));
-    let Some(delivery) = delivery else { return None };
+    let delivery = delivery?;
     if delivery.heals {
         finding.severity(Severity::Warning);
         // Its path leads to the file, also where it is kept in a folder far away.

@@ -153,6 +153,10 @@ fn outside_of_bounds(group: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
             .help("raise `maxReplicas`, or lower `minReplicas`");
         return None;
     }
+    let suspend = group.get("suspend");
+    if suspend.is_unknown() || suspend.bool() == Some(true) {
+        return None;
+    }
     // Beside a minimum, zero means that the number is that one.
     let count = replicas.int().filter(|count| *count > 0)?;
     let (kept, bound) = match most.int_or(i64::MAX)? {
@@ -162,13 +166,10 @@ fn outside_of_bounds(group: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     };
     // Nodes with accelerators are paid for unasked, or missing.
     let severity = if has_device_in(group) { Severity::Warning } else { Severity::Info };
-    ctx.report(
-        &replicas,
-        format!("KubeRay makes {kept} replicas of this group, not {count}: `{bound}` is {kept}"),
-    )
-    .severity(severity)
-    .help(format!("write `replicas: {kept}`, or change `{bound}`"))
-    .fix(Fix::unsafe_("write the number that KubeRay makes").set(&replicas, json!(kept)));
+    ctx.report(&replicas, format!("KubeRay keeps this group at {kept}, not {count}: `{bound}` is {kept}"))
+        .severity(severity)
+        .help(format!("write `replicas: {kept}`, or change `{bound}`"))
+        .fix(Fix::unsafe_("write the number that KubeRay makes").set(&replicas, json!(kept)));
     None
 }
 

@@ -100,7 +100,8 @@ fn inspect(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
             format!("`{name}` {effect}: SGLang answers `{path}` after more than the second that it waits")
         }
         Late::IfNewer => {
-            format!("`{name}` {effect} if SGLang is 0.5.1 or newer, which takes over 1 s for `{path}`")
+            let first = if *path == "/health" { "0.5.1" } else { "0.4.5" };
+            format!("`{name}` {effect} if SGLang is {first} or newer, which takes over 1 s for `{path}`")
         }
         Late::UnlessSwitched => {
             format!(

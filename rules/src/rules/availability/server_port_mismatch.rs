@@ -284,17 +284,24 @@ struct WrongProbe<'a> {
     node: Node<'a>,
 }
 
+const PROBES: [&str; 3] = ["readinessProbe", "startupProbe", "livenessProbe"];
+
+/// A probe of a server, if nothing answers on its port.
+fn wrong_probe<'a>(serving: &Serving<'a>, name: &'static str) -> Option<WrongProbe<'a>> {
+    let probe = serving.container.get(name);
+    let handlers = ["httpGet", "tcpSocket", "grpc"].map(|kind| (kind, probe.get(kind)));
+    let (handler, node) = handlers.into_iter().find(|(_, node)| node.is_set())?;
+    let (port, at) = number(&serving.container, &node.get("port"))?;
+    let is_wrong = !node.get("host").is_set() && !serving.may_answer(handler, &node, port);
+    is_wrong.then_some(WrongProbe { name, handler, port, node: at })
+}
+
 /// The probes of a server that nothing answers on their ports, each port once.
 fn wrong_probes<'a>(serving: &Serving<'a>) -> Vec<WrongProbe<'a>> {
     let mut wrong: Vec<WrongProbe<'a>> = Vec::new();
-    for name in ["readinessProbe", "startupProbe", "livenessProbe"] {
-        let probe = serving.container.get(name);
-        let handlers = ["httpGet", "tcpSocket", "grpc"].map(|kind| (kind, probe.get(kind)));
-        let Some((handler, node)) = handlers.into_iter().find(|(_, node)| node.is_set()) else { continue };
-        let Some((port, at)) = number(&serving.container, &node.get("port")) else { continue };
-        let is_known = wrong.iter().any(|known| known.node.pointer() == at.pointer());
-        if !node.get("host").is_set() && !is_known && !serving.may_answer(handler, &node, port) {
-            wrong.push(WrongProbe { name, handler, port, node: at });
+    for probe in PROBES.into_iter().filter_map(|name| wrong_probe(serving, name)) {
+        if !wrong.iter().any(|known| known.node.pointer() == probe.node.pointer()) {
+            wrong.push(probe);
         }
     }
     wrong
@@ -302,7 +309,9 @@ fn wrong_probes<'a>(serving: &Serving<'a>) -> Vec<WrongProbe<'a>> {
 
 /// Whether nothing answers a probe of the server of a template on its port.
 pub(super) fn is_unanswered(template: &Template<'_>, probe: &str) -> bool {
-    Serving::of(template).is_some_and(|serving| wrong_probes(&serving).iter().any(|one| one.name == probe))
+    let is_wrong = |serving: &Serving<'_>, name: &'static str| wrong_probe(serving, name).is_some();
+    Serving::of(template)
+        .is_some_and(|serving| PROBES.into_iter().any(|name| name == probe && is_wrong(&serving, name)))
 }
 
 fn check_probes(object: &Object, serving: &Serving<'_>, ctx: &mut Context<'_>) -> Option<()> {
@@ -330,7 +339,12 @@ fn check_probes(object: &Object, serving: &Serving<'_>, ctx: &mut Context<'_>) -
             fix = fix.set(&one.node, json!(serving.port));
         }
         let finding = ctx.report(node, message);
-        finding.help(serving.help("port")).fix(fix);
+        if of_http.is_empty() {
+            let (health, server) = (serving.server.health, serving.server.name);
+            finding.help(format!("ask `{health}` with `httpGet`: {server} has no port for gRPC"));
+        } else {
+            finding.help(serving.help("port")).fix(fix);
+        }
         for other in wrong.iter().skip(1) {
             finding.related(object, &other.node, "and here");
         }

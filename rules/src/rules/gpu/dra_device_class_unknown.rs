@@ -115,7 +115,8 @@ fn turned_off(class: &Node<'_>, name: &str, ctx: &mut Context<'_>) -> Option<()>
     };
     let drivers: Vec<&Object> = chart_installers(ctx.cluster()).filter(is_driver).collect();
     let [driver] = drivers.as_slice() else { return None };
-    if enables_gpus(driver)? {
+    let is_changed = driver.may_lack_fields() || driver.path(&["spec", "postRenderers"]).is_set();
+    if is_changed || enables_gpus(driver)? {
         return None;
     }
     let message = format!("the values of NVIDIA's driver turn class `{name}` off: the pods stay Pending");

@@ -193,7 +193,7 @@ pub(super) struct Room<'a, 'c> {
     pub(super) claim: Option<(&'c Object, Node<'c>)>,
 }
 
-const EVICTED: &str = "kubelet evicts the pod";
+const EVICTED: &str = "the kubelet evicts the pod";
 const FULL: &str = "writing ends with `No space left on device`";
 
 /// The room at a folder of a container, as far as a field limits it.

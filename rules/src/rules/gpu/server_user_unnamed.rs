@@ -101,7 +101,7 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
 
 fn inspect(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let User::Other(field) = effective_user(template, container) else { return None };
-    let user = field.int().filter(|user| *user >= 1000 && !NAMED.contains(user))?;
+    let user = field.int().filter(|user| *user >= 1000 && *user != 65_534)?;
     let image = container.get("image");
     let release = release_of(image.text()?).filter(|_| !container.has_unknown_key())?;
     // A file of one's own may be mounted as `/etc/passwd`.
@@ -115,7 +115,10 @@ fn inspect(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>)
     // A script before the server may name the user.
     Launch::of(container).filter(|launch| launch.is_first && launch.program.is(ServerId::Vllm))?;
     let object = ctx.object();
-    if SEEN.contains(release) && !may_define(container, |name| NAMES.contains(&name)) {
+    if SEEN.contains(release)
+        && !NAMED.contains(&user)
+        && !may_define(container, |name| NAMES.contains(&name))
+    {
         let message = format!("user {user} has no name in the image: vLLM ends with `KeyError` at its start");
         ctx.report(&field, message)
             .help("run as user 2000, whom the image has, or write `USER`, and `HOME` with a writable folder")

@@ -162,12 +162,14 @@ fn why(plugin: &Object, map: &Object, ctx: &Context<'_>) -> Option<Why> {
 fn namespace_of_operator<'c>(ctx: &Context<'c>) -> Option<&'c str> {
     /// The namespace of its documentation.
     const USUAL: &str = "gpu-operator";
-    let mut installers = chart_installers(ctx.cluster()).filter(|one| installs(one, "gpu-operator"));
+    let mut installers =
+        chart_installers(ctx.cluster()).filter(|one| installs(one, "gpu-operator") && ctx.pairs_with(one));
     if let Some(first) = installers.next() {
         return target_namespace(first).filter(|_| installers.next().is_none());
     }
     let (group, kind) = (Kind::NAMESPACE.group, Kind::NAMESPACE.kind);
-    (!ctx.cluster().all(group, kind, "default", USUAL).is_empty()).then_some(USUAL)
+    let mut named = ctx.cluster().all(group, kind, "default", USUAL).iter();
+    named.any(|one| ctx.pairs_with(one)).then_some(USUAL)
 }
 
 /// Whether a ConfigMap lies in another namespace than the one in which a plugin looks for it, and is not copied to that one.

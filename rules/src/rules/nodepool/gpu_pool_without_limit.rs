@@ -154,7 +154,7 @@ fn indirect_limits(pool: &NodePool<'_>, resource: &str) -> Vec<IndirectLimit> {
     let devices_under = |by: &'static str| {
         let amount = pool.limits().get(by).string_or_number()?.into_owned();
         let limit = Quantity::parse(&amount).ok()?.milli();
-        let counted = types.iter().filter(|instance| !instance.is_retired()).filter_map(|instance| {
+        let counted = types.iter().filter_map(|instance| {
             let per_node = i128::from(instance.devices(resource));
             let cost = instance.capacity(by);
             (per_node > 0 && cost > 0).then(|| (limit / cost * per_node, instance))

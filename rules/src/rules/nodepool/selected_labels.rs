@@ -129,5 +129,6 @@ fn types_with(key: &str, value: &str) -> Option<TypeSet> {
         let types = TypeSet::matching(|instance| gpu_name(instance).is_some_and(has));
         return (!types.is_empty()).then_some(types);
     }
-    catalog::index(&Provider::naming(key).catalogue_key(key))?.with(value).copied()
+    let index = catalog::index(&Provider::naming(key).catalogue_key(key))?;
+    Some(index.with(value)?.or(index.unknown()))
 }

@@ -278,7 +278,10 @@ fn is_same_word(one: &str, other: &str) -> bool {
     const SHORT: usize = 5;
     let plain = |text: &str| text.to_ascii_lowercase().replace(['-', '_', '.'], "");
     let (first, second) = (plain(one), plain(other));
-    let is_longer = first.len().abs_diff(second.len()) == 1 && first.len().min(second.len()) >= SHORT;
+    // Of sizes, as `large` and `xlarge`, each is another one.
+    let is_longer = first.len().abs_diff(second.len()) == 1
+        && first.len().min(second.len()) >= SHORT
+        && first.starts_with('x') == second.starts_with('x');
     let is_letter = without_digits(&first) != without_digits(&second);
     one != other && (first == second || is_longer && is_letter && is_within(&first, &second, 1))
 }

@@ -10,7 +10,7 @@
 //! quota of their queue. The webhook of Volcano rejects a Job whose Queue does not exist; `default` always does.
 //!
 //! # Fix
-//! Write the name of a LocalQueue of the same namespace, or of a Queue of KAI, or create it.
+//! Write the name of a LocalQueue of the same namespace, or of a Queue of KAI or Volcano, or create it.
 //!
 //! # Example
 //! ```yaml,diff

@@ -27,7 +27,7 @@ impl PortUse {
             (PortUse::Http, &["http", "rest", "api"]),
         ];
         let has = |word: &&str| name.split(['-', '_', '.']).any(|part| part == *word);
-        WORDS.into_iter().find(|(_, words)| words.iter().any(|word| has(word))).map(|(of, _)| of)
+        WORDS.into_iter().find(|(_, words)| words.iter().any(has)).map(|(of, _)| of)
     }
 }
 
