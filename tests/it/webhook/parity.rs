@@ -143,6 +143,11 @@ fn cases(root: &Path, path: &Path, config: &Path) -> Vec<Case> {
                     && d["object"]["name"] == *id.name
                     && d["object"]["apiVersion"] == *id.api_version()
             };
+            let review = |object: Object| engine.review_object(&object, &stored).findings;
+            let reviewed = Object::from_json(&object.root().to_json()).map(review).unwrap_or_default();
+            // The text of a file may show what stored objects do not: that the cluster is one of EKS.
+            let unsure: BTreeSet<String> =
+                reviewed.iter().filter(|f| f.severity == Severity::Info).map(cause).collect();
             let found = report["diagnostics"].as_array().unwrap().iter().filter(of);
             let (mut denied, mut warned) = (Vec::new(), Vec::new());
             for finding in found {
@@ -154,6 +159,7 @@ fn cases(root: &Path, path: &Path, config: &Path) -> Vec<Case> {
                 let cause = format!("{}: {message}", field(&finding["pointer"]));
                 match finding["severity"].as_str().unwrap() {
                     _ if absent.contains(&cause) => {}
+                    "warning" if unsure.contains(&cause) => {}
                     "error" => {
                         if taken.contains(&cause) {
                             warned.push(cut(&message));
@@ -165,9 +171,7 @@ fn cases(root: &Path, path: &Path, config: &Path) -> Vec<Case> {
                     _ => {}
                 }
             }
-            // Those that the report has at the other object.
-            let review = |object: Object| engine.review_object(&object, &stored).findings;
-            let reviewed = Object::from_json(&object.root().to_json()).map(review).unwrap_or_default();
+            // The findings that the report has at the other object.
             for finding in reviewed.iter().filter(|f| f.from_partner && !f.reports_absence) {
                 match finding.severity {
                     Severity::Error => denied.push(cause(finding)),

@@ -212,7 +212,7 @@ fn inspect(
         false => (container.get("livenessProbe"), "liveness"),
     };
     // It fails whatever time it leaves, which server-port-mismatch reports.
-    if ctx.is_rule_enabled("server-port-mismatch") && is_unanswered(template, &format!("{kind}Probe")) {
+    if is_unanswered(template, &format!("{kind}Probe")) {
         return None;
     }
     let loads_fast = server.is_some_and(|server| server.loads_fast || may_be_small(&container, server));

@@ -56,7 +56,13 @@ const WRITTEN_BY_CONTROLLERS: [&str; 9] = [
     "VolumeAttachment",
 ];
 
+/// Grafana reads dashboards and folders of this form from disk, and keeps the fields.
+const GRAFANA_GROUPS: &str = ".grafana.app";
+
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if object.group().ends_with(GRAFANA_GROUPS) {
+        return None;
+    }
     let metadata = object.get("metadata");
     let version = metadata.get("resourceVersion");
     let is_version = version.string_or_number().is_some_and(|text| !text.is_empty() && text != "0");

@@ -157,8 +157,8 @@ fn home(
     }
     // A part of what the place above has already.
     let is_part = object.root().at(&here.join(name)).is_mapping();
-    let mut homes =
-        (0..above.len()).rev().map(|depth| Pointer::from_steps(above.iter().take(depth).cloned()));
+    let homes = (1..above.len()).rev().map(|depth| Pointer::from_steps(above.iter().take(depth).cloned()));
+    let mut homes = homes.filter(|at| !above.starts_with(at.join(name).steps()));
     homes.find(|at| is_part && has(at)).map(|at| at.join(name))
 }
 

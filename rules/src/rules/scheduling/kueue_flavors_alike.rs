@@ -46,6 +46,8 @@
 //! - <https://kueue.sigs.k8s.io/docs/concepts/resource_flavor/>
 //! - <https://github.com/kubernetes-sigs/kueue/issues/406>
 
+use std::collections::BTreeSet;
+
 use crate::rules::prelude::*;
 
 const MULTI_KUEUE: Kind = Kind::new("kueue.x-k8s.io", "MultiKueueConfig");
@@ -71,20 +73,30 @@ fn check(queue: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     for group in spec.get("resourceGroups").items() {
-        let mut known: Vec<(&Object, Value)> = Vec::new();
+        let mut known: Vec<(&Object, Value, BTreeSet<&str>)> = Vec::new();
         for item in group.get("flavors").items() {
             let name = item.get("name");
             let flavor = name.text().and_then(|text| ctx.partner(Kind::RESOURCE_FLAVOR, "default", text));
             let Some((flavor, nodes)) = flavor.and_then(|flavor| Some((flavor, nodes(flavor)?))) else {
                 continue;
             };
-            match known.iter().find(|(other, same)| *same == nodes && other.name() != flavor.name()) {
-                Some((other, _)) => report(&name, flavor, other, ctx),
-                None => known.push((flavor, nodes)),
+            let resources = resources(&item);
+            let is_alike = |(other, same, theirs): &&(&Object, Value, BTreeSet<&str>)| {
+                *same == nodes && other.name() != flavor.name() && !theirs.is_disjoint(&resources)
+            };
+            match known.iter().find(is_alike) {
+                Some((other, ..)) => report(&name, flavor, other, ctx),
+                None => known.push((flavor, nodes, resources)),
             }
         }
     }
     None
+}
+
+/// The resources of which a flavor has a quota. Each flavor of a group lists all its resources, so 0 says that it has none.
+fn resources<'a>(item: &Node<'a>) -> BTreeSet<&'a str> {
+    let is_set = |one: &Node<'_>| one.get("nominalQuota").string_or_number().is_some_and(|text| text != "0");
+    item.get("resources").items().filter(is_set).filter_map(|one| one.get("name").text()).collect()
 }
 
 /// The fields that choose nodes, without those that are empty. `None` if one is unknown.
