@@ -177,13 +177,13 @@ fn changes(key: &str) -> bool {
     lower.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| CHANGING.contains(&word))
 }
 
-/// Whether the input has an object, applied with the Service, from which an operator may create pods.
+/// Whether the input has an object, perhaps applied with the Service, from which an operator may create pods.
 fn others_make_pods(service: &Object, ctx: &Context<'_>) -> bool {
     let namespace = service.namespace_or_default();
     let makers = ctx.cluster().views().pod_makers();
     makers.0.iter().any(|other| {
         let id = other.id();
         (id.namespace_or_default() == namespace || id.namespace().is_none())
-            && ctx.cluster().likely_pairs(service, other)
+            && ctx.cluster().pairs(service, other)
     })
 }
