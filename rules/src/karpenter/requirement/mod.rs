@@ -430,6 +430,9 @@ pub fn is_restricted(key: &str) -> bool {
         && (key == "kubernetes.io/hostname" || key.split_once('/').is_some_and(|(domain, _)| ours(domain)))
 }
 
+/// The labels that Karpenter sets when a node has joined the cluster and when it is ready for pods.
+pub const LIFECYCLE_LABELS: [&str; 2] = ["karpenter.sh/registered", "karpenter.sh/initialized"];
+
 /// Whether Karpenter takes its new nodes to be registered and initialized, and leaves both labels out of the NodeClaims: since 1.14
 /// (`schedulingSimulationKeys` in `nodeclaimtemplate.go` of its scheduler).
 pub fn simulates_lifecycle(karpenter: Version) -> bool {
@@ -439,10 +442,9 @@ pub fn simulates_lifecycle(karpenter: Version) -> bool {
 /// Whether the API server rejects a NodeClaim with this key. Karpenter takes the host name out of its NodeClaims, and the labels of
 /// a node's lifecycle where it simulates these.
 pub fn is_refused_in_claims(key: &str, simulates_lifecycle: bool) -> bool {
-    let is_lifecycle = || matches!(key, "karpenter.sh/registered" | "karpenter.sh/initialized");
     let is_kept_out =
         matches!(key, "kubernetes.io/hostname" | "karpenter.sh/nodepool" | "karpenter.k8s.aws/ec2nodeclass")
-            || simulates_lifecycle && is_lifecycle();
+            || simulates_lifecycle && LIFECYCLE_LABELS.contains(&key);
     !is_kept_out && is_restricted(key)
 }
 

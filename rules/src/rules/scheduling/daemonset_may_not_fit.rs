@@ -89,6 +89,7 @@
 use super::PLACING;
 use super::karpenter_on_own_nodes::pool_that_takes;
 use super::priority::{SYSTEM_CLASSES, priority};
+use crate::karpenter::requirement::{LIFECYCLE_LABELS, simulates_lifecycle};
 use crate::karpenter::scheduling::{pod_requests, types_with_room};
 use crate::rules::gpu::selected_types;
 use crate::rules::prelude::*;
@@ -135,17 +136,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// The labels that Karpenter sets when a node has joined, and the first version in which a planned node has them (`NewNodeClaimTemplate`).
-const LATE_LABELS: [&str; 2] = ["karpenter.sh/registered", "karpenter.sh/initialized"];
-const PLANNED_WITH_LATE_LABELS: Version = Version::new(1, 14);
-
 /// Reports a DaemonSet that requires a label which no planned node has: `isDaemonPodCompatible` of older versions leaves it out.
 fn uncounted(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    if ctx.platform().karpenter >= PLANNED_WITH_LATE_LABELS {
+    if simulates_lifecycle(ctx.platform().karpenter) {
         return None;
     }
     let requires_it = |expression: &Node<'_>| {
-        expression.get("key").text().is_some_and(|key| LATE_LABELS.contains(&key))
+        expression.get("key").text().is_some_and(|key| LIFECYCLE_LABELS.contains(&key))
             && matches!(expression.get("operator").text(), Some("In" | "Exists"))
     };
     // One of several terms is enough.
@@ -153,7 +150,7 @@ fn uncounted(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let terms: Option<Vec<Node<'_>>> =
         terms.map(|term| term.get("matchExpressions").items().find(requires_it)).collect();
     let selector = template.spec.get("nodeSelector");
-    let selected = LATE_LABELS.iter().map(|key| selector.get(key)).find(Node::is_set);
+    let selected = LIFECYCLE_LABELS.iter().map(|key| selector.get(key)).find(Node::is_set);
     let node = selected.or_else(|| terms?.into_iter().next())?;
     ctx.report(
         &node,
