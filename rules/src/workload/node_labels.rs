@@ -31,6 +31,21 @@ pub(crate) struct LabelReference<'a> {
     pub(crate) values: Vec<Node<'a>>,
 }
 
+/// The labels that the nodes of a template's pods must have, each with its values: those of the node selector, and of a required
+/// affinity without alternatives.
+pub(crate) fn labels_of_all_nodes<'a>(template: &Template<'a>) -> Vec<(&'a str, Vec<Node<'a>>)> {
+    let selector = template.spec.get("nodeSelector").entries().into_iter();
+    let mut labels: Vec<_> = selector.map(|(key, value)| (key, vec![value])).collect();
+    let mut terms = template.required_terms().items();
+    let (Some(term), None) = (terms.next(), terms.next()) else { return labels };
+    labels.extend(term.get("matchExpressions").items().filter_map(|expression| {
+        let is_in = expression.get("operator").text() == Some("In");
+        let key = expression.get("key").text().filter(|_| is_in)?;
+        Some((key, expression.get("values").items().collect()))
+    }));
+    labels
+}
+
 /// All node labels that a pod template refers to, in field order.
 pub(crate) fn referenced_labels<'a>(template: &Template<'a>) -> Vec<LabelReference<'a>> {
     let mut out = Vec::new();

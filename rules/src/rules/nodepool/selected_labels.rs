@@ -4,6 +4,7 @@ use crate::catalog::{self, INSTANCE_TYPE};
 use crate::fit::gpu_name;
 use crate::rules::prelude::*;
 use crate::rules::scheduling::pod_fits_no_pool;
+use crate::workload::node_labels::labels_of_all_nodes;
 
 use super::instance_label_other_provider::missing_everywhere;
 use super::requested_values::short_name;
@@ -63,7 +64,8 @@ pub(super) fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     for template in templates(object) {
-        let selected = selected(&template);
+        let labels = labels_of_all_nodes(&template).into_iter().take(MAX_COMPARED);
+        let selected: Vec<_> = labels.filter_map(|(key, values)| Selected::new(key, values)).collect();
         let Some((first, second)) = conflict(&selected, ctx) else { continue };
         if pod_fits_no_pool::is_reported(object, &template, ctx) {
             continue;
@@ -83,22 +85,6 @@ pub(super) fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             .related(object, &first.node, "the other label");
     }
     None
-}
-
-/// The labels that nodes for a pod must have: those of the node selector, and of required affinity without alternatives.
-fn selected<'a>(template: &Template<'a>) -> Vec<Selected<'a>> {
-    let mut out: Vec<Selected<'a>> = Vec::new();
-    for (key, value) in template.spec.get("nodeSelector").entries().into_iter().take(MAX_COMPARED) {
-        out.extend(Selected::new(key, vec![value]));
-    }
-    let mut terms = template.required_terms().items();
-    let (Some(term), None) = (terms.next(), terms.next()) else { return out };
-    for expression in term.get("matchExpressions").items().take(MAX_COMPARED) {
-        if let (Some(key), Some("In")) = (expression.get("key").text(), expression.get("operator").text()) {
-            out.extend(Selected::new(key, expression.get("values").items().collect()));
-        }
-    }
-    out
 }
 
 /// The first two labels that no node has together.

@@ -40,6 +40,7 @@ use crate::facts::region::{of_zone, of_zone_id};
 use crate::karpenter::requirement::normalise;
 use crate::rules::prelude::*;
 use crate::rules::scheduling::pod_fits_no_pool;
+use crate::workload::node_labels::labels_of_all_nodes;
 
 static KINDS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::NODE_POOL]);
 
@@ -92,32 +93,17 @@ fn of_pods(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// The zones that pods of a template must be in, with their regions: those of the node selector, and of required affinity without
-/// alternatives.
+/// The zones that pods of a template must be in, with their regions.
 fn zones_of_pods<'a>(template: &Template<'a>) -> Vec<(Node<'a>, &'a str)> {
     let region_of = |key: &str, zone: &Node<'a>| match normalise(key) {
         ZONE => of_zone(zone.text()?),
         ZONE_ID => of_zone_id(zone.text()?, catalog::regions().iter().copied()),
         _ => None,
     };
-    let mut zones = Vec::new();
-    for (key, zone) in template.spec.get("nodeSelector").entries() {
-        let region = region_of(key, &zone);
-        zones.extend(region.map(|region| (zone, region)));
-    }
-    let mut terms = template.required_terms().items();
-    let (Some(term), None) = (terms.next(), terms.next()) else { return zones };
-    for expression in term.get("matchExpressions").items() {
-        let (Some(key), Some("In")) = (expression.get("key").text(), expression.get("operator").text())
-        else {
-            continue;
-        };
-        let values = expression.get("values").items();
-        let all: Option<Vec<_>> =
-            values.map(|zone| region_of(key, &zone).map(|region| (zone, region))).collect();
-        zones.extend(all.into_iter().flatten());
-    }
-    zones
+    let zones_of = |(key, values): (&str, Vec<Node<'a>>)| -> Option<Vec<_>> {
+        values.into_iter().map(|zone| region_of(key, &zone).map(|region| (zone, region))).collect()
+    };
+    labels_of_all_nodes(template).into_iter().filter_map(zones_of).flatten().collect()
 }
 
 fn of_pool(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
