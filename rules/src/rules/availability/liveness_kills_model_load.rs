@@ -207,12 +207,13 @@ fn inspect(
         return None;
     }
     let server = server_of(&container);
-    let (probe, kind) = match startup.is_set() {
-        true => (startup.clone(), "startup"),
-        false => (container.get("livenessProbe"), "liveness"),
+    let (field, kind) = match startup.is_set() {
+        true => ("startupProbe", "startup"),
+        false => ("livenessProbe", "liveness"),
     };
+    let probe = container.get(field);
     // It fails whatever time it leaves, which server-port-mismatch reports.
-    if is_unanswered(template, &format!("{kind}Probe")) {
+    if is_unanswered(template, field) {
         return None;
     }
     let loads_fast = server.is_some_and(|server| server.loads_fast || may_be_small(&container, server));

@@ -284,8 +284,6 @@ struct WrongProbe<'a> {
     node: Node<'a>,
 }
 
-const PROBES: [&str; 3] = ["readinessProbe", "startupProbe", "livenessProbe"];
-
 /// A probe of a server, if nothing answers on its port.
 fn wrong_probe<'a>(serving: &Serving<'a>, name: &'static str) -> Option<WrongProbe<'a>> {
     let probe = serving.container.get(name);
@@ -299,7 +297,8 @@ fn wrong_probe<'a>(serving: &Serving<'a>, name: &'static str) -> Option<WrongPro
 /// The probes of a server that nothing answers on their ports, each port once.
 fn wrong_probes<'a>(serving: &Serving<'a>) -> Vec<WrongProbe<'a>> {
     let mut wrong: Vec<WrongProbe<'a>> = Vec::new();
-    for probe in PROBES.into_iter().filter_map(|name| wrong_probe(serving, name)) {
+    let probes = ["readinessProbe", "startupProbe", "livenessProbe"];
+    for probe in probes.into_iter().filter_map(|name| wrong_probe(serving, name)) {
         if !wrong.iter().any(|known| known.node.pointer() == probe.node.pointer()) {
             wrong.push(probe);
         }
@@ -307,11 +306,9 @@ fn wrong_probes<'a>(serving: &Serving<'a>) -> Vec<WrongProbe<'a>> {
     wrong
 }
 
-/// Whether nothing answers a probe of the server of a template on its port.
-pub(super) fn is_unanswered(template: &Template<'_>, probe: &str) -> bool {
-    let is_wrong = |serving: &Serving<'_>, name: &'static str| wrong_probe(serving, name).is_some();
-    Serving::of(template)
-        .is_some_and(|serving| PROBES.into_iter().any(|name| name == probe && is_wrong(&serving, name)))
+/// Whether nothing answers the probe of the server of a template in the field `probe` on its port.
+pub(super) fn is_unanswered(template: &Template<'_>, probe: &'static str) -> bool {
+    Serving::of(template).is_some_and(|serving| wrong_probe(&serving, probe).is_some())
 }
 
 fn check_probes(object: &Object, serving: &Serving<'_>, ctx: &mut Context<'_>) -> Option<()> {
