@@ -46,6 +46,7 @@
 use crate::cluster::values::{CHART_SOURCES, chart_version};
 use crate::rules::prelude::*;
 use crate::workload::charts::{installs, is_for_other_cluster};
+use crate::workload::server::release::{Release, numbers};
 
 pub(crate) static RULE: Rule = Rule {
     id: "efa-plugin-too-old",
@@ -59,8 +60,8 @@ pub(crate) static RULE: Rule = Rule {
 /// The name of the chart.
 const PLUGIN: &str = "aws-efa-k8s-device-plugin";
 /// The first release of the plugin that counts the devices of a B200 node, and of the chart that has it (`Chart.yaml` of eks-charts).
-const FIRST: [u32; 3] = [0, 5, 6];
-const FIRST_CHART: [u32; 3] = [0, 5, 11];
+const FIRST: Release = [0, 5, 6];
+const FIRST_CHART: Release = [0, 5, 11];
 
 /// Maximum number of NodePools that are looked at.
 const MAX_POOLS: usize = 256;
@@ -75,7 +76,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let is_plugin = |text: &str| ImageRef::parse(text).is("eks/aws-efa-k8s-device-plugin");
         let image = images.find(|image| image.text().is_some_and(is_plugin))?;
         let tag = ImageRef::parse(image.text()?).tag?;
-        let release = release(tag).filter(|release| *release < FIRST)?;
+        let release = numbers(tag).filter(|release| *release < FIRST)?;
         return report(&image, "release", release, ctx);
     }
     // Values may name another image.
@@ -88,7 +89,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let text = chart_version(object, PLUGIN, ctx.cluster())?;
-    let release = release(text).filter(|release| *release < FIRST_CHART)?;
+    let release = numbers(text.trim()).filter(|release| *release < FIRST_CHART)?;
     // Another object may have the version.
     let fields = [["chart", "spec", "version"].as_slice(), &["source", "targetRevision"]];
     let own = fields.map(|field| object.get("spec").path(field)).into_iter().find(Node::is_set);
@@ -96,14 +97,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     report(&node, "chart", release, ctx)
 }
 
-/// A version with three numbers: `v0.5.3`, `v0.5.3-eksbuild.1`. `None` for a range.
-fn release(text: &str) -> Option<[u32; 3]> {
-    let mut parts = text.trim().strip_prefix('v').unwrap_or(text).split('-').next()?.split('.');
-    let mut number = || parts.next()?.parse().ok();
-    Some([number()?, number()?, number()?])
-}
-
-fn report(node: &Node<'_>, what: &str, [major, minor, patch]: [u32; 3], ctx: &mut Context<'_>) -> Option<()> {
+fn report(node: &Node<'_>, what: &str, [major, minor, patch]: Release, ctx: &mut Context<'_>) -> Option<()> {
     let names = |pool: &&Object| {
         let items = pool.path(&["spec", "template", "spec", "requirements"]);
         items.items().any(|item| {

@@ -13,11 +13,15 @@ const IMAGES: [(ServerId, &str); 2] =
 
 /// The release that a tag names: `v0.10.2`, `v0.5.5.post1-cu126`. `None` for builds before a release.
 pub(crate) fn release(tag: &str) -> Option<Release> {
-    let number = tag.strip_prefix('v').unwrap_or(tag).split('-').next()?;
-    let mut parts = number.split('.').map(|part| part.parse().ok());
-    let release = [parts.next()??, parts.next()??, parts.next()??];
     // Both servers are before 1.0; a larger number is a year.
-    (release[0] <= 1).then_some(release)
+    numbers(tag).filter(|release| release[0] <= 1)
+}
+
+/// The three numbers with which a version begins: `v0.5.3`, `v0.5.3-eksbuild.1`. `None` for a range.
+pub(crate) fn numbers(version: &str) -> Option<Release> {
+    let number = version.strip_prefix('v').unwrap_or(version).split('-').next()?;
+    let mut parts = number.split('.').map(|part| part.parse().ok());
+    Some([parts.next()??, parts.next()??, parts.next()??])
 }
 
 /// The server whose image a container has as its authors publish it, and the release in its tag.
