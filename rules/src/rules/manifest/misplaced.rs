@@ -133,8 +133,7 @@ fn home(
     if has(&template) && is_missing(object, &template, definitions) {
         return Some(template.join(name));
     }
-    for depth in (0..above.len()).rev() {
-        let at = Pointer::from_steps(above.iter().take(depth).cloned());
+    for at in places_above(above, 0) {
         // A field that exists already was not meant.
         if has(&at) && !object.root().at(&at.join(name)).is_set() {
             return Some(at.join(name));
@@ -157,9 +156,13 @@ fn home(
     }
     // A part of what the place above has already.
     let is_part = object.root().at(&here.join(name)).is_mapping();
-    let homes = (1..above.len()).rev().map(|depth| Pointer::from_steps(above.iter().take(depth).cloned()));
-    let mut homes = homes.filter(|at| !above.starts_with(at.join(name).steps()));
+    let mut homes = places_above(above, 1).filter(|at| !above.starts_with(at.join(name).steps()));
     homes.find(|at| is_part && has(at)).map(|at| at.join(name))
+}
+
+/// The places above one, the nearest first, with `least` steps or more.
+fn places_above(place: &[String], least: usize) -> impl Iterator<Item = Pointer> {
+    (least..place.len()).rev().map(|depth| Pointer::from_steps(place.iter().take(depth).cloned()))
 }
 
 /// The labels or annotations of the template that a field is in, such as those of a NodePool's nodes.
@@ -169,8 +172,7 @@ fn metadata_above(
     above: &[String],
     definitions: &CustomResourceDefinitions,
 ) -> Option<Pointer> {
-    let templates = (1..above.len()).rev().map(|depth| above.iter().take(depth).cloned());
-    let mut homes = templates.map(|steps| Pointer::from_steps(steps).join("metadata"));
+    let mut homes = places_above(above, 1).map(|template| template.join("metadata"));
     let home = homes.find(|at| fields_at(object, at, definitions).iter().any(|field| field == name))?;
     Some(home.join(name))
 }
