@@ -271,15 +271,21 @@ fn beside_scaler(name: &Node<'_>, kind: Kind, scalers: &[Object], ctx: &mut Cont
         kind.kind,
         ellipsize(text)
     );
-    ctx.report(name, message).severity(Severity::Info).help(ELSEWHERE_HELP).related(
-        found,
-        &found.path(&["metadata", "namespace"]),
-        "it is here",
-    );
+    report_place(name, message, found, ctx).severity(Severity::Info);
     None
 }
 
-const ELSEWHERE_HELP: &str = "put it into the namespace of KEDA, or use a TriggerAuthentication";
+/// Reports the name of a Secret that is in another namespace than that in which KEDA reads it.
+fn report_place<'f>(
+    name: &Node<'_>,
+    message: String,
+    found: &Object,
+    ctx: &'f mut Context<'_>,
+) -> &'f mut Finding {
+    ctx.report(name, message)
+        .help("put it into the namespace of KEDA, or use a TriggerAuthentication")
+        .related(found, &found.path(&["metadata", "namespace"]), "it is here")
+}
 
 /// A Secret of a ClusterTriggerAuthentication that is in another namespace than the operator.
 fn elsewhere(name: &Node<'_>, kind: Kind, namespace: &str, ctx: &mut Context<'_>) -> Option<()> {
@@ -297,11 +303,7 @@ fn elsewhere(name: &Node<'_>, kind: Kind, namespace: &str, ctx: &mut Context<'_>
         kind.kind,
         ellipsize(text)
     );
-    ctx.report(name, message).help(ELSEWHERE_HELP).related(
-        found,
-        &found.path(&["metadata", "namespace"]),
-        "it is here",
-    );
+    report_place(name, message, found, ctx);
     None
 }
 
