@@ -134,6 +134,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let mut canaries = ctx.cluster().in_namespace(Kind::CANARY, namespace);
         canaries.any(|canary| canary.path(&["spec", "targetRef", "name"]).text() == Some(name))
     };
+    if is_canary(workload.name()) {
+        return None;
+    }
     let is_match = |other: &&Object| {
         !other.ptr_eq(workload)
             && templates(other).iter().any(|t| selector::matches(&wanted, &t.labels()) == Some(true))
@@ -147,9 +150,6 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let around = || ctx.cluster().views().candidates(namespace, &wanted).filter(is_match);
     let is_version = |other: &Object| !runs_as_job(other) && are_versions(workload, other);
     let other = around().find(|other| !is_version(other)).or_else(|| around().next())?;
-    if is_canary(workload.name()) {
-        return None;
-    }
     let pods = own.first().map(|template| template.labels()).unwrap_or_default();
     // A selector that does not match its own pods is rejected.
     if selector::matches(&wanted, &pods) != Some(true) {

@@ -56,8 +56,8 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Autoscaling)
 };
 
-/// The last version of Ray that was seen to read no requests, and the first one that does (`_get_num_cpus` of
-/// `autoscaler/_private/kuberay/autoscaling_config.py`, 2.40 and 2.43).
+/// The last version of Ray that was seen to read no requests; 2.43 reads them (`_get_num_cpus` of
+/// `autoscaler/_private/kuberay/autoscaling_config.py`).
 const WITHOUT_REQUESTS: Version = Version::new(2, 40);
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {

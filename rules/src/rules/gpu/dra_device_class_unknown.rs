@@ -33,7 +33,7 @@
 //! - <https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu>
 
 use crate::cluster::objects::Lookup;
-use crate::cluster::values::{CHART_SOURCES, chart_version};
+use crate::cluster::values::{VERSIONED_CHARTS, chart_version};
 use crate::rules::gpu::dra_claims::NVIDIA_CLASSES;
 use crate::rules::gpu::report_place;
 use crate::rules::prelude::*;
@@ -43,13 +43,7 @@ use crate::workload::dra::class_blocks;
 pub(crate) static RULE: Rule = Rule {
     id: "dra-device-class-unknown",
     kinds: &[Kind::RESOURCE_CLAIM, Kind::RESOURCE_CLAIM_TEMPLATE, Kind::HELM_RELEASE, Kind::ARGO_APPLICATION],
-    reads: &[
-        Kind::DEVICE_CLASS,
-        Kind::HELM_RELEASE,
-        Kind::ARGO_APPLICATION,
-        CHART_SOURCES[0],
-        CHART_SOURCES[1],
-    ],
+    reads: &joined::<5>(&VERSIONED_CHARTS, &[Kind::DEVICE_CLASS]),
     reports_absence: true,
     docs: docs(include_str!("dra_device_class_unknown.rs")),
     check: Check::Object(check),

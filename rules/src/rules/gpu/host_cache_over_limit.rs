@@ -154,7 +154,7 @@ fn inspect_disk(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context
     let message = format!("{}, and {} {most}", described(&cache), room.has);
     let object = ctx.object();
     let finding = ctx.report(&cache.node, message);
-    finding.help(format!("{}, or leave more room: {}", less(&cache), room.otherwise));
+    finding.help(format!("{}, or leave more room: {}", smaller(&cache), room.otherwise));
     finding.related(object, &room.node, "the limit");
     if let Some((claim, size)) = room.claim {
         finding.related(claim, &size, "the size of the claim");
@@ -203,12 +203,13 @@ fn exceeds_nodes(
     }
     let message = format!("{}, and its nodes have {gib}Gi for images and pods", described(cache));
     ctx.report(&cache.node, message)
-        .help(format!("{}, or leave more room: the kubelet evicts the pod", less(cache)))
+        .help(format!("{}, or leave more room: the kubelet evicts the pod", smaller(cache)))
         .related(&class, &class.path(&["spec", "blockDeviceMappings"]), "the volume of the nodes");
     None
 }
 
-fn less(cache: &Cache<'_>) -> &'static str {
+/// How to make a cache smaller, for a help.
+fn smaller(cache: &Cache<'_>) -> &'static str {
     if cache.processes == 1 { "lower it" } else { "divide it by the number of GPUs" }
 }
 

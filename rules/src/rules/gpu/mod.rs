@@ -115,8 +115,8 @@ pub(super) fn gigabytes(megabytes: u64) -> u64 {
 }
 
 /// The instance types on which the pods of a template can run, as far as their own labels, the NodePools that admit them and
-/// their architecture show and EC2 offers them, with the first of these pools where they leave fewer than the labels. `None` if neither labels nor
-/// pools say anything. A rule that calls this reads NodePools.
+/// their architecture show and EC2 offers them, with the first of these pools where they leave fewer than the labels. `None` if
+/// neither labels nor pools say anything. A rule that calls this reads NodePools.
 pub(super) fn selected_types(
     template: &Template<'_>,
     ctx: &Context<'_>,

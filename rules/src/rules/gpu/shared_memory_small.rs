@@ -218,9 +218,9 @@ fn inspect(
         Some(loaders) if gpus < 2 => format!("loads data with {loaders} processes"),
         _ => format!("has {gpus} GPUs"),
     };
-    let message = format!("container `{name}` of `{owner}` {what} and 64 MiB of shared memory");
+    let size = if limit.is_some() { "no more than 64 MiB" } else { "64 MiB" };
+    let message = format!("container `{name}` of `{owner}` {what} and {size} of shared memory");
     if let Some(limit) = limit {
-        let message = message.replace("and 64 MiB", "and no more than 64 MiB");
         ctx.report(limit, message)
             .severity(severity)
             .help("write some GiB, or leave the limit out; it counts as memory of the pod");

@@ -186,10 +186,10 @@ fn is_elsewhere(map: &Object, namespace: &str, ctx: &Context<'_>) -> bool {
 const CONFIG_VALUES: [(&str, &[&str]); 2] =
     [("nvidia-device-plugin", &["config"]), ("gpu-operator", &["devicePlugin", "config"])];
 
-/// Why a plugin with such a `config`, in a namespace as far as that is known, uses no entry of a ConfigMap: it mounts the ConfigMap, and
-/// `config-manager` ends at an entry that is not there (`updateConfigName` of k8s-device-plugin 0.17). The chart of the plugin falls back on an entry `default`, and on the
-/// only entry (0.18, `config.fallbackStrategies`); the GPU Operator waits for the
-/// label (its documentation on time-slicing, 25.10).
+/// Why a plugin with such a `config`, in a namespace as far as that is known, uses no entry of a ConfigMap: it mounts the
+/// ConfigMap, and `config-manager` ends at an entry that is not there (`updateConfigName` of k8s-device-plugin 0.17). The chart of
+/// the plugin falls back on an entry `default`, and on the only entry (0.18, `config.fallbackStrategies`); the GPU Operator waits
+/// for the label (its documentation on time-slicing, 25.10).
 fn by_config(
     config: &Node<'_>,
     map: &Object,
