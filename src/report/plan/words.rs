@@ -111,17 +111,13 @@ pub(crate) fn class_fate(class: &ClassPlan) -> String {
 
 /// What edits do to the nodes of a Provisioner: before 0.33 a feature gate decides whether nodes that drift are replaced.
 fn of_old_api(fate: Fate, edits: &[Edit]) -> String {
+    let gated =
+        |words: &str| format!("{words}; Karpenter replaces them only with `featureGates.driftEnabled`");
     match Fate::of(edits) {
         certain @ (Fate::All | Fate::Some) => {
-            let drifts = of_edits(certain, edits).replacen("are replaced", "drift", 1);
-            format!("{drifts}; Karpenter replaces them only with `featureGates.driftEnabled`")
+            gated(&of_edits(certain, edits).replacen("are replaced", "drift", 1))
         }
-        Fate::Unknown => {
-            format!(
-                "{}; Karpenter replaces them only with `featureGates.driftEnabled`",
-                of_edits(fate, edits)
-            )
-        }
+        Fate::Unknown => gated(&of_edits(fate, edits)),
         _ => of_edits(fate, edits),
     }
 }
