@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::catalog;
-use crate::catalog::{CAPACITY_TYPE, INSTANCE_FAMILY, INSTANCE_TYPE, TypeSet};
+use crate::catalog::{CAPACITY_TYPE, INSTANCE_FAMILY, INSTANCE_TYPE, REGION, TypeSet, ZONE, ZONE_ID};
 use crate::karpenter::nodepool::{CAPACITY_TYPES, NodePool, requirement_spec};
-use crate::karpenter::provider::Provider;
+use crate::karpenter::provider::{Provider, is_custom};
 use crate::karpenter::requirement::{Requirement, Requirements, is_well_known, normalise};
 use crate::karpenter::scheduling;
 use crate::object::Object;
@@ -31,6 +31,7 @@ pub(crate) struct PoolFacts {
     /// Who creates the nodes.
     pub(crate) provider: Provider,
     pub(crate) has_unknown_types: bool,
+    pub(crate) has_unknown_labels: bool,
     /// The value of [`NodePool::admitted_types`], of a pool that is not partial.
     pub(crate) types: Option<TypeSet>,
     /// Which of [`CAPACITY_TYPES`] it allows. `None` if neither a requirement nor a label is about them.
@@ -93,12 +94,15 @@ impl PoolFacts {
     /// Works out the facts of a pool, which must not call [`NodePool::facts`].
     pub(crate) fn read(pool: &NodePool<'_>) -> PoolFacts {
         let provider = Provider::of_group(&pool.template_spec().path(&["nodeClassRef", "group"]));
-        let has_unknown_types = pool.requirements().has_unknown() || pool.labels().has_unknown();
+        let has_unknown_labels = pool.requirements().has_unknown() || pool.labels().has_unknown();
+        let has_unknown_types =
+            has_unknown_labels && pool.unknown_keys().any(|key| key.is_none_or(decides_types));
         let is_known = provider != Provider::Other && !has_unknown_types;
         let own = is_known.then(|| written_requirements(pool, provider)).flatten();
         let types = own.as_ref().and_then(types);
-        let has_audience =
-            types.is_some_and(|types| !types.is_empty()) && !pool.template_spec().get("taints").has_unknown();
+        let has_audience = types.is_some_and(|types| !types.is_empty())
+            && !has_unknown_labels
+            && !pool.template_spec().get("taints").has_unknown();
         let audience = own
             .filter(|_| has_audience)
             .and_then(|own| steps::limited(steps::SHARED, || audience(pool, own)).0);
@@ -106,6 +110,7 @@ impl PoolFacts {
             is_static: pool.has_replicas(),
             provider,
             has_unknown_types,
+            has_unknown_labels,
             types,
             capacity_types: capacity_types(pool),
             uncatalogued_keys: uncatalogued_keys(pool, provider),
@@ -115,12 +120,19 @@ impl PoolFacts {
     }
 }
 
+/// Whether the values of a label may restrict the instance types. A type is offered in some zone of the region.
+fn decides_types(key: &str) -> bool {
+    let key = normalise(key);
+    !is_custom(key) && ![ZONE, ZONE_ID, REGION].contains(&key)
+}
+
 /// The requirements and labels of a pool, combined as Karpenter does, without the labels that Karpenter adds. `None` if it
 /// takes too many steps.
 fn written_requirements(pool: &NodePool<'_>, provider: Provider) -> Option<Requirements> {
     let read = || {
         let mut all = Requirements::of(provider);
-        for spec in pool.requirements().items().filter_map(|node| requirement_spec(&node)) {
+        let known = pool.requirements().items().filter(|node| !node.has_unknown());
+        for spec in known.filter_map(|node| requirement_spec(&node)) {
             all.add(&spec.key, Requirement::new(spec.op, &spec.values, spec.min_values));
         }
         for (key, value) in pool.labels().entries() {
