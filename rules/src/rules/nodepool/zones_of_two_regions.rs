@@ -3,7 +3,7 @@
 //! # Why
 //! All nodes of an EKS cluster are in one region. A zone of another region in a list matches nothing, so that
 //! the pool has fewer zones than it seems, and often none of those that its pods or volumes are in. Nodes start
-//! in the others, so that this is a warning; where names of zones and ids of zones leave none, an error. Two pools
+//! in the others, so that this is a warning; an error where names and ids of zones leave none. Two pools
 //! of one cluster with zones of different regions are the same mistake, mostly of a copied manifest: one of
 //! them never starts a node. Local Zones and Wavelength Zones belong to the region that their name starts
 //! with. Where the input has two versions of one pool, its pools are those of several clusters. A pod that asks
