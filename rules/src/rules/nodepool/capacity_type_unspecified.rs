@@ -47,7 +47,8 @@ pub(crate) static RULE: Rule = Rule {
 fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let object = pool.object();
     let requirements = pool.requirements();
-    if pool.is_other_provider() || object.is_partial() || !requirements.is_sequence() {
+    if pool.is_other_provider() || object.is_partial() || !requirements.is_sequence() || pool.starts_no_node()
+    {
         return None;
     }
     // A placeholder may be the requirement.
