@@ -67,23 +67,15 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let seconds = pool.expire_after().and_then(|span| span.seconds())?;
     let gpu = pool.is_gpu_intended();
     let least = ctx.int(if gpu { "gpu-seconds" } else { "seconds" });
-    let name = object.display_name();
+    let (noun, name) = (if gpu { pool.noun() } else { "pool" }, object.display_name());
     if seconds == 0 {
         ctx.report(&node, format!("each node of pool `{name}` expires as soon as it exists"))
             .help("write hours, such as `168h` for a week, or `Never`");
     } else if i64::try_from(seconds).is_ok_and(|s| s < least) {
-        let message = match (gpu, seconds < BOOT) {
-            (true, _) => {
-                format!(
-                    "GPU nodes of pool `{name}` expire after {text}, barely longer than they take to boot"
-                )
-            }
-            (false, true) => {
-                format!("nodes of pool `{name}` expire after {text}, barely longer than they take to boot")
-            }
-            (false, false) => {
-                format!("nodes of pool `{name}` expire after {text}, and move each pod as often")
-            }
+        let message = if gpu || seconds < BOOT {
+            format!("nodes of {noun} `{name}` expire after {text}, barely longer than they take to boot")
+        } else {
+            format!("nodes of pool `{name}` expire after {text}, and move each pod as often")
         };
         ctx.report(&node, message)
             .severity(Severity::Warning)
