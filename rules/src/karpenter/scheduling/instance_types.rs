@@ -5,7 +5,9 @@ use std::sync::LazyLock;
 
 use super::super::pool_facts::may_be_new;
 use super::super::provider::Provider;
-use super::super::requirement::{Operator, Requirement, Requirements, is_restricted, normalise};
+use super::super::requirement::{
+    LIFECYCLE_LABELS, Operator, Requirement, Requirements, is_restricted, normalise,
+};
 use super::candidate::PREFER_NO_SCHEDULE;
 use super::resources::allocatable;
 use super::verdict::{Cause, Conflict, Uncertainty};
@@ -171,8 +173,9 @@ pub fn pool_requirements(pool: &Pool) -> Requirements {
     if pool.provider() == Provider::AutoMode {
         set.add("eks.amazonaws.com/compute-type", Requirement::is("auto"));
     }
-    set.add("karpenter.sh/registered", Requirement::is("true"));
-    set.add("karpenter.sh/initialized", Requirement::is("true"));
+    for label in LIFECYCLE_LABELS {
+        set.add(label, Requirement::is("true"));
+    }
     set
 }
 
