@@ -475,7 +475,7 @@ fn fixes_hold_when_everything_is_rendered_again() {
     let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/rules");
     let mut folder = Folder::new();
     let mut count = 0;
-    for (number, rule) in children(&rules).into_iter().enumerate().filter(|(number, _)| number % 12 == 0) {
+    for (number, rule) in children(&rules).into_iter().enumerate().filter(|(number, _)| number % 24 == 0) {
         let Some(file) = children(&rule).into_iter().find(|file| {
             let name = file.file_name().unwrap().to_string_lossy().into_owned();
             name.starts_with("fires") && name.ends_with(".yaml")

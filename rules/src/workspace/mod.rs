@@ -437,6 +437,8 @@ mod tests {
     use std::collections::BTreeSet;
     use std::path::{Path, PathBuf};
 
+    use rayon::prelude::*;
+
     use crate::cluster::Cluster;
     use crate::cluster::query::undeclared;
     use crate::file::File;
@@ -473,18 +475,18 @@ mod tests {
         let mut undeclared = BTreeSet::new();
         for complete in [false, true] {
             let engine = Engine::new(Settings { complete, ..Settings::default() });
-            // Several files together, so that rules read the objects of other files; but not all at once, because most
-            // lookups would then find several objects.
-            for files in files.chunks(25) {
+            let reads_in = |files: &[File]| {
                 let mut cluster = Cluster::incremental(complete);
                 for object in files.iter().flat_map(|file| &file.objects) {
                     cluster.apply(object.clone());
                 }
-                for object in files.iter().flat_map(|file| &file.objects) {
-                    let reads = engine.undeclared_reads(object, &cluster);
-                    undeclared.extend(reads.into_iter().map(|(rule, read)| format!("{rule}: {read:?}")));
-                }
-            }
+                let objects = files.iter().flat_map(|file| &file.objects);
+                let reads = objects.flat_map(|object| engine.undeclared_reads(object, &cluster));
+                reads.map(|(rule, read)| format!("{rule}: {read:?}")).collect::<Vec<_>>()
+            };
+            // Several files together, so that rules read the objects of other files; but not all at once, because most
+            // lookups would then find several objects.
+            undeclared.extend(files.par_chunks(25).flat_map(reads_in).collect::<Vec<_>>());
         }
         let queries = undeclared::queries_run();
         assert!(queries.len() > 20, "{queries:?}");
