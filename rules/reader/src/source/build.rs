@@ -184,10 +184,13 @@ impl TreeBuilder {
             ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted => SlotKind::Quoted,
             _ => SlotKind::Block,
         };
-        if plain && tag == TagKind::None && is_no_json(value) {
+        let resolved = (plain && tag == TagKind::None).then(|| resolve_plain(value));
+        if matches!(resolved, Some(Scalar::Float(number)) if !number.is_finite()) {
             let message = format!("`{value}` has no JSON form, so Kubernetes rejects it");
             self.report(ParseDiagnosticKind::Syntax, span, message, None);
         }
+        // Rules read most texts several times, so that a text is resolved here once.
+        let tag = if matches!(resolved, Some(Scalar::Str(_))) { TagKind::Str } else { tag };
         let at = self.value(kind, tag, span, 1);
         self.tree.slots[at as usize].data = text;
         if anchor != 0 {

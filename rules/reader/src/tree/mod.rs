@@ -543,12 +543,13 @@ impl Tree {
     /// The value of a scalar node; `None` for collections.
     pub fn scalar(&self, at: u32) -> Option<Scalar<'_>> {
         let slot = self.slot(at);
-        match slot.kind {
-            SlotKind::Plain | SlotKind::Quoted | SlotKind::Block => {
-                Some(resolve_tagged(self.scalar_text(at), slot.kind == SlotKind::Plain, slot.tag()))
-            }
-            _ => None,
+        if slot.kind.is_collection() || slot.kind == SlotKind::Alias {
+            return None;
         }
+        let text = self.stored(slot.span, slot.data);
+        let (is_plain, tag) = (slot.kind == SlotKind::Plain, slot.tag());
+        let is_text = tag == TagKind::Str || tag == TagKind::None && !is_plain;
+        Some(if is_text { Scalar::Str(text) } else { resolve_tagged(text, is_plain, tag) })
     }
 
     /// Whether the node is null. Does not follow aliases.
@@ -559,7 +560,7 @@ impl Tree {
             (SlotKind::Plain, TagKind::None) if slot.data == NONE => {
                 slot.span.end - slot.span.start <= 4 && self.scalar(at) == Some(Scalar::Null)
             }
-            (SlotKind::Quoted | SlotKind::Block, TagKind::None) => false,
+            (SlotKind::Quoted | SlotKind::Block, TagKind::None) | (_, TagKind::Str) => false,
             _ => self.scalar(at) == Some(Scalar::Null),
         }
     }
