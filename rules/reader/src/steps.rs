@@ -78,27 +78,30 @@ thread_local! {
 pub fn take(steps: usize) {
     METER.with(|meter| match meter.left.get().checked_sub(steps as u64) {
         Some(left) => meter.left.set(left),
-        None => next_stretch(meter, steps as u64),
+        None => next_stretch(steps as u64),
     });
 }
 
+/// [`take`] at the end of a stretch. It finds the meter again, so that `take` is a few instructions.
 #[cold]
-fn next_stretch(meter: &Meter, steps: u64) {
+fn next_stretch(steps: u64) {
     // Destructors that run while unwinding may take steps.
     if std::thread::panicking() {
         return;
     }
     stop_if_interrupted();
-    let needed = steps - meter.left.get();
-    meter.left.set(0);
-    let Some(beyond) = meter.beyond.get().checked_sub(needed) else {
-        meter.begin(0, 0);
-        cut_short();
-    };
-    // The steps that did not fit are taken from the new stretch.
-    let left = beyond.min(STRETCH);
-    meter.begin(left + needed, beyond - left);
-    meter.left.set(left);
+    METER.with(|meter| {
+        let needed = steps - meter.left.get();
+        meter.left.set(0);
+        let Some(beyond) = meter.beyond.get().checked_sub(needed) else {
+            meter.begin(0, 0);
+            cut_short();
+        };
+        // The steps that did not fit are taken from the new stretch.
+        let left = beyond.min(STRETCH);
+        meter.begin(left + needed, beyond - left);
+        meter.left.set(left);
+    });
 }
 
 /// Unwinds if the thread's work has to stop. Many short scopes would never check it.

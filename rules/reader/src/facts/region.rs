@@ -40,7 +40,7 @@ pub fn is_name(text: &str) -> bool {
 /// The region of an availability zone, Local Zones and Wavelength Zones included: `us-west-2` of `us-west-2a` and of
 /// `us-west-2-lax-1a`. `None` for other texts.
 pub fn of_zone(zone: &str) -> Option<&str> {
-    let ends = zone.char_indices().filter(|(_, c)| c.is_ascii_digit()).map(|(at, c)| at + c.len_utf8());
+    let ends = (1..).zip(zone.bytes()).filter(|(_, byte)| byte.is_ascii_digit()).map(|(end, _)| end);
     let region = ends.map(|end| zone.split_at(end)).find(|(region, _)| is_name(region));
     let (region, rest) = region?;
     let is_letter = matches!(rest.as_bytes(), [b'a'..=b'z']);

@@ -5,9 +5,10 @@
 //! hide the next. Problems are returned as [`ParseDiagnostic`]s; the engine turns them into findings.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use granit_parser::{ErrorKind, Event, Options, Parser, ScalarStyle};
+use memchr::memmem::Finder;
 
 use super::build::{TreeBuilder, error_span};
 use super::go_yaml::{GoYamlCopy, alias_keys};
@@ -64,8 +65,8 @@ pub fn parse_chunk(source: &Source, part: Range<usize>) -> Vec<Document> {
 /// Parses a chunk of a file of manifests like [`parse_chunk`], but keeps only an outline of a
 /// CustomResourceDefinition.
 pub fn parse_manifest(source: &Source, part: Range<usize>) -> Vec<Document> {
-    let mentions_kind =
-        memchr::memmem::find(source.text()[part.clone()].as_bytes(), DEFINITION_LINE).is_some();
+    static DEFINITION: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(DEFINITION_LINE));
+    let mentions_kind = DEFINITION.find(&source.text().as_bytes()[part.clone()]).is_some();
     let is_text = source.invalid_byte_in(&part).is_none();
     if mentions_kind
         && is_text

@@ -259,7 +259,12 @@ impl<'a> Node<'a> {
     }
 
     fn get_of_hash(&self, name: &str, hash: u16) -> Node<'a> {
-        match self.mapping_slot().and_then(|at| self.tree.entry_of_hash(at, name, hash)) {
+        let Some(at) = self.mapping_slot() else { return self.absent_child(name) };
+        match self.tree.entry_of_hash(at, name, hash) {
+            // The common case: neither a merge nor an alias on the path.
+            Some((slot, false)) if at == self.slot && matches!(self.way, NodePath::Direct) => {
+                Node { tree: self.tree, root: self.root, slot, way: NodePath::Direct }
+            }
             Some((child, merged)) => self.child(child, merged, || Cow::Borrowed(name)),
             None => self.absent_child(name),
         }
@@ -289,9 +294,12 @@ impl<'a> Node<'a> {
     pub fn path(&self, names: &[&str]) -> Node<'a> {
         let mut node = self.clone();
         for name in names {
-            match node.entry(name) {
+            let at = node.mapping_slot();
+            match at.and_then(|at| self.tree.entry(at, name)) {
                 // The common case: neither a merge nor an alias on the path.
-                Some((child, merged)) if node.is_direct(merged) => node.slot = child,
+                Some((child, false)) if at == Some(node.slot) && matches!(node.way, NodePath::Direct) => {
+                    node.slot = child;
+                }
                 Some((child, merged)) => {
                     node = node.child(child, merged, || Cow::Borrowed(name));
                 }

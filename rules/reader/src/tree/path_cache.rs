@@ -9,6 +9,8 @@ use crate::tree::{NONE, Tree};
 pub struct PathCache {
     metadata: u32,
     spec: u32,
+    /// `spec.template.metadata`.
+    template_metadata: u32,
     /// `spec.template.spec`.
     template_spec: u32,
 }
@@ -18,9 +20,11 @@ impl PathCache {
     pub fn of(root: &Node<'_>) -> PathCache {
         let slot = |node: &Node<'_>| node.direct_mapping().unwrap_or(NONE);
         let spec = root.get("spec");
+        let template = spec.get("template");
         PathCache {
             metadata: slot(&root.get("metadata")),
-            template_spec: slot(&spec.path(&["template", "spec"])),
+            template_metadata: slot(&template.get("metadata")),
+            template_spec: slot(&template.get("spec")),
             spec: slot(&spec),
         }
     }
@@ -38,6 +42,9 @@ impl PathCache {
         let (slot, rest) = match names {
             ["spec", "template", "spec", rest @ ..] if self.template_spec != NONE => {
                 (self.template_spec, rest)
+            }
+            ["spec", "template", "metadata", rest @ ..] if self.template_metadata != NONE => {
+                (self.template_metadata, rest)
             }
             ["spec", rest @ ..] => (self.spec, rest),
             ["metadata", rest @ ..] => (self.metadata, rest),

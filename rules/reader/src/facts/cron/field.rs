@@ -112,6 +112,11 @@ impl std::error::Error for CronError {}
 
 /// The bits of one field and whether it counts as unrestricted (the library's star bit).
 pub(super) fn read_field(text: &str, field: FieldName) -> Result<(u64, bool), CronError> {
+    // Most fields are a star.
+    if text == "*" {
+        let (low, high) = field.bounds();
+        return Ok(((2 << high) - (1 << low), true));
+    }
     let (mut bits, mut star) = (0, false);
     for item in text.split(',').filter(|i| !i.is_empty()) {
         let (b, s) = read_item(item, field).map_err(|problem| CronError::Field {
