@@ -85,8 +85,10 @@ impl LabelSource {
 /// The types for each value of one label key.
 #[derive(Debug)]
 pub struct LabelValueIndex {
-    types: BTreeMap<&'static str, TypeSet>,
-    numbers: Vec<(i64, TypeSet)>,
+    /// The types with each value, sorted by value.
+    types: Vec<(&'static str, TypeSet)>,
+    /// For each value that is an integer, in order, the types with it or a larger one.
+    at_least: Vec<(i64, TypeSet)>,
     values: BTreeSet<&'static str>,
     absent: TypeSet,
     unknown: TypeSet,
@@ -104,23 +106,32 @@ impl LabelValueIndex {
                 Label::Absent | Label::OneOf(_) | Label::Undefined => absent.insert(instance),
             }
         }
-        let mut numbers: Vec<_> =
+        let mut at_least: Vec<_> =
             types.iter().filter_map(|(value, types)| Some((value.parse().ok()?, *types))).collect();
-        numbers.sort_by_key(|(number, _)| *number);
-        Self { values: types.keys().copied().collect(), types, numbers, absent, unknown }
+        at_least.sort_by_key(|(number, _)| *number);
+        let mut larger = TypeSet::EMPTY;
+        for (_, types) in at_least.iter_mut().rev() {
+            larger = larger.or(types);
+            *types = larger;
+        }
+        let values = types.keys().copied().collect();
+        Self { values, types: types.into_iter().collect(), at_least, absent, unknown }
     }
 
     pub fn with(&self, value: &str) -> Option<&TypeSet> {
-        self.types.get(value)
+        let found = self.types.binary_search_by(|(known, _)| (*known).cmp(value));
+        found.ok().map(|at| &self.types[at].1)
     }
 
     /// The types whose value is an integer between the bounds, both included.
     pub(crate) fn between(&self, least: Option<i64>, most: Option<i64>) -> TypeSet {
-        let start = least.map_or(0, |least| self.numbers.partition_point(|(number, _)| *number < least));
-        let end = most
-            .map_or(self.numbers.len(), |most| self.numbers.partition_point(|(number, _)| *number <= most));
-        let inside = self.numbers.get(start..end).unwrap_or_default();
-        inside.iter().fold(TypeSet::EMPTY, |set, (_, types)| set.or(types))
+        // The types from the first number on for which the condition does not hold. Each type has one value.
+        let from = |is_before: &dyn Fn(i64) -> bool| {
+            let first = self.at_least.partition_point(|(number, _)| is_before(*number));
+            self.at_least.get(first).map_or(TypeSet::EMPTY, |(_, types)| *types)
+        };
+        let types = from(&|number| least.is_some_and(|least| number < least));
+        most.map_or(types, |most| types.without(&from(&|number| number <= most)))
     }
 
     pub(crate) fn absent(&self) -> &TypeSet {
@@ -137,17 +148,17 @@ impl LabelValueIndex {
     }
 
     pub(crate) fn distinct(&self, types: &TypeSet) -> usize {
-        self.types.values().filter(|with| !with.is_disjoint(types)).count()
+        self.types.iter().filter(|(_, with)| !with.is_disjoint(types)).count()
     }
 
     /// For each value that occurs among types, how many of them have it.
     pub(crate) fn groups(&self, types: &TypeSet) -> impl Iterator<Item = usize> {
-        let counts = self.types.values().map(|with| with.and(types).len());
+        let counts = self.types.iter().map(|(_, with)| with.and(types).len());
         counts.filter(|count| *count > 0)
     }
 
     /// The smallest and the largest integer among the values.
     pub fn range(&self) -> Option<(i64, i64)> {
-        Some((self.numbers.first()?.0, self.numbers.last()?.0))
+        Some((self.at_least.first()?.0, self.at_least.last()?.0))
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! Requirements are evaluated as unions and intersections of such sets, so that a pool costs microseconds.
 
+use std::sync::LazyLock;
+
 use super::{InstanceType, all, retired};
 use crate::steps;
 
@@ -21,7 +23,8 @@ impl TypeSet {
     pub(crate) const EMPTY: Self = Self { words: [0; WORDS] };
 
     pub fn full() -> Self {
-        Self::first(all().len())
+        static FULL: LazyLock<TypeSet> = LazyLock::new(|| TypeSet::first(all().len()));
+        *FULL
     }
 
     /// The first `count` rows of the catalogue.

@@ -535,10 +535,12 @@ pub(super) fn uncatalogued_types(requirements: &Requirements) -> Option<Uncertai
             INSTANCE_TYPE => find(name).is_some(),
             _ => index(key).is_some_and(|index| index.with(name).is_some()),
         };
+        if requirement.values.iter().any(known) {
+            return None;
+        }
         let may_be_new: Vec<String> =
             requirement.values.iter().filter(|name| may_be_new(key, name)).cloned().collect();
-        (!requirement.values.iter().any(known) && !may_be_new.is_empty())
-            .then_some(Uncertainty::NewTypes(may_be_new))
+        (!may_be_new.is_empty()).then_some(Uncertainty::NewTypes(may_be_new))
     })
 }
 
