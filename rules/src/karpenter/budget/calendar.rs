@@ -101,8 +101,7 @@ pub struct Calendar {
     exact: bool,
     never_allows: bool,
     /// The start minute of each segment, and the index in `active_sets` of the budgets active from there. Segments are
-    /// sorted, and the first starts at 0. A run keeps the calendars of all its pools: with the sets here, one of working
-    /// hours would take 350 bytes instead of 120.
+    /// sorted, and the first starts at 0.
     segments: Vec<(u32, u32)>,
     /// The distinct sets of budgets that are active at some time, sorted.
     active_sets: Vec<u128>,
@@ -118,8 +117,6 @@ impl Calendar {
     /// Budgets after the first [`MAX_BUDGETS`] are ignored.
     pub fn around(mut budgets: Vec<Budget>, monday: i64) -> Self {
         budgets.truncate(MAX_BUDGETS);
-        // Every pool keeps its calendar.
-        budgets.shrink_to_fit();
         let monday = monday.clamp(-2_000_000_000, 2_000_000_000);
         let monday = monday - (monday - REFERENCE_MONDAY).rem_euclid(WEEK);
         let frozen = !budgets.iter().all(Budget::is_usable);
@@ -267,14 +264,27 @@ impl Calendar {
         self.states(reason).any(|one| one == state)
     }
 
+    /// Each segment: its first minute, its length in minutes, and the index of its set in `active_sets`.
+    fn segments(&self) -> impl Iterator<Item = (i64, i64, usize)> {
+        let starts = self.segments.iter().map(|(start, active)| (i64::from(*start), *active as usize));
+        let ends = self.segments.iter().skip(1).map(|(next, _)| i64::from(*next)).chain([self.length]);
+        starts.zip(ends).map(|((start, active), end)| (start, end - start, active))
+    }
+
+    /// Number of minutes of the span in which a budget of a kind is active.
+    pub(crate) fn minutes_of(&self, kind: impl Fn(&Budget) -> bool) -> i64 {
+        let of_kind = (0..).zip(&self.budgets).filter(|(_, budget)| kind(budget));
+        let mask = of_kind.fold(0, |mask: u128, (index, _): (u32, _)| mask | 1 << index);
+        let counted = self.segments().filter(|(.., active)| self.active_sets[*active] & mask != 0);
+        counted.map(|(_, minutes, _)| minutes).sum()
+    }
+
     /// The intervals of a reason over the span. Adjacent intervals have different states.
     pub(crate) fn intervals(&self, reason: DisruptionReason) -> Vec<Interval> {
         let states: Vec<AllowanceState> = self.states(reason).collect();
         let mut out: Vec<Interval> = Vec::new();
-        for (index, (start, active)) in self.segments.iter().enumerate() {
-            let end = self.segments.get(index + 1).map_or(self.length, |(next, _)| i64::from(*next));
-            let (start, state) = (i64::from(*start), states[*active as usize]);
-            let minutes = end - start;
+        for (start, minutes, active) in self.segments() {
+            let state = states[active];
             match out.last_mut() {
                 Some(last) if last.state == state => last.minutes += minutes,
                 _ => out.push(Interval { start, minutes, state }),

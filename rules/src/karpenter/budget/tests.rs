@@ -66,6 +66,20 @@ fn nodes_parse_and_value() {
 }
 
 #[test]
+fn minutes_count_once_however_many_budgets_are_active() {
+    let closed = |calendar: &Calendar| calendar.minutes_of(|budget| budget.nodes.is_zero());
+    let zero = [timed("0", "0 9 * * 1-5", 8.0), timed("0", "0 16 * * 5", 4.0)];
+    let week = Calendar::new(&zero);
+    assert_eq!((closed(&week), week.span().1), (5 * 480 + 180, WEEK));
+    // A schedule of the month makes the span longer, and the share of the week stays.
+    let [first, second] = zero;
+    let months = Calendar::new(&[first, plain("20%"), timed("10%", "0 0 1 * *", 24.0), second]);
+    assert_eq!(closed(&months) * WEEK, (5 * 480 + 180) * months.span().1);
+    assert!(months.span().1 > WEEK);
+    assert_eq!(week.minutes_of(|budget| !budget.nodes.is_zero()), 0);
+}
+
+#[test]
 fn document_000_share_and_weekday_zero() {
     let budgets = [plain("20%"), timed("0", "0 9 * * 1-5", 8.0)];
     let calendar = Calendar::new(&budgets);

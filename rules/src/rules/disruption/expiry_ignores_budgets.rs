@@ -39,7 +39,7 @@
 //! - <https://karpenter.sh/docs/concepts/disruption/#expiration>
 //! - <https://karpenter.sh/docs/concepts/disruption/#nodepool-disruption-budgets>
 
-use crate::karpenter::budget::{AllowanceState, Budget, Calendar, DisruptionReason, Nodes};
+use crate::karpenter::budget::{Budget, Calendar, Nodes};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -106,16 +106,11 @@ fn closes(budget: &Node<'_>) -> bool {
 /// The percentage of the time that windows close for all reasons. `None` where they close all of it, or none, or where the
 /// pool allows no disruption at any time.
 fn closed_share(calendar: &Calendar) -> Option<i64> {
-    let closes = |budget: &&Budget| budget.nodes.is_zero() && budget.reasons.is_none();
-    let zero: Vec<Budget> = calendar.budgets().iter().filter(closes).cloned().collect();
-    if calendar.never_allows() || zero.is_empty() || zero.iter().any(|budget| budget.schedule.is_none()) {
+    let closes = |budget: &Budget| budget.nodes.is_zero() && budget.reasons.is_none();
+    let is_shut = |budget: &Budget| closes(budget) && budget.schedule.is_none();
+    if calendar.never_allows() || calendar.budgets().iter().any(is_shut) {
         return None;
     }
-    let intervals = Calendar::new(&zero).intervals(DisruptionReason::Drifted);
-    let minutes = |of_zero: bool| -> i64 {
-        let counted = intervals.iter().filter(|one| !of_zero || one.state == AllowanceState::Zero);
-        counted.map(|one| one.minutes).sum()
-    };
-    let (closed, all) = (minutes(true), minutes(false));
+    let (closed, (_, all)) = (calendar.minutes_of(closes), calendar.span());
     (closed > 0 && closed < all).then(|| closed * 100 / all)
 }
