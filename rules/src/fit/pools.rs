@@ -421,9 +421,8 @@ fn gpu_models(types: &[&'static InstanceType]) -> Vec<GpuModel> {
 
 /// The weekly allowance, once for each group of reasons for which it is equal.
 fn weeks(object: &Object, platform: &Platform) -> Vec<Week> {
-    let Some(calendar) = NodePool::new(object).and_then(|pool| pool.calendar()) else {
-        return Vec::new();
-    };
+    let pool = NodePool::new(object);
+    let Some(calendar) = pool.as_ref().and_then(NodePool::calendar) else { return Vec::new() };
     let mut weeks: Vec<Week> = Vec::new();
     for reason in DisruptionReason::ALL {
         if !weeks.iter().any(|week| week.reasons.contains(&reason)) {

@@ -1,7 +1,7 @@
 //! The annotation `karpenter.sh/do-not-disrupt`: on pods, on workloads and in the template of a NodePool.
 
 use crate::facts::duration::{GoDuration, NillableDuration};
-use crate::karpenter::budget::DisruptionReason;
+use crate::karpenter::budget::{AllowanceState, DisruptionReason};
 use crate::karpenter::nodepool::NodePool;
 use crate::object::Object;
 use crate::platform::{Platform, Version};
@@ -56,9 +56,9 @@ pub(crate) fn protects_nodes(object: &Object) -> bool {
 /// the budgets are always zero for drift and for consolidation.
 pub(crate) fn keeps_busy_nodes(object: &Object) -> bool {
     let by_budgets = |pool: NodePool<'_>| {
-        let budgets = pool.written_budgets();
         let is_shut = |reason: DisruptionReason| {
-            budgets.as_ref().is_some_and(|(_, calendar)| calendar.coverage(reason).permanently_zero)
+            pool.written_budgets()
+                .is_some_and(|(_, calendar)| calendar.is_always(reason, AllowanceState::Zero))
         };
         matches!(pool.expire_after(), Some(NillableDuration::Never))
             && is_shut(DisruptionReason::Drifted)

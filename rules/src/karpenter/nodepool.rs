@@ -1,7 +1,7 @@
 //! Typed access to a NodePool: requirements, admitted instance types, limits, taints and purpose.
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::catalog;
 use crate::catalog::{Accelerator, CAPACITY_TYPE, TypeSet};
@@ -35,6 +35,9 @@ pub(crate) const CAPACITY_TYPES: [&str; 3] = ["reserved", "spot", "on-demand"];
 #[derive(Clone, Debug)]
 pub struct NodePool<'a> {
     object: &'a Object,
+    /// The value of [`NodePool::calendar`], which several rules read in a row. As a memo of the object it would stay for the whole
+    /// run, and take 480 bytes of a pool with two budgets.
+    calendar: OnceLock<Option<Box<Calendar>>>,
 }
 
 /// Whether the instance types of a pool have accelerators.
@@ -51,7 +54,8 @@ pub enum Hardware {
 impl<'a> NodePool<'a> {
     /// Returns a view of the object, or `None` if it is not a `karpenter.sh/v1` NodePool.
     pub fn new(object: &'a Object) -> Option<NodePool<'a>> {
-        (object.is(Kind::NODE_POOL) && object.version() == "v1").then_some(NodePool { object })
+        let is_pool = object.is(Kind::NODE_POOL) && object.version() == "v1";
+        is_pool.then(|| NodePool { object, calendar: OnceLock::new() })
     }
 
     pub fn object(&self) -> &'a Object {
@@ -313,18 +317,18 @@ impl<'a> NodePool<'a> {
 
     /// The budgets of the manifest and their list. `None` if they cannot be read, if Karpenter ignores them (static
     /// pools), or if the API server rejects one that has only one of `schedule` and `duration`.
-    pub(crate) fn written_budgets(&self) -> Option<(Node<'a>, &'a Calendar)> {
+    pub(crate) fn written_budgets(&self) -> Option<(Node<'a>, &Calendar)> {
+        let calendar = if self.is_static() { None } else { self.calendar() }?;
         let list = self.disruption().get("budgets");
-        let is_whole = |budget: Node<'_>| budget.get("schedule").is_set() == budget.get("duration").is_set();
-        let heeded = list.is_sequence() && !self.is_static() && list.items().all(is_whole);
-        Some((list, self.calendar().filter(|_| heeded)?))
+        let is_whole = |budget: &Budget| budget.schedule.is_some() == budget.duration.is_some();
+        (list.is_sequence() && calendar.budgets().iter().all(is_whole)).then_some((list, calendar))
     }
 
     /// The budgets of the manifest, or the default list, around the reference Monday. `None` if one cannot be read.
-    pub fn calendar(&self) -> Option<&'a Calendar> {
-        static CALENDAR: Memo<Option<Calendar>> = Memo::new();
-        let read = || Some(Calendar::around(self.budgets()?, REFERENCE_MONDAY));
-        self.object.memo(&CALENDAR, read).as_ref()
+    pub fn calendar(&self) -> Option<&Calendar> {
+        let read = || Some(Box::new(Calendar::around(self.budgets()?, REFERENCE_MONDAY)));
+        // Its steps do not count for the rule that happens to be the first.
+        self.calendar.get_or_init(|| steps::unlimited(read)).as_deref()
     }
 
     /// The budgets of the manifest, or the default list. `None` if a budget cannot be read.

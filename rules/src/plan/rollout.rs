@@ -96,7 +96,8 @@ pub(super) fn of(plan: &PoolPlan, old: &Object, before: &View<'_>, after: &View<
         return rollout;
     }
     let Some(new) = after.objects_of(plan) else { return rollout };
-    let Some(calendar) = NodePool::new(&new).and_then(|pool| pool.calendar()) else { return rollout };
+    let pool = NodePool::new(&new);
+    let Some(calendar) = pool.as_ref().and_then(NodePool::calendar) else { return rollout };
     rollout.budgets = budget_texts(&new);
     rollout.week = Some(Week::of(calendar, REASON, None));
     let coverage = calendar.coverage(REASON);

@@ -67,20 +67,20 @@ pub(crate) static RULE: Rule = Rule {
 fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let object = pool.object();
     let (list, calendar) = pool.written_budgets()?;
-    let weighty = pool.is_gpu_intended() || is_production(object.name());
-    let mut idle = false;
-    for item in list.items() {
-        let reasons = item.get("reasons");
-        if reasons.is_sequence() && reasons.items().next().is_none() {
-            idle = true;
-            let finding = ctx.report(&reasons, "a budget with an empty list of reasons never applies");
+    let is_weighty = || pool.is_gpu_intended() || is_production(object.name());
+    let mut is_idle = false;
+    for (item, budget) in list.items().zip(calendar.budgets()) {
+        if budget.reasons.as_ref().is_some_and(Vec::is_empty) {
+            is_idle = true;
+            let finding =
+                ctx.report(&item.get("reasons"), "a budget with an empty list of reasons never applies");
             finding.help("name the reasons, or remove `reasons` for all of them");
-            if !weighty {
+            if !is_weighty() {
                 finding.severity(Severity::Info);
             }
         }
     }
-    if idle || calendar.never_allows() {
+    if is_idle || calendar.never_allows() {
         return None;
     }
     let open: Vec<DisruptionReason> = DisruptionReason::ALL
@@ -117,7 +117,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let remedy = Remedy::of(calendar, &open, &matters);
     // Whoever limits a reason in a window wants a limit for it.
     let is_slip = matters.iter().any(|reason| is_limited_in_window(calendar, *reason));
-    let harmless = !(weighty || is_slip) || matters == [DisruptionReason::Empty];
+    let harmless = !(is_slip || is_weighty()) || matters == [DisruptionReason::Empty];
     let week = Week::of(calendar, worst(calendar, &matters), ctx.platform().zone());
     let finding = ctx.report(&list, format!("{whom}: {when}"));
     finding.schedule_grid(week).help(remedy.help);

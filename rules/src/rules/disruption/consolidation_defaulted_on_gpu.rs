@@ -36,7 +36,7 @@
 
 use crate::facts::duration;
 use crate::facts::duration::DurationField;
-use crate::karpenter::budget::DisruptionReason;
+use crate::karpenter::budget::{AllowanceState, DisruptionReason};
 use crate::karpenter::do_not_disrupt::protects_nodes;
 use crate::rules::class_evidence::CLASSED_WORKLOADS;
 use crate::rules::prelude::*;
@@ -78,7 +78,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if let Some((WorkloadClass::Training, _)) = ctx.cluster().views().purpose(pool) {
         return None;
     }
-    if pool.calendar()?.coverage(DisruptionReason::Underutilized).permanently_zero {
+    if pool.calendar()?.is_always(DisruptionReason::Underutilized, AllowanceState::Zero) {
         return None;
     }
     let fix = Fix::new("consolidate only empty nodes; check whether their pods may move", Safety::Unsafe);

@@ -44,7 +44,8 @@ pub(super) fn of_place(view: &View<'_>, place: &Place<'_>) -> Option<String> {
 
 /// The week of all budgets of a pool.
 fn of_budgets(place: &Place<'_>, platform: &Platform) -> Option<String> {
-    let calendar = NodePool::new(place.object)?.calendar()?;
+    let pool = NodePool::new(place.object)?;
+    let calendar = pool.calendar()?;
     let mut weeks: Vec<Week> = Vec::new();
     for reason in DisruptionReason::ALL {
         if !weeks.iter().any(|week| week.reasons.contains(&reason)) {
