@@ -7,6 +7,8 @@ use crate::cluster::Cluster;
 use crate::cluster::dependencies::untracked;
 use crate::cluster::other_nodes::OtherNodes;
 use crate::cluster::placement::PoolsFor;
+use crate::karpenter::nodepool::NodePool;
+use crate::karpenter::requirement_list::RequirementList;
 use crate::kind::Kind;
 use crate::kind::definitions::CustomResourceDefinitions;
 use crate::lint::authority::Authority;
@@ -14,6 +16,7 @@ use crate::lint::finding::{Finding, Location, Severity};
 use crate::lint::resolved::ResolvedRules;
 use crate::lint::rule::{Group, Rule, RuleSet};
 use crate::lint::settings::{RuleSettings, Settings};
+use crate::lint::subject::Subject;
 use crate::object::Object;
 use crate::platform::Platform;
 use crate::steps;
@@ -24,7 +27,7 @@ use crate::workload::template::Template;
 
 pub struct Context<'a> {
     rule: &'static Rule,
-    object: &'a Object,
+    subject: &'a Subject<'a>,
     engine: &'a ResolvedRules,
     platform: &'a Platform,
     rule_settings: &'a RuleSettings,
@@ -38,7 +41,7 @@ pub struct Context<'a> {
 impl<'a> Context<'a> {
     pub(crate) fn new(
         rule: &'static Rule,
-        object: &'a Object,
+        subject: &'a Subject<'a>,
         engine: &'a ResolvedRules,
         rule_settings: &'a RuleSettings,
         cluster: &'a Cluster,
@@ -46,7 +49,7 @@ impl<'a> Context<'a> {
     ) -> Context<'a> {
         Context {
             rule,
-            object,
+            subject,
             engine,
             platform: &engine.settings().platform,
             rule_settings,
@@ -74,12 +77,12 @@ impl<'a> Context<'a> {
     pub(crate) fn report(&mut self, node: &Node<'_>, message: impl Into<String>) -> &mut Finding {
         let message = message.into();
         steps::take(50 + message.len());
-        let location = Location::of(self.object, node);
+        let location = Location::of(self.subject.object, node);
         let mut finding = Finding::new(self.rule, location, String::new());
         finding.message(message);
         let is_elsewhere = match node.is_absent() {
-            true => self.object.may_lack_fields(),
-            false => self.object.is_set_by_patch(node),
+            true => self.subject.object.may_lack_fields(),
+            false => self.subject.object.is_set_by_patch(node),
         };
         if is_elsewhere {
             return self.dropped.insert(finding);
@@ -98,7 +101,7 @@ impl<'a> Context<'a> {
         successor: &Object,
         origin: &dyn Fn(&Pointer) -> Option<Pointer>,
     ) {
-        let path = self.object.source().map(|source| source.scope());
+        let path = self.subject.object.source().map(|source| source.scope());
         let settings = self.engine.settings();
         let nothing = Cluster::default();
         for &rule in self.engine.all() {
@@ -107,13 +110,13 @@ impl<'a> Context<'a> {
             let of_kind =
                 (is_read || rule.holds_alone) && rule.kinds().iter().any(|kind| successor.is(*kind));
             let about_text = matches!(rule.group, Group::Manifest | Group::Migration | Group::Suppression);
-            if !of_kind || about_text || !self.engine.is_enabled(rule, path, Some(self.object)) {
+            if !of_kind || about_text || !self.engine.is_enabled(rule, path, Some(self.subject.object)) {
                 continue;
             }
-            let set = settings.rule(rule, path, Some(self.object));
+            let set = settings.rule(rule, path, Some(self.subject.object));
             let run = |object: &Object| {
-                let mut findings = Vec::new();
-                let mut context = Context::new(rule, object, self.engine, &set, cluster, &mut findings);
+                let (subject, mut findings) = (Subject::new(object), Vec::new());
+                let mut context = Context::new(rule, &subject, self.engine, &set, cluster, &mut findings);
                 context.set_platform(self.platform, false);
                 if is_read {
                     rule.check.run(object, &mut context);
@@ -123,7 +126,7 @@ impl<'a> Context<'a> {
                 findings
             };
             let found = run(successor);
-            if found.is_empty() || !run(self.object).is_empty() {
+            if found.is_empty() || !run(self.subject.object).is_empty() {
                 continue;
             }
             // The engine compares versions only for the rule that it runs.
@@ -134,8 +137,8 @@ impl<'a> Context<'a> {
                 (true, false) => Severity::Warning,
             };
             for mut finding in found {
-                let is_written = |at: &Pointer| !self.object.root().at(at).is_absent();
-                let is_kept = finding.is_moved_to(self.object, origin)
+                let is_written = |at: &Pointer| !self.subject.object.root().at(at).is_absent();
+                let is_kept = finding.is_moved_to(self.subject.object, origin)
                     && (rule.group == Group::NodePool || finding.location.pointer().is_some_and(is_written));
                 if is_kept {
                     finding.severity = set.severity.unwrap_or(finding.severity.min(most));
@@ -147,8 +150,8 @@ impl<'a> Context<'a> {
     }
 
     pub(crate) fn is_rule_enabled(&self, id: &str) -> bool {
-        let path = self.object.source().map(|source| source.scope());
-        self.engine.find(id).is_some_and(|rule| self.engine.is_enabled(rule, path, Some(self.object)))
+        let path = self.subject.object.source().map(|source| source.scope());
+        self.engine.find(id).is_some_and(|rule| self.engine.is_enabled(rule, path, Some(self.subject.object)))
     }
 
     /// Pointers at which earlier rules, or the rule `id`, reported that a component rejects this object.
@@ -179,7 +182,7 @@ impl<'a> Context<'a> {
 
     /// Whether a finding about the object may depend on `other`: whether both are in one cluster as far as is known.
     pub(crate) fn pairs_with(&self, other: &Object) -> bool {
-        self.cluster.pairs(self.object, other)
+        self.cluster.pairs(self.subject.object, other)
     }
 
     /// The NodePools that may start nodes for the pods of a template, of those that a finding about the object may depend on, with
@@ -228,7 +231,17 @@ impl<'a> Context<'a> {
     }
 
     pub(crate) fn object(&self) -> &'a Object {
-        self.object
+        self.subject.object
+    }
+
+    /// The object as a NodePool, if it is one.
+    pub(crate) fn pool(&self) -> Option<&'a NodePool<'a>> {
+        self.subject.pool.as_ref()
+    }
+
+    /// The requirements of the object, if it is of a kind that has them.
+    pub(crate) fn requirements(&self) -> Option<&'a RequirementList<'a>> {
+        self.subject.requirements.as_ref()
     }
 
     /// A whole-number parameter of the rule.

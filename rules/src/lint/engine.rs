@@ -21,6 +21,7 @@ use crate::lint::report::{CheckReport, sort};
 use crate::lint::resolved::{ResolvedRule, ResolvedRules};
 use crate::lint::rule::{Check, Pair, Rule, RuleSet};
 use crate::lint::settings::{RuleSettings, Settings};
+use crate::lint::subject::Subject;
 use crate::lint::suppress;
 use crate::lint::timings::{Clock, Timings};
 use crate::lint::versions;
@@ -117,8 +118,10 @@ impl Engine {
 
     /// The findings of the rules for one object. Suppressions by its annotation are not applied.
     pub fn check_object(&self, object: &Object, cluster: &Cluster) -> Vec<Finding> {
-        let mut findings = Vec::new();
-        self.for_each_rule(object, |at, left| self.run_rule(at, object, cluster, left, &mut findings).steps);
+        let (subject, mut findings) = (Subject::new(object), Vec::new());
+        self.for_each_rule(object, |at, left| {
+            self.run_rule(at, &subject, cluster, left, &mut findings).steps
+        });
         findings
     }
 
@@ -126,7 +129,7 @@ impl Engine {
     pub fn check_object_by(&self, rule: &Rule, object: &Object, cluster: &Cluster) -> Vec<Finding> {
         let mut findings = Vec::new();
         if let Some(at) = self.rules_for(object).find(|at| std::ptr::eq(self.rule(*at), rule)) {
-            self.run_rule(at, object, cluster, STEPS_PER_OBJECT, &mut findings);
+            self.run_rule(at, &Subject::new(object), cluster, STEPS_PER_OBJECT, &mut findings);
         }
         findings
     }
@@ -176,12 +179,12 @@ impl Engine {
     pub(super) fn run_rule(
         &self,
         at: usize,
-        object: &Object,
+        subject: &Subject<'_>,
         cluster: &Cluster,
         left: u64,
         findings: &mut Vec<Finding>,
     ) -> RunOutcome {
-        let resolved = &self.rules.enabled()[at];
+        let (resolved, object) = (&self.rules.enabled()[at], subject.object);
         let path = object.source().map(|source| source.scope());
         let Some(set) = resolved.settings_at(self.settings(), path, Some(object)) else {
             return RunOutcome { reads_earlier_findings: false, steps: 0 };
@@ -190,7 +193,7 @@ impl Engine {
         let allowance = left.min(STEPS_PER_RULE);
         // What the comparison takes counts for the object, and leaves half to the rules after this one.
         let for_comparison = (left / 2).min(STEPS_PER_RULE);
-        let run = || self.run_with_settings(resolved, object, cluster, &set, for_comparison, findings);
+        let run = || self.run_with_settings(resolved, subject, cluster, &set, for_comparison, findings);
         let (finished, steps) = match &self.timings {
             Some(timings) => timings.measure(at, || steps::limited(allowance, run)),
             None => steps::limited(allowance, run),
@@ -223,7 +226,7 @@ impl Engine {
     fn run_with_settings(
         &self,
         resolved: &ResolvedRule,
-        object: &Object,
+        subject: &Subject<'_>,
         cluster: &Cluster,
         set: &RuleSettings,
         for_comparison: u64,
@@ -232,18 +235,19 @@ impl Engine {
         let from = findings.len();
         let mut reads_earlier_findings = false;
         let mut of_comparison = 0;
-        let rule = resolved.rule;
+        let (rule, object) = (resolved.rule, subject.object);
         let completed = if resolved.is_for_completed { runtimes::completed(object, cluster) } else { None };
-        let subject = completed.as_ref().map_or(object, |completed| &completed.object);
+        let of_completed = completed.as_ref().map(|completed| Subject::new(&completed.object));
+        let subject = of_completed.as_ref().unwrap_or(subject);
         let platforms = self.platforms.of(cluster);
         let mut run = |rule: &'static Rule, platform: &Platform, findings: &mut Vec<Finding>| {
             let mut context = Context::new(rule, subject, &self.rules, set, cluster, findings);
             context.set_platform(platform, !std::ptr::eq(platform, &raw const platforms.platform));
-            suggest::at_most(SUGGESTIONS_PER_RULE, || rule.check.run(subject, &mut context));
+            suggest::at_most(SUGGESTIONS_PER_RULE, || rule.check.run(subject.object, &mut context));
             reads_earlier_findings |= context.reads_earlier_findings();
         };
         run(rule, &platforms.platform, findings);
-        // Most rules report nothing for an object: what follows is about findings.
+        // Most rules report nothing for an object.
         if findings.len() == from {
             return (reads_earlier_findings, 0);
         }
@@ -267,6 +271,21 @@ impl Engine {
         if let Some(completed) = &completed {
             findings[from..].iter_mut().for_each(|finding| finding.place_in_source(completed));
         }
+        self.settle(findings, from, rule, object, cluster, set);
+        (reads_earlier_findings, of_comparison)
+    }
+
+    /// Leaves out the findings of a rule, from an index on, that do not hold where the object is, and gives the others their
+    /// severities.
+    fn settle(
+        &self,
+        findings: &mut Vec<Finding>,
+        from: usize,
+        rule: &Rule,
+        object: &Object,
+        cluster: &Cluster,
+        set: &RuleSettings,
+    ) {
         if object.workload().is_some_and(|row| row.workflow().is_some()) {
             leave_repeated(findings, from);
         }
@@ -297,7 +316,6 @@ impl Engine {
             finding.refer_to_written();
             finding.severity = set.severity.unwrap_or(finding.severity);
         }
-        (reads_earlier_findings, of_comparison)
     }
 
     /// Runs a rule, and returns what it read from the cluster as well. A rule that declares no reads runs without recording.
@@ -308,10 +326,10 @@ impl Engine {
     /// The rules that read kinds from the cluster without declaring them, each with the first such read.
     #[cfg(test)]
     pub(crate) fn undeclared_reads(&self, object: &Object, cluster: &Cluster) -> Vec<(&'static str, Read)> {
-        let mut findings = Vec::new();
+        let (subject, mut findings) = (Subject::new(object), Vec::new());
         let mut out = Vec::new();
         self.for_each_rule(object, |at, left| {
-            let (outcome, reads) = track(|| self.run_rule(at, object, cluster, left, &mut findings));
+            let (outcome, reads) = track(|| self.run_rule(at, &subject, cluster, left, &mut findings));
             let rule = self.rule(at);
             out.extend(undeclared_read(rule, object, &reads).map(|read| (rule.id, read)));
             outcome.steps

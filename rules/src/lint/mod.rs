@@ -19,6 +19,7 @@ pub mod run;
 pub(crate) mod session;
 pub(crate) mod sets;
 pub mod settings;
+pub(crate) mod subject;
 pub mod suppress;
 pub mod timings;
 pub(crate) mod versions;

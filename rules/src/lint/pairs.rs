@@ -8,6 +8,7 @@ use crate::cluster::Cluster;
 use crate::lint::engine::{Engine, STEPS_PER_OBJECT};
 use crate::lint::finding::{Finding, Related};
 use crate::lint::rule::Pair;
+use crate::lint::subject::Subject;
 use crate::lint::suppress;
 use crate::object::Object;
 
@@ -38,7 +39,7 @@ impl Engine {
             for partner in partners.iter().filter(is_other).take(MAX_PARTNERS) {
                 let Some(small) = pair.cluster(object, partner, cluster) else { continue };
                 let mut findings = Vec::new();
-                left -= self.run_rule(at, partner, &small, left, &mut findings).steps;
+                left -= self.run_rule(at, &Subject::new(partner), &small, left, &mut findings).steps;
                 let suppressing = if others_suppress { std::slice::from_ref(partner) } else { &[] };
                 let kept = suppress::apply(&self.rules, findings, &[], suppressing);
                 let of_rule = |finding: &Finding| std::ptr::eq(finding.rule, self.rule(at));

@@ -13,6 +13,7 @@ use crate::lint::engine::{Engine, RunOutcome, STEPS_PER_OBJECT};
 use crate::lint::finding::{Finding, all_render_equal};
 use crate::lint::report::CheckReport;
 use crate::lint::sets::name_all_sets;
+use crate::lint::subject::Subject;
 use crate::object::{Object, ObjectId};
 use crate::steps::isolate;
 
@@ -93,7 +94,7 @@ impl Engine {
         // Once the limit is reached, the steps of each rule decide which of the later ones run.
         let earlier = earlier.filter(|earlier| earlier.results.steps < STEPS_PER_OBJECT);
         let mut known = earlier.map_or(&[][..], |earlier| &earlier.results.rules).iter().peekable();
-        let mut findings = Vec::new();
+        let (subject, mut findings) = (Subject::new(object), Vec::new());
         let mut rules: Vec<RuleResult> = Vec::new();
         // Whether an earlier rule has other findings than before.
         let mut is_changed = false;
@@ -110,7 +111,7 @@ impl Engine {
                     return u64::from(old.steps).min(left);
                 }
             }
-            let run = self.run_isolated(at, object, cluster, left, &mut findings);
+            let run = self.run_isolated(at, &subject, cluster, left, &mut findings);
             let new = &findings[from..];
             is_changed |= old.is_none_or(|old| !all_render_equal(&old.findings, new));
             let RunOutcome { steps, reads_earlier_findings } = run.outcome;
@@ -134,7 +135,7 @@ impl Engine {
     fn run_isolated(
         &self,
         at: usize,
-        object: &Object,
+        subject: &Subject<'_>,
         cluster: &Cluster,
         left: u64,
         findings: &mut Vec<Finding>,
@@ -142,7 +143,7 @@ impl Engine {
         let from = findings.len();
         let mut panicked = None;
         let run = || {
-            isolate(|| self.run_rule(at, object, cluster, left, findings)).unwrap_or_else(|message| {
+            isolate(|| self.run_rule(at, subject, cluster, left, findings)).unwrap_or_else(|message| {
                 panicked = Some(message.into_boxed_str());
                 // The rule may have been about to read from the cluster.
                 if !self.rule(at).reads.is_empty() {

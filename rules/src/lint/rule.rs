@@ -158,13 +158,13 @@ impl Check {
                 check(object, ctx);
             }
             Check::NodePool(check) => {
-                NodePool::new(object).and_then(|pool| check(&pool, ctx));
+                ctx.pool().and_then(|pool| check(pool, ctx));
             }
             Check::NodeClass(check) => {
                 Ec2NodeClass::new(object).and_then(|class| check(&class, ctx));
             }
             Check::Requirements(check) => {
-                RequirementList::of(object).and_then(|list| check(&list, ctx));
+                ctx.requirements().and_then(|list| check(list, ctx));
             }
             Check::KedaTrigger(check) => {
                 for trigger in triggers(object).filter(|trigger| trigger.node.is_mapping()) {

@@ -7,6 +7,7 @@ use crate::cluster::sets::Bond;
 use crate::cluster::versions::{OutsideFact, ShownVersions};
 use crate::lint::engine::Engine;
 use crate::lint::finding::{Finding, SetNames};
+use crate::lint::subject::Subject;
 use crate::object::{Object, track_namespace};
 use crate::platform::{Product, Version};
 use crate::tree::Tree;
@@ -66,7 +67,7 @@ impl Engine {
         known: &mut Vec<EarlierResult<'a>>,
     ) -> Vec<Finding> {
         let own = object.namespace();
-        let mut findings = Vec::new();
+        let (subject, mut findings) = (Subject::new(object), Vec::new());
         let mut place = 0..;
         self.for_each_rule(object, |at, left| {
             let place = place.next().unwrap_or_default();
@@ -79,10 +80,11 @@ impl Engine {
                     (*steps).min(left)
                 }
                 Some(EarlierResult::ReadsOthers) => {
-                    self.run_rule(at, object, cluster, left, &mut findings).steps
+                    self.run_rule(at, &subject, cluster, left, &mut findings).steps
                 }
                 _ => {
-                    let run = || self.record(at, || self.run_rule(at, object, cluster, left, &mut findings));
+                    let run =
+                        || self.record(at, || self.run_rule(at, &subject, cluster, left, &mut findings));
                     let ((outcome, reads), reads_namespace) = track_namespace(run);
                     // Most rules that may read other objects return before they read any.
                     let result = if reads.is_empty() && !outcome.reads_earlier_findings {

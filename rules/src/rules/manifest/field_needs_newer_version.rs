@@ -56,11 +56,10 @@ pub(crate) static RULE: Rule = Rule {
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let platform = ctx.platform();
     // Karpenter providers other than AWS have their own version numbers.
-    let requirements = RequirementList::of(object);
-    let karpenter =
-        requirements.as_ref().map_or(platform.karpenter, |l| l.provider.karpenter_version(platform));
+    let requirements = ctx.requirements();
+    let karpenter = requirements.map_or(platform.karpenter, |l| l.provider.karpenter_version(platform));
     if let Some(list) = requirements {
-        reserved(&list, karpenter, ctx);
+        reserved(list, karpenter, ctx);
     }
     for row in since::rows(object) {
         let installed = match row.product {

@@ -54,7 +54,7 @@ const VALID: [&str; 3] = ["on-demand", "spot", "reserved"];
 const KARPENTER: Option<Authority> = Some(Authority::Karpenter);
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if let Some(list) = RequirementList::of(object) {
+    if let Some(list) = ctx.requirements() {
         if let Some(pool) = NodePool::new(object) {
             // The value of a label is not validated: the pool is Ready but matches nothing.
             let label = pool.labels().get(CAPACITY_TYPE);
@@ -63,9 +63,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let checked = list.location != KeyLocation::Claim
             && list.provider.karpenter_version(ctx.platform()) >= Version::new(1, 5);
         let by = KARPENTER.filter(|_| checked);
-        for requirement in list.items() {
-            expression(&requirement.0, Severity::Error, by, ctx);
-            few(&requirement, by, ctx);
+        for requirement in list.items().filter(|item| item.key() == Some(CAPACITY_TYPE)) {
+            expression(&requirement.node, Severity::Error, by, ctx);
+            few(requirement, by, ctx);
         }
         return None;
     }
@@ -112,11 +112,8 @@ fn expression(expression: &Node<'_>, none: Severity, by: Option<Authority>, ctx:
 
 /// `minValues` counts only valid values.
 fn few(item: &RequirementItem<'_>, by: Option<Authority>, ctx: &mut Context<'_>) {
-    let wanted = item.0.get("minValues");
-    let (Some(CAPACITY_TYPE), Some(Operator::In), Some(number)) = (item.key(), item.operator(), wanted.int())
-    else {
-        return;
-    };
+    let wanted = item.node.get("minValues");
+    let (Some(Operator::In), Some(number)) = (item.operator(), wanted.int()) else { return };
     let values = item.values();
     let all = i64::try_from(values.items().count()).unwrap_or(i64::MAX);
     let valid = values.items().filter(is_valid).count();

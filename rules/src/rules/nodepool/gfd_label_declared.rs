@@ -84,7 +84,7 @@ const PRODUCTS: [(&str, &str); 6] = [
 ];
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let (pool, list) = (NodePool::new(object)?, RequirementList::of(object)?);
+    let (pool, list) = (NodePool::new(object)?, ctx.requirements()?);
     if list.provider == Provider::Other {
         return None;
     }
@@ -99,12 +99,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let mut values = item.values().items();
         match (item.operator(), values.next(), values.next()) {
             (Some(Operator::In), Some(value), None) => {
-                declared(&pool, key, &item.0.get("key"), &value, ctx);
+                declared(&pool, key, &item.node.get("key"), &value, ctx);
             }
             (Some(Operator::DoesNotExist) | None, _, _) => {}
             _ => {
                 let message = format!("`{key}` is written by GPU feature discovery, so this chooses nothing");
-                ctx.report(&item.0.get("key"), message).help(
+                ctx.report(&item.node.get("key"), message).help(
                     "require `karpenter.k8s.aws/instance-gpu-name` or another label of Karpenter instead",
                 );
             }

@@ -64,17 +64,16 @@ const NOMINAL_GB: [i64; 12] = [16, 24, 32, 40, 48, 64, 80, 96, 141, 180, 192, 28
 const MAX_DIFFERENCE: i64 = 8;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if let Some(list) = RequirementList::of(object) {
+    if let Some(list) = ctx.requirements() {
         // The requirements of a NodeClaim were chosen by a controller, and an overlay does not restrict a
         // pool.
         if list.location != KeyLocation::Pool || list.provider == Provider::Other {
             return None;
         }
-        let items: Vec<RequirementItem<'_>> = list.items().collect();
-        if items.iter().any(|i| is_memory(i, list.provider))
+        if list.items().any(|item| is_memory(item, list.provider))
             && NodePool::new(object).is_some_and(|pool| !pool.has_unknown_types())
         {
-            check_requirements(&items, &[], list.provider, ctx);
+            check_requirements(list.items().as_slice(), &[], list.provider, ctx);
         }
         return None;
     }
@@ -105,7 +104,7 @@ fn check_pod(template: &Template<'_>, ctx: &mut Context<'_>) {
         for term in terms.items() {
             let items: Vec<RequirementItem<'_>> = (term.get("matchExpressions").items())
                 .filter(Node::is_mapping)
-                .map(RequirementItem)
+                .map(RequirementItem::new)
                 .collect();
             if items.iter().any(|i| is_memory(i, provider)) && !term.has_unknown() {
                 check_requirements(&items, &selected, provider, ctx);

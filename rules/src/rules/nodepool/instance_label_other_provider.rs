@@ -50,8 +50,8 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if let Some(list) = RequirementList::of(object) {
-        for node in list.items().map(|item| item.0.get("key")) {
+    if let Some(list) = ctx.requirements() {
+        for node in list.items().map(|item| item.node.get("key")) {
             if let Some(key) = node.text() {
                 check_key(&node, key, list.location, list.provider, ctx);
             }

@@ -127,7 +127,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
 
 /// Types that the pool names and a limit excludes.
 fn named(object: &Object, types: &TypeSet, limits: &[(Node<'_>, &str, i128)], ctx: &mut Context<'_>) {
-    let Some(list) = RequirementList::of(object) else { return };
+    let Some(list) = ctx.requirements() else { return };
     for item in list.items() {
         let Some(key) = item.key().map(normalise).filter(|k| NAMING.contains(k)) else { continue };
         let Some(index) = catalog::index(key).filter(|_| item.operator() == Some(Operator::In)) else {

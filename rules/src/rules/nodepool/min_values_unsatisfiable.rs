@@ -53,16 +53,16 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let list = RequirementList::of(object)?;
+    let list = ctx.requirements()?;
     let pool = NodePool::new(object);
     let mut first = None;
     let mut told = false;
     for item in list.items() {
-        let wanted = item.0.get("minValues");
+        let wanted = item.node.get("minValues");
         // A number outside the bounds is rejected and reported by another rule.
         let Some(number) = wanted.int().filter(|n| (1..=50).contains(n)) else { continue };
-        told |= too_few_written(&item, number, ctx)
-            || pool.as_ref().is_some_and(|pool| too_few_kinds(pool, &item, number, ctx));
+        told |= too_few_written(item, number, ctx)
+            || pool.as_ref().is_some_and(|pool| too_few_kinds(pool, item, number, ctx));
         first.get_or_insert(wanted);
     }
     if let (Some(pool), Some(wanted), false) = (pool, first, told)
@@ -81,7 +81,7 @@ fn too_few_written(item: &RequirementItem<'_>, wanted: i64, ctx: &mut Context<'_
         return false;
     }
     let Some(texts) = item.texts().filter(|t| !t.is_empty()) else { return false };
-    let node = item.0.get("minValues");
+    let node = item.node.get("minValues");
     let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
     let distinct = texts.iter().collect::<BTreeSet<_>>().len();
     if texts.len() < wanted {
@@ -144,7 +144,7 @@ fn too_few_kinds(
         count(kinds),
         ellipsize(key)
     );
-    ctx.report(&item.0.get("minValues"), message)
+    ctx.report(&item.node.get("minValues"), message)
         .rejected_by(None)
         .severity(if is_sure { Severity::Error } else { Severity::Warning })
         .help("the pool never starts a node: lower the number, or admit more types");

@@ -44,7 +44,7 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let list = RequirementList::of(object)?;
+    let list = ctx.requirements()?;
     // Karpenter's own claims, as in a dump of a cluster, request what fits.
     if object.is_owned()
         || object.is_partial()
@@ -55,9 +55,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let mut types: Option<TypeSet> = None;
     for item in list.items() {
-        if let Some(met) = types_meeting(&item.0, list.provider) {
+        if let Some(met) = types_meeting(&item.node, list.provider) {
             types = Some(types.map_or(met, |known| known.and(&met)));
-        } else if item.0.has_unknown() {
+        } else if item.node.has_unknown() {
             return None;
         }
     }

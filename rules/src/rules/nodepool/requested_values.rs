@@ -31,8 +31,8 @@ type Visit = fn(&Requested<'_>, &mut Context<'_>);
 
 /// Visits every list of values that an object requires or excludes.
 pub(super) fn visit_values(object: &Object, ctx: &mut Context<'_>, visit: Visit) {
-    if let Some(list) = RequirementList::of(object) {
-        of_nodes(object, &list, visit, ctx);
+    if let Some(list) = ctx.requirements() {
+        of_nodes(object, list, visit, ctx);
         return;
     }
     let requester = if object.is(Kind::DAEMON_SET) { Requester::Followers } else { Requester::Pods };
@@ -47,7 +47,7 @@ fn of_nodes(object: &Object, list: &RequirementList<'_>, visit: Visit, ctx: &mut
         return;
     }
     for item in list.items() {
-        of_item(&item, Requester::Nodes, list.provider, list.location, visit, ctx);
+        of_item(item, Requester::Nodes, list.provider, list.location, visit, ctx);
     }
     if let Some(pool) = NodePool::new(object) {
         for (key, value) in pool.labels().entries() {
@@ -75,7 +75,7 @@ fn of_pods(template: &Template<'_>, requester: Requester, visit: Visit, ctx: &mu
     let terms = template.required_terms();
     for term in terms.items() {
         let expressions = term.get("matchExpressions");
-        for item in expressions.items().filter(Node::is_mapping).map(RequirementItem) {
+        for item in expressions.items().filter(Node::is_mapping).map(RequirementItem::new) {
             of_item(&item, requester, Provider::AutoMode, KeyLocation::Pod, visit, ctx);
         }
     }

@@ -39,7 +39,6 @@
 //! - <https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#set-based-requirement>
 
 use crate::catalog;
-use crate::karpenter::nodepool::hardware;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -52,7 +51,7 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let (pool, list) = (NodePool::new(object)?, RequirementList::of(object)?);
+    let (pool, list) = (NodePool::new(object)?, ctx.requirements()?);
     let speaks_of_devices = |item: &RequirementItem<'_>| {
         let key = item.key().map(|key| list.provider.catalogue_key(key));
         key.is_some_and(|k| {
@@ -60,16 +59,14 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 || k.starts_with("karpenter.k8s.aws/instance-accelerator-")
         })
     };
-    let item = list.items().find(|item| {
-        speaks_of_devices(item)
-            && match item.operator() {
-                Some(Operator::NotIn) => item.count().is_some_and(|n| n > 0),
-                Some(Operator::DoesNotExist) => true,
-                _ => false,
-            }
-    })?;
+    let excludes = |item: &RequirementItem<'_>| match item.operator() {
+        Some(Operator::NotIn) => item.count().is_some_and(|n| n > 0),
+        Some(Operator::DoesNotExist) => true,
+        _ => false,
+    };
+    let item = list.items().find(|item| excludes(item) && speaks_of_devices(item))?;
     let types = pool.types()?;
-    if hardware(&types) != Hardware::Mixed {
+    if pool.hardware() != Hardware::Mixed {
         return None;
     }
     // A limit alone may also be the limit of a general-purpose pool.
@@ -87,7 +84,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     } else {
         "karpenter.k8s.aws/instance-gpu-count"
     };
-    let (key, operator) = (list.provider.provider_key(key), item.0.get("operator"));
+    let (key, operator) = (list.provider.provider_key(key), item.node.get("operator"));
     let finding = ctx.report(
         &operator,
         format!(

@@ -52,11 +52,11 @@ fn check(list: &RequirementList<'_>, ctx: &mut Context<'_>) -> Option<()> {
         }
         let Some(operator) = item.operator() else { continue };
         match operator {
-            Operator::In if item.count() == Some(0) => nothing(&item, ctx),
-            Operator::NotIn if item.count() == Some(0) => everything(&item, list.location, ctx),
-            Operator::Exists | Operator::DoesNotExist => ignored(&item, operator, ctx),
+            Operator::In if item.count() == Some(0) => nothing(item, ctx),
+            Operator::NotIn if item.count() == Some(0) => everything(item, list.location, ctx),
+            Operator::Exists | Operator::DoesNotExist => ignored(item, operator, ctx),
             _ if is_comparison(operator) => {
-                count(&item, operator, ctx);
+                count(item, operator, ctx);
             }
             _ => {}
         }
@@ -76,7 +76,7 @@ fn everything(item: &RequirementItem<'_>, location: KeyLocation, ctx: &mut Conte
             .help(help);
         return;
     }
-    let fix = Fix::new("write `Exists`", Safety::Safe).set(&item.0.get("operator"), json!("Exists"));
+    let fix = Fix::new("write `Exists`", Safety::Safe).set(&item.node.get("operator"), json!("Exists"));
     ctx.report(&values, "`NotIn` without values excludes nothing: Karpenter reads it as `Exists`")
         .severity(Severity::Warning)
         .help(help)

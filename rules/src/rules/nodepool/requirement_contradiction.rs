@@ -56,7 +56,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is(Kind::NODE_OVERLAY) {
         return None;
     }
-    let list = RequirementList::of(object)?;
+    let list = ctx.requirements()?;
     let labels = NodePool::new(object).map(|pool| pool.labels().entries()).unwrap_or_default();
     let of_list = list.items().filter_map(|item| item.key());
     let mut keys: Vec<&str> = of_list.chain(labels.iter().map(|(key, _)| *key)).map(normalise).collect();
@@ -67,9 +67,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let mut by_key: BTreeMap<&str, Vec<Line<'_>>> = BTreeMap::new();
     for item in list.items() {
-        if let (Some(key), Some(requirement)) = (item.key(), known(&item)) {
+        if let (Some(key), Some(requirement)) = (item.key(), known(item)) {
             let lines = by_key.entry(normalise(key)).or_default();
-            lines.push((key_node(&item), requirement));
+            lines.push((key_node(item), requirement));
         }
     }
     for (key, node) in labels {
@@ -100,7 +100,7 @@ fn known(item: &RequirementItem<'_>) -> Option<Requirement> {
 
 fn key_node<'a>(item: &RequirementItem<'a>) -> Node<'a> {
     let values = item.values();
-    if values.is_set() { values } else { item.0.get("operator") }
+    if values.is_set() { values } else { item.node.get("operator") }
 }
 
 /// Reports the first requirement that contradicts those before it.

@@ -49,13 +49,12 @@ pub(crate) static RULE: Rule = Rule {
 const SIZE: &str = "karpenter.k8s.aws/instance-size";
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let (pool, list) = (NodePool::new(object)?, RequirementList::of(object)?);
+    let (pool, list) = (NodePool::new(object)?, ctx.requirements()?);
     let types = pool.types().filter(|types| !types.is_empty())?;
     if pool.names_uncatalogued_values() {
         return None;
     }
-    let items: Vec<RequirementItem<'_>> = list.items().collect();
-    for (number, item) in items.iter().enumerate() {
+    for (number, item) in list.items().enumerate() {
         let Some(key) = item.key().filter(|_| item.operator() == Some(Operator::NotIn)) else { continue };
         let key = list.provider.catalogue_key(key);
         let Some((index, values)) = catalog::index(&key).zip(item.texts()) else { continue };
@@ -63,9 +62,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             continue;
         }
         let mut others = TypeSet::full();
-        for (other, item) in items.iter().enumerate() {
+        for (other, item) in list.items().enumerate() {
             if other != number
-                && let Some(met) = types_meeting(&item.0, list.provider)
+                && let Some(met) = types_meeting(&item.node, list.provider)
             {
                 others = others.and(&met);
             }

@@ -60,7 +60,7 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let (pool, list) = (NodePool::new(object)?, RequirementList::of(object)?);
+    let (pool, list) = (NodePool::new(object)?, ctx.requirements()?);
     if list.provider == Provider::Other {
         return None;
     }
@@ -83,14 +83,14 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         {
             continue;
         }
-        match intended_key(&item, list.provider) {
+        match intended_key(item, list.provider) {
             Some((word, sure)) => {
                 let is_only = !list.items().any(|other| other.key() == Some(&*word));
-                lookalike(&item, key, &word, sure, is_only, ctx);
+                lookalike(item, key, &word, sure, is_only, ctx);
             }
             // These are labels of GPU feature discovery, which have another rule.
             None if domain == "nvidia.com" => {}
-            None => made_up(&item, key, ctx),
+            None => made_up(item, key, ctx),
         }
     }
     None
@@ -110,7 +110,7 @@ fn lookalike(
     is_only: bool,
     ctx: &mut Context<'_>,
 ) {
-    let node = item.0.get("key");
+    let node = item.node.get("key");
     let finding = ctx.report(
         &node,
         format!("`{}` is not a label of instances: it does not restrict the instance types", ellipsize(key)),
@@ -151,7 +151,7 @@ fn made_up(item: &RequirementItem<'_>, key: &str, ctx: &mut Context<'_>) {
     let value = if any_of_a_list { "any one of these values" } else { "a random number" };
     let here = if whole { "" } else { " here" };
     let message = format!("no workload{here} selects `{}`, so each node gets {value} for it", ellipsize(key));
-    ctx.report(&item.0.get("key"), message)
+    ctx.report(&item.node.get("key"), message)
         .severity(severity)
         .help("give it one value with `In`, or let pods select theirs; it narrows no instance type");
 }

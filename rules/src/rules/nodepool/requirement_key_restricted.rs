@@ -61,9 +61,9 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if let Some(list) = RequirementList::of(object) {
+    if let Some(list) = ctx.requirements() {
         for item in list.items() {
-            let node = item.0.get("key");
+            let node = item.node.get("key");
             if let Some(key) = node.text() {
                 inspect(&node, key, list.location, list.provider, ctx);
             }
@@ -94,13 +94,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 /// A key of a NodePool, NodeClaim or NodeOverlay. `node` is the text of a requirement's key, or the value of
 /// a label.
 fn inspect(node: &Node<'_>, key: &str, location: KeyLocation, provider: Provider, ctx: &mut Context<'_>) {
-    if crate::tree::placeholder::is_placeholder(key) {
-        return;
-    }
     let version = provider.karpenter_version(ctx.platform());
     let refusal = rejection(key, location, version, provider == Provider::Aws);
     let label = location == KeyLocation::TemplateLabel;
-    let Some(refusal) = refusal else { return };
+    let Some(refusal) = refusal.filter(|_| !is_placeholder(key)) else { return };
     // Other malformed keys do not match the pattern of the CRD.
     if refusal.reason == KeyRejectionReason::Malformed && !label && !is_too_long(key) {
         return;

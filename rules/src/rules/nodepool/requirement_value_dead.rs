@@ -51,11 +51,11 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let (pool, list) = (NodePool::new(object)?, RequirementList::of(object)?);
+    let (pool, list) = (NodePool::new(object)?, ctx.requirements()?);
     let lists = |item: &RequirementItem<'_>| {
         item.operator() == Some(Operator::In) && item.values().items().nth(1).is_some()
     };
-    if !list.items().any(|item| lists(&item)) {
+    if !list.items().any(lists) {
         return None;
     }
     let types = pool.admitted_types().filter(|types| !types.is_empty())?;
@@ -63,9 +63,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if pool.names_uncatalogued_values() {
         return None;
     }
-    for item in list.items().filter(lists) {
+    for item in list.items().filter(|item| lists(item)) {
         if let Some(key) = item.key() {
-            inspect(object, &pool, &types, &item, &list.provider.catalogue_key(key), ctx);
+            inspect(object, &pool, &types, item, &list.provider.catalogue_key(key), ctx);
         }
     }
     None
@@ -132,7 +132,7 @@ fn inspect(
         finding.related(object, other, "this value matches none either");
     }
     let kept = i64::try_from(live).unwrap_or(i64::MAX);
-    if item.0.get("minValues").int().is_none_or(|min| min <= kept) {
+    if item.node.get("minValues").int().is_none_or(|min| min <= kept) {
         let title = if dead.len() == 1 {
             "remove the value; check that the other requirement is what you meant"
         } else {

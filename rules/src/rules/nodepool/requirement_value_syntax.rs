@@ -58,7 +58,7 @@ fn check(list: &RequirementList<'_>, ctx: &mut Context<'_>) -> Option<()> {
             if operator.is_some_and(is_comparison) && text.parse::<i64>().map_or(true, |n| n < 0) {
                 continue;
             }
-            report(&item, &node, text, list.location, ctx);
+            report(item, &node, text, list.location, ctx);
         }
     }
     None

@@ -85,7 +85,7 @@ struct Narrowed<'a> {
 }
 
 fn check(pool: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let wanted = several_zones(pool)?;
+    let wanted = several_zones(ctx.requirements()?)?;
     // From 1.14.3 on (pull request 3170) the policy lowers the number also for what pods need.
     let lowers = ctx.platform().karpenter >= Version::new(1, 14);
     let policy = || min_values_policy(ctx.platform(), ctx.cluster());
@@ -122,9 +122,9 @@ fn check(pool: &Object, ctx: &mut Context<'_>) -> Option<()> {
 }
 
 /// The `minValues` of a pool for its zones, if it is more than one.
-fn several_zones(pool: &Object) -> Option<Node<'_>> {
-    let list = RequirementList::of(pool)?;
-    let mut wanted = list.items().filter(|item| item.key() == Some(ZONE)).map(|item| item.0.get("minValues"));
+fn several_zones<'a>(list: &RequirementList<'a>) -> Option<Node<'a>> {
+    let mut wanted =
+        list.items().filter(|item| item.key() == Some(ZONE)).map(|item| item.node.get("minValues"));
     wanted.find(|wanted| wanted.int().is_some_and(|number| number > 1))
 }
 
@@ -163,7 +163,9 @@ fn goes_only_there(pool: &Object, template: &Template<'_>, ctx: &Context<'_>) ->
     // The scheduler does not say whether the number of zones admits a pod: it knows neither subnets nor volumes.
     let Some(pinned) = feasibility.pinned_pools_of(template) else { return false };
     pinned.iter().any(|one| one.object().is_same_resource(pool))
-        && pinned.iter().all(|one| several_zones(one.object()).is_some())
+        && pinned
+            .iter()
+            .all(|one| RequirementList::of(one.object()).is_some_and(|list| several_zones(&list).is_some()))
         && !feasibility.has_unreadable_pools()
         && ctx.other_nodes_for(template).is_none()
 }
