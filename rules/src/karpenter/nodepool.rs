@@ -1,6 +1,5 @@
 //! Typed access to a NodePool: requirements, admitted instance types, limits, taints and purpose.
 
-use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use crate::catalog;
@@ -209,27 +208,6 @@ impl<'a> NodePool<'a> {
         pool
     }
 
-    /// Each value that an `In` requirement or a label names, with the name of its key in the catalogue. The
-    /// capacity type is not included.
-    pub(crate) fn named_values(
-        &self,
-        provider: Provider,
-    ) -> impl Iterator<Item = (Cow<'a, str>, Cow<'a, str>)> + use<'a> {
-        let requirements = self.requirements().items().filter_map(move |node| {
-            let operator = node.get("operator").text()?.parse::<Operator>().ok()?;
-            let key = provider.catalogue_key(node.get("key").text()?);
-            (operator == Operator::In).then(|| (key, node.get("values")))
-        });
-        let values = requirements.flat_map(|(key, values)| {
-            let values = values.items().filter_map(|value| value.string_or_number());
-            values.map(move |value| (key.clone(), value))
-        });
-        let labels = self.labels().entries().into_iter();
-        let labels =
-            labels.filter_map(move |(key, value)| Some((provider.catalogue_key(key), value.text()?.into())));
-        values.chain(labels).filter(|(key, _)| key != CAPACITY_TYPE)
-    }
-
     /// The keys under which a requirement or a label names a well-formed value, such as a family, that is not
     /// in the catalogue but may be in a newer one.
     pub(crate) fn uncatalogued_keys(&self) -> &'a [&'static str] {
@@ -249,10 +227,7 @@ impl<'a> NodePool<'a> {
 
     /// Whether the admitted types have accelerators.
     pub fn hardware(&self) -> Hardware {
-        match self.types() {
-            Some(types) => hardware(&types),
-            None => Hardware::Unknown,
-        }
+        if self.object.is_partial() { Hardware::Unknown } else { self.facts().hardware }
     }
 
     /// Whether all nodes have accelerators, or a taint names an accelerator resource and some nodes may have one.

@@ -6,12 +6,14 @@ use std::sync::Arc;
 
 use crate::catalog;
 use crate::catalog::{CAPACITY_TYPE, INSTANCE_FAMILY, INSTANCE_TYPE, TypeSet};
-use crate::karpenter::nodepool::{CAPACITY_TYPES, NodePool, requirement_spec};
+use crate::karpenter::nodepool::{CAPACITY_TYPES, Hardware, NodePool, hardware};
 use crate::karpenter::provider::Provider;
-use crate::karpenter::requirement::{Requirement, Requirements, is_well_known, normalise};
+use crate::karpenter::requirement::{Operator, Requirement, Requirements, is_well_known};
+use crate::karpenter::requirement_list::RequirementItem;
 use crate::karpenter::scheduling;
 use crate::object::Object;
 use crate::steps;
+use crate::tree::node::Node;
 use crate::workload::class::{WorkloadClass, purpose, purpose_of_name};
 
 /// Labels that get new values with new instance types.
@@ -33,6 +35,8 @@ pub(crate) struct PoolFacts {
     pub(crate) has_unknown_types: bool,
     /// The value of [`NodePool::admitted_types`], of a pool that is not partial.
     pub(crate) types: Option<TypeSet>,
+    /// The hardware of the types that EC2 offers, of a pool that is not partial.
+    pub(crate) hardware: Hardware,
     /// Which of [`CAPACITY_TYPES`] it allows. `None` if neither a requirement nor a label is about them.
     pub(crate) capacity_types: Option<[bool; 3]>,
     pub(crate) uncatalogued_keys: Vec<&'static str>,
@@ -93,9 +97,12 @@ impl PoolFacts {
     /// Works out the facts of a pool, which must not call [`NodePool::facts`].
     pub(crate) fn read(pool: &NodePool<'_>) -> PoolFacts {
         let provider = Provider::of_group(&pool.template_spec().path(&["nodeClassRef", "group"]));
-        let has_unknown_types = pool.requirements().has_unknown() || pool.labels().has_unknown();
+        let (requirements, labels) = (pool.requirements(), pool.labels());
+        let has_unknown_types = requirements.has_unknown() || labels.has_unknown();
+        let items: Vec<RequirementItem<'_>> = requirements.items().map(RequirementItem::new).collect();
+        let labels = labels.entries();
         let is_known = provider != Provider::Other && !has_unknown_types;
-        let own = is_known.then(|| written_requirements(pool, provider)).flatten();
+        let own = is_known.then(|| written_requirements(&items, &labels, provider)).flatten();
         let types = own.as_ref().and_then(types);
         let has_audience =
             types.is_some_and(|types| !types.is_empty()) && !pool.template_spec().get("taints").has_unknown();
@@ -107,23 +114,31 @@ impl PoolFacts {
             provider,
             has_unknown_types,
             types,
-            capacity_types: capacity_types(pool),
-            uncatalogued_keys: uncatalogued_keys(pool, provider),
-            declared: declared_purpose(pool),
+            hardware: types.map_or(Hardware::Unknown, |types| hardware(&types.offered())),
+            capacity_types: capacity_types(&items, &labels),
+            uncatalogued_keys: uncatalogued_keys(&items, &labels, provider),
+            declared: declared_purpose(pool, &labels),
             audience,
         }
     }
 }
 
+/// A label of a template: its key and the node of its value.
+type Label<'a> = (&'a str, Node<'a>);
+
 /// The requirements and labels of a pool, combined as Karpenter does, without the labels that Karpenter adds. `None` if it
 /// takes too many steps.
-fn written_requirements(pool: &NodePool<'_>, provider: Provider) -> Option<Requirements> {
+fn written_requirements(
+    items: &[RequirementItem<'_>],
+    labels: &[Label<'_>],
+    provider: Provider,
+) -> Option<Requirements> {
     let read = || {
         let mut all = Requirements::of(provider);
-        for spec in pool.requirements().items().filter_map(|node| requirement_spec(&node)) {
-            all.add(&spec.key, Requirement::new(spec.op, &spec.values, spec.min_values));
+        for (key, requirement) in items.iter().filter_map(|item| item.key().zip(item.requirement())) {
+            all.add(key, requirement);
         }
-        for (key, value) in pool.labels().entries() {
+        for (key, value) in labels {
             if let Some(value) = value.text() {
                 all.add(key, Requirement::is(value));
             }
@@ -145,9 +160,8 @@ fn types(requirements: &Requirements) -> Option<TypeSet> {
     admitted.uncertainties.is_empty().then_some(admitted.types)
 }
 
-fn declared_purpose(pool: &NodePool<'_>) -> DeclaredPurpose {
-    let labels = pool.labels().entries().into_iter();
-    let labels = labels.map(|(key, value)| {
+fn declared_purpose(pool: &NodePool<'_>, labels: &[Label<'_>]) -> DeclaredPurpose {
+    let labels = labels.iter().map(|(key, value)| {
         DeclaredPurpose::of(key).and(value.text().map_or(DeclaredPurpose::None, DeclaredPurpose::of))
     });
     let taints = pool.template_spec().get("taints");
@@ -159,26 +173,38 @@ fn declared_purpose(pool: &NodePool<'_>) -> DeclaredPurpose {
 }
 
 /// A capacity type is allowed if every requirement on the key allows it.
-fn capacity_types(pool: &NodePool<'_>) -> Option<[bool; 3]> {
-    let requirements = pool.requirements().items().filter_map(|node| {
-        let ours = node.get("key").text() == Some(CAPACITY_TYPE);
-        let spec = ours.then(|| requirement_spec(&node))??;
-        Some(Requirement::new(spec.op, &spec.values, spec.min_values))
-    });
-    let label = pool.labels().get(CAPACITY_TYPE).text().map(Requirement::is);
+fn capacity_types(items: &[RequirementItem<'_>], labels: &[Label<'_>]) -> Option<[bool; 3]> {
+    let items = items.iter().filter(|item| item.key() == Some(CAPACITY_TYPE));
+    let requirements = items.filter_map(RequirementItem::requirement);
+    let label = labels.iter().find(|(key, _)| *key == CAPACITY_TYPE);
+    let label = label.and_then(|(_, value)| value.text()).map(Requirement::is);
     requirements.chain(label).fold(None, |allowed, one| {
         let before: [bool; 3] = allowed.unwrap_or([true; 3]);
         Some(std::array::from_fn(|at| before[at] && one.has(CAPACITY_TYPES[at])))
     })
 }
 
-fn uncatalogued_keys(pool: &NodePool<'_>, provider: Provider) -> Vec<&'static str> {
+fn uncatalogued_keys(
+    items: &[RequirementItem<'_>],
+    labels: &[Label<'_>],
+    provider: Provider,
+) -> Vec<&'static str> {
+    let growing = |key: &str| {
+        let key = provider.catalogue_key(key);
+        GROWING_KEYS.into_iter().find(|growing| *growing == key)
+    };
+    let of_items = items.iter().filter(|item| item.operator() == Some(Operator::In)).filter_map(|item| {
+        let key = growing(item.key()?)?;
+        let mut values = item.values().items().filter_map(|value| value.string_or_number());
+        values.any(|value| may_be_new(key, &value)).then_some(key)
+    });
+    let of_labels = labels.iter().filter_map(|(key, value)| {
+        let key = growing(key)?;
+        may_be_new(key, value.text()?).then_some(key)
+    });
     let mut keys: Vec<&'static str> = Vec::new();
-    for (key, value) in pool.named_values(provider) {
-        let Some(key) = GROWING_KEYS.into_iter().find(|growing| *growing == normalise(&key)) else {
-            continue;
-        };
-        if !keys.contains(&key) && may_be_new(key, &value) {
+    for key in of_items.chain(of_labels) {
+        if !keys.contains(&key) {
             keys.push(key);
         }
     }
@@ -203,9 +229,11 @@ pub(crate) fn may_be_new(key: &str, value: &str) -> bool {
 fn audience(pool: &NodePool<'_>, mut requirements: Requirements) -> Audience {
     add_class_label(pool, &mut requirements);
     // No part of a taint or a label that the API server accepts has a line break.
-    let taints = pool.taints().into_iter().filter(|taint| taint.effect != "PreferNoSchedule");
-    let mut taints: Vec<String> =
-        taints.map(|taint| [taint.key, taint.value, taint.effect].join("\n")).collect();
+    let taints = pool.template_spec().get("taints");
+    let fields = ["key", "value", "effect"];
+    let taints = taints.items().map(|taint| fields.map(|field| taint.get(field).text().unwrap_or_default()));
+    let taints = taints.filter(|[.., effect]| *effect != "PreferNoSchedule");
+    let mut taints: Vec<String> = taints.map(|taint| taint.join("\n")).collect();
     taints.sort_unstable();
     taints.dedup();
     let mut labels: Vec<String> = Vec::new();
@@ -225,7 +253,9 @@ fn audience(pool: &NodePool<'_>, mut requirements: Requirements) -> Audience {
 
 /// The requirements of a pool with an audience on well-known labels, without the capacity type.
 pub(crate) fn shared_requirements(pool: &NodePool<'_>) -> Requirements {
-    let mut requirements = written_requirements(pool, pool.facts().provider).unwrap_or_default();
+    let items: Vec<RequirementItem<'_>> = pool.requirements().items().map(RequirementItem::new).collect();
+    let written = written_requirements(&items, &pool.labels().entries(), pool.facts().provider);
+    let mut requirements = written.unwrap_or_default();
     add_class_label(pool, &mut requirements);
     requirements.retain(|name, _| !is_added(name) && name != CAPACITY_TYPE && is_shared(name));
     requirements

@@ -34,7 +34,6 @@
 
 use crate::catalog;
 use crate::catalog::ARCH;
-use crate::karpenter::nodepool::hardware;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -46,11 +45,11 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    let types = pool.types()?;
     // A requirement on the architecture is a deliberate choice, even if it allows both.
-    if hardware(&types) != Hardware::Accelerated || pool.requirement(ARCH).is_some() {
+    if pool.hardware() != Hardware::Accelerated || pool.requirement(ARCH).is_some() {
         return None;
     }
+    let types = pool.types()?;
     let index = catalog::index(ARCH)?;
     let some = |arch: &str| {
         let with = index.with(arch)?.and(&types);

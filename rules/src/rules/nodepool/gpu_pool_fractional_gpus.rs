@@ -33,7 +33,6 @@
 //! - <https://github.com/aws/karpenter-provider-aws/issues/8324>
 
 use crate::catalog;
-use crate::karpenter::nodepool::hardware;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -48,10 +47,10 @@ pub(crate) static RULE: Rule = Rule {
 const COUNT: &str = "karpenter.k8s.aws/instance-gpu-count";
 
 fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    let types = pool.types()?;
-    if pool.is_auto_mode() || hardware(&types) != Hardware::Accelerated {
+    if pool.is_auto_mode() || pool.hardware() != Hardware::Accelerated {
         return None;
     }
+    let types = pool.types()?;
     let none = catalog::index(COUNT).and_then(|index| index.with("0"))?;
     let shares = none.and(&types);
     let first = shares.names().next()?;

@@ -39,7 +39,6 @@
 
 use crate::catalog;
 use crate::catalog::{GPUS_OF_WHOLE_NODE, INSTANCE_TYPE};
-use crate::karpenter::nodepool::hardware;
 use crate::karpenter::scheduling::pod_requests;
 use crate::rules::prelude::*;
 use crate::workload::gpu::EFA;
@@ -65,7 +64,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let types = pool.types()?;
-    if types.len() != 1 || hardware(&types) != Hardware::Accelerated || pool.names_uncatalogued_values() {
+    if types.len() != 1 || pool.hardware() != Hardware::Accelerated || pool.names_uncatalogued_values() {
         return None;
     }
     let only = types.names().next().unwrap_or_default();

@@ -37,7 +37,6 @@
 //! - <https://karpenter.sh/docs/concepts/nodepools/#speclimits>
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
 
-use crate::karpenter::nodepool::hardware;
 use crate::platform::Platform;
 use crate::rules::prelude::*;
 
@@ -171,7 +170,7 @@ fn indirect_limits(pool: &NodePool<'_>, resource: &str) -> Vec<IndirectLimit> {
 /// intended for accelerators.
 fn counted(pool: &NodePool<'_>) -> Vec<&'static str> {
     if let Some(types) = pool.types()
-        && hardware(&types) == Hardware::Accelerated
+        && pool.hardware() == Hardware::Accelerated
     {
         let mut counts: Vec<(usize, &'static str)> = KARPENTER_ACCELERATORS
             .iter()

@@ -42,12 +42,9 @@
 //! - <https://karpenter.sh/docs/concepts/disruption/#interruption>
 //! - <https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-best-practices.html>
 
-use std::collections::BTreeSet;
-
 use crate::karpenter::budget::{AllowanceState, DisruptionReason};
 use crate::karpenter::installation::{self, INSTALLERS};
 use crate::karpenter::minors;
-use crate::karpenter::nodepool::hardware;
 use crate::rules::prelude::*;
 
 const READS: [Kind; INSTALLERS.len() + 1] = joined(&INSTALLERS, &[Kind::NODE_POOL]);
@@ -73,7 +70,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     // Pools that do not mention Spot are reported by capacity-type-unspecified.
     let capacity = pool.capacity_types().filter(|c| c.contains(&"spot"))?;
     let types = pool.types()?;
-    let accelerated = hardware(&types) == Hardware::Accelerated;
+    let accelerated = pool.hardware() == Hardware::Accelerated;
     if types.is_empty() || pool.names_uncatalogued_values() {
         return None;
     }
@@ -84,18 +81,17 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if accelerated && types.len() == 1 && !pool.is_static() {
         return None;
     }
-    let usable: Vec<_> = types.iter().filter(|t| !accelerated || t.accelerators() > 0).collect();
-    let families: BTreeSet<&str> = usable.iter().map(|t| t.family()).collect();
-    let few = usable.len() < FEW;
+    let usable = || types.iter().filter(|t| !accelerated || t.accelerators() > 0);
+    let (count, family) = (usable().count(), usable().next()?.family());
+    let is_one_family = usable().all(|t| t.family() == family);
     let on_demand = capacity.contains(&"on-demand");
-    if usable.is_empty() || !(few || families.len() == 1 && !on_demand) {
+    if !(count < FEW || is_one_family && !on_demand) {
         return None;
     }
     let name = object.display_name();
-    let count = usable.len();
-    let what = match (families.first(), families.len()) {
-        (Some(family), 1) => format!("{} of family `{family}`", types_word(count)),
-        _ => types_word(count),
+    let what = match is_one_family {
+        true => format!("{} of family `{family}`", types_word(count)),
+        false => types_word(count),
     };
     let behind = super::fallback(object, pool, ctx.cluster());
     let finding =
