@@ -3,6 +3,7 @@
 
 use crate::karpenter::provider::is_custom;
 use crate::karpenter::requirement::{Operator, Requirement, is_restricted, normalise};
+use crate::karpenter::requirement_list::is_comparison;
 use crate::tree::node::Node;
 
 /// A requirement or an expression of an affinity term. `None` if it contains a placeholder or is invalid.
@@ -14,8 +15,7 @@ fn parse_requirement<'a>(node: &Node<'a>) -> Option<(&'a str, Requirement)> {
     let op = node.get("operator").text()?.parse::<Operator>().ok()?;
     let values: Vec<String> =
         node.get("values").items().filter_map(|v| v.text().map(str::to_owned)).collect();
-    let bound = matches!(op, Operator::Gt | Operator::Lt | Operator::Gte | Operator::Lte);
-    if bound && !matches!(values.as_slice(), [v] if v.parse::<i64>().is_ok()) {
+    if is_comparison(op) && !matches!(values.as_slice(), [v] if v.parse::<i64>().is_ok()) {
         return None;
     }
     Some((normalise(key), Requirement::new(op, &values, None)))
@@ -33,8 +33,13 @@ fn is_own(key: &str) -> bool {
 /// key.
 pub(crate) fn empty_ranges<'a>(lines: &[Node<'a>], fixed: &[&str]) -> Vec<(Node<'a>, &'a str)> {
     let mut out: Vec<(Node<'a>, &'a str)> = Vec::new();
-    // A requirement whose key is a placeholder may apply to any key.
-    if lines.iter().any(|l| l.is_unknown() || l.get("key").is_unknown()) {
+    // Without a bound there are numbers. A requirement whose key is a placeholder may apply to any key.
+    let bounds_own = |line: &Node<'_>| {
+        let operator = line.get("operator").text().and_then(|text| text.parse().ok());
+        operator.is_some_and(is_comparison)
+            && line.get("key").text().is_some_and(|key| is_own(normalise(key)))
+    };
+    if !lines.iter().any(bounds_own) || lines.iter().any(|l| l.is_unknown() || l.get("key").is_unknown()) {
         return out;
     }
     for first in lines {

@@ -60,20 +60,21 @@ impl View for PoolsByRegion {
     }
 }
 
-/// The zones that a pool lists in its requirements and its label, with their regions.
+/// The zones that a pool lists in its requirements and its labels, with their regions.
 pub(crate) fn listed_zones<'a>(pool: &NodePool<'a>) -> impl Iterator<Item = (Node<'a>, &'a str)> + use<'a> {
-    let of_key = |key: &'static str| {
-        let listed = pool.requirements().items().filter(move |item| {
-            item.get("key").text().is_some_and(|text| normalise(text) == key)
-                && item.get("operator").text() == Some("In")
-        });
-        let values = listed.flat_map(|item| item.get("values").items());
-        values.chain(std::iter::once(pool.labels().get(key)))
-    };
-    let zones = of_key(ZONE).filter_map(|node| of_zone(node.text()?).map(|region| (node.clone(), region)));
-    let ids = of_key(ZONE_ID).filter_map(|node| {
-        let region = of_zone_id(node.text()?, catalog::regions().iter().copied())?;
-        Some((node, region))
+    let listed = pool.requirements().items().filter_map(|item| {
+        let key = normalise(item.get("key").text()?);
+        let is_zone = matches!(key, ZONE | ZONE_ID) && item.get("operator").text() == Some("In");
+        is_zone.then(|| (key, item.get("values").items()))
     });
-    zones.chain(ids)
+    let values = listed.flat_map(|(key, values)| values.map(move |value| (key, value)));
+    let labels = pool.labels();
+    let labels = [ZONE, ZONE_ID].into_iter().map(move |key| (key, labels.get(key)));
+    values.chain(labels).filter_map(|(key, node)| {
+        let region = match key {
+            ZONE => of_zone(node.text()?),
+            _ => of_zone_id(node.text()?, catalog::regions().iter().copied()),
+        };
+        region.map(|region| (node, region))
+    })
 }

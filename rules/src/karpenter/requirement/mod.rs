@@ -407,14 +407,20 @@ pub(crate) const WELL_KNOWN_AWS: [&str; 27] = [
 
 /// Whether a normalised key is defined by instance types or by Karpenter.
 pub fn is_well_known(key: &str) -> bool {
-    match key.split_once('/') {
-        Some(("karpenter.sh", name)) => matches!(name, "nodepool" | "capacity-type"),
-        Some(("karpenter.k8s.aws", name)) => WELL_KNOWN_AWS.binary_search(&name).is_ok(),
-        Some(("topology.kubernetes.io", name)) => matches!(name, "zone" | "region"),
-        Some(("topology.k8s.aws", name)) => name == "zone-id",
-        Some(("node.kubernetes.io", name)) => matches!(name, "instance-type" | "windows-build"),
-        Some(("kubernetes.io", name)) => matches!(name, "arch" | "os"),
-        _ => false,
+    match key {
+        "karpenter.sh/nodepool"
+        | "karpenter.sh/capacity-type"
+        | "topology.kubernetes.io/zone"
+        | "topology.kubernetes.io/region"
+        | "topology.k8s.aws/zone-id"
+        | "node.kubernetes.io/instance-type"
+        | "node.kubernetes.io/windows-build"
+        | "kubernetes.io/arch"
+        | "kubernetes.io/os" => true,
+        _ => {
+            let of_aws = key.strip_prefix("karpenter.k8s.aws/");
+            of_aws.is_some_and(|name| WELL_KNOWN_AWS.binary_search(&name).is_ok())
+        }
     }
 }
 

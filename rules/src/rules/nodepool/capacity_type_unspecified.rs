@@ -47,7 +47,8 @@ pub(crate) static RULE: Rule = Rule {
 fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let object = pool.object();
     let requirements = pool.requirements();
-    if pool.is_other_provider() || object.is_partial() || !requirements.is_sequence() {
+    let is_specified = pool.facts().capacity_types.is_some();
+    if is_specified || pool.is_other_provider() || object.is_partial() || !requirements.is_sequence() {
         return None;
     }
     // A placeholder may be the requirement.

@@ -79,12 +79,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     // Only explicit capacity types count: without them a pool allows all.
-    let types = pool.capacity_types()?;
+    let types = pool.capacity_types().filter(|types| types.contains(&RESERVED))?;
     let only = types == [RESERVED];
     let node = word(&pool).or_else(|| only.then(|| pool.requirements()))?;
-    if !types.contains(&RESERVED) {
-        return None;
-    }
     let reference = pool.template_spec().get("nodeClassRef");
     let of_aws = reference.get("group").text() == Some(Kind::EC2_NODE_CLASS.group)
         && reference.get("kind").text() == Some(Kind::EC2_NODE_CLASS.kind);

@@ -57,7 +57,8 @@ pub(crate) static RULE: Rule = Rule {
 fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let object = pool.object();
     let requirements = pool.requirements();
-    if pool.is_other_provider() || object.is_partial() || !pool.allows_spot() {
+    let is_for_cpus = || pool.hardware() == Hardware::NoAccelerator && !pool.has_accelerator_taint();
+    if pool.is_other_provider() || object.is_partial() || !pool.allows_spot() || is_for_cpus() {
         return None;
     }
     // A placeholder may be, or complete, the requirement on the capacity type.
@@ -71,9 +72,6 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         || pool.labels().is_unknown()
         || label.is_unknown()
     {
-        return None;
-    }
-    if pool.hardware() == Hardware::NoAccelerator && !pool.has_accelerator_taint() {
         return None;
     }
     let views = ctx.cluster().views();
