@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, select};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, select};
 use lsp_server::{Connection, ErrorCode, Message, Notification, Request, RequestId, Response};
 use lsp_types::notification::Notification as _;
 use lsp_types::{
@@ -120,10 +120,17 @@ impl Client {
         self.waiting.is_empty()
     }
 
-    /// Waits for a message, at most for `most`. The message stays in the queue for [`Client::next`].
+    /// Waits for a message, at most for `most`. The message stays in the queue for [`Client::next`]. Without a client no
+    /// message comes, and the time passes all the same.
     pub(crate) fn wait(&mut self, most: Duration) -> Option<&Message> {
-        let message = self.connection.receiver.recv_timeout(most).ok()?;
-        self.take(message);
+        match self.connection.receiver.recv_timeout(most) {
+            Ok(message) => self.take(message),
+            Err(RecvTimeoutError::Timeout) => return None,
+            Err(RecvTimeoutError::Disconnected) => {
+                std::thread::sleep(most);
+                return None;
+            }
+        }
         self.waiting.back()
     }
 
@@ -297,5 +304,25 @@ impl Progress {
             token: self.token.clone(),
             value: ProgressParamsValue::WorkDone(value),
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    #[test]
+    fn waiting_for_a_client_that_is_gone_takes_its_time() {
+        let (server, editor) = Connection::memory();
+        let mut client = Client::new(server, &ClientCapabilities::default());
+        drop(editor);
+        let (began, mut rounds) = (Instant::now(), 0);
+        while began.elapsed() < Duration::from_millis(200) {
+            assert!(client.wait(Duration::from_millis(10)).is_none());
+            rounds += 1;
+        }
+        assert!(rounds <= 20, "{rounds} rounds in {:?}", began.elapsed());
     }
 }
