@@ -128,7 +128,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub(crate) max_reviews: u32,
 
-    /// Concurrent connections; further ones wait
+    /// Concurrent connections; a further one takes the place of one of the address that holds most
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub(crate) max_connections: u32,
 
@@ -144,7 +144,7 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     pub(crate) log_denies: bool,
 
-    /// Write an Event beside what was denied, as far as one every 200 ms goes; not for dry runs
+    /// Write an Event beside what was denied or not checked, at most one every 200 ms; not for dry runs
     #[arg(long, conflicts_with = "no_cluster")]
     pub(crate) events: bool,
 
@@ -217,7 +217,7 @@ pub(crate) struct ManifestsArgs {
     #[arg(long, default_value_t = 8080, value_name = "PORT")]
     pub(crate) operations_port: u16,
 
-    /// Write an Event beside what was denied
+    /// Write an Event beside what was denied or not checked
     #[arg(long)]
     pub(crate) events: bool,
 
