@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::webhook::balancer::Balancer;
-use crate::webhook::in_cluster::{asked, cluster, make, serve};
+use crate::webhook::in_cluster::{asked, cluster, make, post, serve};
 use crate::webhook::server::Folder;
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/ml/deployments";
@@ -82,5 +82,59 @@ async fn large_objects_at_once_are_denied_or_counted() {
         let failures = metrics.lines().filter(|line| line.starts_with("gpulint_admission_failures_total{"));
         let failures: f64 = failures.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum();
         assert!(failures >= admitted as f64 && unchecked > 0, "{metrics}\n{}", server.process.said());
+    }
+}
+
+/// A server that takes one review at a time leaves the others to the failure policy, and tells of each.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_let_through_is_counted_logged_and_an_event() {
+    let Some(cluster) = cluster().await else {
+        return;
+    };
+    let (folder, balancer) = (Folder::new(), Balancer::start().await);
+    folder.write("gpulint.yaml", "{}\n");
+    let one_review = ["--events", "--max-reviews", "1"];
+    let server = serve(&cluster, &folder, "gpulint", &balancer, &one_review).await;
+    asked(&cluster).await;
+    let mut admitted = Vec::new();
+    let mut next = 0;
+    while admitted.is_empty() {
+        assert!(next < 60, "each is answered before the next one comes");
+        let created = (next..next + 6).map(|number| {
+            let (cluster, object) = (&cluster, large("environment", number));
+            async move {
+                let (code, _) = post(cluster, DEPLOYMENTS, &object).await;
+                (code == 201).then_some(number)
+            }
+        });
+        admitted = futures::future::join_all(created).await.into_iter().flatten().collect();
+        next += 6;
+    }
+    let metrics = server.metrics().await;
+    let is_failure = |line: &&str| {
+        line.starts_with("gpulint_admission_failures_total{") && line.contains("webhook=\"validate\"")
+    };
+    let failures = metrics.lines().filter(is_failure);
+    let failures: f64 = failures.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum();
+    assert!(failures >= admitted.len() as f64, "{admitted:?} {metrics}");
+    let said = server.process.said();
+    for number in admitted {
+        let name = format!("environment-{number}");
+        let is_told = |line: &str| {
+            line.contains("not checked") && line.contains(&format!("ml/{name}")) && line.contains("admin")
+        };
+        assert!(said.lines().any(is_told), "{name}: {said}");
+        cluster
+            .until("an Event tells of it", async || {
+                let (_, events) = cluster.get("/apis/events.k8s.io/v1/namespaces/ml/events").await;
+                events["items"].as_array().into_iter().flatten().any(|event| {
+                    event["regarding"]["name"] == *name
+                        && event["reason"] == "NotChecked"
+                        && event["note"]
+                            .as_str()
+                            .is_some_and(|note| note.contains("by admin was not checked"))
+                })
+            })
+            .await;
     }
 }
