@@ -142,6 +142,10 @@ async fn a_cluster_asks_the_webhook() {
         "{metrics}"
     );
 
+    // The API server has asked all the time, also while it could not be asked whether it does.
+    let said = server.process.said();
+    assert!(!said.contains("objects are not checked"), "{said}");
+
     // Without the webhook and with policy Ignore, requests are allowed.
     drop(server);
     make(&cluster, POOLS, &bad_pool("unguarded")).await;

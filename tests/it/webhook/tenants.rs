@@ -297,4 +297,10 @@ async fn the_hint_is_enough(cluster: &Cluster) {
     });
     let pool = annotated(pool, hint.expect("there is a hint"));
     expect(cluster, 201, "admin", "POST", POOLS, JSON, pool).await;
+
+    // Without a reason it counts, and its author is told.
+    let silent = annotated(bad_pool("silent"), "gpu-pool-untainted").to_string().into_bytes();
+    let (code, warnings, answer) = cluster.send_for_warnings("POST", POOLS, JSON, silent).await;
+    assert_eq!(code, 201, "{answer:#}");
+    assert!(warnings.iter().any(|warning| warning.contains("suppression-without-reason")), "{warnings:?}");
 }
