@@ -1,34 +1,39 @@
 //! What trigger types scale on, and descriptions of them and of their metadata keys for editors.
 
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
 use super::scalers::{KeySource, ScalerKey};
 use super::value::KeyType;
 use crate::facts::table::rows;
 
-static TYPES: &str = include_str!("types.tsv");
+/// A type: its kind, the key of its target, its description.
+type Row = [&'static str; 3];
+
+static TYPES: LazyLock<BTreeMap<&str, Row>> = LazyLock::new(|| {
+    rows::<4>(include_str!("types.tsv"))
+        .map(|[name, kind, target, meaning]| (name, [kind, target, meaning]))
+        .collect()
+});
 
 /// What a trigger type scales on.
 pub fn of_type(name: &str) -> Option<&'static str> {
-    row(name).map(|[.., meaning]| meaning)
+    TYPES.get(name).map(|[.., meaning]| *meaning)
 }
 
 /// Whether triggers of a type count work that waits in a queue, for which no client waits.
 pub(crate) fn reads_queue(name: &str) -> bool {
-    row(name).is_some_and(|[_, kind, ..]| kind == "queue")
+    TYPES.get(name).is_some_and(|[kind, ..]| *kind == "queue")
 }
 
 /// Whether triggers of a type ask a system of metrics.
 pub(crate) fn reads_metrics(name: &str) -> bool {
-    row(name).is_some_and(|[_, kind, ..]| kind == "metrics")
+    TYPES.get(name).is_some_and(|[kind, ..]| *kind == "metrics")
 }
 
 /// The key of the target of a type that counts what waits for all replicas.
 pub(crate) fn target_of_queue(name: &str) -> Option<&'static str> {
-    row(name).map(|[_, _, target, _]| target).filter(|target| *target != "-")
-}
-
-/// The row of a type: its name, its kind, the key of its target, its description.
-fn row(name: &str) -> Option<[&'static str; 4]> {
-    rows::<4>(TYPES).find(|[known, ..]| *known == name)
+    TYPES.get(name).map(|[_, target, _]| *target).filter(|target| *target != "-")
 }
 
 /// The description of a metadata key: whether it is required, its type, default, values and sources.
@@ -82,7 +87,6 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::{TYPES, of_key, of_type, target_of_queue};
-    use crate::facts::table::rows;
     use crate::keda::scalers::{names, scaler};
     use crate::platform::Product;
 
@@ -92,8 +96,8 @@ mod tests {
         for name in &types {
             assert!(of_type(name).is_some_and(|meaning| !meaning.is_empty()), "{name}");
         }
-        assert_eq!(rows::<4>(TYPES).count(), types.len());
-        assert!(rows::<4>(TYPES).all(|[_, kind, ..]| matches!(kind, "queue" | "metrics" | "-")));
+        assert_eq!(TYPES.len(), types.len());
+        assert!(TYPES.values().all(|[kind, ..]| matches!(*kind, "queue" | "metrics" | "-")));
     }
 
     #[test]
