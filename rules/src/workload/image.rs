@@ -1,7 +1,9 @@
 //! The image of a container.
 
+use std::sync::LazyLock;
+
 use crate::facts::image::ImageRef;
-use crate::facts::table::rows;
+use crate::facts::table;
 use crate::platform::Version;
 use crate::tree::node::Node;
 use crate::tree::placeholder::is_placeholder;
@@ -87,6 +89,15 @@ pub(crate) fn deep_learning_container<'a>(image: &ImageRef<'a>) -> Option<&'a st
 /// kube-proxy one for iptables.
 const DISTROLESS_WITH_SHELL: [&str; 2] = ["dcgm-exporter", "distroless-iptables"];
 
+/// The ends of the repositories of images without a shell, each with the first release that has none; `None`: every one.
+static WITHOUT_SHELL: LazyLock<Vec<(&str, Option<Version>)>> = LazyLock::new(|| {
+    table::read(include_str!("images_without_shell.tsv"), |[known, since, _]: [&'static str; 3]| {
+        let since = if since == "-" { None } else { Some(Version::parse(since)?) };
+        Some((known, since))
+    })
+    .collect()
+});
+
 /// Whether the image of a container certainly has no shell, nor commands such as `sleep`: it is one of the table, or is published
 /// with `distroless` in its tag or in its name.
 pub(crate) fn lacks_shell(container: &Node<'_>) -> bool {
@@ -110,12 +121,10 @@ pub(crate) fn lacks_shell(container: &Node<'_>) -> bool {
     // `distroless/static-debian12`
     let end = image.repository.find("-debian").unwrap_or(image.repository.len());
     let plain = ImageRef { repository: &image.repository[..end], ..image };
-    rows::<3>(include_str!("images_without_shell.tsv")).any(|[known, since, _]| {
-        let is_since =
-            || Version::parse(tag).zip(Version::parse(since)).is_some_and(|(own, first)| own >= first);
+    WITHOUT_SHELL.iter().any(|(known, since)| {
         // The name of an image at the root of its registry is that of others in folders.
-        let is_it = if known.contains('/') { plain.is(known) } else { plain.repository == known };
-        is_it && (since == "-" || is_since())
+        let is_it = if known.contains('/') { plain.is(known) } else { plain.repository == *known };
+        is_it && since.is_none_or(|first| Version::parse(tag).is_some_and(|own| own >= first))
     })
 }
 

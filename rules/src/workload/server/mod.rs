@@ -5,6 +5,9 @@ pub(crate) mod health;
 pub(crate) mod release;
 mod table;
 
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
 use crate::facts::image::ImageRef;
 use crate::facts::text::is_digits;
 use crate::object::Object;
@@ -139,23 +142,32 @@ pub(crate) fn runs(
 /// Steps to compare a word with the commands of all servers.
 const STEPS_PER_WORD: usize = 10;
 
+/// A server, and the words of a command that starts it.
+type Command = (&'static Server, Vec<&'static str>);
+
+/// The commands of the servers, in their order, by the first byte: most words begin none.
+static COMMANDS: LazyLock<BTreeMap<u8, Vec<Command>>> = LazyLock::new(|| {
+    let mut commands: BTreeMap<u8, Vec<Command>> = BTreeMap::new();
+    for server in &SERVERS {
+        for sign in server.commands {
+            commands.entry(sign.as_bytes()[0]).or_default().push((server, sign.split(' ').collect()));
+        }
+    }
+    commands
+});
+
 /// The server that starts at a word of a command line, and the number of words of its command.
 pub(crate) fn server_at(words: &[Word<'_>], at: usize) -> Option<(&'static Server, usize)> {
     steps::take(STEPS_PER_WORD);
     let first = base_name(&words.get(at)?.text);
-    let begins = |sign: &str| {
-        let mut parts = 0;
-        for (offset, part) in sign.split(' ').enumerate() {
-            let word = if offset == 0 { first } else { words.get(at + offset)?.text.as_str() };
-            let fits = if part.ends_with('.') { word.starts_with(part) } else { word == part };
-            if !fits {
-                return None;
-            }
-            parts += 1;
-        }
-        Some(parts)
+    let fits = |(offset, part): (usize, &&str)| {
+        let word =
+            if offset == 0 { Some(first) } else { words.get(at + offset).map(|word| word.text.as_str()) };
+        word.is_some_and(|word| if part.ends_with('.') { word.starts_with(part) } else { word == *part })
     };
-    SERVERS.iter().find_map(|server| Some((server, server.commands.iter().find_map(|sign| begins(sign))?)))
+    let commands = COMMANDS.get(first.as_bytes().first()?)?;
+    let (server, parts) = commands.iter().find(|(_, parts)| parts.iter().enumerate().all(fits))?;
+    Some((server, parts.len()))
 }
 
 /// The server that the image of a container starts by default.
