@@ -88,16 +88,20 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     // A runtime of KServe that is not in the input may have further options.
     let is_whole = |container: &Node<'_>| !container.has_unknown_key() && !is_model_of_runtime(container);
     for container in template.containers().filter(is_whole) {
-        if repeated(&container, ctx).is_none() {
-            tools(&container, ctx);
-            adapters(&container, ctx);
-            limits(&container, ctx);
-            heads(&container, ctx);
-            context(&container, ctx);
-            offline(template, &container, ctx);
-            unread(&container, ctx);
-            chosen_models(&container, ctx);
+        if repeated(&container, ctx).is_some() {
+            continue;
         }
+        let launch = Launch::of(&container).filter(|launch| !launch.may_have_more_options());
+        if let Some(launch) = &launch {
+            tools(launch, &container, ctx);
+            adapters(launch, &container, ctx);
+            limits(launch, &container, ctx);
+            heads(launch, &container, ctx);
+            context(launch, &container, ctx);
+            chosen_models(launch, &container, ctx);
+        }
+        offline(template, &container, launch.as_ref(), ctx);
+        unread(&container, ctx);
     }
     None
 }
@@ -144,8 +148,10 @@ fn unread(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
 }
 
 /// Triton: `src/command_line_parser.cc` (pull request 7259 of triton-inference-server/server, in 24.06).
-fn chosen_models(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    let launch = launch(container).filter(|_| is_server(container, ServerId::Triton))?;
+fn chosen_models(launch: &Launch<'_>, container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    if !is_server(container, ServerId::Triton) {
+        return None;
+    }
     let OptionValue::Text(_, node) = launch.option(&["load-model"]) else { return None };
     match launch.option(&["model-control-mode"]) {
         OptionValue::Text(mode, _) if mode.eq_ignore_ascii_case("explicit") => return None,
@@ -164,14 +170,9 @@ fn chosen_models(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-fn launch<'a>(container: &Node<'a>) -> Option<Launch<'a>> {
-    Launch::of(container).filter(|launch| !launch.may_have_more_options())
-}
-
 /// vLLM: `validate_parsed_serve_args` in `cli_args.py`.
-fn tools(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    let launch = launch(container).filter(|_| is_server(container, ServerId::Vllm))?;
-    if launch.has(&["tool-call-parser"]) {
+fn tools(launch: &Launch<'_>, container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    if !is_server(container, ServerId::Vllm) || launch.has(&["tool-call-parser"]) {
         return None;
     }
     let is_flag = |word: &Word<'_>| word.text.replace('_', "-") == "--enable-auto-tool-choice";
@@ -191,9 +192,11 @@ fn tools(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
 }
 
 /// vLLM: `run_multi_api_server` in `cli/serve.py` (0.10 to 0.13), because one process does not tell the others of an adapter.
-fn adapters(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+fn adapters(launch: &Launch<'_>, container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     const UPDATING: &str = "VLLM_ALLOW_RUNTIME_LORA_UPDATING";
-    let launch = launch(container).filter(|_| is_server(container, ServerId::Vllm))?;
+    if !is_server(container, ServerId::Vllm) {
+        return None;
+    }
     let count = launch.option(&["api-server-count", "asc"]);
     let (number, node) = (count.int_or(1).filter(|number| *number > 1)?, count.node()?);
     let (value, _) = variable(container, UPDATING).flatten()?;
@@ -206,10 +209,12 @@ fn adapters(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
 }
 
 /// TGI: `main` of its launcher.
-fn limits(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    let launch = launch(container).filter(|_| is_server(container, ServerId::Tgi))?;
-    let (total, _) = number(&launch, container, &TOTAL)?;
-    let (input, node) = INPUT.iter().find_map(|name| number(&launch, container, &[name]))?;
+fn limits(launch: &Launch<'_>, container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    if !is_server(container, ServerId::Tgi) {
+        return None;
+    }
+    let (total, _) = number(launch, container, &TOTAL)?;
+    let (input, node) = INPUT.iter().find_map(|name| number(launch, container, &[name]))?;
     if input < total {
         return None;
     }
@@ -229,9 +234,10 @@ fn number<'a>(launch: &Launch<'a>, container: &Node<'a>, names: &[&str]) -> Opti
 
 /// vLLM: `verify_with_parallel_config` for the heads, and an assertion of its models for those of the KV cache, which are copied where
 /// they are fewer than the GPUs. SGLang divides both without a remainder as well.
-fn heads(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    let launch = launch(container)
-        .filter(|_| [ServerId::Vllm, ServerId::Sglang].iter().any(|id| is_server(container, *id)))?;
+fn heads(launch: &Launch<'_>, container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    if ![ServerId::Vllm, ServerId::Sglang].iter().any(|id| is_server(container, *id)) {
+        return None;
+    }
     let server = launch.program.server()?;
     let tensor = launch.option(server.parallelism.as_ref()?.tensor);
     let (size, node) = (u64::try_from(tensor.int_or(1)?).ok()?, tensor.node()?);
@@ -294,9 +300,8 @@ pub(super) fn exceeds_context<'a>(launch: &Launch<'a>, container: &Node<'a>) -> 
     is_wrong.then_some(TooLong { length, most, node, model, option, variable })
 }
 
-fn context(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    let launch = launch(container)?;
-    let found = exceeds_context(&launch, container)?;
+fn context(launch: &Launch<'_>, container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let found = exceeds_context(launch, container)?;
     let TooLong { length, most, node, model, option, variable } = &found;
     let name = launch.program.name();
     let message =
@@ -310,7 +315,12 @@ const OFFLINE: &str = "HF_HUB_OFFLINE";
 const YES: [&str; 4] = ["1", "on", "yes", "true"];
 
 /// Reports a server that may not download its model, where no volume can have it.
-fn offline(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+fn offline(
+    template: &Template<'_>,
+    container: &Node<'_>,
+    launch: Option<&Launch<'_>>,
+    ctx: &mut Context<'_>,
+) -> Option<()> {
     let (text, node) = variable(container, OFFLINE).flatten()?;
     let server = server_of(container).filter(|server| DOWNLOADERS.contains(&server.id))?;
     // An image of one's own may have the model in it, and another container may fetch it.
@@ -320,7 +330,7 @@ fn offline(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>)
     if !YES.contains(&text.to_ascii_lowercase().as_str()) || may_have_it {
         return None;
     }
-    let launch = Launch::of(container).filter(|launch| launch.is_first && !launch.may_have_more_options())?;
+    let launch = launch.filter(|launch| launch.is_first)?;
     let (model, _) = launch.model(container)?;
     if owner_and_name(&model).is_none() || launch.has(&["load-format"]) {
         return None;
