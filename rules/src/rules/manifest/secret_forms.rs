@@ -61,12 +61,24 @@ const STAND_INS: [&str; 16] = [
     "...",
 ];
 
+/// The length of the shortest token in bytes.
+const MIN_LENGTH: usize = {
+    let (mut least, mut at) = (MAX_LENGTH, 0);
+    while at < FORMS.len() {
+        let (prefix, rest, _) = FORMS[at];
+        if prefix.len() + rest < least {
+            least = prefix.len() + rest;
+        }
+        at += 1;
+    }
+    least
+};
 /// Maximum length of a token in bytes: those of all vendors are far shorter.
 const MAX_LENGTH: usize = 4096;
 
 /// Who gives out the token that a text is, empty if it is not known; `None` if it is none, or stands for one.
 pub(super) fn token_in(text: &str) -> Option<&'static str> {
-    if text.len() > MAX_LENGTH {
+    if !(MIN_LENGTH..=MAX_LENGTH).contains(&text.len()) {
         return None;
     }
     let of_form = FORMS.iter().find_map(|(prefix, least, owner)| {
