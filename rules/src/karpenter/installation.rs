@@ -55,6 +55,14 @@ pub(crate) fn setting<'a>(object: &'a Object, gate: &Gate) -> Option<GateSetting
     setting_in(object, gate, gate.list)
 }
 
+/// Whether an object may set gates: any but a Deployment without the variables of both lists.
+pub(crate) fn may_set_gates(object: &Object) -> bool {
+    let has_list = |container: Node<'_>| {
+        [GateList::Core, GateList::Aws].iter().any(|list| variable(&container, *list).is_some())
+    };
+    !object.is(Kind::DEPLOYMENT) || templates(object).iter().flat_map(Template::containers).any(has_list)
+}
+
 /// The policy for `minValues` that an installation sets.
 pub(crate) fn min_values_policy(object: &Object) -> Option<MinValuesPolicy> {
     if !object.is(Kind::DEPLOYMENT) {
@@ -198,7 +206,7 @@ fn in_environment<'a>(container: &Node<'a>, gate: &Gate, list: GateList) -> Opti
 
 /// The value of the environment variable of a list.
 fn variable<'a>(container: &Node<'a>, list: GateList) -> Option<Node<'a>> {
-    let is = |entry: &Node<'_>| entry.get("name").text() == Some(list.variable());
+    let is = |entry: &Node<'_>| entry.text_at("name") == Some(list.variable());
     Some(container.get("env").items().find(is)?.get("value"))
 }
 

@@ -64,7 +64,7 @@ impl<'a> Environment<'a> {
 
 /// The entry of `env` that defines a variable.
 pub(crate) fn entry<'a>(container: &Node<'a>, name: &str) -> Option<Node<'a>> {
-    container.get("env").items().filter(|entry| entry.get("name").text() == Some(name)).last()
+    container.get("env").items().filter(|entry| entry.text_at("name") == Some(name)).last()
 }
 
 /// The value of a variable, and its place; `Some(None)` if it is not set, `None` if it is unknown.
@@ -82,7 +82,7 @@ pub(crate) fn may_define(container: &Node<'_>, is: impl Fn(&str) -> bool) -> boo
     let env = container.get("env");
     container.get("envFrom").is_set()
         || env.is_unknown()
-        || env.items().any(|entry| entry.get("name").text().is_none_or(&is))
+        || env.items().any(|entry| entry.text_at("name").is_none_or(&is))
 }
 
 /// Whether a container may have further variables than those that are written.
@@ -99,7 +99,7 @@ pub(crate) fn known<'a>(container: &Node<'a>) -> Option<Variables<'a>> {
     if list.has_unknown() || container.get("envFrom").is_set() {
         return None;
     }
-    Some(list.items().filter_map(|entry| Some((entry.get("name").text()?, entry.get("value")))).collect())
+    Some(list.items().filter_map(|entry| Some((entry.text_at("name")?, entry.get("value")))).collect())
 }
 
 #[cfg(test)]

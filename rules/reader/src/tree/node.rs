@@ -444,7 +444,27 @@ impl<'a> Node<'a> {
 
     /// The value of a string; `None` for placeholders and other types.
     pub fn text(&self) -> Option<&'a str> {
-        match self.scalar() {
+        if self.slot == NONE {
+            return None;
+        }
+        self.text_of(self.slot)
+    }
+
+    /// The text of a field, as `get(name).text()` without the node: for fields that are read of each item of long lists.
+    #[cfg_attr(not(debug_assertions), inline)]
+    pub fn text_at(&self, name: &str) -> Option<&'a str> {
+        self.text_of_hash(name, key_hash(name))
+    }
+
+    fn text_of_hash(&self, name: &str, hash: u16) -> Option<&'a str> {
+        let (field, _) = self.tree.entry_of_hash(self.mapping_slot()?, name, hash)?;
+        self.text_of(field)
+    }
+
+    fn text_of(&self, slot: u32) -> Option<&'a str> {
+        let at = self.tree.resolve(slot);
+        steps::take(1 + self.tree.text_len(at) / 32);
+        match self.tree.scalar(at) {
             Some(Scalar::Str(text)) if !(self.tree.may_have_placeholders && is_placeholder(text)) => {
                 Some(text)
             }

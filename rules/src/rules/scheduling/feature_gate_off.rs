@@ -132,7 +132,7 @@ fn shares_gpus(class: &Object) -> bool {
 }
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if object.is_partial() {
+    if object.is_partial() || !installation::may_set_gates(object) {
         return None;
     }
     let version = ctx.platform().karpenter;
