@@ -85,8 +85,23 @@ impl Checkout {
         name: String,
         place: Place,
     ) -> Result<Checkout, CliError> {
+        let entries = repository.files(commit).map_err(CliError::Usage)?;
+        Checkout::of_entries(repository, entries, folder, paths, name, place)
+    }
+
+    /// Like [`Checkout::of_commit`], with these files.
+    ///
+    /// # Errors
+    /// Says what cannot be read or written.
+    pub(crate) fn of_entries(
+        repository: &Repository,
+        mut entries: Vec<Entry>,
+        folder: &Path,
+        paths: &[PathBuf],
+        name: String,
+        place: Place,
+    ) -> Result<Checkout, CliError> {
         let below = folder.strip_prefix(repository.root()).unwrap_or(Path::new(""));
-        let mut entries = repository.files(commit).map_err(CliError::Usage)?;
         entries.retain(|entry| is_plain(&entry.path));
         let is_written =
             place == Place::Disk || entries.iter().any(|entry| asks_to_render(repository, entry));
@@ -116,7 +131,7 @@ impl Checkout {
                 return Err(CliError::Usage(repository.content(lacking).err().unwrap_or_default()));
             }
             let there = entries.into_iter().filter(|entry| repository.has(entry));
-            let files = there.map(|entry| (entry.path, entry.kind, entry.blob));
+            let files = there.map(|entry| (entry.path, entry.kind, entry.content));
             // The root of a repository is where a search upwards ends.
             let folders = [Path::new(".git"), below];
             let revision = Arc::new(Revision::new(root.clone(), repository.store(), files, &folders));

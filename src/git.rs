@@ -2,6 +2,7 @@
 //! repository changes.
 
 use std::cell::RefCell;
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -27,13 +28,21 @@ pub(crate) enum EntryKind {
     Link,
 }
 
-/// A file of a revision.
+/// Where the content of a file is.
+#[derive(Clone, Debug)]
+pub(crate) enum Content {
+    Stored(Blob),
+    /// In the working tree, at this absolute path.
+    OnDisk(PathBuf),
+}
+
+/// A file of a revision, or one that takes its place.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     /// The path below the root of the repository.
     pub(crate) path: PathBuf,
     pub(crate) kind: EntryKind,
-    pub(crate) blob: Blob,
+    pub(crate) content: Content,
 }
 
 thread_local! {
@@ -57,7 +66,11 @@ impl Store {
     ///
     /// # Errors
     /// Says which object is missing.
-    pub(crate) fn content(&self, blob: Blob) -> io::Result<Vec<u8>> {
+    pub(crate) fn content(&self, of: &Content) -> io::Result<Vec<u8>> {
+        let blob = match of {
+            Content::Stored(blob) => *blob,
+            Content::OnDisk(path) => return fs::read(path),
+        };
         let fails = |error: &dyn std::fmt::Display| io::Error::other(error.to_string());
         OPENED.with_borrow_mut(|opened| {
             let repository = match opened.take().filter(|(git, _)| *git == self.git) {
@@ -159,7 +172,7 @@ impl Repository {
                 };
                 // A name that is not UTF-8 is not reported either.
                 let path = String::from_utf8(Vec::from(entry.filepath)).ok()?;
-                Some(Entry { path: PathBuf::from(path), kind, blob: entry.oid })
+                Some(Entry { path: PathBuf::from(path), kind, content: Content::Stored(entry.oid) })
             };
             Ok(tree.traverse().breadthfirst.files()?.into_iter().filter_map(entry).collect())
         };
@@ -179,7 +192,10 @@ impl Repository {
 
     /// Whether the content of a file is there; a partial clone may lack it.
     pub(crate) fn has(&self, entry: &Entry) -> bool {
-        self.inner.has_object(entry.blob)
+        match &entry.content {
+            Content::Stored(blob) => self.inner.has_object(*blob),
+            Content::OnDisk(path) => path.is_file(),
+        }
     }
 
     /// The content of a file.
@@ -187,12 +203,14 @@ impl Repository {
     /// # Errors
     /// Says which object is missing, as in a partial clone.
     pub(crate) fn content(&self, entry: &Entry) -> Result<Vec<u8>, String> {
-        let object = self.inner.find_object(entry.blob);
+        let shown = entry.path.display();
+        let blob = match &entry.content {
+            Content::Stored(blob) => *blob,
+            Content::OnDisk(path) => return fs::read(path).map_err(|error| format!("{shown}: {error}")),
+        };
+        let object = self.inner.find_object(blob);
         object.map(|mut object| std::mem::take(&mut object.data)).map_err(|error| {
-            format!(
-                "{}: {error}; a partial clone lacks files, which `git fetch --refetch` gets",
-                entry.path.display()
-            )
+            format!("{shown}: {error}; a partial clone lacks files, which `git fetch --refetch` gets")
         })
     }
 }

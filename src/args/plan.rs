@@ -18,6 +18,7 @@ from the repository of git; nothing is written into the working tree, and nothin
   gpulint plan                          the working tree since it left the default branch
   gpulint plan origin/main              the working tree since it left another branch
   gpulint plan v1.4..v1.5 clusters/prod two revisions, below a folder
+  gpulint plan pool.yaml                what one file changes, beside those of the default branch
   gpulint plan main...topic             a revision since it left another one
   gpulint plan --before old --after new two folders, such as rendered output
   gpulint plan --nodes gpu=12 --budget 500 --fail-on-replacement
@@ -28,7 +29,7 @@ follows from the disruption budgets and from the grace periods of pods.
 Exit codes: 0 done, 1 a new finding at or above --fail-on, or what --fail-on-replacement or --budget asks \
 for, 2 bad usage, bad configuration, or a revision that cannot be read.")]
 pub(crate) struct PlanArgs {
-    /// BASE, BASE..HEAD or BASE...HEAD, then files and folders to look at [default: .]
+    /// BASE, BASE..HEAD or BASE...HEAD, then folders to read, or files that alone change [default: .]
     #[arg(value_name = "REVISION|PATH")]
     pub(crate) what: Vec<String>,
 

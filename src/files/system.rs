@@ -16,7 +16,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use foldhash::fast::RandomState;
 
-use crate::git::{Blob, EntryKind, Store};
+use crate::git::{Content, EntryKind, Store};
 
 use super::absolute;
 
@@ -61,7 +61,7 @@ pub(crate) struct Revision {
 }
 
 enum Node {
-    File(Blob),
+    File(Content),
     /// With the target, which is relative.
     Link(PathBuf),
     Folder(Vec<(OsString, EntryType)>),
@@ -106,16 +106,16 @@ impl Revision {
     pub(crate) fn new(
         root: PathBuf,
         store: Store,
-        files: impl Iterator<Item = (PathBuf, EntryKind, Blob)>,
+        files: impl Iterator<Item = (PathBuf, EntryKind, Content)>,
         folders: &[&Path],
     ) -> Revision {
         let mut revision = Revision { root, store, nodes: HashMap::default() };
         revision.add_folder(Path::new(""));
         folders.iter().for_each(|folder| revision.add_folder(folder));
-        for (path, kind, blob) in files {
+        for (path, kind, content) in files {
             let node = match kind {
-                EntryKind::File => Some(Node::File(blob)),
-                EntryKind::Link => revision.target(blob).map(Node::Link),
+                EntryKind::File => Some(Node::File(content)),
+                EntryKind::Link => revision.target(&content).map(Node::Link),
             };
             if let Some(node) = node {
                 revision.add(path, node);
@@ -148,8 +148,8 @@ impl Revision {
     }
 
     /// The target of a link, if it is relative: others lead out of every revision.
-    fn target(&self, blob: Blob) -> Option<PathBuf> {
-        let target = PathBuf::from(String::from_utf8(self.store.content(blob).ok()?).ok()?);
+    fn target(&self, content: &Content) -> Option<PathBuf> {
+        let target = PathBuf::from(String::from_utf8(self.store.content(content).ok()?).ok()?);
         target.is_relative().then_some(target)
     }
 
@@ -193,7 +193,7 @@ impl Revision {
 
     fn content(&self, below: &Path) -> io::Result<Vec<u8>> {
         match self.node(below, true)? {
-            Node::File(blob) => self.store.content(*blob),
+            Node::File(content) => self.store.content(content),
             _ => Err(io::Error::other("not a file")),
         }
     }
@@ -368,8 +368,8 @@ mod tests {
             nodes: HashMap::default(),
         };
         revision.add_folder(Path::new(""));
-        let blob = Blob::null(gix::hash::Kind::Sha1);
-        revision.add(PathBuf::from("base/a.yaml"), Node::File(blob));
+        let content = Content::Stored(gix::ObjectId::null(gix::hash::Kind::Sha1));
+        revision.add(PathBuf::from("base/a.yaml"), Node::File(content));
         for (path, target) in [
             ("prod/a.yaml", "../base/a.yaml"),
             ("live", "./prod"),

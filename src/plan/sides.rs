@@ -6,7 +6,8 @@ use crate::args::PlanArgs;
 use crate::checkout::{Checkout, Place};
 use crate::error::CliError;
 use crate::files;
-use crate::git::{Commit, Repository};
+use crate::git::{Commit, Content, Entry, EntryKind, Repository};
+use crate::terminal::count;
 
 /// How the working tree is called.
 const WORKING_TREE: &str = "the working tree";
@@ -71,15 +72,75 @@ impl Sides {
         place: Place,
     ) -> Result<Sides, CliError> {
         let root = repository.root().to_owned();
-        let checkout = |commit: Commit, name: String| {
-            Checkout::of_commit(repository, commit, folder, &paths, name, place)
+        let files = |commit: Commit| repository.files(commit).map_err(CliError::Usage);
+        let old = files(base)?;
+        let new = tip.as_ref().map(|(tip, _)| files(*tip)).transpose()?;
+        let named = Named::of(&paths, folder, &root, (&old, new.as_deref()));
+        let paths = named.as_ref().map_or(paths, |named| vec![named.around.clone()]);
+        let checkout = |entries: Vec<Entry>, name: String| {
+            Checkout::of_entries(repository, entries, folder, &paths, name, place)
         };
-        let before = checkout(base, base_name)?;
-        let after = match tip {
-            Some((tip, name)) => checkout(tip, name)?,
-            None => Checkout::of_folder(folder, &root, WORKING_TREE.to_owned()),
+        let tip_name = tip.map_or_else(|| WORKING_TREE.to_owned(), |(_, name)| name);
+        let after = match (named, new) {
+            (Some(named), _) => {
+                let name = format!("{} of {tip_name}", named.name());
+                checkout(named.put(old.clone()), name)?
+            }
+            (None, Some(new)) => checkout(new, tip_name)?,
+            (None, None) => Checkout::of_folder(folder, &root, tip_name),
         };
-        Ok(Sides { before, after, paths, root })
+        Ok(Sides { before: checkout(old, base_name)?, after, paths, root })
+    }
+}
+
+/// The files that a user names, without a folder: what they alone change is looked at.
+struct Named {
+    /// Each with its path below the root of the repository; `None` if it is removed.
+    files: Vec<(PathBuf, Option<Entry>)>,
+    /// The folder that is read: the current one, or the repository if a file is elsewhere.
+    around: PathBuf,
+}
+
+impl Named {
+    /// `None` if one of the paths is no file. Without a state after the change this is the working tree.
+    fn of(
+        paths: &[PathBuf],
+        folder: &Path,
+        root: &Path,
+        (old, new): (&[Entry], Option<&[Entry]>),
+    ) -> Option<Named> {
+        let absolute: Vec<PathBuf> = paths.iter().map(|path| files::absolute(&folder.join(path))).collect();
+        let find = |all: &[Entry], path: &Path| all.iter().find(|entry| entry.path == path).cloned();
+        let file = |absolute: &PathBuf| {
+            let path = absolute.strip_prefix(root).ok()?.to_owned();
+            let now = match new {
+                Some(new) => find(new, &path),
+                None => absolute.is_file().then(|| Entry {
+                    path: path.clone(),
+                    kind: EntryKind::File,
+                    content: Content::OnDisk(absolute.clone()),
+                }),
+            };
+            (now.is_some() || find(old, &path).is_some()).then_some((path, now))
+        };
+        let files: Option<Vec<_>> = absolute.iter().map(file).collect();
+        let is_here = absolute.iter().all(|path| path.starts_with(folder));
+        let around = if is_here { PathBuf::from(".") } else { root.to_owned() };
+        files.map(|files| Named { files, around })
+    }
+
+    fn name(&self) -> String {
+        match self.files.as_slice() {
+            [(path, _)] => files::display_path(path),
+            several => count(several.len(), "file"),
+        }
+    }
+
+    /// Puts the files in the place of those of another state.
+    fn put(self, mut entries: Vec<Entry>) -> Vec<Entry> {
+        entries.retain(|entry| self.files.iter().all(|(path, _)| *path != entry.path));
+        entries.extend(self.files.into_iter().filter_map(|(_, entry)| entry));
+        entries
     }
 }
 

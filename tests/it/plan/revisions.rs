@@ -134,6 +134,41 @@ fn paths_narrow_a_plan() {
 }
 
 #[test]
+fn a_file_is_compared_beside_what_it_is_applied_with() {
+    let class = "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {name: gpu}\nspec:\n  role: nodes\n  \
+                 amiSelectorTerms: [{alias: bottlerocket@v1.40.0}]\n  subnetSelectorTerms: [{tags: {team: ml}}]\n  \
+                 securityGroupSelectorTerms: [{tags: {team: ml}}]\n";
+    let pods = OLD_FINDING.replace("name: old", "name: pods");
+    let repository = Repository::new();
+    repository.write("clusters/class.yaml", class);
+    repository.write("clusters/pods.yaml", &pods);
+    repository.commit("class and pods");
+    repository.git(&["checkout", "-q", "-b", "topic"]);
+    repository.write("clusters/class.yaml", &class.replace("role: nodes", "role: others"));
+    repository.write("clusters/pool.yaml", &POOL.replace("[g6]", "[g6e]"));
+    let (own, other) = ("instance-family", "spec.role");
+    let check = |args: &[&str], name: &str| {
+        let run = repository.run(&[&["plan"], args].concat()).exits(0).prints(own);
+        assert!(run.out.starts_with(&format!("main -> {name}: ")), "{run:#?}");
+        assert!(!run.out.contains(other), "{run:#?}");
+    };
+    check(&["clusters/pool.yaml"], "clusters/pool.yaml of the working tree");
+    check(&["main", "clusters/pool.yaml", "clusters/pods.yaml"], "2 files of the working tree");
+    let clusters = repository.0.0.join("clusters");
+    let run = crate::support::run_in(&clusters, &["plan", "class.yaml"], "").exits(0).prints(other);
+    assert!(!run.out.contains(own), "{run:#?}");
+    repository.commit("both");
+    check(&["main..topic", "clusters/pool.yaml"], "clusters/pool.yaml of topic");
+    // A file is new, or gone.
+    let run = repository.run(&["plan", "main~1..topic", "clusters/class.yaml", "--fail-on", "never"]);
+    run.exits(0).prints("gone  info[node-class-missing] clusters/pool.yaml");
+    repository.git(&["rm", "-q", "clusters/pool.yaml"]);
+    repository.run(&["plan", "HEAD", "clusters/pool.yaml"]).exits(0).prints("gpu is gone");
+    // With a folder all that is below it changes.
+    repository.run(&["plan", "main..topic", "clusters", "clusters/pool.yaml"]).prints(own).prints(other);
+}
+
+#[test]
 fn flags_decide_what_fails() {
     let repository = Repository::new();
     repository.change_pool();
