@@ -2,7 +2,6 @@
 //! objects of each set. `gpulint plan` compares two of them, `gpulint check --since` the findings with those of one.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,6 +54,15 @@ pub(crate) struct JudgedSet {
     pub(crate) platform: Platform,
 }
 
+/// A file whose part in the applied objects only a program knows.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Unrendered {
+    /// The part of its text that counts.
+    pub(crate) text: String,
+    /// Whether it may give objects, and not only change those of other files.
+    pub(crate) gives_objects: bool,
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Judged {
     /// The findings, sorted by file, position and rule.
@@ -72,9 +80,9 @@ pub(crate) struct Judged {
     /// The files of which a document does not parse, or that could not be read, with the line.
     pub(crate) unread: BTreeMap<String, u32>,
     pub(crate) inventory: Inventory,
-    /// The files of charts that nothing renders, and the kustomizations that change objects and the patches, relative to the root
-    /// of the state, each with a digest of what it says.
-    pub(crate) unrendered: BTreeMap<String, u64>,
+    /// The files of charts that nothing renders, the kustomizations that change objects, the patches, and the files of Terraform
+    /// and of templates, relative to the root of the state.
+    pub(crate) unrendered: BTreeMap<String, Unrendered>,
 }
 
 /// The objects of the files of a state.
@@ -195,7 +203,7 @@ pub(crate) fn judge(
     if let Some(states) = states {
         let reports = states.check(&batch);
         judged.findings = findings(&batch, reports, &renders, &baselines, reading.root);
-        judged.unrendered = unrendered(&batch, reading.root);
+        judged.unrendered = unrendered(&batch, &found.unread, reading.root);
     }
     judged.inventory = Inventory::of(&batch, reading.root);
     for (at, (one, read)) in batch.inputs.iter().zip(&batch.reads).enumerate() {
@@ -221,30 +229,44 @@ pub(crate) fn judge(
     Ok(judged)
 }
 
-/// The files whose part in the applied objects only a program knows, each with a digest.
-fn unrendered(batch: &Batch<'_>, root: &Path) -> BTreeMap<String, u64> {
+/// The files whose part in the applied objects only a program knows, by their paths.
+fn unrendered(
+    batch: &Batch<'_>,
+    unread: &[(SkipReason, PathBuf)],
+    root: &Path,
+) -> BTreeMap<String, Unrendered> {
     let is_of = |read: &ReadOutcome, reasons: &[SkipReason]| {
         read.skipped.iter().any(|one| reasons.contains(&one.reason))
     };
-    let digest = |content: &[u8]| {
-        let mut hash = DefaultHasher::new();
-        content.hash(&mut hash);
-        hash.finish()
-    };
+    let read = |path: &Path| Some(String::from_utf8_lossy(&files::read_file(path).ok()?).into_owned());
     let all = batch.inputs.iter().zip(&batch.reads).enumerate();
-    let files = all.filter(|(at, _)| !batch.covered.contains(at)).filter_map(|(_, (one, read))| {
-        let content = || files::read_file(&one.input.absolute).ok();
+    let files = all.filter(|(at, _)| !batch.covered.contains(at)).filter_map(|(_, (one, outcome))| {
+        let path = &one.input.absolute;
+        let changes = [SkipReason::Kustomization, SkipReason::KustomizePatch];
         let whole = [SkipReason::HelmTemplate, SkipReason::HelmValues, SkipReason::KustomizePatch];
-        let digest = match () {
-            () if is_of(read, &[SkipReason::Kustomization]) => {
-                digest(changes_of(&one.input.display_path, content()?)?.as_bytes())
+        let says = match () {
+            () if is_of(outcome, &[SkipReason::Kustomization]) => {
+                changes_of(&one.input.display_path, read(path)?.into_bytes())?
             }
-            () if is_of(read, &whole) => digest(&content()?),
+            () if is_of(outcome, &whole) => read(path)?,
+            () if is_of(outcome, &[SkipReason::Foreign])
+                && outcome.file.as_ref().is_none_or(|file| file.objects.is_empty())
+                && batch.folders.may_be_values(path) =>
+            {
+                read(path)?
+            }
             () => return None,
         };
-        Some((files::relative(root, &one.input.absolute), digest))
+        Some((
+            files::relative(root, path),
+            Unrendered { text: says, gives_objects: !is_of(outcome, &changes) },
+        ))
     });
-    files.collect()
+    let written =
+        unread.iter().filter(|(reason, _)| *reason != SkipReason::Archive).filter_map(|(_, path)| {
+            Some((files::relative(root, path), Unrendered { text: read(path)?, gives_objects: true }))
+        });
+    files.chain(written).collect()
 }
 
 /// What a kustomization does to objects besides what is known of it as it is written; `None` if it does nothing else.

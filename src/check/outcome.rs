@@ -47,7 +47,9 @@ impl Outcome {
         let args = run.args;
         let mut outcome = Outcome { errors: found.errors, ..Outcome::default() };
         outcome.report.summary.skipped = found.skipped;
-        outcome.report.summary.unread = found.unread;
+        for (reason, _) in found.unread {
+            *outcome.report.summary.unread.entry(reason).or_default() += 1;
+        }
         outcome.add_files(batch, renders);
         outcome.add_reports(batch, done.reports, since);
         outcome.report.configurations = configurations(batch, &run.scopes);

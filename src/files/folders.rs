@@ -341,6 +341,12 @@ impl Folders {
         Some(self.root_of(chart).to_owned())
     }
 
+    /// Whether a file without objects may hold values of a chart: its name says so, or it is below a chart.
+    pub(crate) fn may_be_values(&self, path: &Path) -> bool {
+        let named = path.file_name().is_some_and(|name| name.to_string_lossy().contains("values"));
+        named || path.ancestors().skip(1).any(|above| self.charts.contains(above))
+    }
+
     pub(super) fn has_charts(&self) -> bool {
         !self.charts.is_empty()
     }

@@ -41,8 +41,8 @@ pub(crate) struct FoundFiles {
     pub(crate) errors: Vec<String>,
     /// The content of the folders that were read.
     pub(crate) directories: Directories,
-    /// Number of files in folders that may hold manifests and are not read, by reason.
-    pub(crate) unread: BTreeMap<SkipReason, usize>,
+    /// The absolute paths of files in folders that may hold manifests and are not read, with the reason.
+    pub(crate) unread: Vec<(SkipReason, PathBuf)>,
 }
 
 struct Candidate {
@@ -154,7 +154,7 @@ pub(crate) fn count_hidden(paths: &[PathBuf]) -> usize {
 fn walk(root: &Path, found: &mut FoundFiles, candidates: &mut Vec<Candidate>) -> bool {
     let walk = Walk { known: &found.directories, is_filtered: true, limit: usize::MAX };
     let Walked { entries, errors, directories, unread } = walk.run(root, is_manifest_name);
-    unread.into_iter().for_each(|(reason, count)| *found.unread.entry(reason).or_default() += count);
+    found.unread.extend(unread);
     found.errors.extend(errors);
     found.directories.extend(directories);
     let root = absolute(root);

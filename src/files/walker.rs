@@ -1,7 +1,6 @@
 //! Walks the folders below a root level by level, on all threads. The walk of the `ignore` crate does not
 //! provide the content of folders to later look-ups of files in them; [`Directories`] has the figures.
 
-use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
@@ -31,8 +30,8 @@ pub(super) struct Walked {
     pub(super) errors: Vec<String>,
     /// The content of the folders that were read.
     pub(super) directories: Directories,
-    /// Number of files that may hold manifests and are not read, by reason.
-    pub(super) unread: BTreeMap<SkipReason, usize>,
+    /// The absolute paths of files that may hold manifests and are not read, with the reason.
+    pub(super) unread: Vec<(SkipReason, PathBuf)>,
 }
 
 /// A file, a link, or something else.
@@ -60,7 +59,7 @@ struct FolderRead {
     folders: Vec<Folder>,
     /// Number of entries, including ignored ones.
     count: usize,
-    unread: Vec<SkipReason>,
+    unread: Vec<(SkipReason, PathBuf)>,
     directory: Option<(PathBuf, Directory)>,
     error: Option<String>,
 }
@@ -81,7 +80,7 @@ impl Walk<'_> {
                 count += folder.count;
                 walked.entries.extend(folder.entries);
                 walked.errors.extend(folder.error);
-                folder.unread.into_iter().for_each(|reason| *walked.unread.entry(reason).or_default() += 1);
+                walked.unread.extend(folder.unread);
                 level.extend(folder.folders);
                 if let Some((path, directory)) = folder.directory {
                     walked.directories.add(path, directory);
@@ -124,7 +123,7 @@ impl Walk<'_> {
             }
             if let Some(reason) = unread {
                 if reason != SkipReason::Archive || !is_of_dependencies(&absolute) {
-                    read.unread.push(reason);
+                    read.unread.push((reason, absolute.join(name)));
                 }
                 continue;
             }

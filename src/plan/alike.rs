@@ -1,12 +1,13 @@
-//! Makes the two sides of a set comparable: objects of files that cannot be read on one side are taken for unchanged, objects of
-//! old APIs for what they become, and of several workloads with one name those count whose files both sides have.
+//! Makes the two sides of a set comparable: objects of files that cannot be read on one side are taken for unchanged, and so are
+//! those that a chart or Terraform may give there; objects of old APIs are taken for what they become, and of several workloads
+//! with one name those count whose files both sides have.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpulint_rules::fit::workloads;
 use gpulint_rules::{Cluster, Object, ObjectKey, migration};
 
-use crate::judge::{Judged, JudgedSet};
+use crate::judge::{Judged, JudgedSet, Unrendered};
 use crate::report::UnreadFile;
 
 use super::pairs::{Pair, pairs};
@@ -20,9 +21,10 @@ fn file_of(object: &Object) -> Option<&str> {
 pub(super) fn complete(before: &mut Judged, after: &mut Judged) -> Vec<UnreadFile> {
     let pairs = pairs(&before.sets, &after.sets);
     let hidden = |judged: &Judged, other: &Judged| -> Vec<Vec<Object>> {
+        let given = Given::of(judged, other);
         let is_hidden = |object: &&Object| {
             let file = file_of(object).and_then(|file| judged.files.get(file));
-            file.is_some_and(|file| other.unread.contains_key(file))
+            file.is_some_and(|file| other.unread.contains_key(file)) || given.may_have(object)
         };
         let of = |set: &JudgedSet| set.cluster.objects().iter().filter(is_hidden).cloned().collect();
         judged.sets.iter().map(of).collect()
@@ -59,6 +61,42 @@ pub(super) fn complete(before: &mut Judged, after: &mut Judged) -> Vec<UnreadFil
         judged.unread.iter().filter(is_told).map(of).collect()
     };
     [files(before, after, false), files(after, before, true)].concat()
+}
+
+/// What programs make of files that another state does not have in this form.
+struct Given<'j> {
+    /// The texts, each with whether the other state lacks the file.
+    texts: Vec<(&'j str, bool)>,
+    /// The objects that can be read.
+    known: BTreeSet<ObjectKey>,
+}
+
+impl<'j> Given<'j> {
+    /// What `side` gives, and `other` does not.
+    fn of(other: &Judged, side: &'j Judged) -> Given<'j> {
+        let differs = |(path, one): &(&String, &Unrendered)| {
+            one.gives_objects && other.unrendered.get(*path) != Some(*one)
+        };
+        let all = side.unrendered.iter().filter(differs);
+        let texts: Vec<_> =
+            all.map(|(path, one)| (one.text.as_str(), !other.unrendered.contains_key(path))).collect();
+        let objects = side.sets.iter().flat_map(|set| set.cluster.objects()).filter(|_| !texts.is_empty());
+        let known = objects.map(|object| object.id().key()).collect();
+        Given { texts, known }
+    }
+
+    /// Whether an object of the other state may be among it: a new file has the kind, or a changed one the kind and the name.
+    fn may_have(&self, object: &Object) -> bool {
+        let (kind, name) = (&*object.id().kind, object.name());
+        let has = |(text, is_new): &(&str, bool)| has_word(text, kind) && (*is_new || text.contains(name));
+        !self.texts.is_empty() && !self.known.contains(&object.id().key()) && self.texts.iter().any(has)
+    }
+}
+
+fn has_word(text: &str, word: &str) -> bool {
+    let is_part = |letter: char| letter.is_alphanumeric();
+    let mut found = text.match_indices(word).map(|(at, _)| (&text[..at], &text[at + word.len()..]));
+    found.any(|(before, after)| !before.ends_with(is_part) && !after.starts_with(is_part))
 }
 
 /// The clusters to compare instead of those of a set; `None` for one that stays as it is.

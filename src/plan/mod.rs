@@ -99,7 +99,9 @@ fn compare(
         let (before, after) = (&sides.before.name, &sides.after.name);
         return Err(CliError::Usage(format!("{path}: neither `{before}` nor `{after}` has it")));
     }
-    if before.objects == 0 && after.objects == 0 && before.findings.is_empty() && after.findings.is_empty() {
+    let is_empty =
+        |judged: &Judged| judged.objects == 0 && judged.findings.is_empty() && judged.unrendered.is_empty();
+    if is_empty(&before) && is_empty(&after) {
         return Err(CliError::Usage(format!(
             "no Kubernetes object found in `{}` and `{}`",
             sides.before.name, sides.after.name
@@ -139,8 +141,11 @@ fn short_name(name: &str) -> String {
     /// Digits of a hash, and how many of them are written.
     const DIGITS: usize = 40;
     const WRITTEN: usize = 10;
-    let hash = name.chars().take_while(char::is_ascii_hexdigit).count();
-    if hash == DIGITS { format!("{}{}", &name[..WRITTEN], &name[DIGITS..]) } else { name.to_owned() }
+    let short = |word: &str| {
+        let hash = word.chars().take_while(char::is_ascii_hexdigit).count();
+        if hash == DIGITS { format!("{}{}", &word[..WRITTEN], &word[DIGITS..]) } else { word.to_owned() }
+    };
+    name.split(' ').map(short).collect::<Vec<_>>().join(" ")
 }
 
 fn is_pool(sets: &[JudgedSet], name: &str) -> bool {

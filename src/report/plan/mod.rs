@@ -1,5 +1,6 @@
 //! The output of `gpulint plan`: what a change does, most important first.
 
+mod headline;
 mod html;
 mod json;
 mod markdown;
@@ -40,8 +41,8 @@ pub(crate) struct PlanReport {
     pub(crate) fails_on_replacement: bool,
     /// The files that cannot be read on a side: their objects are taken for those of the other side.
     pub(crate) unread: Vec<UnreadFile>,
-    /// What differs and is not compared, because no program renders it: files of charts, kustomizations and patches, and
-    /// objects that install charts.
+    /// What differs and is not compared, because no program renders it: files of charts, kustomizations and patches, files of
+    /// Terraform and of templates, and objects that install charts.
     pub(crate) uncompared: Vec<String>,
     /// Paths that could not be read, with the side.
     pub(crate) errors: Vec<String>,
@@ -171,7 +172,9 @@ impl PlanReport {
     fn uncompared_note(&self) -> Option<String> {
         let names = words::names(&self.uncompared);
         (!names.is_empty()).then(|| {
-            format!("not compared: what charts and kustomizations give ({names}); --render compares those that are here")
+            format!(
+                "not compared: what programs make of {names}; --render compares charts and kustomizations that are here"
+            )
         })
     }
 
