@@ -122,7 +122,7 @@ pub(super) fn upgrades(before: &Judged, after: &Judged, pairs: &[Pair]) -> Upgra
     let karpenter = steps.iter().filter(|step| step.product == Product::Karpenter);
     let mut notes: Vec<_> =
         karpenter.clone().flat_map(|step| karpenter_upgrade(step.from, step.to)).collect();
-    notes.sort_by_key(|note| note.version);
+    notes.sort_by_key(|note| (note.topic != "nodes", note.version));
     notes.dedup();
     let mut changes = BTreeMap::new();
     for set in &after.sets {

@@ -43,6 +43,8 @@ pub enum Effect {
     Unknown,
     /// The API server rejects the edit.
     Refused,
+    /// The API server rejects another edit of the object, and takes none of them.
+    NotTaken,
     /// No node is replaced.
     Nothing,
 }
@@ -63,6 +65,12 @@ impl Effect {
         }
     }
 
+    /// Whether the API server does not take the edit.
+    #[must_use]
+    pub fn is_refused(&self) -> bool {
+        matches!(self, Effect::Refused | Effect::NotTaken)
+    }
+
     /// `all`, `some`, `selected`, `unknown`, `refused` or `none`.
     #[must_use]
     pub fn name(&self) -> &'static str {
@@ -71,7 +79,7 @@ impl Effect {
             Effect::Replaces | Effect::Departs(_) => "all",
             Effect::Selects => "selected",
             Effect::Unknown => "unknown",
-            Effect::Refused => "refused",
+            Effect::Refused | Effect::NotTaken => "refused",
             Effect::Nothing => "none",
         }
     }
@@ -104,7 +112,8 @@ pub(super) fn of_pool(
             ["spec", "replicas"] if is_refused && difference.before.is_set() != difference.after.is_set() => {
                 return Effect::Refused;
             }
-            ["spec", "template", "spec", "nodeClassRef", "group" | "kind"]
+            ["spec", "template", "spec", "nodeClassRef"]
+            | ["spec", "template", "spec", "nodeClassRef", "group" | "kind"]
                 if is_refused && difference.before.is_set() =>
             {
                 return Effect::Refused;
@@ -212,7 +221,13 @@ fn edits(before: &Object, after: &Object, effect: impl Fn(&Difference<'_>) -> Ef
     let is_current = after.version() == "v1";
     let says_nothing =
         |difference: &Difference<'_>| is_current && is_pruned(difference) || is_same_value(difference);
-    differences.into_iter().filter(|difference| !says_nothing(difference)).map(edit).collect()
+    let told = differences.into_iter().filter(|difference| !says_nothing(difference));
+    let mut edits: Vec<Edit> = told.map(edit).collect();
+    if edits.iter().any(|edit| edit.effect == Effect::Refused) {
+        let others = edits.iter_mut().filter(|edit| edit.effect != Effect::Refused);
+        others.for_each(|edit| edit.effect = Effect::NotTaken);
+    }
+    edits
 }
 
 /// Whether the API server drops the field of an object of `v1`: the reference of `v1beta1`, beside that of `v1`.

@@ -13,6 +13,7 @@ mod edits;
 mod money;
 mod nodes;
 mod pods;
+mod replicas;
 mod rollout;
 
 use std::collections::BTreeMap;
@@ -25,9 +26,10 @@ use crate::object::Object;
 use crate::platform::Platform;
 
 pub use edits::{Edit, Effect};
-pub use money::{Bill, Money, MoneyCause, PoolMoney, Range, left_out};
+pub use money::{Bill, Money, MoneyCause, PoolMoney, left_out};
 pub use nodes::{ClassPlan, Fate, NodeCount, PoolPlan};
 pub use pods::{Landing, Move, Turn};
+pub use replicas::{PodCount, Range, Resized};
 pub use rollout::{ASSUMED_START_MINUTES, BudgetText, Holder, Rollout};
 
 /// One side of a change: the objects of a set, and the versions that they are for.
@@ -46,6 +48,8 @@ pub struct SetPlan {
     pub classes: Vec<ClassPlan>,
     /// The workloads whose pods go elsewhere, those that no longer fit first.
     pub moves: Vec<Move>,
+    /// The workloads that are new or gone, or run another number of pods.
+    pub resized: Vec<Resized>,
     /// What nodes cost before and after; `None` if that does not change, or there are no NodePools.
     pub money: Option<Money>,
 }
@@ -54,7 +58,11 @@ impl SetPlan {
     /// Whether the change does nothing that is reported.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.pools.is_empty() && self.classes.is_empty() && self.moves.is_empty() && self.money.is_none()
+        self.pools.is_empty()
+            && self.classes.is_empty()
+            && self.moves.is_empty()
+            && self.resized.is_empty()
+            && self.money.is_none()
     }
 
     /// Whether nodes that exist are replaced or removed, or may be.
@@ -108,13 +116,15 @@ pub fn plan(before: Side<'_>, after: Side<'_>, counts: &BTreeMap<String, u64>) -
     }
     let mut pools = nodes::pools(&before, &after, counts);
     let classes = nodes::classes(before.side, after.side, &pools);
+    let counts = (replicas::of(&before), replicas::of(&after));
+    let resized = replicas::resized(&counts.0, &counts.1);
     if !has_pools {
-        return SetPlan { pools, classes, moves: Vec::new(), money: None };
+        return SetPlan { pools, classes, moves: Vec::new(), resized, money: None };
     }
     let moves = pods::moves(&before, &after);
     rollout::hold(&mut pools, &moves, &before);
-    let money = money::compare(&before, &after, &moves);
-    SetPlan { pools, classes, moves, money }
+    let money = money::compare(&before, &after, &counts, &moves);
+    SetPlan { pools, classes, moves, resized, money }
 }
 
 /// What becomes of the nodes of the NodePools that a change touches, as [`plan`] says it, and what the edits of each class and

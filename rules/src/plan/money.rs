@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::fit::{Capacity, Load, counts};
+use crate::fit::{Capacity, Load};
 use crate::kind::Kind;
 use crate::object::{Object, ObjectKey};
 
-use crate::plan::pods::by_key;
+use crate::plan::replicas::{Counts, Range};
 use crate::plan::{Landing, Move, View, by_name};
 use crate::workload::template::templates;
 
@@ -20,9 +20,6 @@ pub enum Bill {
     /// Millionths of a dollar, by on-demand list price.
     Micro(i128),
 }
-
-/// A pair of numbers: with the fewest and with the most replicas.
-pub type Range = (u64, u64);
 
 /// Why the cost of a pool differs.
 #[derive(Clone, Debug)]
@@ -59,8 +56,11 @@ pub enum MoneyCause {
         before: u64,
         after: u64,
     },
-    /// The limits of the pool differ.
-    Limits,
+    /// The highest bill under the limits differs.
+    Limits {
+        before: Bill,
+        after: Bill,
+    },
 }
 
 /// What the nodes of a pool cost, in millionths of a dollar an hour; `None` if a type has no list price.
@@ -90,10 +90,14 @@ pub struct Money {
 }
 
 /// Compares the cost of both sides; `None` if nothing about it differs.
-pub(super) fn compare(before: &View<'_>, after: &View<'_>, moves: &[Move]) -> Option<Money> {
+pub(super) fn compare(
+    before: &View<'_>,
+    after: &View<'_>,
+    counts: &(Counts<'_>, Counts<'_>),
+    moves: &[Move],
+) -> Option<Money> {
     let bills = (bills(before), bills(after));
-    let counts = (pods_of(before), pods_of(after));
-    if turns_unknown((before, after), &counts) {
+    if turns_unknown((before, after), counts) {
         return None;
     }
     // Static NodePools have nodes, and start none for pods.
@@ -121,7 +125,7 @@ pub(super) fn compare(before: &View<'_>, after: &View<'_>, moves: &[Move]) -> Op
         if is_same {
             continue;
         }
-        money.causes = causes(&money, (&old, &new), &counts, (before, after), moves);
+        money.causes = causes(&money, (&old, &new), counts, (before, after), moves);
         pools.push(money);
     }
     let left_out = [before, after].map(|view| left_out(view.capacity()));
@@ -199,33 +203,6 @@ fn sum<'b>(bills: impl Iterator<Item = &'b Bill>) -> Bill {
     })
 }
 
-/// The number of pods of each workload, as far as it is known.
-fn pods_of<'v>(view: &View<'v>) -> BTreeMap<ObjectKey, (&'v Object, Option<Range>)> {
-    let cluster = view.side.cluster;
-    let of = |workload: &Object| {
-        let all = templates(workload);
-        let each = all.iter().map(|template| counts(cluster, workload, template));
-        each.sum_ranges()
-    };
-    by_key(view).into_iter().map(|(key, workload)| (key, (workload, of(workload)))).collect()
-}
-
-/// Adds up ranges; `None` if one of them is not known.
-trait SumRanges {
-    fn sum_ranges(self) -> Option<Range>;
-}
-
-impl<I: Iterator<Item = Option<Range>>> SumRanges for I {
-    fn sum_ranges(self) -> Option<Range> {
-        self.into_iter().try_fold((0_u64, 0_u64), |sum, one| {
-            let one = one?;
-            Some((sum.0.saturating_add(one.0), sum.1.saturating_add(one.1)))
-        })
-    }
-}
-
-type Counts<'v> = BTreeMap<ObjectKey, (&'v Object, Option<Range>)>;
-
 /// Why the cost of a pool differs: the workloads that land on it, its types and limits.
 fn causes(
     money: &PoolMoney,
@@ -265,7 +242,8 @@ fn causes(
         causes.push(MoneyCause::Types { before: old.types.clone(), after: new.types.clone() });
     }
     if had && has && money.limits.0 != money.limits.1 {
-        causes.push(MoneyCause::Limits);
+        let (before, after) = money.limits;
+        causes.push(MoneyCause::Limits { before, after });
     }
     causes
 }

@@ -24,7 +24,7 @@ pub enum Fate {
     Some,
     /// That depends on something that is not in the files.
     Unknown,
-    /// The API server rejects the edit, so that nothing happens.
+    /// The API server rejects all edits, so that nothing happens.
     Refused,
     /// None is replaced.
     None,
@@ -52,7 +52,7 @@ impl Fate {
     pub fn of(edits: &[Edit]) -> Fate {
         let has = |is: fn(&Effect) -> bool| edits.iter().any(|edit| is(&edit.effect));
         match () {
-            () if has(|effect| *effect == Effect::Refused) => Fate::Refused,
+            () if !edits.is_empty() && edits.iter().all(|edit| edit.effect.is_refused()) => Fate::Refused,
             () if has(Effect::replaces_all) => Fate::All,
             () if has(|effect| matches!(effect, Effect::Unknown | Effect::Selects)) => Fate::Unknown,
             () if has(Effect::costs_nodes) => Fate::Some,
@@ -97,6 +97,8 @@ pub struct ClassPlan {
     pub object: Object,
     pub fate: Fate,
     pub edits: Vec<Edit>,
+    /// Whether it counts for new nodes alone: the NodePools here that use it are new, or are left by their nodes anyway.
+    pub is_for_new_nodes: bool,
 }
 
 impl ClassPlan {
@@ -107,7 +109,12 @@ impl ClassPlan {
             Fate::All | Fate::Some if !object.is(Kind::EC2_NODE_CLASS) => Fate::Unknown,
             fate => fate,
         };
-        (!edits.is_empty()).then_some(ClassPlan { object, fate, edits })
+        (!edits.is_empty()).then_some(ClassPlan { edits, ..ClassPlan::whole(object, fate) })
+    }
+
+    /// The plan of an object that is new or gone.
+    fn whole(object: Object, fate: Fate) -> ClassPlan {
+        ClassPlan { object, fate, edits: Vec::new(), is_for_new_nodes: false }
     }
 }
 
@@ -196,16 +203,20 @@ fn changed(old: &Object, new: &Object, before: Side<'_>, after: Side<'_>) -> Opt
     let values = (classes.0.as_ref().map(json), classes.1.as_ref().map(json));
     let (old_json, new_json) = (json(old), json(new));
     let mut edits = edits::of_pool(old, new, values.0.as_ref(), karpenter);
-    if let (Some(old), Some(new)) = &classes {
+    let mut of_class = match &classes {
         // Another class is another name in the reference, which is an edit of the pool.
-        if shown_name(old) == shown_name(new) {
-            edits.extend(edits::of_class(old, new, karpenter));
-        }
-    }
+        (Some(old), Some(new)) if shown_name(old) == shown_name(new) => edits::of_class(old, new, karpenter),
+        _ => Vec::new(),
+    };
+    // An object stays as it is where the API server rejects one of its edits.
+    let stays = |edits: &[Edit]| edits.iter().any(|edit| edit.effect.is_refused());
+    let new_json = if stays(&edits) { &old_json } else { &new_json };
+    let new_class = if stays(&of_class) { &values.0 } else { &values.1 };
+    let verdict = drift::of_pool((&old_json, values.0.as_ref()), (new_json, new_class.as_ref()), karpenter);
+    edits.append(&mut of_class);
     if edits.is_empty() {
         return None;
     }
-    let verdict = drift::of_pool((&old_json, values.0.as_ref()), (&new_json, values.1.as_ref()), karpenter);
     let verdict = match verdict {
         Drift::Refused => Fate::Refused,
         Drift::All => Fate::All,
@@ -214,14 +225,14 @@ fn changed(old: &Object, new: &Object, before: Side<'_>, after: Side<'_>) -> Opt
     };
     let hides = edits.iter().any(|edit| edit.effect == Effect::Unknown);
     let fate = match (verdict, Fate::of(&edits)) {
-        (Fate::Refused, _) | (_, Fate::Refused) => Fate::Refused,
+        (_, Fate::Refused) => Fate::Refused,
         (_, Fate::All) => Fate::All,
         // A placeholder may stand for the value that was there.
         (_, Fate::Unknown) if hides => Fate::Unknown,
         (Fate::None, Fate::Unknown) => Fate::Unknown,
         (verdict, _) => verdict,
     };
-    edits.sort_by_key(|edit| !edit.effect.costs_nodes() && edit.effect != Effect::Refused);
+    edits.sort_by_key(|edit| !edit.effect.costs_nodes() && !edit.effect.is_refused());
     Some(PoolPlan { edits, ..of_object(new, fate) })
 }
 
@@ -278,29 +289,47 @@ pub(super) fn classes(before: Side<'_>, after: Side<'_>, pools: &[PoolPlan]) -> 
     for kind in [Kind::EC2_NODE_CLASS, Kind::AWS_NODE_TEMPLATE] {
         for (object, old, new) in pairs(before, after, kind) {
             let (Some(old), Some(new)) = (old, new) else { continue };
-            if !is_shown(&object) {
-                plans.extend(ClassPlan::of(object, edits::of_class(&old, &new, karpenter)));
+            if is_shown(&object) {
+                continue;
             }
+            let is_for_new_nodes = is_for_new_nodes(&object, before, after);
+            let plan = ClassPlan::of(object, edits::of_class(&old, &new, karpenter));
+            plans.extend(plan.map(|plan| match is_for_new_nodes && plan.fate != Fate::Refused {
+                true => ClassPlan { fate: Fate::None, is_for_new_nodes, ..plan },
+                false => plan,
+            }));
         }
     }
     for (object, old, new) in pairs(before, after, Kind::PROVISIONER) {
         plans.extend(match (old, new) {
             (Some(old), Some(new)) => ClassPlan::of(object, edits::of_pool(&old, &new, None, karpenter)),
-            (None, _) => Some(ClassPlan { object, fate: Fate::Added, edits: Vec::new() }),
-            (_, None) => Some(ClassPlan { object, fate: Fate::Removed, edits: Vec::new() }),
+            (None, _) => Some(ClassPlan::whole(object, Fate::Added)),
+            (_, None) => Some(ClassPlan::whole(object, Fate::Removed)),
         });
     }
     for (object, old, new) in pairs(before, after, Kind::NODE_OVERLAY) {
         let plan = match (old, new) {
             (Some(old), Some(new)) => ClassPlan::of(object, edits::harmless(&old, &new)),
-            (None, _) => Some(ClassPlan { object, fate: Fate::Added, edits: Vec::new() }),
+            (None, _) => Some(ClassPlan::whole(object, Fate::Added)),
             // Nodes that exist keep what they have.
-            (Some(_), None) => Some(ClassPlan { object, fate: Fate::None, edits: Vec::new() }),
+            (Some(_), None) => Some(ClassPlan::whole(object, Fate::None)),
         };
         plans.extend(plan);
     }
     plans.sort_by_key(|plan| plan.fate);
     plans
+}
+
+/// Whether NodePools here use a node class, and none of them on both sides.
+fn is_for_new_nodes(class: &Object, before: Side<'_>, after: Side<'_>) -> bool {
+    let users = |side: Side<'_>| -> BTreeSet<String> {
+        let uses = |pool: &&Object| {
+            class_of(pool, side.cluster).is_some_and(|used| shown_name(&used) == shown_name(class))
+        };
+        side.cluster.of(Kind::NODE_POOL).filter(uses).map(shown_name).collect()
+    };
+    let (old, new) = (users(before), users(after));
+    !(old.is_empty() && new.is_empty()) && old.is_disjoint(&new)
 }
 
 /// The objects of a kind on both sides, by name, with the new version first.

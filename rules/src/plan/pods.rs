@@ -32,6 +32,8 @@ const AROUND: [Kind; 6] = [
 #[derive(Clone, Debug)]
 pub struct Landing {
     pub verdict: FitVerdict,
+    /// Whether there is a NodePool at all.
+    pub has_pools: bool,
     /// The pool on which they land first.
     pub pool: Option<Object>,
     /// The names of all pools that admit them, in the order in which Karpenter tries them.
@@ -100,6 +102,8 @@ pub struct Move {
     pub workload: Object,
     /// The spec of the pods.
     pub spec: Pointer,
+    /// The number of templates of the workload, of both sides together.
+    pub templates: usize,
     pub before: Option<Landing>,
     pub after: Option<Landing>,
     /// What is different, the worst first.
@@ -179,8 +183,8 @@ fn of_workload(
         let Some(workload) = workload else { return BTreeMap::new() };
         let explained = view.situation.explain_with(scheduler, workload, NEAREST);
         let landing = |(one, template): (Explanation, Template<'_>)| {
-            let (text, spec) = (one.spec.to_string(), one.spec.clone());
-            let mut landing = Landing::of(one);
+            let (text, spec) = (place_of(workload, &one.spec), one.spec.clone());
+            let mut landing = Landing::of(one, view);
             // The same as the rule about it says.
             if landing.verdict == FitVerdict::DoesNotFit
                 && landing.ignored.is_none()
@@ -195,21 +199,38 @@ fn of_workload(
     let (mut old_landings, mut new_landings) =
         (explain(before, schedulers.0, old), explain(after, schedulers.1, new));
     let specs: BTreeSet<String> = old_landings.keys().chain(new_landings.keys()).cloned().collect();
+    let templates = specs.len();
     let one = |spec: String| {
         let (before, after) = (old_landings.remove(&spec), new_landings.remove(&spec));
         let pointer = after.as_ref().or(before.as_ref()).map(|(pointer, _)| pointer.clone())?;
         let (before, after) = (before.map(|(_, one)| one), after.map(|(_, one)| one));
         let turns = turns(before.as_ref(), after.as_ref());
         let workload = if after.is_some() { new.or(old) } else { old.or(new) }?;
-        (!turns.is_empty()).then(|| Move { workload: workload.clone(), spec: pointer, before, after, turns })
+        let workload = workload.clone();
+        (!turns.is_empty()).then(|| Move { workload, spec: pointer, templates, before, after, turns })
     };
     specs.into_iter().filter_map(one).collect()
 }
 
+/// The place of a template in its workload, with the names of the items of lists: an item that comes or goes moves no other.
+fn place_of(workload: &Object, spec: &Pointer) -> String {
+    let mut node = workload.root();
+    let mut place = String::new();
+    for step in spec.steps() {
+        let item = step.parse().ok().filter(|_| node.is_sequence());
+        node = item.map_or_else(|| node.get(step), |at| node.index(at));
+        let name = ["groupName", "name"].into_iter().find_map(|name| node.get(name).text());
+        place.push('/');
+        place.push_str(item.and(name).unwrap_or(step));
+    }
+    place
+}
+
 impl Landing {
-    fn of(explained: Explanation) -> Landing {
+    fn of(explained: Explanation, view: &View<'_>) -> Landing {
         let mut landing = Landing {
             verdict: explained.verdict,
+            has_pools: !view.situation.is_empty(),
             pool: explained.first_pool().map(|report| report.object.clone()),
             pools: Vec::new(),
             capacity_types: Vec::new(),

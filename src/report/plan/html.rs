@@ -9,7 +9,8 @@ use crate::error::CliError;
 use crate::report::html::{MAX_LISTED, Mark, Markup, begin, excerpt, more};
 use crate::report::json;
 
-use super::page::{Body, Item, MoneyTable, Section, bodies, findings_line, headline, notes, unread};
+use super::headline::headline;
+use super::page::{Body, Item, MoneyTable, Section, bodies, findings_line, notes, unread};
 use super::words::sentence;
 use super::{FindingsChange, PlanReport, Upgrades};
 

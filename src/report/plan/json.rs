@@ -2,7 +2,9 @@
 
 use std::io::Write;
 
-use gpulint_rules::plan::{Bill, ClassPlan, Edit, Landing, Money, Move, NodeCount, PoolPlan, Rollout};
+use gpulint_rules::plan::{
+    Bill, ClassPlan, Edit, Landing, Money, Move, NodeCount, PodCount, PoolPlan, Resized, Rollout,
+};
 use gpulint_rules::{Finding, Pointer};
 use serde_json::{Value, json};
 
@@ -57,6 +59,7 @@ fn set(set: &PlannedSet) -> Value {
         "pools": set.plan.pools.iter().map(pool).collect::<Vec<_>>(),
         "others": set.plan.classes.iter().map(class).collect::<Vec<_>>(),
         "workloads": set.plan.moves.iter().map(movement).collect::<Vec<_>>(),
+        "resized": set.plan.resized.iter().map(resized).collect::<Vec<_>>(),
         "money": set.plan.money.as_ref().map(money),
     })
 }
@@ -131,6 +134,19 @@ fn movement(one: &Move) -> Value {
     value["text"] = json!(words::movement(one));
     value["before"] = one.before.as_ref().map_or(Value::Null, landing);
     value["after"] = one.after.as_ref().map_or(Value::Null, landing);
+    value
+}
+
+fn resized(one: &Resized) -> Value {
+    let pods = |count: PodCount| match count {
+        PodCount::Absent => Value::Null,
+        PodCount::Unknown => json!({"fewest": null, "most": null}),
+        PodCount::Known((fewest, most)) => json!({"fewest": fewest, "most": most}),
+    };
+    let mut value = object_json(&one.workload);
+    value["text"] = json!(words::resized(one));
+    value["before"] = pods(one.before);
+    value["after"] = pods(one.after);
     value
 }
 

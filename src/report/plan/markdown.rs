@@ -4,11 +4,14 @@ use std::fmt::Write as _;
 use std::io::Write;
 
 use gpulint_rules::Finding;
+use gpulint_rules::lint::preview::UpgradeNote;
 
 use crate::error::CliError;
 use crate::report::markdown::{Links, bounded, escaped, finding_line};
+use crate::terminal::count;
 
-use super::page::{Body, Item, Section, bodies, findings_line, headline, notes, unread};
+use super::headline::headline;
+use super::page::{Body, Item, Section, bodies, findings_line, notes, unread};
 use super::words::sentence;
 use super::{FindingsChange, PlanReport, Upgrades};
 
@@ -117,7 +120,7 @@ fn item_text(page: &mut String, item: &Item, links: &Links, most: usize) {
     if folded.is_empty() {
         return;
     }
-    let _ = writeln!(page, "  <details><summary>{} more</summary>\n", folded.len());
+    let _ = writeln!(page, "  <details><summary>{}</summary>\n", count(folded.len(), "more line"));
     for line in folded.iter().take(most) {
         let _ = writeln!(page, "  - {}", escaped(line));
     }
@@ -158,15 +161,23 @@ fn upgrades(page: &mut String, upgrades: &Upgrades, most: usize) {
         return;
     }
     let steps: Vec<String> = upgrades.steps.iter().map(|step| step.title(true)).collect();
-    let lines = upgrades.notes.len() + upgrades.changes.len();
-    let _ = writeln!(page, "\n<details><summary><b>{}</b>: {lines} notes</summary>\n", steps.join(", "));
+    let _ = writeln!(page, "\n**{}**\n", steps.join(", "));
     for note in upgrades.steps.iter().filter_map(|step| step.note()) {
         let _ = writeln!(page, "- {}", escaped(&note));
     }
-    for note in upgrades.notes.iter().take(most) {
+    let line = |page: &mut String, note: &UpgradeNote| {
         let _ = writeln!(page, "- {} {}: {}", note.version, note.topic, escaped(note.text));
+    };
+    let (nodes, others): (Vec<&UpgradeNote>, Vec<&UpgradeNote>) =
+        upgrades.notes.iter().partition(|note| note.topic == "nodes");
+    nodes.into_iter().for_each(|note| line(page, note));
+    let folded = others.len() + upgrades.changes.len();
+    if folded == 0 {
+        return;
     }
-    more(page, upgrades.notes.len(), most);
+    let _ = writeln!(page, "\n<details><summary>{}</summary>\n", count(folded, "more line"));
+    others.iter().take(most).for_each(|note| line(page, note));
+    more(page, others.len(), most);
     for change in upgrades.changes.iter().take(most) {
         let name = format!("{} {}", change.object.id().kind, change.object.name());
         let _ =

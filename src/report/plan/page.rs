@@ -1,15 +1,15 @@
 //! A plan as sections of items, which the formats for people lay out.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
-use gpulint_rules::Pointer;
 use gpulint_rules::plan::{
-    ASSUMED_START_MINUTES, ClassPlan, Edit, Fate, Money, PoolPlan, Turn, left_out, shown_name,
+    ASSUMED_START_MINUTES, Bill, ClassPlan, Edit, Fate, Money, MoneyCause, Move, PoolPlan, Resized, Turn,
+    left_out, shown_name,
 };
+use gpulint_rules::{ObjectKey, Pointer};
 
 use crate::report::answer::{HOURS_OF_A_MONTH, dollars, place_of, workload_name};
 use crate::report::place::position;
-use crate::terminal::count;
 
 use super::words;
 use super::{FindingsChange, PlanReport, PlannedSet, UnreadFile};
@@ -131,6 +131,7 @@ fn sections(set: &PlannedSet) -> Vec<Section> {
         },
         Section { title: "Changes that replace no node", items: plain(kept) },
         Section { title: "Pods whose place changes", items: moves(set) },
+        Section { title: "Number of pods", items: only_resized(set).map(resized_item).collect() },
     ];
     sections.retain(|section| !section.items.is_empty());
     sections
@@ -177,12 +178,21 @@ fn place(object: &gpulint_rules::Object, pointer: &Pointer) -> Option<(String, u
     position(object, pointer).map(|(file, line, _)| (file, line))
 }
 
+/// The workload of pods, with their spec if there is something else to say of its other pods.
+fn pods_name(one: &Move, all: &[Move]) -> String {
+    let own = all.iter().filter(|other| other.workload.is_same_manifest(&one.workload));
+    let texts: Vec<String> = own.map(words::movement).collect();
+    let name = workload_name(&one.workload);
+    let is_whole = texts.len() >= one.templates && texts.iter().all(|text| *text == texts[0]);
+    if is_whole { name } else { format!("{name}, {}", one.spec.field_path()) }
+}
+
 /// The workloads whose pods go elsewhere; those with the same words are one item.
 fn moves(set: &PlannedSet) -> Vec<Item> {
     let mut items: Vec<Item> = Vec::new();
     let mut known: Vec<(String, Vec<String>)> = Vec::new();
     for one in &set.plan.moves {
-        let (text, name) = (words::movement(one), workload_name(&one.workload));
+        let (text, name) = (words::movement(one), pods_name(one, &set.plan.moves));
         if let Some(at) = known.iter().position(|(same, _)| *same == text) {
             if !known[at].1.contains(&name) {
                 known[at].1.push(name);
@@ -206,6 +216,29 @@ fn moves(set: &PlannedSet) -> Vec<Item> {
         }
     }
     items
+}
+
+/// The workloads whose number of pods differs, which neither their place nor the cost of a NodePool tells.
+pub(super) fn only_resized(set: &PlannedSet) -> impl Iterator<Item = &Resized> {
+    let causes = set.plan.money.iter().flat_map(|money| money.pools.iter().flat_map(|pool| &pool.causes));
+    let causes = causes.filter_map(|cause| match cause {
+        MoneyCause::Replicas { workload, .. } => Some(workload),
+        _ => None,
+    });
+    let moves = set.plan.moves.iter();
+    let moves = moves.filter(|one| one.turns.iter().any(|turn| matches!(turn, Turn::New | Turn::Gone)));
+    let told: BTreeSet<ObjectKey> =
+        moves.map(|one| &one.workload).chain(causes).map(|workload| workload.id().key()).collect();
+    set.plan.resized.iter().filter(move |one| !told.contains(&one.workload.id().key()))
+}
+
+fn resized_item(one: &Resized) -> Item {
+    Item {
+        name: workload_name(&one.workload),
+        text: words::resized(one),
+        place: place(&one.workload, &Pointer::root()),
+        details: Vec::new(),
+    }
 }
 
 fn money_table(money: &Money) -> MoneyTable {
@@ -233,7 +266,8 @@ fn money_table(money: &Money) -> MoneyTable {
         rows.push(row("all NodePools", side(&money.before), side(&money.after)));
     }
     let (had, has) = (left_out(&money.before), left_out(&money.after));
-    if had != has {
+    // Where there was no NodePool, pods had other nodes.
+    if had != has && money.limits.0 != Bill::Absent {
         rows.push(row("pods without room", had.to_string(), has.to_string()));
     }
     if money.limits.0 != money.limits.1 {
@@ -253,118 +287,6 @@ pub(super) fn findings_line(change: &FindingsChange) -> Option<String> {
         more => format!(", {more} more in the baseline"),
     };
     (new + gone > 0).then(|| format!("{new} new{baselined}, {gone} gone, {} still there", change.still))
-}
-
-/// The change in one line; empty if there is none.
-pub(super) fn headline(report: &PlanReport) -> String {
-    let mut parts = Vec::new();
-    if !report.unread.is_empty() {
-        parts.push(format!("{} cannot be read", count(report.unread.len(), "file")));
-    }
-    if !report.errors.is_empty() {
-        parts.push("not everything could be read".to_owned());
-    }
-    parts.extend(fates(report));
-    parts.extend(movements(report));
-    let money = || report.sets.iter().filter_map(|set| set.plan.money.as_ref());
-    let more: u64 = money().map(|money| left_out(&money.after).saturating_sub(left_out(&money.before))).sum();
-    if more > 0 {
-        let pods = usize::try_from(more).unwrap_or(usize::MAX);
-        parts.push(format!("{} more without room with the most replicas", count(pods, "pod")));
-    }
-    // What is saved by pods that do not run is no saving.
-    if let Some(text) = growth(report, more == 0) {
-        parts.push(text);
-    }
-    if parts.is_empty() && report.sets.iter().any(|set| !set.plan.is_empty()) {
-        parts.push("no node is replaced".to_owned());
-    }
-    match (report.findings.new.len(), report.findings.gone.len()) {
-        (0, 0) => {}
-        (0, gone) => parts.push(format!("{} gone", count(gone, "finding"))),
-        (new, 0) => parts.push(count(new, "new finding")),
-        (new, gone) => parts.push(format!("{}, {gone} gone", count(new, "new finding"))),
-    }
-    parts.extend(report.upgrades.steps.iter().map(|step| step.title(false)));
-    parts.join("; ")
-}
-
-/// What becomes of the nodes of NodePools, and of other objects that no NodePool here uses.
-fn fates(report: &PlanReport) -> Vec<String> {
-    let pools = || report.sets.iter().flat_map(|set| &set.plan.pools);
-    let others = || report.sets.iter().flat_map(|set| &set.plan.classes);
-    let kinds = |wanted: fn(Fate) -> bool| {
-        let of_pools = pools().filter(|pool| wanted(pool.fate) && !words::stays(pool)).map(|_| "NodePool");
-        let of_others = others().filter(|other| wanted(other.fate)).map(|other| &*other.object.id().kind);
-        let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
-        of_pools.chain(of_others).for_each(|kind| *kinds.entry(kind).or_default() += 1);
-        let all = kinds.into_iter().map(|(kind, number)| match number {
-            1 => format!("1 {kind}"),
-            _ if kind.ends_with('s') => format!("{number} {kind}es"),
-            _ => format!("{number} {kind}s"),
-        });
-        all.collect::<Vec<_>>().join(" and ")
-    };
-    let stay = pools().filter(|pool| words::stays(pool)).count();
-    let stay = if stay > 0 { count(stay, "NodePool") } else { String::new() };
-    let mut parts = Vec::new();
-    for (kinds, does) in [
-        (kinds(Fate::costs_nodes), "are replaced"),
-        (stay, "drift and stay"),
-        (kinds(|fate| fate == Fate::Unknown), "may be replaced"),
-    ] {
-        if !kinds.is_empty() {
-            parts.push(format!("nodes of {kinds} {does}"));
-        }
-    }
-    let added = pools().filter(|pool| pool.fate == Fate::Added).count();
-    if added > 0 {
-        parts.push(count(added, "new NodePool"));
-    }
-    parts
-}
-
-/// What becomes of the pods of workloads.
-fn movements(report: &PlanReport) -> Vec<String> {
-    let moves = || report.sets.iter().flat_map(|set| &set.plan.moves);
-    let lost = moves().filter(|one| one.fits_nowhere()).count();
-    let turned = |turn: Turn| moves().filter(|one| !one.fits_nowhere() && one.turns.contains(&turn)).count();
-    let (new, gone) = (turned(Turn::New), turned(Turn::Gone));
-    let moved = moves().count() - lost - new - gone;
-    let mut parts = Vec::new();
-    match lost {
-        0 => {}
-        1 => parts.push("1 workload fits no NodePool".to_owned()),
-        _ => parts.push(format!("{lost} workloads fit no NodePool")),
-    }
-    if moved > 0 {
-        parts.push(format!("pods of {} go elsewhere", count(moved, "workload")));
-    }
-    if new > 0 {
-        parts.push(count(new, "new workload"));
-    }
-    match gone {
-        0 => {}
-        1 => parts.push("1 workload is gone".to_owned()),
-        _ => parts.push(format!("{gone} workloads are gone")),
-    }
-    parts
-}
-
-/// By how much the cost of all sets differs with the most replicas.
-fn growth(report: &PlanReport, tells_savings: bool) -> Option<String> {
-    let money = report.sets.iter().filter_map(|set| set.plan.money.as_ref());
-    let differences =
-        money.map(|money| Some(money.after.ceiling.micro_dollars? - money.before.ceiling.micro_dollars?));
-    let sum = differences.sum::<Option<i128>>()?;
-    let amount = sum.unsigned_abs() as f64 / 1e6;
-    match sum {
-        // Less than what is shown.
-        _ if sum.unsigned_abs() < 5_000 => None,
-        1.. => Some(format!("${amount:.2} an hour more with the most replicas")),
-        _ if !tells_savings => None,
-        _ => Some(format!("${amount:.2} an hour less with the most replicas")),
-    }
 }
 
 /// What the numbers rest on.
@@ -401,9 +323,14 @@ pub(super) fn notes(report: &PlanReport) -> Vec<String> {
     if let Some(note) = report.uncompared_note() {
         notes.push(words::sentence(&note));
     }
+    let turns = || report.sets.iter().flat_map(|set| set.plan.moves.iter().flat_map(|one| &one.turns));
     if report.sets.iter().any(|set| set.plan.money.is_some()) {
         let prices = crate::report::answer::price_note(report.region.as_deref());
         notes.push(format!("Dollars: an hour, with the fewest to the most replicas. {prices}"));
+    } else if turns().any(|turn| *turn == Turn::CapacityType) {
+        notes.push(
+            "Not known here: what another capacity type costs, because Spot has no list prices.".to_owned(),
+        );
     }
     notes
 }

@@ -10,7 +10,8 @@ use crate::report::answer::wrapped;
 use crate::report::paint::{Paint, Style};
 use crate::terminal::{RenderOptions, printable};
 
-use super::page::{Body, Item, MoneyTable, Section, bodies, findings_line, headline, notes, unread};
+use super::headline::headline;
+use super::page::{Body, Item, MoneyTable, Section, bodies, findings_line, notes, unread};
 use super::{FindingsChange, PlanReport, Upgrades};
 
 /// Maximum number of items of a section, and of lines below an item.

@@ -6,14 +6,16 @@ use gpulint_rules::fit::{FitVerdict, uncertainty_text};
 use gpulint_rules::karpenter::budget::{Cell, Week};
 use gpulint_rules::karpenter::drift::{Departure, Drift};
 use gpulint_rules::plan::{
-    Bill, BudgetText, ClassPlan, Edit, Effect, Fate, Landing, MoneyCause, Move, NodeCount, PoolPlan, Range,
-    Rollout, Turn, shown_name,
+    Bill, BudgetText, ClassPlan, Edit, Effect, Fate, Landing, MoneyCause, Move, NodeCount, PodCount,
+    PoolPlan, Range, Resized, Rollout, Turn, shown_name,
 };
 
 use crate::report::answer::{dollars, workload_name};
 use crate::report::pools::blocked_words;
 use crate::terminal::count;
 
+/// What nodes that drift do within the budgets.
+const REPLACED: &str = "are replaced";
 /// Maximum number of fields, types or names in a sentence.
 const MAX_NAMES: usize = 3;
 /// Number of types of a family from which on only the family is named.
@@ -45,20 +47,20 @@ fn listed(all: &[String]) -> String {
 }
 
 fn fields(edits: &[&Edit]) -> String {
-    names(&edits.iter().map(|edit| field(edit)).collect::<Vec<_>>())
+    names(&edits.iter().map(|edit| edit.field.clone()).collect::<Vec<_>>())
 }
 
-/// The field of an edit, with the object if that is not the NodePool itself.
-pub(super) fn field(edit: &Edit) -> String {
-    edit.field.clone()
+/// The object of an edit after its field, if that is not the NodePool itself.
+fn owner(edit: &Edit) -> String {
+    match edit.object.id().kind.as_str() {
+        "NodePool" | "Provisioner" => String::new(),
+        kind => format!(" of {kind} `{}`", shown_name(&edit.object)),
+    }
 }
 
 /// `field`: before -> after.
 pub(super) fn edit(edit: &Edit) -> String {
-    let object = match edit.object.id().kind.as_str() {
-        "NodePool" | "Provisioner" => String::new(),
-        kind => format!(" of {kind} `{}`", shown_name(&edit.object)),
-    };
+    let object = owner(edit);
     let values = match (&edit.before, &edit.after) {
         (Some(before), Some(after)) => format!("{before} -> {after}"),
         (None, Some(after)) => format!("added, {after}"),
@@ -76,10 +78,8 @@ pub(crate) fn fate(pool: &PoolPlan) -> String {
                 .to_owned()
         }
         Fate::Added => "is new".to_owned(),
-        Fate::All | Fate::Some if stays(pool) => {
-            of_edits(pool.fate, &pool.edits).replacen("are replaced", "drift and stay", 1)
-        }
-        fate => of_edits(fate, &pool.edits),
+        fate if stays(pool) => of_edits(fate, &pool.edits, "drift and stay"),
+        fate => of_edits(fate, &pool.edits, REPLACED),
     }
 }
 
@@ -91,15 +91,18 @@ pub(super) fn stays(pool: &PoolPlan) -> bool {
 /// What becomes of nodes of a class or Provisioner, or by an overlay.
 pub(crate) fn class_fate(class: &ClassPlan) -> String {
     match (class.object.id().kind.as_str(), class.fate) {
+        ("EC2NodeClass", Fate::None) if class.is_for_new_nodes => {
+            let edits: Vec<&Edit> = class.edits.iter().collect();
+            format!("changes only new nodes, by {}", fields(&edits))
+        }
         ("EC2NodeClass", fate) => {
-            format!("no NodePool here uses it; of those that do, {}", of_edits(fate, &class.edits))
+            let of = if fate == Fate::Refused { "" } else { "of those that do, " };
+            format!("no NodePool here uses it; {of}{}", of_edits(fate, &class.edits, REPLACED))
         }
         ("Provisioner", Fate::Added) => "is new".to_owned(),
         ("Provisioner", Fate::Removed) => "is gone: where it is deleted, its nodes are drained".to_owned(),
-        ("Provisioner", fate) => of_old_api(fate, &class.edits),
-        ("AWSNodeTemplate", fate) => {
-            format!("of the Provisioners that use it, {}", of_old_api(fate, &class.edits))
-        }
+        ("Provisioner", _) => of_old_api(&class.edits),
+        ("AWSNodeTemplate", _) => format!("of the Provisioners that use it, {}", of_old_api(&class.edits)),
         (_, Fate::Added) => "is new: it counts for new nodes".to_owned(),
         _ if class.edits.is_empty() => "is gone: nodes that run keep what they have".to_owned(),
         _ => {
@@ -110,68 +113,67 @@ pub(crate) fn class_fate(class: &ClassPlan) -> String {
 }
 
 /// What edits do to the nodes of a Provisioner: before 0.33 a feature gate decides whether nodes that drift are replaced.
-fn of_old_api(fate: Fate, edits: &[Edit]) -> String {
-    let gated =
-        |words: &str| format!("{words}; Karpenter replaces them only with `featureGates.driftEnabled`");
-    match Fate::of(edits) {
-        certain @ (Fate::All | Fate::Some) => {
-            gated(&of_edits(certain, edits).replacen("are replaced", "drift", 1))
+fn of_old_api(edits: &[Edit]) -> String {
+    let fate = Fate::of(edits);
+    let text = of_edits(fate, edits, "drift");
+    match fate {
+        Fate::All | Fate::Some | Fate::Unknown => {
+            format!("{text}; Karpenter replaces them only with `featureGates.driftEnabled`")
         }
-        Fate::Unknown => gated(&of_edits(fate, edits)),
-        _ => of_edits(fate, edits),
+        _ => text,
     }
 }
 
 /// What the edits of a class do to the nodes of the NodePools with these names.
 pub(crate) fn used_class_fate(class: &ClassPlan, pools: &[String]) -> String {
     let noun = if pools.len() == 1 { "NodePool" } else { "NodePools" };
-    format!("{noun} {}: {}", names(pools), of_edits(class.fate, &class.edits))
+    format!("{noun} {}: {}", names(pools), of_edits(class.fate, &class.edits, REPLACED))
 }
 
-fn of_edits(fate: Fate, edits: &[Edit]) -> String {
+/// What edits do to nodes; `drifted` is what those do that drift.
+fn of_edits(fate: Fate, edits: &[Edit], drifted: &str) -> String {
     let with =
         |effect: fn(&Effect) -> bool| edits.iter().filter(|edit| effect(&edit.effect)).collect::<Vec<_>>();
-    let all: Vec<&Edit> = edits.iter().collect();
-    match fate {
+    let taken = with(|effect| !effect.is_refused());
+    let refused = with(|effect| *effect == Effect::Refused);
+    let rejected = refused
+        .first()
+        .map(|first| format!("the API server rejects the edit of {}{}", fields(&refused), owner(first)));
+    let text = match fate {
         Fate::All => {
             let hashed = with(|effect| *effect == Effect::Replaces);
             let departs = with(|effect| matches!(effect, Effect::Departs(_)));
             let hidden = with(|effect| *effect == Effect::Unknown);
             match () {
-                () if !hashed.is_empty() => format!("all nodes are replaced, by {}", fields(&hashed)),
+                () if !hashed.is_empty() => format!("all nodes {drifted}, by {}", fields(&hashed)),
                 () if departs.is_empty() && !hidden.is_empty() => {
-                    format!("all nodes are replaced, by {}", fields(&hidden))
+                    format!("all nodes {drifted}, by {}", fields(&hidden))
                 }
-                () => format!("all nodes are replaced: {}", departing(edits)),
+                () => format!("all nodes {drifted}: {}", departing(edits)),
             }
         }
-        Fate::Some => format!("some nodes are replaced: {}", departing(edits)),
+        Fate::Some => format!("some nodes {drifted}: {}", departing(edits)),
         Fate::Unknown if edits.is_empty() => {
-            "whether nodes are replaced is not known: it has another API version, and what it becomes is not certain"
-                .to_owned()
+            format!(
+                "whether nodes {drifted} is not known: it has another API version, and what it becomes is not certain"
+            )
         }
         Fate::Unknown => {
             let hidden = with(|effect| *effect == Effect::Unknown);
             let selected = with(|effect| *effect == Effect::Selects);
             if hidden.is_empty() {
-                format!("nodes are replaced if {} selects something else in EC2", fields(&selected))
+                format!("nodes {drifted} if {} selects something else in EC2", fields(&selected))
             } else {
-                format!("whether nodes are replaced is not known: a placeholder hides {}", fields(&hidden))
+                format!("whether nodes {drifted} is not known: a placeholder hides {}", fields(&hidden))
             }
         }
-        Fate::Refused => {
-            let refused = with(|effect| *effect == Effect::Refused);
-            if refused.is_empty() {
-                "the API server rejects the edit".to_owned()
-            } else {
-                format!("the API server rejects the edit of {}", fields(&refused))
-            }
-        }
-        Fate::None | Fate::Removed | Fate::Added => match edits.iter().find_map(later) {
-            Some(text) => format!("no node drifts, but {text}, by {}", fields(&all)),
-            None => format!("no node is replaced, by {}", fields(&all)),
+        Fate::Refused => return rejected.unwrap_or_default(),
+        Fate::None | Fate::Removed | Fate::Added => match taken.iter().find_map(|edit| later(edit)) {
+            Some(text) => format!("no node drifts, but {text}, by {}", fields(&taken)),
+            None => format!("no node is replaced, by {}", fields(&taken)),
         },
-    }
+    };
+    rejected.map_or_else(|| text.clone(), |rejected| format!("{text}; {rejected}"))
 }
 
 /// What an edit does to nodes that do not drift. The age at which nodes expire is no part of the hash before `v1`, so that it
@@ -404,10 +406,14 @@ pub(super) fn movement(one: &Move) -> String {
         Turn::Gone => format!("is gone{was}"),
         Turn::Uncertain => format!("may or may not fit{was}{}", doubts(after)),
         Turn::Certain => format!("fits{on}, which was not certain before"),
-        Turn::Found => match pool(after) {
-            Some(pool) => format!("fits on {pool}, and nowhere before"),
-            None => format!("may fit, and did not before{}", doubts(after)),
-        },
+        Turn::Found => {
+            let had_pools = before.is_some_and(|before| before.has_pools);
+            let then = if had_pools { "which was on none before" } else { "and there was none before" };
+            match pool(after) {
+                Some(pool) => format!("fits on the NodePool {pool}, {then}"),
+                None => format!("may fit on a NodePool, {then}{}", doubts(after)),
+            }
+        }
         Turn::CapacityType => format!("runs on {} first, was {}", first(after), first(before)),
         Turn::Pool => format!("lands on {} first{was}", pool(after).unwrap_or_default()),
         Turn::Architecture => {
@@ -452,7 +458,9 @@ fn why(landing: Option<&Landing>) -> String {
     if let Some(ignored) = &landing.ignored {
         return format!(": {}", ignored.text);
     }
-    let Some((pool, obstacles)) = &landing.nearest else { return String::new() };
+    let Some((pool, obstacles)) = &landing.nearest else {
+        return if landing.has_pools { String::new() } else { ": no NodePool is left".to_owned() };
+    };
     let reasons: Vec<&str> = obstacles.iter().map(|obstacle| obstacle.reason.as_str()).collect();
     let changes = obstacles.iter().filter_map(|obstacle| obstacle.changes.first());
     let changes: Vec<&str> = changes.map(|change| change.text.as_str()).collect();
@@ -474,10 +482,29 @@ pub(super) fn verdict(landing: &Landing) -> &'static str {
     }
 }
 
+fn range((least, most): Range) -> String {
+    if least == most { most.to_string() } else { format!("{least} to {most}") }
+}
+
+fn runs(before: Range, after: Range) -> String {
+    format!("runs {} pods, was {}", range(after), range(before))
+}
+
+/// How many pods a workload runs.
+pub(super) fn resized(one: &Resized) -> String {
+    let pods =
+        |pods: Range| if pods == (1, 1) { "1 pod".to_owned() } else { format!("{} pods", range(pods)) };
+    match (one.before, one.after) {
+        (PodCount::Known(before), PodCount::Known(after)) => runs(before, after),
+        (PodCount::Absent, PodCount::Known(after)) => format!("is new: {}", pods(after)),
+        (PodCount::Absent, _) => "is new".to_owned(),
+        (PodCount::Known(before), _) => format!("is gone, was {}", pods(before)),
+        _ => "is gone".to_owned(),
+    }
+}
+
 /// Why a pool costs something else.
 pub(super) fn cause(cause: &MoneyCause) -> String {
-    let pods =
-        |(least, most): Range| if least == most { most.to_string() } else { format!("{least} to {most}") };
     let from = |pool: &Option<String>| match pool {
         Some(pool) => format!(" from `{pool}`"),
         None => String::new(),
@@ -488,7 +515,7 @@ pub(super) fn cause(cause: &MoneyCause) -> String {
     };
     match cause {
         MoneyCause::Replicas { workload, before, after } => {
-            format!("{} runs {} pods, was {}", workload_name(workload), pods(*after), pods(*before))
+            format!("{} {}", workload_name(workload), runs(*before, *after))
         }
         MoneyCause::Types { before, after } => format!("nodes are {}, were {}", types(after), types(before)),
         MoneyCause::Arrives { workload, from: pool } => {
@@ -503,7 +530,15 @@ pub(super) fn cause(cause: &MoneyCause) -> String {
         }
         MoneyCause::NewPool => "the NodePool is new".to_owned(),
         MoneyCause::GonePool => "the NodePool is gone".to_owned(),
-        MoneyCause::Limits => "its limits differ".to_owned(),
+        MoneyCause::Limits { before, after } => match (before, after) {
+            (Bill::Micro(before), Bill::Micro(after)) => {
+                format!("its limits allow ${:.2} an hour, was ${:.2}", dollars(*after), dollars(*before))
+            }
+            (_, Bill::Micro(after)) => {
+                format!("its limits allow ${:.2} an hour, which had no bound", dollars(*after))
+            }
+            _ => "no limit bounds its cost any more".to_owned(),
+        },
     }
 }
 

@@ -18,7 +18,7 @@ fn plan(folder: &Path, before: &str, after: &str, format: &str) -> Run {
     run_in(folder, &["plan", "--before", before, "--after", after, "--format", format], "")
 }
 
-fn json(folder: &Path, before: &str, after: &str) -> Value {
+pub(super) fn json(folder: &Path, before: &str, after: &str) -> Value {
     plan(folder, before, after, "json").json_of("plan")
 }
 
@@ -173,11 +173,11 @@ fn edits_of_a_node_class_replace_nodes_as_karpenter_does() {
 }
 
 /// The text of a plan of two folders.
-fn told(folder: &Folder) -> String {
+pub(super) fn told(folder: &Folder) -> String {
     plan(&folder.0, "before", "after", "text").out
 }
 
-const CLASS: &str = "\
+pub(super) const CLASS: &str = "\
 apiVersion: karpenter.k8s.aws/v1
 kind: EC2NodeClass
 metadata: {name: gpu}
@@ -187,7 +187,7 @@ spec:
 ";
 
 /// A NodePool with some types, taints and other fields.
-fn pool(name: &str, types: &str, taints: &str, more: &str) -> String {
+pub(super) fn pool(name: &str, types: &str, taints: &str, more: &str) -> String {
     format!(
         "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {{name: {name}}}\nspec:\n{more}  template:\n    metadata: \
          {{labels: {{team: {name}}}}}\n    spec:\n      nodeClassRef: {{group: karpenter.k8s.aws, kind: EC2NodeClass, name: \
@@ -196,7 +196,7 @@ fn pool(name: &str, types: &str, taints: &str, more: &str) -> String {
     )
 }
 
-fn deployment(name: &str, selector: &str, replicas: u32) -> String {
+pub(super) fn deployment(name: &str, selector: &str, replicas: u32) -> String {
     format!(
         "apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: {name}}}\nspec:\n  replicas: {replicas}\n  selector: \
          {{matchLabels: {{app: {name}}}}}\n  template:\n    metadata: {{labels: {{app: {name}}}}}\n    spec:\n      \
@@ -455,9 +455,9 @@ spec:
         (provisioner, "[g5, g6]", "[g6]", "unknown", gated("some nodes drift: those of g5 (8 types)")),
         (provisioner, "gpu: 8", "gpu: 4", "none", "no node is replaced, by `spec.limits.resources[nvidia.com/gpu]`".to_owned()),
         (provisioner, "2592000", "86400", "none", "no node drifts, but nodes older than 24 h are replaced, by `spec.ttlSecondsUntilExpired`".to_owned()),
-        (provisioner, "providerRef: {name: gpu}", "providerRef: {name: other}", "unknown", gated("nodes are replaced if `spec.providerRef.name` selects something else in EC2")),
+        (provisioner, "providerRef: {name: gpu}", "providerRef: {name: other}", "unknown", gated("nodes drift if `spec.providerRef.name` selects something else in EC2")),
         (provisioner, "instanceProfile: nodes", "instanceProfile: others", "unknown", gated(&format!("{own}all nodes drift, by `spec.instanceProfile`"))),
-        (provisioner, "subnetSelector: {team: ml}", "subnetSelector: {team: web}", "unknown", gated(&format!("{own}nodes are replaced if `spec.subnetSelector.team` selects something else in EC2"))),
+        (provisioner, "subnetSelector: {team: ml}", "subnetSelector: {team: web}", "unknown", gated(&format!("{own}nodes drift if `spec.subnetSelector.team` selects something else in EC2"))),
         (&beta, "      taints: []\n", "      kubelet: {maxPods: 30}\n", "all", "all nodes are replaced, by `spec.template.spec.kubelet`".to_owned()),
         (&beta, "[g6.xlarge]", "[g6.2xlarge]", "all", "all nodes are replaced: those of g6.xlarge".to_owned()),
         (&beta, "WhenEmpty, consolidateAfter: 5m", "WhenUnderutilized", "none", "no node drifts, but Karpenter empties nodes that are not full from now on, by `spec.disruption.consolidationPolicy` and `spec.disruption.consolidateAfter`".to_owned()),
@@ -652,6 +652,12 @@ fn the_findings_of_both_sides_are_those_of_checks() {
             assert_eq!(new, come, "{file} {old:?}");
             assert_eq!(named("gone"), names(&left), "{file} {old:?}");
             assert_eq!(checked(&folder, &["--since", "HEAD"]), come, "{file} {old:?}");
+            // The file alone changes as much.
+            let run = folder.run(&["plan", "HEAD", file, "--format", "json"]);
+            let alone: Value = serde_json::from_str(&run.out).unwrap();
+            for part in ["sets", "findings", "upgrades", "uncompared", "exitCode"] {
+                assert_eq!(alone[part], value[part], "{file} {old:?}: {part}");
+            }
             let is_elsewhere = |one: &String| !one.contains(&format!("{file:?}"));
             assert!(come.iter().chain(&left).any(is_elsewhere), "{file} {old:?}: nothing changes elsewhere");
         }

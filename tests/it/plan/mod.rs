@@ -3,3 +3,4 @@
 mod laws;
 mod revisions;
 mod stories;
+mod told;
