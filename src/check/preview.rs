@@ -14,12 +14,14 @@ use crate::report::{Preview, ShownBySet, Step, shown_versions};
 /// The rules under the versions of the clusters, if the command line names others.
 pub(super) struct Before {
     steps: Vec<Step>,
+    /// The versions of the command line that are compared with none.
+    alone: Vec<(Product, Version)>,
     engines: Vec<Arc<Engine>>,
 }
 
 impl Before {
     /// Compares the versions of the configuration, or else those that the files show, with those of the command line;
-    /// `None` if they are equal.
+    /// `None` if they are equal. A version for which neither has one is compared only if it is newer than the assumed one.
     pub(super) fn of(scopes: &Scopes, batch: &Batch<'_>) -> Option<Before> {
         let products = || Product::ALL.into_iter();
         let is_named = |scope: &Scope| products().any(|product| scope.names_other(product));
@@ -28,21 +30,30 @@ impl Before {
         }
         let shown = shown_versions(batch);
         let mut steps: Vec<Step> = Vec::new();
+        let mut alone: Vec<(Product, Version)> = Vec::new();
         let mut engines = Vec::new();
         for (number, scope) in scopes.all().iter().enumerate() {
             let mut settings = scope.settings.clone();
             for product in products().filter(|product| scope.names_other(*product)) {
                 let to = settings.platform.version(product);
-                let from = match scope.configured.is_stated(product) {
+                let known = match scope.configured.is_stated(product) {
                     true => vec![scope.configured.version(product)],
-                    false => assumed(&shown, batch, number, product),
+                    false => shown_by(&shown, batch, number, product),
                 };
+                let is_known = !known.is_empty();
+                let from = if is_known { known } else { vec![Platform::default().version(product)] };
                 // If the configuration has no version, an older one on the command line is the version of the
                 // cluster, not an upgrade.
                 let is_step =
                     |from: &Version| *from < to || *from > to && scope.configured.is_stated(product);
                 let from: Vec<Version> = from.into_iter().filter(is_step).collect();
-                let Some(last) = from.last() else { continue };
+                let Some(last) = from.last() else {
+                    let has_files = batch.inputs.iter().any(|one| one.scope == number && !one.is_context);
+                    if !is_known && has_files && !alone.contains(&(product, to)) {
+                        alone.push((product, to));
+                    }
+                    continue;
+                };
                 settings.platform.state(product, *last);
                 if from.len() > 1 {
                     // Each set is judged by its own version.
@@ -54,7 +65,7 @@ impl Before {
             engines.push(Arc::new(Engine::new(settings)));
         }
         // The first scope is for files without a configuration. It may have no files.
-        (!steps.is_empty()).then_some(Before { steps, engines })
+        (!steps.is_empty() || !alone.is_empty()).then_some(Before { steps, alone, engines })
     }
 
     /// Compares the findings of a run with those under the other versions.
@@ -64,6 +75,9 @@ impl Before {
         renders: &Renders,
         findings: &[Finding],
     ) -> Preview {
+        if self.steps.is_empty() {
+            return Preview { alone: self.alone.clone(), upgrade: self.upgrade(), ..Preview::default() };
+        }
         let engines = std::mem::replace(&mut batch.engines, &self.engines);
         let reports = batch.check(None);
         let rendered = renders.check(batch);
@@ -87,6 +101,7 @@ impl Before {
         let gone = gone.map(|(finding, _)| finding.clone()).collect();
         Preview {
             steps: self.steps.clone(),
+            alone: self.alone.clone(),
             new,
             gone,
             upgrade: self.upgrade(),
@@ -97,8 +112,9 @@ impl Before {
     /// The notes on each upgrade of Karpenter; several configurations may have several.
     fn upgrade(&self) -> Vec<UpgradeNote> {
         let steps = self.steps.iter().filter(|step| step.product == Product::Karpenter);
-        let mut notes: Vec<UpgradeNote> =
-            steps.flat_map(|step| karpenter_upgrade(step.from, step.to)).collect();
+        let alone = self.alone.iter().filter(|(product, _)| *product == Product::Karpenter);
+        let ranges = steps.map(|step| (step.from, step.to)).chain(alone.map(|(_, to)| (before(*to), *to)));
+        let mut notes: Vec<UpgradeNote> = ranges.flat_map(|(from, to)| karpenter_upgrade(from, to)).collect();
         notes.sort_by_key(|note| note.version);
         notes.dedup();
         notes
@@ -117,15 +133,15 @@ impl Before {
     }
 }
 
-/// The versions of a product that the sets with files of a configuration show, in ascending order; the one that is
-/// assumed if none of them shows any.
-fn assumed(shown: &[ShownBySet], batch: &Batch<'_>, scope: usize, product: Product) -> Vec<Version> {
+/// The minor version before another one.
+fn before(version: Version) -> Version {
+    Version::new(version.major, version.minor.saturating_sub(1))
+}
+
+/// The versions of a product that the sets with files of a configuration show, in ascending order.
+fn shown_by(shown: &[ShownBySet], batch: &Batch<'_>, scope: usize, product: Product) -> Vec<Version> {
     let has_files = |set: &&ShownBySet| set.members.iter().any(|at| batch.inputs[*at].scope == scope);
     let versions = shown.iter().filter(has_files).flat_map(|set| &set.versions);
-    let found: BTreeSet<Version> =
-        versions.filter(|shown| shown.product == product).map(|shown| shown.version).collect();
-    match found.is_empty() {
-        true => vec![Platform::default().version(product)],
-        false => found.into_iter().collect(),
-    }
+    let versions = versions.filter(|shown| shown.product == product).map(|shown| shown.version);
+    versions.collect::<BTreeSet<Version>>().into_iter().collect()
 }

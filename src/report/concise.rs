@@ -13,6 +13,9 @@ use super::{Report, end};
 pub(crate) fn write(out: &mut dyn Write, report: &Report, layout: &Layout) -> Result<(), CliError> {
     // Editors read the lines, and need each place.
     let layout = &Layout { infos: true, folds: layout.folds && layout.is_terminal, ..*layout };
+    if layout.summary {
+        end::preview(out, report, layout)?;
+    }
     let mut is_first = true;
     for section in layout.sections(report) {
         if let Some(heading) = section.heading {
@@ -26,13 +29,9 @@ pub(crate) fn write(out: &mut dyn Write, report: &Report, layout: &Layout) -> Re
             write_line(out, report, folded, section.heading, layout)?;
         }
     }
-    let has_preview = report.preview.is_some() && layout.summary;
-    let has_end = layout.has_table(report) || has_preview || layout.group.is_some() && layout.summary;
+    let has_end = layout.has_table(report) || layout.group.is_some() && layout.summary;
     if !is_first && has_end && !report.findings.is_empty() && !layout.statistics {
         writeln!(out)?;
-    }
-    if has_preview {
-        end::preview(out, report, layout)?;
     }
     end::write(out, report, layout)
 }

@@ -43,10 +43,16 @@ pub(super) fn write(out: &mut dyn Write, report: &Report, layout: &Layout) -> Re
 
 /// Writes what another version changes.
 pub(super) fn preview(out: &mut dyn Write, report: &Report, layout: &Layout) -> Result<(), CliError> {
-    if let Some(known) = &report.preview {
-        out.write_all(printable(&preview::text(known, layout.look), true).as_bytes())?;
-        writeln!(out)?;
+    let Some(known) = &report.preview else { return Ok(()) };
+    for line in preview::text(known, layout.look).lines() {
+        let text = printable(line.trim_start(), false);
+        let indent = line.len() - line.trim_start().len();
+        let width = layout.wrap_width().map(|width| width.saturating_sub(indent));
+        for part in Line::default().add(Style::Plain, &text).lines(width, 2, layout.paint()) {
+            writeln!(out, "{:indent$}{part}", "")?;
+        }
     }
+    writeln!(out)?;
     Ok(())
 }
 

@@ -335,7 +335,8 @@ fn root(report: &Report) -> Root<'_> {
         },
         failures: &report.failures,
         diagnostics: Diagnostics { findings: if report.statistics { &[] } else { &report.findings }, report },
-        preview: report.preview.as_ref().map(|known| preview(known, report)),
+        preview: (report.preview.as_ref().filter(|known| !known.steps.is_empty()))
+            .map(|known| preview(known, report)),
         versions: &report.versions,
         renders: report.renders.iter().map(|(command, values)| Render { command, values }).collect(),
     }

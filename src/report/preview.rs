@@ -20,9 +20,12 @@ pub(crate) struct Step {
 }
 
 /// The changes by the versions of the command line.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Preview {
+    /// The products with another version than before; empty if nothing was compared.
     pub(crate) steps: Vec<Step>,
+    /// The versions for which it is not known what runs.
+    pub(crate) alone: Vec<(Product, Version)>,
     /// The indices of the findings that are new with the other versions, or more severe with them.
     pub(crate) new: BTreeSet<usize>,
     /// The findings that the other versions do not have.
@@ -60,16 +63,26 @@ impl Preview {
 }
 
 pub(super) fn text(preview: &Preview, options: RenderOptions) -> String {
-    let steps: Vec<String> = preview.steps.iter().map(|step| step.title(options.unicode)).collect();
-    let mut out = format!("preview of {}\n", steps.join(", "));
-    for note in preview.steps.iter().filter_map(|step| step.note()) {
-        let _ = writeln!(out, "  {note}");
+    let mut out = String::new();
+    for (product, to) in &preview.alone {
+        let (name, setting) = (product.name(), product.setting());
+        let _ = writeln!(
+            out,
+            "{name} {to} is not compared: no file shows which version runs; `{setting}` in gpulint.yaml states it"
+        );
     }
-    match preview.new.len() {
-        0 => out.push_str("  no finding is new\n"),
-        1 => out.push_str("  1 finding is new, marked above\n"),
-        new => {
-            let _ = writeln!(out, "  {new} findings are new, marked above");
+    if !preview.steps.is_empty() {
+        let steps: Vec<String> = preview.steps.iter().map(|step| step.title(options.unicode)).collect();
+        let _ = writeln!(out, "preview of {}", steps.join(", "));
+        for note in preview.steps.iter().filter_map(|step| step.note()) {
+            let _ = writeln!(out, "  {note}");
+        }
+        match preview.new.len() {
+            0 => out.push_str("  no finding is new\n"),
+            1 => out.push_str("  1 finding is new, marked below\n"),
+            new => {
+                let _ = writeln!(out, "  {new} findings are new, marked below");
+            }
         }
     }
     for note in &preview.upgrade {

@@ -33,6 +33,7 @@ const MIN_ON_ONE_LINE: usize = 3;
 
 /// Writes the findings, some of each rule with an excerpt, and the end of the report.
 pub(crate) fn write(out: &mut dyn Write, report: &Report, layout: &Layout) -> Result<(), CliError> {
+    end::preview(out, report, layout)?;
     let drawer = TextRenderer::new(layout);
     let mut text = String::new();
     let mut sections = layout.sections(report);
@@ -77,7 +78,6 @@ pub(crate) fn write(out: &mut dyn Write, report: &Report, layout: &Layout) -> Re
         let text = format!("{on_one_line} findings, a line each: --all shows more");
         writeln!(out, "{}", layout.paint().text(Style::Dim, &text))?;
     }
-    end::preview(out, report, layout)?;
     end::write(out, report, layout)?;
     end::next(out, report, layout)
 }

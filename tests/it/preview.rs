@@ -51,19 +51,18 @@ fn findings_that_come_and_go_with_a_version() {
     let run = run
         .prints("note: new with Karpenter 1.14\n")
         .prints("preview of Karpenter 1.3 → 1.14\n")
-        .prints("  1 finding is new, marked above\n")
+        .prints("  1 finding is new, marked below\n")
         .prints("  goes away: pool.yaml:5:3: warning[field-needs-newer-version] Karpenter 1.3 ignores `spec.replicas`, which came with 1.8\n")
         .prints("  1.12 permissions: `ec2:DescribeInstanceStatus` is needed")
         .prints("  changes: pool.yaml:11:")
         .prints("from Karpenter 1.6 on reserved capacity is used without the feature gate")
         .prints("  changes: pod.yaml:5:")
         .prints("from Karpenter 1.7 on Karpenter starts no nodes for pods with resource claims\n");
-    let preview = run.out.find("preview of").unwrap();
-    assert!(!run.out[preview..].contains("more:"), "{run:#?}");
+    assert!(run.out.starts_with("preview of"), "{run:#?}");
     let run = check(&folder, &["--karpenter", "1.14", "-f", "concise"]).exits(1);
     assert_eq!(run.out.matches("(new with Karpenter 1.14)").count(), 1, "{run:#?}");
-    let run =
-        run.prints("\n\npreview of Karpenter 1.3 → 1.14\n").prints("  goes away: pool.yaml:5:3: warning");
+    assert!(run.out.starts_with("preview of Karpenter 1.3 → 1.14\n"), "{run:#?}");
+    let run = run.prints("  goes away: pool.yaml:5:3: warning");
     assert!(run.out.lines().last().unwrap().contains(" in 2 files"), "{run:#?}");
     let quiet = check(&folder, &["--karpenter", "1.14", "-f", "concise", "-q"]).exits(1);
     assert!(!quiet.out.contains("preview of"), "{quiet:#?}");
@@ -83,7 +82,7 @@ spec:
     let folder = Folder::new().with("pool.yaml", POOL).with("karpenter.yaml", CHART);
     check(&folder, &["--karpenter", "1.14"])
         .prints("preview of Karpenter 1.3 → 1.14\n")
-        .prints("  1 finding is new, marked above\n");
+        .prints("  1 finding is new, marked below\n");
     // The newest that gpulint knows is newer than what the files show.
     check(&folder, &["--karpenter", "1.15"]).prints("preview of Karpenter 1.3 → 1.15\n");
     let same = check(&folder, &["--karpenter", "1.3"]);
@@ -134,6 +133,24 @@ fn a_version_is_compared_with_what_the_configuration_says() {
         .prints("  no finding is new\n");
     check(&plain, &["--kubernetes", "1.37"]).prints("preview of Kubernetes 1.36 → 1.37\n");
     check(&plain, &["--karpenter", "2.0"]).exits(2).complains("gpulint knows Karpenter 1.0 to 1.15, not 2.0");
+}
+
+#[test]
+fn a_version_beside_which_none_is_known_is_not_compared() {
+    let folder = Folder::new().with("pool.yaml", POOL);
+    let head = "Karpenter 1.15 is not compared: no file shows which version runs; `platform.karpenter` in gpulint.yaml states it\n";
+    let run = check(&folder, &["--karpenter", "1.15"]).prints("  1.15 crds: ");
+    assert!(run.out.starts_with(head) && !run.out.contains("  1.14 "), "{run:#?}");
+    let quiet = check(&folder, &["--karpenter", "1.15", "-q"]);
+    assert!(!quiet.out.contains("not compared"), "{quiet:#?}");
+    let json = check(&folder, &["--karpenter", "1.15", "-f", "json"]).json();
+    assert_eq!(json["preview"], Value::Null);
+    check(&folder, &["--keda", "2.21"]).prints("KEDA 2.21 is not compared: ");
+    // A configuration in a folder without one above it.
+    let folder =
+        Folder::new().with("a/pool.yaml", POOL).with("a/gpulint.yaml", "platform: {karpenter: \"1.3\"}\n");
+    let run = check(&folder, &["--karpenter", "1.14"]).prints("preview of Karpenter 1.3 → 1.14\n");
+    assert!(!run.out.contains("not compared"), "{run:#?}");
 }
 
 #[test]
