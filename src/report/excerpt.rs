@@ -12,8 +12,12 @@ use miette::{LabeledSpan, MietteError, MietteSpanContents, SourceCode, SourceSpa
 
 use crate::terminal::{is_bidi, printable};
 
+use super::paint::{Line, Paint, Style};
+
 /// Number of lines of context around a label.
 pub(crate) const CONTEXT: usize = 2;
+/// Minimum number of columns for the text of a label. With fewer, it is not written into the excerpt.
+const MIN_LABEL: usize = 20;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Annotation {
@@ -29,12 +33,14 @@ pub(crate) struct Annotation {
 pub(crate) struct Excerpt {
     name: String,
     text: String,
-    lines: Vec<Line>,
+    lines: Vec<ShownLine>,
     labels: Vec<Label>,
+    /// The texts of labels for which there is no room, each with its line.
+    beside: Vec<String>,
 }
 
 #[derive(Debug)]
-struct Line {
+struct ShownLine {
     /// The start of the line in `text`.
     start: usize,
     /// Line number in the file, from 0.
@@ -69,7 +75,8 @@ impl Excerpt {
             numbers.extend(line.saturating_sub(CONTEXT)..=(line + CONTEXT).min(last).max(line));
         }
         let name = printable(name, false).into_owned();
-        let mut excerpt = Excerpt { name, text: String::new(), lines: Vec::new(), labels: Vec::new() };
+        let mut excerpt =
+            Excerpt { name, text: String::new(), lines: Vec::new(), labels: Vec::new(), beside: Vec::new() };
         for number in numbers {
             let here: Vec<&Annotation> =
                 marks.iter().filter(|m| index.line_of(m.span.start) == number).collect();
@@ -88,8 +95,8 @@ impl Excerpt {
         let (shown, before, after) = window(line, first.map(|at| at - from), width);
 
         let (dots, strange) = if unicode { ("…", '\u{FFFD}') } else { ("...", '?') };
-        let start = self.text.len();
-        self.lines.push(Line { start, number });
+        let line_start = self.text.len();
+        self.lines.push(ShownLine { start: line_start, number });
         if before {
             self.text.push_str(dots);
         }
@@ -117,13 +124,34 @@ impl Excerpt {
             };
             let (start, end) = (place(mark.span.start), place(mark.span.end));
             let column = source.lines().position(text, mark.span.start).column;
+            // The text of a label begins below the middle of what it marks.
+            let before = self.text[line_start..start].chars().count();
+            let marked = self.text[start..end.max(start)].chars().count();
+            let room = width.saturating_sub(before + marked / 2);
+            let text = mark.text.as_deref().map(|text| printable(text, false).into_owned());
+            let text = match text {
+                Some(text) if text.chars().count() > room && room < MIN_LABEL => {
+                    self.beside.push(format!("line {}: {text}", number + 1));
+                    None
+                }
+                text => text.map(|text| {
+                    let lines =
+                        Line::default().add(Style::Plain, &text).lines(Some(room), 0, Paint::default());
+                    lines.join("\n")
+                }),
+            };
             self.labels.push(Label {
                 span: (start, end.saturating_sub(start)).into(),
-                text: mark.text.as_deref().map(|t| printable(t, false).into_owned()),
+                text,
                 primary: mark.primary,
                 column: column as usize - 1,
             });
         }
+    }
+
+    /// The texts of labels for which there is no room, each with its line.
+    pub(crate) fn take_beside(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.beside)
     }
 
     /// The labels for miette, in the order of the text.
@@ -241,6 +269,26 @@ mod tests {
         assert!(before && after);
         assert_eq!(text[shown.clone()].chars().count(), 60);
         assert!(text[shown].contains("needle"));
+    }
+
+    #[test]
+    fn the_text_of_a_label_stays_inside_the_width() {
+        let line = format!("name: web{}end", " ".repeat(40));
+        let source = Source::from_text("a.yaml", &line);
+        let beside = |start: u32, end: u32| Annotation {
+            span: Span::new(start, end),
+            text: Some("the Service of another team selects the pods of this one".to_owned()),
+            primary: false,
+        };
+        let marks = [mark(0, 4), beside(6, 9), beside(49, 52)];
+        let mut excerpt = Excerpt::named("a.yaml", &source, &marks, 60, true);
+        let labels: Vec<_> = excerpt.labels().map(|label| label.label().map(str::to_owned)).collect();
+        let text = "the Service of another team selects the pods of this\none".to_owned();
+        assert_eq!(labels, [None, Some(text), None]);
+        assert_eq!(
+            excerpt.take_beside(),
+            ["line 1: the Service of another team selects the pods of this one"]
+        );
     }
 
     #[test]

@@ -246,7 +246,7 @@ impl TextRenderer {
         severity: Severity,
     ) -> Result<(), CliError> {
         let width = self.options.width.saturating_sub(GUTTER).max(20);
-        let excerpt = Excerpt::named(name, source, marks, width, self.options.unicode);
+        let mut excerpt = Excerpt::named(name, source, marks, width, self.options.unicode);
         let mut theme = self.theme.clone();
         let styles = &theme.styles;
         let primary = match severity {
@@ -265,6 +265,7 @@ impl TextRenderer {
             .with_links(false)
             .tab_width(2)
             .without_syntax_highlighting();
+        let beside = excerpt.take_beside();
         let mut drawn = String::new();
         handler.render_report(&mut drawn, &Snippet(excerpt))?;
         // miette's first line is for a message, which is already printed above.
@@ -295,6 +296,9 @@ impl TextRenderer {
             } else {
                 writeln!(out, "{indent}{line}")?;
             }
+        }
+        for label in beside {
+            self.line(out, "note", &label)?;
         }
         Ok(())
     }
