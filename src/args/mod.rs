@@ -239,13 +239,13 @@ pub(crate) struct CheckArgs {
     #[arg(long)]
     pub(crate) timings: bool,
 
-    /// List every finding: without it, text and concise show one of many that read alike, and where
-    /// the others are
+    /// List every finding: without it, text and concise show one of several that read the same, and of many that read
+    /// alike, and where the others are
     #[arg(long)]
     pub(crate) no_fold: bool,
 
-    /// In text, list the findings of severity info also where there are more than 10: without it, a table counts them by
-    /// rule
+    /// In text, list the findings of severity info also in a report of more than 10 findings: without it, a line counts
+    /// them by rule
     #[arg(long)]
     pub(crate) infos: bool,
 

@@ -27,12 +27,15 @@ pub(super) fn write(out: &mut dyn Write, report: &Report, layout: &Layout) -> Re
         }
     }
     if layout.has_table(report) {
-        table::write(out, &report.findings, layout.leaves_infos_out(report), layout)?;
+        table::write(out, &report.findings, layout)?;
         if layout.summary {
             writeln!(out)?;
         }
     }
     if layout.summary {
+        if layout.leaves_infos_out(report) {
+            table::infos(out, &report.findings, layout)?;
+        }
         total(out, &summary_line(&report.summary), layout)?;
         for line in unread_lines(&report.summary) {
             paragraph(out, Line::default().add(Style::Plain, &line), layout)?;

@@ -1,17 +1,21 @@
 //! Folds similar findings: reports for people show the first one, and the locations of the others.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use gpulint_rules::{Finding, Severity};
 
+use crate::terminal::count;
+
 use super::Report;
 
-/// Minimum number of similar findings of a rule that are folded.
-const MIN_FOLDED: usize = 4;
+/// Minimum number of findings of a rule that are folded although their values differ.
+const MIN_ALIKE: usize = 3;
+/// Minimum number of findings of a rule that are folded because they read the same.
+const MIN_SAME: usize = 2;
 /// Maximum length of a list of locations on the line of a finding.
 const MAX_SHORT: usize = 80;
 /// Maximum number of locations in a list.
-const MAX_PLACES: usize = 5;
+const MAX_PLACES: usize = 3;
 
 /// A finding that is shown, and those that are folded into it, by index.
 #[derive(Debug, PartialEq, Eq)]
@@ -22,8 +26,8 @@ pub(super) struct Folded {
     pub(super) more: Vec<usize>,
 }
 
-/// The findings that are shown: all of them, or with `folds` the first of those that differ only in their
-/// values. With `by_file`, findings in different files are not folded.
+/// The findings that are shown: all of them, or with `folds` the first of those that read the same, and of many that differ
+/// only in their values. With `by_file`, findings in different files are not folded.
 pub(super) fn fold(report: &Report, folds: bool, by_file: bool) -> Vec<Folded> {
     let alone = |first: usize| Folded { first, more: Vec::new() };
     if !folds {
@@ -38,9 +42,23 @@ pub(super) fn fold(report: &Report, folds: bool, by_file: bool) -> Vec<Folded> {
             groups.entry((Key::of(finding), is_new, file)).or_default().push(at);
         }
     }
+    let same = |group: Vec<usize>| -> Vec<Vec<usize>> {
+        if group.len() >= MIN_ALIKE {
+            return vec![group];
+        }
+        let text = |at: &usize| (&report.findings[*at].message, &report.findings[*at].help);
+        let mut same: Vec<Vec<usize>> = Vec::new();
+        for at in group {
+            match same.iter_mut().find(|known| text(&known[0]) == text(&at)) {
+                Some(known) => known.push(at),
+                None => same.push(vec![at]),
+            }
+        }
+        same
+    };
     let mut more: HashMap<usize, Vec<usize>> = HashMap::new();
     let mut hidden = vec![false; report.findings.len()];
-    for group in groups.into_values().filter(|group| group.len() >= MIN_FOLDED) {
+    for group in groups.into_values().flat_map(same).filter(|group| group.len() >= MIN_SAME) {
         if let [first, rest @ ..] = group.as_slice() {
             rest.iter().for_each(|at| hidden[*at] = true);
             more.insert(*first, rest.to_vec());
@@ -51,11 +69,19 @@ pub(super) fn fold(report: &Report, folds: bool, by_file: bool) -> Vec<Folded> {
 }
 
 impl Folded {
-    /// The text `and 19 more like it`, with the locations if the list is short; `None` if nothing is folded.
+    /// The text `and 19 more like it in 7 files`, with the locations if the list is short; `None` if nothing is folded.
     pub(super) fn short_summary(&self, findings: &[Finding]) -> Option<String> {
         let whole = self.summary(findings)?;
-        let is_short = self.more.len() <= MAX_PLACES && whole.len() <= MAX_SHORT;
-        Some(if is_short { whole } else { format!("and {} more like it", self.more.len()) })
+        if self.more.len() == 1 || self.more.len() <= MAX_PLACES && whole.len() <= MAX_SHORT {
+            return Some(whole);
+        }
+        let path = |at: &usize| findings[*at].location.path();
+        let files: BTreeSet<_> = self.more.iter().map(path).collect();
+        let place = match files.contains(&path(&self.first)) && files.len() == 1 {
+            true => "this file".to_owned(),
+            false => count(files.len(), "file"),
+        };
+        Some(format!("and {} more like it in {place}", self.more.len()))
     }
 
     /// The text `and 19 more like it: a.yaml:3, 7, b.yaml:8, ...`; `None` if nothing is folded.

@@ -1,6 +1,6 @@
 //! The layout of the reports for people: their order, their extent, and the width of lines.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use gpulint_rules::{Finding, Severity};
 
@@ -16,8 +16,8 @@ use super::paint::Paint;
 /// Maximum number of findings with an excerpt; the others have a line each. With three of them a report of an ordinary
 /// repository fits on two screens of 50 lines.
 const MAX_DRAWN: usize = 3;
-/// Maximum number of findings of severity info that are listed; more are counted in a table.
-const MAX_INFOS: usize = 10;
+/// Maximum number of findings of a report that lists those of severity info; in a longer one they are counted.
+const MAX_WITH_INFOS: usize = 10;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
@@ -86,19 +86,20 @@ impl Layout {
         self.is_terminal.then_some(self.look.width)
     }
 
-    /// Whether the report has a table: of all rules where it has nothing else, otherwise of those that it does not list.
+    /// Whether the report has the table of all rules.
     pub(super) fn has_table(&self, report: &Report) -> bool {
-        self.statistics && !report.findings.is_empty() || self.summary && self.leaves_infos_out(report)
+        self.statistics && !report.findings.is_empty()
     }
 
     /// Whether the findings of severity info are only counted.
     pub(super) fn leaves_infos_out(&self, report: &Report) -> bool {
-        !self.infos && !self.statistics && self.group.is_none() && report.summary.infos > MAX_INFOS
+        let is_asked_for = self.infos || self.statistics || self.group.is_some();
+        !is_asked_for && report.summary.infos > 0 && report.findings.len() > MAX_WITH_INFOS
     }
 
-    /// The findings that get an excerpt, by index: the errors and warnings that cost most, of as many rules as possible.
-    /// Without errors and warnings, infos.
-    pub(super) fn drawn(&self, report: &Report, sections: &[Section<'_>]) -> HashSet<usize> {
+    /// The findings that get an excerpt, by index: the errors and warnings that cost most, of as many rules as possible, the
+    /// first of them first. Without errors and warnings, infos.
+    pub(super) fn drawn(&self, report: &Report, sections: &[Section<'_>]) -> Vec<usize> {
         let shown = sections.iter().flat_map(|section| &section.findings).map(|folded| folded.first);
         if self.all {
             return shown.collect();

@@ -1,4 +1,4 @@
-//! The table of the rules that a report for people does not list, and of `--statistics`.
+//! The findings of each rule as numbers: the table of `--statistics`, and the line about those that are not listed.
 
 use std::io::Write;
 
@@ -9,25 +9,35 @@ use crate::terminal::count;
 
 use super::counts::rows;
 use super::layout::Layout;
-use super::paint::Style;
+use super::paint::{Line, Style};
 
 /// Minimum number of columns for the summary of a rule; with fewer, it is left out. What a cut one says may be the opposite.
 const MIN_SUMMARY: usize = 40;
 
-/// Writes a row for each rule; with `only_infos`, for those whose findings are of severity info, which are not listed.
-pub(super) fn write(
-    out: &mut dyn Write,
-    findings: &[Finding],
-    only_infos: bool,
-    layout: &Layout,
-) -> Result<(), CliError> {
+/// Writes the number of findings of severity info, by rule: those that cost most are first.
+pub(super) fn infos(out: &mut dyn Write, findings: &[Finding], layout: &Layout) -> Result<(), CliError> {
     let mut rows = rows(findings);
-    if only_infos {
-        rows.retain(|row| row.severity == Severity::Info);
-        let number = rows.iter().map(|row| row.count).sum::<usize>();
-        let text = format!("{number} infos of {}: --infos lists them", count(rows.len(), "rule"));
-        writeln!(out, "{}", layout.paint().text(Style::Dim, &text))?;
+    rows.retain(|row| row.severity == Severity::Info);
+    let number = rows.iter().map(|row| row.count).sum();
+    let mut line = Line::default();
+    line.add(Style::Dim, &format!("{} of {}", count(number, "info"), count(rows.len(), "rule")));
+    line.add(Style::Dim, " (--infos lists all):");
+    for (at, row) in rows.iter().rev().enumerate() {
+        let comma = if at == 0 { "" } else { "," };
+        line.add(Style::Dim, comma).add_link(Style::Plain, &format!(" {}", row.rule.id), row.rule);
+        if row.count > 1 {
+            line.add(Style::Dim, &format!(" ({})", row.count));
+        }
     }
+    for line in line.lines(layout.wrap_width(), 2, layout.paint()) {
+        writeln!(out, "{line}")?;
+    }
+    Ok(())
+}
+
+/// Writes a row for each rule.
+pub(super) fn write(out: &mut dyn Write, findings: &[Finding], layout: &Layout) -> Result<(), CliError> {
+    let rows = rows(findings);
     let fixable: Vec<String> = rows.iter().map(|row| row.fixable(layout.with_unsafe)).collect();
     let width = |cells: &mut dyn Iterator<Item = usize>, head: &str| cells.max().unwrap_or(0).max(head.len());
     let counts = width(&mut rows.iter().map(|row| row.count.to_string().len()), "count");
@@ -64,7 +74,7 @@ pub(super) fn write(
     if fixes > 0 && fixable.iter().any(|cell| cell.ends_with('*')) {
         writeln!(out, "{}", paint.text(Style::Dim, "* fixed with --fix --unsafe-fixes"))?;
     }
-    if layout.summary && layout.statistics {
+    if layout.summary {
         let next = "gpulint explain RULE: why and what to do";
         writeln!(out, "{}", paint.text(Style::Dim, next))?;
     }

@@ -1,5 +1,6 @@
 //! The report as text: a header, the lines with labels, help.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::io::Write;
 use std::sync::Arc;
@@ -25,6 +26,8 @@ use super::{Report, concise, diff, end, place};
 const GUTTER: usize = 12;
 /// Maximum number of excerpts of a finding.
 const MAX_FRAMES: usize = 2;
+/// Maximum number of excerpts of a report, as long as each drawn finding has one. What costs most has the others.
+const MAX_FRAMES_OF_ALL: usize = 4;
 /// Maximum number of lines of a fix that are shown.
 const MAX_CHANGED: usize = 6;
 
@@ -41,7 +44,7 @@ pub(crate) fn write(out: &mut dyn Write, report: &Report, layout: &Layout) -> Re
         let is_info = |folded: &Folded| report.findings[folded.first].severity == Severity::Info;
         sections.iter_mut().for_each(|section| section.findings.retain(|folded| !is_info(folded)));
     }
-    let drawn = layout.drawn(report, &sections);
+    let drawn = frames_of(report, &layout.drawn(report, &sections), layout);
     let shown: usize = sections.iter().map(|section| section.findings.len()).sum();
     for section in sections {
         if let Some(heading) = section.heading {
@@ -51,11 +54,11 @@ pub(crate) fn write(out: &mut dyn Write, report: &Report, layout: &Layout) -> Re
         let mut is_block = false;
         for folded in &section.findings {
             let finding = &report.findings[folded.first];
-            if !drawn.contains(&folded.first) {
+            let Some(frames) = drawn.get(&folded.first) else {
                 concise::write_line(out, report, folded, section.heading, layout)?;
                 is_block = true;
                 continue;
-            }
+            };
             if std::mem::take(&mut is_block) {
                 writeln!(out)?;
             }
@@ -66,7 +69,7 @@ pub(crate) fn write(out: &mut dyn Write, report: &Report, layout: &Layout) -> Re
                 folded: more.as_deref(),
                 new: report.mark(folded.first),
             };
-            drawer.finding(&mut text, finding, &notes)?;
+            drawer.finding(&mut text, finding, *frames, &notes)?;
             out.write_all(text.as_bytes())?;
         }
         if is_block {
@@ -82,15 +85,31 @@ pub(crate) fn write(out: &mut dyn Write, report: &Report, layout: &Layout) -> Re
     end::next(out, report, layout)
 }
 
+/// The maximum number of excerpts of each drawn finding, by its index. `drawn` begins with the one that costs most.
+fn frames_of(report: &Report, drawn: &[usize], layout: &Layout) -> HashMap<usize, usize> {
+    if layout.all {
+        return drawn.iter().map(|at| (*at, usize::MAX)).collect();
+    }
+    let mut left = MAX_FRAMES_OF_ALL.max(drawn.len());
+    let mut most = HashMap::new();
+    for (number, at) in drawn.iter().enumerate() {
+        let later = drawn.len() - 1 - number;
+        let room = MAX_FRAMES.min(left - later);
+        left -= frames(&report.findings[*at], room).0.len().max(1);
+        most.insert(*at, room);
+    }
+    most
+}
+
 /// A file, and its places that one excerpt shows.
 type Frame = (Arc<Source>, Vec<Annotation>);
 
-/// The places of a finding that are drawn, at most `most` excerpts of neighbouring lines, and the number of the others. The
-/// first excerpt has the finding's own place.
-fn frames(finding: &Finding, most: usize) -> (Vec<Frame>, usize) {
-    let Some((source, _, span)) = finding.location.resolve_span() else { return (Vec::new(), 0) };
+/// The places of a finding that are drawn, at most `most` excerpts of neighbouring lines, and the others, each with what is
+/// there. The first excerpt has the finding's own place.
+fn frames(finding: &Finding, most: usize) -> (Vec<Frame>, Vec<String>) {
+    let Some((source, _, span)) = finding.location.resolve_span() else { return (Vec::new(), Vec::new()) };
     let mut frames = vec![(Arc::clone(source), vec![Annotation { span, text: None, primary: true }])];
-    let mut left_out = 0;
+    let mut left_out = Vec::new();
     for related in &finding.related {
         let Some((source, _, span)) = related.location.resolve_span() else { continue };
         let line = |at: u32| source.lines().line_of(at);
@@ -102,7 +121,13 @@ fn frames(finding: &Finding, most: usize) -> (Vec<Frame>, usize) {
         match frame {
             Some((_, marks)) => marks.push(mark),
             None if has_room => frames.push((Arc::clone(source), vec![mark])),
-            None => left_out += 1,
+            None => {
+                let line = line(mark.span.start) + 1;
+                left_out.push(match Arc::ptr_eq(source, &frames[0].0) {
+                    true => format!("line {line}: {}", related.message),
+                    false => format!("{}:{line}: {}", source.path(), related.message),
+                });
+            }
         }
     }
     (frames, left_out)
@@ -121,8 +146,6 @@ struct TextRenderer {
     options: RenderOptions,
     paint: Paint,
     theme: GraphicalTheme,
-    /// Maximum number of excerpts of a finding.
-    frames: usize,
 }
 
 impl TextRenderer {
@@ -131,7 +154,6 @@ impl TextRenderer {
         TextRenderer {
             options,
             paint: layout.paint(),
-            frames: if layout.all { usize::MAX } else { MAX_FRAMES },
             theme: GraphicalTheme {
                 characters: if options.unicode {
                     ThemeCharacters::unicode()
@@ -143,7 +165,14 @@ impl TextRenderer {
         }
     }
 
-    fn finding(&self, out: &mut String, finding: &Finding, notes: &Notes<'_>) -> Result<(), CliError> {
+    /// Writes a finding with at most `most` excerpts.
+    fn finding(
+        &self,
+        out: &mut String,
+        finding: &Finding,
+        most: usize,
+        notes: &Notes<'_>,
+    ) -> Result<(), CliError> {
         use fmt::Write as _;
         let head = format!("{}[{}]", finding.severity.name(), finding.rule.id);
         let mut title = Line::default();
@@ -155,7 +184,7 @@ impl TextRenderer {
             writeln!(out, "{line}")?;
         }
 
-        let (frames, left_out) = frames(finding, self.frames);
+        let (frames, left_out) = frames(finding, most);
         for (at, (source, marks)) in frames.iter().enumerate() {
             let severity = if at == 0 { finding.severity } else { Severity::Info };
             self.snippet(out, source.path(), source, marks, severity)?;
@@ -163,8 +192,12 @@ impl TextRenderer {
                 self.output(out, finding)?;
             }
         }
-        if left_out > 0 {
-            self.line(out, "note", &format!("and {} more (--all shows them)", count(left_out, "place")))?;
+        match left_out.as_slice() {
+            [] => {}
+            [one] => self.line(out, "note", one)?,
+            all => {
+                self.line(out, "note", &format!("and {} more (--all shows them)", count(all.len(), "place")))?
+            }
         }
         if let Some(help) = finding.whole_help() {
             self.line(out, "help", help)?;
@@ -273,6 +306,9 @@ impl TextRenderer {
         for line in drawn.split_inclusive('\n') {
             out.push_str(&broken_place(line, &printable(name, false), self.options));
         }
+        for label in beside {
+            self.line(out, "note", &label)?;
+        }
         Ok(())
     }
 
@@ -296,9 +332,6 @@ impl TextRenderer {
             } else {
                 writeln!(out, "{indent}{line}")?;
             }
-        }
-        for label in beside {
-            self.line(out, "note", &label)?;
         }
         Ok(())
     }
