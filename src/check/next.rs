@@ -43,7 +43,7 @@ pub(super) fn steps(args: &CheckArgs, report: &Report, is_configured: bool) -> V
     if let ([folder], true) = (args.paths.as_slice(), is_free && all > MANY_OF_ALL)
         && folder.is_dir()
     {
-        let what = "writes gpulint.yaml: the versions that run, the rules with many findings".to_owned();
+        let what = "writes gpulint.yaml with the versions that run".to_owned();
         steps.push((command("init", paths(&args.paths)), what));
     }
     let has_baseline = args.baseline.is_some() || summary.baselined > 0;

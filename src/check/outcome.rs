@@ -253,12 +253,9 @@ impl Outcome {
     }
 }
 
-/// The name of a reason, with what reads such files.
+/// The name of a reason, with what reads such files, or else with what they are.
 fn told(reason: SkipReason) -> String {
-    match reason.remedy() {
-        Some(remedy) => format!("{}, {remedy}", reason.name()),
-        None => reason.name().to_owned(),
-    }
+    format!("{}, {}", reason.name(), reason.remedy().unwrap_or(reason.description()))
 }
 
 /// The configuration of each file that has one, by the reported path of the file.

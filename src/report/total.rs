@@ -106,7 +106,7 @@ fn charts_line(summary: &Summary) -> Option<String> {
 }
 
 /// A hint on templates:
-/// `29 Helm templates not rendered: gpulint check --render, or helm template . | gpulint check -`; `None` if
+/// `29 Helm templates not rendered: add --render, or helm template . | gpulint check -`; `None` if
 /// there are none.
 fn unrendered_line(summary: &Summary) -> Option<String> {
     let (first, _) = summary.unrendered.first_key_value()?;
@@ -116,12 +116,12 @@ fn unrendered_line(summary: &Summary) -> Option<String> {
     }
     Some(match summary.unrendered.len() {
         1 => format!(
-            "{templates} not rendered: gpulint check --render, or helm template {} | gpulint check -",
+            "{templates} not rendered: add --render, or helm template {} | gpulint check -",
             shell_word(first)
         ),
         charts => {
             format!(
-                "{templates} of {charts} charts not rendered: gpulint check --render, or for each, helm template CHART | gpulint check -"
+                "{templates} of {charts} charts not rendered: add --render, or for each, helm template CHART | gpulint check -"
             )
         }
     })
@@ -154,19 +154,16 @@ mod tests {
         let said = unrendered_line(&failed).unwrap();
         assert_eq!(said, "1 Helm template not rendered: see the findings of render-failed");
         let one = line(&[(".", 1)]).unwrap();
-        assert_eq!(
-            one,
-            "1 Helm template not rendered: gpulint check --render, or helm template . | gpulint check -"
-        );
+        assert_eq!(one, "1 Helm template not rendered: add --render, or helm template . | gpulint check -");
         let quoted = line(&[("it's a", 29)]).unwrap();
         assert_eq!(
             quoted,
-            "29 Helm templates not rendered: gpulint check --render, or helm template 'it'\\''s a' | gpulint check -"
+            "29 Helm templates not rendered: add --render, or helm template 'it'\\''s a' | gpulint check -"
         );
         let two = line(&[("a", 2), ("b", 3)]).unwrap();
         assert_eq!(
             two,
-            "5 Helm templates of 2 charts not rendered: gpulint check --render, or for each, helm template CHART | gpulint check -"
+            "5 Helm templates of 2 charts not rendered: add --render, or for each, helm template CHART | gpulint check -"
         );
     }
 

@@ -173,9 +173,7 @@ fn templates_that_were_not_rendered_are_said() {
         .with("charts/a/charts/below/Chart.yaml", "apiVersion: v2\nname: below\nversion: 1.0.0\n")
         .with("charts/a/charts/below/templates/c.yaml", "{{ if }}\n");
     let line = |chart: &str| {
-        format!(
-            "3 Helm templates not rendered: gpulint check --render, or helm template {chart} | gpulint check -\n"
-        )
+        format!("3 Helm templates not rendered: add --render, or helm template {chart} | gpulint check -\n")
     };
     // Nothing was checked, and it is said why.
     for format in ["text", "concise"] {
@@ -183,8 +181,7 @@ fn templates_that_were_not_rendered_are_said() {
         assert!(run.out.starts_with("nothing was checked; 6 skipped"), "{run:?}");
         assert!(run.out.ends_with(&line("charts/a")), "{run:?}");
     }
-    let one =
-        "1 Helm template not rendered: gpulint check --render, or helm template charts/a | gpulint check -\n";
+    let one = "1 Helm template not rendered: add --render, or helm template charts/a | gpulint check -\n";
     folder.run(&["check", "charts/a/templates/a.yaml"]).exits(2).complains(one);
     run_in(&folder.0.join("charts/a"), &["check"], "").exits(0).prints(&line("."));
     run_in(&folder.0.join("charts/a/charts"), &["check", ".."], "").exits(0).prints(&line(".."));
@@ -200,7 +197,7 @@ fn templates_that_were_not_rendered_are_said() {
     folder
         .run(&["check"])
         .exits(0)
-        .prints("4 Helm templates of 2 charts not rendered: gpulint check --render, or for each, ");
+        .prints("4 Helm templates of 2 charts not rendered: add --render, or for each, ");
     folder.run(&["check", "--allow-empty", "b c"]).exits(0).prints("helm template 'b c' | ");
     // Only other charts use the templates of a library.
     let library = "apiVersion: v2\nname: library\nversion: 1.0.0\ntype: library # of all\n";

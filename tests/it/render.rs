@@ -75,7 +75,7 @@ fn repositories_give_what_stands_beside_them() {
 fn nothing_is_rendered_unasked() {
     let folder = Folder::new().with("Chart.yaml", CHART).with("templates/a.yaml", MISMATCH);
     let run = run_with_path(Path::new("/nonexistent"), &folder.0, &["check"]).exits(0);
-    run.prints("1 Helm template not rendered: gpulint check --render, or helm template . | gpulint check -");
+    run.prints("1 Helm template not rendered: add --render, or helm template . | gpulint check -");
 }
 
 #[test]

@@ -192,7 +192,7 @@ fn a_long_report_ends_in_the_next_commands() {
     run.prints("next: gpulint check --write-baseline gpulint-baseline.yaml --isolated (then ");
     // Without a configuration, one may be written that turns rules off.
     let more = self::folder(21, 20);
-    more.run(&["check"]).exits(1).prints("next: gpulint init (writes gpulint.yaml: ");
+    more.run(&["check"]).exits(1).prints("next: gpulint init (writes gpulint.yaml with ");
     let configured = more.with("gpulint.yaml", "{}\n").run(&["check"]).exits(1);
     assert!(!configured.out.contains("gpulint init"), "{configured:#?}");
     let few = check(&self::folder(2, 0), &[]).exits(1);
