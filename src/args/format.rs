@@ -7,6 +7,7 @@ use std::str::FromStr;
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::parser::ValueSource;
+use gpulint_rules::facts::suggest;
 
 /// A report format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -56,7 +57,12 @@ impl FromStr for Format {
         let (name, file) = with_file(text)?;
         match <Style as ValueEnum>::from_str(name, false) {
             Ok(style) => Ok(Format { style, file }),
-            Err(_) => Err(format!("the formats are {}", list_of_styles())),
+            Err(_) => {
+                let names: Vec<String> = Style::value_variants().iter().map(|style| style.name()).collect();
+                let near = suggest::nearest(name, names.iter().map(String::as_str));
+                let hint = near.map_or_else(String::new, |meant| format!("; did you mean `{meant}`?"));
+                Err(format!("the formats are {}{hint}", list_of_styles()))
+            }
         }
     }
 }
@@ -125,6 +131,7 @@ mod tests {
         assert_eq!(json.style, Style::Json);
         assert_eq!(json.file.unwrap().to_str(), Some("a=b.json"));
         assert!("xml".parse::<Format>().is_err());
+        assert!("sarf=a".parse::<Format>().unwrap_err().ends_with("; did you mean `sarif`?"));
         assert!("json=".parse::<Format>().is_err());
     }
 }

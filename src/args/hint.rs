@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use clap::builder::{PossibleValue, TypedValueParser};
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, CommandFactory, Parser};
 use gpulint_rules::{Group, RULES};
 
@@ -60,6 +60,31 @@ pub(super) fn selectable() -> Vec<PossibleValue> {
     values
 }
 
+/// Names that other linters have for what gpulint calls otherwise: an option or a command, and its name here.
+const ELSEWHERE: [(&str, &str); 21] = [
+    ("--output", "--format"),
+    ("-o", "--format"),
+    ("--json", "--format json"),
+    ("--sarif", "--format sarif"),
+    ("--no-color", "--color never"),
+    ("--colour", "--color"),
+    ("--exclude", "--ignore RULE"),
+    ("--skip", "--ignore RULE"),
+    ("--disable", "--ignore RULE"),
+    ("--enable", "--select RULE"),
+    ("--only", "--select RULE"),
+    ("--rule", "--select RULE"),
+    ("--exit-zero", "--fail-on never"),
+    ("--no-fail", "--fail-on never"),
+    ("--strict", "--fail-on info"),
+    ("--jobs", "--threads"),
+    ("lint", "check"),
+    ("scan", "check"),
+    ("test", "check"),
+    ("validate", "check"),
+    ("version", "--version"),
+];
+
 /// The arguments of the process; ends it where they cannot be read, and help was asked for or a message of clap says why.
 ///
 /// # Errors
@@ -67,11 +92,37 @@ pub(super) fn selectable() -> Vec<PossibleValue> {
 pub(crate) fn parse() -> Result<Args, String> {
     Args::try_parse().or_else(|error| {
         let given: Vec<OsString> = std::env::args_os().skip(1).collect();
-        match check_was_meant(error.kind(), &given) {
-            Some(meant) => Err(format!("there is no command; did you mean `{meant}`?")),
+        if let Some(meant) = check_was_meant(error.kind(), &given) {
+            return Err(format!("there is no command; did you mean `{meant}`?"));
+        }
+        match named_elsewhere(&error, &given) {
+            Some((name, "--ignore RULE")) => Err(format!(
+                "there is no `{name}`; did you mean `--ignore RULE`, or for files, `ignore` in gpulint.yaml?"
+            )),
+            Some((name, meant)) => Err(format!("there is no `{name}`; did you mean `{meant}`?")),
             None => error.exit(),
         }
     })
+}
+
+/// An unknown option or command that other linters have, and its name here, if the given command has it.
+fn named_elsewhere(error: &clap::Error, given: &[OsString]) -> Option<(&'static str, &'static str)> {
+    let context = match error.kind() {
+        ErrorKind::UnknownArgument => ContextKind::InvalidArg,
+        ErrorKind::InvalidSubcommand => ContextKind::InvalidSubcommand,
+        _ => return None,
+    };
+    let ContextValue::String(unknown) = error.get(context)? else { return None };
+    let (name, meant) = ELSEWHERE.into_iter().find(|(name, _)| name == unknown)?;
+    let known = Args::command();
+    let Some(option) = meant.split(' ').next().and_then(|word| word.strip_prefix("--")) else {
+        return Some((name, meant));
+    };
+    let command = known.get_subcommands().find(|command| given.iter().any(|word| command.get_name() == word));
+    let has =
+        |command: &clap::Command| command.get_arguments().any(|argument| argument.get_long() == Some(option));
+    let is_known = option == "version" || has(&known) || command.is_some_and(has);
+    is_known.then_some((name, meant))
 }
 
 /// `gpulint check …`, if that is what arguments without a command mean.
@@ -111,9 +162,27 @@ fn check_was_meant(kind: ErrorKind, given: &[OsString]) -> Option<String> {
 mod tests {
     use std::ffi::OsString;
 
+    use clap::Parser;
     use clap::error::ErrorKind;
 
-    use super::check_was_meant;
+    use super::{Args, check_was_meant, named_elsewhere};
+
+    #[test]
+    fn names_of_other_linters_are_translated() {
+        let meant = |words: &[&str]| {
+            let error = Args::try_parse_from([&["gpulint"], words].concat()).unwrap_err();
+            let given: Vec<OsString> = words.iter().map(OsString::from).collect();
+            named_elsewhere(&error, &given).map(|(_, meant)| meant)
+        };
+        assert_eq!(meant(&["check", "--output", "json", "."]), Some("--format"));
+        assert_eq!(meant(&["check", "--output=json"]), Some("--format"));
+        assert_eq!(meant(&["check", "-o", "json"]), Some("--format"));
+        assert_eq!(meant(&["pools", "--no-color"]), Some("--color never"));
+        assert_eq!(meant(&["lint", "."]), Some("check"));
+        assert_eq!(meant(&["version"]), Some("--version"));
+        assert_eq!(meant(&["pools", "--exit-zero"]), None);
+        assert_eq!(meant(&["check", "--nonsense"]), None);
+    }
 
     #[test]
     fn paths_without_a_command_are_to_be_checked() {
