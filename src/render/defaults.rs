@@ -41,7 +41,13 @@ pub(super) fn empty_value(values: &[ValuesFile], place: &Source, span: Span) -> 
 /// The key of the first value that a part of a template prints, without a condition and a default, and that the chart does not give.
 pub(super) fn demanded(values: &[ValuesFile], template: &str, part: &Range<usize>) -> Option<String> {
     let actions = Template::read(template).actions;
-    let conditions = actions.iter().filter(|action| !action.prints).flat_map(|action| &action.values);
+    // What gives a variable its value is no condition.
+    let gives = |span: &Range<usize>| {
+        let text = template.get(span.clone()).unwrap_or_default();
+        text.trim_start_matches(['{', '-', ' ']).starts_with('$')
+    };
+    let conditions = actions.iter().filter(|action| !action.prints && !gives(&action.span));
+    let conditions = conditions.flat_map(|action| &action.values);
     let conditions: HashSet<&Vec<String>> = conditions.flatten().collect();
     let prints = actions.iter().filter(|action| {
         let has_default = template.get(action.span.clone()).is_some_and(|text| text.contains("default"));
@@ -129,6 +135,10 @@ mod tests {
         // A condition says what happens without the value.
         let of = |text: &str| demanded(&own, text, &(0..text.len()));
         assert_eq!(of("{{ if .Values.zone }}zone: {{ .Values.zone }}{{ end }}"), None);
+        assert_eq!(
+            of("{{- $known := lookup .Values.zone }}zone: {{ .Values.zone }}").as_deref(),
+            Some("zone")
+        );
         assert_eq!(
             of("image: {{ .Values.image.repository }}:{{ .Values.image.tag }}").as_deref(),
             Some("image.repository")

@@ -115,6 +115,7 @@ fn a_failed_render_has_the_words_of_the_program() {
         ("{{ fail \"not like this\" }}\n", "not like this"),
         ("a: {{ required \"b is needed\" .Values.b }}\n", "b is needed"),
         ("a: {{ .Values.b.c }}\n", "nil pointer"),
+        ("{{ $c := index .Values.b \"c\" }}\na: {{ $c }}\n", "of untyped nil"),
     ] {
         let folder = Folder::new().with("c/Chart.yaml", CHART).with("c/templates/a.yaml", template);
         let run = folder.with("c/values.yaml", "c: 1\n").render(&programs, &[]).exits(0);
@@ -124,12 +125,34 @@ fn a_failed_render_has_the_words_of_the_program() {
     }
     let chart =
         format!("{CHART}dependencies: [{{name: b, version: 1.0.0, repository: \"https://example.com\"}}]\n");
-    let folder = Folder::new().with("Chart.yaml", chart).with("templates/a.yaml", MISMATCH);
+    let folder = Folder::new().with("Chart.yaml", &chart).with("templates/a.yaml", MISMATCH);
     folder
         .render(&programs, &[])
         .exits(1)
         .prints("templates/a.yaml:10:36: error[gpu-limit-mismatch]")
         .complains("1 chart rendered without dependencies that are not in charts/: . (b)\n");
+    for name in ["{{ include \"b.name\" . }}", "{{ template \"b.name\" . }}"] {
+        let folder =
+            Folder::new().with("c/Chart.yaml", &chart).with("c/templates/a.yaml", format!("a: {name}\n"));
+        let run = folder.render(&programs, &[]).exits(0);
+        run.complains("1 chart not rendered without dependencies that `helm dependency build` adds: c (b)\n");
+    }
+    // A dependency may be a link to a chart beside this one.
+    #[cfg(unix)]
+    {
+        let library = CHART.replace("name: a", "name: lib");
+        let folder = Folder::new()
+            .with("lib/Chart.yaml", library)
+            .with("c/Chart.yaml", chart.replace("[{name: b", "[{name: lib, version: 1.0.0}, {name: b"))
+            .with("c/templates/a.yaml", MISMATCH)
+            .with("c/charts/.keep", "");
+        std::os::unix::fs::symlink("../../lib", folder.0.join("c/charts/lib")).unwrap();
+        let run = folder
+            .render(&programs, &[])
+            .exits(1)
+            .prints("c/templates/a.yaml:10:36: error[gpu-limit-mismatch]");
+        assert!(!run.out.contains("render-failed"), "{run:#?}");
+    }
     let folder =
         Folder::new().with("kustomization.yaml", "resources: [absent.yaml]\n").with("a.yaml", MISMATCH);
     let run =

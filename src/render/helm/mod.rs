@@ -730,7 +730,8 @@ fn copy_plain(from: &Path, to: &Path, left: &mut u64) -> io::Result<()> {
     for entry in fs::read_dir(from)? {
         let entry = entry?;
         let (path, target) = (entry.path(), to.join(entry.file_name()));
-        if entry.file_type()?.is_dir() {
+        // A link may lead to a chart beside this one.
+        if fs::metadata(&path)?.is_dir() {
             copy_plain(&path, &target, left)?;
         } else {
             let bytes = fs::read(&path)?;

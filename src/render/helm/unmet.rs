@@ -16,10 +16,18 @@ pub(super) fn is_default(chart: &Chart, install: &Install) -> bool {
 /// What a chart lacks, if a failure shows it: a template of a dependency, or values, where it is rendered with its own because
 /// nothing in the input installs it.
 pub(super) fn unmet(chart: &Chart, install: &Install, message: &str, job: &Job<'_>) -> Option<Unmet> {
-    // Those of `required` and `fail`, of a schema, and of a field of a map that is not set (Helm 3).
-    const DEMANDS: [&str; 3] =
-        ["execution error at", "values don't meet the specifications", "nil pointer evaluating interface {}"];
-    if !chart.missing.remote.is_empty() && message.contains(": no template ") {
+    // Those of `required` and `fail`, of a schema, of a field of a map that is not set (Helm 3), and of a function that gets
+    // nothing.
+    const DEMANDS: [&str; 5] = [
+        "execution error at",
+        "values don't meet the specifications",
+        "nil pointer evaluating interface {}",
+        "of untyped nil",
+        "invalid value; expected",
+    ];
+    // Those of `include` and of `template`.
+    let lacks_template = message.contains(": no template ") || message.contains("\" not defined");
+    if !chart.missing.remote.is_empty() && lacks_template {
         return Some(Unmet::Dependencies);
     }
     let is_demanded = || {
