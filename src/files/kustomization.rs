@@ -27,8 +27,8 @@ pub(crate) struct Kustomization {
     pub(crate) components: Vec<PathBuf>,
     /// Files and folders of generators, transformers and definitions.
     pub(crate) plugins: Vec<PathBuf>,
-    /// Entries that name a repository, a file elsewhere or a chart, with their fields. A folder may have such
-    /// a name as well.
+    /// Entries that name a repository, a file elsewhere or a chart, with their fields; those of a generator are files elsewhere.
+    /// A folder may have such a name as well.
     pub(crate) remote: Vec<(&'static str, String)>,
     /// The charts that it inflates (`helmCharts`), each with the folder where it is if the checkout has it: `absChartHome` and
     /// `chartExistsLocally` of kustomize's HelmChartInflationGenerator.
@@ -103,7 +103,8 @@ impl Kustomization {
 
     /// What it brings that the checkout does not have: the names of charts, and the addresses of other manifests.
     pub(super) fn installs(&self) -> impl Iterator<Item = &str> {
-        let brought = self.remote.iter().filter(|(field, _)| !matches!(*field, "crds" | "transformers"));
+        const NO_OBJECTS: [&str; 4] = ["crds", "transformers", "configMapGenerator", "secretGenerator"];
+        let brought = self.remote.iter().filter(|(field, _)| !NO_OBJECTS.contains(field));
         brought.map(|(_, name)| name.as_str())
     }
 
@@ -179,9 +180,9 @@ impl Kustomization {
             for one in root.get(field).items() {
                 let listed = ["envs", "files"].into_iter().flat_map(|list| one.get(list).items());
                 let named = listed.chain([one.get("env")]).filter_map(|file| file.text());
-                // A file may have a key: `KEY=FILE`.
-                let named = named.map(|file| file.split_once('=').map_or(file, |(_, file)| file));
-                self.generator_files.extend(named.map(&path));
+                let (addresses, files): (Vec<&str>, Vec<&str>) = named.partition(|file| file.contains("://"));
+                self.remote.extend(addresses.into_iter().map(|address| (field, address.to_owned())));
+                self.generator_files.extend(files.into_iter().map(|file| path(file_of_source(file))));
             }
             self.generated
                 .extend(root.get(field).items().filter_map(|one| Some(one.get("name").text()?.to_owned())));
@@ -400,6 +401,11 @@ fn is_built(root: &Node<'_>) -> bool {
 }
 
 /// Whether an entry names a repository or a file elsewhere, and no such path exists.
+/// The file of an entry of a generator, which may have a key: `KEY=FILE`.
+fn file_of_source(entry: &str) -> &str {
+    entry.split_once('=').map_or(entry, |(_, file)| file)
+}
+
 fn is_remote(entry: &str) -> bool {
     let first = entry.split('/').next().unwrap_or_default();
     entry.contains("://")

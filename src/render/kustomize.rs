@@ -36,6 +36,8 @@ use super::{Job, Locate, Place, RenderFailure, RenderedFile, Rendering, Run, fai
 
 /// Maximum depth to which nested kustomizations are followed.
 const MAX_DEPTH: usize = 32;
+/// The file that stands in a copy for those of generators that are elsewhere.
+const EMPTY: &str = ".gpulint-empty";
 /// Maximum number of ways in which one kustomization is built.
 const MAX_VARIANTS: usize = 16;
 
@@ -375,6 +377,7 @@ fn copy_without_remote(root: &Path, copy: &Path, top: &Top) -> io::Result<()> {
             let Some(name) = path.file_name() else { continue };
             if let Some(kustomization) = changed.get(path.as_path()) {
                 fs::write(target.join(name), without_remote(kustomization)?)?;
+                fs::write(target.join(EMPTY), "")?;
             } else if !real.contains(path.as_path()) {
                 link(&path, &target.join(name))?;
             }
@@ -412,9 +415,28 @@ fn without_remote(kustomization: &Kustomization) -> io::Result<String> {
             }
         } else if let Some(Value::Array(entries)) = value.get_mut(*field) {
             entries.retain(|one| one.as_str() != Some(entry));
+            entries.iter_mut().for_each(|generator| replace_source(generator, entry));
         }
     }
     Ok(value.to_string())
+}
+
+/// Replaces a file elsewhere of which a generator makes a ConfigMap or a Secret, by an empty one of its key.
+fn replace_source(generator: &mut Value, address: &str) {
+    for list in ["files", "envs"] {
+        let Some(Value::Array(sources)) = generator.get_mut(list) else { continue };
+        for source in sources.iter_mut().filter(|source| source.as_str() == Some(address)) {
+            let key = match address.split_once('=').filter(|(key, _)| !key.contains("://")) {
+                Some((key, _)) => key,
+                None => address.rsplit('/').next().unwrap_or_default(),
+            };
+            let is_file = list == "files";
+            *source = json!(if is_file { format!("{key}={EMPTY}") } else { EMPTY.to_owned() });
+        }
+    }
+    if let Some(env) = generator.get_mut("env").filter(|env| env.as_str() == Some(address)) {
+        *env = json!(EMPTY);
+    }
 }
 
 /// The output of a program.

@@ -456,7 +456,7 @@ fn values_of_the_configuration_are_sets_of_their_own() {
 fn what_is_not_in_the_file_system_is_left_out() {
     let Some(programs) = programs() else { return };
     let folder = Folder::new()
-        .with("top/kustomization.yaml", "resources: [../base, 'https://example.com/x.yaml']\nhelmCharts: [{name: redis, repo: 'https://example.com'}]\n")
+        .with("top/kustomization.yaml", "resources: [../base, 'https://example.com/x.yaml']\nhelmCharts: [{name: redis, repo: 'https://example.com'}]\nconfigMapGenerator: [{name: c, files: ['https://example.com/a.sh', 'b=https://example.com/b.sh']}]\nsecretGenerator: [{name: s, envs: ['https://example.com/.env']}]\n")
         .with("base/kustomization.yaml", "resources: [a.yaml, 'github.com/org/repo//deploy?ref=v1']\n")
         .with("base/a.yaml", MISMATCH);
     let args = ["check", "--render", "-f", "json"];
@@ -469,6 +469,9 @@ fn what_is_not_in_the_file_system_is_left_out() {
         remote,
         [
             "base/kustomization.yaml: github.com/org/repo//deploy?ref=v1",
+            "top/kustomization.yaml: b=https://example.com/b.sh",
+            "top/kustomization.yaml: https://example.com/.env",
+            "top/kustomization.yaml: https://example.com/a.sh",
             "top/kustomization.yaml: https://example.com/x.yaml",
             "top/kustomization.yaml: redis",
         ]
@@ -476,6 +479,8 @@ fn what_is_not_in_the_file_system_is_left_out() {
     let found = &report["diagnostics"][0];
     assert_eq!(found["file"], "base/a.yaml", "{report:#}");
     assert_eq!(found["rendered"]["commands"][0], "kustomize build top");
+    // The ConfigMap and the Secret are generated of empty files.
+    assert_eq!(report["summary"]["objects"], 3, "{report:#}");
     let folder = folder.with("top/kustomization.yaml", "resources: [../base, 'https://example.com/x.yaml']\npatches: [{patch: '{apiVersion: v1, kind: Pod, metadata: {name: none}, spec: {hostNetwork: true}}'}]\n");
     folder.render(&programs, &[]).exits(1).prints("base/a.yaml:10:36: error[gpu-limit-mismatch]");
 }
