@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use gpulint_rules::{Finding, Safety, Severity, Version};
 
 use crate::args::CheckArgs;
+use crate::files::display_path;
 use crate::report::{Report, shell_word, writable};
 use crate::terminal::count;
 
@@ -89,7 +90,7 @@ fn homeless(finding: &Finding) -> Option<String> {
 /// The paths of a command whose default is the current folder.
 fn paths(all: &[PathBuf]) -> impl Iterator<Item = String> {
     let is_here = all == [Path::new(".")];
-    all.iter().filter(move |_| !is_here).map(|path| shell_word(&path.to_string_lossy()))
+    all.iter().filter(move |_| !is_here).map(|path| shell_word(&display_path(path)))
 }
 
 /// What decides where pods go: what was checked, with its context. What is read beside single files is not known here, so
@@ -122,7 +123,7 @@ fn platform(args: &CheckArgs) -> impl Iterator<Item = String> {
     let gates = rules.settings.feature_gates.iter().map(|(gate, is_on)| format!("{gate}={is_on}"));
     let policy = rules.settings.min_values_policy.iter().map(|policy| policy.name().to_owned());
     [
-        option("config", rules.config.iter().map(|path| shell_word(&path.to_string_lossy()))),
+        option("config", rules.config.iter().map(|path| shell_word(&display_path(path)))),
         flag("isolated", rules.isolated),
         version("karpenter", rules.karpenter),
         option("feature-gates", gates),
@@ -138,7 +139,7 @@ fn platform(args: &CheckArgs) -> impl Iterator<Item = String> {
 fn selection(args: &CheckArgs) -> impl Iterator<Item = String> {
     let rules = &args.rules;
     let each = |name: &'static str, paths: &[PathBuf]| -> Vec<String> {
-        paths.iter().map(|path| format!("--{name} {}", shell_word(&path.to_string_lossy()))).collect()
+        paths.iter().map(|path| format!("--{name} {}", shell_word(&display_path(path)))).collect()
     };
     [
         option("select", rules.select.iter().cloned()),

@@ -320,12 +320,7 @@ impl Workplace {
                 Some(root) => copy.join(own.strip_prefix(root).unwrap_or(Path::new(""))),
                 None => fs::canonicalize(own)?,
             };
-            let mut path = PathBuf::new();
-            for _ in wrapper.components().skip(1) {
-                path.push("..");
-            }
-            path.push(target.strip_prefix("/").unwrap_or(&target));
-            Ok(path.to_string_lossy().into_owned())
+            Ok(files::relative(&wrapper, &target))
         };
         let mut fields = changes.fields.clone();
         fields.insert("resources".to_owned(), json!([place(top.own().folder())?]));
