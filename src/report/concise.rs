@@ -13,9 +13,7 @@ use super::{Report, end};
 pub(crate) fn write(out: &mut dyn Write, report: &Report, layout: &Layout) -> Result<(), CliError> {
     // Editors read the lines, and need each place.
     let layout = &Layout { infos: true, folds: layout.folds && layout.is_terminal, ..*layout };
-    if layout.summary {
-        end::preview(out, report, layout)?;
-    }
+    end::preview(out, report, layout)?;
     let mut is_first = true;
     for section in layout.sections(report) {
         if let Some(heading) = section.heading {

@@ -46,7 +46,7 @@ pub(super) fn write(out: &mut dyn Write, report: &Report, layout: &Layout) -> Re
 
 /// Writes what another version changes.
 pub(super) fn preview(out: &mut dyn Write, report: &Report, layout: &Layout) -> Result<(), CliError> {
-    let Some(known) = &report.preview else { return Ok(()) };
+    let Some(known) = report.preview.as_ref().filter(|_| layout.summary) else { return Ok(()) };
     for line in preview::text(known, layout.look).lines() {
         let text = printable(line.trim_start(), false);
         let indent = line.len() - line.trim_start().len();

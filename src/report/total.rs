@@ -75,19 +75,25 @@ pub(crate) fn summary_line(summary: &Summary) -> String {
     line
 }
 
-/// A line for each sort of file that may hold manifests and was not read: how many there are, and what would read them.
+/// The lines about files that may hold manifests and were not read: how many there are, and what would read them. Those that the
+/// same would read are in one line.
 pub(crate) fn unread_lines(summary: &Summary) -> Vec<String> {
-    let of = |(reason, number): (&SkipReason, &usize)| {
+    let mut unread: Vec<(&str, Vec<String>)> = Vec::new();
+    for (reason, number) in &summary.unread {
         let what = match reason {
             SkipReason::Terraform => "Terraform file",
             SkipReason::TerraformTemplate => "Terraform template",
             SkipReason::JinjaTemplate => "Jinja template",
             _ => "archive",
         };
-        format!("{} not read: {}", count(*number, what), reason.remedy().unwrap_or_default())
-    };
-    let lines = unrendered_line(summary).into_iter().chain(summary.unread.iter().map(of));
-    lines.chain(charts_line(summary)).collect()
+        let (files, remedy) = (count(*number, what), reason.remedy().unwrap_or_default());
+        match unread.iter_mut().find(|(known, _)| *known == remedy) {
+            Some((_, all)) => all.push(files),
+            None => unread.push((remedy, vec![files])),
+        }
+    }
+    let unread = unread.iter().map(|(remedy, files)| format!("{} not read: {remedy}", files.join(" and ")));
+    unrendered_line(summary).into_iter().chain(unread).chain(charts_line(summary)).collect()
 }
 
 /// A line for charts whose values ask for accelerators: `values of 2 charts not read: ray-cluster, vllm-stack; pipe …`.
@@ -140,7 +146,7 @@ pub(crate) fn shell_word(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Summary, summary_line, unread_lines, unrendered_line};
+    use super::{SkipReason, Summary, summary_line, unread_lines, unrendered_line};
 
     #[test]
     fn a_command_renders_the_chart() {
@@ -176,6 +182,23 @@ mod tests {
         assert_eq!(
             said(&summary),
             "values of 1 chart that ask for accelerators not read: ray-cluster; pipe the rendered manifests to gpulint check -"
+        );
+    }
+
+    #[test]
+    fn files_that_the_same_would_read_are_in_one_line() {
+        let mut summary = Summary::default();
+        let unread =
+            [(SkipReason::Terraform, 2), (SkipReason::TerraformTemplate, 1), (SkipReason::JinjaTemplate, 3)];
+        summary.unread.extend(unread);
+        let mut lines = unread_lines(&summary);
+        lines.sort();
+        assert_eq!(
+            lines,
+            [
+                "1 Terraform template and 3 Jinja templates not read: pipe the rendered manifests to gpulint check -",
+                "2 Terraform files not read: pipe the applied manifests to gpulint check -",
+            ]
         );
     }
 

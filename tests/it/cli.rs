@@ -228,8 +228,7 @@ fn files_that_may_hold_manifests_and_are_not_read_are_counted() {
         .with("ignored.tf", "");
     let lines = "\
 2 Terraform files not read: pipe the applied manifests to gpulint check -
-2 Terraform templates not read: pipe the rendered manifests to gpulint check -
-1 Jinja template not read: pipe the rendered manifests to gpulint check -
+2 Terraform templates and 1 Jinja template not read: pipe the rendered manifests to gpulint check -
 1 archive not read: unpack first
 ";
     let out = folder.run(&["check"]).exits(0).prints("nothing was checked").out;
@@ -286,10 +285,9 @@ fn without_objects_the_configuration_that_ignores_them_is_named() {
         .exits(2)
         .complains(&format!("no Kubernetes object found (1 file {by}"));
     let folder = folder.with("sub/.gpulint.yaml", "ignore: [b.yaml]\n").with("sub/c.yaml", "a: 1\n");
-    folder
-        .run(&["check", "sub"])
-        .exits(2)
-        .complains("(1 file ignored by `ignore` of sub/.gpulint.yaml; sub/c.yaml: foreign)");
+    folder.run(&["check", "sub"]).exits(2).complains(
+        "(1 file ignored by `ignore` of sub/.gpulint.yaml; sub/c.yaml: foreign, not a Kubernetes object)",
+    );
 }
 
 #[test]

@@ -137,7 +137,7 @@ fn the_findings_that_cost_most_are_drawn_first_of_as_many_rules_as_possible() {
     // What costs most is nearest to the prompt.
     assert_eq!(drawn(&["--sort", "severity"]), [syntax, mismatch, mismatch]);
     let infos = self::folder(0, 2);
-    let run = check(&infos, &[]).exits(0);
+    let run = check(&infos, &["--no-fold"]).exits(0);
     assert_eq!(run.out.matches("info[cluster-scoped-namespace]: ").count(), 2, "{run:#?}");
 }
 
