@@ -192,6 +192,17 @@ fn the_page_says_why_a_run_failed() {
     tags(&without_assets(&run.out));
 }
 
+#[test]
+fn the_page_says_how_many_failures_it_leaves_out() {
+    let folder = Folder::new().with("a.yaml", POOLS);
+    let absent: Vec<String> = (0..1002).map(|number| format!("absent-{number}.yaml")).collect();
+    let files = absent.iter().map(String::as_str);
+    let args: Vec<&str> = ["check", "a.yaml", "--format", "html"].into_iter().chain(files).collect();
+    let run = folder.run(&args).exits(2);
+    assert_eq!(run.out.matches("<b>Incomplete:</b> ").count(), 1000);
+    assert!(words_of(&run.out).contains("and 2 more"), "{}", run.err);
+}
+
 /// What a page says, without its tags.
 fn words_of(page: &str) -> String {
     let text = Regex::new("<[^>]*>").unwrap().replace_all(&without_assets(page), "").into_owned();

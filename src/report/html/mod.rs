@@ -199,9 +199,11 @@ fn open(page: &mut Markup, head: &Value) {
         }
     }
     page.raw("</p>");
-    for failure in list(head, "failures").iter().take(MAX_LISTED).filter_map(Value::as_str) {
+    let failures = list(head, "failures");
+    for failure in failures.iter().take(MAX_LISTED).filter_map(Value::as_str) {
         page.raw("<p class=\"note\"><b>Incomplete:</b> ").words(failure).raw("</p>");
     }
+    more(page, failures.len());
 }
 
 fn navigation(page: &mut Markup, head: &Value, pools: Option<&Value>) {

@@ -32,6 +32,7 @@ pub(super) fn write(out: &mut dyn Write, report: &PlanReport) -> Result<(), CliE
     for error in report.errors.iter().take(MAX_LISTED) {
         page.raw("<p class=\"note\"><b>Not read or rendered:</b> ").words(error).raw("</p>");
     }
+    more(&mut page, report.errors.len());
     page.raw("</header><div class=\"page\"><main id=\"plan\">");
     if !report.is_empty() {
         parts(&mut page, report)?;
@@ -196,15 +197,24 @@ fn upgrades(page: &mut Markup, upgrades: &Upgrades) {
             page.raw("<p>").words(&note).raw("</p>");
         }
     }
-    page.raw("<ul class=\"related\">");
-    for note in upgrades.notes.iter().take(MAX_LISTED) {
-        page.raw("<li>").text(&note.version.to_string()).raw(" ").text(note.topic).raw(": ");
-        page.words(note.text).raw("</li>");
+    if !upgrades.notes.is_empty() {
+        page.raw("<ul class=\"related\">");
+        for note in upgrades.notes.iter().take(MAX_LISTED) {
+            page.raw("<li>").text(&note.version.to_string()).raw(" ").text(note.topic).raw(": ");
+            page.words(note.text).raw("</li>");
+        }
+        page.raw("</ul>");
+        more(page, upgrades.notes.len());
     }
-    for change in upgrades.changes.iter().take(MAX_LISTED) {
-        page.raw("<li><b>").text(&change.object.id().kind).raw(" ").text(change.object.name());
-        page.raw("</b> from Karpenter ").text(&change.version.to_string()).raw(" on: ");
-        page.words(change.text).raw("</li>");
+    if !upgrades.changes.is_empty() {
+        page.raw("<ul class=\"related\">");
+        for change in upgrades.changes.iter().take(MAX_LISTED) {
+            page.raw("<li><b>").text(&change.object.id().kind).raw(" ").text(change.object.name());
+            page.raw("</b> from Karpenter ").text(&change.version.to_string()).raw(" on: ");
+            page.words(change.text).raw("</li>");
+        }
+        page.raw("</ul>");
+        more(page, upgrades.changes.len());
     }
-    page.raw("</ul></section>");
+    page.raw("</section>");
 }

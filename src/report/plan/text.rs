@@ -171,4 +171,7 @@ fn upgrades(page: &mut String, upgrades: &Upgrades, options: RenderOptions, pain
         let text = format!("{name}: from Karpenter {} on {}", change.version, change.text);
         wrapped(page, "  ", &text, options.width);
     }
+    if upgrades.changes.len() > MAX_ITEMS {
+        let _ = writeln!(page, "  and {} more; --format json has all", upgrades.changes.len() - MAX_ITEMS);
+    }
 }
