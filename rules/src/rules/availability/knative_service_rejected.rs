@@ -41,22 +41,13 @@
 //! - <https://knative.dev/docs/serving/configuration/config-defaults/>
 
 use super::knative::{self, Part, part};
-use super::kserve::{self, MODE_SOURCES, Mode};
+use super::kserve::{self, Mode};
 use crate::rules::prelude::*;
-
-const READS: [Kind; 6] = [
-    knative::SETTINGS[0],
-    MODE_SOURCES[0],
-    MODE_SOURCES[1],
-    MODE_SOURCES[2],
-    MODE_SOURCES[3],
-    MODE_SOURCES[4],
-];
 
 pub(crate) static RULE: Rule = Rule {
     id: "knative-service-rejected",
     kinds: &[Kind::KNATIVE_SERVICE, Kind::INFERENCE_SERVICE],
-    reads: &READS,
+    reads: &kserve::READS,
     docs: docs(include_str!("knative_service_rejected.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Availability)

@@ -1,13 +1,14 @@
 //! How KServe runs an InferenceService: through Knative, or with Deployments of its own.
 
+use super::knative;
 use crate::cluster::Cluster;
 use crate::cluster::values::{VERSIONED_CHARTS, chart_version};
 use crate::rules::prelude::*;
 use crate::source::with_embedded;
 use crate::workload::charts::is_for_other_cluster;
 
-/// The kinds that [`mode`] reads.
-pub(super) const MODE_SOURCES: [Kind; 5] = joined(&VERSIONED_CHARTS, &[Kind::CONFIG_MAP]);
+/// The kinds that [`mode`] reads, and those with settings of Knative.
+pub(super) const READS: [Kind; 6] = joined(&VERSIONED_CHARTS, &knative::SETTINGS);
 
 /// The ConfigMap of KServe with its defaults.
 pub(super) const CONFIG: &str = "inferenceservice-config";

@@ -44,20 +44,11 @@
 //! - <https://github.com/kubeflow/training-operator/blob/v1.9.0/pkg/core/job.go>
 
 use super::knative;
-use super::kserve::{self, MODE_SOURCES, Mode};
+use super::kserve::{self, Mode};
 use crate::rules::prelude::*;
 use crate::source::with_embedded;
 use crate::workload::gpu::{has_device, has_device_in};
 use crate::workload::ray::{Extent, cluster_spec, group_pods, has_deletion_rules, ray_version};
-
-const READS: [Kind; 6] = [
-    knative::SETTINGS[0],
-    MODE_SOURCES[0],
-    MODE_SOURCES[1],
-    MODE_SOURCES[2],
-    MODE_SOURCES[3],
-    MODE_SOURCES[4],
-];
 
 pub(crate) static RULE: Rule = Rule {
     id: "operator-setting-inert",
@@ -74,7 +65,7 @@ pub(crate) static RULE: Rule = Rule {
         Kind::PADDLE_JOB,
         Kind::JAX_JOB,
     ],
-    reads: &READS,
+    reads: &kserve::READS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("operator_setting_inert.rs")),
     check: Check::Object(check),

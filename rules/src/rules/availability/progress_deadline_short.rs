@@ -51,30 +51,18 @@
 use super::knative;
 use super::kserve::{self, Mode};
 use super::serving::model_server;
-use crate::cluster::values::CHART_SOURCES;
 use crate::rules::gitops::{DELIVERERS, waiting_for};
 use crate::rules::prelude::*;
 use crate::workload::server::serving_container;
 
+/// The runtimes of a server, what applies it, and the settings that decide how it runs.
+const READS: [Kind; 14] =
+    joined::<14>(&joined::<8>(&RUNTIMES, &joined::<4>(&DELIVERERS, &[Kind::NAMESPACE])), &kserve::READS);
+
 pub(crate) static RULE: Rule = Rule {
     id: "progress-deadline-short",
     kinds: &[Kind::DEPLOYMENT, Kind::INFERENCE_SERVICE, Kind::KNATIVE_SERVICE],
-    reads: &[
-        Kind::NAMESPACE,
-        Kind::CONFIG_MAP,
-        Kind::KNATIVE_SERVING,
-        RUNTIMES[0],
-        RUNTIMES[1],
-        RUNTIMES[2],
-        RUNTIMES[3],
-        DELIVERERS[0],
-        DELIVERERS[1],
-        DELIVERERS[2],
-        CHART_KINDS[0],
-        CHART_KINDS[1],
-        CHART_SOURCES[0],
-        CHART_SOURCES[1],
-    ],
+    reads: &READS,
     docs: docs(include_str!("progress_deadline_short.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Availability)

@@ -48,7 +48,7 @@
 //! - <https://karpenter.sh/docs/reference/settings/>
 //! - <https://docs.aws.amazon.com/eks/latest/userguide/cni-custom-network.html>
 
-use crate::cluster::values::{CHART_SOURCES, chart_version};
+use crate::cluster::values::{VERSIONED_CHARTS, chart_version};
 use crate::karpenter::installation::{CHART, INSTALLERS, unset_option};
 use crate::rules::gpu::{report_place, report_value};
 use crate::rules::prelude::*;
@@ -57,16 +57,10 @@ use crate::workload::charts::installs;
 pub(crate) static RULE: Rule = Rule {
     id: "karpenter-setting-missing",
     kinds: &INSTALLERS,
-    reads: &[
-        Kind::NODE_POOL,
-        Kind::EC2_NODE_CLASS,
-        Kind::DAEMON_SET,
-        Kind::DEPLOYMENT,
-        Kind::HELM_RELEASE,
-        Kind::ARGO_APPLICATION,
-        CHART_SOURCES[0],
-        CHART_SOURCES[1],
-    ],
+    reads: &joined::<8>(
+        &VERSIONED_CHARTS,
+        &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::DAEMON_SET, Kind::DEPLOYMENT],
+    ),
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("karpenter_setting_missing.rs")),
     check: Check::Object(check),

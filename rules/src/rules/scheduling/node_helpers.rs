@@ -5,7 +5,7 @@
 //! plugin that selects the label registers the devices, and only then the pods that ask for them fit.
 
 use crate::catalog::{Accelerator, Label};
-use crate::cluster::values::{CHART_SOURCES, installed_charts};
+use crate::cluster::values::{VERSIONED_CHARTS, installed_charts};
 use crate::cluster::versions::{Fact, INSTALLED, OutsideFact};
 use crate::karpenter::pod::toleration;
 use crate::karpenter::requirement::{Requirement, Requirements, is_well_known};
@@ -409,7 +409,7 @@ fn is_set_by_others(key: &str) -> bool {
 
 /// The kinds that may install something, and those to which they refer.
 pub(in crate::rules) const INSTALLING_KINDS: [Kind; 5] =
-    [CHART_KINDS[0], CHART_KINDS[1], Kind::ARGO_APPLICATION_SET, CHART_SOURCES[0], CHART_SOURCES[1]];
+    joined(&[Kind::ARGO_APPLICATION_SET], &VERSIONED_CHARTS);
 
 /// Whether a chart, an application or an operator of the input may install something that one of the words names, or a file beside the
 /// manifests: a kustomization, Terraform, a helmfile, a chart. The content of a folder or of an unnamed chart is not known. A rule that
