@@ -39,7 +39,7 @@
 //! - <https://karpenter.sh/docs/concepts/disruption/#pod-disruption-budgets>
 //! - <https://github.com/kubernetes-sigs/karpenter/issues/2600>
 
-use crate::cluster::values::{CHART_SOURCES, chart_version};
+use crate::cluster::values::{VERSIONED_CHARTS, chart_version};
 use crate::cluster::views::Workload;
 use crate::cluster::views::disruptions::{
     IntOrPercent, SelectedPods, owner_without_scale, selected_pods, selects_by_job_label,
@@ -50,15 +50,8 @@ use crate::rules::prelude::*;
 use crate::workload::processes::is_one_server;
 
 /// The workloads that a PDB selects, the autoscalers that set their number of pods, and what installs CloudNativePG.
-const READS: [Kind; WORKLOAD_KINDS.len() + 7] = with_workloads(&[
-    Kind::HPA,
-    Kind::SCALED_OBJECT,
-    Kind::NAMESPACE,
-    CHART_KINDS[0],
-    CHART_KINDS[1],
-    CHART_SOURCES[0],
-    CHART_SOURCES[1],
-]);
+const READS: [Kind; WORKLOAD_KINDS.len() + 7] =
+    with_workloads(&joined::<7>(&VERSIONED_CHARTS, &[Kind::HPA, Kind::SCALED_OBJECT, Kind::NAMESPACE]));
 
 pub(crate) static RULE: Rule = Rule {
     id: "pdb-blocks-evictions",
@@ -72,9 +65,20 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if !object.is(Kind::PDB) {
-        return of_database(object, ctx);
+    let finding = if object.is(Kind::PDB) { of_budget(object, ctx) } else { of_database(object, ctx) }?;
+    if is_chart_output(object) {
+        finding.help("change it by a value of the chart, whose output this is").fix = None;
     }
+    // Nobody edits a copy of what was released.
+    if is_copy(object) {
+        let is_grave = finding.severity == Severity::Error;
+        finding.severity(if is_grave { Severity::Warning } else { Severity::Info });
+    }
+    None
+}
+
+/// Reports a PDB that allows no eviction.
+fn of_budget<'c>(object: &Object, ctx: &'c mut Context<'_>) -> Option<&'c mut Finding> {
     let spec = object.get("spec");
     let most = spec.get("maxUnavailable");
     let least = spec.get("minAvailable");
@@ -88,17 +92,17 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return at_most(&most, &selected, ctx);
     }
     if least.is_set() {
-        return at_least(object, (&least, &most), &selected, ctx);
+        return at_least((&least, &most), &selected, ctx);
     }
     let finding =
         ctx.report(&most, "without `maxUnavailable` or `minAvailable` the PDB allows no eviction at all");
     let fix = Fix::new("write `maxUnavailable: 1`", Safety::Unsafe).set(&most, json!(1));
     finish(finding, selected.advice, fix);
-    None
+    Some(finding)
 }
 
 /// Reports a database with one instance, for whose primary CloudNativePG makes a PDB (1.23 to 1.29).
-fn of_database(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+fn of_database<'c>(object: &Object, ctx: &'c mut Context<'_>) -> Option<&'c mut Finding> {
     let spec = object.get("spec");
     let (instances, pdb) = (spec.get("instances"), spec.get("enablePDB"));
     let is_one = if instances.is_set() { instances.int() == Some(1) } else { !instances.is_unknown() };
@@ -136,7 +140,7 @@ fn of_database(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             .help("write `enablePDB: false` for a short outage when its node is drained, or `instances: 2`")
             .fix(Fix::unsafe_("make no PDB for it").set(&pdb, json!(false)));
     }
-    None
+    Some(finding)
 }
 
 /// The workloads that a PDB selects.
@@ -187,7 +191,11 @@ impl<'i> Selected<'i> {
 }
 
 /// Reports a `maxUnavailable` of zero, or of pods without a controller.
-fn at_most(most: &Node<'_>, selected: &Selected<'_>, ctx: &mut Context<'_>) -> Option<()> {
+fn at_most<'c>(
+    most: &Node<'_>,
+    selected: &Selected<'_>,
+    ctx: &'c mut Context<'_>,
+) -> Option<&'c mut Finding> {
     let (IntOrPercent::Count(0) | IntOrPercent::Percent(0)) = IntOrPercent::read(most)? else {
         return without_controller("maxUnavailable", most, selected, ctx);
     };
@@ -204,16 +212,16 @@ fn at_most(most: &Node<'_>, selected: &Selected<'_>, ctx: &mut Context<'_>) -> O
     if none_runs {
         finding.severity(Severity::Warning);
     }
-    None
+    Some(finding)
 }
 
 /// Reports a bound that needs the number of replicas, over pods that have no controller to state it.
-fn without_controller(
+fn without_controller<'c>(
     field: &str,
     bound: &Node<'_>,
     selected: &Selected<'_>,
-    ctx: &mut Context<'_>,
-) -> Option<()> {
+    ctx: &'c mut Context<'_>,
+) -> Option<&'c mut Finding> {
     let first = selected.pods.as_ref().filter(|pods| pods.bare).and(selected.workloads.first())?;
     let shown = bound.string_or_number()?;
     let name = first.object.display_name();
@@ -225,16 +233,15 @@ fn without_controller(
     if !is_complete {
         finding.severity(Severity::Warning);
     }
-    None
+    Some(finding)
 }
 
 /// Reports a `minAvailable` of as many pods as there are.
-fn at_least(
-    object: &Object,
+fn at_least<'c>(
     (least, most): (&Node<'_>, &Node<'_>),
     selected: &Selected<'_>,
-    ctx: &mut Context<'_>,
-) -> Option<()> {
+    ctx: &'c mut Context<'_>,
+) -> Option<&'c mut Finding> {
     let Selected { workloads, pods, advice } = selected;
     let keep = IntOrPercent::read(least)?;
     let shown = least.string_or_number().unwrap_or_default();
@@ -242,7 +249,7 @@ fn at_least(
     if let IntOrPercent::Percent(100) = keep {
         let finding = ctx.report(least, "`minAvailable: 100%` allows no eviction, ever");
         finish(finding, *advice, fix);
-        return None;
+        return Some(finding);
     }
     let pods = pods.as_ref()?;
     if pods.floor <= 0 || pods.disruptions_allowed(keep, pods.floor) > 0 {
@@ -273,13 +280,7 @@ fn at_least(
     let is_deliberate = pods.ceiling == 1;
     let finding = ctx.report(least, message);
     finish(finding, *advice, fix);
-    if is_chart_output(object) {
-        finding.help("change it by a value of the chart, whose output this is").fix = None;
-    }
-    // Nobody edits a copy of what was released.
-    if is_copy(object) {
-        finding.severity(Severity::Info);
-    } else if !sure || is_deliberate {
+    if !sure || is_deliberate {
         finding.severity(Severity::Warning);
     }
     for workload in workloads.iter().take(3) {
@@ -289,7 +290,7 @@ fn at_least(
             if replicas.is_set() && !pods.scaled { replicas } else { object.path(&["metadata", "name"]) };
         finding.related(object, &node, "its pods");
     }
-    None
+    Some(finding)
 }
 
 /// The kind of pods of a PDB, which decides the advice.
