@@ -9,6 +9,9 @@
 //! infrastructure are left out, and so are images whose tag a kustomization sets. Knative resolves a tag once
 //! for each revision, whose pods all run one image: there, and where KServe may use Knative, it is information.
 //!
+//! NVIDIA publishes no `latest` tag of `nvidia/cuda` and of `nvcr.io/nvidia/tritonserver`, so that these
+//! images cannot be pulled at all. Most other images below `nvcr.io/nvidia` have none either.
+//!
 //! # Fix
 //! Write the version that was tested, or its digest.
 //!
@@ -37,6 +40,8 @@
 //! - <https://kubernetes.io/docs/concepts/containers/images/#image-names>
 //! - <https://kubernetes.io/docs/concepts/configuration/overview/>
 //! - <https://knative.dev/docs/serving/tag-resolution/>
+//! - <https://gitlab.com/nvidia/container-images/cuda#announcement>
+//! - <https://github.com/triton-inference-server/server/issues/5359>
 
 use super::kserve;
 use super::serving::is_owned;
@@ -55,6 +60,15 @@ pub(crate) static RULE: Rule = Rule {
     check: Check::Object(check),
     ..Rule::warning(Group::Availability)
 };
+
+/// Repositories without the tag `latest`, with a tag that they have: NVIDIA's announcement in the README of the CUDA images, of
+/// 2020-12, and its answer in triton-inference-server/server#5359, of 2023-03.
+const WITHOUT_LATEST: [(&str, &str); 4] = [
+    ("nvidia/cuda", "12.8.1-base-ubuntu24.04"),
+    ("docker.io/nvidia/cuda", "12.8.1-base-ubuntu24.04"),
+    ("nvcr.io/nvidia/cuda", "12.8.1-base-ubuntu24.04"),
+    ("nvcr.io/nvidia/tritonserver", "25.03-py3"),
+];
 
 /// Tags that each build moves to another image.
 const MOVING: [&str; 8] = ["latest", "nightly", "main", "master", "edge", "dev", "develop", "devel"];
@@ -78,7 +92,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
         for container in template.containers() {
             let node = container.get("image");
-            let Some(message) = node.text().and_then(|image| moves(image, object)) else { continue };
+            let Some(image) = node.text() else { continue };
+            let Some(message) = moves(image, object) else { continue };
             // A kustomization set the image: the author of the object did not write it.
             let written = object.as_written().root().at(&node.pointer());
             if written.text() != node.text() || container.get("imagePullPolicy").text() == Some("Never") {
@@ -86,8 +101,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             }
             // One finding for an image of a file, with its other places.
             let merge = Merge::new(message.clone(), "", |merge| merge.key().to_owned());
-            let finding = ctx.report(&node, message);
-            finding.help("write the version that was tested, or its digest").merges(merge);
+            let finding = ctx.report(&node, message).merges(merge);
+            if let Some(tag) = existing_tag(image) {
+                finding.help(format!("write the tag of a release, such as `{tag}`"));
+                continue;
+            }
+            finding.help("write the version that was tested, or its digest");
             // A container beside the one with the accelerator.
             let helper = template.containers().count() > 1 && !is_main(&container);
             let is_less = is_example(object) || is_copy(object) || has_version(&node);
@@ -132,6 +151,12 @@ fn moves(image: &str, object: &Object) -> Option<String> {
     if digest.is_some() || !lower(repository) || is_stand_in(image, "image") || is_set {
         return None;
     }
+    if existing_tag(image).is_some() {
+        return Some(format!("image `{repository}` cannot be pulled: it has no tag `latest`"));
+    }
+    if image.starts_with("nvcr.io/nvidia/") && tag.is_none_or(|tag| tag == "latest") {
+        return Some(format!("image `{repository}` names no release, and may have no tag `latest`"));
+    }
     let Some(tag) = tag else {
         // Tools that build images, such as Skaffold and Tilt, add the tag to an image name without one.
         let has_registry = image.contains('/');
@@ -149,6 +174,14 @@ fn moves(image: &str, object: &Object) -> Option<String> {
         Some(true) => format!("a new revision may run another image: tag `{tag}` of `{repository}` moves"),
         _ => format!("tag `{tag}` of image `{repository}` moves to each new release"),
     })
+}
+
+/// A tag of an image whose reference is to a tag `latest` that does not exist.
+fn existing_tag(image: &str) -> Option<&'static str> {
+    let ImageRef { name, tag, digest, .. } = ImageRef::parse(image);
+    let is_latest = digest.is_none() && tag.is_none_or(|tag| tag == "latest");
+    let known = WITHOUT_LATEST.iter().find(|(known, _)| is_latest && *known == name)?;
+    Some(known.1)
 }
 
 /// Whether Knative resolves the tags of an object to digests, once for each revision, so that all of its pods run one image. `None`
