@@ -19,19 +19,40 @@ pub(super) fn is_alternative(object: &Object) -> bool {
     path.split(['/', '-', '_', '.']).any(|word| WORDS.contains(&word))
 }
 
-/// Whether the object's file is a template by its own name or that of a folder, such as `job.tmpl.yaml`, `templates/`, or `skeleton/` of
-/// Backstage. What a program made of one is none.
+/// Whether the object's file is a template by its own name or that of a folder, such as `job.tmpl.yaml`, `job-template.yaml`,
+/// `templates/`, `skeleton/` of Backstage, or a folder whose name is itself a placeholder. What a program made of one is none.
 pub(super) fn is_template(object: &Object) -> bool {
-    const FOLDERS: [&str; 4] = ["template", "templates", "skeleton", "scaffold"];
-    const ENDS: [&str; 3] = [".tmpl", ".tpl", ".template"];
+    const FOLDERS: [&str; 10] = [
+        "template",
+        "templates",
+        "skeleton",
+        "skeletons",
+        "scaffold",
+        "scaffolds",
+        "scaffolding",
+        "boilerplate",
+        "cookiecutter",
+        "stubs",
+    ];
+    const ENDS: [&str; 6] = [".tmpl", ".tpl", ".template", "-template", "_template", "-tmpl"];
     object.origin().is_some_and(|origin| {
         let path = origin.source.path();
         let stem = path.rsplit_once('.').map_or(path, |(stem, _)| stem);
         let mut folders = folder(path).split('/');
         origin.source.written_line(origin.document).is_none()
-            && (folders.any(|one| FOLDERS.contains(&one) || one.ends_with("-templates"))
+            && (folders
+                .any(|one| FOLDERS.contains(&one) || one.ends_with("-templates") || one.contains("{{"))
                 || ENDS.iter().any(|end| stem.ends_with(end)))
     })
+}
+
+/// Whether the object of a file was read from a cluster, as `kubectl get -o yaml` prints it: it has the identity that the API server
+/// gave it, and is not meant to be applied.
+pub(super) fn is_saved(object: &Object) -> bool {
+    let metadata = object.get("metadata");
+    let version = || metadata.get("resourceVersion").string_or_number();
+    object.origin().is_some()
+        && (metadata.get("uid").is_set() || version().is_some_and(|text| !text.is_empty() && text != "0"))
 }
 
 /// The label with the version of the program that an object is part of.
@@ -161,6 +182,10 @@ mod tests {
             ("scripts/wipe.tmpl.yaml", true, false),
             ("templated/pool.yaml", false, false),
             ("template.yaml", false, false),
+            ("pools/gpu-template.yaml", true, false),
+            ("scaffolds/{{cookiecutter.name}}/pool.yaml", true, false),
+            ("${{ values.name }}/pool.yaml", true, false),
+            ("temporal/pool.yaml", false, false),
             ("karpenter/upstream/pool.yaml", false, true),
             ("install/v0.5.0/all.yaml", false, true),
         ] {

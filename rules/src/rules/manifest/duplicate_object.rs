@@ -14,7 +14,8 @@
 //! warning there: a cluster has one server of an API, such as `external.metrics.k8s.io`, which KEDA and other
 //! adapters all serve. Files of different folders often belong to different clusters: they are compared with
 //! `--complete` alone, and bases and overlays of kustomize are never compared, because they repeat objects
-//! on purpose.
+//! on purpose. Objects that were read from a cluster, as `kubectl get -o yaml` prints them, are not compared
+//! either.
 //!
 //! # Example
 //! ```yaml,diff
@@ -40,7 +41,7 @@ use std::collections::BTreeSet;
 use crate::cluster::together::{folder, routes};
 use crate::lint::finding::Merge;
 use crate::rules::manifest::duplicate_relation::{Relation, relation};
-use crate::rules::manifest_purpose::{is_example, is_release_manifest};
+use crate::rules::manifest_purpose::{is_example, is_release_manifest, is_saved};
 use crate::rules::prelude::*;
 use crate::tree::placeholder::is_word_in_capitals;
 
@@ -50,6 +51,10 @@ pub(crate) static RULE: Rule = Rule {
     check: Check::Object(check),
     ..Rule::warning(Group::Manifest)
 };
+
+/// Maximum number of objects of one name in kustomizations that are compared with an object: the nearest ones before it in the order of
+/// files; and of namespaces with such objects, above which only the own one counts.
+const MAX_COMPARED: usize = 512;
 
 /// API groups of files that a tool reads and no API server serves.
 const TOOL_GROUPS: [&str; 5] =
@@ -62,7 +67,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if TOOL_GROUPS.contains(&&*id.group) {
         return None;
     }
-    if object.is_partial() || id.name.is_empty() || name.is_unknown() || !name.is_set() {
+    if object.is_partial() || id.name.is_empty() || name.is_unknown() || !name.is_set() || is_saved(object) {
         return None;
     }
     // A name in capitals is to be replaced, and no API server accepts it for most kinds.
@@ -71,11 +76,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let index = ctx.cluster();
     let complete = index.is_complete();
+    let own = || vec![index.all(&id.group, &id.kind, object.namespace_or_default(), &id.name)];
     // Where no kustomization gives objects another namespace, only those of the own one can be the same.
     let slices: Vec<&[Object]> = if object.is_cluster_scoped() || index.has_kustomized() {
-        index.named(&id.group, &id.kind, &id.name).collect()
+        let named = index.named(&id.group, &id.kind, &id.name).take(MAX_COMPARED + 1);
+        Some(named.collect()).filter(|all: &Vec<&[Object]>| all.len() <= MAX_COMPARED).unwrap_or_else(own)
     } else {
-        vec![index.all(&id.group, &id.kind, object.namespace_or_default(), &id.name)]
+        own()
     };
     let related = slices.iter().filter_map(|others| closest(object, others, complete));
     // The first object that is most certainly applied together with this one.
@@ -204,6 +211,9 @@ fn closest<'a>(object: &Object, others: &'a [Object], complete: bool) -> Option<
         true => &others[..others.partition_point(is_before)],
         false => &others[..others.iter().take_while(|other| is_before(other)).count()],
     };
+    if is_routed {
+        before = &before[before.len().saturating_sub(MAX_COMPARED)..];
+    }
     // An object outside all kustomizations is not related to objects of other folders.
     if !is_routed && !complete && is_by_position {
         let folder = folder(object.origin()?.source.path());
@@ -214,7 +224,7 @@ fn closest<'a>(object: &Object, others: &'a [Object], complete: bool) -> Option<
     let mut closest: Option<(Relation, &Object)> = None;
     while let [other, rest @ ..] = before {
         before = rest;
-        let Some(relation) = relation(object, other, complete) else { continue };
+        let Some(relation) = relation(object, other, complete).filter(|_| !is_saved(other)) else { continue };
         if closest.is_none_or(|(known, _)| relation < known) {
             closest = Some((relation, other));
         }

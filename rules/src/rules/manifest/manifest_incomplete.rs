@@ -37,6 +37,7 @@ use crate::kind::SCHEMA_KINDS;
 use crate::kind::definitions::CustomResourceDefinitions;
 use crate::lint::finding::Location;
 use crate::rules::manifest::misplaced::{follows, misplaced};
+use crate::rules::manifest_purpose::is_saved;
 use crate::rules::precedence::EarlierReports;
 use crate::rules::prelude::*;
 use crate::schema;
@@ -54,6 +55,10 @@ pub(crate) static RULE: Rule = Rule {
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // What is missing may be in the patch.
     if object.is_patch() || object.is_patched_by_kustomize() {
+        return None;
+    }
+    // The status of an object, as a program saved it.
+    if is_saved(object) && object.get("status").is_set() {
         return None;
     }
     let violations = schema::violations(object, ctx.definitions());
