@@ -78,7 +78,7 @@ pub(crate) fn of_input<'p>(
         read.push(path.to_owned());
     }
     let objects: Vec<Object> = by_name.into_values().flatten().collect();
-    (CustomResourceDefinitions::new(&objects).unwrap_or_default(), read)
+    (CustomResourceDefinitions::found_in(&objects), read)
 }
 
 /// A template of a chart without the lines that are one template action each, such as `{{- if .Values.crds.enabled }}`: a chart often

@@ -147,6 +147,31 @@ fn definitions_of_the_input_say_what_the_api_server_accepts() {
     folder.run(&["check", "-f", "concise"]).exits(0);
 }
 
+/// A repository may have a part of a definition, for its tests, or that of another release than the cluster.
+#[test]
+fn a_definition_of_the_input_may_be_a_part_of_the_published_one() {
+    let crd = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: servicemonitors.monitoring.coreos.com}\nspec:\n  \
+               group: monitoring.coreos.com\n  names: {kind: ServiceMonitor, plural: servicemonitors}\n  scope: Namespaced\n  versions:\n    - name: v1\n      \
+               served: true\n      storage: true\n      schema:\n        openAPIV3Schema:\n          type: object\n          properties:\n            spec:\n              \
+               type: object\n              properties:\n                selector: {type: object, x-kubernetes-preserve-unknown-fields: true}\n                \
+               endpoints: {type: array, items: {type: object, properties: {port: {type: string, enum: [http]}}}}\n";
+    let monitor = "apiVersion: monitoring.coreos.com/v1\nkind: ServiceMonitor\nmetadata: {name: api, namespace: web}\nspec:\n  selector: {matchLabels: {app: api}}\n  \
+                   endpoints:\n    - port: metrics\n      bearerTokenFile: /token\n      bearerTokenFil: /token\n";
+    let folder = Folder::new().with("monitor.yaml", monitor).with("test/crds/monitors.yaml", crd);
+    let run =
+        folder.run(&["check", "-f", "concise", "--select", "unknown-field", "--select", "invalid-value"]);
+    run.exits(1)
+        .prints("monitor.yaml:7:13: warning[invalid-value]")
+        .prints("monitor.yaml:8:7: warning[unknown-field]")
+        .prints("monitor.yaml:9:7: error[unknown-field]");
+    let text = folder.run(&["check", "--select", "unknown-field"]);
+    text.prints("`monitors.yaml` is of another release");
+    // What the user gives is the definition of the cluster.
+    folder
+        .run(&["check", "-f", "concise", "--select", "unknown-field", "--crds", "test/crds"])
+        .prints("monitor.yaml:8:7: error[unknown-field]");
+}
+
 #[test]
 fn terraform_is_not_read_as_yaml() {
     let folder = Folder::new().with("main.tf", "resource \"a\" \"b\" {\n  c = [\n}\n");

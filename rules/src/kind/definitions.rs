@@ -31,6 +31,8 @@ pub struct CustomResourceDefinitions(Arc<BTreeMap<(String, String), Definition>>
 #[derive(Debug, PartialEq, Eq)]
 struct Definition {
     name: String,
+    /// The file of the input in which it was found. `None` if the user or the cluster says that it holds.
+    file: Option<String>,
     versions: Vec<ServedVersion>,
 }
 
@@ -66,12 +68,24 @@ impl CustomResourceDefinitions {
         Ok(CustomResourceDefinitions(Arc::new(definitions)))
     }
 
+    /// The definitions among objects of the input. A cluster may have others; what is no valid definition is left out.
+    pub fn found_in<'o>(objects: impl IntoIterator<Item = &'o Object>) -> CustomResourceDefinitions {
+        let mut definitions = BTreeMap::new();
+        for object in objects {
+            let Ok((key, mut definition)) = Definition::read(object) else { continue };
+            definition.file = object.origin().map(|origin| origin.source.path().to_owned());
+            definitions.insert(key, definition);
+        }
+        CustomResourceDefinitions(Arc::new(definitions))
+    }
+
     /// The definitions of the kinds that an API server serves.
     pub fn served_by(schemas: impl IntoIterator<Item = ServedSchema>) -> CustomResourceDefinitions {
         let mut definitions: BTreeMap<(String, String), Definition> = BTreeMap::new();
         for ServedSchema { kind, plural, version, schema } in schemas {
             let key = (kind.group.to_owned(), kind.kind.to_owned());
-            let new = || Definition { name: format!("{plural}.{}", kind.group), versions: Vec::new() };
+            let name = format!("{plural}.{}", kind.group);
+            let new = || Definition { name, file: None, versions: Vec::new() };
             let served = ServedVersion { version, schema, compiled: OnceLock::new() };
             definitions.entry(key).or_insert_with(new).versions.push(served);
         }
@@ -118,6 +132,11 @@ impl CustomResourceDefinitions {
         Some(&self.definition(id)?.name)
     }
 
+    /// The file of the input that has the definition of an object's kind, if it was found there.
+    pub(crate) fn file_of(&self, id: &ObjectId) -> Option<&str> {
+        self.definition(id)?.file.as_deref()
+    }
+
     /// An address that is unique among the definitions that exist at a time.
     pub(crate) fn address(&self) -> usize {
         Arc::as_ptr(&self.0) as usize
@@ -161,7 +180,7 @@ impl Definition {
         if versions.is_empty() {
             return Err("`spec.versions` has no version that is served".to_owned());
         }
-        Ok((key, Definition { name: object.name().to_owned(), versions }))
+        Ok((key, Definition { name: object.name().to_owned(), file: None, versions }))
     }
 }
 

@@ -61,6 +61,20 @@ pub(crate) fn is_defined(object: &Object, definitions: &CustomResourceDefinition
     crd::schema(object, definitions).is_some()
 }
 
+/// The file with the definition that does not accept a field, if it was found in the input and the published schema of the kind
+/// accepts the field: a cluster may have the definition of another release, or the whole of it.
+pub(crate) fn contesting_file(
+    object: &Object,
+    field: &Pointer,
+    definitions: &CustomResourceDefinitions,
+) -> Option<String> {
+    let file = definitions.file_of(object.id())?;
+    let published = CustomResourceDefinitions::default();
+    let accepts = has_schema(object.id(), &published)
+        && violations(object, &published).iter().all(|violation| violation.pointer != *field);
+    accepts.then(|| file.to_owned())
+}
+
 /// Whether the user's definition of the object's kind accepts what stands at a field, or its absence. `None` if the user gives
 /// no definition.
 pub(crate) fn accepted_by_definition(

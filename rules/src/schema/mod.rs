@@ -40,8 +40,8 @@ pub(crate) mod validation;
 mod violation;
 
 pub(crate) use check::{
-    accepted_by_definition, fields_at, fields_of, fields_with_history, has_schema, is_defined, is_envelope,
-    other_shape_at, outdated_schemas, violations,
+    accepted_by_definition, contesting_file, fields_at, fields_of, fields_with_history, has_schema,
+    is_defined, is_envelope, other_shape_at, outdated_schemas, violations,
 };
 pub(crate) use crd::failed_validations;
 pub(crate) use field_history::{FeatureGate, FieldHistory, feature_gate};

@@ -41,7 +41,7 @@ use crate::karpenter::minors::has_open_kubelet;
 use crate::kind::SCHEMA_KINDS;
 use crate::platform::Platform;
 use crate::rules::manifest::manifest_incomplete::{is_incomplete, is_part};
-use crate::rules::manifest::message_parts::in_releases;
+use crate::rules::manifest::message_parts::{contest, in_releases};
 use crate::rules::manifest::misplaced::{follows, misplaced};
 use crate::rules::manifest::since;
 use crate::rules::manifest::stand_in::stand_in;
@@ -116,6 +116,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         {
             description.message = in_releases(description.message, operator);
         }
+        let contesting_file = schema::contesting_file(object, &violation.pointer, ctx.definitions());
         let finding = ctx.report(&node, description.message);
         finding.rejected_by(later.is_none().then(|| rejecting_component(object, violation)));
         if outdated.is_some() || later.is_some() {
@@ -123,6 +124,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
         if may_differ && !is_common(violation) {
             finding.severity(Severity::Warning).rejected_by(None);
+        }
+        if let Some(file) = contesting_file {
+            contest(finding, &file);
+            continue;
         }
         if let Some(help) = description.help {
             finding.help(help);

@@ -1,5 +1,7 @@
 //! Parts of messages for the rules over the schema, shortened so that a message fits into 120 characters.
 
+use crate::facts::text::ellipsize;
+use crate::lint::finding::{Finding, Severity};
 use crate::lint::message::MAX_MESSAGE_CHARS;
 use crate::schema::Operator;
 use crate::tree::pointer::Pointer;
@@ -37,6 +39,14 @@ pub(in crate::rules) fn with_article(kind: &str) -> String {
 pub(super) fn in_releases(message: String, operator: &Operator) -> String {
     let whole = format!("{message} in {operator}");
     if whole.chars().count() <= MAX_MESSAGE_CHARS { whole } else { message }
+}
+
+/// Lowers a finding on a field that only the definition in a file of the input does not accept.
+pub(super) fn contest(finding: &mut Finding, file: &str) {
+    let file = ellipsize(file.rsplit('/').next().unwrap_or(file));
+    finding.severity(Severity::Warning).rejected_by(None).help(format!(
+        "the published definition accepts it: `{file}` is of another release, or a part of it"
+    ));
 }
 
 pub(super) fn quoted_value(text: &str) -> String {

@@ -45,7 +45,7 @@ use crate::lint::finding::MAX_MERGED_RELATED;
 use crate::migration::moved_fields::{Replacement, moved_field};
 use crate::platform::{KEDA_POD_FIELDS, Platform};
 use crate::rules::manifest::message_parts::{
-    in_releases, list_names, quoted_field, quoted_value, with_article,
+    contest, in_releases, list_names, quoted_field, quoted_value, with_article,
 };
 use crate::rules::manifest::misplaced::{Misplaced, meant};
 use crate::rules::manifest::since;
@@ -170,6 +170,7 @@ fn report(object: &Object, pointer: &Pointer, meant: Option<&Misplaced>, ctx: &m
     // A newer version does not bring back a field that has moved.
     let outdated = schema::outdated_schemas(object, ctx.platform(), definitions).filter(|_| moved.is_none());
     let operator = schema::operator_of(object, definitions);
+    let contesting_file = schema::contesting_file(object, pointer, definitions);
     let message = match (operator, outdated) {
         (Some(operator), _) => {
             in_releases(format!("{} has no field {field}", with_article(object.kind())), operator)
@@ -200,6 +201,10 @@ fn report(object: &Object, pointer: &Pointer, meant: Option<&Misplaced>, ctx: &m
     }
     if is_auto_mode || operator.is_some() {
         finding.severity(Severity::Warning).rejected_by(None);
+    }
+    if let Some(file) = contesting_file {
+        contest(finding, &file);
+        return;
     }
     if let Some(found) = moved {
         match found.now {
