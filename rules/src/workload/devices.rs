@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use crate::catalog::Accelerator;
 use crate::facts::quantity::Quantity;
 use crate::object::{Memo, Object};
 use crate::tree::node::Node;
-use crate::workload::gpu::{is_accelerator, is_extended, requests_accelerator, uses_device};
+use crate::workload::gpu::{
+    is_accelerator, is_extended, requested_extended_resources, requests_accelerator, uses_device,
+};
 use crate::workload::ray::{self, Extent};
 use crate::workload::template::{Template, replicas, templates};
 
@@ -31,6 +34,16 @@ pub(crate) fn uses_accelerators(object: &Object) -> bool {
 /// or on the device plugin: devices of claims are counted nowhere.
 pub(crate) fn requests_device_plugin(object: &Object) -> bool {
     accelerators(object).0
+}
+
+/// The names of the accelerators of an object in messages: those of GPUs unless all that it requests are others.
+pub(crate) fn accelerator_names(object: &Object) -> (&'static str, &'static str) {
+    let templates = templates(object);
+    let resources = templates.iter().flat_map(requested_extended_resources);
+    let mut names = resources.filter_map(Accelerator::of_part).map(Accelerator::names);
+    let gpus = Accelerator::Nvidia.names();
+    let first = names.next().unwrap_or(gpus);
+    if names.all(|name| name == first) { first } else { gpus }
 }
 
 #[derive(Clone, Debug)]

@@ -69,6 +69,7 @@ use crate::keda::resource_metrics::resource_metrics;
 use crate::rules::autoscaling::scale_target::{target, target_name};
 use crate::rules::class_evidence::CLASSED_TARGETS;
 use crate::rules::prelude::*;
+use crate::workload::devices::accelerator_names;
 
 const READS: [Kind; CLASSED_TARGETS.len() + 2] = joined(&CLASSED_TARGETS, &AUTOSCALER_MAKERS);
 
@@ -98,7 +99,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         &node,
         format!("`{name}` runs on accelerators, but {signal} alone decides how many replicas it has"),
     )
-    .help("scale on waiting requests or GPU utilization")
+    .help(format!("scale on waiting requests, or on the utilization of its {}", accelerator_names(target).1))
     .related(target, &target.path(&["metadata", "name"]), "it requests accelerators");
     None
 }

@@ -121,7 +121,7 @@ fn report(group: &Node<'_>, autoscaler: Autoscaler, ctx: &mut Context<'_>) -> Op
             Severity::Warning,
         ),
         Autoscaler::First if has_device_in(group) => (
-            "a worker that has restarted is never removed when idle: its GPU stays".to_owned(),
+            "a worker that has restarted is never removed when idle: its accelerators stay".to_owned(),
             Severity::Warning,
         ),
         Autoscaler::First => {

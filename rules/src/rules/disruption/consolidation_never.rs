@@ -52,11 +52,11 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     }
     let name = object.display_name();
     let gpu = pool.is_gpu_intended();
-    let nodes = if gpu { "GPU nodes" } else { "nodes" };
+    let noun = if gpu { pool.noun() } else { "pool" };
     let expiry = pool.template_spec().get("expireAfter");
     let end = if expiry.text() == Some("Never") { "stay forever" } else { "stay until they expire" };
     let policy = pool.disruption().get("consolidationPolicy");
-    let finding = ctx.report(&after, format!("empty {nodes} of pool `{name}` {end}"));
+    let finding = ctx.report(&after, format!("empty nodes of {noun} `{name}` {end}"));
     finding.help("write `consolidationPolicy: WhenEmpty` with `consolidateAfter: 10m`").fix(
         Fix::new("remove empty nodes after ten minutes; check that nothing waits for them", Safety::Unsafe)
             .set(&after, json!("10m"))

@@ -72,19 +72,13 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         ctx.report(&node, format!("each node of pool `{name}` expires as soon as it exists"))
             .help("write hours, such as `168h` for a week, or `Never`");
     } else if i64::try_from(seconds).is_ok_and(|s| s < least) {
-        let message = match (gpu, seconds < BOOT) {
-            (true, _) => {
-                format!(
-                    "GPU nodes of pool `{name}` expire after {text}, barely longer than they take to boot"
-                )
-            }
-            (false, true) => {
-                format!("nodes of pool `{name}` expire after {text}, barely longer than they take to boot")
-            }
-            (false, false) => {
-                format!("nodes of pool `{name}` expire after {text}, and move each pod as often")
-            }
+        let noun = if gpu { pool.noun() } else { "pool" };
+        let effect = if gpu || seconds < BOOT {
+            "barely longer than they take to boot"
+        } else {
+            "and move each pod as often"
         };
+        let message = format!("nodes of {noun} `{name}` expire after {text}, {effect}");
         ctx.report(&node, message)
             .severity(Severity::Warning)
             .help("write hours, such as `168h` for a week, or `Never`");

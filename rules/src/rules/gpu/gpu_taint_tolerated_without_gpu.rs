@@ -165,10 +165,13 @@ fn inspect(
         ctx.report(key, format!("{pods} tolerates the taint `{taint}` and requests no accelerator"));
     finding.severity(severity);
     match serves {
-        Some(server) => {
-            finding.help(format!("request the GPU that {} is to use, or remove the toleration", server.name))
+        Some(server) => finding.help(format!(
+            "request the accelerator that {} is to use, or remove the toleration",
+            server.name
+        )),
+        None => {
+            finding.help("remove the toleration: the pods may keep a node whose accelerators they do not use")
         }
-        None => finding.help("remove the toleration: the pods may keep a GPU node that they do not use"),
     };
     if serves.is_none() && !prefers_pods {
         finding.fix(Fix::new("remove the toleration", Safety::Unsafe).remove(&whole));
@@ -229,10 +232,10 @@ fn pinned_head(
     workers.peek()?;
     let may_be_alone = workers.all(|worker| pods_of_template(worker, Extent::Least) == Some(0));
     let name = object.display_name();
-    ctx.report(toleration, format!("the head of `{name}` runs on GPU nodes and requests no accelerator"))
+    ctx.report(toleration, format!("the head of `{name}` runs on nodes with accelerators and requests none"))
         .severity(if may_be_alone { Severity::Warning } else { Severity::Info })
         .help(
-            "run the head on CPU nodes, without this toleration: it needs no GPU, and outlives the workers",
+            "run the head on CPU nodes, without this toleration: it needs no accelerator, and outlives the workers",
         );
     None
 }

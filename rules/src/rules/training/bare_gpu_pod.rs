@@ -5,6 +5,9 @@
 //! nothing starts it again. It also holds its node: Karpenter does not consolidate a node with a pod
 //! that no controller owns.
 //!
+//! Pods that people start by hand are not reported: tests of a GPU, those that only wait or have a terminal,
+//! and those in folders for examples and tests.
+//!
 //! # Fix
 //! Write a Job for work that ends, a Deployment or StatefulSet for work that does not.
 //!
@@ -43,8 +46,11 @@
 //! - <https://karpenter.sh/docs/concepts/disruption/>
 
 use crate::lint::finding::Merge;
+use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
 use crate::rules::training::trains;
+use crate::workload::devices::accelerator_names;
+use crate::workload::diagnostic::only_waits;
 
 pub(crate) static RULE: Rule = Rule {
     id: "bare-gpu-pod",
@@ -56,7 +62,11 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if !uses_accelerators(object) || object.is_owned() || object.is_partial() || is_test(object) {
+    if !uses_accelerators(object) || object.is_owned() || object.is_partial() || is_example(object) {
+        return None;
+    }
+    // Someone starts it by hand, looks at a node, and deletes it.
+    if is_test(object) || only_waits(object) || is_interactive(object) {
         return None;
     }
     let class = ctx.class_of(object).class;
@@ -65,7 +75,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let trains = trains(object, ctx);
     let name = object.display_name();
-    let (what, severity) = if trains { ("training", Severity::Warning) } else { ("GPU", Severity::Info) };
+    let (what, severity) =
+        if trains { ("training", Severity::Warning) } else { (accelerator_names(object).0, Severity::Info) };
     let message = format!("{what} Pod `{name}` has no controller: nothing starts it again");
     let finding = ctx.report(&object.get("kind"), message.clone());
     finding.severity(severity).help("write a Job, or a Deployment for work that does not end");
@@ -73,6 +84,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         finding.merges(Merge::new(group, message, |merge| merge.subject().to_owned()));
     }
     None
+}
+
+/// Whether a container has a terminal or reads what a person types.
+fn is_interactive(object: &Object) -> bool {
+    let reads =
+        |container: Node<'_>| ["stdin", "tty"].iter().any(|field| container.get(field).bool() == Some(true));
+    templates(object).iter().flat_map(Template::containers).any(reads)
 }
 
 /// The labels and annotations that name a group of pods: of Volcano and Kubernetes' coscheduling, KAI and Kueue.

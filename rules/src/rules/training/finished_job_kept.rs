@@ -40,7 +40,7 @@
 
 use crate::rules::gitops::{DELIVERERS, delivery_of, gets_annotation};
 use crate::rules::prelude::*;
-use crate::rules::training::accelerator_names;
+use crate::workload::devices::accelerator_names;
 
 pub(crate) static RULE: Rule = Rule {
     id: "finished-job-kept",

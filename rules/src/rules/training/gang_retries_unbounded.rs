@@ -51,6 +51,7 @@
 use crate::cluster::placement::requested_capacity_types;
 use crate::rules::prelude::*;
 use crate::rules::training::KUBEFLOW_JOBS;
+use crate::workload::devices::accelerator_names;
 use crate::workload::gang::{demands, members};
 use crate::workload::gpu::has_device_in;
 use crate::workload::template::run_limit;
@@ -97,10 +98,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let Some(number) = node.int().filter(|number| *number >= MANY) else { continue };
         let name = field.last().copied().unwrap_or_default();
         // An elastic run starts its processes again, in the same pods.
+        let (_, devices) = accelerator_names(object);
         let severity = if field[0] == "elasticPolicy" { Severity::Info } else { Severity::Warning };
         ctx.report(
             &node,
-            format!("with `{name}: {number}` a run that fails by itself holds its GPUs {number} times"),
+            format!("with `{name}: {number}` a run that fails by itself holds its {devices} {number} times"),
         )
         .help(format!("write `{name}: 3`, or a deadline"))
         .severity(severity);
@@ -143,7 +145,10 @@ fn endless(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     });
     // An elastic run is meant to go on with fewer nodes.
     let is_grave = is_expensive && !spec.get("elasticPolicy").is_set();
-    let message = "without `backoffLimit` a run that always fails starts again forever, and keeps its GPUs";
+    let (_, devices) = accelerator_names(object);
+    let message = format!(
+        "without `backoffLimit` a run that always fails starts again forever, and keeps its {devices}"
+    );
     ctx.report(&limit, message)
         .help("write `runPolicy.backoffLimit`, such as 3, or a deadline")
         .severity(if is_grave { Severity::Warning } else { Severity::Info })

@@ -35,7 +35,7 @@
 //! - <https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/#concurrency-policy>
 
 use crate::rules::prelude::*;
-use crate::rules::training::accelerator_names;
+use crate::workload::devices::accelerator_names;
 use crate::workload::template::is_short_lived;
 
 pub(crate) static RULE: Rule = Rule {

@@ -30,7 +30,8 @@
 //! - <https://kubernetes.io/docs/concepts/workloads/controllers/job/#job-termination-and-cleanup>
 
 use crate::rules::prelude::*;
-use crate::rules::training::{JOBS, accelerator_names, job_spec};
+use crate::rules::training::{JOBS, job_spec};
+use crate::workload::devices::accelerator_names;
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-job-unbounded",

@@ -35,7 +35,8 @@
 //! - <https://github.com/kubernetes-sigs/jobset/issues/825>
 
 use crate::rules::prelude::*;
-use crate::rules::training::{accelerator_names, job_spec};
+use crate::rules::training::job_spec;
+use crate::workload::devices::accelerator_names;
 use crate::workload::environment::may_define;
 use crate::workload::launcher::Program;
 

@@ -40,7 +40,8 @@
 
 use crate::cluster::placement::requested_capacity_types;
 use crate::rules::prelude::*;
-use crate::rules::training::{JOBS, accelerator_names, job_spec};
+use crate::rules::training::{JOBS, job_spec};
+use crate::workload::devices::accelerator_names;
 use crate::workload::template::is_short_lived;
 
 pub(crate) static RULE: Rule = Rule {

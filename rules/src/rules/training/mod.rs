@@ -38,7 +38,6 @@ pub(crate) mod training_topology;
 pub(crate) mod volcano_enqueue_before_nodes;
 pub(crate) mod volcano_queue_too_small;
 
-use crate::catalog::Accelerator;
 use crate::kind::Kind;
 use crate::lint::context::Context;
 use crate::object::Object;
@@ -46,7 +45,7 @@ use crate::tree::node::Node;
 use crate::workload::class::{Evidence, WorkloadClass};
 use crate::workload::command::{base_name, words};
 use crate::workload::devices::{pods_with_accelerators, uses_accelerators};
-use crate::workload::gpu::{requested_extended_resources, requests_accelerator};
+use crate::workload::gpu::requests_accelerator;
 use crate::workload::template::{is_short_lived, templates};
 
 /// The jobs of Kubeflow's training operator, whose pods wait for each other.
@@ -65,16 +64,6 @@ fn job_spec(object: &Object) -> Node<'_> {
     } else {
         object.get("spec")
     }
-}
-
-/// The names of the accelerators of an object in messages: those of GPUs unless all that it requests are others.
-fn accelerator_names(object: &Object) -> (&'static str, &'static str) {
-    let templates = templates(object);
-    let resources = templates.iter().flat_map(requested_extended_resources);
-    let mut names = resources.filter_map(Accelerator::of_part).map(Accelerator::names);
-    let gpus = Accelerator::Nvidia.names();
-    let first = names.next().unwrap_or(gpus);
-    if names.all(|name| name == first) { first } else { gpus }
 }
 
 /// Whether an object is a training run on accelerators, with at least medium confidence, and not a short one.

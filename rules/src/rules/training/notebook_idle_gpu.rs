@@ -91,7 +91,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let reason = &classified.evidence;
     ctx.report(&devices.node, format!("`{name}` holds `{resource}` also while nobody uses it: {reason}"))
-        .help("end idle sessions, or start Jobs for what needs a GPU");
+        .help("end idle sessions, or start Jobs for what needs an accelerator");
     None
 }
 
