@@ -21,10 +21,19 @@ pub(crate) const QUEUE_KINDS: [Kind; 4] =
 const MULTI_KUEUE: &str = "kueue.x-k8s.io/multikueue";
 
 /// What a queue adds to pods.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Additions {
     pub(crate) node_selector: Vec<(String, String)>,
     pub(crate) tolerations: Vec<Toleration>,
+}
+
+impl Additions {
+    fn with(&self, more: &Additions) -> Additions {
+        Additions {
+            node_selector: [self.node_selector.as_slice(), &more.node_selector].concat(),
+            tolerations: [self.tolerations.as_slice(), &more.tolerations].concat(),
+        }
+    }
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -32,11 +41,12 @@ pub(crate) enum Queued {
     No,
     /// The queue or a flavor is not in the cluster, or an admission check may add more.
     Unknown,
-    /// What the only flavor of each group of resources adds.
-    Certain(Additions),
-    /// What several flavors add in all, of which Kueue chooses one.
-    OneOf(Additions),
+    /// The additions for each choice of a flavor in each group of resources, at least one.
+    OneOf(Vec<Additions>),
 }
+
+/// Maximum number of choices of flavors that are looked at.
+const MAX_CHOICES: usize = 16;
 
 /// The name of the LocalQueue of a workload: in the labels of the object that Kueue suspends. For a CronJob these are
 /// those of its Jobs.
@@ -100,7 +110,9 @@ pub(crate) fn queued(template: &Template<'_>, cluster: &Cluster) -> Queued {
     additions(template, cluster).unwrap_or(Queued::Unknown)
 }
 
-fn additions(template: &Template<'_>, cluster: &Cluster) -> Option<Queued> {
+/// The flavors of each group of resources that the pods of a template request. `None` if one is not in the cluster, or something else
+/// decides.
+fn flavors<'c>(template: &Template<'_>, cluster: &'c Cluster) -> Option<Vec<Vec<&'c Object>>> {
     let (object, _) = template.place;
     let find = |kind: Kind, namespace: &str, name: &str| match cluster.find(kind, namespace, name) {
         Lookup::Found(found) if cluster.pairs(object, found) && !found.is_partial() => Some(found),
@@ -121,20 +133,49 @@ fn additions(template: &Template<'_>, cluster: &Cluster) -> Option<Queued> {
         let mut covered = group.get("coveredResources").items();
         covered.any(|resource| resource.text().is_some_and(|name| requested.iter().any(|one| one == name)))
     };
-    let (mut all, mut is_certain) = (Additions::default(), true);
-    for group in spec.get("resourceGroups").items().filter(covers) {
-        let flavors: Vec<Node<'_>> = group.get("flavors").items().collect();
-        is_certain &= flavors.len() == 1;
-        for flavor in flavors {
-            let flavor = find(Kind::RESOURCE_FLAVOR, "default", flavor.get("name").text()?)?;
-            let spec = flavor.get("spec");
-            for (key, value) in spec.get("nodeLabels").entries() {
-                all.node_selector.push((key.to_owned(), value.text()?.to_owned()));
-            }
-            all.tolerations.extend(spec.get("tolerations").items().map(|node| toleration(&node)));
+    let named = |group: Node<'_>| -> Option<Vec<&'c Object>> {
+        let flavors = group.get("flavors").items();
+        flavors.map(|flavor| find(Kind::RESOURCE_FLAVOR, "default", flavor.get("name").text()?)).collect()
+    };
+    spec.get("resourceGroups").items().filter(covers).map(named).collect()
+}
+
+fn additions(template: &Template<'_>, cluster: &Cluster) -> Option<Queued> {
+    let mut choices = vec![Additions::default()];
+    for group in flavors(template, cluster)?.iter().filter(|group| !group.is_empty()) {
+        if choices.len() * group.len() > MAX_CHOICES {
+            return None;
         }
+        let added: Vec<Additions> = group.iter().map(|flavor| of_flavor(flavor)).collect::<Option<_>>()?;
+        choices = choices.iter().flat_map(|known| added.iter().map(|more| known.with(more))).collect();
     }
-    Some(if is_certain { Queued::Certain(all) } else { Queued::OneOf(all) })
+    Some(Queued::OneOf(choices))
+}
+
+fn of_flavor(flavor: &Object) -> Option<Additions> {
+    let spec = flavor.get("spec");
+    let labels = spec.get("nodeLabels").entries().into_iter();
+    Some(Additions {
+        node_selector: labels
+            .map(|(key, value)| Some((key.to_owned(), value.text()?.to_owned())))
+            .collect::<Option<_>>()?,
+        tolerations: spec.get("tolerations").items().map(|node| toleration(&node)).collect(),
+    })
+}
+
+/// The first flavor that adds a label to the node selector of a template's pods, with the label.
+pub(crate) fn flavor_with_label<'c>(
+    template: &Template<'_>,
+    cluster: &'c Cluster,
+    is_label: impl Fn(&str) -> bool,
+) -> Option<(&'c Object, Node<'c>)> {
+    if !is_queued(template) {
+        return None;
+    }
+    flavors(template, cluster)?.into_iter().flatten().find_map(|flavor| {
+        let labels = flavor.path(&["spec", "nodeLabels"]).entries();
+        labels.into_iter().find(|(key, _)| is_label(key)).map(|(_, node)| (flavor, node))
+    })
 }
 
 /// The resources that the containers of a template name, and those that count for every pod.

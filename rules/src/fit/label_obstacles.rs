@@ -2,10 +2,11 @@
 //! pods name.
 
 use crate::catalog::{ARCH, CAPACITY_TYPE};
+use crate::cluster::queues::flavor_with_label;
 use crate::fit::edits::{allow, drop_key, edit};
 use crate::fit::obstacles::{Attempt, Draft, Remedy};
 use crate::fit::words::unsatisfied;
-use crate::fit::{Obstacle, Place, Stage, ValueEdit, surroundings};
+use crate::fit::{Change, Obstacle, Place, Side, Stage, ValueEdit, surroundings};
 use crate::karpenter::nodepool::NODEPOOL_LABEL;
 use crate::karpenter::pod::rules_of;
 use crate::karpenter::provider::{Provider, is_documented_in_auto_mode};
@@ -39,6 +40,13 @@ impl Attempt<'_> {
         let mut places: Vec<Place> =
             asks.iter().map(|node| Place::new(self.workload, node, "what the pod asks for")).collect();
         places.extend(has.iter().map(|node| Place::new(self.object, node, "what the pool has")));
+        let flavor = match asks.is_empty() {
+            true => flavor_with_label(self.template, self.situation.cluster, |name| normalise(name) == key),
+            false => None,
+        };
+        places.extend(
+            flavor.iter().map(|(flavor, node)| Place::new(flavor, node, "what the flavor of its queue adds")),
+        );
         let pod_node = asks.first().cloned().unwrap_or_else(|| self.template.spec.get("affinity"));
         let wanted: Vec<String> = match clash.theirs.operator() {
             Operator::In => clash.theirs.values.iter().cloned().collect(),
@@ -86,6 +94,14 @@ impl Attempt<'_> {
                 format!("`{key}`: the pool has {ours}, the pod asks for {}", clash.theirs)
             }
         };
+        // What a flavor adds to the pod is changed there.
+        if let Some((flavor, node)) = &flavor {
+            for remedy in remedies.iter_mut().filter(|remedy| remedy.change.side == Side::Pod) {
+                let text = std::mem::take(&mut remedy.change.text);
+                remedy.change =
+                    Change { side: Side::Other, place: Place::new(flavor, node, "here"), text, edit: None };
+            }
+        }
         let obstacle = Obstacle { stage: Stage::Label(key), reason, places, changes: Vec::new() };
         Draft { obstacle, remedies, without: edit(do_not_ask) }
     }

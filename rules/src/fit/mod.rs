@@ -22,6 +22,7 @@ mod label_obstacles;
 mod limits;
 mod obstacles;
 mod other_nodes;
+mod pod;
 mod pools;
 mod read;
 mod remedies;
@@ -33,13 +34,11 @@ mod words;
 use crate::catalog::{InstanceType, TypeSet, cheapest_first, retired};
 use crate::cluster::Cluster;
 use crate::cluster::placement::Feasibility;
-use crate::cluster::pod_policies::{POD_POLICIES, PodPart, may_change_pods};
-use crate::cluster::queues::{Queued, queued};
 use crate::karpenter::nodepool::NODEPOOL_LABEL;
 use crate::karpenter::provider::Provider;
 use crate::karpenter::requirement::Operator;
 use crate::karpenter::scheduling::{
-    Admission, DaemonSet, Outcome, Overlay, Pod, Pool, ResourceList, Scheduler, SchedulerOptions, Toleration,
+    Admission, DaemonSet, Outcome, Overlay, Pod, Pool, ResourceList, Scheduler, SchedulerOptions,
     Uncertainty, Verdict, pod_requests,
 };
 use crate::kind::Kind;
@@ -536,29 +535,6 @@ impl<'c> Situation<'c> {
         self.left_out.retain(|(object, _)| object.name() == name);
         self.known = Known::default();
         (!self.is_empty()).then_some(self)
-    }
-
-    /// The pod of a template, with the additions of its RuntimeClass and its queue. `None` if a field that decides cannot
-    /// be read.
-    fn pod(&self, template: &Template<'_>) -> Option<Pod> {
-        let mut pod = read::pod(template, &self.runtime_classes, self.cluster)?;
-        // What nobody knows of a queue or a policy may be the toleration that the pod lacks.
-        let is_queued = queued(template, self.cluster) == Queued::Unknown;
-        let has_policies = POD_POLICIES.iter().any(|kind| self.cluster.has_any(*kind));
-        if !(is_queued || has_policies) || !matches!(self.scheduler().decide(&pod), Verdict::DoesNotFit(_)) {
-            return Some(pod);
-        }
-        let namespace = template.place.0.namespace_or_default();
-        let adder = match is_queued {
-            true => Some(Uncertainty::QueueFlavor),
-            false => may_change_pods(self.cluster, namespace, PodPart::Tolerations)
-                .then_some(Uncertainty::PodPolicy),
-        };
-        if let Some(adder) = adder {
-            pod.tolerations.push(Toleration { operator: "Exists".to_owned(), ..Toleration::default() });
-            pod.uncertainties.push(adder);
-        }
-        Some(pod)
     }
 
     /// Whether there are no pools.

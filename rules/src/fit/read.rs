@@ -6,7 +6,6 @@ use std::sync::Arc;
 use crate::cluster::Cluster;
 use crate::cluster::branch_interfaces;
 use crate::cluster::query::{ObjectKey, Query, QuerySlot};
-use crate::cluster::queues::{Queued, queued};
 use crate::cluster::together::company;
 use crate::cluster::views::class_kind;
 use crate::facts::quantity::Quantity;
@@ -350,8 +349,7 @@ fn runtime_class(object: &Object) -> Option<RuntimeClass> {
     })
 }
 
-/// The pod of a template, with what its RuntimeClass, its queue and EKS add. `None` if a field that decides cannot be
-/// read.
+/// The pod of a template, with what its RuntimeClass and EKS add. `None` if a field that decides cannot be read.
 pub(super) fn pod(template: &Template<'_>, classes: &RuntimeClasses, cluster: &Cluster) -> Option<Pod> {
     let mut pod = to_scheduling_pod(template)?;
     surroundings::resolve(&mut pod, template, cluster);
@@ -367,26 +365,8 @@ pub(super) fn pod(template: &Template<'_>, classes: &RuntimeClasses, cluster: &C
         pod.node_selector.extend(more);
         pod.tolerations.extend(class.tolerations.iter().cloned());
     }
-    queue(&mut pod, template, cluster);
     branch_interfaces::add(&mut pod, template, cluster);
     Some(pod)
-}
-
-/// Adds what the queue of a pod adds to it.
-fn queue(pod: &mut Pod, template: &Template<'_>, cluster: &Cluster) {
-    match queued(template, cluster) {
-        // The pod is taken as it is written, unless it fits nowhere (`Situation::pod`).
-        Queued::No | Queued::Unknown => {}
-        Queued::Certain(additions) => {
-            pod.node_selector.extend(additions.node_selector);
-            pod.tolerations.extend(additions.tolerations);
-        }
-        // With all that may be added, what still does not fit does not fit.
-        Queued::OneOf(additions) => {
-            pod.tolerations.extend(additions.tolerations);
-            pod.uncertainties.push(Uncertainty::QueueFlavor);
-        }
-    }
 }
 
 /// The DaemonSet as input of the scheduler, or `Err` with its name if it cannot be read.

@@ -122,7 +122,7 @@ pub fn uncertainty_text(uncertainty: &Uncertainty) -> String {
         }
         Uncertainty::Volumes => "the zone of its volumes may exclude nodes".to_owned(),
         Uncertainty::QueueFlavor => {
-            "the node labels and tolerations that its queue adds are not known".to_owned()
+            "the flavor that its queue chooses, with its node labels and tolerations, is not known".to_owned()
         }
         Uncertainty::PodPolicy => "a policy or a webhook may add tolerations to the pod".to_owned(),
         Uncertainty::PodAffinity => "where the pods are that its pod affinity names is not known".to_owned(),
