@@ -8,10 +8,12 @@ use std::cell::Cell;
 
 use super::scalers::{KeySource, Scaler, ScalerKey};
 use super::sources::Authentication;
+use super::synonyms::intended_key;
 use super::value::{KeyType, number, plain_number};
 use super::{Trigger, with_article};
 use crate::facts::text::ellipsize;
 use crate::tree::node::Node;
+use crate::tree::placeholder::is_placeholder;
 use crate::workload::environment::{Environment, Variable};
 
 #[derive(Debug)]
@@ -29,6 +31,8 @@ pub struct TriggerProblem<'a> {
     pub reads_environment: bool,
     /// The variable that the container lacks.
     pub missing_variable: Option<&'a str>,
+    /// The absent key, if `node` is a key of the metadata that is most likely meant to be it.
+    pub meant: Option<&'static str>,
 }
 
 /// The parts of the ScaledObject and of other objects that the check of a trigger reads.
@@ -108,7 +112,29 @@ impl<'a> TriggerCheck<'a> {
             reads_authentication: false,
             reads_environment: false,
             missing_variable: None,
+            meant: None,
         });
+    }
+
+    /// Moves the last problem, that keys are absent, to a key that is most likely one of them: it is one mistake.
+    pub(super) fn blame_misspelling<'n>(&mut self, absent: impl IntoIterator<Item = &'n str>) {
+        let found = absent.into_iter().find_map(|name| self.misspelling_of(name));
+        if let (Some((written, node, meant)), Some(problem)) = (found, self.problems.last_mut()) {
+            problem.help = format!("did you mean `{meant}`? KEDA does not read `{}`", ellipsize(written));
+            problem.node = node;
+            problem.meant = Some(meant);
+        }
+    }
+
+    /// The key of the metadata that is most likely meant to be an absent one.
+    fn misspelling_of(&self, absent: &str) -> Option<(&'a str, Node<'a>, &'static str)> {
+        let key = self.find_key(absent)?;
+        self.metadata.entries().into_iter().filter(|(written, _)| !is_placeholder(written)).find_map(
+            |(written, node)| {
+                let meant = intended_key(self.scaler, written)?;
+                key.names().any(|name| name == meant).then_some((written, node, meant))
+            },
+        )
     }
 
     /// Whether a formula replaces the metrics of the ScaledObject. `None` if this is not known.
@@ -346,14 +372,18 @@ impl<'a> TriggerCheck<'a> {
         } else {
             "give it in a TriggerAuthentication that `authenticationRef` names".to_owned()
         };
-        let node = match (written, variable) {
-            (Some(node), _) if in_metadata => node,
-            (_, Some(node)) if from_env => node,
+        let node = match (&written, &variable) {
+            (Some(node), _) if in_metadata => node.clone(),
+            (_, Some(node)) if from_env => node.clone(),
             _ => metadata.get(key.name),
         };
+        let is_absent = written.is_none() && variable.is_none();
         self.report(node, message, help);
         if let Some(problem) = self.problems.last_mut() {
             problem.missing_variable = missing;
+        }
+        if is_absent {
+            self.blame_misspelling([key.name]);
         }
     }
 }

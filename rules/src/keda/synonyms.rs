@@ -1,5 +1,9 @@
 //! Words that people write for a key of a trigger type, from other tools or from the names of its defaults, and that are not
-//! near enough to the key to be taken for a misspelling.
+//! near enough to the key to be taken for a misspelling, and keys that are.
+
+use super::removed::removed_key;
+use super::scalers::{KeySource, KeyStatus, Scaler};
+use crate::facts::suggest::nearest;
 
 /// Trigger types, words for one of their keys, and the key.
 const SYNONYMS: &[(&[&str], &[&str], &str)] = &[
@@ -11,6 +15,21 @@ const SYNONYMS: &[(&[&str], &[&str], &str)] = &[
         "awsRegion",
     ),
 ];
+
+/// Fields of a trigger that people write into its metadata.
+pub(crate) const TRIGGER_FIELDS: [&str; 4] = ["authenticationRef", "metricType", "name", "useCachedMetrics"];
+
+/// The key of a trigger type that one which the type does not have is most likely meant to be: a word for it, or nearly its name.
+pub(crate) fn intended_key(scaler: &Scaler, written: &str) -> Option<&'static str> {
+    if !matches!(scaler.key_status(written), KeyStatus::Unknown)
+        || removed_key(scaler.name, written).is_some()
+        || TRIGGER_FIELDS.contains(&written)
+    {
+        return None;
+    }
+    let known = scaler.keys.iter().filter(|key| key.reads(KeySource::Metadata)).flat_map(|key| key.names());
+    meant_key(scaler.name, written).or_else(|| nearest(written, known))
+}
 
 /// The key of a trigger type that a word stands for.
 pub(crate) fn meant_key(kind: &str, written: &str) -> Option<&'static str> {

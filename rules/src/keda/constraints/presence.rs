@@ -26,6 +26,9 @@ pub(super) fn need(fields: &[Condition], because: &str, check: &mut TriggerCheck
                 format!("`{key}` must be `{value}` with `{because}`"),
                 format!("write `{key}: {value}`"),
             );
+            if check.is_present(key) == Some(false) {
+                check.blame_misspelling([*key]);
+            }
         } else if check.find_key(field.text).is_some_and(|key| key.default.is_none()) {
             check.report_missing(field.text);
         }
@@ -37,6 +40,10 @@ pub(super) fn any_of(conditions: &[Condition], check: &mut TriggerCheck<'_>) {
         let names: Vec<String> = conditions.iter().map(Condition::in_words).collect();
         let message = check.needs(&format!("one of `{}`", names.join("`, `")));
         check.report(check.metadata.clone(), message, NOT_BUILT);
+        check.blame_misspelling(conditions.iter().filter_map(|condition| match condition.test {
+            Test::Present(key) => Some(key),
+            _ => None,
+        }));
     }
 }
 
@@ -65,6 +72,7 @@ pub(super) fn together(keys: &[&str], check: &mut TriggerCheck<'_>) {
     let lacking = keys.iter().find(|key| check.is_present(key) == Some(false));
     if let (Some((key, node)), Some(lacking)) = (present, lacking) {
         check.report(node, format!("`{key}` needs `{lacking}` beside it"), "write both, or neither");
+        check.blame_misspelling([*lacking]);
     }
 }
 
@@ -102,6 +110,7 @@ pub(super) fn port_in(port: &str, address: &str, check: &mut TriggerCheck<'_>) {
         if !inside {
             let message = format!("`{address}` has no port, and there is no `{port}`");
             check.report(node, message, format!("write `{port}`"));
+            check.blame_misspelling([port]);
         }
     }
 }

@@ -38,18 +38,21 @@ use crate::rules::partners::{around_scaler, authenticated, autoscalers};
 use crate::rules::prelude::*;
 use crate::workload::environment::{Environment, Variable};
 
+/// The sources of a trigger's values.
+pub(super) const READS: [Kind; 7] = [
+    Kind::TRIGGER_AUTHENTICATION,
+    Kind::CLUSTER_TRIGGER_AUTHENTICATION,
+    Kind::DEPLOYMENT,
+    Kind::STATEFUL_SET,
+    Kind::REPLICA_SET,
+    Kind::LEADER_WORKER_SET,
+    Kind::ROLLOUT,
+];
+
 pub(crate) static RULE: Rule = Rule {
     id: "keda-trigger-invalid",
     kinds: &[Kind::SCALED_OBJECT, Kind::SCALED_JOB],
-    reads: &[
-        Kind::TRIGGER_AUTHENTICATION,
-        Kind::CLUSTER_TRIGGER_AUTHENTICATION,
-        Kind::DEPLOYMENT,
-        Kind::STATEFUL_SET,
-        Kind::REPLICA_SET,
-        Kind::LEADER_WORKER_SET,
-        Kind::ROLLOUT,
-    ],
+    reads: &READS,
     pairs: &[
         Pair {
             with: &[Kind::TRIGGER_AUTHENTICATION, Kind::CLUSTER_TRIGGER_AUTHENTICATION],
@@ -67,7 +70,6 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let has_hpa = object.is(Kind::SCALED_OBJECT);
-    let modifiers = if has_hpa { uses_modifiers(object) } else { Some(false) };
     for trigger in triggers(object) {
         let Some(scaler) = scaler(&trigger, ctx.platform()) else { continue };
         if has_hpa {
@@ -77,20 +79,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         if !object.is_partial() && trigger.metadata().is_set() {
             let source = authentication(object, &trigger, ctx);
             let holder = holder(object, ctx);
-            let around = Surroundings {
-                modifiers,
-                authentication: source.map_or_else(
-                    || {
-                        if trigger.has_authentication() {
-                            Authentication::Unknown
-                        } else {
-                            Authentication::None
-                        }
-                    },
-                    |source| Authentication::of(&source.get("spec")),
-                ),
-                environment: holder.map_or(Environment::Unknown, |holder| environment(object, holder)),
-            };
+            let around = surroundings(object, &trigger, source, holder);
             for problem in problems(trigger.clone(), scaler, &around) {
                 let missing = holder.zip(problem.missing_variable);
                 let other = missing.and_then(|(holder, name)| container_with(object, holder, name));
@@ -98,6 +87,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                     other.as_ref().is_some_and(|container| serves_all_triggers(object, container, ctx));
                 let finding = ctx.report(&problem.node, problem.message).help(problem.help);
                 finding.identified_by(problem.keys);
+                if let Some(meant) = problem.meant {
+                    let fix = Fix::unsafe_(format!("rename it to `{meant}`"));
+                    finding.at_key().fix(fix.move_to(&problem.node, &trigger.metadata().get(meant)));
+                }
                 if let Some(source) = source.filter(|_| problem.reads_authentication) {
                     finding.related(source, &source.path(&["metadata", "name"]), "this gives the parameters");
                 }
@@ -110,11 +103,37 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 }
             }
         }
-        if has_hpa && modifiers == Some(false) {
+        if has_hpa && uses_modifiers(object) == Some(false) {
             threshold(&trigger, ctx);
         }
     }
     None
+}
+
+/// What a trigger's values depend on besides its metadata.
+fn surroundings<'a>(
+    object: &'a Object,
+    trigger: &Trigger<'_>,
+    source: Option<&'a Object>,
+    holder: Option<&'a Object>,
+) -> Surroundings<'a> {
+    let unknown = if trigger.has_authentication() { Authentication::Unknown } else { Authentication::None };
+    Surroundings {
+        modifiers: if object.is(Kind::SCALED_OBJECT) { uses_modifiers(object) } else { Some(false) },
+        authentication: source.map_or(unknown, |source| Authentication::of(&source.get("spec"))),
+        environment: holder.map_or(Environment::Unknown, |holder| environment(object, holder)),
+    }
+}
+
+/// Whether the rule reports that a key is absent which a key of the trigger's metadata is most likely meant to be.
+pub(super) fn blames(written: &Node<'_>, trigger: &Trigger<'_>, ctx: &Context<'_>) -> bool {
+    let object = ctx.object();
+    let is_checked = ctx.is_rule_enabled(RULE.id) && !object.is_partial();
+    let Some(scaler) = scaler(trigger, ctx.platform()).filter(|_| is_checked) else { return false };
+    let around = surroundings(object, trigger, authentication(object, trigger, ctx), holder(object, ctx));
+    let pointer = written.pointer();
+    let found = problems(trigger.clone(), scaler, &around);
+    found.iter().any(|problem| problem.meant.is_some() && problem.node.pointer() == pointer)
 }
 
 /// The definition of the trigger's type. While the version of KEDA is not stated, a version without the type has that of the
@@ -164,6 +183,11 @@ fn environment_source<'a>(object: &'a Object, holder: &'a Object) -> (Node<'a>, 
         let pod = holder.path(&["spec", "template", "spec"]);
         (pod, object.path(&["spec", "scaleTargetRef", "envSourceContainerName"]))
     }
+}
+
+/// The environment that KEDA reads for the triggers of an object.
+pub(super) fn environment_of<'a>(object: &'a Object, ctx: &Context<'a>) -> Environment<'a> {
+    holder(object, ctx).map_or(Environment::Unknown, |holder| environment(object, holder))
 }
 
 fn environment<'a>(object: &'a Object, holder: &'a Object) -> Environment<'a> {

@@ -3,7 +3,8 @@
 //! # Why
 //! KEDA ignores metadata keys that the trigger type does not have, without an event or a log line: a misspelt
 //! `activationThreshold` leaves the default in force. Some keys are read from a TriggerAuthentication or from
-//! the environment alone, and others never from there. Of the targets for a stream in Redis one alone is
+//! the environment alone, and others never from there. Credentials for AWS are not read where KEDA's operator
+//! signs (`identityOwner: operator`), or the pod identity `aws` of the TriggerAuthentication. Of the targets for a stream in Redis one alone is
 //! read: `lagCount` or `pendingEntriesCount` of a `consumerGroup`, or else `streamLength`.
 //!
 //! # Fix
@@ -31,15 +32,17 @@
 
 use crate::keda::removed::removed_key;
 use crate::keda::scalers::{KeySource, KeyStatus, Scaler, ScalerKey, key_added_after, key_read_before};
-use crate::keda::synonyms::meant_key;
+use crate::keda::sources::Authentication;
+use crate::keda::synonyms::{TRIGGER_FIELDS, intended_key, meant_key};
 use crate::keda::value::whole;
 use crate::keda::{is_redis_stream, with_article};
+use crate::rules::autoscaling::keda_trigger_invalid::{READS, authentication, blames};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-trigger-key-ignored",
     fix: Some(Safety::Unsafe),
-    reads: &[Kind::TRIGGER_AUTHENTICATION, Kind::CLUSTER_TRIGGER_AUTHENTICATION],
+    reads: &READS,
     depends_on: &[Product::Keda],
     tag: Some(Tag::Unnecessary),
     docs: docs(include_str!("keda_trigger_key_ignored.rs")),
@@ -49,36 +52,49 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let scaler = trigger.scaler(ctx.platform().keda)?;
+    let signer = Signer::of(trigger, scaler, ctx);
     for (name, value) in trigger.metadata().entries() {
         if is_placeholder(name) {
             continue;
         }
-        match scaler.key_status(name) {
-            KeyStatus::Read | KeyStatus::Rejected(..) if name == "identityOwner" => {
-                identity_owner(trigger, &value, ctx);
+        match (scaler.key_status(name), &signer) {
+            (_, Some(signer)) if AWS_CREDENTIALS.contains(&name) => signer.report(name, &value, ctx),
+            (_, Some(signer @ Signer::PodIdentity(_))) if name == "identityOwner" => {
+                signer.report(name, &value, ctx);
             }
-            KeyStatus::Read | KeyStatus::Rejected(..) => {}
-            KeyStatus::NotInMetadata(key) => {
-                ctx.report(&value, format!("`{}` is not read from metadata", ellipsize(name))).at_key().help(
-                    instead(
-                        key,
-                        KeySource::Env,
-                        format!("give it as `{}FromEnv` or in a TriggerAuthentication", key.name),
-                    ),
-                );
-            }
-            KeyStatus::NotInEnvironment(key) => {
-                ctx.report(&value, format!("`{}` is not read from the environment", key.name))
-                    .at_key()
-                    .help(instead(key, KeySource::Metadata, format!("write `{}` itself", key.name)));
-            }
-            KeyStatus::Unknown => unknown(trigger, scaler, name, &value, ctx),
+            (status, _) => report(status, (name, &value), (trigger, scaler), ctx),
         }
+    }
+    if let Some(signer) = signer {
+        signer.report_parameters(trigger, ctx);
     }
     if is_redis_stream(scaler.name) {
         unread_targets(trigger, ctx);
     }
     None
+}
+
+fn report(
+    status: KeyStatus<'_>,
+    (name, value): (&str, &Node<'_>),
+    (trigger, scaler): (&Trigger<'_>, &Scaler),
+    ctx: &mut Context<'_>,
+) {
+    match status {
+        KeyStatus::Read | KeyStatus::Rejected(..) => {}
+        KeyStatus::NotInMetadata(key) => {
+            let help = format!("give it as `{}FromEnv` or in a TriggerAuthentication", key.name);
+            ctx.report(value, format!("`{}` is not read from metadata", ellipsize(name)))
+                .at_key()
+                .help(instead(key, KeySource::Env, help));
+        }
+        KeyStatus::NotInEnvironment(key) => {
+            ctx.report(value, format!("`{}` is not read from the environment", key.name))
+                .at_key()
+                .help(instead(key, KeySource::Metadata, format!("write `{}` itself", key.name)));
+        }
+        KeyStatus::Unknown => unknown(trigger, scaler, name, value, ctx),
+    }
 }
 
 /// The targets of a trigger on a stream in Redis that it does not read: what it counts depends on the other keys
@@ -115,31 +131,87 @@ fn unread_targets(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// `identityOwner` of the metadata is read for credentials and for `aws-eks` alone: the pod identity `aws` decides by its
-/// own fields.
-fn identity_owner(trigger: &Trigger<'_>, value: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    let reference = trigger.node.get("authenticationRef");
-    let name = reference.get("name").text()?;
-    let kind = reference.get("kind");
-    let (kind, namespace) = match kind.text() {
-        _ if kind.is_unknown() => return None,
-        None | Some("TriggerAuthentication") => {
-            (Kind::TRIGGER_AUTHENTICATION, ctx.object().namespace_or_default())
+/// What decides who signs the requests to AWS, so that KEDA reads no credentials (`GetAwsAuthorization` in `pkg/scalers/aws` of KEDA
+/// 2.14 to 2.21).
+enum Signer<'a> {
+    /// The pod identity `aws` of this TriggerAuthentication.
+    PodIdentity(&'a Object),
+    /// KEDA's operator, as `identityOwner` says; with the TriggerAuthentication that the trigger names.
+    Operator(Option<&'a Object>),
+}
+
+/// The credentials for AWS, in the metadata and as parameters.
+const AWS_CREDENTIALS: [&str; 8] = [
+    "awsAccessKeyID",
+    "awsAccessKeyIDFromEnv",
+    "awsAccessKeyId",
+    "awsRoleArn",
+    "awsSecretAccessKey",
+    "awsSecretAccessKeyFromEnv",
+    "awsSessionToken",
+    "awsSessionTokenFromEnv",
+];
+
+impl<'a> Signer<'a> {
+    fn of(trigger: &Trigger<'_>, scaler: &Scaler, ctx: &Context<'a>) -> Option<Signer<'a>> {
+        scaler.key("identityOwner")?;
+        let source = authentication(ctx.object(), trigger, ctx);
+        let identity = match source.map(|source| Authentication::of(&source.get("spec"))) {
+            None if !trigger.has_authentication() => "none",
+            Some(Authentication::Known(parameters)) => parameters.identity,
+            _ => return None,
+        };
+        let owner = trigger.metadata().get("identityOwner");
+        match source {
+            Some(source) if identity == "aws" => Some(Signer::PodIdentity(source)),
+            _ if identity != "aws" && owner.text() == Some("operator") => Some(Signer::Operator(source)),
+            _ => None,
         }
-        Some("ClusterTriggerAuthentication") => (Kind::CLUSTER_TRIGGER_AUTHENTICATION, "default"),
-        Some(_) => return None,
-    };
-    let source = ctx.partner(kind, namespace, name)?;
-    let provider = source.path(&["spec", "podIdentity", "provider"]);
-    if provider.text() != Some("aws") {
-        return None;
     }
-    ctx.report(value, "`identityOwner` is not read beside the pod identity `aws`")
-        .at_key()
-        .severity(Severity::Info)
-        .help("remove it; `podIdentity.identityOwner` and `roleArn` of the TriggerAuthentication decide")
-        .related(source, &provider, "the pod identity");
-    None
+
+    /// Reports a key of the metadata that is not read.
+    fn report(&self, name: &str, value: &Node<'_>, ctx: &mut Context<'_>) {
+        let (beside, instead) = match self {
+            Signer::PodIdentity(_) => {
+                ("the pod identity `aws`", "write it as `podIdentity.roleArn` of the TriggerAuthentication")
+            }
+            Signer::Operator(_) => (
+                "`identityOwner: operator`",
+                "remove it, or name a TriggerAuthentication with `podIdentity: {provider: aws}` and this `roleArn`",
+            ),
+        };
+        // A role that nobody assumes has other permissions than those of the operator.
+        let is_role = name == "awsRoleArn";
+        let finding = ctx.report(value, format!("`{name}` is not read beside {beside}")).at_key();
+        finding.help(match name {
+            "awsRoleArn" => instead,
+            "identityOwner" => {
+                "remove it; `podIdentity.identityOwner` and `roleArn` of the TriggerAuthentication decide"
+            }
+            _ => "remove it, or what it stands beside",
+        });
+        finding.severity(if is_role { Severity::Warning } else { Severity::Info });
+        if let Signer::PodIdentity(source) = self {
+            finding.related(source, &source.path(&["spec", "podIdentity", "provider"]), "the pod identity");
+        }
+    }
+
+    /// Reports a TriggerAuthentication of which nothing is read.
+    fn report_parameters(&self, trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
+        let Signer::Operator(Some(source)) = self else { return None };
+        let Authentication::Known(given) = Authentication::of(&source.get("spec")) else { return None };
+        if given.names.is_empty() || !given.names.iter().all(|name| AWS_CREDENTIALS.contains(name)) {
+            return None;
+        }
+        let name = source.display_name();
+        ctx.report(
+            &trigger.metadata().get("identityOwner"),
+            format!("with `identityOwner: operator` KEDA reads no credentials of `{name}`"),
+        )
+        .help("remove `identityOwner`, or the `authenticationRef`")
+        .related(source, &source.path(&["metadata", "name"]), "this gives credentials");
+        None
+    }
 }
 
 /// `help` if the key can be set in `source`, otherwise help that names the only remaining source.
@@ -150,9 +222,6 @@ fn instead(key: &ScalerKey, source: KeySource, help: String) -> String {
         "give it in a TriggerAuthentication that `authenticationRef` names".to_owned()
     }
 }
-
-/// Fields of a trigger that people write into its metadata.
-const TRIGGER_FIELDS: [&str; 4] = ["authenticationRef", "metricType", "name", "useCachedMetrics"];
 
 fn unknown(trigger: &Trigger<'_>, scaler: &Scaler, name: &str, value: &Node<'_>, ctx: &mut Context<'_>) {
     if removed_key(scaler.name, name).is_some() {
@@ -173,9 +242,12 @@ fn unknown(trigger: &Trigger<'_>, scaler: &Scaler, name: &str, value: &Node<'_>,
         return;
     }
     let metadata = trigger.metadata();
-    let known = scaler.keys.iter().filter(|k| k.reads(KeySource::Metadata)).flat_map(|k| k.names());
     let synonym = meant_key(scaler.name, name);
-    let near = synonym.or_else(|| nearest(name, known)).map(|near| (near, metadata.get(near)));
+    let near = intended_key(scaler, name).map(|near| (near, metadata.get(near)));
+    // That the key which is meant is absent may be an error, and is reported there.
+    if near.is_some() && blames(value, trigger, ctx) {
+        return;
+    }
     let beside = trigger.node.get(name);
     let is_of_trigger = TRIGGER_FIELDS.contains(&name) && beside.is_absent();
     // A version newer than the table has more keys, of which some may be near a known one.
