@@ -46,8 +46,8 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::error(Group::Monitoring)
 };
 
-/// What shows that VictoriaMetrics evaluates the queries: its own objects, and what may install or name it.
-const READS: [Kind; 13] = [
+/// The objects of VictoriaMetrics' operator, which show that it evaluates the queries.
+const OBJECTS: [Kind; 7] = [
     Kind::VM_RULE,
     Kind::VM_ALERT,
     Kind::VM_AGENT,
@@ -55,13 +55,12 @@ const READS: [Kind; 13] = [
     Kind::new("operator.victoriametrics.com", "VMCluster"),
     Kind::VM_SERVICE_SCRAPE,
     Kind::VM_POD_SCRAPE,
-    CHART_KINDS[0],
-    CHART_KINDS[1],
-    Kind::ARGO_APPLICATION_SET,
-    Kind::DEPLOYMENT,
-    Kind::STATEFUL_SET,
-    Kind::CONFIG_MAP,
 ];
+/// The kinds that may install it, and those that may run it.
+const INSTALLERS: [Kind; 3] = joined(&CHART_KINDS, &[Kind::ARGO_APPLICATION_SET]);
+const RUNNERS: [Kind; 2] = [Kind::DEPLOYMENT, Kind::STATEFUL_SET];
+const READS: [Kind; 13] =
+    joined(&joined::<10>(&OBJECTS, &INSTALLERS), &joined::<3>(&RUNNERS, &[Kind::CONFIG_MAP]));
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for query in queries(object) {
@@ -109,8 +108,8 @@ fn runs_victoria_metrics(ctx: &Context<'_>) -> bool {
             file.raw_text().is_some_and(|text| contains(text, "datasources:") && is_victoria_metrics(text))
         })
     };
-    READS[..7].iter().any(|kind| cluster.has_any(*kind))
-        || READS[7..10].iter().flat_map(|kind| cluster.of(*kind)).any(by_chart)
-        || READS[10..12].iter().flat_map(|kind| cluster.of(*kind)).flat_map(templates).any(by_image)
+    OBJECTS.iter().any(|kind| cluster.has_any(*kind))
+        || INSTALLERS.iter().flat_map(|kind| cluster.of(*kind)).any(by_chart)
+        || RUNNERS.iter().flat_map(|kind| cluster.of(*kind)).flat_map(templates).any(by_image)
         || cluster.of(Kind::CONFIG_MAP).any(by_source)
 }
