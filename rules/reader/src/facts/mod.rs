@@ -1,6 +1,7 @@
 //! Grammars of values: quantities, durations, dates, time zones, names, cron schedules. Independent of
 //! objects.
 
+pub mod base64;
 pub mod cron;
 pub mod date;
 pub mod duration;

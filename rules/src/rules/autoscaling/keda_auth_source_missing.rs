@@ -98,7 +98,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 }
 
 /// The namespace in which KEDA reads the Secrets of a ClusterTriggerAuthentication.
-enum OperatorNamespace {
+pub(super) enum OperatorNamespace {
     /// That of the operator, or of the chart that installs it, which is in the input.
     Known(String),
     /// Nothing in the input installs KEDA.
@@ -107,7 +107,8 @@ enum OperatorNamespace {
     Unknown,
 }
 
-fn operator_namespace(ctx: &Context<'_>) -> OperatorNamespace {
+/// The namespace of KEDA's operator. A rule that asks reads Deployments and [`CHART_KINDS`].
+pub(super) fn operator_namespace(ctx: &Context<'_>) -> OperatorNamespace {
     let cluster = ctx.cluster();
     let operators =
         cluster.written_as(Kind::DEPLOYMENT, "keda-operator").filter(|operator| ctx.pairs_with(operator));

@@ -2,9 +2,9 @@
 //!
 //! # Why
 //! A fallback sets the replicas while a metric cannot be read. Resource metrics have none, so KEDA's
-//! admission rejects a fallback beside nothing but `cpu` and `memory`. The behavior
-//! `scalingModifiers` needs a formula, and with one KEDA reads its target as a whole number: where it
-//! is not, there is no fallback.
+//! admission rejects a fallback beside nothing but `cpu` and `memory`. A fallback with
+//! `behavior: scalingModifiers` needs a formula. With a formula KEDA reads the formula's `target` as a whole
+//! number: where it is not one, there is no fallback.
 //!
 //! # Fix
 //! Leave the fallback out where all triggers are `cpu` or `memory`, and write the target of scaling

@@ -110,7 +110,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// What a trigger's values depend on besides its metadata.
+/// The parts of other objects that a trigger's values depend on.
 fn surroundings<'a>(
     object: &'a Object,
     trigger: &Trigger<'_>,

@@ -131,8 +131,8 @@ fn unread_targets(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// What decides who signs the requests to AWS, so that KEDA reads no credentials (`GetAwsAuthorization` in `pkg/scalers/aws` of KEDA
-/// 2.14 to 2.21).
+/// The signer of requests to AWS where KEDA reads no credentials (`GetAwsAuthorization` in `pkg/scalers/aws` of KEDA 2.14 to
+/// 2.21).
 enum Signer<'a> {
     /// The pod identity `aws` of this TriggerAuthentication.
     PodIdentity(&'a Object),
