@@ -78,7 +78,14 @@ const OTHER_FUNCTIONS: &str = include_str!("metricsql.txt");
 
 /// Why no server accepts a text, as a message; `None` if a server may accept it.
 fn reason(error: &str, text: &str) -> Option<String> {
-    if is_other_dialect(text) || selects_without_name(text) {
+    if is_other_dialect(text) {
+        return None;
+    }
+    // LogQL has the same rules inside braces.
+    if let Some(reason) = braces(error) {
+        return Some(reason);
+    }
+    if selects_without_name(text) {
         return None;
     }
     let known = [
@@ -128,6 +135,29 @@ fn reason(error: &str, text: &str) -> Option<String> {
         "unary expression only allowed",
     ];
     certain.iter().any(|start| error.starts_with(start)).then(|| error.trim_end_matches('.').to_owned())
+}
+
+/// The message for errors inside the braces of a selector. MetricsQL accepts more characters in the name of a label.
+fn braces(error: &str) -> Option<String> {
+    if let Some(found) = error.strip_prefix("unexpected character inside braces: ") {
+        let found = found.trim_matches('\'');
+        return match found {
+            "[" => Some("a range follows the `}` of a selector, and is not inside its braces".to_owned()),
+            ")" => Some("a `{` is not closed before `)`".to_owned()),
+            ":" | "|" | "&" | ";" | "(" | "]" | "<" | ">" | "*" | "+" | "/" | "%" | "^" | "@" => {
+                Some(format!("`{found}` does not belong between the braces of a selector"))
+            }
+            _ => None,
+        };
+    }
+    if error.starts_with("unexpected character after '!' inside braces") {
+        return Some(
+            "a label is compared with `!` alone: the operators are `=`, `!=`, `=~` and `!~`".to_owned(),
+        );
+    }
+    let (found, _) =
+        error.strip_prefix("unexpected '")?.split_once("' in label matching, expected string")?;
+    Some(format!("`{found}` is where the value of a label has to be, in quotes"))
 }
 
 fn is_other_dialect(text: &str) -> bool {

@@ -24,7 +24,7 @@ pub(super) struct Screened {
 pub(super) fn screen(text: &str) -> Option<Screened> {
     if text.len() > LONGEST
         || text.contains(PATTERN)
-        || ["{{", "}}", "[[", "<%", "{%"].iter().any(|mark| text.contains(mark))
+        || ["{{", "[[", "<%", "{%"].iter().any(|mark| text.contains(mark))
     {
         return None;
     }
@@ -60,6 +60,7 @@ pub(super) fn screen(text: &str) -> Option<Screened> {
                 at = end.unwrap_or(bytes.len());
             }
             b'#' => at = text[at..].find('\n').map_or(bytes.len(), |end| at + end),
+            b'|' if in_braces => {}
             // LogQL and variables.
             b'|' | b'$' => return None,
             b'(' => {
