@@ -87,6 +87,36 @@ pub(crate) fn topology_label_of(text: &str) -> Option<&'static str> {
     }
 }
 
+/// Whether no region has an availability zone of this name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MissingZone {
+    Yes,
+    /// No region has it, but it may be the next zone of one.
+    NotYet,
+    /// A region has it, or it is not known whether one does: it is in a Local Zone, a Wavelength Zone or an unknown region.
+    No,
+}
+
+impl MissingZone {
+    /// The last letter that zones of any region have.
+    const LAST_LETTER: char = 'f';
+
+    pub(crate) fn of(zone: &str) -> MissingZone {
+        let last = zone.char_indices().next_back().filter(|(_, letter)| letter.is_ascii_lowercase());
+        let Some((at, letter)) = last else { return MissingZone::No };
+        let region = &zone[..at];
+        let digits = region.len() - region.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+        let is_known = catalog::regions().contains(&region);
+        let begins_as_known = || catalog::regions().iter().any(|known| region.starts_with(*known));
+        match letter {
+            _ if !is_known && digits > 1 && begins_as_known() => MissingZone::Yes,
+            'i'.. if is_known => MissingZone::Yes,
+            _ if is_known && letter > Self::LAST_LETTER => MissingZone::NotYet,
+            _ => MissingZone::No,
+        }
+    }
+}
+
 fn exact(text: &str, key: &str, known: &BTreeSet<&'static str>) -> Option<&'static str> {
     let lower = text.to_ascii_lowercase();
     let word = match (key, lower.as_str()) {

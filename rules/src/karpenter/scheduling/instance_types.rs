@@ -17,6 +17,7 @@ use crate::catalog::{
 };
 use crate::facts::names::{is_label_value, is_qualified_name};
 use crate::facts::region::of_zone_id;
+use crate::karpenter::labels::value::MissingZone;
 use crate::karpenter::scheduling::input::{
     AmiFamily, Kubelet, NodeClass, Pool, RequirementSpec, Reservation, Reservations, SchedulerOptions, Taint,
     Zone,
@@ -253,7 +254,7 @@ fn may_be_in_zone(key: &str, requirement: &Requirement, zones: &[Zone], settings
     }
     let region = settings.region.as_deref();
     let is_here = |value: &String| match key {
-        ZONE => value.starts_with(region.unwrap_or_default()),
+        ZONE => value.starts_with(region.unwrap_or_default()) && MissingZone::of(value) != MissingZone::Yes,
         _ => of_zone_id(value, regions().iter().copied()).is_none_or(|of| region.is_none_or(|own| of == own)),
     };
     requirement.operator() != Operator::DoesNotExist

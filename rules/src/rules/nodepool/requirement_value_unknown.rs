@@ -37,7 +37,7 @@ use super::requested_values::{Requested, Requester, short_name, visit_values};
 use crate::catalog::{self, REGION, ZONE, ZONE_ID};
 use crate::facts::names::is_label_value;
 use crate::karpenter::labels::value::{
-    Suggestion, has_known_values, has_open_values, label_of, suggest, topology_label_of,
+    MissingZone, Suggestion, has_known_values, has_open_values, label_of, suggest, topology_label_of,
 };
 use crate::karpenter::requirement_list::KINDS_AND_WORKLOADS;
 use crate::rules::prelude::*;
@@ -112,32 +112,25 @@ fn of_other_topology(requested: &Requested<'_>, ctx: &mut Context<'_>) -> Option
     None
 }
 
-/// The last letter that zones of any region have.
-const LAST_LETTER: char = 'f';
-
-/// Reports zones that no region has: by a letter that none uses, or by a number that no region has. Zones of a region that is not
-/// known, Local Zones and Wavelength Zones are left.
+/// Reports zones that no region has.
 fn zones(requested: &Requested<'_>, ctx: &mut Context<'_>) {
+    let missing_of = |node: &Node<'_>| node.text().map_or(MissingZone::No, MissingZone::of);
+    let admits_none = matches!(requested.requester, Requester::Nodes)
+        && requested.values.iter().all(|node| missing_of(node) == MissingZone::Yes);
     for node in &requested.values {
-        let Some(text) = node.text() else { continue };
-        let Some((at, letter)) =
-            text.char_indices().next_back().filter(|(_, letter)| letter.is_ascii_lowercase())
-        else {
-            continue;
-        };
-        let region = &text[..at];
-        let digits = region.len() - region.trim_end_matches(|c: char| c.is_ascii_digit()).len();
-        let is_known = catalog::regions().contains(&region);
-        let begins_as_known = || catalog::regions().iter().any(|known| region.starts_with(*known));
-        let has_no_region = !is_known && digits > 1 && begins_as_known();
-        if !has_no_region && (!is_known || letter <= LAST_LETTER) {
-            continue;
-        }
-        // A region may get another zone.
-        let is_next = !has_no_region && letter <= 'h';
-        let finding = ctx.report(node, format!("no region has the zone `{}`", ellipsize(text)));
-        finding.severity(if is_next { Severity::Info } else { Severity::Warning });
+        let missing = missing_of(node);
+        let (Some(text), true) = (node.text(), missing != MissingZone::No) else { continue };
+        let so = if admits_none { ": the pool starts no nodes" } else { "" };
+        let finding = ctx.report(node, format!("no region has the zone `{}`{so}", ellipsize(text)));
+        finding.severity(match missing {
+            _ if admits_none => Severity::Error,
+            MissingZone::Yes => Severity::Warning,
+            _ => Severity::Info,
+        });
         finding.help(match requested.requester {
+            Requester::Nodes if admits_none => {
+                "write a zone of the cluster's region: Karpenter also counts this one as a zone to spread over"
+            }
             Requester::Nodes => {
                 "take it out: Karpenter counts it as a zone to spread over, where no pod ever runs"
             }
