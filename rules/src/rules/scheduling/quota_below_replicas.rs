@@ -129,7 +129,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         if !counts_all_pods(quota) || !ctx.pairs_with(quota) {
             continue;
         }
-        let mut exceeded = Vec::new();
+        let (mut exceeded, mut missing) = (Vec::new(), Vec::new());
         for (name, hard) in quota.path(&["spec", "hard"]).entries() {
             let Some((counted, limit)) = Counted::parse(name).zip(Quantity::at(&hard)) else { continue };
             let needed = needed(&members, counted)?;
@@ -139,9 +139,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             }
             // The runtime of a model has requests of its own.
             if !is_inference_service(object) {
-                without_request(object, &members, counted, (quota, &hard), ctx);
+                missing.extend(without_request(object, &members, counted, hard, ctx));
             }
         }
+        report_missing(quota, &missing, ctx);
         if !exceeded.is_empty() {
             report(object, &members, quota, &exceeded, ctx);
             return None;
@@ -330,14 +331,23 @@ fn amount_of(milli: i128, counted: &str) -> String {
     amount(resource.unwrap_or(counted), milli)
 }
 
-/// Reports a container without a request that a quota demands, where no LimitRange can add it.
-fn without_request(
+/// A container without a request or limit that a quota demands.
+struct Missing<'a, 'q> {
+    container: Node<'a>,
+    side: &'static str,
+    resource: String,
+    /// The amount in the quota.
+    hard: Node<'q>,
+}
+
+/// The first container without a request that a quota demands, where no LimitRange can add it.
+fn without_request<'a, 'q>(
     object: &Object,
-    members: &[Members<'_>],
+    members: &[Members<'a>],
     counted: Counted<'_>,
-    (quota, hard): (&Object, &Node<'_>),
-    ctx: &mut Context<'_>,
-) -> Option<()> {
+    hard: Node<'q>,
+    ctx: &Context<'_>,
+) -> Option<Missing<'a, 'q>> {
     let Counted::Amount(side, resource) = counted else { return None };
     let namespace = object.namespace_or_default();
     let defaults = ctx.cluster().in_namespace(Kind::LIMIT_RANGE, namespace).next().is_some();
@@ -357,16 +367,43 @@ fn without_request(
         .filter(|member| !own(&member.template))
         .flat_map(|member| member.template.all_containers())
         .find(lacks)?;
-    let wanted = format!("{side}.{resource}");
-    let name =
-        container.get("name").text().map_or_else(String::new, |name| format!(" `{}`", ellipsize(name)));
-    let message = format!(
-        "container{name} has no `{wanted}`, which quota `{}` demands: the pods are rejected",
-        quota.display_name()
-    );
-    ctx.report(&container.path(&["resources", side]), message)
-        .identified_by(wanted)
-        .help(format!("add `{side}.{resource}`, or a LimitRange with a default"))
-        .related(quota, hard, "the quota of the namespace");
-    None
+    Some(Missing { container, side, resource: resource.to_owned(), hard })
+}
+
+/// Reports all that each container lacks at once.
+fn report_missing(quota: &Object, missing: &[Missing<'_, '_>], ctx: &mut Context<'_>) {
+    let mut containers: Vec<Node<'_>> = Vec::new();
+    for one in missing {
+        if containers.iter().all(|known| known.pointer() != one.container.pointer()) {
+            containers.push(one.container.clone());
+        }
+    }
+    for container in containers {
+        let of_it = missing.iter().filter(|one| one.container.pointer() == container.pointer());
+        let of_it: Vec<&Missing<'_, '_>> = of_it.collect();
+        let Some((first, others)) = of_it.split_first() else { continue };
+        let names: Vec<String> = of_it.iter().map(|one| format!("`{}.{}`", one.side, one.resource)).collect();
+        let name =
+            container.get("name").text().map_or_else(String::new, |name| format!(" `{}`", ellipsize(name)));
+        let what = match names.as_slice() {
+            [one] => format!("has no {one}"),
+            [one, other] => format!("lacks {one} and {other}"),
+            all => format!("lacks {} and {} others", all[0], all.len() - 1),
+        };
+        let resources = container.get("resources");
+        let is_of_one_side = others.iter().all(|one| one.side == first.side);
+        let place = if is_of_one_side { resources.get(first.side) } else { resources };
+        let message = format!(
+            "container{name} {what}, which quota `{}` demands: the pods are rejected",
+            quota.display_name()
+        );
+        let finding = ctx.report(&place, message);
+        finding
+            .identified_by(names.join(" "))
+            .help(format!("add {}, or a LimitRange with a default", names.join(", ")))
+            .related(quota, &first.hard, "the quota of the namespace");
+        for one in others {
+            finding.related(quota, &one.hard, format!("it demands `{}.{}` as well", one.side, one.resource));
+        }
+    }
 }
