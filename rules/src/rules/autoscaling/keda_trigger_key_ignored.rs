@@ -259,6 +259,7 @@ fn unknown(trigger: &Trigger<'_>, scaler: &Scaler, name: &str, value: &Node<'_>,
     if let Some(last) = key_read_before(scaler.name, name, keda) {
         message = format!("{message} after KEDA {last}");
     }
+    let is_elsewhere = names_other_namespace(trigger, name, value, ctx.object());
     let finding = ctx.report(value, message).at_key();
     match near {
         _ if is_of_trigger => {
@@ -283,6 +284,18 @@ fn unknown(trigger: &Trigger<'_>, scaler: &Scaler, name: &str, value: &Node<'_>,
             }
             finding.fix(Fix::unsafe_(format!("rename it to `{near}`")).move_to(value, &other))
         }
+        _ if is_elsewhere => finding.help(
+            "it counts pods of the ScaledObject's namespace alone: move the ScaledObject, or use another trigger",
+        ),
         _ => finding.help("KEDA silently ignores it: remove it"),
     };
+}
+
+/// Whether a key of a `kubernetes-workload` trigger is meant to count pods of another namespace, which KEDA cannot
+/// (`kubernetes_workload_scaler.go` lists those of the scaled object's namespace).
+fn names_other_namespace(trigger: &Trigger<'_>, name: &str, value: &Node<'_>, object: &Object) -> bool {
+    trigger.kind() == Some("kubernetes-workload")
+        && name.to_ascii_lowercase().contains("namespace")
+        && !object.is_namespace_unknown()
+        && value.text().is_some_and(|text| text != object.namespace_or_default())
 }
