@@ -415,6 +415,7 @@ pub static RULES: &[&Rule] = &[
     &training::volcano_queue_too_small::RULE,
     &scheduling::access_point_forbids_chown::RULE,
     &scheduling::auto_mode_device_plugin::RULE,
+    &scheduling::auto_mode_ingress_annotation::RULE,
     &scheduling::auto_mode_load_balancer::RULE,
     &scheduling::auto_mode_volume_driver::RULE,
     &scheduling::bucket_closed_to_user::RULE,

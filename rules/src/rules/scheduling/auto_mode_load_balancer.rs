@@ -35,7 +35,7 @@ use super::load_balancer_controller_without_vpc::is_load_balancer_controller;
 use super::node_helpers::{INSTALLING_KINDS, may_install};
 use crate::rules::prelude::*;
 
-static READS: [Kind; 12 + WORKLOAD_KINDS.len()] = with_workloads(&[
+pub(super) const LOAD_BALANCER_READS: [Kind; 12 + WORKLOAD_KINDS.len()] = with_workloads(&[
     Kind::NODE,
     Kind::NODE_POOL,
     Kind::EC2_NODE_CLASS,
@@ -53,7 +53,7 @@ static READS: [Kind; 12 + WORKLOAD_KINDS.len()] = with_workloads(&[
 pub(crate) static RULE: Rule = Rule {
     id: "auto-mode-load-balancer",
     kinds: &[Kind::INGRESS_CLASS, Kind::SERVICE],
-    reads: &READS,
+    reads: &LOAD_BALANCER_READS,
     docs: docs(include_str!("auto_mode_load_balancer.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Scheduling)
@@ -109,8 +109,8 @@ fn mismatch(controller: &str, group: &Node<'_>, found: &str, ctx: &mut Context<'
     None
 }
 
-/// Whether something in the input shows the Load Balancer Controller.
-fn may_have_controller(ctx: &Context<'_>) -> bool {
+/// Whether something in the input shows the Load Balancer Controller. The caller reads [`LOAD_BALANCER_READS`].
+pub(super) fn may_have_controller(ctx: &Context<'_>) -> bool {
     let cluster = ctx.cluster();
     let has_parameters = |class: &Object| {
         class.path(&["spec", "parameters", "apiGroup"]).text() == Some("elbv2.k8s.aws")

@@ -3,6 +3,7 @@
 mod access_modes;
 pub(crate) mod access_point_forbids_chown;
 pub(crate) mod auto_mode_device_plugin;
+pub(crate) mod auto_mode_ingress_annotation;
 pub(crate) mod auto_mode_load_balancer;
 pub(crate) mod auto_mode_volume_driver;
 pub(crate) mod bucket_closed_to_user;
