@@ -16,6 +16,7 @@ pub mod gpu;
 pub(crate) mod gpu_nodes;
 pub(crate) mod gpu_share;
 pub(crate) mod image;
+pub(crate) mod istio;
 pub(crate) mod java;
 pub(crate) mod launcher;
 pub(crate) mod mig;

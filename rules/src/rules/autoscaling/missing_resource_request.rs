@@ -10,6 +10,10 @@
 //! A request of the pod itself (`spec.resources`) takes the place of those of its containers for an HPA
 //! from Kubernetes 1.34 on, and for KEDA's admission from KEDA 2.21 on, unless the metric names a container.
 //!
+//! The proxy that Istio adds has requests by default. One of the annotations `sidecar.istio.io/proxyCPU`,
+//! `proxyMemory`, `proxyCPULimit` and `proxyMemoryLimit` replaces all of them: with an amount of memory alone
+//! the proxy has no CPU request, and an HPA on CPU computes nothing.
+//!
 //! # Fix
 //! Give every container of the target a request for that resource, sidecars included, or name the
 //! container to measure in `containerName`.
@@ -50,6 +54,7 @@ use crate::cluster::views::scale_target;
 use crate::keda::resource_metrics::{ResourceMetric, resource_metrics, utilizations};
 use crate::rules::partners::{around_scaler, autoscalers};
 use crate::rules::prelude::*;
+use crate::workload::istio::proxy_without_request;
 
 pub(crate) static RULE: Rule = Rule {
     id: "missing-resource-request",
@@ -101,8 +106,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         // An average amount is not compared with requests.
         let is_compared = utilizations(object).iter().any(|one| one.resource == resource);
         let found = found.or_else(|| sidecar().filter(|_| is_compared).map(|container| (container, false)));
-        let Some((container, is_older)) = found.filter(|_| !limit_range_gives(resource, &namespace, ctx))
-        else {
+        if limit_range_gives(resource, &namespace, ctx) {
+            continue;
+        }
+        let Some((container, is_older)) = found else {
+            if is_compared {
+                injected_proxy(workload, &own, &metric, ctx);
+            }
             continue;
         };
         let container_name = ellipsize(container.get("name").text().unwrap_or_default());
@@ -125,6 +135,34 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 .severity(if certain { Severity::Error } else { Severity::Warning });
         }
     }
+    None
+}
+
+/// Reports a proxy of Istio without a request, where annotations of the pods leave it none.
+fn injected_proxy(
+    workload: &Object,
+    templates: &[&Template<'_>],
+    metric: &ResourceMetric<'_>,
+    ctx: &mut Context<'_>,
+) -> Option<()> {
+    if metric.container.is_some() {
+        return None;
+    }
+    let resource = metric.resource;
+    let annotation = templates.iter().find_map(|template| proxy_without_request(template, resource))?;
+    let message = format!(
+        "the autoscaler scales on `{resource}`, but the proxy of Istio in `{}` has no `{resource}` request",
+        workload.display_name()
+    );
+    let missing = if resource == "cpu" { "proxyCPU" } else { "proxyMemory" };
+    let help = format!(
+        "write the annotation `sidecar.istio.io/{missing}` as well, or name the container to measure"
+    );
+    ctx.report(&metric.node, message).rejected_by(None).severity(Severity::Warning).help(help).related(
+        workload,
+        &annotation,
+        "it replaces all requests that the proxy has by default",
+    );
     None
 }
 

@@ -66,6 +66,7 @@ use super::LAUNCHERS;
 use crate::rules::prelude::*;
 use crate::workload::command::base_name;
 use crate::workload::devices::pods_with_accelerators;
+use crate::workload::istio::{INJECT, MODE};
 
 pub(crate) static RULE: Rule = Rule {
     id: "training-sidecar-injected",
@@ -83,9 +84,6 @@ pub(crate) static RULE: Rule = Rule {
     check: Check::Object(check),
     ..Rule::warning(Group::Training)
 };
-
-const INJECT: &str = "sidecar.istio.io/inject";
-const MODE: &str = "istio.io/dataplane-mode";
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let is_changed = |object: &Object| object.may_lack_fields();
