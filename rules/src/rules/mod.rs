@@ -441,6 +441,7 @@ pub static RULES: &[&Rule] = &[
     &scheduling::nim_pull_secret_missing::RULE,
     &scheduling::node_class_missing::RULE,
     &scheduling::node_overlay_conflict::RULE,
+    &scheduling::node_terms_exclude_nothing::RULE,
     &scheduling::operator_watches_elsewhere::RULE,
     &scheduling::placeholder_pods_expendable::RULE,
     &scheduling::pod_fits_no_pool::RULE,

@@ -31,6 +31,7 @@ pub(crate) mod nim_pull_secret_missing;
 pub(crate) mod node_class_missing;
 pub(super) mod node_helpers;
 pub(crate) mod node_overlay_conflict;
+pub(crate) mod node_terms_exclude_nothing;
 pub(crate) mod operator_watches_elsewhere;
 pub(crate) mod placeholder_pods_expendable;
 pub(crate) mod pod_fits_no_pool;
