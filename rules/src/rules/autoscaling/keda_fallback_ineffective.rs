@@ -6,9 +6,12 @@
 //! `behavior: scalingModifiers` needs a formula. With a formula KEDA reads the formula's `target` as a whole
 //! number: where it is not one, there is no fallback.
 //!
+//! Until KEDA 2.17 a trigger with `metricType: Value` has no fallback, nor has a formula with it in 2.17,
+//! whose admission rejects a fallback that no metric uses.
+//!
 //! # Fix
 //! Leave the fallback out where all triggers are `cpu` or `memory`, and write the target of scaling
-//! modifiers as a whole number.
+//! modifiers as a whole number. Before KEDA 2.18 write `metricType: AverageValue`, with a query for all replicas.
 //!
 //! # Example
 //! ```yaml,diff
@@ -39,6 +42,7 @@ pub(crate) static RULE: Rule = Rule {
     id: "keda-fallback-ineffective",
     kinds: &[Kind::SCALED_OBJECT],
     rejected_by: &[Authority::KedaAdmission],
+    depends_on: &[Product::Keda],
     docs: docs(include_str!("keda_fallback_ineffective.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Autoscaling)
@@ -51,6 +55,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         ctx.report(&fallback.node, message).help("leave it out: resource metrics never fall back");
         return None;
     }
+    of_values(object, &fallback, ctx);
     let block = object.path(&["spec", "advanced", "scalingModifiers"]);
     let behavior = fallback.node.get("behavior");
     let formula = block.get("formula");
@@ -66,6 +71,52 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         ctx.report(&target, message)
             .help("write a whole number without a dot or an exponent")
             .rejected_by(None);
+    }
+    None
+}
+
+/// The first version with a fallback for metrics of the type `Value`, and the one before, whose admission looks for others:
+/// `isFallbackEnabled` in `pkg/fallback/fallback.go` and `CheckFallbackValid`, KEDA 2.12 to 2.18.
+const VALUES_SINCE: Version = Version::new(2, 18);
+const REJECTED_SINCE: Version = Version::new(2, 17);
+
+/// Reports metrics of the type `Value`, for which older versions have no fallback.
+fn of_values(object: &Object, fallback: &Fallback<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let keda = ctx.platform().keda;
+    if keda >= VALUES_SINCE {
+        return None;
+    }
+    let triggers = fallback.triggers.as_ref()?.iter().filter(|trigger| !trigger.is_resource());
+    let types: Vec<Node<'_>> = match fallback.modifiers {
+        // Before, each trigger decides for itself whether the result of the formula falls back.
+        true if keda < REJECTED_SINCE => return None,
+        true => vec![object.path(&["spec", "advanced", "scalingModifiers", "metricType"])],
+        false => triggers.map(|trigger| trigger.node.get("metricType")).collect(),
+    };
+    let (values, others): (Vec<_>, Vec<_>) = types.iter().partition(|one| one.text() == Some("Value"));
+    if types.iter().any(Node::is_unknown) || values.is_empty() {
+        return None;
+    }
+    if others.is_empty() {
+        let rejected = keda >= REJECTED_SINCE;
+        let message = match rejected {
+            true => "KEDA 2.17 has no fallback for metrics of the type `Value`, and rejects it",
+            false => "KEDA before 2.18 has no fallback for metrics of the type `Value`, which all are",
+        };
+        let finding = ctx.report(&fallback.node, message);
+        finding.help("update KEDA, or write `metricType: AverageValue` and a query for all replicas");
+        finding.rejected_by(rejected.then_some(Authority::KedaAdmission));
+        finding.related(object, values[0], "the type");
+        return None;
+    }
+    for value in values {
+        ctx.report(
+            value,
+            "KEDA before 2.18 has no fallback for this trigger: its metric is of the type `Value`",
+        )
+        .severity(Severity::Warning)
+        .rejected_by(None)
+        .help("update KEDA, or write `AverageValue` and a query for all replicas");
     }
     None
 }
