@@ -10,9 +10,13 @@
 //! workloads. Unless the input is the whole cluster (`--complete`) the latter is an info: a node group may
 //! be made elsewhere.
 //!
+//! Where the input has NodePools of EKS Auto Mode and of an installed Karpenter, a class is reported whose
+//! volumes are of pods that both take: Karpenter does not look at drivers.
+//!
 //! # Fix
 //! Name the other driver, in a class of another name where volumes of this one exist: the provisioner of a
-//! class cannot be changed, and a volume keeps its driver. EFS and FSx have one driver for all nodes.
+//! class cannot be changed, and a volume keeps its driver. EFS and FSx have one driver for all nodes. A class
+//! with `allowedTopologies` for `eks.amazonaws.com/compute-type` keeps its pods on nodes of Auto Mode.
 //!
 //! # Example
 //! ```yaml,diff
@@ -117,11 +121,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 && ctx.pairs_with(workload)
         })
     };
-    let pinned = find(false);
-    let workload = pinned.or_else(|| is_only.then(|| find(true))?)?;
     if lacking == Side::AutoMode && has_driver_on_all_nodes(ctx.cluster()) {
         return None;
     }
+    let pinned = find(false);
+    let Some(workload) = pinned.or_else(|| is_only.then(|| find(true))?) else {
+        return on_either_side(object, (&node, driver), lacking, &all, ctx);
+    };
     let name = workload.display_name();
     let (nodes, other) = match lacking {
         Side::AutoMode => ("nodes of EKS Auto Mode", AUTO_MODE_EBS_DRIVER),
@@ -142,6 +148,57 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             format!("write `{other}`, in a class of another name where volumes of this one exist")
         })
         .related(workload, &place, "where these pods run");
+    None
+}
+
+/// Reports a class of which pods have volumes that NodePools of both sides take: Karpenter does not look at drivers.
+fn on_either_side(
+    class: &Object,
+    (node, driver): (&Node<'_>, &str),
+    lacking: Side,
+    workloads: &[&Object],
+    ctx: &mut Context<'_>,
+) -> Option<()> {
+    // A topology other than zones chooses the nodes.
+    let chooses_nodes = |term: Node<'_>| {
+        let mut labels = term.get("matchLabelExpressions").items();
+        labels.any(|label| label.get("key").text().is_none_or(|key| !key.contains("zone")))
+    };
+    let topologies = class.get("allowedTopologies");
+    if !class.is(Kind::STORAGE_CLASS) || topologies.has_unknown() || topologies.items().any(chooses_nodes) {
+        return None;
+    }
+    let (wanted, other) = match lacking {
+        Side::AutoMode => (Provider::AutoMode, Provider::Aws),
+        Side::Others => (Provider::Aws, Provider::AutoMode),
+    };
+    let (workload, pool) = workloads.iter().find_map(|workload| {
+        if !uses(workload, class, ctx) || !ctx.cluster().surely_pairs(class, workload) {
+            return None;
+        }
+        let found: Vec<_> =
+            templates(workload).iter().map(|template| ctx.pools_for(template)).collect::<Option<_>>()?;
+        let mut pools = found.iter().flat_map(|found| found.pools.iter()).map(|pool| pool.object());
+        let is_sure = |pool: &Object| ctx.cluster().surely_pairs(class, pool);
+        let lacks = pools.clone().find(|pool| is_pool_of(pool, wanted) && is_sure(pool))?;
+        let has = pools.any(|pool| is_pool_of(pool, other) && is_sure(pool));
+        has.then(|| (*workload, lacks.clone()))
+    })?;
+    let message = format!(
+        "pods of `{}` may go to nodes of `{}`, which mount no volume of `{driver}`",
+        workload.display_name(),
+        pool.display_name()
+    );
+    let place = templates(workload).into_iter().next().map_or_else(|| workload.root(), |one| one.spec);
+    ctx.report(node, message)
+        .help(match lacking {
+            Side::Others => {
+                "limit the class by `allowedTopologies`: `eks.amazonaws.com/compute-type` with `auto`"
+            }
+            Side::AutoMode => "select the other nodes in the pods, or give the pool of EKS Auto Mode a taint",
+        })
+        .related(workload, &place, "nothing here selects the nodes with the driver")
+        .related(&pool, &pool.path(&["metadata", "name"]), "Karpenter does not look at drivers");
     None
 }
 
