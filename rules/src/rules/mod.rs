@@ -267,6 +267,7 @@ pub static RULES: &[&Rule] = &[
     &availability::alb_path_wildcard::RULE,
     &availability::alb_target_cluster_ip::RULE,
     &availability::backend_service_missing::RULE,
+    &availability::chart_crds_kept::RULE,
     &availability::daemon_set_surge_blocked::RULE,
     &availability::drain_endpoint_unknown::RULE,
     &availability::egress_without_dns::RULE,
