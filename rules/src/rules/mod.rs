@@ -154,6 +154,7 @@ pub static RULES: &[&Rule] = &[
     &nodeclass::auto_mode_reservation_scope::RULE,
     &nodeclass::block_device_incomplete::RULE,
     &nodeclass::block_device_invalid::RULE,
+    &nodeclass::cluster_dns_unanswered::RULE,
     &nodeclass::custom_family_without_user_data::RULE,
     &nodeclass::efa_driver_without_interface::RULE,
     &nodeclass::efa_public_ip::RULE,

@@ -10,6 +10,7 @@ pub(crate) mod auto_mode_class_invalid;
 pub(crate) mod auto_mode_reservation_scope;
 pub(crate) mod block_device_incomplete;
 pub(crate) mod block_device_invalid;
+pub(crate) mod cluster_dns_unanswered;
 pub(crate) mod custom_family_without_user_data;
 pub(crate) mod efa_driver_without_interface;
 pub(crate) mod efa_public_ip;
