@@ -22,6 +22,8 @@ pub(super) fn options(platform: &Platform, cluster: &Cluster, pools: &[Pool]) ->
         standing_nodes: !has_static || gate("StaticCapacity", platform, cluster) != Some(false),
         // Karpenter counts values that a requirement excludes before 1.14.3, so that it holds for minors before 1.14.
         all_values_count: platform.karpenter < Version::new(1, 14),
+        // `getDaemonOverhead` became `buildDaemonOverheadGroups`.
+        daemonsets_on_all_types: platform.karpenter < Version::new(1, 14),
         simulates_lifecycle: simulates_lifecycle(platform.karpenter),
         best_effort_min_values: counts_values
             && min_values_policy(platform, cluster) == MinValuesPolicy::BestEffort,

@@ -753,9 +753,13 @@ impl<'a> DaemonPod<'a> {
                     tolerate_prefer_no_schedule: true,
                 },
             );
-            if requirements.compatible(&required).is_ok() {
-                types = types.or(&filter_types(TypeSet::full(), &required, pool.class.as_ref(), settings));
+            if requirements.compatible(&required).is_err() {
+                continue;
             }
+            types = match settings.daemonsets_on_all_types {
+                true => TypeSet::full(),
+                false => types.or(&filter_types(TypeSet::full(), &required, pool.class.as_ref(), settings)),
+            };
         }
         let ports = pod.containers.iter().flat_map(|container| &container.host_ports).collect();
         (!types.is_empty()).then(|| Self { types, requests: pod_requests(pod), ports })

@@ -484,6 +484,9 @@ pub struct SchedulerOptions {
     pub best_effort_min_values: bool,
     /// Whether `minValues` counts values that the requirement excludes, as Karpenter does before 1.14.3.
     pub all_values_count: bool,
+    /// Whether a DaemonSet that fits a pool counts for all of its types, as before Karpenter 1.14, and not for those with
+    /// the labels that it selects alone.
+    pub daemonsets_on_all_types: bool,
     pub ignore_dra_requests: bool,
     /// Whether `karpenter.sh/registered` and `karpenter.sh/initialized` stay out of NodeClaims, as since Karpenter 1.14.
     pub simulates_lifecycle: bool,
@@ -505,6 +508,7 @@ impl Default for SchedulerOptions {
             ignore_preferences: false,
             best_effort_min_values: false,
             all_values_count: false,
+            daemonsets_on_all_types: false,
             ignore_dra_requests: true,
             simulates_lifecycle: true,
             listed_spot: false,

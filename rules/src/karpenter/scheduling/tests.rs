@@ -3,7 +3,7 @@
 use super::super::requirement::Operator;
 use super::super::requirement::Operator::{DoesNotExist, Exists, Gt, In, Lt, NotIn};
 use super::*;
-use crate::catalog::{INSTANCE_FAMILY as FAMILY, INSTANCE_TYPE as IT, find};
+use crate::catalog::{INSTANCE_FAMILY as FAMILY, INSTANCE_TYPE as IT, OS, find};
 
 const GPU_NAME: &str = "karpenter.k8s.aws/instance-gpu-name";
 const GPU_COUNT: &str = "karpenter.k8s.aws/instance-gpu-count";
@@ -229,6 +229,21 @@ fn rows_18_to_24_daemonsets() {
     unschedulable(&cpu, &[c5()], &[ds(Pod { containers: vec![limits], ..Pod::default() })]);
     unschedulable(&cpu, &[c5()], &[ds(heavy().select("karpenter.sh/registered", "true"))]);
     fitting(&cpu.clone().tolerating(), &[tainted(c5(), "x", "NoSchedule")], &[ds(heavy())]);
+}
+
+#[test]
+fn before_1_14_a_daemonset_counts_for_all_types_of_a_pool() {
+    let windows = ds(asking(&[("vpc.amazonaws.com/PrivateIPv4Address", 1000)]).select(OS, "windows"));
+    let older = SchedulerOptions { daemonsets_on_all_types: true, ..SchedulerOptions::default() };
+    let verdict = |requirements: &[Spec], options: &SchedulerOptions| {
+        Scheduler::new(&[pool("p", requirements)], std::slice::from_ref(&windows), options).decide(&pod())
+    };
+    assert!(matches!(verdict(&[], &older), Verdict::DoesNotFit(_)));
+    for (requirements, options) in
+        [(&[][..], &SchedulerOptions::default()), (&[(OS, In, &["linux"][..])][..], &older)]
+    {
+        assert!(matches!(verdict(requirements, options), Verdict::Fits { .. }));
+    }
 }
 
 #[test]
