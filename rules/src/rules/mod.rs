@@ -129,6 +129,7 @@ pub static RULES: &[&Rule] = &[
     &disruption::consolidation_defaulted_on_gpu::RULE,
     &disruption::consolidation_disrupts_training::RULE,
     &disruption::consolidation_never::RULE,
+    &disruption::consolidation_restarted_by_jobs::RULE,
     &disruption::do_not_disrupt_invalid_value::RULE,
     &disruption::do_not_disrupt_misplaced::RULE,
     &disruption::do_not_disrupt_missing::RULE,

@@ -12,6 +12,7 @@ pub(crate) mod budget_utc;
 pub(crate) mod consolidation_defaulted_on_gpu;
 pub(crate) mod consolidation_disrupts_training;
 pub(crate) mod consolidation_never;
+pub(crate) mod consolidation_restarted_by_jobs;
 pub(crate) mod do_not_disrupt_invalid_value;
 pub(crate) mod do_not_disrupt_misplaced;
 pub(crate) mod do_not_disrupt_missing;
@@ -28,3 +29,19 @@ mod runners;
 pub(crate) mod tolerates_disruption_taint;
 pub(crate) mod training_pool_without_budget;
 pub(crate) mod workflow_retry_misses_node_loss;
+
+use crate::karpenter::nodepool::NodePool;
+use crate::lint::context::Context;
+use crate::object::Object;
+use crate::workload::template::{Template, templates};
+
+/// Whether all pods of a workload go to nodes of the pool, as far as is known.
+fn goes_to(workload: &Object, pool: &NodePool<'_>, ctx: &Context<'_>) -> bool {
+    let goes = |template: &Template<'_>| {
+        let found = ctx.pools_for(template)?;
+        let [only] = found.all_known()? else { return None };
+        Some(only.object().is_same_resource(pool.object()))
+    };
+    let templates = templates(workload);
+    !templates.is_empty() && templates.iter().all(|template| goes(template) == Some(true))
+}
