@@ -140,6 +140,7 @@ pub static RULES: &[&Rule] = &[
     &disruption::drain_deadlock::RULE,
     &disruption::expire_after_short::RULE,
     &disruption::expiry_ignores_budgets::RULE,
+    &disruption::expiry_interrupts_server::RULE,
     &disruption::expiry_kills_training::RULE,
     &disruption::grace_period_ends_runs::RULE,
     &disruption::tolerates_disruption_taint::RULE,

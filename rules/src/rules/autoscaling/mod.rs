@@ -95,7 +95,7 @@ use crate::rules::prelude::*;
 use crate::workload::server::likely_server_of;
 
 /// The workloads that run a model server, whichever.
-struct ModelServers;
+pub(in crate::rules) struct ModelServers;
 
 impl Predicate for ModelServers {
     const SLOT: QuerySlot = QuerySlot::ModelServers;

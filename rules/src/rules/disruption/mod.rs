@@ -23,6 +23,7 @@ pub(crate) mod do_not_disrupt_without_grace_period;
 pub(crate) mod drain_deadlock;
 pub(crate) mod expire_after_short;
 pub(crate) mod expiry_ignores_budgets;
+pub(crate) mod expiry_interrupts_server;
 pub(crate) mod expiry_kills_training;
 pub(crate) mod grace_period_ends_runs;
 mod runners;
