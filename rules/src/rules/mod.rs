@@ -179,6 +179,7 @@ pub static RULES: &[&Rule] = &[
     &nodeclass::node_class_selector_term::RULE,
     &nodeclass::pod_volume_unmapped::RULE,
     &nodeclass::root_volume_unencrypted::RULE,
+    &nodeclass::subnet_terms_widen::RULE,
     &nodeclass::unregistered_taint_missing::RULE,
     &nodeclass::user_data_suspect::RULE,
     &nodeclass::volume_outlives_node::RULE,

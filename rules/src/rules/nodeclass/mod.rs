@@ -33,6 +33,7 @@ pub(crate) mod node_class_restricted_tag;
 pub(crate) mod node_class_selector_term;
 pub(crate) mod pod_volume_unmapped;
 pub(crate) mod root_volume_unencrypted;
+pub(crate) mod subnet_terms_widen;
 pub(crate) mod unregistered_taint_missing;
 mod user_data_disks;
 pub(crate) mod user_data_suspect;
