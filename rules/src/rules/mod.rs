@@ -246,6 +246,7 @@ pub static RULES: &[&Rule] = &[
     &autoscaling::keda_trigger_type_unknown::RULE,
     &autoscaling::keda_trigger_unused::RULE,
     &autoscaling::keda_unsafe_ssl::RULE,
+    &autoscaling::keda_window_short::RULE,
     &autoscaling::llm_scaling_signal::RULE,
     &autoscaling::max_replicas_exceed_gpu_limit::RULE,
     &autoscaling::memory_target_below_heap::RULE,

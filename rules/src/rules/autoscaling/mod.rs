@@ -62,6 +62,7 @@ pub(crate) mod keda_trigger_name_duplicate;
 pub(crate) mod keda_trigger_type_unknown;
 pub(crate) mod keda_trigger_unused;
 pub(crate) mod keda_unsafe_ssl;
+pub(crate) mod keda_window_short;
 pub(crate) mod llm_scaling_signal;
 pub(crate) mod max_replicas_exceed_gpu_limit;
 pub(crate) mod memory_target_below_heap;
