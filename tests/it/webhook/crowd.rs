@@ -13,6 +13,7 @@ use crate::cluster::server::Authority;
 use crate::webhook::client::{Client, Connection, metric};
 use crate::webhook::reviews::{bad_pool, create};
 use crate::webhook::server::Folder;
+use crate::webhook::soak::resident;
 use crate::webhook::tls::serve;
 
 /// Connections without TLS, each opened again when the server closes it, until the value is dropped.
@@ -73,7 +74,9 @@ async fn a_crowd_of_bare_connections_shuts_nobody_out() {
     assert!(is_denied(&mut idle).await);
 
     // More than the server has room for, and far more than the share of each address.
+    let before = resident(&server);
     let crowd = Crowd::start(server.admission, 300).await;
+    let held = resident(&server).zip(before).map(|(now, before)| now - before);
     let began = Instant::now();
     let mut slowest = Duration::ZERO;
     while began.elapsed() < Duration::from_secs(7) {
@@ -84,7 +87,10 @@ async fn a_crowd_of_bare_connections_shuts_nobody_out() {
         slowest = slowest.max(sent.elapsed());
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
-    println!("2,400 bare connections: the slowest new connection was answered in {slowest:?}");
+    println!(
+        "2,400 bare connections hold {held:?} MiB; the slowest new connection was answered in {slowest:?}"
+    );
+    assert!(held.is_none_or(|held| held < 24.0), "10 KiB each: {held:?} MiB");
     assert!(is_denied(&mut idle).await, "a connection that has carried a review was displaced");
     drop(crowd);
 
