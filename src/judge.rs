@@ -61,6 +61,8 @@ pub(crate) struct Unrendered {
     pub(crate) text: String,
     /// Whether it may give objects, and not only change those of other files.
     pub(crate) gives_objects: bool,
+    /// Whether helm or kustomize reads it.
+    pub(crate) is_renderable: bool,
 }
 
 #[derive(Debug, Default)]
@@ -259,14 +261,28 @@ fn unrendered(
         };
         Some((
             files::relative(root, path),
-            Unrendered { text: says, gives_objects: !is_of(outcome, &changes) },
+            Unrendered { text: says, gives_objects: !is_of(outcome, &changes), is_renderable: true },
         ))
     });
-    let written =
-        unread.iter().filter(|(reason, _)| *reason != SkipReason::Archive).filter_map(|(_, path)| {
-            Some((files::relative(root, path), Unrendered { text: read(path)?, gives_objects: true }))
-        });
-    files.chain(written).collect()
+    let chart_of = |path: &Path| batch.folders.root_chart_of_template(path);
+    let covered = batch.covered.iter().filter_map(|at| chart_of(&batch.inputs[*at].input.absolute));
+    let rendered: BTreeSet<PathBuf> = covered.collect();
+    let templates = batch.folders.named_as_templates().into_iter().filter_map(|path| {
+        let chart = chart_of(&path);
+        if chart.as_ref().is_some_and(|chart| rendered.contains(chart)) {
+            return None;
+        }
+        let (text, is_renderable) = (read(&path)?, chart.is_some());
+        let is_of_manifests = is_renderable || text.contains("apiVersion:");
+        let one = Unrendered { text, gives_objects: true, is_renderable };
+        is_of_manifests.then(|| (files::relative(root, &path), one))
+    });
+    let written = unread.iter().filter(|(reason, _)| *reason != SkipReason::Archive);
+    let written = written.filter_map(|(_, path)| {
+        let one = Unrendered { text: read(path)?, gives_objects: true, is_renderable: false };
+        Some((files::relative(root, path), one))
+    });
+    files.chain(templates).chain(written).collect()
 }
 
 /// What a kustomization does to objects besides what is known of it as it is written; `None` if it does nothing else.

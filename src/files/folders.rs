@@ -347,6 +347,11 @@ impl Folders {
         named || path.ancestors().skip(1).any(|above| self.charts.contains(above))
     }
 
+    /// The templates of charts and of other programs whose names are not those of manifests, such as `_helpers.tpl`.
+    pub(crate) fn named_as_templates(&self) -> Vec<PathBuf> {
+        self.directories.files_ending(&[".tpl", ".tftpl", ".tmpl", ".gotmpl"])
+    }
+
     pub(super) fn has_charts(&self) -> bool {
         !self.charts.is_empty()
     }

@@ -91,9 +91,7 @@ fn compare(
         fails_on_replacement: args.fail_on_replacement,
         ..PlanReport::default()
     };
-    for (name, judged) in [(&report.before, &before), (&report.after, &after)] {
-        report.errors.extend(judged.errors.iter().map(|error| format!("{name}: {error}")));
-    }
+    report.errors = errors(&report, &before, &after);
     if let Some(at) = before.absent.intersection(&after.absent).next() {
         let path = files::display_path(&sides.paths[*at]);
         let (before, after) = (&sides.before.name, &sides.after.name);
@@ -116,7 +114,7 @@ fn compare(
     report.upgrades = changes::upgrades(&before, &after, &pairs);
     if !args.render {
         report.uncompared = unrendered::uncompared(&before, &after, &pairs);
-        report.uncompared.retain(|name| report.unread.iter().all(|unread| unread.file != *name));
+        report.uncompared.retain(|(name, _)| report.unread.iter().all(|unread| unread.file != *name));
     }
     report.sets = sets(args, &before.sets, &after.sets, pairs)?;
     report.region = after.sets.first().or(before.sets.first()).and_then(|set| set.platform.region.clone());
@@ -134,6 +132,17 @@ fn compare(
         return Err(CliError::Usage(format!("--nodes: there is no NodePool `{unknown}` before the change")));
     }
     Ok(report)
+}
+
+/// What could not be read or rendered, with its side; what both sides lack once.
+fn errors(report: &PlanReport, before: &Judged, after: &Judged) -> Vec<String> {
+    let (old, new) = (&report.before, &report.after);
+    let of_old = before.errors.iter().map(|error| match after.errors.contains(error) {
+        true => format!("{old} and {new}: {error}"),
+        false => format!("{old}: {error}"),
+    });
+    let of_new = after.errors.iter().filter(|error| !before.errors.contains(error));
+    of_old.chain(of_new.map(|error| format!("{new}: {error}"))).collect()
 }
 
 /// The name of a state, with the hashes of commits as git shortens them.

@@ -5,29 +5,32 @@ use std::collections::{BTreeMap, BTreeSet};
 use gpulint_rules::{Kind, Object, ObjectKey, application_sources, pins_of};
 use serde_json::Value;
 
-use crate::judge::{Judged, JudgedSet};
+use crate::judge::{Judged, JudgedSet, Unrendered};
 
 use super::pairs::Pair;
 
 /// A chart that K3s or RKE2 installs.
 const HELM_CHART: Kind = Kind::new("helm.cattle.io", "HelmChart");
 
-/// The files of charts, kustomizations and patches that differ, and the objects that install charts and differ. The charts of
-/// products whose versions are compared are left out.
-pub(super) fn uncompared(before: &Judged, after: &Judged, pairs: &[Pair]) -> Vec<String> {
-    let differs = |path: &&String| before.unrendered.get(*path) != after.unrendered.get(*path);
-    let paths: BTreeSet<&String> =
-        before.unrendered.keys().chain(after.unrendered.keys()).filter(differs).collect();
-    let mut all: Vec<String> = paths.into_iter().cloned().collect();
+/// The files of charts, kustomizations and patches that differ, those of Terraform and templates, and the objects that install
+/// charts and differ; each with whether helm or kustomize reads it. The charts of products whose versions are compared are left
+/// out.
+pub(super) fn uncompared(before: &Judged, after: &Judged, pairs: &[Pair]) -> Vec<(String, bool)> {
+    let differs =
+        |(path, _): &(&String, &Unrendered)| before.unrendered.get(*path) != after.unrendered.get(*path);
+    let files: BTreeMap<&String, &Unrendered> =
+        before.unrendered.iter().chain(&after.unrendered).filter(differs).collect();
+    let mut all: Vec<(String, bool)> =
+        files.into_iter().map(|(path, one)| (path.clone(), one.is_renderable)).collect();
     for (old, new) in pairs {
         let old = releases(old.map(|at| &before.sets[at]));
         let new = releases(new.map(|at| &after.sets[at]));
         let keys: BTreeSet<&ObjectKey> = old.keys().chain(new.keys()).collect();
         for key in keys.into_iter().filter(|key| old.get(*key) != new.get(*key)) {
             let (_, kind, _, name) = key;
-            let text = format!("{kind} {name}");
-            if !all.contains(&text) {
-                all.push(text);
+            let one = (format!("{kind} {name}"), true);
+            if !all.contains(&one) {
+                all.push(one);
             }
         }
     }

@@ -41,7 +41,7 @@ pub(super) fn write(out: &mut dyn Write, report: &PlanReport) -> Result<(), CliE
         "unread": report.unread.iter().map(|one| json!({
             "file": one.file, "line": one.line, "side": if one.is_after { "after" } else { "before" },
         })).collect::<Vec<_>>(),
-        "uncompared": report.uncompared,
+        "uncompared": report.uncompared.iter().map(|(name, _)| name).collect::<Vec<_>>(),
         "errors": report.errors,
         "reasons": report.reasons(),
         "exitCode": report.exit_code(),

@@ -42,8 +42,8 @@ pub(crate) struct PlanReport {
     /// The files that cannot be read on a side: their objects are taken for those of the other side.
     pub(crate) unread: Vec<UnreadFile>,
     /// What differs and is not compared, because no program renders it: files of charts, kustomizations and patches, files of
-    /// Terraform and of templates, and objects that install charts.
-    pub(crate) uncompared: Vec<String>,
+    /// Terraform and of templates, and objects that install charts; each with whether helm or kustomize reads it.
+    pub(crate) uncompared: Vec<(String, bool)>,
     /// Paths that could not be read, with the side.
     pub(crate) errors: Vec<String>,
     /// The region of list prices.
@@ -156,8 +156,9 @@ impl PlanReport {
 
     /// The text for a change that does nothing.
     fn nothing(&self) -> String {
-        let text = match self.errors.as_slice() {
-            [] => "nothing changes for nodes, pods, dollars and findings",
+        let text = match (self.errors.as_slice(), self.uncompared.as_slice()) {
+            ([], []) => "nothing changes for nodes, pods, dollars and findings",
+            ([], _) => "nothing changes in the manifests that can be read",
             _ => "what changes is not known, because not everything could be read",
         };
         let same = match self.findings.still {
@@ -170,12 +171,11 @@ impl PlanReport {
 
     /// What is not compared.
     fn uncompared_note(&self) -> Option<String> {
-        let names = words::names(&self.uncompared);
-        (!names.is_empty()).then(|| {
-            format!(
-                "not compared: what programs make of {names}; --render compares charts and kustomizations that are here"
-            )
-        })
+        let names: Vec<String> = self.uncompared.iter().map(|(name, _)| name.clone()).collect();
+        let may_render = self.uncompared.iter().any(|(_, is_renderable)| *is_renderable);
+        let how = if may_render { "; --render compares charts and kustomizations that are here" } else { "" };
+        let names = words::names(&names);
+        (!names.is_empty()).then(|| format!("not compared: what programs make of {names}{how}"))
     }
 
     pub(crate) fn write(

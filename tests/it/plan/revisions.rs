@@ -349,7 +349,7 @@ fn what_cannot_be_rendered_is_not_what_does_not_change() {
     let run = |format: &str| {
         crate::render::run_with_path(nowhere, &folder.0, &[&args[..], &[format]].concat()).exits(2)
     };
-    let text = run("text").complains("after: `helm template chart` was not run");
+    let text = run("text").complains("before and after: `helm template chart` was not run");
     assert!(text.out.contains("what changes is not known"), "{text:#?}");
     let page = run("markdown").prints("What changes is not known").prints("**Not read or rendered**");
     assert!(!page.out.contains("othing changes"), "{page:#?}");

@@ -164,7 +164,12 @@ fn what_programs_may_give_is_not_gone() {
     let terraform = "resource \"kubectl_manifest\" \"a\" { yaml_body = yamlencode({kind = \"NodePool\"}) }\n";
     let template = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: {{ .Values.name }}}\n";
     let chart = "apiVersion: v2\nname: a\nversion: 1.0.0\n";
-    for (file, text) in [("pools.tf", terraform), ("chart/templates/pool.yaml", template)] {
+    let of_terraform = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: ${name}}\n";
+    for (file, text, is_renderable) in [
+        ("pools.tf", terraform, false),
+        ("pool.tpl", of_terraform, false),
+        ("chart/templates/pool.yaml", template, true),
+    ] {
         let folder = Folder::new()
             .with("before/pool.yaml", &own)
             .with("before/app.yaml", &app)
@@ -178,6 +183,7 @@ fn what_programs_may_give_is_not_gone() {
                 value["sets"].as_array().unwrap().iter().flat_map(|set| set["pools"].as_array().unwrap());
             assert_eq!(pools.count(), 0, "{file}: {value:#}");
             assert_eq!(value["uncompared"], json!([file]), "{file}");
+            assert_eq!(line(&folder).contains("--render"), is_renderable, "{file}");
         }
     }
     // A file that says nothing of NodePools has none.
@@ -190,10 +196,15 @@ fn what_programs_may_give_is_not_gone() {
 }
 
 #[test]
-fn values_of_charts_are_said_not_to_be_compared() {
+fn what_decides_about_charts_is_said_not_to_be_compared() {
     let chart = "apiVersion: v2\nname: a\nversion: 1.0.0\n";
     let app = deployment("web", "{}", 1);
-    for file in ["charts/a/values/prod/web.yaml", "charts/a/values.yaml", "environments/prod-values.yaml"] {
+    for file in [
+        "charts/a/values/prod/web.yaml",
+        "charts/a/values.yaml",
+        "charts/a/templates/_helpers.tpl",
+        "environments/prod-values.yaml",
+    ] {
         let side = |folder: Folder, side: &str, replicas: u32| {
             folder
                 .with(&format!("{side}/app.yaml"), &app)
