@@ -92,13 +92,16 @@ impl Folded {
         let mut file = "";
         let mut places: Vec<String> = Vec::new();
         for at in self.more.iter().take(MAX_PLACES) {
+            if places.iter().map(String::len).sum::<usize>() > MAX_SHORT {
+                break;
+            }
             let Some((source, _, span)) = findings[*at].location.resolve_span() else { continue };
             let line = source.lines().position(source.text(), span.start).line;
             // A path that was just named is not repeated.
             let is_named = std::mem::replace(&mut file, source.path()) == source.path();
             places.push(if is_named { line.to_string() } else { format!("{}:{line}", source.path()) });
         }
-        if self.more.len() > MAX_PLACES {
+        if self.more.len() > places.len() {
             places.push("...".to_owned());
         }
         Some(format!("and {} more like it: {}", self.more.len(), places.join(", ")))
