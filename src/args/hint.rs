@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn names_of_other_linters_are_translated() {
         let meant = |words: &[&str]| {
-            let error = Args::try_parse_from([&["gpulint"], words].concat()).unwrap_err();
+            let error = Args::try_parse_from([&["gpulint"][..], words].concat()).unwrap_err();
             let given: Vec<OsString> = words.iter().map(OsString::from).collect();
             named_elsewhere(&error, &given).map(|(_, meant)| meant)
         };
