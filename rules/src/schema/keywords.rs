@@ -8,9 +8,9 @@ use jsonschema::json::{Array as _, Node as _, Object as _};
 use jsonschema::{Draft, Keyword, PatternOptions, ValidationError, Validator};
 use serde_json::{Map, Value};
 
-use crate::facts::date;
 use crate::facts::duration::GoDuration;
 use crate::facts::quantity::Quantity;
+use crate::facts::{base64, date};
 use crate::karpenter::undecodable::is_undecodable_quantity;
 use crate::tree::placeholder::is_placeholder;
 
@@ -55,19 +55,9 @@ pub(super) fn matches_format(name: &str, text: &str) -> bool {
         "date-time" => date::is_go_rfc3339(text),
         CRD_DATE_TIME => date::is_crd_date_time(text),
         "duration" => GoDuration::parse(text).is_ok(),
-        "byte" => is_base64(text),
+        "byte" => base64::decoded(text).is_some(),
         _ => false,
     }
-}
-
-/// Whether a text is standard base64 with padding. As in Go, line breaks are ignored.
-fn is_base64(text: &str) -> bool {
-    let digits: Vec<u8> = text.bytes().filter(|b| !matches!(b, b'\r' | b'\n')).collect();
-    let body = digits.iter().take_while(|b| **b != b'=').count();
-    digits.len().is_multiple_of(4)
-        && digits.len() - body <= 2
-        && digits[body..].iter().all(|b| *b == b'=')
-        && digits[..body].iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/'))
 }
 
 #[derive(Debug)]

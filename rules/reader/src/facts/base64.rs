@@ -1,11 +1,10 @@
 //! Base64 as Secrets have it.
 
-/// The bytes of a text in the standard alphabet, with padding; blanks and line breaks in it are skipped, as Go's decoder skips line breaks.
-/// `None` if it is something else.
+/// The bytes of a text in the standard alphabet, with padding. As in Go, line breaks are ignored. `None` if it is something else.
 pub fn decoded(text: &str) -> Option<Vec<u8>> {
-    let text: Vec<u8> = text.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
+    let text: Vec<u8> = text.bytes().filter(|byte| !matches!(byte, b'\r' | b'\n')).collect();
     let padding = text.iter().rev().take_while(|byte| **byte == b'=').count();
-    if text.len() % 4 != 0 || padding > 2 {
+    if !text.len().is_multiple_of(4) || padding > 2 {
         return None;
     }
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
@@ -19,11 +18,11 @@ pub fn decoded(text: &str) -> Option<Vec<u8>> {
             b'/' => 63,
             _ => return None,
         };
-        bits = bits << 6 | u32::from(value);
+        bits = (bits << 6) | u32::from(value);
         count += 6;
         if count >= 8 {
             count -= 8;
-            bytes.push((bits >> count & 0xff) as u8);
+            bytes.push(((bits >> count) & 0xff) as u8);
         }
     }
     Some(bytes)
@@ -41,6 +40,7 @@ mod tests {
             ("dG9rZW4K", Some("token\n")),
             ("dG9r\nZW4K", Some("token\n")),
             ("dG9rZW4", None),
+            ("dG9r ZW4K", None),
             ("to-ken==", None),
             ("====", None),
         ] {
