@@ -96,7 +96,6 @@ fn reaches_itself(ctx: &Context<'_>) -> bool {
     let may_reach = |template: &Template<'_>| {
         template.spec.get("hostNetwork").bool() == Some(true) || template.containers().count() > 1
     };
-    let mut operators =
-        ctx.cluster().of(Kind::DEPLOYMENT).filter(|deployment| deployment.name().contains("keda-operator"));
+    let mut operators = ctx.cluster().written_as(Kind::DEPLOYMENT, "keda-operator");
     operators.any(|operator| templates(operator).iter().any(may_reach))
 }
