@@ -74,13 +74,7 @@ pub fn problems<'a>(
     scaler: &'static Scaler,
     around: &'a Surroundings<'a>,
 ) -> Vec<TriggerProblem<'a>> {
-    let metadata = trigger.metadata();
-    if metadata.is_unknown() || (metadata.is_set() && !metadata.is_mapping()) {
-        return Vec::new();
-    }
-    let has_env_key = metadata.entries().iter().any(|(key, _)| key.ends_with("FromEnv"));
-    let (used, problems) = (Default::default(), Vec::new());
-    let mut check = TriggerCheck { trigger, metadata, has_env_key, scaler, around, keys: "", used, problems };
+    let Some(mut check) = TriggerCheck::of(trigger, scaler, around) else { return Vec::new() };
     for key in &scaler.keys {
         check.run(key.name, |check| check.check_key(key));
     }
@@ -90,7 +84,53 @@ pub fn problems<'a>(
     check.problems
 }
 
+/// The variables that keys of a trigger name and that the container lacks, whether the scaler needs a value or not.
+pub fn unset_variables<'a>(
+    trigger: Trigger<'a>,
+    scaler: &'static Scaler,
+    around: &'a Surroundings<'a>,
+) -> Vec<TriggerProblem<'a>> {
+    let Some(mut check) = TriggerCheck::of(trigger, scaler, around) else { return Vec::new() };
+    for key in &scaler.keys {
+        if check.has_env_key && check.names_unset_variable(key) {
+            check.run(key.name, |check| check.report_missing(key.name));
+        }
+    }
+    check.problems
+}
+
 impl<'a> TriggerCheck<'a> {
+    /// `None` if the metadata cannot be read.
+    fn of(trigger: Trigger<'a>, scaler: &'static Scaler, around: &'a Surroundings<'a>) -> Option<Self> {
+        let metadata = trigger.metadata();
+        if metadata.is_unknown() || (metadata.is_set() && !metadata.is_mapping()) {
+            return None;
+        }
+        let has_env_key = metadata.entries().iter().any(|(key, _)| key.ends_with("FromEnv"));
+        let (used, problems) = (Default::default(), Vec::new());
+        Some(TriggerCheck { trigger, metadata, has_env_key, scaler, around, keys: "", used, problems })
+    }
+
+    /// Whether nothing gives a key a value but a variable that the container does not define.
+    fn names_unset_variable(&self, key: &ScalerKey) -> bool {
+        let is_unset = |name: &str| {
+            let node = self.metadata.get(&format!("{name}FromEnv"));
+            node.text().is_some_and(|variable| {
+                !variable.is_empty() && matches!(self.around.environment.variable(variable), Variable::Absent)
+            })
+        };
+        // Credentials for AWS are not read where KEDA signs as itself, or with a pod identity.
+        let is_unread = || {
+            let is_operator = self.metadata.get("identityOwner").text() == Some("operator");
+            key.name.starts_with("aws") && (is_operator || self.identity() != Some("none"))
+        };
+        key.reads(KeySource::Env)
+            && key.names().any(is_unset)
+            && !is_unread()
+            && !key.names().any(|name| self.metadata.get(name).is_set())
+            && matches!(self.resolve(key), KeyValue::Absent)
+    }
+
     /// Runs the check of a key or a constraint, and records in its problems what the check has read.
     fn run(&mut self, keys: &'static str, check: impl FnOnce(&mut Self)) {
         self.keys = keys;

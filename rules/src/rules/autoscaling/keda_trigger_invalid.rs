@@ -6,7 +6,8 @@
 //! later: no scaler or no HPA is made, the object is not Ready, and the replicas stay where they are.
 //!
 //! A TriggerAuthentication and the `env` of the target's container are looked at where the input has them. Of
-//! parameters only the names are known, not the values.
+//! parameters only the names are known, not the values. A variable that the container lacks counts as an empty
+//! value: it is a warning where the scaler can be built without one, such as a password.
 //!
 //! # Fix
 //! Write the keys that the trigger type needs, with values that it can read.
@@ -28,7 +29,7 @@
 //! - <https://keda.sh/docs/latest/scalers/>
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/#triggers>
 
-use crate::keda::check::{Surroundings, problems};
+use crate::keda::check::{Surroundings, problems, unset_variables};
 use crate::keda::scalers::{Scaler, type_added_after};
 use crate::keda::sources::Authentication;
 use crate::keda::value::number;
@@ -80,13 +81,21 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             let source = authentication(object, &trigger, ctx);
             let holder = holder(object, ctx);
             let around = surroundings(object, &trigger, source, holder);
-            for problem in problems(trigger.clone(), scaler, &around) {
+            let mut all = problems(trigger.clone(), scaler, &around);
+            let (fatal, places) = (all.len(), all.iter().map(|one| one.node.pointer()).collect::<Vec<_>>());
+            let unset = unset_variables(trigger.clone(), scaler, &around).into_iter();
+            all.extend(unset.filter(|problem| !places.contains(&problem.node.pointer())));
+            for (at, problem) in all.into_iter().enumerate() {
                 let missing = holder.zip(problem.missing_variable);
                 let other = missing.and_then(|(holder, name)| container_with(object, holder, name));
                 let is_right_for_all =
                     other.as_ref().is_some_and(|container| serves_all_triggers(object, container, ctx));
                 let finding = ctx.report(&problem.node, problem.message).help(problem.help);
                 finding.identified_by(problem.keys);
+                // The scaler is built, and its source gets an empty value.
+                if at >= fatal {
+                    finding.severity(Severity::Warning);
+                }
                 if let Some(meant) = problem.meant {
                     let fix = Fix::unsafe_(format!("rename it to `{meant}`"));
                     finding.at_key().fix(fix.move_to(&problem.node, &trigger.metadata().get(meant)));
