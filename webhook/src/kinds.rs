@@ -32,12 +32,13 @@ pub(crate) fn custom_resources() -> Vec<Kind> {
 pub(crate) fn watched_for(rules: impl Iterator<Item = &'static Rule>) -> BTreeSet<Kind> {
     let asked = rules.filter(|rule| is_asked(rule));
     let looked_up = asked.flat_map(|rule| rule.reads.iter().chain(rule.paired_kinds()));
-    looked_up.copied().filter(|kind| !is_secret(*kind)).chain([Kind::NAMESPACE]).collect()
+    looked_up.copied().filter(|kind| !is_in_files_only(*kind)).chain([Kind::NAMESPACE]).collect()
 }
 
-/// Secrets are read in files only: the webhook has no permission to list them. Rules say nothing where they are absent.
-fn is_secret(kind: Kind) -> bool {
-    kind.group.is_empty() && kind.kind == "Secret"
+/// Whether a kind is read in files only. The webhook has no permission to list Secrets, and CRDs are large. Rules have no error
+/// where they are absent.
+fn is_in_files_only(kind: Kind) -> bool {
+    kind == Kind::SECRET || kind == Kind::CUSTOM_RESOURCE_DEFINITION
 }
 
 /// The rules that a configuration leaves on for some object.
@@ -142,7 +143,7 @@ pub(crate) fn is_synced_for(engine: &Engine, cluster: &Cluster, group: &str, kin
     cluster.is_complete()
         || rules_in_use(engine.settings())
             .flat_map(|rule| reads(rule).iter().chain(naming(rule)))
-            .all(|read| is_secret(*read) || cluster.is_complete_for(*read))
+            .all(|read| is_in_files_only(*read) || cluster.is_complete_for(*read))
 }
 
 fn collect_kinds(of: impl Fn(&Rule) -> &'static [Kind]) -> Vec<Kind> {

@@ -128,7 +128,9 @@ impl Kind {
     pub(crate) const PERSISTENT_VOLUME: Kind = Kind::new("", "PersistentVolume");
     pub(crate) const PERSISTENT_VOLUME_CLAIM: Kind = Kind::new("", "PersistentVolumeClaim");
     pub const REPLICATION_CONTROLLER: Kind = Kind::new("", "ReplicationController");
-    pub(crate) const SECRET: Kind = Kind::new("", "Secret");
+    pub const SECRET: Kind = Kind::new("", "Secret");
+    pub const CUSTOM_RESOURCE_DEFINITION: Kind =
+        Kind::new("apiextensions.k8s.io", "CustomResourceDefinition");
     pub(crate) const EXTERNAL_SECRET: Kind = Kind::new("external-secrets.io", "ExternalSecret");
     pub const SEALED_SECRET: Kind = Kind::new("bitnami.com", "SealedSecret");
     pub const SERVICE_ACCOUNT: Kind = Kind::new("", "ServiceAccount");

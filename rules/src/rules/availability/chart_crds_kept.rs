@@ -38,10 +38,10 @@ use crate::cluster::values::{CHART_SOURCES, installed_charts};
 use crate::cluster::versions::Fact;
 use crate::rules::prelude::*;
 
-const CRD: Kind = Kind::new("apiextensions.k8s.io", "CustomResourceDefinition");
-
-const READS: [Kind; 6] =
-    joined(&joined::<4>(&CHART_KINDS, &CHART_SOURCES), &[Kind::ARGO_APPLICATION_SET, CRD]);
+const READS: [Kind; 6] = joined(
+    &joined::<4>(&CHART_KINDS, &CHART_SOURCES),
+    &[Kind::ARGO_APPLICATION_SET, Kind::CUSTOM_RESOURCE_DEFINITION],
+);
 
 pub(crate) static RULE: Rule = Rule {
     id: "chart-crds-kept",
@@ -77,7 +77,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let (chart, of_crds, suffixes) = CHARTS.iter().find(|(chart, ..)| installed.contains(chart))?;
     let is_own = |crd: &Object| suffixes.iter().any(|suffix| crd.name().ends_with(suffix));
     if of_crds.is_some_and(|chart| installs_any(ctx, chart))
-        || cluster.of(CRD).any(is_own)
+        || cluster.of(Kind::CUSTOM_RESOURCE_DEFINITION).any(is_own)
         || cluster.is_shown(&Fact::Elsewhere)
     {
         return None;
