@@ -364,6 +364,60 @@ fn override_templates(
 /// The name of the runtime that a release of KServe has for models of Hugging Face, and their format.
 const PUBLISHED: (&str, &str) = ("kserve-huggingfaceserver", "huggingface");
 
+/// The runtimes that a release of KServe has for predictors without workers, and the formats for which it takes one of them
+/// (`config/runtimes` of 0.11 to 0.20).
+const PUBLISHED_RUNTIMES: [&str; 10] = [
+    PUBLISHED.0,
+    "kserve-lgbserver",
+    "kserve-mlserver",
+    "kserve-paddleserver",
+    "kserve-pmmlserver",
+    "kserve-sklearnserver",
+    "kserve-tensorflow-serving",
+    "kserve-torchserve",
+    "kserve-tritonserver",
+    "kserve-xgbserver",
+];
+const PUBLISHED_FORMATS: [&str; 12] = [
+    PUBLISHED.1,
+    "lightgbm",
+    "mlflow",
+    "onnx",
+    "paddle",
+    "pmml",
+    "pytorch",
+    "sklearn",
+    "tensorflow",
+    "tensorrt",
+    "triton",
+    "xgboost",
+];
+
+/// The runtime of an InferenceService's model.
+pub(crate) enum RuntimeOfModel {
+    InCluster(Object),
+    /// One of those that a release of KServe brings.
+    Published,
+}
+
+/// The container of a serving runtime that serves the model.
+pub(crate) fn server_of_runtime(runtime: &Object) -> Option<Node<'_>> {
+    let containers: Vec<Node<'_>> = runtime.path(&["spec", "containers"]).items().collect();
+    let is_named = |one: &&Node<'_>| one.get("name").text() == Some("kserve-container");
+    containers.iter().find(is_named).or(containers.first()).cloned()
+}
+
+/// The model of an InferenceService, the name of its field, and its format: in the older form, the name of the field is the format.
+pub(crate) fn model_of(object: &Object) -> Option<(&'static str, Node<'_>, Option<&str>)> {
+    let predictor = object.path(&["spec", "predictor"]);
+    let (field, model) = std::iter::once("model")
+        .chain(PUBLISHED_FORMATS)
+        .map(|field| (field, predictor.get(field)))
+        .find(|(_, model)| model.is_mapping())?;
+    let format = if field == "model" { model.path(&["modelFormat", "name"]).text() } else { Some(field) };
+    Some((field, model, format))
+}
+
 /// What KServe's own runtime for models of Hugging Face says, apart from its small requests: it has no probes.
 fn published_runtime() -> Value {
     json!({
@@ -376,25 +430,27 @@ fn published_runtime() -> Value {
     })
 }
 
-/// The runtime of an InferenceService's model. `Some(None)` for the published one, `None` if it is unknown.
-fn runtime_of_model(
+/// The runtime of an InferenceService's model. `None` if it is unknown.
+pub(crate) fn runtime_of_model(
     object: &Object,
     model: &Node<'_>,
     format: Option<&str>,
     cluster: &Cluster,
-) -> Option<Option<Object>> {
+) -> Option<RuntimeOfModel> {
     let namespace = object.namespace_or_default();
     // A predictor with workers has another published runtime.
+    let workers = object.path(&["spec", "predictor", "workerSpec"]);
     let implied = || {
-        let workers = object.path(&["spec", "predictor", "workerSpec"]);
-        (format == Some(PUBLISHED.1) && workers.is_absent()).then_some(None)
+        let is_published = format.is_some_and(|format| PUBLISHED_FORMATS.contains(&format));
+        (is_published && workers.is_absent()).then_some(RuntimeOfModel::Published)
     };
     let named = model.get("runtime");
     if named.is_set() {
         let name = named.text()?;
         let found = runtime(object, cluster, Kind::SERVING_RUNTIME, namespace, name)
             .or_else(|| runtime(object, cluster, Kind::CLUSTER_SERVING_RUNTIME, "default", name));
-        return found.map(Some).or_else(|| if name == PUBLISHED.0 { implied() } else { None });
+        let is_published = PUBLISHED_RUNTIMES.contains(&name);
+        return found.map(RuntimeOfModel::InCluster).or_else(|| implied().filter(|_| is_published));
     }
     // KServe looks for one by the format.
     let selects = |other: &&Object| {
@@ -413,7 +469,7 @@ fn runtime_of_model(
     match (found.next(), found.next()) {
         (None, _) => implied(),
         (Some(only), None) if !only.path(&["spec", "supportedModelFormats"]).has_unknown() => {
-            Some(Some(only.clone()))
+            Some(RuntimeOfModel::InCluster(only.clone()))
         }
         _ => None,
     }
@@ -427,14 +483,17 @@ fn is_selected(format: &Node<'_>) -> bool {
 
 /// An InferenceService whose predictor is the container of its runtime, with the fields of its model.
 fn inference_service(object: &Object, cluster: &Cluster) -> Option<Completed> {
-    let predictor = object.path(&["spec", "predictor"]);
-    // The older form has the format as the name of the field.
-    let (field, model) = ["model", PUBLISHED.1]
-        .into_iter()
-        .map(|field| (field, predictor.get(field)))
-        .find(|(_, model)| model.is_mapping())?;
-    let format = if field == "model" { model.path(&["modelFormat", "name"]).text() } else { Some(field) };
-    let runtime = runtime_of_model(object, &model, format, cluster)?;
+    let (field, model, format) = model_of(object)?;
+    let runtime = match runtime_of_model(object, &model, format, cluster)? {
+        RuntimeOfModel::InCluster(runtime) => Some(runtime),
+        RuntimeOfModel::Published => {
+            let named = model.get("runtime");
+            if format != Some(PUBLISHED.1) || named.is_set() && named.text() != Some(PUBLISHED.0) {
+                return None;
+            }
+            None
+        }
+    };
     let at_model = format!("spec/predictor/{field}");
     let spec = match &runtime {
         Some(runtime) => runtime.get("spec").to_json(),

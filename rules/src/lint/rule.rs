@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::cluster::Cluster;
+use crate::cluster::runtimes::RUNTIMES;
 use crate::karpenter::node_class::Ec2NodeClass;
 use crate::karpenter::nodepool::NodePool;
 use crate::karpenter::requirement_list::RequirementList;
@@ -363,9 +364,9 @@ impl Rule {
         if self.pairs.is_empty() { &[] } else { self.kinds() }
     }
 
-    /// Whether it is run on workloads as their controllers complete them: it declares that it reads their runtimes.
+    /// Whether it is run on workloads as their controllers complete them: it declares that it reads the runtimes of all kinds.
     pub(crate) fn is_for_completed(&self) -> bool {
-        self.reads.contains(&Kind::SERVING_RUNTIME)
+        RUNTIMES.iter().all(|kind| self.reads.contains(kind))
     }
 
     /// Whether it may read other objects. A rule for all kinds may read those of the kind that it runs for.

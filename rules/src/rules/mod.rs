@@ -291,6 +291,7 @@ pub static RULES: &[&Rule] = &[
     &availability::internal_traffic_local::RULE,
     &availability::knative_service_rejected::RULE,
     &availability::kserve_container_missing::RULE,
+    &availability::kserve_limit_implied::RULE,
     &availability::liveness_kills_model_load::RULE,
     &availability::liveness_restarts_busy_server::RULE,
     &availability::model_client_misdirected::RULE,

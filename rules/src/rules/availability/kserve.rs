@@ -5,13 +5,13 @@ use crate::cluster::Cluster;
 use crate::cluster::values::{VERSIONED_CHARTS, chart_version};
 use crate::rules::prelude::*;
 use crate::source::with_embedded;
-use crate::workload::charts::is_for_other_cluster;
+use crate::workload::charts::{ChartValues, is_for_other_cluster};
 
 /// The kinds that [`mode`] reads, and those with settings of Knative.
 pub(super) const READS: [Kind; 6] = joined(&VERSIONED_CHARTS, &knative::SETTINGS);
 
 /// The ConfigMap of KServe with its defaults.
-pub(super) const CONFIG: &str = "inferenceservice-config";
+pub(in crate::rules) const CONFIG: &str = "inferenceservice-config";
 
 /// The names of the chart: until KServe 0.15, and from 0.16 on.
 const CHARTS: [&str; 2] = ["kserve", "kserve-resources"];
@@ -72,8 +72,8 @@ fn by_config(config: &Object) -> Option<Mode> {
     with_embedded(deploy.text()?, |root| root.get("defaultDeploymentMode").text().and_then(Mode::of))
 }
 
-/// The default of a chart that an object installs, which may be unknown: `kserve.controller.deploymentMode`, which is Knative where
-/// the values have none, until 0.20 at least.
+/// The default mode of a chart that an object installs, which may be unknown: `kserve.controller.deploymentMode`, which is Knative
+/// where the values have none, until 0.20 at least.
 fn by_chart(installer: &Object, cluster: &Cluster) -> Option<Option<Mode>> {
     const LAST_READ: Version = Version::new(0, 20);
     let mut found = None;
@@ -82,16 +82,81 @@ fn by_chart(installer: &Object, cluster: &Cluster) -> Option<Option<Mode>> {
             .and_then(|text| Version::parse(text.trim_start_matches('v')));
         for_each_values(installer, chart, |values| {
             let mode = values.root.path(&["kserve", "controller", "deploymentMode"]);
-            let is_open = values.may_differ
-                || mode.is_unknown()
-                || values.root.has_unknown_key()
-                || installer.may_lack_fields()
-                || installer.path(&["spec", "postRenderers"]).is_set()
-                || is_for_other_cluster(installer);
             found = Some(match mode.text() {
-                _ if is_open => None,
+                _ if mode.is_unknown() || is_open(values, installer) => None,
                 Some(text) => Mode::of(text),
                 None => version.is_none_or(|version| version <= LAST_READ).then_some(Mode::Knative),
+            });
+        });
+    }
+    found
+}
+
+/// Whether the values of an installation may be others than those that it states.
+fn is_open(values: &ChartValues<'_, '_>, installer: &Object) -> bool {
+    values.may_differ
+        || values.root.has_unknown_key()
+        || installer.may_lack_fields()
+        || installer.path(&["spec", "postRenderers"]).is_set()
+        || is_for_other_cluster(installer)
+}
+
+/// Limits in thousandths. `None` where there is none, or it is unknown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Limits {
+    pub(super) cpu: Option<i128>,
+    pub(super) memory: Option<i128>,
+}
+
+impl Limits {
+    /// The limits that KServe adds unless its configuration has others, which are those of its own runtimes as well: in Go code until
+    /// 0.14, in the ConfigMap and the values of the chart since 0.15 (`inference_service_defaults.go`, `config/runtimes`; 0.11 to 0.20).
+    pub(super) const PUBLISHED: Limits = Limits { cpu: Some(1000), memory: Some((2 << 30) * 1000) };
+    const UNKNOWN: Limits = Limits { cpu: None, memory: None };
+
+    /// The limits of a container.
+    pub(super) fn of(container: &Node<'_>) -> Limits {
+        let limits = container.path(&["resources", "limits"]);
+        let limit = |name: &str| Quantity::at(&limits.get(name)).map(|quantity| quantity.milli());
+        Limits { cpu: limit("cpu"), memory: limit("memory") }
+    }
+}
+
+/// The limits that KServe gives a container of an InferenceService that states none (`setResourceRequirementDefaults`).
+pub(super) fn default_limits(ctx: &Context<'_>) -> Limits {
+    let mut configs = configs(ctx).peekable();
+    if configs.peek().is_some() {
+        let mut all = configs.map(|config| limits_by_config(config).unwrap_or(Limits::UNKNOWN));
+        let first = all.next().unwrap_or(Limits::UNKNOWN);
+        return if all.all(|other| other == first) { first } else { Limits::UNKNOWN };
+    }
+    let mut installers = chart_installers(ctx.cluster()).filter(|one| ctx.pairs_with(one));
+    installers.find_map(limits_by_chart).unwrap_or(Limits::PUBLISHED)
+}
+
+fn limits_by_config(config: &Object) -> Option<Limits> {
+    let text = config.path(&["data", "inferenceService"]).text()?;
+    with_embedded(text, |root| {
+        let limit = |name: &str| Quantity::at(&root.path(&["resource", name])).map(|found| found.milli());
+        Some(Limits { cpu: limit("cpuLimit"), memory: limit("memoryLimit") })
+    })
+}
+
+/// The limits in the values of a chart that an object installs: Helm keeps those of the chart where the values have none.
+fn limits_by_chart(installer: &Object) -> Option<Limits> {
+    let mut found = None;
+    for chart in CHARTS {
+        for_each_values(installer, chart, |values| {
+            let limits = values.root.path(&["kserve", "inferenceservice", "resources", "limits"]);
+            let limit = |name: &str, published: Option<i128>| match limits.get(name) {
+                written if written.is_absent() => published,
+                written => Quantity::at(&written).map(|quantity| quantity.milli()),
+            };
+            found = Some(if is_open(values, installer) || limits.has_unknown_key() {
+                Limits::UNKNOWN
+            } else {
+                let Limits { cpu, memory } = Limits::PUBLISHED;
+                Limits { cpu: limit("cpu", cpu), memory: limit("memory", memory) }
             });
         });
     }

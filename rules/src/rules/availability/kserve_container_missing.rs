@@ -25,7 +25,7 @@
 //! -      - name: scorer # <-
 //! +      - name: kserve-container
 //!          image: registry.example.com/legal/scorer:2.4.0
-//!          resources: {requests: {cpu: 2, memory: 4Gi}, limits: {memory: 4Gi}}
+//!          resources: {requests: {cpu: 2, memory: 4Gi}, limits: {cpu: 2, memory: 4Gi}}
 //!        - name: audit-log
 //!          image: registry.example.com/legal/audit-log:1.3.0
 //!          resources: {requests: {cpu: 50m, memory: 64Mi}, limits: {memory: 64Mi}}
