@@ -397,6 +397,7 @@ pub static RULES: &[&Rule] = &[
     &training::gpu_cronjob_overlap::RULE,
     &training::gpu_job_not_queued::RULE,
     &training::gpu_job_unbounded::RULE,
+    &training::host_network_without_dns::RULE,
     &training::indexed_job_required::RULE,
     &training::job_backoff_implicit::RULE,
     &training::job_failure_policy::RULE,

@@ -13,6 +13,7 @@ pub(crate) mod gang_retries_unbounded;
 pub(crate) mod gpu_cronjob_overlap;
 pub(crate) mod gpu_job_not_queued;
 pub(crate) mod gpu_job_unbounded;
+pub(crate) mod host_network_without_dns;
 pub(crate) mod indexed_job_required;
 pub(crate) mod job_backoff_implicit;
 pub(crate) mod job_failure_policy;

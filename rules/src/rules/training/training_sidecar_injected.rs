@@ -132,7 +132,7 @@ fn injecting_label(namespace: &Object) -> Option<Node<'_>> {
 }
 
 /// Whether the processes of several pods communicate with each other.
-fn communicates(object: &Object, templates: &[Template<'_>]) -> bool {
+pub(super) fn communicates(object: &Object, templates: &[Template<'_>]) -> bool {
     // The pods of a Kubeflow job are one process group.
     if matches!(object.group(), "kubeflow.org" | "trainer.kubeflow.org") {
         return true;
