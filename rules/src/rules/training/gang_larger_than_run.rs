@@ -5,8 +5,13 @@
 //! job, or of a task, it never starts: Volcano's admission refuses such a job, and of a job of Kubeflow the pods
 //! stay Pending. The number is often left behind when replicas are lowered.
 //!
+//! Volcano creates the pods of a task with `dependsOn` when those of the tasks that it names run. A gang that
+//! counts them waits for pods that wait for the gang: all stay Pending, and no event says why. To leave
+//! `minAvailable` out is to count all pods.
+//!
 //! # Fix
-//! Write the number of all pods, or leave the field out: it is the default.
+//! Write the number of all pods, or leave the field out: it is the default. With `dependsOn`, write the number
+//! of pods that Volcano creates at once.
 //!
 //! # Example
 //! ```yaml,diff
@@ -32,16 +37,19 @@
 //!
 //! # References
 //! - <https://volcano.sh/en/docs/vcjob/>
+//! - <https://github.com/volcano-sh/volcano/blob/v1.15.1/docs/design/task-launch-order-within-job.md>
 //! - <https://www.kubeflow.org/docs/components/trainer/legacy-v1/user-guides/job-scheduling/>
 
 use crate::rules::prelude::*;
 use crate::rules::training::KUBEFLOW_JOBS;
+use crate::rules::training::volcano_enqueue_before_nodes::FILE as SCHEDULER_FILE;
 
 const KINDS: [Kind; KUBEFLOW_JOBS.len() + 1] = joined(&[Kind::VOLCANO_JOB], &KUBEFLOW_JOBS);
 
 pub(crate) static RULE: Rule = Rule {
     id: "gang-larger-than-run",
     kinds: &KINDS,
+    reads: &[Kind::CONFIG_MAP],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("gang_larger_than_run.rs")),
     check: Check::Object(check),
@@ -85,8 +93,55 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     if tasks.items().next().is_some() {
         compare(&spec.get("minAvailable"), pods, object, ctx);
+        waits_for_itself(object, pods, ctx);
     }
     None
+}
+
+/// Reports a gang that counts pods which are only created when others of it run: `waitDependsOnTaskMeetCondition` of Volcano's
+/// controller, `ValidTaskNum` of its plugin `gang`, and `patchDefaultMinAvailable` of its webhook (1.7 to 1.15).
+fn waits_for_itself(object: &Object, pods: i64, ctx: &mut Context<'_>) -> Option<()> {
+    let spec = object.get("spec");
+    let least_of = |task: &Node<'_>| task.get("minAvailable").int_or(task.get("replicas").int_or(1)?);
+    let (mut at_once, mut all) = (0i64, 0i64);
+    let mut waiting = None;
+    for task in spec.get("tasks").items() {
+        let least = least_of(&task)?;
+        let depends = task.path(&["dependsOn", "name"]);
+        // Tasks that need none of their pods let others start.
+        if depends.has_unknown() || least < 1 {
+            return None;
+        }
+        all = all.checked_add(least)?;
+        match depends.items().next() {
+            Some(first) => waiting = waiting.or(Some(first)),
+            None => at_once = at_once.checked_add(task.get("replicas").int_or(1)?)?,
+        }
+    }
+    let waiting = waiting?;
+    let field = spec.get("minAvailable");
+    let least = if field.is_set() && field.int() != Some(0) { field.int()? } else { all };
+    let scheduler = spec.get("schedulerName");
+    let is_of_volcano = !scheduler.is_set() || scheduler.text() == Some("volcano");
+    if at_once < 1 || least <= at_once || least > pods || !is_of_volcano || !has_gangs(ctx) {
+        return None;
+    }
+    let message = format!(
+        "`{}` waits for {least} pods at once, and Volcano creates {at_once} until these run",
+        object.display_name()
+    );
+    ctx.report(&field, message)
+        .severity(Severity::Warning)
+        .help(format!("write {at_once}: pods of a task with `dependsOn` are created later"))
+        .fix(Fix::unsafe_(format!("wait for {at_once}")).set(&field, json!(at_once)))
+        .related(object, &waiting, "these pods are created later");
+    None
+}
+
+/// Whether Volcano's scheduler binds the pods of a job together, as it does unless a ConfigMap of the input leaves its plugin out.
+fn has_gangs(ctx: &Context<'_>) -> bool {
+    let files = ctx.cluster().of(Kind::CONFIG_MAP).map(|map| map.path(&["data", SCHEDULER_FILE]));
+    files.filter(Node::is_set).all(|file| file.text().is_some_and(|text| text.contains("gang")))
 }
 
 fn compare(least: &Node<'_>, pods: i64, object: &Object, ctx: &mut Context<'_>) {

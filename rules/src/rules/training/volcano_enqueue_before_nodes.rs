@@ -78,7 +78,7 @@ pub(crate) static RULE: Rule = Rule {
 const MAX_JOBS: usize = 64;
 
 /// The file of Volcano's scheduler in its ConfigMap.
-const FILE: &str = "volcano-scheduler.conf";
+pub(super) const FILE: &str = "volcano-scheduler.conf";
 
 /// The plugins that compare the minimum of a job with existing nodes (`AddJobEnqueueableFn` in volcano
 /// `pkg/scheduler/plugins/{overcommit,proportion,capacity}`, read in November 2026).
