@@ -4,8 +4,10 @@
 //! vLLM and SGLang can keep a KV cache, or a part of the weights, in the memory of the node. Some of the
 //! options for it are amounts for each GPU: `LMCACHE_MAX_LOCAL_CPU_SIZE: "60"` with `--tensor-parallel-size
 //! 4` is 240 GiB, which four processes allocate when they start, and so are `--hicache-size` of SGLang and
-//! `--cpu-offload-gb` of vLLM. `--kv-offloading-size` is the sum. Where the amount exceeds the memory limit,
-//! the container is killed while it loads its model, again and again, on a node that costs money.
+//! `--cpu-offload-gb` of vLLM. `--kv-offloading-size`, and `cpu_bytes_to_use` in `--kv-transfer-config`, are the
+//! sum. Where the amount exceeds the memory limit, the container is killed while it loads its model, again and
+//! again, on a node that costs money. vLLM keeps this sum in a file in `/dev/shm`: with
+//! `TieringOffloadingSpec`, and from 0.29 on always. Without a volume there it has 64 MiB.
 //!
 //! `LMCACHE_MAX_LOCAL_DISK_SIZE` is an amount for each GPU as well. The files grow until the limit for ephemeral
 //! storage, the `sizeLimit` of the volume at `LMCACHE_LOCAL_DISK`, or the size of its claim ends them: the
@@ -55,10 +57,12 @@ use crate::karpenter::node_class::{PodVolume, volume_gib};
 use crate::rules::gpu::model_larger_than_volume::room_at;
 use crate::rules::prelude::*;
 use crate::rules::scheduling::gpu_helper_missing::class_of;
+use crate::source::with_embedded;
 use crate::workload::attention::heads_of;
 use crate::workload::checkpoint::{mount_of, volume};
 use crate::workload::environment::{is_open, may_define, variable};
 use crate::workload::model::published_weights;
+use crate::workload::server::release::{Release, published};
 use crate::workload::template::is_model_of_runtime;
 
 static READS: [Kind; RUNTIMES.len() + 4] = joined(
@@ -94,20 +98,24 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     }
     for container in template.containers() {
         if !container.has_unknown_key() && !is_model_of_runtime(&container) {
-            inspect(&container, ctx);
+            inspect(template, &container, ctx);
             inspect_disk(template, &container, ctx);
         }
     }
     None
 }
 
-fn inspect(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+fn inspect(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let limit = container.path(&["resources", "limits", "memory"]);
-    let most = Quantity::at(&limit)?.value();
+    let Some(most) = Quantity::at(&limit).map(Quantity::value) else {
+        return exceeds_shared_memory(template, container, ctx);
+    };
     let launch = Launch::of(container)?;
     let found = [of_lmcache(&launch, container), of_sglang(&launch), of_vllm(&launch, container)];
     let is_too_large = |cache: &Cache<'_>| cache.each * i128::from(cache.processes) > most;
-    let cache = found.into_iter().flatten().find(is_too_large)?;
+    let Some(cache) = found.into_iter().flatten().find(is_too_large) else {
+        return exceeds_shared_memory(template, container, ctx);
+    };
     let most = amount("memory", most * 1000);
     let message = format!("{}, and the container is killed at {most}", described(&cache));
     let object = ctx.object();
@@ -262,14 +270,89 @@ fn of_sglang<'a>(launch: &Launch<'a>) -> Option<Cache<'a>> {
     Some(Cache { name: "--hicache-size", node, each: bytes(&text, GB)?, processes })
 }
 
+/// Reports a cache of vLLM that is a file in `/dev/shm` and larger than what is mounted there (`check_shm_free_space` in
+/// `vllm/v1/kv_offload/cpu/shared_offload_region.py`).
+fn exceeds_shared_memory(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let launch = Launch::of(container).filter(|launch| launch.program.is(ServerId::Vllm))?;
+    let (cache, keeper) = offloaded(&launch)?;
+    let is_file = match keeper {
+        Keeper::Tiers => true,
+        Keeper::Default => published(container).is_some_and(|(_, release)| release >= IN_SHARED_MEMORY),
+        Keeper::Other => false,
+    };
+    let of_node = template.spec.get("hostIPC");
+    let is_whole = !launch.may_have_more_options() && !container.get("volumeMounts").has_unknown();
+    if !is_file || !is_whole || of_node.is_set() && of_node.bool() != Some(false) {
+        return None;
+    }
+    let (most, node) = match mount_of(template, container, "/dev/shm")? {
+        None => (64 << 20, container.get("volumeMounts")),
+        Some(mount) => {
+            let directory = volume(template, mount.get("name").text()?)?.get("emptyDir");
+            let size = directory.get("sizeLimit");
+            (Quantity::at(&size)?.value(), size)
+        }
+    };
+    if cache.each <= most {
+        return None;
+    }
+    let has = amount("memory", most * 1000);
+    let message = format!("{}, a file in `/dev/shm`, which has {has}", described(&cache));
+    let object = ctx.object();
+    ctx.report(&cache.node, message)
+        .help("lower it, or mount an emptyDir with `medium: Memory` that is larger at `/dev/shm`")
+        .related(object, &node, "the volumes of the container");
+    None
+}
+
+/// A release that is surely newer than the change by which the default specification keeps its blocks in shared memory
+/// (vllm-project/vllm#50094 of July 2026), as `TieringOffloadingSpec` did before (#44888).
+const IN_SHARED_MEMORY: Release = [0, 29, 0];
+
+/// The part of vLLM, or the other program, that keeps blocks of the cache.
+enum Keeper {
+    Default,
+    Tiers,
+    Other,
+}
+
+/// The bytes that all ranks of vLLM offload together.
+fn offloaded<'a>(launch: &Launch<'a>) -> Option<(Cache<'a>, Keeper)> {
+    if let OptionValue::Text(text, node) = launch.option(&["kv-offloading-size"]) {
+        let backend = launch.option(&["kv-offloading-backend"]);
+        let keeper = match &backend {
+            OptionValue::Absent => Keeper::Default,
+            OptionValue::Text(name, _) if name == "native" => Keeper::Default,
+            _ => Keeper::Other,
+        };
+        let cache = Cache { name: "--kv-offloading-size", node, each: bytes(&text, GIB)?, processes: 1 };
+        return Some((cache, keeper));
+    }
+    let OptionValue::Text(text, node) = launch.option(&["kv-transfer-config"]) else { return None };
+    let (each, keeper) = with_embedded(&text, |root| {
+        const EXTRA: &str = "kv_connector_extra_config";
+        let several = root.path(&[EXTRA, "connectors"]);
+        let mut configs = std::iter::once(root.clone()).chain(several.items());
+        let own = configs.find(|config| config.get("kv_connector").text() == Some("OffloadingConnector"))?;
+        let extra = own.get(EXTRA);
+        let keeper = match extra.get("spec_name").text() {
+            Some("TieringOffloadingSpec") => Keeper::Tiers,
+            None | Some("CPUOffloadingSpec") => Keeper::Default,
+            Some(_) => Keeper::Other,
+        };
+        Some((i128::from(extra.get("cpu_bytes_to_use").int()?), keeper))
+    })?;
+    Some((Cache { name: "cpu_bytes_to_use", node, each, processes: 1 }, keeper))
+}
+
 /// vLLM: `cpu_offload_gb` is "the space in GiB to offload to CPU, per GPU" (`vllm/config/offload.py`), at most the weights, and
-/// `kv_offloading_size` the GiB of all ranks together (`vllm/config/cache.py`, from 0.11.1 on).
+/// `kv_offloading_size` the GiB of all ranks together (`vllm/config/cache.py`, from 0.11.1 on), as `cpu_bytes_to_use` is in bytes.
 fn of_vllm<'a>(launch: &Launch<'a>, container: &Node<'a>) -> Option<Cache<'a>> {
     if !launch.program.is(ServerId::Vllm) || launch.may_have_more_options() {
         return None;
     }
-    if let OptionValue::Text(text, node) = launch.option(&["kv-offloading-size"]) {
-        return Some(Cache { name: "--kv-offloading-size", node, each: bytes(&text, GIB)?, processes: 1 });
+    if let Some((cache, _)) = offloaded(launch) {
+        return Some(cache);
     }
     let OptionValue::Text(text, node) = launch.option(&["cpu-offload-gb"]) else { return None };
     let (processes, _) = launch.gpus().filter(|_| !launch.is_data_parallel())?;
