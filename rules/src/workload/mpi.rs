@@ -11,10 +11,10 @@ use crate::workload::command::{
 };
 use crate::workload::devices::Devices;
 use crate::workload::launcher::Launch;
-use crate::workload::processes::Processes;
+use crate::workload::processes::{MPIRUN, Processes};
 
 /// Options of `mpirun` with which other places than the slots decide, or several ranks share one.
-const OTHER_PLACES: [&str; 16] = [
+const OTHER_PLACES: [&str; 15] = [
     "oversubscribe",
     "hostfile",
     "machinefile",
@@ -22,7 +22,6 @@ const OTHER_PLACES: [&str; 16] = [
     "hosts",
     "H",
     "f",
-    "map-by",
     "rankfile",
     "npernode",
     "N",
@@ -66,7 +65,7 @@ pub(super) fn processes_of<'a>(object: &'a Object, has: Devices<'a>) -> Option<P
         _ => ranks.int_or(all)?,
     };
     let of_job = |used, node, has, holder| Processes {
-        program: "mpirun",
+        program: MPIRUN,
         used,
         node,
         has,
@@ -84,15 +83,62 @@ pub(super) fn processes_of<'a>(object: &'a Object, has: Devices<'a>) -> Option<P
     if !has_one_gpu_a_rank(own) {
         return None;
     }
-    // Fewer ranks than slots are meant to leave some free; one rank of a pod may use all its GPUs by itself.
-    let idles = stated == all && slots > 1 && field.is_set();
+    // Open MPI fills the slots of one worker after the other.
+    if is_open_mpi && slots == has.count && stated <= all - slots {
+        let total = Devices { count: all, node: has.node };
+        return Some(Processes {
+            idles: true,
+            ..of_job(stated, ranks.node(), total, "the group of its workers")
+        });
+    }
+    // Fewer ranks than slots are meant to leave some free.
     let node = field.is_set().then_some(field);
-    Some(Processes { idles, ..of_job(slots, node, has, "its container") })
+    Some(Processes { idles: stated == all, ..of_job(slots, node, has, "its container") })
+}
+
+/// The ranks on a node of a TrainJob with a runtime for MPI: the number is that of the slots (`plugins/mpi` of Kubeflow Trainer 2.0 to
+/// 2.2). From 2.1 on, a runtime with one slot has as many as the node has GPUs.
+pub(super) fn processes_of_train_job<'a>(
+    trainer: &Node<'a>,
+    reference: Node<'a>,
+    runtime: &Object,
+    has: Devices<'a>,
+) -> Option<Processes<'a>> {
+    let own = trainer.get("numProcPerNode");
+    let of_runtime = runtime.path(&["spec", "mlPolicy", "mpi", "numProcPerNode"]);
+    let (used, node) = match own.is_set() {
+        true => (own.int()?, own),
+        false => (of_runtime.int().filter(|slots| *slots > 1)?, reference),
+    };
+    let words = words(trainer);
+    let at = words.iter().position(|word| base_name(&word.text) == "mpirun")?;
+    let command = command_at(&words, at);
+    let places = has_other_places(trainer, command)
+        || !matches!(option(command, &["np", "n", "c"]), OptionValue::Absent);
+    if places || may_have_more_options(command) || !has_one_gpu_a_rank(command) {
+        return None;
+    }
+    Some(Processes {
+        program: MPIRUN,
+        used,
+        node: Some(node),
+        has,
+        holder: "its node",
+        is_strict: false,
+        idles: true,
+    })
 }
 
 /// Whether anything else than the number of slots decides where the ranks run.
 fn has_other_places(launcher: &Node<'_>, own: &[Word<'_>]) -> bool {
-    let by_option = !matches!(option(own, &OTHER_PLACES), OptionValue::Absent)
+    // By slot is the default.
+    let by_map = match option(own, &["map-by"]) {
+        OptionValue::Absent => false,
+        OptionValue::Text(unit, _) => unit != "slot",
+        OptionValue::Unknown => true,
+    };
+    let by_option = by_map
+        || !matches!(option(own, &OTHER_PLACES), OptionValue::Absent)
         || own.iter().any(|word| word.text.contains("rmaps"));
     let is_place = |name: &str| PLACE_VARIABLES.iter().any(|prefix| name.starts_with(prefix));
     by_option
@@ -108,5 +154,11 @@ fn has_one_gpu_a_rank(own: &[Word<'_>]) -> bool {
             || name.ends_with(".sh")
     });
     let program = is(|name| name.starts_with("python") || name.ends_with("_perf"));
-    program.is_some() && starter.is_none()
+    // Tests of NCCL may have several GPUs in a rank.
+    let is_single = |names: [&str; 2]| option(own, &names).int_or(1) == Some(1);
+    let has_one = |at: usize| {
+        !base_name(&own[at].text).ends_with("_perf")
+            || is_single(["g", "ngpus"]) && is_single(["t", "nthreads"])
+    };
+    starter.is_none() && program.is_some_and(has_one)
 }

@@ -32,6 +32,9 @@ pub(crate) struct Processes<'a> {
     pub(crate) idles: bool,
 }
 
+/// The program of the ranks of MPI, in messages. One rank may use several GPUs by itself, although few programs do.
+pub(crate) const MPIRUN: &str = "mpirun";
+
 /// Environment variables that select among the GPUs of a container.
 const CHOICES: [&str; 4] =
     ["CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"];
@@ -252,10 +255,17 @@ pub(crate) fn is_group(object: &Object, template: &Template<'_>, launch: &Launch
             .is_some_and(|n| n.raw_text().is_some_and(|text| text.contains("ray")))
 }
 
-/// The processes on a node of a TrainJob, of which the runtime is not known: what it says itself.
-pub(crate) fn processes_of_train_job(object: &Object) -> Option<Processes<'_>> {
+/// The processes on a node of a TrainJob by what it says itself: its runtime is not known, or is one for MPI.
+pub(crate) fn processes_of_train_job<'a>(
+    object: &'a Object,
+    runtime: Option<&Object>,
+) -> Option<Processes<'a>> {
     let trainer = object.path(&["spec", "trainer"]);
     let has = gpus_in(&trainer.get("resourcesPerNode"))?;
+    if let Some(runtime) = runtime {
+        let reference = object.path(&["spec", "runtimeRef", "name"]);
+        return mpi::processes_of_train_job(&trainer, reference, runtime, has);
+    }
     let node = trainer.get("numProcPerNode");
     let used: i64 = node.string_or_number()?.parse().ok()?;
     // The names of the runtimes that the operator brings; those of others say nothing of how they read the number.

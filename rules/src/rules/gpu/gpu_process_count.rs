@@ -4,9 +4,9 @@
 //! A server with `--tensor-parallel-size 4` on one GPU ends at once; eight processes of torchrun on
 //! four GPUs fail at the first collective operation. With fewer than the container requests, the other
 //! GPUs are paid for and never used: vLLM without the option uses one. More than there are is an error,
-//! fewer a warning. The number is that of the command line, or of the field with which an operator starts
-//! the processes: `nprocPerNode` of a PyTorchJob, `slotsPerWorker` of an MPIJob, `numProcPerNode` of a
-//! TrainJob, `parallelism` of an LLMInferenceService, `num-gpus` of a RayCluster; for a
+//! fewer a warning, of one rank of `mpirun` information. The number is that of the command line, or of the field
+//! with which an operator starts the processes: `nprocPerNode` of a PyTorchJob, `slotsPerWorker` of an MPIJob,
+//! `numProcPerNode` of a TrainJob, `parallelism` of an LLMInferenceService, `num-gpus` of a RayCluster; for a
 //! LeaderWorkerSet the GPUs of a group count. MIG devices do not add up to a larger GPU: a process of CUDA sees
 //! one of them, NCCL connects those of one GPU from version 2.32 on, and only through the memory of the host.
 //! Devices that each fill a GPU, such as `7g.80gb`, are left alone. A server that runs as one process leaves the
@@ -52,11 +52,12 @@
 //! - <https://github.com/NVIDIA/nccl/issues/1716>
 
 use crate::catalog;
+use crate::cluster::runtimes::runtime_of_train_job;
 use crate::rules::gpu::gpu_templates;
 use crate::rules::prelude::*;
 use crate::workload::devices::extended_resources_of;
 use crate::workload::mig::{fills_gpu, is_mig_resource};
-use crate::workload::processes::{Processes, is_group, processes_of, processes_of_train_job};
+use crate::workload::processes::{MPIRUN, Processes, is_group, processes_of, processes_of_train_job};
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-process-count",
@@ -80,8 +81,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             inspect_neuron(object, &template, &container, ctx);
         }
     }
-    if object.is(Kind::TRAIN_JOB) && templates(object).is_empty() {
-        found.extend(processes_of_train_job(object));
+    if object.is(Kind::TRAIN_JOB) {
+        let is_mpi = |runtime: &Object| runtime.path(&["spec", "mlPolicy", "mpi"]).is_set();
+        let runtime = runtime_of_train_job(object, ctx.cluster()).filter(is_mpi);
+        if runtime.is_some() || templates(object).is_empty() {
+            found.extend(processes_of_train_job(object, runtime.as_ref()));
+        }
     }
     // A field of the object may state the number for the pods of several templates.
     while !found.is_empty() {
@@ -145,11 +150,12 @@ fn report(
     } else if used < has && processes.idles {
         let option = processes.node.clone().unwrap_or_else(|| processes.has.node.clone());
         let gpus = if used == 1 { "GPU" } else { "GPUs" };
+        let may_use_all = used == 1 && program == MPIRUN;
         ctx.report(
             &option,
             format!("{program} in `{name}` uses {used} {gpus} of the {has} that {} has", processes.holder),
         )
-        .severity(Severity::Warning)
+        .severity(if may_use_all { Severity::Info } else { Severity::Warning })
         .help(format!("use {has}, or request {used}: the others stay idle"));
     }
     None
