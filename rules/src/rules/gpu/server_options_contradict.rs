@@ -3,7 +3,8 @@
 //! # Why
 //! A server checks its command line before it loads the model, and ends with an error that only its log has:
 //! the container restarts again and again on a node that costs money. vLLM requires `--tool-call-parser` with
-//! `--enable-auto-tool-choice`, and one API server with `VLLM_ALLOW_RUNTIME_LORA_UPDATING`. TGI requires
+//! `--enable-auto-tool-choice`, and one API server with `VLLM_ALLOW_RUNTIME_LORA_UPDATING`. Until 0.19 it ends
+//! with `--enable-sleep-mode` where PyTorch is to use `expandable_segments`. TGI requires
 //! `max-input-tokens` to be less than `max-total-tokens`, which is the length of the question and the answer
 //! together; both may be variables. vLLM and SGLang give each GPU as many attention heads of a model, and
 //! heads of its KV cache: Qwen2.5-7B has 28, which 8 does not divide, and Phi-4 has 10 in its cache, which 4
@@ -47,6 +48,7 @@ use crate::workload::attention::{context_of, heads_of, tokens};
 use crate::workload::command::{Word, base_name};
 use crate::workload::environment::{may_define, variable};
 use crate::workload::model::owner_and_name;
+use crate::workload::server::release::{Release, published};
 use crate::workload::server::{ignores_arguments, is_server, may_be_rebuilt};
 use crate::workload::template::is_model_of_runtime;
 
@@ -95,6 +97,7 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
         if let Some(launch) = &launch {
             tools(launch, &container, ctx);
             adapters(launch, &container, ctx);
+            sleeping(launch, &container, ctx);
             limits(launch, &container, ctx);
             heads(launch, &container, ctx);
             context(launch, &container, ctx);
@@ -205,6 +208,26 @@ fn adapters(launch: &Launch<'_>, container: &Node<'_>, ctx: &mut Context<'_>) ->
     }
     ctx.report(&node, format!("vLLM does not start with {number} API servers and `{UPDATING}`"))
         .help("run one API server, or load the adapters with `--lora-modules`");
+    None
+}
+
+/// The first release of vLLM with sleep mode (pull request 11743), and one without the assertion in `CuMemAllocator` (40812).
+const ASSERTING: std::ops::Range<Release> = [0, 7, 0]..[0, 20, 0];
+
+/// vLLM: `CuMemAllocator` in `device_allocator/cumem.py`, which reads this variable alone.
+fn sleeping(launch: &Launch<'_>, container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    const SETTINGS: &str = "PYTORCH_CUDA_ALLOC_CONF";
+    const WORD: &str = "expandable_segments:True";
+    published(container).filter(|_| is_server(container, ServerId::Vllm)).filter(|(_, release)| ASSERTING.contains(release))?;
+    let option = launch.word_of("enable-sleep-mode")?.node.clone();
+    let (value, node) = variable(container, SETTINGS).flatten()?;
+    if !value.contains(WORD) {
+        return None;
+    }
+    let object = ctx.object();
+    ctx.report(&node, format!("vLLM does not start with `{WORD}` and `--enable-sleep-mode`"))
+        .help("remove one of them, or take vLLM 0.20 or later")
+        .related(object, &option, "sleep mode");
     None
 }
 
