@@ -418,6 +418,7 @@ pub static RULES: &[&Rule] = &[
     &training::training_on_spot::RULE,
     &training::training_restart_policy::RULE,
     &training::training_sidecar_injected::RULE,
+    &training::training_signal_kept::RULE,
     &training::training_topology::RULE,
     &training::volcano_enqueue_before_nodes::RULE,
     &training::volcano_queue_too_small::RULE,

@@ -55,7 +55,7 @@ use crate::facts::text::is_digits;
 use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
-use crate::workload::command::base_name;
+use crate::workload::command::{Word, base_name};
 use crate::workload::launcher::is_later_rank;
 use crate::workload::server::{flag, is_kept_from_signals, server_at, serving_container};
 use crate::workload::template::DEFAULT_GRACE;
@@ -223,30 +223,38 @@ fn may_be_signalled(template: &Template<'_>, container: &Node<'_>) -> bool {
     is_shared || hook.items().any(|word| word.raw_text().is_some_and(|text| text.contains("kill")))
 }
 
-/// The server in the script of a container's shell, if other commands follow it. The shell becomes the last one of a script.
+/// The server in the script of a container's shell, if other commands follow it.
 fn kept_from_signal<'a>(
     template: &Template<'a>,
     container: &Node<'a>,
 ) -> Option<(&'static Server, Node<'a>)> {
-    let shell = container.get("command").items().next()?.text()?;
-    if !SHELLS.contains(&base_name(shell))
-        || may_be_signalled(template, container)
-        || starts_others(container)
-    {
-        return None;
-    }
     let words = words(container);
     let (at, server) = (0..words.len()).find_map(|at| Some((at, server_at(&words, at)?.0)))?;
+    shell_keeps_signals(template, container, &words, at).then(|| (server, words[at].node.clone()))
+}
+
+/// Whether a container's shell runs the program at a word as one of several commands, and keeps SIGTERM from it: the shell becomes
+/// the last one of a script.
+pub(in crate::rules) fn shell_keeps_signals(
+    template: &Template<'_>,
+    container: &Node<'_>,
+    words: &[Word<'_>],
+    at: usize,
+) -> bool {
+    let shell = container.get("command").items().next();
+    let is_shell = shell.and_then(|shell| shell.text()).is_some_and(|text| SHELLS.contains(&base_name(text)));
+    if !is_shell || may_be_signalled(template, container) || starts_others(container) {
+        return false;
+    }
     let mut before = words[..at].iter().rev().take_while(|word| word.text != ";");
     let is_replaced = before.any(|word| word.text == "exec") && !is_exec_in_pipeline(&words[at].node);
     if is_replaced || words.iter().any(|word| word.text == "trap") {
-        return None;
+        return false;
     }
     // The `&` of `2>&1` and `&>` divides words as well.
     let is_command =
         |text: &str| !is_digits(text) && !text.starts_with('>') && text != ";" && !CLOSING.contains(&text);
-    let follows = words[at..].windows(2).any(|pair| pair[0].text == ";" && is_command(&pair[1].text));
-    follows.then(|| (server, words[at].node.clone()))
+    words[at..].windows(2).any(|pair| pair[0].text == ";" && is_command(&pair[1].text))
 }
 
 /// Whether `exec` is in a pipeline, whose commands run in shells of their own.

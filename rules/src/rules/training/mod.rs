@@ -35,6 +35,7 @@ pub(crate) mod training_job_rejected;
 pub(crate) mod training_on_spot;
 pub(crate) mod training_restart_policy;
 pub(crate) mod training_sidecar_injected;
+pub(crate) mod training_signal_kept;
 pub(crate) mod training_topology;
 pub(crate) mod volcano_enqueue_before_nodes;
 pub(crate) mod volcano_queue_too_small;
