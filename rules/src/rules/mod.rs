@@ -434,6 +434,7 @@ pub static RULES: &[&Rule] = &[
     &scheduling::gpu_device_plugin_missing::RULE,
     &scheduling::gpu_helper_missing::RULE,
     &scheduling::gpu_label_set_late::RULE,
+    &scheduling::gpus_offered_twice::RULE,
     &scheduling::headroom_never_taken::RULE,
     &scheduling::interruption_queue_invalid::RULE,
     &scheduling::karpenter_on_own_nodes::RULE,
