@@ -218,7 +218,9 @@ const ASSERTING: std::ops::Range<Release> = [0, 7, 0]..[0, 20, 0];
 fn sleeping(launch: &Launch<'_>, container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     const SETTINGS: &str = "PYTORCH_CUDA_ALLOC_CONF";
     const WORD: &str = "expandable_segments:True";
-    published(container).filter(|_| is_server(container, ServerId::Vllm)).filter(|(_, release)| ASSERTING.contains(release))?;
+    published(container)
+        .filter(|_| is_server(container, ServerId::Vllm))
+        .filter(|(_, release)| ASSERTING.contains(release))?;
     let option = launch.word_of("enable-sleep-mode")?.node.clone();
     let (value, node) = variable(container, SETTINGS).flatten()?;
     if !value.contains(WORD) {
