@@ -61,8 +61,9 @@ pub(crate) fn keeps_busy_nodes(object: &Object) -> bool {
                 .is_some_and(|(_, calendar)| calendar.is_always(reason, AllowanceState::Zero))
         };
         matches!(pool.expire_after(), Some(NillableDuration::Never))
-            && is_shut(DisruptionReason::Drifted)
-            && (pool.consolidation_policy() == Some("WhenEmpty") || is_shut(DisruptionReason::Underutilized))
+            && [DisruptionReason::Drifted, DisruptionReason::Underutilized]
+                .into_iter()
+                .all(|reason| !pool.is_disrupted_as(reason) || is_shut(reason))
     };
     protects_nodes(object) || NodePool::new(object).is_some_and(by_budgets)
 }

@@ -290,10 +290,23 @@ impl<'a> NodePool<'a> {
         duration::parse(DurationField::ExpireAfter, node.text()?).ok()
     }
 
-    /// The budgets of the manifest and their list. `None` if they cannot be read, if Karpenter ignores them (static
-    /// pools), or if the API server rejects one that has only one of `schedule` and `duration`.
+    /// Whether Karpenter disrupts nodes of the pool for a reason when budgets allow it. A static pool is not consolidated.
+    pub(crate) fn is_disrupted_as(&self, reason: DisruptionReason) -> bool {
+        let never = || self.disruption().get("consolidateAfter").text() == Some("Never");
+        let is_consolidated = || !self.is_static() && !never();
+        match reason {
+            DisruptionReason::Drifted => true,
+            DisruptionReason::Empty => is_consolidated(),
+            DisruptionReason::Underutilized => {
+                is_consolidated() && self.consolidation_policy() != Some("WhenEmpty")
+            }
+        }
+    }
+
+    /// The budgets of the manifest and their list. `None` if they cannot be read, or if the API server rejects one that has
+    /// only one of `schedule` and `duration`.
     pub(crate) fn written_budgets(&self) -> Option<(Node<'a>, &Calendar)> {
-        let calendar = if self.is_static() { None } else { self.calendar() }?;
+        let calendar = self.calendar()?;
         let list = self.disruption().get("budgets");
         let is_whole = |budget: &Budget| budget.schedule.is_some() == budget.duration.is_some();
         (list.is_sequence() && calendar.budgets().iter().all(is_whole)).then_some((list, calendar))

@@ -6,7 +6,8 @@
 //! `expireAfter: Never`; empty nodes stay until then. It does not protect what it is meant to protect
 //! either: expiry ignores budgets and takes a node in the middle of a run. A window whose duration
 //! reaches the next hit of its schedule never closes and is the same thing. Beside
-//! `consolidateAfter: Never` it is information: both keep the nodes as they are.
+//! `consolidateAfter: Never` it is information: both keep the nodes as they are. Budgets hold for drift
+//! in a static pool as well.
 //!
 //! # Fix
 //! Give the zero budget a schedule and a duration that leave some time open, protect the pods
@@ -112,12 +113,9 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if calendar.never_allows() {
         return None;
     }
-    let after = pool.disruption().get("consolidateAfter");
-    let consolidates = after.text() != Some("Never");
     let shut: Vec<DisruptionReason> = DisruptionReason::ALL
         .into_iter()
-        .filter(|r| calendar.is_always(*r, AllowanceState::Zero))
-        .filter(|r| consolidates || *r == DisruptionReason::Drifted)
+        .filter(|r| pool.is_disrupted_as(*r) && calendar.is_always(*r, AllowanceState::Zero))
         .collect();
     let always_zero = |reason: DisruptionReason| {
         budgets.iter().enumerate().position(|(i, b)| {

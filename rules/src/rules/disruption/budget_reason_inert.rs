@@ -3,8 +3,8 @@
 //! # Why
 //! With `consolidationPolicy: WhenEmpty` Karpenter removes empty nodes only: a budget for the reason
 //! `Underutilized` limits what never happens. With `consolidateAfter: Never` it consolidates nothing, and a
-//! budget for `Empty` has no effect either. Drift, which may be what the budget was meant for, stays as it
-//! is without one: 10 % of the nodes at a time, or unlimited beside other budgets.
+//! budget for `Empty` has no effect either; nor does it in a static pool. Drift, which may be what the budget
+//! was meant for, stays as it is without one: 10 % of the nodes at a time, or unlimited beside other budgets.
 //!
 //! # Fix
 //! Name the reason that is meant, or remove it.
@@ -35,6 +35,7 @@
 //! # References
 //! - <https://karpenter.sh/docs/concepts/disruption/#disruption-budgets>
 
+use crate::karpenter::budget::DisruptionReason;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -47,17 +48,18 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let disruption = pool.disruption();
-    let (policy, after) = (disruption.get("consolidationPolicy"), disruption.get("consolidateAfter"));
-    let (inert, why): (&[&str], &str) = if after.text() == Some("Never") {
-        (&["Underutilized", "Empty"], "`consolidateAfter: Never`")
-    } else if policy.text() == Some("WhenEmpty") {
-        (&["Underutilized"], "`consolidationPolicy: WhenEmpty`")
+    let why = if pool.is_static() {
+        "`replicas`"
+    } else if disruption.get("consolidateAfter").text() == Some("Never") {
+        "`consolidateAfter: Never`"
     } else {
-        return None;
+        "`consolidationPolicy: WhenEmpty`"
     };
     for budget in disruption.get("budgets").items() {
         let mut reasons = budget.get("reasons").items().filter_map(|node| Some((node.text()?, node)));
-        let Some((name, node)) = reasons.find(|(name, _)| inert.contains(name)) else { continue };
+        let is_inert =
+            |name: &str| DisruptionReason::parse(name).is_some_and(|reason| !pool.is_disrupted_as(reason));
+        let Some((name, node)) = reasons.find(|(name, _)| is_inert(name)) else { continue };
         ctx.report(
             &node,
             format!("with {why} no node is disrupted as {name}: this budget has nothing to limit"),

@@ -66,7 +66,8 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let object = pool.object();
-    let (list, calendar) = pool.written_budgets()?;
+    // The drift of a static pool is bounded by its `limits.nodes` as well.
+    let (list, calendar) = pool.written_budgets().filter(|_| !pool.is_static())?;
     let is_weighty = || pool.is_gpu_intended() || is_production(object.name());
     let mut is_idle = false;
     for (item, budget) in list.items().zip(calendar.budgets()) {
@@ -87,17 +88,8 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         .into_iter()
         .filter(|r| calendar.is_ever(*r, AllowanceState::Unlimited))
         .collect();
-    let consolidates = pool.disruption().get("consolidateAfter").text() != Some("Never");
-    let moves = pool.consolidation_policy() != Some("WhenEmpty");
-    let matters: Vec<DisruptionReason> = open
-        .iter()
-        .copied()
-        .filter(|r| match r {
-            DisruptionReason::Drifted => true,
-            DisruptionReason::Empty => consolidates,
-            DisruptionReason::Underutilized => consolidates && moves,
-        })
-        .collect();
+    let matters: Vec<DisruptionReason> =
+        open.iter().copied().filter(|reason| pool.is_disrupted_as(*reason)).collect();
     if matters.is_empty() {
         return None;
     }
