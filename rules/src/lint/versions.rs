@@ -3,7 +3,7 @@
 //! A rule checks for one version of each product: the stated one, or the newest that gpulint knows. While
 //! the version is not stated, what a rule with `depends_on` finds is compared with what it finds under every
 //! other supported version. A finding that one of them does not share is at most a warning, and its help names the setting;
-//! what all of them share stays as it is.
+//! what all of them share stays as it is. A fix that one of them does not share is not safe.
 
 use std::borrow::Cow;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -11,6 +11,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use crate::cluster::Cluster;
 use crate::cluster::versions::ShownVersions;
 use crate::lint::finding::{Finding, Severity};
+use crate::lint::fix::{Fix, Safety};
 use crate::lint::message::{MAX_MESSAGE_CHARS, has_whole_quotes, truncate};
 use crate::object::Object;
 use crate::platform::{Platform, Product, Version};
@@ -92,9 +93,52 @@ fn alternatives(platform: &Platform) -> Vec<(Product, Platform)> {
     out
 }
 
+/// A finding, with the first product whose other versions do not share it, and whether they share its fix.
+struct Compared {
+    finding: Finding,
+    differs: Option<Product>,
+    shares_fix: bool,
+}
+
+impl Compared {
+    fn new(finding: Finding) -> Compared {
+        Compared { finding, differs: None, shares_fix: true }
+    }
+
+    /// Whether a comparison with one more version can change the finding.
+    fn is_open(&self) -> bool {
+        let is_safe = || self.finding.fix.as_ref().is_some_and(|fix| fix.safety == Safety::Safe);
+        self.differs.is_none() && (self.finding.severity > Severity::Info || self.shares_fix && is_safe())
+    }
+
+    /// The finding for a version that is assumed.
+    fn lowered(self) -> Finding {
+        let Compared { mut finding, differs, shares_fix } = self;
+        if let Some(fix) = finding.fix.as_mut().filter(|_| differs.is_some() || !shares_fix) {
+            Arc::make_mut(fix).safety = Safety::Unsafe;
+        }
+        if let Some(product) = differs.filter(|_| finding.severity > Severity::Info) {
+            finding.severity = finding.severity.min(Severity::Warning);
+            let object = finding.location.object();
+            let is_old = object.is_some_and(|object| is_before_oldest(object, product));
+            finding.help = Some(help(finding.help.take(), product, is_old));
+        }
+        finding
+    }
+}
+
+/// Whether two fixes do the same.
+fn are_equal(one: Option<&Fix>, other: Option<&Fix>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => one.operations == other.operations && one.creates == other.creates,
+        (one, other) => one.is_none() && other.is_none(),
+    }
+}
+
 /// Lowers the severity of a rule's findings, from index `from`, that do not hold for another supported version, or are not
-/// known to within the allowance for all comparisons. `run` appends the findings of the rule on another platform. Returns
-/// the number of steps, which do not count for the rule: what it finds stands, however many versions there are.
+/// known to within the allowance for all comparisons, and the safety of their fixes. `run` appends the findings of the rule on
+/// another platform. Returns the number of steps, which do not count for the rule: what it finds stands, however many versions
+/// there are.
 pub(crate) fn lower_where_versions_differ<'a>(
     findings: &mut Vec<Finding>,
     from: usize,
@@ -102,30 +146,24 @@ pub(crate) fn lower_where_versions_differ<'a>(
     allowance: u64,
     mut run: impl FnMut(&Platform, &mut Vec<Finding>),
 ) -> u64 {
-    let matters = |finding: &Finding| finding.severity > Severity::Info;
-    if !findings.iter().skip(from).any(matters) {
-        return 0;
-    }
+    let mut own: Vec<Compared> = findings.split_off(from).into_iter().map(Compared::new).collect();
     let mut left = allowance;
-    let mut own: Vec<(Finding, Option<Product>)> =
-        findings.split_off(from).into_iter().map(|finding| (finding, None)).collect();
     for (product, platform) in alternatives {
-        let mut open: Vec<_> =
-            own.iter_mut().filter(|(f, differs)| differs.is_none() && matters(f)).collect();
+        let mut open: Vec<&mut Compared> = own.iter_mut().filter(|one| one.is_open()).collect();
         if open.is_empty() {
             break;
         }
         let (finished, taken) = steps::limited(left, || run(platform, findings));
         left -= taken;
         if finished.is_none() {
-            open.into_iter().for_each(|(_, differs)| *differs = Some(*product));
+            open.into_iter().for_each(|one| one.differs = Some(*product));
             findings.truncate(from);
             break;
         }
         let others = &findings[from..];
         // Both are in the same order: the search continues after the last match.
         let mut next = 0;
-        for (finding, differs) in &mut open {
+        for Compared { finding, differs, shares_fix } in &mut open {
             // The message may name the version.
             let shared = |other: &Finding| {
                 steps::take(STEPS_PER_COMPARISON);
@@ -133,21 +171,17 @@ pub(crate) fn lower_where_versions_differ<'a>(
             };
             let (before, behind) = others.split_at(next);
             match behind.iter().chain(before).position(shared) {
-                Some(at) => next = (next + at + 1) % others.len(),
+                Some(at) => {
+                    let at = (next + at) % others.len();
+                    *shares_fix &= are_equal(finding.fix.as_deref(), others[at].fix.as_deref());
+                    next = at + 1;
+                }
                 None => *differs = Some(*product),
             }
         }
         findings.truncate(from);
     }
-    findings.extend(own.into_iter().map(|(mut finding, differs)| {
-        if let Some(product) = differs {
-            finding.severity = finding.severity.min(Severity::Warning);
-            let object = finding.location.object();
-            let is_old = object.is_some_and(|object| is_before_oldest(object, product));
-            finding.help = Some(help(finding.help.take(), product, is_old));
-        }
-        finding
-    }));
+    findings.extend(own.into_iter().map(Compared::lowered));
     allowance - left
 }
 

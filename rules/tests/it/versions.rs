@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpulint_rules::lint::config::Config;
+use gpulint_rules::lint::fix::Safety;
 use gpulint_rules::platform::{Platform, Product, Version};
 use gpulint_rules::{Cluster, Engine, Finding, Object, Settings, Severity, find_rule};
 use gpulint_testing::{cluster, fixtures, is_full, lot, objects, sampled, yaml_below};
@@ -274,6 +275,26 @@ fn where_supported_versions_differ_an_assumed_version_makes_no_error() {
         let help = sure.help.clone().unwrap_or_default();
         assert!(!help.contains("depends on"), "{sure:?}");
     }
+}
+
+/// What a fix writes has to be served, and the version that serves it may be assumed.
+#[test]
+fn a_fix_that_rests_on_an_assumed_version_is_not_safe() {
+    let claim = |version: &str| {
+        format!(
+            "apiVersion: resource.k8s.io/{version}\nkind: ResourceClaim\nmetadata: {{name: a}}\nspec: {{devices: {{requests: \
+             [{{name: a, deviceClassName: gpu.nvidia.com}}]}}}}\n"
+        )
+    };
+    let safety = |manifest: &str, platform: &str, rule: &str| {
+        finding(manifest, platform, rule).fix.map(|fix| fix.safety)
+    };
+    let beta = claim("v1beta1");
+    assert_eq!(safety(&beta, "{}", "dra-api-version"), Some(Safety::Unsafe));
+    assert_eq!(safety(&beta, "{kubernetes: '1.34'}", "dra-api-version"), Some(Safety::Safe));
+    // Each version of Karpenter accepts what this fix writes.
+    let reference = pool("", "").replace("kind: EC2NodeClass, ", "");
+    assert_eq!(safety(&reference, "{}", "node-class-ref-incomplete"), Some(Safety::Safe));
 }
 
 /// The schemas are those of the newest version. Values that only an older version accepts are left to the
