@@ -236,6 +236,11 @@ impl Platform {
         self.stated.contains(&product)
     }
 
+    /// A clause on the version of a product: `this is 1.14` where the version is stated, otherwise `1.14 is assumed`.
+    pub fn version_clause(&self, product: Product, version: Version) -> String {
+        if self.is_stated(product) { format!("this is {version}") } else { format!("{version} is assumed") }
+    }
+
     /// Marks all versions as stated.
     pub fn with_all_stated(self) -> Platform {
         Platform { stated: Product::ALL.to_vec(), ..self }

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use crate::platform::{Version, VersionRange};
+use crate::platform::{Platform, Product, Version, VersionRange};
 
 /// A fact of a CRD that not every minor has.
 #[derive(Clone, Debug)]
@@ -128,6 +128,18 @@ pub(crate) fn gate(name: &str) -> Option<&'static Gate> {
 /// the version.
 fn supported_kubernetes(karpenter: Version) -> Option<(Version, Version)> {
     TABLE.kubernetes.iter().find(|row| row.0 == karpenter).map(|row| (row.1, row.2))
+}
+
+/// The version of Kubernetes of a platform. One that is assumed is at most the newest that the stated version of Karpenter
+/// supports.
+pub(crate) fn likely_kubernetes(platform: &Platform) -> Version {
+    if platform.is_stated(Product::Kubernetes) || !platform.is_stated(Product::Karpenter) {
+        return platform.kubernetes;
+    }
+    let row = TABLE.kubernetes.iter().rev().find(|row| row.0 <= platform.karpenter);
+    // Versions before the first of the table support older ones only.
+    let newest = row.or_else(|| TABLE.kubernetes.first()).map_or(platform.kubernetes, |row| row.2);
+    platform.kubernetes.min(newest)
 }
 
 /// Says that a version of Karpenter does not support a version of Kubernetes; `None` if it does, or if that is not known.

@@ -63,6 +63,7 @@
 use crate::lint::fix::Operation;
 use crate::lint::fix::value::apply;
 use crate::migration::convert;
+use crate::platform::Platform;
 use crate::rules::manifest_purpose::{is_named_after_release, is_named_after_version};
 use crate::rules::prelude::*;
 
@@ -102,7 +103,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let karpenter = ctx.platform().karpenter;
-    let Outdated { message, successor, served } = outdated(object, karpenter)?;
+    let Outdated { message, successor, served } = outdated(object, ctx.platform())?;
     let conversion = convert(object, ctx.cluster());
     // The first version of Karpenter that has another API for this object.
     let is_only = karpenter < Version::new(1, 0) && served && karpenter != LAST_WITH_ALPHA;
@@ -156,8 +157,8 @@ struct Outdated {
     served: bool,
 }
 
-fn outdated(object: &Object, karpenter: Version) -> Option<Outdated> {
-    let id = object.id();
+fn outdated(object: &Object, platform: &Platform) -> Option<Outdated> {
+    let (id, karpenter) = (object.id(), platform.karpenter);
     let old = format!("{} `{}`", id.kind, id.api_version());
     let (message, successor, served) = match id.kind.as_str() {
         // Karpenter 0.32 serves the old kinds and the new ones.
@@ -184,7 +185,8 @@ fn outdated(object: &Object, karpenter: Version) -> Option<Outdated> {
                 (message, "use `v1` of the same kind", true)
             }
             "v1beta1" => {
-                let message = format!("Karpenter {karpenter} does not serve {old}");
+                let this = platform.version_clause(Product::Karpenter, karpenter);
+                let message = format!("{old} is not served from Karpenter 1.1 on, and {this}");
                 (message, "use `v1` of the same kind", false)
             }
             version if version.starts_with("v1alpha") => {

@@ -27,6 +27,7 @@
 //! - <https://docs.aws.amazon.com/eks/latest/userguide/eks-optimized-windows-ami.html>
 
 use crate::cluster::versions::{ShownVersion, VersionPlace};
+use crate::karpenter::minors::likely_kubernetes;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -40,8 +41,7 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let platform = ctx.platform();
-    let kubernetes = platform.kubernetes;
-    let is_stated = platform.is_stated(Product::Kubernetes);
+    let kubernetes = likely_kubernetes(platform);
     // Older versions of Karpenter reject the alias, which ami-alias-invalid reports.
     if platform.karpenter >= Version::new(1, 9) && kubernetes < Version::new(1, 35) {
         for term in class.get("amiSelectorTerms").items().filter(super::is_known) {
@@ -69,10 +69,7 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
         report(&alias, message.to_owned(), help, ctx).severity(Severity::Warning);
         return None;
     }
-    let this = match is_stated {
-        true => format!("this is {kubernetes}"),
-        false => format!("{kubernetes} is assumed"),
-    };
+    let this = platform.version_clause(Product::Kubernetes, kubernetes);
     let message = format!("EKS has no AL2 image from Kubernetes 1.33 on, and {this}: the class is not Ready");
     report(&alias, message, help, ctx);
     None
