@@ -2,7 +2,8 @@
 //!
 //! # Why
 //! All nodes of an EKS cluster are in one region. A zone of another region in a list matches nothing, so that
-//! the pool has fewer zones than it seems, and often none of those that its pods or volumes are in. Two pools
+//! the pool has fewer zones than it seems, and often none of those that its pods or volumes are in. Nodes start
+//! in the others, so that this is a warning; an error where names and ids of zones leave none. Two pools
 //! of one cluster with zones of different regions are the same mistake, mostly of a copied manifest: one of
 //! them never starts a node. Local Zones and Wavelength Zones belong to the region that their name starts
 //! with. Where the input has two versions of one pool, its pools are those of several clusters. A pod that asks
@@ -115,10 +116,15 @@ fn of_pool(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if let Some((other, elsewhere)) = own.iter().find(|(_, other)| other != region) {
         let message =
             format!("zones of {region} and of {elsewhere}: the nodes of a cluster are in one region");
-        ctx.report(other, message)
-            .severity(Severity::Error)
-            .help("write the zones of the cluster's region alone: the others match nothing")
-            .related(pool.object(), first, "a zone of the other region");
+        let finding = ctx.report(other, message);
+        if leaves_no_zone(pool, &own) {
+            finding
+                .severity(Severity::Error)
+                .help("write zones of the cluster's region: the pool starts no node");
+        } else {
+            finding.help("write the zones of the cluster's region alone: the others match nothing");
+        }
+        finding.related(pool.object(), first, "a zone of the other region");
         return None;
     }
     let region = *region;
@@ -145,6 +151,14 @@ fn of_pool(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         .help("write the zones of the cluster's region: one of both pools never starts a node")
         .related(&other, &node, "a zone of the other region");
     None
+}
+
+/// Whether the names of zones and the ids of zones that a pool lists have no region in common.
+fn leaves_no_zone(pool: &NodePool<'_>, listed: &[(Node<'_>, &str)]) -> bool {
+    let is_name = |zone: &Node<'_>| zone.text().is_some_and(|text| of_zone(text).is_some());
+    let (names, ids): (Vec<_>, Vec<_>) = listed.iter().partition(|(zone, _)| is_name(zone));
+    let has_common = names.iter().any(|(_, region)| ids.iter().any(|(_, other)| other == region));
+    !names.is_empty() && !ids.is_empty() && !has_common && !pool.requirements().has_unknown()
 }
 
 /// Whether the input has two versions of a pool: those of two clusters whose manifests came together.
