@@ -4,9 +4,9 @@
 //! Karpenter starts a node for every pod that fits the pool. Without a limit on accelerators the
 //! only ceiling is the account's quota: an autoscaler that reads a broken metric, or a Job with
 //! one zero too many, buys 8-GPU machines at 30 to 100 dollars an hour until somebody looks. A limit
-//! on `cpu` or `memory` bounds the accelerators too, but seldom where you think: that is a warning,
-//! which says how many it allows, and information up to 16 of them. A limit on `nodes` counts a small
-//! and a large machine alike.
+//! on what all nodes have, such as `cpu` or `memory`, bounds the accelerators too, but seldom where you
+//! think: that is a warning, which says how many it allows, and information up to 16 of them. A limit on
+//! `nodes` counts a small and a large machine alike: information, and nothing where all have the same number.
 //!
 //! # Fix
 //! Write under `spec.limits` how many accelerators the pool may have in all, by the name of the
@@ -39,6 +39,7 @@
 
 use crate::platform::Platform;
 use crate::rules::prelude::*;
+use crate::workload::gpu::INSTANCE_RESOURCES;
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-pool-without-limit",
@@ -66,36 +67,38 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     }
     let (noun, name) = (pool.noun(), object.display_name());
     let node = limits.get(resource);
+    let plain = format!("{noun} `{name}` has no limit on `{resource}`");
+    let bounds = bounds(pool, resource, ctx);
+    if bounds.is_empty() {
+        let why = "a runaway autoscaler buys all that the quota allows";
+        let help = help(pool, resource, None, why, ctx.platform());
+        ctx.report(&node, plain).help(help);
+        return None;
+    }
+    if bounds.iter().any(|bound| bound.is_exact) {
+        return None;
+    }
     if limits.get("nodes").is_set() {
-        ctx.report(&node, format!("{noun} `{name}` has no limit on `{resource}`"))
+        ctx.report(&node, plain)
             .severity(Severity::Info)
             .help(format!("`nodes` counts machines of any size alike; add a limit on `{resource}`"));
         return None;
     }
-    if entries.iter().any(|(key, _)| INDIRECT.contains(key)) {
-        let allowed = if ctx.cluster().views().may_be_overlaid(resource) {
-            None
-        } else {
-            indirect_limits(pool, resource).into_iter().min_by_key(|limit| limit.devices)
-        };
-        let few = allowed.as_ref().is_some_and(|limit| limit.devices <= FEW_DEVICES);
-        // A limit below every node is reported by limit-below-any-instance.
-        let message = match &allowed {
-            Some(limit) if limit.devices == 0 => return None,
-            Some(IndirectLimit { by, amount, devices, .. }) => format!(
-                "{noun} `{name}` has no limit on `{resource}`: its `{by}` limit of {amount} allows {devices} of them"
-            ),
-            None => format!("{noun} `{name}` has no limit on `{resource}`"),
-        };
-        let of_count = allowed.map(|limit| limit.instance);
-        let help = help(pool, resource, of_count, "the number that you are ready to pay for", ctx.platform());
-        let severity = if few { Severity::Info } else { Severity::Warning };
-        ctx.report(&node, message).severity(severity).help(help);
-        return None;
-    }
-    let help =
-        help(pool, resource, None, "a runaway autoscaler buys all that the quota allows", ctx.platform());
-    ctx.report(&node, format!("{noun} `{name}` has no limit on `{resource}`")).help(help);
+    let is_open = bounds.iter().any(|bound| bound.is_open);
+    let lowest = bounds.into_iter().filter_map(|bound| bound.most).min_by_key(|most| most.devices);
+    // A limit below every node is reported by limit-below-any-instance.
+    let message = match &lowest {
+        Some(most) if most.devices == 0 => return None,
+        Some(Most { by, amount, devices, .. }) => {
+            format!("{plain}: its `{by}` limit of {amount} allows {devices} of them")
+        }
+        None => plain,
+    };
+    let few = is_open || lowest.as_ref().is_some_and(|most| most.devices <= FEW_DEVICES);
+    let of_count = lowest.map(|most| most.instance);
+    let help = help(pool, resource, of_count, "the number that you are ready to pay for", ctx.platform());
+    let severity = if few { Severity::Info } else { Severity::Warning };
+    ctx.report(&node, message).severity(severity).help(help);
     None
 }
 
@@ -128,43 +131,70 @@ fn help(
     }
 }
 
-/// A limit on CPU or memory that allows at most this number of accelerators is deliberate.
+/// A limit on something else that allows at most this number of accelerators is deliberate.
 const FEW_DEVICES: i128 = 16;
 
-/// The resources whose limit bounds the number of accelerators indirectly.
-const INDIRECT: [&str; 2] = ["cpu", "memory"];
-
 /// A limit on something else that bounds the accelerators.
-struct IndirectLimit {
-    by: &'static str,
+#[derive(Default)]
+struct Bound<'a> {
+    /// Whether a placeholder hides the amount.
+    is_open: bool,
+    /// Whether it is a limit on nodes that all have the same number of accelerators.
+    is_exact: bool,
+    /// `None` if types or amounts are not known.
+    most: Option<Most<'a>>,
+}
+
+/// The most accelerators of whole nodes under a limit.
+struct Most<'a> {
+    by: &'a str,
     /// The amount, as the manifest writes it.
     amount: String,
-    /// The accelerators of whole nodes under it.
     devices: i128,
-    /// The type with the most accelerators under it; of several the most expensive one.
+    /// The type with the most accelerators under the limit; of several the most expensive one.
     instance: &'static InstanceType,
 }
 
-/// The limits that bound the accelerators. Empty if types or amounts are not known.
-fn indirect_limits(pool: &NodePool<'_>, resource: &str) -> Vec<IndirectLimit> {
-    let Some(types) = pool.types() else {
-        return Vec::new();
-    };
-    let devices_under = |by: &'static str| {
-        let amount = pool.limits().get(by).string_or_number()?.into_owned();
+/// The limits that bound the accelerators of a pool: those on what each of its nodes has.
+fn bounds<'a>(pool: &NodePool<'a>, resource: &str, ctx: &Context<'_>) -> Vec<Bound<'a>> {
+    let views = ctx.cluster().views();
+    let types = pool.types().unwrap_or(TypeSet::EMPTY);
+    let with_devices: Vec<_> = types.iter().filter(|instance| instance.devices(resource) > 0).collect();
+    let bound = |(by, node): (&'a str, Node<'a>)| -> Option<Bound<'a>> {
+        if OF_CLASS.contains(&by) || views.may_be_overlaid(by) {
+            return Some(Bound::default());
+        }
+        let per_node = |instance: &InstanceType| if by == "nodes" { 1000 } else { instance.capacity(by) };
+        // Nodes without a resource are not limited by it.
+        let is_on_all = with_devices.iter().all(|instance| per_node(instance) > 0);
+        if !(is_on_all && (by == "nodes" || INSTANCE_RESOURCES.contains(&by))) {
+            return None;
+        }
+        if views.may_be_overlaid(resource) {
+            return Some(Bound::default());
+        }
+        let Some(amount) = node.string_or_number() else {
+            return Some(Bound { is_open: true, ..Bound::default() });
+        };
         let limit = Quantity::parse(&amount).ok()?.milli();
-        let counted = types.iter().filter_map(|instance| {
-            let per_node = i128::from(instance.devices(resource));
-            let cost = instance.capacity(by);
-            (per_node > 0 && cost > 0).then(|| (limit / cost * per_node, instance))
-        });
+        let counts = || with_devices.iter().map(|instance| instance.devices(resource));
+        let is_exact = by == "nodes" && counts().next().is_some() && counts().min() == counts().max();
         let price = |instance: &InstanceType| instance.list_price(None).map(|price| price.micro_dollars);
-        let (devices, instance) =
-            counted.max_by_key(|(devices, instance)| (*devices, price(instance), instance.name))?;
-        Some(IndirectLimit { by, amount, devices, instance })
+        let under =
+            |instance: &InstanceType| limit / per_node(instance) * i128::from(instance.devices(resource));
+        let most = with_devices
+            .iter()
+            .copied()
+            .max_by_key(|instance| (under(instance), price(instance), instance.name))
+            .map(|instance| Most { by, amount: amount.into_owned(), devices: under(instance), instance });
+        Some(Bound { is_open: false, is_exact, most })
     };
-    INDIRECT.into_iter().filter_map(devices_under).collect()
+    let entries = pool.limits().entries().into_iter();
+    entries.filter(|(_, node)| node.is_set()).filter_map(bound).collect()
 }
+
+/// What the node class decides: its volumes, and how many pods the kubelet takes.
+const OF_CLASS: [&str; 2] = ["ephemeral-storage", "pods"];
 
 /// The accelerator resources that can limit the pool, the most common first. Empty if the pool is not
 /// intended for accelerators.
