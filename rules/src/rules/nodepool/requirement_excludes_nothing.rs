@@ -4,7 +4,7 @@
 //! The sizes of bare metal types are `metal`, and also `metal-24xl`, `metal-48xl` and others: `NotIn [metal]`
 //! leaves these. They take many minutes to start, and cost as much as the largest size of their family. A
 //! list whose values no type of the pool has, because the other requirements exclude them or a value is
-//! outdated, has no effect at all.
+//! outdated, has no effect at all; a list of sizes may be there for types to come.
 //!
 //! # Fix
 //! List all sizes, or bound the pool by `instance-cpu`; remove what has no effect.
@@ -58,7 +58,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let Some(key) = item.key().filter(|_| item.operator() == Some(Operator::NotIn)) else { continue };
         let key = list.provider.catalogue_key(key);
         let Some((index, values)) = catalog::index(&key).zip(item.texts()) else { continue };
-        if key == SIZE && values.contains(&"metal") && metal_is_left(&types, &values, item, ctx) {
+        // A list of sizes is often a guard against types to come, which does no harm.
+        if key == SIZE {
+            report_metal_left(&pool, &types, &values, item, ctx);
             continue;
         }
         let mut others = TypeSet::full();
@@ -83,16 +85,19 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Reports metal sizes that the list leaves, where it names some.
-fn metal_is_left(
+/// Reports metal sizes that the list leaves, where it names some, and that the limits of the pool allow.
+fn report_metal_left(
+    pool: &NodePool<'_>,
     types: &TypeSet,
     values: &[&str],
     item: &RequirementItem<'_>,
     ctx: &mut Context<'_>,
-) -> bool {
-    let left: BTreeSet<&str> = types.iter().filter(|one| one.is_metal()).map(|one| one.size()).collect();
-    let Some(first) = left.first().filter(|_| values.contains(&"metal")) else { return false };
-    let type_name = types.iter().find(|one| one.size() == *first).map_or(*first, |one| one.name);
+) -> Option<()> {
+    let limits = pool.to_pool().limits;
+    let metal: Vec<_> = types.iter().filter(|one| one.is_metal() && one.is_within(&limits)).collect();
+    let left: BTreeSet<&str> = metal.iter().map(|one| one.size()).collect();
+    let first = left.first().filter(|_| values.contains(&"metal"))?;
+    let type_name = metal.iter().find(|one| one.size() == *first)?.name;
     let more = match left.len() {
         1 => String::new(),
         2 => " and another size".to_owned(),
@@ -103,5 +108,5 @@ fn metal_is_left(
         format!("without `metal` the pool still admits `{first}`{more}, such as `{type_name}`"),
     )
     .help("list these sizes as well, or bound the pool by `karpenter.k8s.aws/instance-cpu`");
-    true
+    None
 }
