@@ -91,7 +91,7 @@ pub(super) fn pool(object: &Object, cluster: &Cluster, platform: &Platform) -> P
     let mut pool = view.to_pool();
     let spec = view.template_spec();
     let unknown = object.is_partial()
-        || view.has_unknown_types()
+        || view.has_unknown_labels()
         || spec.get("taints").has_unknown()
         || view.limits().has_unknown()
         || object.path(&["spec", "weight"]).is_unknown();

@@ -19,6 +19,7 @@ use crate::kind::Kind;
 use crate::object::{Memo, Object};
 use crate::steps;
 use crate::tree::node::Node;
+use crate::tree::placeholder::is_placeholder;
 use crate::workload::class::WorkloadClass;
 use crate::workload::gpu::KARPENTER_ACCELERATORS;
 
@@ -119,6 +120,30 @@ impl<'a> NodePool<'a> {
     /// Whether a requirement or label that decides about instance types contains a placeholder.
     pub(crate) fn has_unknown_types(&self) -> bool {
         self.facts().has_unknown_types
+    }
+
+    /// Whether a requirement or label of any kind contains a placeholder.
+    pub(crate) fn has_unknown_labels(&self) -> bool {
+        self.facts().has_unknown_labels
+    }
+
+    /// Whether a placeholder hides whether the nodes have a label, or its value.
+    pub(crate) fn is_label_unknown(&self, key: &str) -> bool {
+        self.has_unknown_labels()
+            && self.unknown_keys().any(|own| own.is_none_or(|own| normalise(own) == normalise(key)))
+    }
+
+    /// The keys of the requirements and labels that contain a placeholder. `None` if the key itself is one.
+    pub(super) fn unknown_keys(&self) -> impl Iterator<Item = Option<&'a str>> + use<'a> {
+        let (requirements, labels) = (self.requirements(), self.labels());
+        let whole =
+            [requirements.is_unknown(), labels.is_unknown()].into_iter().filter(|is| *is).map(|_| None);
+        let of_requirements = requirements.items().filter(Node::has_unknown).map(|one| one.get("key").text());
+        let of_labels = labels.entries().into_iter().filter_map(|(key, value)| {
+            let is_key = is_placeholder(key);
+            (is_key || value.has_unknown()).then_some((!is_key).then_some(key))
+        });
+        whole.chain(of_requirements).chain(of_labels)
     }
 
     pub fn weight(&self) -> Option<i64> {

@@ -5,10 +5,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::catalog;
-use crate::catalog::{CAPACITY_TYPE, INSTANCE_FAMILY, INSTANCE_TYPE, TypeSet};
+use crate::catalog::{CAPACITY_TYPE, INSTANCE_FAMILY, INSTANCE_TYPE, REGION, TypeSet, ZONE, ZONE_ID};
 use crate::karpenter::nodepool::{CAPACITY_TYPES, Hardware, NodePool, hardware};
-use crate::karpenter::provider::Provider;
-use crate::karpenter::requirement::{Operator, Requirement, Requirements, is_well_known};
+use crate::karpenter::provider::{Provider, is_custom};
+use crate::karpenter::requirement::{Operator, Requirement, Requirements, is_well_known, normalise};
 use crate::karpenter::requirement_list::RequirementItem;
 use crate::karpenter::scheduling;
 use crate::object::Object;
@@ -33,6 +33,7 @@ pub(crate) struct PoolFacts {
     /// Who creates the nodes.
     pub(crate) provider: Provider,
     pub(crate) has_unknown_types: bool,
+    pub(crate) has_unknown_labels: bool,
     /// The value of [`NodePool::admitted_types`], of a pool that is not partial.
     pub(crate) types: Option<TypeSet>,
     /// The hardware of the types that EC2 offers, of a pool that is not partial.
@@ -98,14 +99,17 @@ impl PoolFacts {
     pub(crate) fn read(pool: &NodePool<'_>) -> PoolFacts {
         let provider = Provider::of_group(&pool.template_spec().path(&["nodeClassRef", "group"]));
         let (requirements, labels) = (pool.requirements(), pool.labels());
-        let has_unknown_types = requirements.has_unknown() || labels.has_unknown();
+        let has_unknown_labels = requirements.has_unknown() || labels.has_unknown();
+        let has_unknown_types =
+            has_unknown_labels && pool.unknown_keys().any(|key| key.is_none_or(decides_types));
         let items: Vec<RequirementItem<'_>> = requirements.items().map(RequirementItem::new).collect();
         let labels = labels.entries();
         let is_known = provider != Provider::Other && !has_unknown_types;
         let own = is_known.then(|| written_requirements(&items, &labels, provider)).flatten();
         let types = own.as_ref().and_then(types);
-        let has_audience =
-            types.is_some_and(|types| !types.is_empty()) && !pool.template_spec().get("taints").has_unknown();
+        let has_audience = types.is_some_and(|types| !types.is_empty())
+            && !has_unknown_labels
+            && !pool.template_spec().get("taints").has_unknown();
         let audience = own
             .filter(|_| has_audience)
             .and_then(|own| steps::limited(steps::SHARED, || audience(pool, own)).0);
@@ -113,6 +117,7 @@ impl PoolFacts {
             is_static: pool.has_replicas(),
             provider,
             has_unknown_types,
+            has_unknown_labels,
             types,
             hardware: types.map_or(Hardware::Unknown, |types| hardware(&types.offered())),
             capacity_types: capacity_types(&items, &labels),
@@ -126,6 +131,12 @@ impl PoolFacts {
 /// A label of a template: its key and the node of its value.
 type Label<'a> = (&'a str, Node<'a>);
 
+/// Whether the values of a label may restrict the instance types. A type is offered in some zone of the region.
+fn decides_types(key: &str) -> bool {
+    let key = normalise(key);
+    !is_custom(key) && ![ZONE, ZONE_ID, REGION].contains(&key)
+}
+
 /// The requirements and labels of a pool, combined as Karpenter does, without the labels that Karpenter adds. `None` if it
 /// takes too many steps.
 fn written_requirements(
@@ -135,7 +146,8 @@ fn written_requirements(
 ) -> Option<Requirements> {
     let read = || {
         let mut all = Requirements::of(provider);
-        for (key, requirement) in items.iter().filter_map(|item| item.key().zip(item.requirement())) {
+        let known = items.iter().filter(|item| !item.node.has_unknown());
+        for (key, requirement) in known.filter_map(|item| item.key().zip(item.requirement())) {
             all.add(key, requirement);
         }
         for (key, value) in labels {

@@ -238,7 +238,7 @@ fn scheduler_pool(object: &Object) -> Option<Pool> {
     let pool = NodePool::new(object)?;
     let unknown = pool.is_other_provider()
         || object.is_partial()
-        || pool.has_unknown_types()
+        || pool.has_unknown_labels()
         || pool.template_spec().get("taints").has_unknown()
         || pool.limits().has_unknown();
     (!unknown).then(|| pool.normalized_pool())

@@ -148,7 +148,7 @@ impl FallbackPools {
 impl<'a> PoolProfile<'a> {
     /// The profile of a pool; `None` if it has no types, or they are unknown.
     fn of(pool: &NodePool<'a>) -> Option<PoolProfile<'a>> {
-        let types = pool.types().filter(|types| !types.is_empty())?;
+        let types = pool.types().filter(|types| !types.is_empty() && !pool.has_unknown_labels())?;
         let devices = types.iter().map(InstanceType::accelerators).max()?;
         let mut taints: Vec<_> = (pool.template_spec().get("taints").items())
             .map(|taint| {

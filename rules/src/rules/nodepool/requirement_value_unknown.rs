@@ -74,11 +74,15 @@ fn check_values(requested: &Requested<'_>, ctx: &mut Context<'_>) {
     let strangers = requested.values.iter().filter_map(|node| Some((node, node.text().filter(is_unknown)?)));
     let strangers: Vec<_> =
         strangers.map(|(node, text)| (node, text, label_of(text, requested.key))).collect();
-    // Values of other labels are no newer types, so that a list of nothing else admits none.
-    let admits_none = matches!(requested.requester, Requester::Nodes)
+    let has_no_other = matches!(requested.requester, Requester::Nodes)
         && !requested.excluded
-        && strangers.len() == requested.values.len()
-        && strangers.iter().all(|(_, _, home)| home.is_some());
+        && strangers.len() == requested.values.len();
+    // Values of other labels are no newer types, so that a list of nothing else admits none.
+    let admits = match has_no_other {
+        true if strangers.iter().all(|(_, _, home)| home.is_some()) => Admits::None,
+        true => Admits::NewerOnly,
+        false => Admits::Others,
+    };
     for (at, (node, text, home)) in strangers.iter().enumerate() {
         let is_alike = |other: &&(_, _, _)| home.is_some() && other.2 == *home;
         // Several values of one other label are one mistake, reported at the first of them.
@@ -87,7 +91,7 @@ fn check_values(requested: &Requested<'_>, ctx: &mut Context<'_>) {
         }
         let more = strangers[at + 1..].iter().filter(is_alike).map(|(_, text, _)| *text);
         let alike: Vec<&str> = std::iter::once(*text).chain(more).collect();
-        unknown(node, &alike, admits_none, requested, known, ctx);
+        unknown(node, &alike, admits, requested, known, ctx);
     }
 }
 
@@ -139,11 +143,20 @@ fn zones(requested: &Requested<'_>, ctx: &mut Context<'_>) {
     }
 }
 
-/// Values that no type of the catalogue has, of which the first stands at the node. `admits_none`: the list has no other values.
+/// What a list with unknown values admits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Admits {
+    None,
+    /// Nothing but what is newer than the catalogue.
+    NewerOnly,
+    Others,
+}
+
+/// Values that no type of the catalogue has, of which the first stands at the node.
 fn unknown(
     node: &Node<'_>,
     texts: &[&str],
-    admits_none: bool,
+    admits: Admits,
     requested: &Requested<'_>,
     known: &BTreeSet<&'static str>,
     ctx: &mut Context<'_>,
@@ -161,13 +174,13 @@ fn unknown(
         return;
     }
     let severity = match (has_open_values(requested.key), sure) {
-        _ if requested.refused || admits_none => Severity::Error,
+        _ if requested.refused || admits == Admits::None => Severity::Error,
         // A family or type that is not in the catalogue may be newer.
-        (true, false) if !text.is_empty() => Severity::Info,
+        (true, false) if !text.is_empty() && admits == Admits::Others => Severity::Info,
         _ => Severity::Warning,
     };
     let named = alternatives(texts);
-    let so = if admits_none { ": the pool starts no nodes" } else { "" };
+    let so = if admits == Admits::None { ": the pool starts no nodes" } else { "" };
     let finding =
         ctx.report(node, format!("no instance type has the {} {named}{so}", short_name(requested.key)));
     finding.severity(severity);
@@ -190,6 +203,9 @@ fn unknown(
         Suggestion::Certain(word) => {
             finding.help(format!("write `{word}`"));
             finding.fix(Fix::new(format!("write `{word}`"), Safety::Safe).set(node, json!(word)));
+        }
+        _ if admits == Admits::NewerOnly && has_open_values(requested.key) && !sure => {
+            finding.help("unless it is newer than gpulint's catalogue, no node can have it");
         }
         Suggestion::Typo(word) | Suggestion::Likely(word) if severity > Severity::Info => {
             finding.help(format!("did you mean `{word}`?"));

@@ -52,7 +52,8 @@
 use crate::catalog;
 use crate::catalog::{LabelValueIndex, OS, REGION, TENANCY, ZONE, ZONE_ID};
 use crate::facts::date::Date;
-use crate::karpenter::labels::value::{has_known_values, has_open_values, label_of};
+use crate::facts::names::is_label_value;
+use crate::karpenter::labels::value::has_known_values;
 use crate::karpenter::requirement::{Requirement, normalise};
 use crate::karpenter::scheduling;
 use crate::karpenter::scheduling::{Pool, RequirementSpec};
@@ -80,10 +81,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 }
 
 fn of_pool(object: &Object, pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    if pool.is_other_provider() || object.is_partial() || pool.has_unknown_types() {
+    if pool.is_other_provider() || object.is_partial() {
         return None;
     }
-    // If all requirements together admit a type, each subset does.
+    // A placeholder adds no type. If all requirements together admit a type, each subset does.
     if let Some(types) = pool.types().filter(|types| !types.is_empty()) {
         in_region(object, pool, &types, ctx);
         return None;
@@ -146,12 +147,10 @@ fn of_pool(object: &Object, pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Optio
     None
 }
 
-/// Whether a list of a pool has only values that no type has for this key, as requirement-value-unknown reports with a warning.
+/// Whether a list of a pool has only values that no type has for this key, as requirement-value-unknown reports.
 fn names_unknown_values_only(pool: &Pool, key: &str) -> bool {
     let Some(known) = catalog::values(key).filter(|_| has_known_values(key)) else { return false };
-    let is_reported = |value: &String| {
-        !known.contains(value.as_str()) && (!has_open_values(key) || label_of(value, key).is_some())
-    };
+    let is_reported = |value: &String| !known.contains(value.as_str()) && is_label_value(value);
     let mut lists = pool.requirements.iter().filter(|r| r.key == key && r.op == Operator::In);
     lists.any(|list| !list.values.is_empty() && list.values.iter().all(is_reported))
 }

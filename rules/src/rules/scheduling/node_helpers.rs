@@ -318,7 +318,7 @@ impl<'a> Nodes<'a, '_> {
         place: &Node<'a>,
     ) -> Verdict<'a> {
         let texts: Option<Vec<&'a str>> = values.iter().map(Node::text).collect();
-        let Some(texts) = texts.filter(|_| !is_placeholder(key)) else {
+        let Some(texts) = texts.filter(|_| !is_placeholder(key) && !self.pool.is_label_unknown(key)) else {
             return Verdict::Unknown;
         };
         let no = |own| {
