@@ -2,7 +2,6 @@
 //! (<https://github.com/aws/amazon-vpc-resource-controller-k8s>, `webhooks/core`).
 
 use crate::cluster::Cluster;
-use crate::karpenter::nodepool::NodePool;
 use crate::karpenter::scheduling::Pod;
 use crate::kind::Kind;
 use crate::object::Object;
@@ -39,10 +38,7 @@ pub(crate) fn is_selected(template: &Template<'_>, cluster: &Cluster) -> bool {
 
 /// Adds the request to a pod that a policy selects. Nodes of EKS Auto Mode do not read the policies: beside them it is not known.
 pub(crate) fn add(pod: &mut Pod, template: &Template<'_>, cluster: &Cluster) {
-    let is_of_auto_mode = |pool: &Object| NodePool::new(pool).is_some_and(|pool| pool.is_auto_mode());
-    let has_auto_mode =
-        || cluster.has_any(Kind::AUTO_MODE_NODE_CLASS) || cluster.of(Kind::NODE_POOL).any(is_of_auto_mode);
-    if !is_selected(template, cluster) || has_auto_mode() {
+    if !is_selected(template, cluster) || cluster.views().has_auto_mode() {
         return;
     }
     let Some(first) = pod.containers.first_mut() else { return };

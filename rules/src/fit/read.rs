@@ -169,9 +169,8 @@ impl Query for BuiltInPools {
 
     fn compute(cluster: &Cluster, (): &()) -> Arc<[ObjectKey]> {
         let own = || cluster.of(Kind::NODE_POOL);
-        let is_of_auto_mode = |pool: &Object| NodePool::new(pool).is_some_and(|pool| pool.is_auto_mode());
         let is_live = |object: &Object| object.path(&["metadata", "uid"]).is_set();
-        if !cluster.has_any(Kind::AUTO_MODE_NODE_CLASS) && !own().any(is_of_auto_mode) || own().any(is_live) {
+        if !cluster.views().has_auto_mode() || own().any(is_live) {
             return Arc::default();
         }
         let is_new = |pool: &&Object| !own().any(|own| own.name() == pool.name());

@@ -243,6 +243,12 @@ impl<'i> Views<'i> {
         self.cluster.table::<NodePools>().contains(&NodePoolKey::Static)
     }
 
+    /// Whether the input shows that EKS Auto Mode makes nodes: a rule that asks reads its node classes.
+    pub(crate) fn has_auto_mode(self) -> bool {
+        self.cluster.has_any(Kind::AUTO_MODE_NODE_CLASS)
+            || self.cluster.table::<NodePools>().contains(&NodePoolKey::AutoMode)
+    }
+
     /// The dynamic pools that differ from a pool in neither taints nor custom labels, including itself.
     pub(crate) fn overlap_group(self, pool: &OverlapGroup) -> &'i [Arc<OverlapGroup>] {
         pool.key().map_or(&[], |key| self.cluster.table::<OverlapGroups>().get(key))

@@ -17,6 +17,7 @@ pub(crate) enum NodePoolKey {
     /// By the key of a taint or startup taint.
     Taint(String),
     Static,
+    AutoMode,
 }
 
 impl View for NodePools {
@@ -39,6 +40,7 @@ impl View for NodePools {
             };
             keys.extend(labels.filter_map(label));
             keys.extend(pool.is_static().then_some(NodePoolKey::Static));
+            keys.extend(pool.is_auto_mode().then_some(NodePoolKey::AutoMode));
         }
         keys
     }
