@@ -244,6 +244,12 @@ impl<'a> NodePool<'a> {
         !self.uncatalogued_keys().is_empty()
     }
 
+    /// Whether no instance type meets the requirements and labels, so that the pool never starts a node. A value that is newer than
+    /// the catalogue may have a type.
+    pub(crate) fn starts_no_node(&self) -> bool {
+        self.admitted_types().is_some_and(|types| types.is_empty()) && !self.names_uncatalogued_values()
+    }
+
     /// What the pool is called in messages about its accelerators.
     pub(crate) fn noun(&self) -> &'static str {
         let most = self.types().and_then(|types| main_accelerator(&types));
@@ -260,7 +266,7 @@ impl<'a> NodePool<'a> {
         match self.hardware() {
             Hardware::Accelerated => true,
             Hardware::NoAccelerator => false,
-            Hardware::Mixed | Hardware::Unknown => self.has_accelerator_taint(),
+            Hardware::Mixed | Hardware::Unknown => self.has_accelerator_taint() && !self.starts_no_node(),
         }
     }
 

@@ -51,6 +51,9 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if is_specified || pool.is_other_provider() || object.is_partial() || !requirements.is_sequence() {
         return None;
     }
+    if pool.starts_no_node() {
+        return None;
+    }
     // A placeholder may be the requirement.
     let said = |key: Option<&str>| key == Some(CAPACITY_TYPE);
     let may_say = requirements

@@ -44,7 +44,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     }
     let limits = pool.limits();
     let written = limits.entries().iter().any(|(_, v)| v.is_set());
-    if written || limits.is_unknown() || pool.is_gpu_intended() {
+    if written || limits.is_unknown() || pool.is_gpu_intended() || pool.starts_no_node() {
         return None;
     }
     let name = object.display_name();
