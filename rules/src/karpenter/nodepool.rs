@@ -252,8 +252,9 @@ impl<'a> NodePool<'a> {
 
     /// What the pool is called in messages about its accelerators.
     pub(crate) fn noun(&self) -> &'static str {
-        let most = self.types().and_then(|types| main_accelerator(&types));
-        most.map_or("GPU pool", Accelerator::pool_noun)
+        let by_types = self.types().and_then(|types| main_accelerator(&types));
+        let by_taint = || self.accelerator_taints().find_map(Accelerator::of);
+        by_types.or_else(by_taint).map_or("GPU pool", Accelerator::pool_noun)
     }
 
     /// Whether the admitted types have accelerators.
@@ -271,11 +272,14 @@ impl<'a> NodePool<'a> {
     }
 
     pub(crate) fn has_accelerator_taint(&self) -> bool {
-        self.template_spec()
-            .get("taints")
-            .items()
-            .filter_map(|t| t.get("key").text())
-            .any(|k| KARPENTER_ACCELERATORS.contains(&k))
+        self.accelerator_taints().next().is_some()
+    }
+
+    /// The keys of taints that name an accelerator resource.
+    fn accelerator_taints(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        let taints = self.template_spec().get("taints").items();
+        let keys = taints.filter_map(|taint| taint.get("key").text());
+        keys.filter(|key| KARPENTER_ACCELERATORS.contains(key))
     }
 
     /// The class of workload that the pool is intended for, from its name, template labels and taints. `None`

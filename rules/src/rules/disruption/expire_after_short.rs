@@ -67,12 +67,11 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let seconds = pool.expire_after().and_then(|span| span.seconds())?;
     let gpu = pool.is_gpu_intended();
     let least = ctx.int(if gpu { "gpu-seconds" } else { "seconds" });
-    let name = object.display_name();
+    let (noun, name) = (if gpu { pool.noun() } else { "pool" }, object.display_name());
     if seconds == 0 {
         ctx.report(&node, format!("each node of pool `{name}` expires as soon as it exists"))
             .help("write hours, such as `168h` for a week, or `Never`");
     } else if i64::try_from(seconds).is_ok_and(|s| s < least) {
-        let noun = if gpu { pool.noun() } else { "pool" };
         let effect = if gpu || seconds < BOOT {
             "barely longer than they take to boot"
         } else {

@@ -149,12 +149,13 @@ fn mixed(terms: &Node<'_>, users: &PoolsOfClass, ctx: &mut Context<'_>) {
     ctx.report(
         terms,
         format!(
-            "GPU pool `{}` and pool `{}` take the newest of the same images",
+            "{} `{}` and pool `{}` take the newest of the same images",
+            NodePool::new(gpu).map_or("GPU pool", |pool| pool.noun()),
             gpu.display_name(),
             plain.display_name()
         ),
     )
-    .help("give GPU pools a class of their own, whose images have the driver")
-    .related(gpu, &gpu.path(&name), "a GPU pool")
-    .related(plain, &plain.path(&name), "a pool without GPUs");
+    .help("give pools with accelerators a class of their own, whose images have the driver")
+    .related(gpu, &gpu.path(&name), "a pool with accelerators")
+    .related(plain, &plain.path(&name), "a pool without accelerators");
 }

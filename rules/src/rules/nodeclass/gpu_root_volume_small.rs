@@ -107,12 +107,14 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let fix = Fix::new(title, Safety::Unsafe);
     if written {
         finding
-            .help(format!("GPU images are large: write `{enough}Gi` or more"))
+            .help(format!("images for accelerators are large: write `{enough}Gi` or more"))
             .fix(fix.set(&size, json!(format!("{enough}Gi"))).replaces_nodes());
     } else if let Some(family) = class.family() {
         let device = family.pod_device();
         finding
-            .help(format!("that is the default, and GPU images are large: map `{device}` with {enough}Gi"))
+            .help(format!(
+                "that is the default, and images for accelerators are large: map `{device}` with {enough}Gi"
+            ))
             .fix(fix.set(&size, json!([{"deviceName": device, "ebs": volume}])).replaces_nodes());
     }
     None

@@ -57,12 +57,15 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     };
     let (Some(arm), Some(_)) = (some("arm64"), some("amd64")) else { return None };
     let requirements = pool.requirements();
-    ctx.report(&requirements, format!("the GPU pool admits arm64 machines, such as {arm}, next to amd64"))
-        .help("require `kubernetes.io/arch In [amd64]`, or list both if the images are built for both")
-        .fix(
-            Fix::new("require amd64; check that no image is for arm64 alone", Safety::Unsafe)
-                .append(&requirements, json!({"key": ARCH, "operator": "In", "values": ["amd64"]}))
-                .replaces_nodes(),
-        );
+    ctx.report(
+        &requirements,
+        format!("the {} admits arm64 machines, such as {arm}, next to amd64", pool.noun()),
+    )
+    .help("require `kubernetes.io/arch In [amd64]`, or list both if the images are built for both")
+    .fix(
+        Fix::new("require amd64; check that no image is for arm64 alone", Safety::Unsafe)
+            .append(&requirements, json!({"key": ARCH, "operator": "In", "values": ["amd64"]}))
+            .replaces_nodes(),
+    );
     None
 }

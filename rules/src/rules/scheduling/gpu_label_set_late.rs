@@ -104,7 +104,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             }
         };
         let place = pool.path(&["metadata", "name"]);
-        finding.related(pool, &place, "a GPU pool, which does not declare the label");
+        finding.related(pool, &place, "a pool with accelerators, which does not declare the label");
     }
     None
 }

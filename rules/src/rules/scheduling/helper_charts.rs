@@ -1,7 +1,9 @@
 //! The tolerations that the values of a chart give to the DaemonSets of a node's helpers.
 
 use super::gpu_helper_missing::{brings, pool_of_mounts, tolerate, user_data_has};
-use super::node_helpers::{Helper, has_devices, helper_of_image, helpers, lacking_label, untolerated};
+use super::node_helpers::{
+    Helper, has_devices, helper_of_image, helpers, lacking_label, pool_noun, untolerated,
+};
 use crate::cluster::pod_policies::{PodPart, may_change_some_pods};
 use crate::karpenter::pod::toleration;
 use crate::karpenter::scheduling::Toleration;
@@ -239,10 +241,11 @@ fn inspect(chart: &Chart, helper: Helper, values: &ChartValues<'_, '_>, ctx: &mu
         _ => taints[0].key.clone(),
     };
     let message = format!(
-        "{}`{}` does not tolerate `{}`: nodes of GPU pool `{}` have {}",
+        "{}`{}` does not tolerate `{}`: nodes of {} `{}` have {}",
         chart.part,
         ctx.object().display_name(),
         shown,
+        pool_noun(helper.device.unwrap_or_default()),
         pool.display_name(),
         helper.lacking
     );
@@ -283,7 +286,7 @@ fn inspect_selector(
             return None;
         }
         if first.is_none() && ctx.pairs_with(object) {
-            let nodes = format!("nodes of GPU pool `{}`", object.display_name());
+            let nodes = format!("nodes of {} `{}`", pool_noun(device), object.display_name());
             let message = label.message(&ctx.object().display_name(), &nodes, helper.lacking);
             first = Some((object, label.place.clone(), message, label.help()));
         }

@@ -169,6 +169,10 @@ fn late(key: &str, node: &Node<'_>, pools: &[&Object], own: &[&Object], ctx: &mu
         .severity(Severity::Info)
         .reports_absence(false)
         .help("write `karpenter.k8s.aws/instance-gpu-name` or another label of Karpenter")
-        .related(pool, &pool.path(&["metadata", "name"]), "a GPU pool, which does not declare the label");
+        .related(
+            pool,
+            &pool.path(&["metadata", "name"]),
+            "a pool with accelerators, which does not declare the label",
+        );
     None
 }

@@ -123,8 +123,9 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let (run, server) = pairs.next()?;
     let (name, trains, serves) = (object.display_name(), run.display_name(), server.display_name());
     let place = object.path(&["metadata", "name"]);
+    let noun = pool.noun();
     let message =
-        format!("GPU pool `{name}` is the first choice of training `{trains}` and of server `{serves}`");
+        format!("{noun} `{name}` is the first choice of training `{trains}` and of server `{serves}`");
     ctx.report(&place, message)
         .help("make a pool for each purpose, with a taint or a label that its pods tolerate or select")
         .related(run, &run.path(&["metadata", "name"]), "a training run")
