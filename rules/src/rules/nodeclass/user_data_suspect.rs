@@ -3,7 +3,8 @@
 //! # Why
 //! EC2 accepts 16 KiB of user data, and Karpenter adds its own part: above that the class is never Ready.
 //! Each family reads another form: settings in TOML on Bottlerocket, shell or MIME on AL2, PowerShell on
-//! Windows, and shell, MIME or a NodeConfig on AL2023, where `bootstrap.sh` is gone. With anything else
+//! Windows, and shell, MIME or a NodeConfig on AL2023, where `bootstrap.sh` is gone; AL2 in turn has no
+//! nodeadm. The names of public images tell which of them the family `Custom` runs. With anything else
 //! nodes never join. A script for AL2 also edits `/etc/kubernetes/kubelet/kubelet-config.json` or the
 //! variable of `--kubelet-extra-args`. AL2023 has neither: nodeadm writes the kubelet's configuration
 //! elsewhere, after the script, and the settings are lost without a word. Karpenter itself reads MIME
@@ -39,9 +40,10 @@
 //! - <https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/user-data.html>
 //! - <https://docs.aws.amazon.com/ebs/latest/userguide/nvme-ebs-volumes.html>
 
-use super::significant_lines;
 use super::user_data_disks::formats_by_number;
 use super::user_data_text::{fault_of_archive, fault_of_toml, line_outside_settings};
+use super::{public_name, significant_lines};
+use crate::karpenter::ami_name::{ImageFamily, image_of_parameter, images_named};
 use crate::karpenter::scheduling::AmiFamily;
 use crate::rules::prelude::*;
 
@@ -67,6 +69,7 @@ enum Form {
     NodeConfig,
     Toml,
     PowerShell,
+    CloudConfig,
     Unknown,
 }
 
@@ -82,10 +85,18 @@ impl Form {
         if first.starts_with("<powershell>") || first.starts_with("<script>") {
             return Form::PowerShell;
         }
-        let line = significant_lines(first).find(|line| *line != "---").unwrap_or_default();
+        if first.starts_with("#cloud-config") {
+            return Form::CloudConfig;
+        }
+        let mut lines = significant_lines(first).filter(|line| *line != "---");
+        let line = lines.next().unwrap_or_default();
+        let names_node_config =
+            |line: &str| line.starts_with("apiVersion:") && line.contains(NODE_CONFIG_GROUP);
         if line.starts_with("[settings") || line.starts_with("settings.") {
             Form::Toml
-        } else if line.starts_with("apiVersion:") && line.contains("node.eks.aws/") {
+        } else if names_node_config(line)
+            || line.starts_with("kind:") && lines.next().is_some_and(names_node_config)
+        {
             Form::NodeConfig
         } else {
             Form::Unknown
@@ -99,6 +110,7 @@ impl Form {
             Form::NodeConfig => "a NodeConfig",
             Form::Toml => "Bottlerocket's settings",
             Form::PowerShell => "PowerShell in tags",
+            Form::CloudConfig => "a cloud-config",
             Form::Unknown => "something else",
         }
     }
@@ -131,22 +143,52 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
             .severity(if is_forced { Severity::Warning } else { Severity::Info })
             .help("find the disk below `/dev/disk/by-id`, and format it only if `blkid` shows nothing on it");
     }
-    check_form(&node, text, class.family()?, ctx);
+    match class.family()? {
+        AmiFamily::Custom => {
+            if let Some(family) = family_of_images(class) {
+                check_system(&node, text, family, ctx);
+            }
+        }
+        family => check_form(&node, text, family, ctx),
+    }
     None
 }
 
+/// The family of the public images that all AMI terms of a class select.
+fn family_of_images(class: &Ec2NodeClass<'_>) -> Option<AmiFamily> {
+    let mut families = Vec::new();
+    for term in class.get("amiSelectorTerms").items() {
+        let images = match term.get("ssmParameter").text() {
+            Some(name) => Vec::from_iter(image_of_parameter(name)),
+            None => images_named(public_name(&term)?.1),
+        };
+        images.first()?;
+        families.extend(images.into_iter().map(|image| image.family));
+    }
+    families.dedup();
+    match families.as_slice() {
+        [ImageFamily::Al2023] => Some(AmiFamily::Al2023),
+        [ImageFamily::Al2] => Some(AmiFamily::Al2),
+        _ => None,
+    }
+}
+
 fn check_form(node: &Node<'_>, text: &str, family: AmiFamily, ctx: &mut Context<'_>) {
-    use Form::{Mime, NodeConfig, PowerShell, Shell, Toml};
+    use Form::{CloudConfig, Mime, NodeConfig, PowerShell, Shell, Toml};
     let form = Form::of(text);
     let (unreadable, help): (&[Form], _) = match family {
         AmiFamily::Bottlerocket => (
-            &[Shell, Mime, NodeConfig, PowerShell],
+            &[Shell, Mime, NodeConfig, PowerShell, CloudConfig],
             "write settings in TOML, such as `[settings.kubernetes]`",
         ),
-        AmiFamily::Al2023 => (&[Toml, PowerShell], "write a shell script, a MIME archive or a NodeConfig"),
-        AmiFamily::Al2 => (&[Toml, PowerShell, NodeConfig], "write a shell script or a MIME archive"),
+        AmiFamily::Al2023 => {
+            (&[Toml, PowerShell, CloudConfig], "write a shell script, a MIME archive or a NodeConfig")
+        }
+        AmiFamily::Al2 => {
+            (&[Toml, PowerShell, NodeConfig, CloudConfig], "write a shell script or a MIME archive")
+        }
         AmiFamily::Windows => (
-            &[Shell, Mime, NodeConfig, Toml, PowerShell],
+            &[Shell, Mime, NodeConfig, Toml, PowerShell, CloudConfig],
             "write PowerShell without tags around it: Karpenter adds them",
         ),
         AmiFamily::Custom => return,
@@ -176,18 +218,45 @@ fn check_form(node: &Node<'_>, text: &str, family: AmiFamily, ctx: &mut Context<
         let message = format!("Karpenter keeps `settings` alone, and ignores `{}`", ellipsize(line));
         report_line(node, text, line, message, ctx)
             .help("write settings of Bottlerocket; it has none for other files, such as containerd's");
-    } else if family == AmiFamily::Al2023
+    } else {
+        check_system(node, text, family, ctx);
+    }
+}
+
+/// Reports what a script or an archive has of the other Amazon Linux.
+fn check_system(node: &Node<'_>, text: &str, family: AmiFamily, ctx: &mut Context<'_>) {
+    if family == AmiFamily::Al2023
         && !significant_lines(text).any(guards_bootstrap)
         && let Some(call) = significant_lines(text).find(|line| calls_bootstrap(line))
     {
         let message = "`/etc/eks/bootstrap.sh` is for AL2: on AL2023 the call fails".to_owned();
-        report_line(node, text, call, message, ctx)
-            .help("leave the call out: Karpenter configures the node with nodeadm");
+        report_line(node, text, call, message, ctx).help("leave the call out: nodeadm configures the node");
     } else if family == AmiFamily::Al2023
         && let Some((line, name)) = setting_of_al2(text)
     {
         report_line(node, text, line, format!("`{name}` is for AL2: on AL2023 nothing reads it"), ctx)
             .help("write a NodeConfig part with `spec.kubelet.config`: nodeadm configures the kubelet");
+    } else if family == AmiFamily::Al2
+        && !significant_lines(text).any(|line| SYSTEMS.iter().any(|name| line.contains(name)))
+        && let Some((line, what)) =
+            significant_lines(text).find_map(|line| Some((line, part_of_al2023(line)?)))
+    {
+        report_line(node, text, line, format!("{what} is for AL2023: AL2 has no nodeadm"), ctx)
+            .help("configure the kubelet by `spec.kubelet` of the class, or go to AL2023");
+    }
+}
+
+/// What a line of user data has that AL2 has not: a part of a MIME archive for nodeadm, or a call of it.
+fn part_of_al2023(line: &str) -> Option<&'static str> {
+    let is_part =
+        line.to_ascii_lowercase().starts_with("content-type:") && line.contains("application/node.eks.aws");
+    let command = line.split_whitespace().find(|word| *word != "sudo");
+    let is_call = command.is_some_and(|word| word.rsplit('/').next() == Some("nodeadm"));
+    let may_fail = ["|| ", "&& "].iter().any(|word| line.contains(word));
+    match (is_part, is_call) {
+        (true, _) => Some("the part `application/node.eks.aws`"),
+        (_, true) if !may_fail => Some("`nodeadm`"),
+        _ => None,
     }
 }
 
@@ -259,11 +328,17 @@ const MAKES: [&str; 6] = [
     "> /etc/eks/bootstrap.sh",
 ];
 
+/// Parts of a script that asks on which system it runs.
+const SYSTEMS: [&str; 6] =
+    ["os-release", "system-release", "VERSION_ID", "PLATFORM_ID", "amzn", "command -v nodeadm"];
+
+/// The API group of nodeadm's configuration.
+const NODE_CONFIG_GROUP: &str = "node.eks.aws/";
+
 /// Whether a line of a script asks for the script of AL2, or for the system.
 fn guards_bootstrap(line: &str) -> bool {
-    const SYSTEMS: [&str; 6] =
-        ["os-release", "system-release", "VERSION_ID", "PLATFORM_ID", "nodeadm", "amzn"];
     SYSTEMS.iter().any(|name| line.contains(name))
+        || line.contains("nodeadm")
         || line.contains("bootstrap.sh")
             && (["command -v", "which "].iter().chain(&GUARDS).any(|word| line.contains(word)))
 }
