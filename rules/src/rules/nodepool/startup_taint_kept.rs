@@ -5,7 +5,8 @@
 //! it. The drivers of EBS, EFS, FSx and S3, Cilium and Istio remove their own key alone. Under another key
 //! no pod lands on the node, which is never initialized, and Karpenter does not disrupt it. In `taints` the
 //! key keeps pods away for good: no node is started for them. Istio removes its taint only if
-//! `taint.enabled` is set for istiod, and Cilium only the key of its configuration. Cilium's operator taints
+//! `taint.enabled` is set for istiod, and Cilium only the key of its configuration. Nothing removes a taint
+//! that is named after an accelerator, such as `nvidia.com/gpu`. Cilium's operator taints
 //! nodes by itself: where the pool does not declare that, pods cannot be bound for a while, and Karpenter
 //! starts more nodes for them.
 //!
@@ -92,6 +93,12 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
 
 /// Reports the key of a startup taint that nothing removes.
 fn startup_key(key: &Node<'_>, name: &str, ctx: &mut Context<'_>) {
+    // Device plugins and operators of accelerators remove no taint.
+    if KARPENTER_ACCELERATORS.contains(&name) {
+        ctx.report(key, format!("nothing removes `{name}`: the nodes are never initialized"))
+            .help("move it to `taints`: pods that request the device tolerate it");
+        return;
+    }
     let domain = name.split('/').next().unwrap_or(name);
     let of_agent = REMOVED.into_iter().find(|known| known.split('/').next() == Some(domain));
     // The values of these charts may name another key.
