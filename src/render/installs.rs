@@ -328,9 +328,10 @@ fn add_release(
     arguments.namespace.clone_from(&release.namespace);
     arguments.parameters.clone_from(&release.parameters);
     let singles = release.parameters.iter();
-    let singles =
-        singles.filter_map(|one| SingleValue::new(&one.name, &one.value, &values_at(&one.place, job)?));
-    arguments.singles = singles.collect();
+    let single = |one: &ReleaseParameter| {
+        SingleValue::new(&one.name, &one.value, &values_at(one.place.as_ref()?, job)?)
+    };
+    arguments.singles = singles.filter_map(single).collect();
     arguments._folder = Some(folder);
     Ok(())
 }

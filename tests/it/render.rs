@@ -990,6 +990,13 @@ fn a_chart_has_no_values_that_something_replaces() {
         assert!(!run.out.contains(MISMATCHED), "{run:#?}");
         run.complains("as Application `a-dev` does").complains("as Application `a-prod` does");
     }
+    // A list of the patch replaces that of the template, whose items are then in other places.
+    let helm = "{parameters: [{name: other, value: '0.5'}]}";
+    let patch = "spec: {source: {helm: {parameters: [{name: gpus, value: \"0.5\"}]}}}";
+    let set =
+        application_set("list: {elements: [{env: dev}]}", helm) + &format!("  templatePatch: '{patch}'\n");
+    let run = gpus(Folder::new(), "gpus: 1\n").with("set.yaml", set).render(&programs, &[]);
+    assert!(!run.out.lines().any(|line| line.contains("set.yaml") && line.contains(MISMATCHED)), "{run:#?}");
     // What a post-renderer sets is not what the chart gives; the rest is.
     let post = |path: &str| {
         let patch = format!("- {{op: replace, path: {path}, value: x}}");

@@ -272,10 +272,14 @@ impl Values<'_, '_, '_> {
         node.raw_text().map(|text| fill(text, self.parameters))
     }
 
-    fn written(&self, node: &Node<'_>) -> ValuesPlace {
-        let mut place = ValuesPlace::new(self.place, self.application.object, node);
-        place.steps.splice(0..0, self.application.prefix.iter().map(|step| (*step).to_owned()));
-        place
+    /// Where the object has a node. `None` if the object has something else in the place of the `whole` that the node belongs to,
+    /// because a patch of the template gives it.
+    fn written(&self, node: &Node<'_>, whole: &Node<'_>) -> Option<ValuesPlace> {
+        let Application { object, prefix, .. } = self.application;
+        let is_own = || object.path(prefix).at(&whole.pointer()).to_json() == whole.to_json();
+        let mut place = ValuesPlace::new(self.place, object, node);
+        place.steps.splice(0..0, prefix.iter().map(|step| (*step).to_owned()));
+        (prefix.is_empty() || is_own()).then_some(place)
     }
 
     /// Adds the values of a source to its release, in ascending order of precedence.
@@ -300,17 +304,18 @@ impl Values<'_, '_, '_> {
         let mapping = helm.get("valuesObject");
         if mapping.is_mapping() {
             match self.parameters.is_empty() {
-                true => release.add_mapping(&mapping, self.written(&mapping)),
+                true => release.add_mapping(&mapping, self.written(&mapping, &mapping)),
                 false => release.add_generated(filled(mapping.to_json(), self.parameters)),
             }
         } else if let Some(text) = self.text(&helm.get("values")) {
-            release.add_text(&text, self.written(&helm.get("values")));
+            let node = helm.get("values");
+            release.add_text(&text, self.written(&node, &node));
         }
         for one in helm.get("parameters").items() {
             let texts = (self.text(&one.get("name")), self.text(&one.get("value")));
             let (Some(name), Some(value)) = texts else { continue };
             let is_string = one.get("forceString").bool() == Some(true);
-            let place = self.written(&one.get("value"));
+            let place = self.written(&one.get("value"), &one);
             release.parameters.push(ReleaseParameter { name, value, is_string, place });
         }
         self.find_unknown(release);

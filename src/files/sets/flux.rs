@@ -160,7 +160,7 @@ fn release(
     }
     let values = spec.get("values");
     if values.is_mapping() {
-        release.add_mapping(&values, ValuesPlace::new(place, object, &values));
+        release.add_mapping(&values, Some(ValuesPlace::new(place, object, &values)));
     }
     release.cluster = kube_config(&spec);
     // A field of the API v2 of helm-controller.
@@ -213,7 +213,7 @@ fn add_values_from(release: &mut Release, checkout: &Checkout<'_, '_>, from: &No
         Some((node.text()?.to_owned(), place))
     });
     match text {
-        Some((text, place)) => release.add_text(&text, place),
+        Some((text, place)) => release.add_text(&text, Some(place)),
         None if from.get("optional").bool() == Some(true) => {}
         None => {
             let kind = from.get("kind").text().unwrap_or("object");

@@ -75,7 +75,8 @@ pub(crate) struct ReleaseParameter {
     pub(crate) name: String,
     pub(crate) value: String,
     pub(crate) is_string: bool,
-    pub(crate) place: ValuesPlace,
+    /// Where the value is written; `None` if it is generated.
+    pub(crate) place: Option<ValuesPlace>,
 }
 
 impl Release {
@@ -120,12 +121,10 @@ impl Release {
     }
 
     /// Adds values that are written as text.
-    pub(super) fn add_text(&mut self, text: &str, place: ValuesPlace) {
+    pub(super) fn add_text(&mut self, text: &str, place: Option<ValuesPlace>) {
         let documents = read(&Source::from_text("values.yaml", text));
         match documents.first().and_then(|document| document.root()).map(|root| root.to_json()) {
-            Some(values) if values.is_object() => {
-                self.values.push(ReleaseValues::Inline(values, Some(place)))
-            }
+            Some(values) if values.is_object() => self.values.push(ReleaseValues::Inline(values, place)),
             Some(Value::Null) => {}
             None if text.trim().is_empty() => {}
             _ => self.is_unknown("its `values` are no mapping".to_owned()),
@@ -133,8 +132,8 @@ impl Release {
     }
 
     /// Adds values that are written as a mapping.
-    pub(super) fn add_mapping(&mut self, node: &Node<'_>, place: ValuesPlace) {
-        self.values.push(ReleaseValues::Inline(node.to_json(), Some(place)));
+    pub(super) fn add_mapping(&mut self, node: &Node<'_>, place: Option<ValuesPlace>) {
+        self.values.push(ReleaseValues::Inline(node.to_json(), place));
     }
 
     /// Whether another release renders the chart with the values of this one.
