@@ -27,7 +27,7 @@ const MEDIA: [&str; 24] = [
 ];
 
 /// Endings of files without which manifests are read as something else. What partial clones lack of JSON is data by its size.
-const READ: [&str; 5] = ["yaml", "yml", "tpl", "tf", "tofu"];
+const READ: [&str; 6] = ["yaml", "yml", "tpl", "tf", "tofu", "tfvars"];
 
 /// A state of the manifests.
 pub(crate) struct Checkout {

@@ -53,7 +53,7 @@ const MAX_ENTRIES: usize = 100_000;
 
 /// The files of Terraform, and templates of other programs, below the folder of the inputs.
 fn other_files(inputs: &[Input], directories: &Directories) -> Vec<PathBuf> {
-    const ENDS: [&str; 6] = [".tf", ".tofu", ".j2", ".jinja", ".tmpl", ".gotmpl"];
+    const ENDS: [&str; 7] = [".tf", ".tofu", ".tfvars", ".j2", ".jinja", ".tmpl", ".gotmpl"];
     if !directories.is_empty() || inputs.is_empty() {
         return directories.files_ending(&ENDS);
     }

@@ -14,6 +14,7 @@ mod near;
 mod read;
 mod sets;
 mod system;
+mod terraform;
 mod unapplied;
 mod walk;
 mod walker;
@@ -40,6 +41,7 @@ pub(crate) use sets::{
 pub(crate) use system::{
     Revision, Standing, canonicalize, exists, is_file, read as read_file, read_to_string, without_link,
 };
+pub(crate) use terraform::{Terraform, is_of_terraform};
 pub(crate) use walk::{FoundFiles, Input, count_hidden, find, find_with_unsaved};
 
 /// The names of gpulint's configuration file. A folder has at most one.

@@ -47,7 +47,7 @@ const SECTION: &str = "gpulint";
 const WATCHED: [&str; 4] = [
     "**/*.{yaml,yml,json,tpl,tgz}",
     "**/{Kustomization,.gitignore,.ignore}",
-    "**/*.{tf,tofu,sh,bash,mk,md}",
+    "**/*.{tf,tofu,tfvars,sh,bash,mk,md}",
     "**/{Makefile,GNUmakefile,justfile,Justfile}",
 ];
 

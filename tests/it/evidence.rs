@@ -43,6 +43,23 @@ fn versions_are_taken_from_what_installs_a_product() {
         assert!(versions(&folder).is_empty());
         folder.run(&["check", "-f", "concise"]).exits(1).prints("error[karpenter-legacy-api]");
     }
+    // A variable has one value where its default or a file of variables gives it, and none where another module gives it.
+    let by_variable = terraform.replace("\"0.37.6\"", "var.karpenter");
+    let declared = "variable \"karpenter\" {\n  default = \"0.37.6\"\n}\n";
+    let folder = Folder::new()
+        .with("pool.yaml", POOL)
+        .with("tf/main.tf", &by_variable)
+        .with("tf/variables.tf", declared);
+    assert_eq!(versions(&folder), [json!(["Karpenter", "0.37", "tf/main.tf", 3])]);
+    let folder = folder.with("tf/prod.tfvars", "karpenter = \"0.36.0\"\n");
+    assert!(versions(&folder).is_empty());
+    let folder = Folder::new()
+        .with("pool.yaml", POOL)
+        .with("tf/main.tf", &by_variable)
+        .with("tf/terraform.tfvars", "karpenter = \"0.37.6\"\n");
+    assert_eq!(versions(&folder), [json!(["Karpenter", "0.37", "tf/main.tf", 3])]);
+    let folder = folder.with("main.tf", "module \"karpenter\" {\n  source = \"./tf\"\n}\n");
+    assert!(versions(&folder).is_empty());
     // Two versions are none.
     let folder = Folder::new()
         .with("pool.yaml", POOL)

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use gpulint_rules::lint::config::Config;
 use gpulint_rules::source::{Source, read};
-use gpulint_rules::{Node, Product, Version, pins_of, pins_of_terraform};
+use gpulint_rules::{Node, Product, Version, pins_of};
 use ignore::WalkBuilder;
 
-use crate::files::{Input, display_path};
+use crate::files::{Input, Terraform, absolute, display_path, is_of_terraform};
 
 /// Maximum size in bytes of a file that is searched for pins.
 const MAX_BYTES: u64 = 4 << 20;
@@ -140,14 +140,18 @@ impl Pins {
 
     /// Adds the versions in Terraform files.
     fn read_terraform(&mut self, folder: &Path) {
-        let files = WalkBuilder::new(folder).require_git(false).build().flatten();
-        for entry in files.filter(|entry| entry.path().extension().is_some_and(|end| end == "tf")) {
+        let entries = WalkBuilder::new(folder).require_git(false).build().flatten();
+        let files = entries.filter(|entry| is_of_terraform(entry.path())).filter_map(|entry| {
             let is_small = entry.metadata().is_ok_and(|data| data.len() <= MAX_BYTES);
-            let Some(text) = is_small.then(|| fs::read_to_string(entry.path()).ok()).flatten() else {
-                continue;
-            };
-            for (product, version, line) in pins_of_terraform(&text) {
-                self.add_text(product, version, format!("{}:{line}", short(entry.path(), folder)));
+            let text = is_small.then(|| fs::read_to_string(entry.path()).ok()).flatten()?;
+            Some((absolute(entry.path()), text))
+        });
+        let files: Vec<_> = files.collect();
+        let terraform = Terraform::new(files.iter().map(|(path, text)| (path.as_path(), text.as_str())));
+        let folder = absolute(folder);
+        for (path, text) in &files {
+            for (product, version, line) in terraform.pins(path, text) {
+                self.add_text(product, &version, format!("{}:{line}", short(path, &folder)));
             }
         }
     }

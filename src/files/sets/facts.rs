@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use gpulint_rules::{
     Fact, Membership, Object, OutsideFact, Product, VersionPlace, charts_of_text, facts_of_text,
-    fill_versions, minor_of, pins_of_terraform,
+    fill_versions, minor_of,
 };
 
 use super::claimer::{Checkout, GitOpsObject};
@@ -16,6 +16,7 @@ use super::flux;
 use super::index::Files;
 use crate::files::filled::read_small;
 use crate::files::short_path;
+use crate::files::terraform::{Terraform, is_module_file};
 
 /// Maximum number of files of other programs that are read.
 const MAX_OTHERS: usize = 1_000;
@@ -178,19 +179,21 @@ fn of_other_repositories(files: &Files<'_>) -> Vec<Found> {
 /// What files of Terraform show, and templates of other programs.
 fn of_other_files(files: &Files<'_>) -> Vec<Found> {
     let mut out = Vec::new();
-    for path in files.folders.others.iter().take(MAX_OTHERS) {
-        let Some(text) = read_small(path, &files.folders.disk) else { continue };
+    let paths = files.folders.others.iter().take(MAX_OTHERS);
+    let texts = paths.filter_map(|path| Some((path.as_path(), read_small(path, &files.folders.disk)?)));
+    let texts: Vec<(&Path, String)> = texts.collect();
+    let terraform = Terraform::new(texts.iter().map(|(path, text)| (*path, text.as_str())));
+    for (path, text) in &texts {
         let folder = path.parent().unwrap_or(Path::new(""));
-        let is_terraform = path.extension().is_some_and(|end| end == "tf" || end == "tofu");
-        let pins = if is_terraform { pins_of_terraform(&text) } else { Vec::new() };
-        let versions = pins
+        let versions = terraform
+            .pins(path, text)
             .into_iter()
-            .filter_map(|(product, version, line)| Some((Fact::Version(product, minor_of(version)?), line)));
+            .filter_map(|(product, version, line)| Some((Fact::Version(product, minor_of(&version)?), line)));
         let is_helmfile = path.to_str().is_some_and(|path| path.ends_with(".yaml.gotmpl"));
-        let charts = if is_terraform || is_helmfile { charts_of_text(&text) } else { Vec::new() };
+        let charts = if is_module_file(path) || is_helmfile { charts_of_text(text) } else { Vec::new() };
         let mut seen = BTreeSet::new();
         let charts = charts.into_iter().filter(|(fact, _)| seen.insert(fact.clone()));
-        for (fact, line) in versions.chain(facts_of_text(&text)).chain(charts) {
+        for (fact, line) in versions.chain(facts_of_text(text)).chain(charts) {
             let shown = OutsideFact { fact, path: Arc::from(short_path(path)), line };
             out.push(Found { folder: folder.to_owned(), shown });
         }

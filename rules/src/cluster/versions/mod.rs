@@ -4,6 +4,7 @@
 //! They are the platform of the set where the configuration states no version. A set that shows two minor versions of a product shows
 //! none.
 
+mod terraform;
 #[cfg(test)]
 mod tests;
 
@@ -24,6 +25,8 @@ use crate::object::Object;
 use crate::platform::{Platform, Product, Version};
 use crate::tree::node::Node;
 use crate::tree::pointer::Pointer;
+
+pub use terraform::{TerraformValues, called_modules, pins_of_terraform};
 
 /// What a file that is no manifest shows of the cluster: a kustomization, a file of Terraform, the configuration of Talos, the values
 /// of a chart.
@@ -332,57 +335,6 @@ impl<'a> Pins<'_, 'a> {
             (self.add)(product, label, &version);
         }
     }
-}
-
-/// The versions in a file of Terraform, each with its line, counted from 1: those of EKS, and of the charts of `helm_release`
-/// resources and of the add-ons of EKS Blueprints, where they are literals.
-pub fn pins_of_terraform(text: &str) -> Vec<(Product, &str, u32)> {
-    let mut found = Vec::new();
-    // The chart and the version of the release whose block is open.
-    type Release<'t> = (Option<Product>, Option<(&'t str, u32)>);
-    let mut release: Option<Release<'_>> = None;
-    // The add-on whose block is open.
-    let mut addon: Option<Product> = None;
-    // Whether the block of a resource `aws_eks_cluster` is open.
-    let mut is_in_cluster = false;
-    for (line, number) in text.lines().zip(1..) {
-        let line = line.trim();
-        if ["resource", "module", "data"].iter().any(|block| line.starts_with(block)) {
-            is_in_cluster = line.starts_with("resource") && line.contains("\"aws_eks_cluster\"");
-        }
-        if line.starts_with("resource") && line.contains("\"helm_release\"") {
-            release = Some((None, None));
-        } else if line.starts_with("resource") || line.starts_with("module") || line.starts_with("data") {
-            release = None;
-        }
-        let value = |key: &str| {
-            let rest = line.strip_prefix(key)?.trim_start().strip_prefix('=')?;
-            rest.trim_start().strip_prefix('"')?.split('"').next()
-        };
-        let of_cluster = || value("version").filter(|_| is_in_cluster);
-        if let Some(version) =
-            value("cluster_version").or_else(|| value("kubernetes_version")).or_else(of_cluster)
-        {
-            found.push((Product::Kubernetes, version, number));
-        }
-        let block = line.strip_suffix('{').and_then(|start| start.trim_end().strip_suffix('='));
-        match block {
-            Some(name) => addon = product_of_chart(name.trim()),
-            None if line.starts_with('}') => addon = None,
-            None => {}
-        }
-        if let Some((product, version)) = addon.zip(value("chart_version")) {
-            found.push((product, version, number));
-        }
-        let Some((product, version)) = &mut release else { continue };
-        *product = product.or_else(|| value("chart").and_then(product_of_chart));
-        *version = version.or_else(|| Some((value("version")?, number)));
-        if let (Some(product), Some((version, number))) = (*product, *version) {
-            found.push((product, version, number));
-            release = None;
-        }
-    }
-    found
 }
 
 /// Settings of the API server, as a flag, in the configuration of Talos, kubeadm, k0s, k3s or kind, and in Terraform. The gate is

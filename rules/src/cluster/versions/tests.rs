@@ -1,4 +1,7 @@
-use super::{Fact, charts_of_text, facts_of_text, minor_of, pins_of_terraform, product_of_chart};
+use super::{
+    Fact, TerraformValues, called_modules, charts_of_text, facts_of_text, minor_of, pins_of_terraform,
+    product_of_chart,
+};
 
 #[test]
 fn terraform_and_helmfiles_install_charts() {
@@ -95,15 +98,52 @@ fn charts_are_known_by_the_end_of_their_address() {
 
 #[test]
 fn terraform_names_charts_and_clusters() {
+    let none = TerraformValues::default();
     let addons = "module \"addons\" {\n  enable_karpenter = true\n  karpenter = {\n    chart_version = \"0.37.6\"\n  }\n\
                   \x20 argocd = {\n    chart_version = \"7.1.0\"\n  }\n}\n";
-    assert_eq!(pins_of_terraform(addons), [(Product::Karpenter, "0.37.6", 4)]);
+    assert_eq!(pins_of_terraform(addons, &none), [(Product::Karpenter, "0.37.6", 4)]);
     let text = "module \"eks\" {\n  cluster_version   = \"1.33\" # EKS\n}\n\
                 resource \"helm_release\" \"karpenter\" {\n  chart = \"karpenter\"\n  version = \"1.8.2\"\n}\n\
                 resource \"helm_release\" \"other\" {\n  version = \"3.1.0\"\n  chart = \"other\"\n}\n\
                 resource \"helm_release\" \"keda\" {\n  version = var.keda\n  chart = \"keda\"\n}\n";
-    assert_eq!(pins_of_terraform(text), [(Product::Kubernetes, "1.33", 2), (Product::Karpenter, "1.8.2", 6)]);
+    assert_eq!(
+        pins_of_terraform(text, &none),
+        [(Product::Kubernetes, "1.33", 2), (Product::Karpenter, "1.8.2", 6)]
+    );
     let cluster = "resource \"aws_eks_cluster\" \"main\" {\n  version = \"1.30\"\n}\n\
                    resource \"aws_rds_cluster\" \"main\" {\n  version = \"16.1\"\n}\n";
-    assert_eq!(pins_of_terraform(cluster), [(Product::Kubernetes, "1.30", 2)]);
+    assert_eq!(pins_of_terraform(cluster, &none), [(Product::Kubernetes, "1.30", 2)]);
+}
+
+#[test]
+fn variables_and_locals_of_terraform_have_values_where_there_is_one() {
+    const USE: &str = "module \"eks\" {\n  cluster_version = var.kubernetes\n}\n\
+                       resource \"helm_release\" \"keda\" {\n  chart = \"keda\"\n  version = local.keda\n}\n";
+    const DECLARED: &str = "variable \"kubernetes\" {\n  type = string\n  default = \"1.33\" # EKS\n  validation {\n    default = \"1.1\"\n  }\n}\n\
+                            variable \"keda\" { default = \"2.17.1\" }\n\
+                            locals {\n  keda = \"${var.keda}\"\n  tags = {\n    keda = \"1.0.0\"\n  }\n}\n";
+    let pins = |values: &TerraformValues| -> Vec<String> {
+        pins_of_terraform(USE, values)
+            .into_iter()
+            .map(|(_, version, line)| format!("{version}:{line}"))
+            .collect()
+    };
+    let mut values = TerraformValues::default();
+    assert!(pins(&values).is_empty());
+    values.declare(DECLARED);
+    assert_eq!(pins(&values), ["1.33:2", "2.17.1:6"]);
+    // A file that Terraform reads by itself replaces the default; one that may be named makes it uncertain.
+    values.set("kubernetes = \"1.34\"\n", true);
+    assert_eq!(pins(&values), ["1.34:2", "2.17.1:6"]);
+    let mut named = values.clone();
+    named.set("kubernetes = \"1.34\"\nkeda = \"2.18.0\"\n", false);
+    assert_eq!(pins(&named), ["1.34:2"]);
+    // Arguments of a module that another one calls.
+    values.forget_variables();
+    assert!(pins(&values).is_empty());
+    let calls = "module \"a\" {\n  source = \"../eks\"\n}\nmodule \"b\" {\n  source = \"terraform-aws-modules/eks/aws\"\n}\n";
+    assert_eq!(called_modules(calls).collect::<Vec<_>>(), ["../eks"]);
+    let mut circle = TerraformValues::default();
+    circle.declare("locals {\n  keda = local.keda\n}\n");
+    assert!(pins(&circle).is_empty());
 }
