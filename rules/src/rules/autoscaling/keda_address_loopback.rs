@@ -5,7 +5,8 @@
 //! pod, where no broker and no Prometheus listens: each poll fails, and nothing scales. The address often
 //! comes from the environment of the workload (`...FromEnv`), whose own pod has a proxy beside it.
 //!
-//! Nothing is reported where the operator is in the input with a container beside it, or in the network of its node.
+//! Nothing is reported where the operator is in the input with a container beside it, or in the network of its
+//! node.
 //!
 //! # Fix
 //! Write the name of the Service with its namespace, which resolves in each pod of the cluster.

@@ -4,8 +4,9 @@
 //! KEDA ignores metadata keys that the trigger type does not have, without an event or a log line: a misspelt
 //! `activationThreshold` leaves the default in force. Some keys are read from a TriggerAuthentication or from
 //! the environment alone, and others never from there. Credentials for AWS are not read where KEDA's operator
-//! signs (`identityOwner: operator`), or the pod identity `aws` of the TriggerAuthentication. Of the targets for a stream in Redis one alone is
-//! read: `lagCount` or `pendingEntriesCount` of a `consumerGroup`, or else `streamLength`.
+//! signs (`identityOwner: operator`), or the pod identity `aws` of the TriggerAuthentication. Of the targets
+//! for a stream in Redis one alone is read: `lagCount` or `pendingEntriesCount` of a `consumerGroup`, or else
+//! `streamLength`.
 //!
 //! # Fix
 //! Write the key as the finding suggests, remove it, or move a credential to a TriggerAuthentication.
