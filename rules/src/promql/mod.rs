@@ -78,14 +78,15 @@ const OTHER_FUNCTIONS: &str = include_str!("metricsql.txt");
 
 /// Why no server accepts a text, as a message; `None` if a server may accept it.
 fn reason(error: &str, text: &str) -> Option<String> {
-    if is_other_dialect(text) {
+    let code = screen::code_of(text);
+    if is_other_dialect(&code) {
         return None;
     }
     // LogQL has the same rules inside braces.
     if let Some(reason) = braces(error) {
         return Some(reason);
     }
-    if selects_without_name(text) {
+    if selects_without_name(&code) {
         return None;
     }
     let known = [

@@ -104,6 +104,31 @@ pub(super) fn screen(text: &str) -> Option<Screened> {
     Some(Screened { text: out, patterns })
 }
 
+/// A text without comments and without the content of strings.
+pub(super) fn code_of(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut out = String::with_capacity(text.len());
+    let (mut at, mut copied) = (0, 0);
+    while at < bytes.len() {
+        match bytes[at] {
+            quote @ (b'"' | b'\'' | b'`') => {
+                out.push_str(&text[copied..=at]);
+                at = end_of_string(bytes, at, quote).unwrap_or(bytes.len());
+                copied = at;
+            }
+            b'#' => {
+                out.push_str(&text[copied..at]);
+                at = text[at..].find('\n').map_or(bytes.len(), |end| at + end);
+                copied = at;
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    out.push_str(text.get(copied..).unwrap_or_default());
+    out
+}
+
 /// The end of the string that begins at a quote.
 fn end_of_string(bytes: &[u8], from: usize, quote: u8) -> Option<usize> {
     let mut at = from + 1;

@@ -89,6 +89,12 @@ fn wrong_queries_say_what_is_wrong() {
         ),
         ("up{job=\"a\", [5m]}", "a range follows the `}` of a selector, and is not inside its braces"),
         ("rate({job=\"a\"[5m]})", "a range follows the `}` of a selector, and is not inside its braces"),
+        (
+            "max(up{name=~\"default\"[1m]})",
+            "a range follows the `}` of a selector, and is not inside its braces",
+        ),
+        ("sum(up{path=\"with (a)\"}", "a `(` is never closed"),
+        ("up{path=\"{job}\"", "a `{` is never closed"),
         ("sum(up{job=\"a\")", "a `{` is not closed before `)`"),
         ("up{job:\"a\"}", "`:` does not belong between the braces of a selector"),
         ("up{job=\"a\" | pod=\"b\"}", "`|` does not belong between the braces of a selector"),
@@ -133,6 +139,7 @@ fn what_is_not_certain_is_unknown() {
         "up{http.status=\"500\"}",
         "rate(up) keep_metric_names",
         "up default 0",
+        "up # it's\n default 0",
         "WITH (a = up) a",
         "with (a = up) a",
         // Newer syntax.
