@@ -96,7 +96,7 @@ use crate::rules::prelude::*;
 use crate::workload::server::likely_server_of;
 
 /// The workloads that run a model server, whichever.
-pub(in crate::rules) struct ModelServers;
+struct ModelServers;
 
 impl Predicate for ModelServers {
     const SLOT: QuerySlot = QuerySlot::ModelServers;

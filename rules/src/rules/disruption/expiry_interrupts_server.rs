@@ -1,10 +1,12 @@
-//! Nodes expire within a day, and the only pod of a model server with them.
+//! Nodes expire within a day, and the only pod of a GPU workload with them.
 //!
 //! # Why
 //! Since v1 Karpenter drains a node as soon as it is as old as `expireAfter` says: it starts no other node
-//! first, and no budget delays it. A server with one replica then answers nothing until a new GPU node has
-//! booted and the model is loaded, which takes minutes, at each expiry. Hours are sometimes written to get
+//! first, and no budget delays it. A model server with one replica then answers nothing until a new GPU node
+//! has booted and the model is loaded, which takes minutes, at each expiry. Hours are sometimes written to get
 //! back to Spot or to cheaper nodes, which consolidation does, and that starts the new node first.
+//!
+//! Only Deployments and StatefulSets that use accelerators are looked at, which no autoscaler scales.
 //!
 //! # Fix
 //! Write days, as the default of 720h, or run a second replica.
@@ -49,7 +51,6 @@
 //! - <https://github.com/aws/karpenter-provider-aws/issues/6362>
 
 use super::goes_to;
-use crate::rules::autoscaling::ModelServers;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -75,7 +76,6 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let cluster = ctx.cluster();
-    let servers = cluster.satisfying::<ModelServers>();
     let is_alone = |server: &Object| {
         !server.may_lack_fields()
             && ctx.pairs_with(server)
@@ -86,7 +86,8 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
                 .is_some_and(|replicas| replicas.floor == 1 && replicas.max == 1)
             && goes_to(server, pool, ctx)
     };
-    let ObjectKey(server) = servers.iter().find(|ObjectKey(server)| is_alone(server))?;
+    let mut servers = [Kind::DEPLOYMENT, Kind::STATEFUL_SET].into_iter().flat_map(|kind| cluster.of(kind));
+    let server = servers.find(|server| is_alone(server))?;
     let often = match DAY / life {
         1 => "once".to_owned(),
         times => format!("about {times} times"),
