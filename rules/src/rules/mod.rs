@@ -118,6 +118,7 @@ pub static RULES: &[&Rule] = &[
     &nodepool::taint_invalid::RULE,
     &nodepool::taint_operator_as_value::RULE,
     &nodepool::training_pool_on_spot::RULE,
+    &nodepool::windows_pool_untainted::RULE,
     &nodepool::zones_of_two_regions::RULE,
     &disruption::ami_unpinned::RULE,
     &disruption::budget_blocks_forever::RULE,

@@ -69,7 +69,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
 }
 
 /// Whether a taint keeps pods away that do not tolerate it. A placeholder may stand for one that does.
-fn may_keep_pods_away(taint: &Node<'_>) -> bool {
+pub(super) fn may_keep_pods_away(taint: &Node<'_>) -> bool {
     let effect = taint.get("effect");
     taint.is_unknown() || effect.is_unknown() || matches!(effect.text(), Some("NoSchedule" | "NoExecute"))
 }

@@ -62,6 +62,7 @@ pub(crate) mod taint_duplicate;
 pub(crate) mod taint_invalid;
 pub(crate) mod taint_operator_as_value;
 pub(crate) mod training_pool_on_spot;
+pub(crate) mod windows_pool_untainted;
 pub(crate) mod zones_of_two_regions;
 
 /// A pool of lower weight that admits the same pods when this one has no capacity.
