@@ -229,6 +229,7 @@ pub static RULES: &[&Rule] = &[
     &autoscaling::keda_name_too_long::RULE,
     &autoscaling::keda_oauth_invalid::RULE,
     &autoscaling::keda_paused::RULE,
+    &autoscaling::keda_pods_elsewhere::RULE,
     &autoscaling::keda_prometheus_address_invalid::RULE,
     &autoscaling::keda_query_counts_others::RULE,
     &autoscaling::keda_query_job_mismatch::RULE,

@@ -44,6 +44,7 @@ pub(crate) mod keda_modifiers_invalid;
 pub(crate) mod keda_name_too_long;
 pub(crate) mod keda_oauth_invalid;
 pub(crate) mod keda_paused;
+pub(crate) mod keda_pods_elsewhere;
 pub(crate) mod keda_prometheus_address_invalid;
 pub(crate) mod keda_query_counts_others;
 pub(crate) mod keda_query_job_mismatch;
