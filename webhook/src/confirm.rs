@@ -167,7 +167,11 @@ impl Confirmed {
                 Lookup::Found(known) => Some(known),
                 _ => None,
             };
-            if known.map(|known| known.root().to_json()) != fresh.map(|fresh| fresh.root().to_json()) {
+            let differs = match (known, fresh) {
+                (Some(known), Some(fresh)) => !known.root().has_value_of(&fresh.root()),
+                _ => known.is_some() || fresh.is_some(),
+            };
+            if differs {
                 old.extend(known.cloned());
                 new.extend(fresh.cloned());
             }
