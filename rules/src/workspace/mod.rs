@@ -437,8 +437,6 @@ mod tests {
     use std::collections::BTreeSet;
     use std::path::{Path, PathBuf};
 
-    use rayon::prelude::*;
-
     use crate::cluster::Cluster;
     use crate::cluster::query::undeclared;
     use crate::file::File;
@@ -472,22 +470,29 @@ mod tests {
             Some(File::read(Source::from_text(&path.display().to_string(), &text)))
         };
         let files: Vec<File> = gpulint_testing::sampled(files).iter().filter_map(read).collect();
-        let mut undeclared = BTreeSet::new();
-        for complete in [false, true] {
+        let undeclared_reads = |complete: bool| {
             let engine = Engine::new(Settings { complete, ..Settings::default() });
-            let reads_in = |files: &[File]| {
+            let mut undeclared = Vec::new();
+            // Several files together, so that rules read the objects of other files; but not all at once, because most
+            // lookups would then find several objects.
+            for files in files.chunks(25) {
                 let mut cluster = Cluster::incremental(complete);
                 for object in files.iter().flat_map(|file| &file.objects) {
                     cluster.apply(object.clone());
                 }
-                let objects = files.iter().flat_map(|file| &file.objects);
-                let reads = objects.flat_map(|object| engine.undeclared_reads(object, &cluster));
-                reads.map(|(rule, read)| format!("{rule}: {read:?}")).collect::<Vec<_>>()
-            };
-            // Several files together, so that rules read the objects of other files; but not all at once, because most
-            // lookups would then find several objects.
-            undeclared.extend(files.par_chunks(25).flat_map(reads_in).collect::<Vec<_>>());
-        }
+                for object in files.iter().flat_map(|file| &file.objects) {
+                    let reads = engine.undeclared_reads(object, &cluster);
+                    undeclared.extend(reads.into_iter().map(|(rule, read)| format!("{rule}: {read:?}")));
+                }
+            }
+            undeclared
+        };
+        // In threads of their own: reads are recorded by thread, and one of rayon's may run two tasks in turns.
+        let mut undeclared: BTreeSet<String> = std::thread::scope(|scope| {
+            let undeclared_reads = &undeclared_reads;
+            let runs = [false, true].map(|complete| scope.spawn(move || undeclared_reads(complete)));
+            runs.into_iter().flat_map(|run| run.join().unwrap()).collect()
+        });
         let queries = undeclared::queries_run();
         assert!(queries.len() > 20, "{queries:?}");
         let queries = queries.into_iter().filter_map(|(query, read)| Some(format!("{query:?}: {:?}", read?)));

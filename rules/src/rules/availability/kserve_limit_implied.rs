@@ -40,14 +40,14 @@
 //! - <https://github.com/kserve/kserve/pull/4032>
 //! - <https://kserve.github.io/website/docs/model-serving/predictive-inference/frameworks/custom-predictor>
 
-use super::kserve::{Limits, MODE_SOURCES, default_limits};
+use super::kserve::{self, Limits, default_limits};
 use crate::cluster::runtimes::{RuntimeOfModel, model_of, runtime_of_model, server_of_runtime};
 use crate::facts::quantity::amount;
 use crate::rules::prelude::*;
 use crate::workload::gpu::has_device;
 use crate::workload::model::{ROUNDED, published_weights};
 
-static READS: [Kind; MODE_SOURCES.len() + 2] = joined(&MODE_SOURCES, &[RUNTIMES[0], RUNTIMES[1]]);
+static READS: [Kind; kserve::READS.len() + 2] = joined(&kserve::READS, &[RUNTIMES[0], RUNTIMES[1]]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "kserve-limit-implied",
