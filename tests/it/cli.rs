@@ -356,7 +356,10 @@ fn json_names_who_refuses() {
                 - {key: kubernetes.io/hostname, operator: In, values: [b]}\n        \
                 - {key: karpenter.sh/capacity-type, operator: In, values: [preemptible]}\n---\n\
                 apiVersion: keda.sh/v1alpha1\nkind: TriggerAuthentication\nmetadata: {name: a}\nspec:\n  \
-                podIdentity: {provider: azure-workload, identityId: ''}\n";
+                podIdentity: {provider: azure-workload, identityId: ''}\n---\n\
+                apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: b}\nspec:\n  template:\n    spec:\n      \
+                nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: a}\n      requirements:\n        \
+                - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}\n";
     let folder = Folder::new().with("a.yaml", pool);
     let report = folder.run(&["check", "-f", "json"]).exits(1).json();
     let refused = |rule: &str| {
