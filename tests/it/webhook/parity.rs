@@ -56,9 +56,9 @@ fn cases(root: &Path, path: &Path, config: &Path) -> Vec<Case> {
     if ["kustomization.yaml", "kustomization.yml"].iter().any(|name| folder.join(name).exists()) {
         return Vec::new();
     }
-    // Comments suppress, say that an object is a patch, and state a decision in files only. What an alias repeats is reported once
-    // there, and so is what the pods of a group have in common.
-    let is_of_text = ["-comment", "-alias", "-once-a-group"].iter().any(|part| file.contains(part));
+    // Comments suppress, say that an object is a patch, and state a decision in files only, as files alone are copies of others'. What
+    // an alias repeats is reported once there, and so is what the pods of a group have in common.
+    let is_of_text = ["-comment", "-copy", "-alias", "-once-a-group"].iter().any(|part| file.contains(part));
     if text.contains("# gpulint: allow") || text.starts_with("# A patch") || is_of_text {
         return Vec::new();
     }
