@@ -92,9 +92,11 @@ pub fn unset_variables<'a>(
 ) -> Vec<TriggerProblem<'a>> {
     let Some(mut check) = TriggerCheck::of(trigger, scaler, around) else { return Vec::new() };
     for key in &scaler.keys {
-        if check.has_env_key && check.names_unset_variable(key) {
-            check.run(key.name, |check| check.report_missing(key.name));
-        }
+        check.run(key.name, |check| {
+            if check.has_env_key && check.names_unset_variable(key) {
+                check.report_missing(key.name);
+            }
+        });
     }
     check.problems
 }

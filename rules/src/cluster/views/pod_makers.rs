@@ -55,6 +55,7 @@ fn makes_no_pods(group: &str, kind: &str) -> bool {
                 | "http.keda.sh"
                 | "karpenter.sh"
                 | "karpenter.k8s.aws"
+                | "eks.amazonaws.com"
                 | "cert-manager.io"
                 | "external-secrets.io"
                 | "networking.istio.io"

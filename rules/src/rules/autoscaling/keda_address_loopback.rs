@@ -35,7 +35,7 @@
 
 use crate::facts::url::host;
 use crate::keda::scalers::KeyStatus;
-use crate::rules::autoscaling::keda_trigger_invalid::{READS, environment_of};
+use crate::rules::autoscaling::keda_trigger_invalid::{READS, environment, holder};
 use crate::rules::prelude::*;
 use crate::workload::environment::Variable;
 
@@ -50,13 +50,15 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let scaler = trigger.scaler(ctx.platform().keda)?;
+    let object = ctx.object();
+    let holder = holder(object, ctx);
     for (name, node) in trigger.metadata().entries() {
         let is_read = matches!(scaler.key_status(name), KeyStatus::Read);
         let Some(written) = node.text().filter(|_| is_read) else { continue };
         let is_variable = name.ends_with("FromEnv") && scaler.key(name).is_none();
         let value = match is_variable {
-            true => match environment_of(ctx.object(), ctx).variable(written) {
-                Variable::Text(text) => text,
+            true => match holder.map(|holder| environment(object, holder).variable(written)) {
+                Some(Variable::Text(text)) => text,
                 _ => continue,
             },
             false => written,
@@ -72,7 +74,11 @@ fn check(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
             }
             false => format!("KEDA's operator connects to `{shown}` in its own pod"),
         };
-        ctx.report(&node, message).help("write the Service with its namespace: `NAME.NAMESPACE.svc:PORT`");
+        let finding = ctx.report(&node, message);
+        finding.help("write the Service with its namespace: `NAME.NAMESPACE.svc:PORT`");
+        if let Some(holder) = holder.filter(|holder| is_variable && !holder.ptr_eq(object)) {
+            finding.related(holder, &holder.path(&["metadata", "name"]), "this has the environment");
+        }
     }
     None
 }

@@ -178,7 +178,7 @@ pub(super) fn authentication<'a>(
 }
 
 /// The object with the containers whose environment KEDA reads, if the input has all of it.
-fn holder<'a>(object: &'a Object, ctx: &Context<'a>) -> Option<&'a Object> {
+pub(super) fn holder<'a>(object: &'a Object, ctx: &Context<'a>) -> Option<&'a Object> {
     let holder = if object.is(Kind::SCALED_JOB) { object } else { scale_target::target(object, ctx)? };
     Some(holder).filter(|holder| is_whole(holder))
 }
@@ -195,11 +195,7 @@ fn environment_source<'a>(object: &'a Object, holder: &'a Object) -> (Node<'a>, 
 }
 
 /// The environment that KEDA reads for the triggers of an object.
-pub(super) fn environment_of<'a>(object: &'a Object, ctx: &Context<'a>) -> Environment<'a> {
-    holder(object, ctx).map_or(Environment::Unknown, |holder| environment(object, holder))
-}
-
-fn environment<'a>(object: &'a Object, holder: &'a Object) -> Environment<'a> {
+pub(super) fn environment<'a>(object: &'a Object, holder: &'a Object) -> Environment<'a> {
     let (pod, name) = environment_source(object, holder);
     Environment::of(&pod, &name)
 }
