@@ -39,11 +39,21 @@ struct Frame {
     anchor: usize,
 }
 
+/// An anchor of a key: its id, and the key as a scalar.
+struct KeyAnchor {
+    id: usize,
+    text: Box<str>,
+    kind: SlotKind,
+    tag: TagKind,
+}
+
 pub(super) struct TreeBuilder {
     pub(super) tree: Tree,
     frames: Vec<Frame>,
     /// Anchor id, node, number of nodes in it; the number is 0 while the anchored node is open.
     anchors: Vec<(usize, u32, u64)>,
+    /// Anchors of keys, which are no nodes of the tree.
+    key_anchors: Vec<KeyAnchor>,
     pub(super) diagnostics: Vec<ParseDiagnostic>,
     weight: u64,
     pub(super) start: u32,
@@ -70,6 +80,7 @@ impl TreeBuilder {
             tree: Tree { slots, ..Tree::new(text, true) },
             frames: Vec::new(),
             anchors: Vec::new(),
+            key_anchors: Vec::new(),
             diagnostics: Vec::new(),
             weight: 0,
             start,
@@ -174,16 +185,19 @@ impl TreeBuilder {
             self.pass_scalar(value, plain, anchor);
             return;
         }
-        if self.expects_key() {
-            self.key(value, plain && (tag == TagKind::None || merges), span);
-            return;
-        }
-        let text = self.text(value, style, span);
         let kind = match style {
             ScalarStyle::Plain => SlotKind::Plain,
             ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted => SlotKind::Quoted,
             _ => SlotKind::Block,
         };
+        if self.expects_key() {
+            if anchor != 0 {
+                self.key_anchors.push(KeyAnchor { id: anchor, text: Box::from(value), kind, tag });
+            }
+            self.key(value, plain && (tag == TagKind::None || merges), span);
+            return;
+        }
+        let text = self.text(value, style, span);
         let resolved = (plain && tag == TagKind::None).then(|| resolve_plain(value));
         if matches!(resolved, Some(Scalar::Float(number)) if !number.is_finite()) {
             let message = format!("`{value}` has no JSON form, so Kubernetes rejects it");
@@ -365,6 +379,10 @@ impl TreeBuilder {
 
     pub(super) fn alias(&mut self, id: usize, span: Span) {
         self.fatal |= self.is_outline;
+        if let Some(at) = self.key_anchors.iter().position(|key| key.id == id) {
+            self.alias_of_key(at, span);
+            return;
+        }
         let found = self.anchor(id).map(|i| self.anchors[i]);
         if self.expects_key() {
             // If an alias to a scalar is a key, the text of the scalar is the key.
@@ -399,6 +417,19 @@ impl TreeBuilder {
                 self.value(SlotKind::Plain, TagKind::Null, span, 1);
             }
         }
+    }
+
+    /// An alias of a key stands for the key's text.
+    fn alias_of_key(&mut self, at: usize, span: Span) {
+        let KeyAnchor { text, kind, tag, .. } = &self.key_anchors[at];
+        let (text, kind, tag) = (text.clone(), *kind, *tag);
+        if self.expects_key() {
+            self.key(&text, kind == SlotKind::Plain && tag == TagKind::None, span);
+            return;
+        }
+        let stored = self.store(&text);
+        let at = self.value(kind, tag, span, 1);
+        self.tree.slots[at as usize].data = stored;
     }
 
     /// Reports repeated keys. Keys are compared after resolution: `true: 1` and `"true": 2` are the same key.
