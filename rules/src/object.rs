@@ -487,6 +487,19 @@ impl Object {
         places.any(|place| own.steps().starts_with(place.steps()))
     }
 
+    /// Whether a patch of the input may set an absent field, a field around it, or one in it. Of a patch whose fields are not known
+    /// it may.
+    pub(crate) fn may_be_set_by_patch(&self, node: &Node<'_>) -> bool {
+        let own = node.pointer();
+        let of_source =
+            self.source().into_iter().flat_map(|source| source.patches_of(self.kind(), self.name()));
+        let mut patches =
+            of_source.chain(self.patches()).filter(|patch| patch.replicas != PatchedReplicas::Only);
+        patches.any(|patch| {
+            patch.fields.is_empty() || patch.fields.iter().any(|field| may_overlap(own.steps(), field))
+        })
+    }
+
     /// Whether a kustomization of the input sets or removes the field of a node that is not in a list, as one of several overlays may.
     pub(crate) fn is_overridden(&self, node: &Node<'_>) -> bool {
         let own = node.pointer();
@@ -603,6 +616,13 @@ fn at_steps<'a>(root: Node<'a>, steps: &[String]) -> Option<Node<'a>> {
             None => Some(at.step(step)),
         }
     })
+}
+
+/// Whether one path may lead to a field around the other's, or to the same. Items of lists are not told apart.
+fn may_overlap(one: &[String], other: &[String]) -> bool {
+    let is_item =
+        |step: &str| step == "-" || step.starts_with('[') || step.bytes().all(|byte| byte.is_ascii_digit());
+    one.iter().zip(other).all(|(a, b)| a == b || is_item(a) && is_item(b))
 }
 
 fn is_cluster_scoped(info: Option<&KindInfo>, group: &str, kind: &str) -> bool {

@@ -338,8 +338,9 @@ fn fields_of_patch(root: &Node<'_>) -> Vec<Vec<String>> {
             Some("add" | "copy" | "remove" | "replace") => &["path"],
             _ => &[],
         };
-        let places = places.iter().filter_map(|place| Pointer::parse(operation.get(place).text()?));
-        out.extend(places.map(|place| place.steps().to_vec()));
+        // A path that cannot be read may be that of any field.
+        let steps = |place: &str| Some(Pointer::parse(operation.get(place).text()?)?.steps().to_vec());
+        out.extend(places.iter().map(|place| steps(place).unwrap_or_default()));
     }
     out
 }

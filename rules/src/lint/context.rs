@@ -75,15 +75,29 @@ impl<'a> Context<'a> {
     /// elsewhere: in a patch, in a fragment, and if a kustomization of the input patches the object. A finding at
     /// another node is dropped if a patch of the set changes what is written there.
     pub(crate) fn report(&mut self, node: &Node<'_>, message: impl Into<String>) -> &mut Finding {
-        let message = message.into();
-        steps::take(50 + message.len());
-        let location = Location::of(self.subject.object, node);
-        let mut finding = Finding::new(self.rule, location, String::new());
-        finding.message(message);
         let is_elsewhere = match node.is_absent() {
             true => self.subject.object.may_lack_fields(),
             false => self.subject.object.is_set_by_patch(node),
         };
+        self.report_unless(is_elsewhere, node, message.into())
+    }
+
+    /// Adds a finding at a required field that is absent. Whatever else a patch changes, the field stays absent, so that the
+    /// finding is dropped only where a patch may set this one.
+    pub(crate) fn report_missing(&mut self, node: &Node<'_>, message: impl Into<String>) -> &mut Finding {
+        let object = self.subject.object;
+        let is_elsewhere = match node.is_absent() {
+            true => object.is_partial() || object.may_be_set_by_patch(node),
+            false => object.is_set_by_patch(node),
+        };
+        self.report_unless(is_elsewhere, node, message.into())
+    }
+
+    fn report_unless(&mut self, is_elsewhere: bool, node: &Node<'_>, message: String) -> &mut Finding {
+        steps::take(50 + message.len());
+        let location = Location::of(self.subject.object, node);
+        let mut finding = Finding::new(self.rule, location, String::new());
+        finding.message(message);
         if is_elsewhere {
             return self.dropped.insert(finding);
         }

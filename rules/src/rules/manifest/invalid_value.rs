@@ -117,7 +117,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             description.message = in_releases(description.message, operator);
         }
         let contesting_file = schema::contesting_file(object, &violation.pointer, ctx.definitions());
-        let finding = ctx.report(&node, description.message);
+        let finding = match violation.kind {
+            ViolationKind::Missing => ctx.report_missing(&node, description.message),
+            _ => ctx.report(&node, description.message),
+        };
         finding.rejected_by(later.is_none().then(|| rejecting_component(object, violation)));
         if outdated.is_some() || later.is_some() {
             finding.severity(Severity::Warning);

@@ -52,10 +52,12 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let is_empty = |node: &Node<'_>| node.text() == Some("");
     match (role.is_set(), profile.is_set()) {
         (false, false) => {
-            if !spec.is_mapping() || spec.entries().iter().any(|(k, _)| is_placeholder(k)) {
+            let may_have_profile =
+                spec.entries().iter().any(|(k, _)| is_placeholder(k)) || object.may_be_set_by_patch(&profile);
+            if !spec.is_mapping() || may_have_profile {
                 return None;
             }
-            ctx.report(&role, "the class has neither `role` nor `instanceProfile`")
+            ctx.report_missing(&role, "the class has neither `role` nor `instanceProfile`")
                 .rejected_by(Some(Authority::ApiServer))
                 .help("add `role`: the name of the IAM role that the nodes have");
         }

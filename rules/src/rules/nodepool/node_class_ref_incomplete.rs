@@ -54,7 +54,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     if !reference.is_set() {
-        ctx.report(&reference, "`nodeClassRef` is missing, so the API server rejects the object")
+        ctx.report_missing(&reference, "`nodeClassRef` is missing, so the API server rejects the object")
             .help("add it with `group`, `kind` and `name`");
         return None;
     }
@@ -102,6 +102,9 @@ fn missing(reference: &Node<'_>, object: &Object, ctx: &mut Context<'_>) -> Opti
     let fields = ["group", "kind", "name"];
     let lacking: Vec<&str> = fields.into_iter().filter(|f| empty(&reference.get(f))).collect();
     let first = lacking.first()?;
+    if lacking.iter().any(|field| object.may_be_set_by_patch(&reference.get(field))) {
+        return None;
+    }
     let words: Vec<String> = lacking.iter().map(|f| format!("`{f}`")).collect();
     let guess = guess(&group, &kind, object, ctx);
     let since_1_1 = ctx.platform().karpenter >= Version::new(1, 1);
@@ -112,7 +115,7 @@ fn missing(reference: &Node<'_>, object: &Object, ctx: &mut Context<'_>) -> Opti
         [one, two, three] => format!("{one}, {two} and {three}"),
         few => few.join(" and "),
     };
-    let finding = ctx.report(&node, format!("`nodeClassRef` lacks {words}, which v1 requires"));
+    let finding = ctx.report_missing(&node, format!("`nodeClassRef` lacks {words}, which v1 requires"));
     // Empty strings are rejected since 1.1.
     let written = lacking.iter().all(|f| reference.get(f).is_set());
     if written && !since_1_1 {
