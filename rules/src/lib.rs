@@ -37,8 +37,8 @@ pub use cluster::Cluster;
 pub use cluster::objects::Lookup;
 pub use cluster::sets::{Bond, ManifestSet, Membership, Partition};
 pub use cluster::versions::{
-    Fact, K3S_CHARTS, OutsideFact, ShownVersion, TerraformValues, VersionPlace, called_modules, charts_of,
-    charts_of_text, facts_of_text, fill_versions, minor_of, pins_of, pins_of_terraform,
+    Fact, K3S_CHARTS, OutsideFact, ShownVersion, TerraformFile, TerraformValues, VersionPlace, charts_of,
+    charts_of_template, facts_of_text, fill_versions, minor_of, pins_of,
 };
 pub use file::File;
 pub use kind::Kind;

@@ -3,30 +3,36 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use gpulint_rules::{Product, TerraformValues, called_modules, pins_of_terraform};
+use gpulint_rules::{Fact, Product, TerraformFile, TerraformValues};
 
 use super::absolute;
 
-/// The modules of Terraform, by their folders.
+/// The modules of Terraform.
 pub(crate) struct Terraform {
+    /// The files of modules, by their absolute paths.
+    files: HashMap<PathBuf, TerraformFile>,
+    /// The values of variables and locals, by the folders of the modules.
     modules: HashMap<PathBuf, TerraformValues>,
 }
 
 impl Terraform {
-    /// Reads the variables and locals in files, which are given with their absolute paths.
-    pub(crate) fn new<'f>(files: impl Iterator<Item = (&'f Path, &'f str)>) -> Terraform {
+    /// Reads the files of modules and of variables among files, which are given with their absolute paths.
+    pub(crate) fn new<'f>(texts: impl Iterator<Item = (&'f Path, &'f str)>) -> Terraform {
+        let mut files = HashMap::new();
         let mut modules: HashMap<PathBuf, TerraformValues> = HashMap::new();
         let mut called: HashSet<PathBuf> = HashSet::new();
         let mut possible = TerraformValues::default();
-        for (path, text) in files {
+        for (path, text) in texts.filter(|(path, _)| is_of_terraform(path)) {
             let folder = path.parent().unwrap_or(Path::new(""));
+            let file = TerraformFile::read(text);
             if is_module_file(path) {
-                called.extend(called_modules(text).map(|source| absolute(&folder.join(source))));
-                modules.entry(folder.to_owned()).or_default().declare(text);
+                called.extend(file.called_modules().map(|source| absolute(&folder.join(source))));
+                modules.entry(folder.to_owned()).or_default().declare(&file);
+                files.insert(path.to_owned(), file);
             } else if is_read_by_itself(path) {
-                modules.entry(folder.to_owned()).or_default().set(text, true);
-            } else if is_of_variables(path) {
-                possible.set(text, false);
+                modules.entry(folder.to_owned()).or_default().set(&file, true);
+            } else {
+                possible.set(&file, false);
             }
         }
         for (folder, values) in &mut modules {
@@ -35,18 +41,18 @@ impl Terraform {
                 values.forget_variables();
             }
         }
-        Terraform { modules }
+        Terraform { files, modules }
     }
 
     /// The versions in a file of a module, each with its line.
-    pub(crate) fn pins(&self, path: &Path, text: &str) -> Vec<(Product, String, u32)> {
-        let none = TerraformValues::default();
-        if !is_module_file(path) {
-            return Vec::new();
-        }
-        let values = path.parent().and_then(|folder| self.modules.get(folder)).unwrap_or(&none);
-        let pins = pins_of_terraform(text, values).into_iter();
-        pins.map(|(product, version, line)| (product, version.to_owned(), line)).collect()
+    pub(crate) fn pins(&self, path: &Path) -> Vec<(Product, &str, u32)> {
+        let values = path.parent().and_then(|folder| self.modules.get(folder));
+        self.files.get(path).zip(values).map_or_else(Vec::new, |(file, values)| file.pins(values))
+    }
+
+    /// What a file of a module installs, each with its line.
+    pub(crate) fn installs(&self, path: &Path) -> &[(Fact, u32)] {
+        self.files.get(path).map_or(&[], TerraformFile::installs)
     }
 }
 
@@ -55,7 +61,7 @@ pub(crate) fn is_of_terraform(path: &Path) -> bool {
     is_module_file(path) || is_of_variables(path)
 }
 
-pub(crate) fn is_module_file(path: &Path) -> bool {
+fn is_module_file(path: &Path) -> bool {
     path.extension().is_some_and(|end| end == "tf" || end == "tofu")
 }
 

@@ -149,9 +149,9 @@ impl Pins {
         let files: Vec<_> = files.collect();
         let terraform = Terraform::new(files.iter().map(|(path, text)| (path.as_path(), text.as_str())));
         let folder = absolute(folder);
-        for (path, text) in &files {
-            for (product, version, line) in terraform.pins(path, text) {
-                self.add_text(product, &version, format!("{}:{line}", short(path, &folder)));
+        for (path, _) in &files {
+            for (product, version, line) in terraform.pins(path) {
+                self.add_text(product, version, format!("{}:{line}", short(path, &folder)));
             }
         }
     }

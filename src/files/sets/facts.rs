@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gpulint_rules::{
-    Fact, Membership, Object, OutsideFact, Product, VersionPlace, charts_of_text, facts_of_text,
+    Fact, Membership, Object, OutsideFact, Product, VersionPlace, charts_of_template, facts_of_text,
     fill_versions, minor_of,
 };
 
@@ -16,7 +16,7 @@ use super::flux;
 use super::index::Files;
 use crate::files::filled::read_small;
 use crate::files::short_path;
-use crate::files::terraform::{Terraform, is_module_file};
+use crate::files::terraform::Terraform;
 
 /// Maximum number of files of other programs that are read.
 const MAX_OTHERS: usize = 1_000;
@@ -186,11 +186,11 @@ fn of_other_files(files: &Files<'_>) -> Vec<Found> {
     for (path, text) in &texts {
         let folder = path.parent().unwrap_or(Path::new(""));
         let versions = terraform
-            .pins(path, text)
+            .pins(path)
             .into_iter()
-            .filter_map(|(product, version, line)| Some((Fact::Version(product, minor_of(&version)?), line)));
+            .filter_map(|(product, version, line)| Some((Fact::Version(product, minor_of(version)?), line)));
         let is_helmfile = path.to_str().is_some_and(|path| path.ends_with(".yaml.gotmpl"));
-        let charts = if is_module_file(path) || is_helmfile { charts_of_text(text) } else { Vec::new() };
+        let charts = if is_helmfile { charts_of_template(text) } else { terraform.installs(path).to_vec() };
         let mut seen = BTreeSet::new();
         let charts = charts.into_iter().filter(|(fact, _)| seen.insert(fact.clone()));
         for (fact, line) in versions.chain(facts_of_text(text)).chain(charts) {

@@ -26,7 +26,7 @@ use crate::platform::{Platform, Product, Version};
 use crate::tree::node::Node;
 use crate::tree::pointer::Pointer;
 
-pub use terraform::{TerraformValues, called_modules, pins_of_terraform};
+pub use terraform::{TerraformFile, TerraformValues};
 
 /// What a file that is no manifest shows of the cluster: a kustomization, a file of Terraform, the configuration of Talos, the values
 /// of a chart.
@@ -243,40 +243,25 @@ pub fn charts_of<'a>(root: &Node<'a>, name: &str) -> Vec<Node<'a>> {
 /// The group of the HelmCharts of K3s and RKE2.
 pub const K3S_CHARTS: &str = "helm.cattle.io/";
 
-/// The resources of Terraform that install something into a cluster, by the beginnings of their types.
-const INSTALLING: [&str; 6] =
-    ["helm_release", "aws_eks_addon", "kubectl_manifest", "kubernetes_", "kustomization_resource", "argocd_"];
+/// What an assignment installs, as it is written in Terraform or in YAML: a chart, or an add-on.
+fn installed_by<'t>(key: &'t str, value: &'t str) -> Option<&'t str> {
+    if let Some(addon) = key.strip_prefix("enable_") {
+        return (value == "true").then_some(addon);
+    }
+    // A map of add-ons has their names, which have a dash.
+    if value.starts_with('{') {
+        return key.contains('-').then_some(key);
+    }
+    matches!(key, "chart" | "addon_name" | "source").then(|| value.trim_matches(['"', '\'']))
+}
 
-/// What a file of Terraform, or a template of a helmfile, installs, each with its line, counted from 1: charts, and the labels of
-/// modules, of add-ons and of the resources that install something.
-pub fn charts_of_text(text: &str) -> Vec<(Fact, u32)> {
-    const KEYS: [&str; 4] = ["chart", "addon_name", "- chart", "source"];
-    let name = |line: &str| -> Option<String> {
-        let (key, value) = line.split_once(['=', ':'])?;
-        let (key, value) = (key.trim().trim_matches('"'), value.trim());
-        if let Some(addon) = key.strip_prefix("enable_") {
-            return (value == "true").then(|| addon.to_owned());
-        }
-        // A map of add-ons has their names, which have a dash.
-        if value.starts_with('{') {
-            return key.contains('-').then(|| key.to_owned());
-        }
-        KEYS.contains(&key).then(|| value.trim_matches('"').to_owned())
-    };
-    let label = |line: &str| -> Option<String> {
-        let mut words = line.split_whitespace().map(|word| word.trim_matches('"'));
-        let label = match (words.next()?, words.next()?) {
-            ("module", label) => label,
-            ("resource", kind) if INSTALLING.iter().any(|start| kind.starts_with(start)) => words.next()?,
-            _ => return None,
-        };
-        Some(label.to_owned())
-    };
+/// The charts that a template of a helmfile installs, or another text that may be YAML, each with its line, counted from 1.
+pub fn charts_of_template(text: &str) -> Vec<(Fact, u32)> {
     let of_line = |line: &str| {
-        let line = line.trim();
-        let is_comment = line.starts_with('#') || line.starts_with("//");
-        let text = label(line).or_else(|| name(line)).filter(|text| !text.is_empty() && !is_comment)?;
-        Fact::installs(&text.replace('_', "-"))
+        let line = line.trim().trim_start_matches("- ");
+        let (key, value) = line.split_once(':').filter(|_| !line.starts_with('#'))?;
+        let name = installed_by(key.trim().trim_matches('"'), value.trim())?;
+        Fact::installs(&name.replace('_', "-"))
     };
     text.lines().zip(1..).filter_map(|(line, number)| Some((of_line(line)?, number))).collect()
 }

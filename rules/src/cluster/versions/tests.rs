@@ -1,27 +1,6 @@
 use super::{
-    Fact, TerraformValues, called_modules, charts_of_text, facts_of_text, minor_of, pins_of_terraform,
-    product_of_chart,
+    Fact, TerraformFile, TerraformValues, charts_of_template, facts_of_text, minor_of, product_of_chart,
 };
-
-#[test]
-fn terraform_and_helmfiles_install_charts() {
-    let of = |text: &str| {
-        let names = charts_of_text(text).into_iter().filter_map(|(fact, _)| match fact {
-            Fact::Installs(name) => Some(name),
-            _ => None,
-        });
-        names.collect::<Vec<_>>().join(" ")
-    };
-    let release =
-        "resource \"helm_release\" \"gpu\" {\n  chart = \"nvidia-device-plugin\"\n  version = \"1\"\n}\n";
-    assert_eq!(of(release), "gpu nvidia-device-plugin");
-    assert_eq!(of(&release.replace("\"gpu\"", "\"web\"").replace("nvidia-device-plugin", "redis")), "");
-    let addons = "module \"addons\" {\n  enable_nvidia_gpu_operator = true\n  enable_argocd = false\n}\n";
-    assert_eq!(of(addons), "nvidia-gpu-operator");
-    assert_eq!(of("addons = {\n  aws-ebs-csi-driver = {}\n  # a-b = {}\n}\n"), "aws-ebs-csi-driver");
-    assert_eq!(of("releases:\n  - chart: nvdp/nvidia-device-plugin\n"), "nvdp/nvidia-device-plugin");
-    assert_eq!(of("resource \"aws_s3_bucket\" \"gpu\" {\n  bucket = \"gpu\"\n}\n"), "");
-}
 use crate::platform::{Product, Version};
 
 #[test]
@@ -96,54 +75,162 @@ fn charts_are_known_by_the_end_of_their_address() {
     assert_eq!(product_of_chart("karpenter-nodepools"), None);
 }
 
+/// The versions in a file of Terraform, with their lines: `Karpenter 1.8.2:6`.
+fn pins(text: &str, values: &TerraformValues) -> Vec<String> {
+    let file = TerraformFile::read(text);
+    let pins = file.pins(values).into_iter();
+    pins.map(|(product, version, line)| format!("{product:?} {version}:{line}")).collect()
+}
+
+fn installed(facts: &[(Fact, u32)]) -> String {
+    let names = facts.iter().filter_map(|(fact, line)| match fact {
+        Fact::Installs(name) => Some(format!("{name}:{line}")),
+        _ => None,
+    });
+    names.collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn terraform_and_helmfiles_install_charts() {
+    let of = |text: &str| installed(TerraformFile::read(text).installs());
+    let release =
+        "resource \"helm_release\" \"gpu\" {\n  chart = \"nvidia-device-plugin\"\n  version = \"1\"\n}\n";
+    assert_eq!(of(release), "gpu:1 nvidia-device-plugin:2");
+    assert_eq!(of(&release.replace("\"gpu\"", "\"web\"").replace("nvidia-device-plugin", "redis")), "");
+    let addons = "module \"addons\" {\n  enable_nvidia_gpu_operator = true\n  enable_argocd = false\n}\n";
+    assert_eq!(of(addons), "nvidia-gpu-operator:2");
+    assert_eq!(of("addons = {\n  aws-ebs-csi-driver = {}\n  # a-b = {}\n}\n"), "aws-ebs-csi-driver:2");
+    assert_eq!(of("addons = merge(var.a, {\n  \"aws-ebs-csi-driver\" = {}\n})\n"), "aws-ebs-csi-driver:2");
+    assert_eq!(of("resource \"aws_s3_bucket\" \"gpu\" {\n  bucket = \"gpu\"\n}\n"), "");
+    assert_eq!(of("/*\nmodule \"nvidia\" {\n}\n*/\nmodule \"web\" {\n  source = \"../web\"\n}\n"), "");
+    assert_eq!(of("module \"plugin\" { source = \"../nvidia_plugin\" }\n"), "../nvidia-plugin:1");
+    let manifest = "resource \"kubectl_manifest\" \"app\" {\n  yaml_body = <<-YAML\n    spec:\n      source:\n        \
+                    chart: gpu-operator\n        # chart: nvidia\n  YAML\n}\n";
+    assert_eq!(of(manifest), "gpu-operator:5");
+    let helmfile = charts_of_template("releases:\n  - chart: nvdp/nvidia-device-plugin\n");
+    assert_eq!(installed(&helmfile), "nvdp/nvidia-device-plugin:2");
+}
+
 #[test]
 fn terraform_names_charts_and_clusters() {
     let none = TerraformValues::default();
     let addons = "module \"addons\" {\n  enable_karpenter = true\n  karpenter = {\n    chart_version = \"0.37.6\"\n  }\n\
                   \x20 argocd = {\n    chart_version = \"7.1.0\"\n  }\n}\n";
-    assert_eq!(pins_of_terraform(addons, &none), [(Product::Karpenter, "0.37.6", 4)]);
+    assert_eq!(pins(addons, &none), ["Karpenter 0.37.6:4"]);
     let text = "module \"eks\" {\n  cluster_version   = \"1.33\" # EKS\n}\n\
                 resource \"helm_release\" \"karpenter\" {\n  chart = \"karpenter\"\n  version = \"1.8.2\"\n}\n\
                 resource \"helm_release\" \"other\" {\n  version = \"3.1.0\"\n  chart = \"other\"\n}\n\
                 resource \"helm_release\" \"keda\" {\n  version = var.keda\n  chart = \"keda\"\n}\n";
-    assert_eq!(
-        pins_of_terraform(text, &none),
-        [(Product::Kubernetes, "1.33", 2), (Product::Karpenter, "1.8.2", 6)]
-    );
+    assert_eq!(pins(text, &none), ["Kubernetes 1.33:2", "Karpenter 1.8.2:6"]);
     let cluster = "resource \"aws_eks_cluster\" \"main\" {\n  version = \"1.30\"\n}\n\
                    resource \"aws_rds_cluster\" \"main\" {\n  version = \"16.1\"\n}\n";
-    assert_eq!(pins_of_terraform(cluster, &none), [(Product::Kubernetes, "1.30", 2)]);
+    assert_eq!(pins(cluster, &none), ["Kubernetes 1.30:2"]);
+}
+
+#[test]
+fn terraform_is_read_in_each_of_its_forms() {
+    for (text, expected) in [
+        // A heredoc, whose lines look like attributes and ends of blocks.
+        (
+            "resource \"helm_release\" \"a\" {\n  chart = \"keda\"\n  values = [<<-EOT\n    version = \"9.9.9\"\n}\n  EOT\n  ]\n  \
+             version = \"2.17.1\"\n}\n",
+            "Keda 2.17.1:8",
+        ),
+        // Blocks within the block, with attributes of the same names.
+        (
+            "resource \"helm_release\" \"a\" {\n  set {\n    name = \"chart\"\n    version = \"1.1.1\"\n  }\n  chart = \"keda\"\n  \
+             version = \"2.17.1\"\n}\n",
+            "Keda 2.17.1:7",
+        ),
+        // Comments, and what looks like one.
+        ("module \"eks\" {\n  /*\n  cluster_version = \"1.30\"\n  */\n}\n", ""),
+        ("module \"eks\" {\n  # cluster_version = \"1.30\"\n  // cluster_version = \"1.31\"\n}\n", ""),
+        (
+            "module \"eks\" {\n  a = \"a # b\" /* c */\n  cluster_version /* minor */ = \"1.30\" // EKS\n}\n",
+            "Kubernetes 1.30:3",
+        ),
+        // One line.
+        ("module \"eks\" { cluster_version = \"1.30\" }\n", "Kubernetes 1.30:1"),
+        (
+            "module \"a\" {\n  karpenter = { wait = true, chart_version = \"1.8.2\" }\n}\n",
+            "Karpenter 1.8.2:2",
+        ),
+        ("module \"a\" {\n  \"karpenter\" : { chart_version : \"1.8.2\" }\n}\n", ""),
+        ("locals {\n  a = { \"karpenter\" : { chart_version : \"1.8.2\" } }\n}\n", "Karpenter 1.8.2:2"),
+        // An add-on with maps before its version.
+        (
+            "module \"a\" {\n  karpenter = {\n    set = [{\n      name = \"a\"\n    }]\n    values = {\n    }\n    \
+             chart_version = \"1.8.2\"\n  }\n}\n",
+            "Karpenter 1.8.2:8",
+        ),
+        // Arguments on several lines.
+        ("module \"eks\" {\n  cluster_version = (\n    \"1.30\"\n  )\n}\n", "Kubernetes 1.30:2"),
+        (
+            "resource \"helm_release\" \"a\" {\n  for_each = toset([\n    \"a\",\n  ])\n  chart = \"karpenter\"\n  version = each.value\n}\n",
+            "",
+        ),
+        (
+            "resource \"helm_release\" \"a\" {\n  for_each = { a = \"b\" }\n  chart = \"karpenter\"\n  version = \"1.8.2\"\n}\n",
+            "Karpenter 1.8.2:4",
+        ),
+        ("resource \"aws_eks_cluster\" \"a\" {\n  upgrade_policy {\n    version = \"1.1\"\n  }\n}\n", ""),
+        // Windows, and a byte order mark.
+        ("\u{FEFF}module \"eks\" {\r\n  cluster_version = \"1.30\"\r\n}\r\n", "Kubernetes 1.30:2"),
+        // What is chosen when Terraform runs.
+        ("module \"eks\" {\n  cluster_version = var.a ? \"1.30\" : \"1.31\"\n}\n", ""),
+        ("module \"eks\" {\n  cluster_version = coalesce(\"1.30\", \"1.31\")\n}\n", ""),
+        ("module \"eks\" {\n  cluster_version = try(var.a, \"1.31\")\n}\n", ""),
+        ("module \"eks\" {\n  cluster_version = \"1.${var.minor}\"\n}\n", ""),
+        ("locals {\n  a = var.b ? { cluster_version = \"1.30\" } : {}\n}\n", ""),
+        ("variable \"a\" {\n  default = { cluster_version = \"1.30\" }\n}\n", ""),
+        // Files that do not parse.
+        ("module \"eks\" {\n  cluster_version = \"1.30\"\n", ""),
+        ("module \"eks\" {\n  cluster_version = \"1.30\"\n  cluster_version = \"1.31\"\n}\n", ""),
+        ("module \"eks\" {\n  a = [\n}\nmodule \"b\" {\n  cluster_version = \"1.30\"\n}\n", ""),
+    ] {
+        assert_eq!(pins(text, &TerraformValues::default()).join(" "), expected, "{text}");
+    }
+}
+
+#[test]
+fn large_files_of_terraform_are_not_read() {
+    let keys: String = (0..40_000).map(|key| format!("k{key} = 1\n")).collect();
+    let text = format!("locals {{\n  a = {{\n{keys}}}\n  cluster_version = \"1.30\"\n}}\n");
+    assert!(pins(&text, &TerraformValues::default()).is_empty());
 }
 
 #[test]
 fn variables_and_locals_of_terraform_have_values_where_there_is_one() {
     const USE: &str = "module \"eks\" {\n  cluster_version = var.kubernetes\n}\n\
-                       resource \"helm_release\" \"keda\" {\n  chart = \"keda\"\n  version = local.keda\n}\n";
+                       resource \"helm_release\" \"keda\" {\n  chart = local.chart\n  version = local.keda\n}\n";
     const DECLARED: &str = "variable \"kubernetes\" {\n  type = string\n  default = \"1.33\" # EKS\n  validation {\n    default = \"1.1\"\n  }\n}\n\
                             variable \"keda\" { default = \"2.17.1\" }\n\
-                            locals {\n  keda = \"${var.keda}\"\n  tags = {\n    keda = \"1.0.0\"\n  }\n}\n";
-    let pins = |values: &TerraformValues| -> Vec<String> {
-        pins_of_terraform(USE, values)
-            .into_iter()
-            .map(|(_, version, line)| format!("{version}:{line}"))
-            .collect()
-    };
+                            locals {\n  chart = (\"keda\")\n  keda = \"${var.keda}\"\n  tags = {\n    keda = \"1.0.0\"\n  }\n}\n";
+    let read = TerraformFile::read;
     let mut values = TerraformValues::default();
-    assert!(pins(&values).is_empty());
-    values.declare(DECLARED);
-    assert_eq!(pins(&values), ["1.33:2", "2.17.1:6"]);
+    assert!(pins(USE, &values).is_empty());
+    values.declare(&read(DECLARED));
+    assert_eq!(pins(USE, &values), ["Kubernetes 1.33:2", "Keda 2.17.1:6"]);
     // A file that Terraform reads by itself replaces the default; one that may be named makes it uncertain.
-    values.set("kubernetes = \"1.34\"\n", true);
-    assert_eq!(pins(&values), ["1.34:2", "2.17.1:6"]);
+    values.set(&read("kubernetes = \"1.34\"\n"), true);
+    assert_eq!(pins(USE, &values), ["Kubernetes 1.34:2", "Keda 2.17.1:6"]);
     let mut named = values.clone();
-    named.set("kubernetes = \"1.34\"\nkeda = \"2.18.0\"\n", false);
-    assert_eq!(pins(&named), ["1.34:2"]);
+    named.set(&read("kubernetes = \"1.34\"\nkeda = \"2.18.0\"\n"), false);
+    assert_eq!(pins(USE, &named), ["Kubernetes 1.34:2"]);
     // Arguments of a module that another one calls.
     values.forget_variables();
-    assert!(pins(&values).is_empty());
-    let calls = "module \"a\" {\n  source = \"../eks\"\n}\nmodule \"b\" {\n  source = \"terraform-aws-modules/eks/aws\"\n}\n";
-    assert_eq!(called_modules(calls).collect::<Vec<_>>(), ["../eks"]);
-    let mut circle = TerraformValues::default();
-    circle.declare("locals {\n  keda = local.keda\n}\n");
-    assert!(pins(&circle).is_empty());
+    assert!(pins(USE, &values).is_empty());
+    let calls = "module \"a\" {\n  source = \"../eks\"\n}\nmodule \"b\" {\n  source = \"terraform-aws-modules/eks/aws\"\n}\n\
+                 module \"c\" { source = \"./c\" }\n";
+    assert_eq!(read(calls).called_modules().collect::<Vec<_>>(), ["../eks", "./c"]);
+    // A circle, a part of a value, and a default that is none.
+    for declared in [
+        "locals {\n  chart = \"keda\"\n  keda = local.keda\n}\n",
+        "locals {\n  chart = \"keda\"\n  keda = local.versions.keda\n  versions = { keda = \"2.17.1\" }\n}\n",
+        "locals {\n  chart = \"keda\"\n  keda = var.keda\n}\nvariable \"keda\" {\n  default = null\n}\n",
+    ] {
+        let mut values = TerraformValues::default();
+        values.declare(&read(declared));
+        assert!(pins(USE, &values).is_empty(), "{declared}");
+    }
 }
