@@ -34,6 +34,17 @@ impl std::fmt::Display for Version {
     }
 }
 
+/// A release: major, minor, patch.
+pub type Release = [u32; 3];
+
+/// The release with which a version or the tag of an image begins: `v0.5.3`, `0.5.3-eksbuild.1`, `v0.5.5.post1-cu126`. `None` for a
+/// range, and for a build before a release, such as `v0.18.0rc1`.
+pub fn release_of(text: &str) -> Option<Release> {
+    let numbers = text.strip_prefix('v').unwrap_or(text).split(['-', '+']).next()?;
+    let mut parts = numbers.split('.').map(|part| part.parse().ok());
+    Some([parts.next()??, parts.next()??, parts.next()??])
+}
+
 /// The versions of a product that have something.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VersionRange {
@@ -284,7 +295,24 @@ impl Default for Platform {
 
 #[cfg(test)]
 mod tests {
-    use super::{KEDA_IS_TESTED_WITH, Platform, Product, Version};
+    use super::{KEDA_IS_TESTED_WITH, Platform, Product, Version, release_of};
+
+    #[test]
+    fn a_version_begins_with_a_release() {
+        for (text, release) in [
+            ("1.8.2", Some([1, 8, 2])),
+            ("v0.5.3-eksbuild.1", Some([0, 5, 3])),
+            ("0.5.3+up1", Some([0, 5, 3])),
+            ("v0.5.5.post1-cu126", Some([0, 5, 5])),
+            ("v0.18.0rc1", None),
+            ("1.8", None),
+            ("~1.8.2", None),
+            ("1.8.x", None),
+            ("latest", None),
+        ] {
+            assert_eq!(release_of(text), release, "{text}");
+        }
+    }
 
     #[test]
     fn stated_versions_that_are_not_tested_together_are_noted() {

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use crate::facts::image::ImageRef;
 use crate::facts::table;
-use crate::platform::Version;
+use crate::platform::{Release, Version, release_of};
 use crate::tree::node::Node;
 use crate::tree::placeholder::is_placeholder;
 
@@ -44,16 +44,13 @@ pub(crate) fn images_of<'a>(container: &Node<'a>) -> impl Iterator<Item = ImageR
 }
 
 /// The release of a NIM, by its tag: `[1, 8, 4]` for `nvcr.io/nim/meta/llama-3.1-8b-instruct:1.8.4`. `None` for other images.
-pub(crate) fn nim_release(image: &ImageRef<'_>) -> Option<[u32; 3]> {
-    let tag = image.tag.filter(|_| image.name.starts_with("nvcr.io/nim/"))?;
-    let mut numbers = tag.split('-').next()?.split('.').map(|number| number.parse().ok());
-    let release = [numbers.next()??, numbers.next()??, numbers.next()??];
-    numbers.next().is_none().then_some(release)
+pub(crate) fn nim_release(image: &ImageRef<'_>) -> Option<Release> {
+    image.tag.filter(|_| image.name.starts_with("nvcr.io/nim/")).and_then(release_of)
 }
 
 /// The first release of NIM for language models that pulls its image and its model without a key, but for production branches and
 /// gated models (installation of NIM LLM 2.0.11 and of NIM VLM 2.0.11-variant on docs.nvidia.com).
-pub(crate) const FIRST_KEYLESS_NIM: [u32; 3] = [2, 0, 10];
+pub(crate) const FIRST_KEYLESS_NIM: Release = [2, 0, 10];
 
 /// Words in tags and names of images that have a shell beside others of the repository that have none.
 const WITH_SHELL: [&str; 8] =

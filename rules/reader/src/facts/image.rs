@@ -1,6 +1,8 @@
 //! References to images of containers: `registry.example.com:5000/team/server:v1@sha256:…`. The grammar is that of
 //! `distribution/reference`: a colon begins the tag only in the last step of the path.
 
+use crate::platform::Version;
+
 /// The parts of a reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImageRef<'a> {
@@ -31,6 +33,11 @@ impl<'a> ImageRef<'a> {
             _ => name,
         };
         ImageRef { name, repository, tag, digest }
+    }
+
+    /// The minor version with which the tag begins: 24.10 for `nvidia/tritonserver:24.10-py3`.
+    pub fn version(&self) -> Option<Version> {
+        Version::parse(self.tag?.split('-').next()?)
     }
 
     /// The last step of the path.
@@ -66,6 +73,20 @@ mod tests {
             ("", "", "", None, None),
         ] {
             assert_eq!(ImageRef::parse(text), ImageRef { name, repository, tag, digest }, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_tag_begins_with_a_version() {
+        for (text, version) in [
+            ("nvidia/tritonserver:24.10-py3", Some("24.10")),
+            ("rayproject/ray:2.49.2-py310-gpu", Some("2.49")),
+            ("python:latest", None),
+            ("python", None),
+            ("python:v3.13.0rc1", None),
+        ] {
+            let found = ImageRef::parse(text).version().map(|version| version.to_string());
+            assert_eq!(found.as_deref(), version, "{text}");
         }
     }
 

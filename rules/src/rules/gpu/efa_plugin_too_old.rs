@@ -44,9 +44,9 @@
 //! - <https://docs.aws.amazon.com/eks/latest/userguide/device-management-efa.html>
 
 use crate::cluster::values::{CHART_SOURCES, chart_version};
+use crate::platform::{Release, release_of};
 use crate::rules::prelude::*;
 use crate::workload::charts::{installs, is_for_other_cluster};
-use crate::workload::server::release::{Release, numbers};
 
 pub(crate) static RULE: Rule = Rule {
     id: "efa-plugin-too-old",
@@ -76,7 +76,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let is_plugin = |text: &str| ImageRef::parse(text).is("eks/aws-efa-k8s-device-plugin");
         let image = images.find(|image| image.text().is_some_and(is_plugin))?;
         let tag = ImageRef::parse(image.text()?).tag?;
-        let release = numbers(tag).filter(|release| *release < FIRST)?;
+        let release = release_of(tag).filter(|release| *release < FIRST)?;
         return report(&image, "release", release, ctx);
     }
     // Values may name another image.
@@ -89,7 +89,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let text = chart_version(object, PLUGIN, ctx.cluster())?;
-    let release = numbers(text.trim()).filter(|release| *release < FIRST_CHART)?;
+    let release = release_of(text.trim()).filter(|release| *release < FIRST_CHART)?;
     // Another object may have the version.
     let fields = [["chart", "spec", "version"].as_slice(), &["source", "targetRevision"]];
     let own = fields.map(|field| object.get("spec").path(field)).into_iter().find(Node::is_set);

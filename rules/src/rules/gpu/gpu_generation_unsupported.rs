@@ -41,9 +41,11 @@
 //! - <https://github.com/huggingface/text-embeddings-inference/issues/268>
 
 use crate::catalog::{INSTANCE_FAMILY, INSTANCE_TYPE, Label};
+use crate::platform::Release;
 use crate::rules::gpu::{selected_types, whole_gpu_containers};
 use crate::rules::prelude::*;
 use crate::workload::server::is_server;
+use crate::workload::server::release::published;
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-generation-unsupported",
@@ -89,6 +91,9 @@ const BFLOAT16: [&str; 6] = [
 
 /// Options of vLLM with which a model in bfloat16 may have another type.
 const RETYPING: [&str; 3] = ["quantization", "q", "hf-overrides"];
+
+/// The first release of vLLM that takes float16 by itself on a GPU without bfloat16.
+const FALLS_BACK: Release = [0, 8, 5];
 
 /// Labels whose values name GPUs, or machines with certain ones.
 const OF_GPUS: [&str; 3] = [INSTANCE_TYPE, INSTANCE_FAMILY, GPU_NAME];
@@ -155,15 +160,9 @@ fn is_version(tag: &str) -> bool {
     tag.contains('.') && tag.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
 }
 
-/// Whether an image of vLLM is older than the release that falls back to float16.
+/// Whether a container has a release of vLLM before [`FALLS_BACK`].
 fn is_before_fallback(container: &Node<'_>) -> bool {
-    let image = image_of(container).filter(|image| image.is("vllm/vllm-openai"));
-    let Some(tag) = image.and_then(|image| image.tag) else { return false };
-    let mut numbers = tag.trim_start_matches('v').split('.').map_while(|part| part.parse::<u32>().ok());
-    matches!(
-        (numbers.next(), numbers.next(), numbers.next()),
-        (Some(0), Some(0..8), _) | (Some(0), Some(8), Some(0..5))
-    )
+    published(container).is_some_and(|(id, release)| id == ServerId::Vllm && release < FALLS_BACK)
 }
 
 fn gpu_name(one: &InstanceType) -> Option<&str> {

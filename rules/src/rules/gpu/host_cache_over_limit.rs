@@ -54,6 +54,7 @@ use std::path::Path;
 
 use crate::facts::quantity::{amount, amount_rounded_up};
 use crate::karpenter::node_class::{PodVolume, volume_gib};
+use crate::platform::Release;
 use crate::rules::gpu::model_larger_than_volume::room_at;
 use crate::rules::prelude::*;
 use crate::rules::scheduling::gpu_helper_missing::class_of;
@@ -62,7 +63,7 @@ use crate::workload::attention::heads_of;
 use crate::workload::checkpoint::{mount_of, volume};
 use crate::workload::environment::{is_open, may_define, variable};
 use crate::workload::model::published_weights;
-use crate::workload::server::release::{Release, published};
+use crate::workload::server::release::published;
 use crate::workload::template::is_model_of_runtime;
 
 static READS: [Kind; RUNTIMES.len() + 4] = joined(

@@ -171,7 +171,6 @@ fn has_bare_python(container: &Node<'_>) -> bool {
         return false;
     };
     let image = ImageRef::parse(text);
-    let version = image.tag.and_then(|tag| Version::parse(tag.split('-').next().unwrap_or(tag)));
     let is_own = matches!(image.repository, "python" | "library/python" | "docker/library/python");
-    is_own && image.digest.is_none() && version.is_none_or(|version| version >= OLDEST_PYTHON)
+    is_own && image.digest.is_none() && image.version().is_none_or(|version| version >= OLDEST_PYTHON)
 }

@@ -69,6 +69,7 @@ use crate::rules::scheduling::volume_mounted_twice::volume_of_claim;
 use crate::workload::checkpoint::{mount_of, read_only, volume};
 use crate::workload::environment::{is_open, known, variable};
 use crate::workload::security::{User, effective_user};
+use crate::workload::server::release::release;
 use crate::workload::server::{is_server, may_be_rebuilt};
 
 pub(crate) static RULE: Rule = Rule {
@@ -360,15 +361,9 @@ fn folder<'a>(
 
 /// Whether a tag names a release whose image runs as root, with a home folder that is closed to others.
 fn has_closed_home(image: &str) -> bool {
-    if may_be_rebuilt(image) {
-        return false;
-    }
-    let image = ImageRef::parse(image);
-    let tag = image.tag.unwrap_or_default();
-    let mut parts = tag.strip_prefix('v').unwrap_or(tag).split('.');
-    let mut number = || parts.next()?.parse::<u32>().ok();
-    let version = number().zip(number());
-    image.is(IMAGE) && version.is_some_and(|version| version <= LAST)
+    let parsed = ImageRef::parse(image);
+    let release = parsed.tag.filter(|_| parsed.is(IMAGE) && !may_be_rebuilt(image)).and_then(release);
+    release.is_some_and(|[major, minor, _]| (major, minor) <= LAST)
 }
 
 /// Whether the cache or the home folder is elsewhere; `None` if that is unknown.

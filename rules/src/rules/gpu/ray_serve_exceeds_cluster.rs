@@ -185,7 +185,7 @@ fn merges_bundles(object: &Object) -> bool {
     let version = head.items().next().and_then(|first| {
         let image = image_of(&first)?;
         let is_of_ray = ["rayproject/ray", "rayproject/ray-llm"].iter().any(|known| image.is(known));
-        Version::parse(image.tag.filter(|_| is_of_ray)?.split('-').next()?)
+        image.version().filter(|_| is_of_ray)
     });
     version.is_some_and(|version| version >= MERGES_SINCE)
 }

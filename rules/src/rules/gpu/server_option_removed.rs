@@ -32,8 +32,9 @@
 use std::sync::LazyLock;
 
 use crate::facts::table;
+use crate::platform::Release;
 use crate::rules::prelude::*;
-use crate::workload::server::release::{Release, published, release};
+use crate::workload::server::release::{published, release};
 
 /// A runtime of KServe is judged where it is written: its InferenceServices start its command line.
 const SERVING_RUNTIMES: [Kind; 2] = [Kind::SERVING_RUNTIME, Kind::CLUSTER_SERVING_RUNTIME];

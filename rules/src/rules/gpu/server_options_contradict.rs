@@ -43,12 +43,13 @@
 //! - <https://kubernetes.io/docs/tasks/inject-data-application/define-command-argument-container/>
 
 use super::model_token_missing::{DOWNLOADERS, if_empty};
+use crate::platform::Release;
 use crate::rules::prelude::*;
 use crate::workload::attention::{context_of, heads_of, tokens};
 use crate::workload::command::{Word, base_name};
 use crate::workload::environment::{may_define, variable};
 use crate::workload::model::owner_and_name;
-use crate::workload::server::release::{Release, published};
+use crate::workload::server::release::published;
 use crate::workload::server::{ignores_arguments, is_server, may_be_rebuilt};
 use crate::workload::template::is_model_of_runtime;
 
@@ -162,8 +163,7 @@ fn chosen_models(launch: &Launch<'_>, container: &Node<'_>, ctx: &mut Context<'_
         _ => {}
     }
     let release = image_of(container).filter(|image| image.is("nvidia/tritonserver"));
-    let release = release.and_then(|image| Version::parse(image.tag?.split('-').next()?));
-    let outcome = match release {
+    let outcome = match release.and_then(|image| image.version()) {
         Some(release) if release >= Version::new(24, 6) => "does not start with",
         Some(_) => "loads all models in spite of",
         None => "does not take",

@@ -295,8 +295,7 @@ impl VllmServer {
         })?;
         let image = image_of(&container);
         let is_own = |image: &ImageRef<'_>| image.is("vllm/vllm-openai") && !object.may_lack_fields();
-        let tag = image.filter(is_own).and_then(|image| image.tag);
-        let version = tag.and_then(|tag| Version::parse(tag.split('-').next().unwrap_or(tag)));
+        let version = image.filter(is_own).and_then(|image| image.version());
         let shows_hidden =
             !matches!(option(&words(&container), &["show-hidden-metrics-for-version"]), OptionValue::Absent);
         Some(VllmServer { object: ObjectKey(object.clone()), version, shows_hidden })

@@ -1,7 +1,8 @@
 //! How long a server takes to answer a probe.
 
 use super::ServerId;
-use super::release::{Release, published};
+use super::release::published;
+use crate::platform::Release;
 use crate::tree::node::Node;
 use crate::workload::attention::heads_of;
 use crate::workload::environment::{is_open, variable};

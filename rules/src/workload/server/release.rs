@@ -1,11 +1,9 @@
 //! The releases of model servers, by the tags of the images that their authors publish.
 
 use super::{ServerId, may_be_rebuilt};
+use crate::platform::{Release, release_of};
 use crate::tree::node::Node;
 use crate::workload::image::{deep_learning_container, image_of, image_text};
-
-/// A release: major, minor, patch.
-pub(crate) type Release = [u32; 3];
 
 /// The images of servers whose tags are releases.
 const IMAGES: [(ServerId, &str); 2] =
@@ -14,14 +12,7 @@ const IMAGES: [(ServerId, &str); 2] =
 /// The release that a tag names: `v0.10.2`, `v0.5.5.post1-cu126`. `None` for builds before a release.
 pub(crate) fn release(tag: &str) -> Option<Release> {
     // Both servers are before 1.0; a larger number is a year.
-    numbers(tag).filter(|release| release[0] <= 1)
-}
-
-/// The three numbers with which a version begins: `v0.5.3`, `v0.5.3-eksbuild.1`. `None` for a range.
-pub(crate) fn numbers(version: &str) -> Option<Release> {
-    let number = version.strip_prefix('v').unwrap_or(version).split('-').next()?;
-    let mut parts = number.split('.').map(|part| part.parse().ok());
-    Some([parts.next()??, parts.next()??, parts.next()??])
+    release_of(tag).filter(|release| release[0] <= 1)
 }
 
 /// The server whose image a container has as its authors publish it, and the release in its tag.
