@@ -38,8 +38,13 @@ pub(crate) fn requests_device_plugin(object: &Object) -> bool {
 
 /// The names of the accelerators of an object in messages: those of GPUs unless all that it requests are others.
 pub(crate) fn accelerator_names(object: &Object) -> (&'static str, &'static str) {
-    let templates = templates(object);
-    let resources = templates.iter().flat_map(requested_extended_resources);
+    names_of_accelerators(templates(object).iter().flat_map(requested_extended_resources))
+}
+
+/// The names in messages of the accelerators among resources: those of GPUs unless all are others.
+pub(crate) fn names_of_accelerators<'r>(
+    resources: impl Iterator<Item = &'r str>,
+) -> (&'static str, &'static str) {
     let mut names = resources.filter_map(Accelerator::of_part).map(Accelerator::names);
     let gpus = Accelerator::Nvidia.names();
     let first = names.next().unwrap_or(gpus);

@@ -81,17 +81,15 @@ pub(crate) const EFA: &str = "vpc.amazonaws.com/efa";
 
 /// The extended resources that containers of a template request, with repetitions.
 pub(crate) fn requested_extended_resources<'a>(template: &Template<'a>) -> Vec<&'a str> {
-    let mut out = Vec::new();
-    for container in template.all_containers() {
-        for side in ["requests", "limits"] {
-            let amounts = container.path(&["resources", side]).entries();
-            let requested = amounts
-                .into_iter()
-                .filter(|(name, amount)| is_extended(name) && amount.is_set() && !is_zero(amount));
-            out.extend(requested.map(|(name, _)| name));
-        }
-    }
-    out
+    template.all_containers().flat_map(|container| extended_resources_of(&container)).collect()
+}
+
+/// The extended resources that a container requests.
+pub(crate) fn extended_resources_of<'a>(container: &Node<'a>) -> impl Iterator<Item = &'a str> + use<'a> {
+    let sides = ["requests", "limits"].map(|side| container.path(&["resources", side]).entries());
+    let is_requested =
+        |name: &str, amount: &Node<'_>| is_extended(name) && amount.is_set() && !is_zero(amount);
+    sides.into_iter().flatten().filter_map(move |(name, amount)| is_requested(name, &amount).then_some(name))
 }
 
 /// Whether any container of a template requests an accelerator of a device plugin: an amount of an extended resource.

@@ -44,7 +44,8 @@ use super::kserve::{self, Limits, default_limits};
 use crate::cluster::runtimes::{RuntimeOfModel, model_of, runtime_of_model, server_of_runtime};
 use crate::facts::quantity::amount;
 use crate::rules::prelude::*;
-use crate::workload::gpu::has_device;
+use crate::workload::devices::names_of_accelerators;
+use crate::workload::gpu::{extended_resources_of, has_device};
 use crate::workload::model::{ROUNDED, published_weights};
 
 static READS: [Kind; kserve::READS.len() + 2] = joined(&kserve::READS, &[RUNTIMES[0], RUNTIMES[1]]);
@@ -148,7 +149,8 @@ fn inspect(object: &Object, served: &Served<'_>, ctx: &mut Context<'_>) -> Optio
     }
     let memory = amount("memory", implied);
     let (message, help) = if has_device(&served.container) {
-        let message = format!("a server with GPUs is limited to {memory} of memory: {}", adds(served));
+        let (_, devices) = names_of_accelerators(extended_resources_of(&served.container));
+        let message = format!("a server with {devices} is limited to {memory} of memory: {}", adds(served));
         (message, "write `limits.memory`: the server is killed when it needs more, as while it loads a model")
     } else {
         let why = lacks_gpu(object, &served.container, implied)?;

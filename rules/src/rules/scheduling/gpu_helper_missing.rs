@@ -352,7 +352,7 @@ fn report<'c>(
         helper.device.or_else(|| Accelerator::RESOURCES.into_iter().find(|device| has_devices(pool, device)));
     let noun = match device {
         None if pool.hardware() != Hardware::Accelerated => "pool",
-        device => pool_noun(device.unwrap_or_default()),
+        device => device.map_or_else(|| pool.noun(), pool_noun),
     };
     let lacking = helper.lacking;
     let rest = format!("nodes of {noun} `{pool_name}` have {lacking}");

@@ -240,12 +240,13 @@ fn inspect(chart: &Chart, helper: Helper, values: &ChartValues<'_, '_>, ctx: &mu
         }
         _ => taints[0].key.clone(),
     };
+    let noun = || NodePool::new(pool).map_or("GPU pool", |pool| pool.noun());
     let message = format!(
         "{}`{}` does not tolerate `{}`: nodes of {} `{}` have {}",
         chart.part,
         ctx.object().display_name(),
         shown,
-        pool_noun(helper.device.unwrap_or_default()),
+        helper.device.map_or_else(noun, pool_noun),
         pool.display_name(),
         helper.lacking
     );
