@@ -229,6 +229,14 @@ impl PoolReport {
             Answer::Rejects { obstacles, reachable } => reachable.then_some(obstacles.len()),
         }
     }
+
+    /// Whether a change is proposed for each obstacle.
+    fn has_way_out(&self) -> bool {
+        match &self.answer {
+            Answer::Admits { .. } | Answer::Undecided(_) => true,
+            Answer::Rejects { obstacles, .. } => obstacles.iter().all(|one| !one.changes.is_empty()),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -290,7 +298,7 @@ impl Explanation {
     }
 
     /// The positions of the pools: the first choice, the others that admit the pod, those that may admit it,
-    /// and the others by the number of changes, the one that the pod names before.
+    /// and the others by the number of changes, the one that the pod names before, and those for which no change is known last.
     pub fn nearest(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.pools.len()).collect();
         let rank = |at: usize| {
@@ -300,7 +308,7 @@ impl Explanation {
                 Answer::Undecided(_) => 2,
                 Answer::Rejects { .. } => 3,
             };
-            (group, !pool.is_named, pool.distance().unwrap_or(usize::MAX))
+            (group, !pool.is_named, !pool.has_way_out(), pool.distance().unwrap_or(usize::MAX))
         };
         order.sort_by_key(|at| rank(*at));
         order

@@ -19,6 +19,7 @@ use crate::karpenter::scheduling::{
 };
 use crate::object::Object;
 use crate::tree::node::Node;
+use crate::workload::gpu::is_accelerator;
 use crate::workload::template::Template;
 use serde_json::json;
 
@@ -630,9 +631,12 @@ impl<'s> Attempt<'s> {
                 format!("DaemonSets need more `{name}` than any instance type of the pool has")
             }
             Some((..=0, instance)) => {
-                let gone = name.clone();
-                let change = move |pod: &mut Pod, _: &mut Pool| clear(pod, Some(&gone));
-                remedies.push(self.of_pod(&node, without_resource(name), change));
+                // A pod does not run without its accelerators: another pool has them, or a wider one.
+                if !is_accelerator(name) {
+                    let gone = name.clone();
+                    let change = move |pod: &mut Pod, _: &mut Pool| clear(pod, Some(&gone));
+                    remedies.push(self.of_pod(&node, without_resource(name), change));
+                }
                 let left = if scheduler.capacity_of(instance, name) > 0 { " left" } else { "" };
                 format!("no instance type of the pool has `{name}`{left}; the pod asks for {asked}")
             }

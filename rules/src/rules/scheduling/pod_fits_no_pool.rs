@@ -388,7 +388,10 @@ fn help(obstacles: &[Obstacle]) -> String {
     };
     let changes = obstacles.first().map_or(&[][..], |obstacle| &obstacle.changes);
     let text = match changes.first() {
-        None => "`gpulint why` shows what is in the way".to_owned(),
+        None => match lacking_accelerator(obstacles) {
+            Some(name) => format!("write a NodePool whose instance types have `{name}`"),
+            None => "`gpulint why` shows what is in the way".to_owned(),
+        },
         Some(first) => match changes.iter().find(|change| change.side != first.side) {
             Some(other) => format!("{}, or {}", written(first), written(other)),
             None => written(first),
@@ -398,6 +401,12 @@ fn help(obstacles: &[Obstacle]) -> String {
         0 | 1 => text,
         more => format!("{text}; {} more in the way", more - 1),
     }
+}
+
+/// The accelerator that the first obstacle is about.
+fn lacking_accelerator(obstacles: &[Obstacle]) -> Option<&String> {
+    let Stage::Resources(names) = &obstacles.first()?.stage else { return None };
+    names.iter().find(|name| is_accelerator(name))
 }
 
 /// Whether another rule reports it: that the toleration for its accelerator is missing, or that the pod asks for a label of
