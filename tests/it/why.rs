@@ -80,6 +80,20 @@ fn what_keeps_a_pod_out_is_said_with_the_change() {
 }
 
 #[test]
+fn a_pod_is_not_told_to_do_without_its_gpus() {
+    let general = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: general}\nspec:\n  weight: 100\n  template:\n    spec:\n      \
+                   nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}\n      requirements:\n        \
+                   - {key: node.kubernetes.io/instance-type, operator: In, values: [m5.large]}\n        \
+                   - {key: karpenter.k8s.aws/instance-category, operator: In, values: [m]}\n        \
+                   - {key: karpenter.k8s.aws/instance-family, operator: In, values: [m5]}\n        \
+                   - {key: karpenter.k8s.aws/instance-size, operator: In, values: [large]}\n";
+    let run = folder().with("general.yaml", general).run(&["why", "deployment/llm"]);
+    // One change is enough for either pool, and a pod without GPUs is another one.
+    assert!(run.out.contains("no instance type of the pool has `nvidia.com/gpu`"), "{run:#?}");
+    assert!(run.out.contains("to fit gpu-spot:") && !run.out.contains("do not ask for"), "{run:#?}");
+}
+
+#[test]
 fn a_pod_that_fits_gets_types_with_prices() {
     let run = folder().run(&["why", "ml/job/train"]).exits(0);
     let run = run
