@@ -61,25 +61,15 @@ use crate::promql::Query;
 use crate::promql::expr::Selector;
 use crate::rules::autoscaling::ModelServers;
 use crate::rules::autoscaling::scale_target::target;
-use crate::rules::autoscaling::scraped_labels::{holds, scrapes_of, value_of_pods};
+use crate::rules::autoscaling::scraped_labels::{SCRAPE_KINDS, holds, scrapes_of, value_of_pods};
 use crate::rules::availability::selected_workloads::are_versions;
 use crate::rules::monitoring::monitors::{MONITORS, is_of_pods};
 use crate::rules::prelude::*;
 use crate::workload::selector;
 use crate::workload::server::{likely_server_of, runs};
 
-const READS: [Kind; WORKLOAD_KINDS.len() + 10] = with_workloads(&[
-    Kind::SCALED_OBJECT,
-    Kind::HPA,
-    Kind::POD_MONITOR,
-    Kind::SERVICE_MONITOR,
-    Kind::VM_POD_SCRAPE,
-    Kind::VM_SERVICE_SCRAPE,
-    Kind::VM_AGENT,
-    Kind::SERVICE,
-    Kind::SCRAPE_CONFIG,
-    Kind::PROMETHEUS,
-]);
+const READS: [Kind; WORKLOAD_KINDS.len() + 10] =
+    with_workloads(&joined::<10>(&SCRAPE_KINDS, &[Kind::SCALED_OBJECT, Kind::HPA]));
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-query-counts-others",

@@ -47,7 +47,7 @@
 use crate::promql::Query;
 use crate::promql::expr::{MatchOp, Matcher, Selector};
 use crate::rules::autoscaling::scale_target::target;
-use crate::rules::autoscaling::scraped_labels::{Scrape, scrapes_of};
+use crate::rules::autoscaling::scraped_labels::{SCRAPE_KINDS, Scrape, scrapes_of};
 use crate::rules::monitoring::monitors::{
     MONITORS, RELABELINGS, agents_may_relabel, endpoints, is_of_pods, target_label,
 };
@@ -55,16 +55,7 @@ use crate::rules::prelude::*;
 use crate::workload::selector;
 use crate::workload::server::{likely_server_of, runs};
 
-static READS: [Kind; WORKLOAD_KINDS.len() + 8] = with_workloads(&[
-    Kind::POD_MONITOR,
-    Kind::SERVICE_MONITOR,
-    Kind::VM_POD_SCRAPE,
-    Kind::VM_SERVICE_SCRAPE,
-    Kind::VM_AGENT,
-    Kind::SERVICE,
-    Kind::SCRAPE_CONFIG,
-    Kind::PROMETHEUS,
-]);
+static READS: [Kind; WORKLOAD_KINDS.len() + 8] = with_workloads(&SCRAPE_KINDS);
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-query-job-mismatch",

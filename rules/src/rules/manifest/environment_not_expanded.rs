@@ -203,6 +203,22 @@ fn arguments(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_
     None
 }
 
+/// The places of the dollar signs of a text that may begin references, each with the text behind it. `$$` is a dollar sign.
+fn references(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut from = 0;
+    std::iter::from_fn(move || {
+        loop {
+            let at = from + text[from..].find('$')?;
+            let rest = &text[at + 1..];
+            let is_escaped = rest.starts_with('$');
+            from = at + 1 + usize::from(is_escaped);
+            if !is_escaped {
+                return Some((at, rest));
+            }
+        }
+    })
+}
+
 /// The place of the first reference of a shell to a variable that a container has, and its name. A text with blanks may be a script for another
 /// program, and JSON has dollar signs of its own.
 fn own_reference<'t>(
@@ -225,15 +241,7 @@ fn own_reference<'t>(
         .filter(|(group, _)| is_injected && object.group() == *group)
         .flat_map(|(_, names)| names.iter());
     let has = |name: &str| entry(container, name).is_some() || injected.clone().any(|one| *one == name);
-    let mut from = 0;
-    while let Some(found) = text[from..].find('$') {
-        let at = from + found;
-        let rest = &text[at + 1..];
-        from = at + 1;
-        if rest.starts_with('$') {
-            from += 1;
-            continue;
-        }
+    for (at, rest) in references(text) {
         let braced = rest.strip_prefix('{');
         let inner = braced.unwrap_or(rest);
         let end = inner.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(inner.len());
@@ -257,16 +265,7 @@ fn own_reference<'t>(
 
 /// The first reference to a list of folders, or to the home folder, that Kubernetes leaves as it is.
 fn unexpanded<'t>(text: &'t str, defined: &[&str], may_be_defined: bool) -> Option<&'t str> {
-    let mut from = 0;
-    while let Some(found) = text[from..].find('$') {
-        let at = from + found;
-        let rest = &text[at + 1..];
-        from = at + 1;
-        // `$$` is a dollar sign.
-        if rest.starts_with('$') {
-            from += 1;
-            continue;
-        }
+    for (at, rest) in references(text) {
         let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
         let (name, length) = match rest.as_bytes().first() {
             Some(open @ (b'{' | b'(')) => {

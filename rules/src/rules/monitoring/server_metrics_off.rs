@@ -34,24 +34,14 @@
 //! - <https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md>
 //! - <https://docs.vllm.ai/en/latest/design/metrics.html>
 
-use crate::rules::autoscaling::scraped_labels::{may_select, scrapes_of};
+use crate::rules::autoscaling::scraped_labels::{SCRAPE_KINDS, may_select, scrapes_of};
 use crate::rules::monitoring::monitors::{endpoints, is_of_pods};
 use crate::rules::prelude::*;
 use crate::workload::server::likely_server_of;
 use crate::workload::template::is_model_of_runtime;
 
-static READS: [Kind; WORKLOAD_KINDS.len() + 10] = with_workloads(&[
-    Kind::SCALED_OBJECT,
-    Kind::HPA,
-    Kind::POD_MONITOR,
-    Kind::SERVICE_MONITOR,
-    Kind::VM_POD_SCRAPE,
-    Kind::VM_SERVICE_SCRAPE,
-    Kind::VM_AGENT,
-    Kind::SERVICE,
-    Kind::SCRAPE_CONFIG,
-    Kind::PROMETHEUS,
-]);
+static READS: [Kind; WORKLOAD_KINDS.len() + 10] =
+    with_workloads(&joined::<10>(&SCRAPE_KINDS, &[Kind::SCALED_OBJECT, Kind::HPA]));
 
 pub(crate) static RULE: Rule = Rule {
     id: "server-metrics-off",

@@ -35,20 +35,18 @@ use super::load_balancer_controller_without_vpc::is_load_balancer_controller;
 use super::node_helpers::{INSTALLING_KINDS, may_install};
 use crate::rules::prelude::*;
 
-pub(super) const LOAD_BALANCER_READS: [Kind; 12 + WORKLOAD_KINDS.len()] = with_workloads(&[
-    Kind::NODE,
-    Kind::NODE_POOL,
-    Kind::EC2_NODE_CLASS,
-    Kind::INGRESS_CLASS,
-    Kind::INGRESS_CLASS_PARAMS,
-    Kind::GATEWAY_CLASS,
-    Kind::SERVICE_ACCOUNT,
-    INSTALLING_KINDS[0],
-    INSTALLING_KINDS[1],
-    INSTALLING_KINDS[2],
-    INSTALLING_KINDS[3],
-    INSTALLING_KINDS[4],
-]);
+pub(super) const LOAD_BALANCER_READS: [Kind; 12 + WORKLOAD_KINDS.len()] = with_workloads(&joined::<12>(
+    &[
+        Kind::NODE,
+        Kind::NODE_POOL,
+        Kind::EC2_NODE_CLASS,
+        Kind::INGRESS_CLASS,
+        Kind::INGRESS_CLASS_PARAMS,
+        Kind::GATEWAY_CLASS,
+        Kind::SERVICE_ACCOUNT,
+    ],
+    &INSTALLING_KINDS,
+));
 
 pub(crate) static RULE: Rule = Rule {
     id: "auto-mode-load-balancer",

@@ -66,19 +66,17 @@ use crate::workload::node_labels::is_of_other_nodes;
 
 const COMPUTE_TYPE: &str = "eks.amazonaws.com/compute-type";
 
-static READS: [Kind; 11 + WORKLOAD_KINDS.len()] = with_workloads(&[
-    Kind::PERSISTENT_VOLUME_CLAIM,
-    Kind::PERSISTENT_VOLUME,
-    Kind::STORAGE_CLASS,
-    Kind::NODE,
-    Kind::NODE_POOL,
-    Kind::EC2_NODE_CLASS,
-    INSTALLING_KINDS[0],
-    INSTALLING_KINDS[1],
-    INSTALLING_KINDS[2],
-    INSTALLING_KINDS[3],
-    INSTALLING_KINDS[4],
-]);
+static READS: [Kind; 11 + WORKLOAD_KINDS.len()] = with_workloads(&joined::<11>(
+    &[
+        Kind::PERSISTENT_VOLUME_CLAIM,
+        Kind::PERSISTENT_VOLUME,
+        Kind::STORAGE_CLASS,
+        Kind::NODE,
+        Kind::NODE_POOL,
+        Kind::EC2_NODE_CLASS,
+    ],
+    &INSTALLING_KINDS,
+));
 
 pub(crate) static RULE: Rule = Rule {
     id: "auto-mode-volume-driver",
