@@ -1,6 +1,6 @@
 //! Files of Terraform, with the values of the variables and locals of each module.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 use gpulint_rules::{Fact, Product, TerraformFile, TerraformValues};
@@ -12,21 +12,25 @@ pub(crate) struct Terraform {
     /// The files of modules, by their absolute paths.
     files: HashMap<PathBuf, TerraformFile>,
     /// The values of variables and locals, by the folders of the modules.
-    modules: HashMap<PathBuf, TerraformValues>,
+    modules: BTreeMap<PathBuf, TerraformValues>,
 }
 
 impl Terraform {
     /// Reads the files of modules and of variables among files, which are given with their absolute paths.
     pub(crate) fn new<'f>(texts: impl Iterator<Item = (&'f Path, &'f str)>) -> Terraform {
         let mut files = HashMap::new();
-        let mut modules: HashMap<PathBuf, TerraformValues> = HashMap::new();
-        let mut called: HashSet<PathBuf> = HashSet::new();
+        let mut modules: BTreeMap<PathBuf, TerraformValues> = BTreeMap::new();
+        // The arguments that callers pass.
+        let mut called: HashMap<PathBuf, BTreeSet<String>> = HashMap::new();
         let mut possible = TerraformValues::default();
         for (path, text) in texts.filter(|(path, _)| is_of_terraform(path)) {
             let folder = path.parent().unwrap_or(Path::new(""));
             let file = TerraformFile::read(text);
             if is_module_file(path) {
-                called.extend(file.called_modules().map(|source| absolute(&folder.join(source))));
+                for (source, arguments) in file.called_modules() {
+                    let module = called.entry(absolute(&folder.join(source))).or_default();
+                    module.extend(arguments.iter().cloned());
+                }
                 modules.entry(folder.to_owned()).or_default().declare(&file);
                 files.insert(path.to_owned(), file);
             } else if is_read_by_itself(path) {
@@ -37,8 +41,8 @@ impl Terraform {
         }
         for (folder, values) in &mut modules {
             values.share_possible(&possible);
-            if called.contains(folder) {
-                values.forget_variables();
+            if let Some(arguments) = called.get(folder) {
+                values.forget_arguments(arguments);
             }
         }
         Terraform { files, modules }

@@ -51,7 +51,13 @@ fn versions_are_taken_from_what_installs_a_product() {
         .with("tf/main.tf", &by_variable)
         .with("tf/variables.tf", declared);
     assert_eq!(versions(&folder), [json!(["Karpenter", "0.37", "tf/main.tf", 3])]);
-    let folder = folder.with("tf/prod.tfvars", "karpenter = \"0.36.0\"\n");
+    // The default holds where no caller passes another one.
+    let caller = |arguments: &str| format!("module \"karpenter\" {{\n  source = \"../tf\"\n{arguments}}}\n");
+    let folder = folder.with("example/main.tf", caller("  cluster = \"a\"\n"));
+    assert_eq!(versions(&folder), [json!(["Karpenter", "0.37", "tf/main.tf", 3])]);
+    let folder = folder.with("example/main.tf", caller("  karpenter = \"0.36.0\"\n"));
+    assert!(versions(&folder).is_empty());
+    let folder = folder.with("example/main.tf", "").with("tf/prod.tfvars", "karpenter = \"0.36.0\"\n");
     assert!(versions(&folder).is_empty());
     let folder = Folder::new()
         .with("pool.yaml", POOL)

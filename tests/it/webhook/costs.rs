@@ -141,8 +141,8 @@ async fn the_cost_of_a_review_beside_few_and_many_objects() {
             .until("all pods are known", async || metric(&server.metrics().await, line) as usize == pods)
             .await;
         let mut open = Client::new(authority.pem()).connect(server.admission).await.unwrap();
-        let kinds: [(&str, fn(usize) -> Value); 3] =
-            [("NodePool", pool), ("Deployment", deployment), ("ScaledObject", scaled)];
+        let kinds =
+            [("NodePool", pool as fn(usize) -> Value), ("Deployment", deployment), ("ScaledObject", scaled)];
         let echo = echo(&folder).await;
         for (at, (kind, object)) in kinds.into_iter().enumerate() {
             let rounds = if cfg!(debug_assertions) { 200 } else { 2_000 };

@@ -29,8 +29,8 @@ const INSTALLING: [&str; 6] =
 pub struct TerraformFile {
     /// The locals, the defaults of variables, and what a file of variables assigns to them, by references: `local.a`, `var.b`.
     values: Vec<(String, Value)>,
-    /// The paths of the modules in other folders that the file calls, relative to its own.
-    called: Vec<String>,
+    /// The modules in other folders that the file calls: their paths, relative to its own, and the arguments that it passes.
+    called: Vec<(String, BTreeSet<String>)>,
     pins: Vec<Pin>,
     installs: Vec<(Fact, u32)>,
 }
@@ -68,9 +68,9 @@ impl TerraformFile {
         reader.file
     }
 
-    /// The paths of the modules in other folders that the file calls, relative to its own.
-    pub fn called_modules(&self) -> impl Iterator<Item = &str> {
-        self.called.iter().map(String::as_str)
+    /// The modules in other folders that the file calls: their paths, relative to its own, and the arguments that it passes.
+    pub fn called_modules(&self) -> &[(String, BTreeSet<String>)] {
+        &self.called
     }
 
     /// What the file installs, each with its line, counted from 1: charts, and the labels of modules, of add-ons and of the resources
@@ -125,9 +125,12 @@ impl TerraformValues {
         self.possible = Arc::clone(&other.possible);
     }
 
-    /// Forgets the variables, which are arguments where another module calls this one.
-    pub fn forget_variables(&mut self) {
-        self.defaults.retain(|reference, _| reference.starts_with("local."));
+    /// Forgets the variables that other modules pass to this one as arguments, and the files of variables, which are read where
+    /// Terraform is run. The defaults of the others hold.
+    pub fn forget_arguments(&mut self, arguments: &BTreeSet<String>) {
+        let is_passed =
+            |reference: &str| reference.strip_prefix("var.").is_some_and(|name| arguments.contains(name));
+        self.defaults.retain(|reference, _| !is_passed(reference));
         self.own.clear();
         self.possible = Arc::default();
     }
@@ -242,7 +245,10 @@ impl Visit for Reader<'_> {
             }
             ("module", Some(name), _) => {
                 let source = attribute("source").and_then(Expression::as_str);
-                self.file.called.extend(source.filter(|path| path.starts_with('.')).map(str::to_owned));
+                if let Some(path) = source.filter(|path| path.starts_with('.')) {
+                    let arguments = block.body.attributes().map(|argument| argument.key.as_str().to_owned());
+                    self.file.called.push((path.to_owned(), arguments.collect()));
+                }
                 self.install(name, block);
             }
             ("resource", Some(kind), Some(name)) => {

@@ -217,12 +217,20 @@ fn variables_and_locals_of_terraform_have_values_where_there_is_one() {
     let mut named = values.clone();
     named.set(&read("kubernetes = \"1.34\"\nkeda = \"2.18.0\"\n"), false);
     assert_eq!(pins(USE, &named), ["Kubernetes 1.34:2"]);
-    // Arguments of a module that another one calls.
-    values.forget_variables();
+    // Arguments of a module that another one calls, without those that no caller passes.
+    values.forget_arguments(&BTreeSet::from(["kubernetes".to_owned()]));
+    assert_eq!(pins(USE, &values), ["Keda 2.17.1:6"]);
+    values.forget_arguments(&BTreeSet::from(["keda".to_owned()]));
     assert!(pins(USE, &values).is_empty());
-    let calls = "module \"a\" {\n  source = \"../eks\"\n}\nmodule \"b\" {\n  source = \"terraform-aws-modules/eks/aws\"\n}\n\
+    let calls = "module \"a\" {\n  source = \"../eks\"\n  kubernetes = \"1.33\"\n}\nmodule \"b\" {\n  source = \"terraform-aws-modules/eks/aws\"\n}\n\
                  module \"c\" { source = \"./c\" }\n";
-    assert_eq!(read(calls).called_modules().collect::<Vec<_>>(), ["../eks", "./c"]);
+    let calls = read(calls);
+    let arguments: Vec<(&str, bool)> = calls
+        .called_modules()
+        .iter()
+        .map(|(path, arguments)| (path.as_str(), arguments.contains("kubernetes")))
+        .collect();
+    assert_eq!(arguments, [("../eks", true), ("./c", false)]);
     // A circle, a part of a value, and a default that is none.
     for declared in [
         "locals {\n  chart = \"keda\"\n  keda = local.keda\n}\n",
