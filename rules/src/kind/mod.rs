@@ -7,7 +7,7 @@ pub mod definitions;
 mod table;
 
 pub use table::{KINDS, KindInfo, KindSchema, WORKLOAD_KINDS, WorkloadKind, find};
-pub(crate) use table::{REPLICATED_KINDS, SCALABLE_KINDS, SCHEMA_KINDS, SchemaSource};
+pub(crate) use table::{REPLICATED_KINDS, SCALABLE_KINDS, SCHEMA_KINDS, SchemaSource, VALIDATED_KINDS};
 
 /// A group and a kind in any version: the unit that a rule matches. The kind alone is ambiguous, because the same name
 /// exists in several groups.

@@ -517,6 +517,33 @@ const SCHEMA_COUNT: usize = {
     count
 };
 
+const fn is_validated(info: &KindInfo) -> bool {
+    info.schemas.is_some() || info.workload.is_some()
+}
+
+const VALIDATED_COUNT: usize = {
+    let (mut count, mut at) = (0, 0);
+    while at < KINDS.len() {
+        count += is_validated(&KINDS[at]) as usize;
+        at += 1;
+    }
+    count
+};
+
+/// The kinds with a schema or with pod templates, which are validated as pods, for the `kinds` of a rule.
+pub(crate) const VALIDATED_KINDS: &[Kind] = &{
+    let mut kinds = [Kind::POD; VALIDATED_COUNT];
+    let (mut to, mut at) = (0, 0);
+    while at < KINDS.len() {
+        if is_validated(&KINDS[at]) {
+            kinds[to] = KINDS[at].kind;
+            to += 1;
+        }
+        at += 1;
+    }
+    kinds
+};
+
 /// The kinds that the schema rules check, for the `kinds` of a rule.
 pub(crate) const SCHEMA_KINDS: &[Kind] = &{
     let mut kinds = [Kind::POD; SCHEMA_COUNT];

@@ -19,7 +19,7 @@ use super::acceptor::{ValidationOptions, is_set_by_kustomize};
 use super::field_history::FieldHistory;
 use super::table::SchemaEntry;
 use super::violation::{MAX_VIOLATIONS, Violation, ViolationKind};
-use super::{core, crd, errors, metadata, operators, table, validation};
+use super::{core, crd, errors, metadata, operators, pods, table, validation};
 use crate::steps;
 
 /// The result of a check against a built-in schema.
@@ -46,7 +46,8 @@ pub(crate) fn violations<'o>(
         return Cow::Borrowed(&checked(object).violations);
     };
     let (tree, root) = object.tree();
-    let compute = || limited(|| check(object, errors::violations(schema, tree, root)));
+    let declared = || crd::structural(object, definitions);
+    let compute = || limited(|| check(object, declared, errors::violations(schema, tree, root)));
     let (known, remembered) = object.memo(&DEFINED_VIOLATIONS, || (definitions.clone(), compute()));
     // An object may outlive a configuration, so the definitions may have changed.
     if known.address() == definitions.address() {
@@ -102,7 +103,7 @@ pub(crate) fn fields_with_history<'o>(
 
 fn checked(object: &Object) -> &Checked {
     let remembered = object.memo(&CHECKED, || match table::find(object.id()) {
-        None => Some(Checked::default()),
+        None => limited(|| Checked { violations: of_pods(object), histories: Vec::new() }),
         Some(entry) => limited(|| of_kind(entry, object)),
     });
     finished(remembered.as_ref())
@@ -122,7 +123,14 @@ fn of_kind(entry: &SchemaEntry, object: &Object) -> Checked {
     if matches!(entry.source, SchemaSource::Operator) {
         of_schema.retain(operators::is_of_structure);
     }
-    Checked { violations: check(object, of_schema), histories }
+    Checked { violations: check(object, || Some(entry.structural()), of_schema), histories }
+}
+
+/// The violations of an object of a kind without a schema, which are those of the pods that a controller makes of it.
+fn of_pods(object: &Object) -> Vec<Violation> {
+    let mut out = Vec::new();
+    pods::check(object, || None, &mut out);
+    reportable(object, out)
 }
 
 /// Computes violations within the limits of a result that all rules share.
@@ -136,8 +144,12 @@ fn finished<T>(violations: Option<T>) -> T {
 
 /// Completes the violations of an object; `out` has those of the schema. There is at most one per field.
 /// Fragments have violations for missing fields, which the rule manifest-incomplete summarizes; patches have
-/// none.
-pub(super) fn check(object: &Object, mut out: Vec<Violation>) -> Vec<Violation> {
+/// none. `declared` gives the structural schema of the kind.
+pub(super) fn check<'s>(
+    object: &Object,
+    declared: impl Fn() -> Option<&'s Value>,
+    mut out: Vec<Violation>,
+) -> Vec<Violation> {
     if out.len() < MAX_VIOLATIONS {
         metadata::check(object, &mut out);
     }
@@ -153,6 +165,13 @@ pub(super) fn check(object: &Object, mut out: Vec<Violation>) -> Vec<Violation> 
             violation.kind = ViolationKind::Missing;
         }
     }
+    pods::check(object, declared, &mut out);
+    reportable(object, out)
+}
+
+/// The violations that are certain, at most one per field.
+fn reportable(object: &Object, mut out: Vec<Violation>) -> Vec<Violation> {
+    let root = object.root();
     out.truncate(MAX_VIOLATIONS);
     let kustomized = is_kustomized(object);
     let listed = object.origin().is_some_and(|o| !o.source.routes().is_empty());
@@ -252,18 +271,24 @@ pub(crate) fn outdated_schemas(
     Product::of_group(object.group()).filter(|product| platform.version(*product) > product.newest())
 }
 
-/// The names of the fields that the schema declares at a pointer. Empty for free-form maps and for kinds
-/// without a schema.
+/// The names of the fields that the schema declares at a pointer, or that pods have there. Empty for free-form maps and for
+/// kinds without a schema.
 pub(crate) fn fields_at(
     object: &Object,
     pointer: &Pointer,
     definitions: &CustomResourceDefinitions,
 ) -> Vec<String> {
     let schema = crd::structural(object, definitions);
-    match schema.or_else(|| Some(table::find(object.id())?.structural())) {
-        Some(schema) => fields(schema, pointer),
-        None => Vec::new(),
+    let schema = schema.or_else(|| Some(table::find(object.id())?.structural()));
+    let declared = schema.map(|schema| fields(schema, pointer)).unwrap_or_default();
+    if declared.is_empty() {
+        return pods::definition_at(object, pointer).map(field_names).unwrap_or_default();
     }
+    declared
+}
+
+fn field_names(schema: &Value) -> Vec<String> {
+    schema["properties"].as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect()
 }
 
 /// The word for what the schema takes at a pointer, such as `a string`, if the value there has another shape: a map, a list or
@@ -275,8 +300,10 @@ pub(crate) fn other_shape_at(
     definitions: &CustomResourceDefinitions,
 ) -> Option<&'static str> {
     let schema =
-        crd::structural(object, definitions).or_else(|| Some(table::find(object.id())?.structural()))?;
-    let at = schema_at(schema, pointer.steps())?;
+        crd::structural(object, definitions).or_else(|| Some(table::find(object.id())?.structural()));
+    let declared = schema.and_then(|schema| schema_at(schema, pointer.steps()));
+    let at =
+        declared.filter(|at| at["type"].is_string()).or_else(|| pods::definition_at(object, pointer))?;
     let (word, is_fitting) = match at["type"].as_str()? {
         "object" => ("a map", value.is_mapping()),
         "array" => ("a list", value.is_sequence()),
@@ -307,7 +334,7 @@ fn child<'s>(schema: &'s Value, step: &str) -> Option<&'s Value> {
 }
 
 /// The schema at the end of a path, with references resolved.
-fn schema_at<'s>(schema: &'s Value, steps: &[String]) -> Option<&'s Value> {
+pub(super) fn schema_at<'s>(schema: &'s Value, steps: &[String]) -> Option<&'s Value> {
     steps.iter().try_fold(resolve(schema), |schema, step| Some(resolve(child(schema, step)?)))
 }
 
@@ -325,8 +352,7 @@ fn fields(schema: &Value, pointer: &Pointer) -> Vec<String> {
     let Some(at) = schema_at(schema, steps) else {
         return Vec::new();
     };
-    let fields = at["properties"].as_object();
-    let mut names: Vec<String> = fields.into_iter().flatten().map(|(k, _)| k.clone()).collect();
+    let mut names = field_names(at);
     if steps.is_empty() && pointer.steps().is_empty() {
         for name in ["apiVersion", "kind", "metadata"] {
             if !names.iter().any(|n| n == name) {

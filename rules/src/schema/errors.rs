@@ -75,21 +75,19 @@ fn add(error: &ValidationError<'_>, pointer: Pointer, out: &mut Vec<Violation>) 
             out.extend(
                 unexpected
                     .iter()
-                    .map(|name| Violation { pointer: pointer.join(name), kind: ViolationKind::Unknown }),
+                    .map(|name| Violation::new(pointer.join(name), ViolationKind::Unknown)),
             );
             return;
         }
         ValidationErrorKind::Required { property } => {
             let name = property.as_str().unwrap_or_default();
-            out.push(Violation { pointer: pointer.join(name), kind: ViolationKind::Missing });
+            out.push(Violation::new(pointer.join(name), ViolationKind::Missing));
             return;
         }
         ValidationErrorKind::Custom { keyword, message } if keyword == LIST_TYPE_KEYWORD => {
             let (index, keys) = message.split_once(' ').unwrap_or((message, ""));
-            out.push(Violation {
-                pointer: pointer.join(index),
-                kind: ViolationKind::Duplicate { keys: keys.split_whitespace().map(str::to_owned).collect() },
-            });
+            let keys = keys.split_whitespace().map(str::to_owned).collect();
+            out.push(Violation::new(pointer.join(index), ViolationKind::Duplicate { keys }));
             return;
         }
         ValidationErrorKind::Type { kind } => ViolationKind::Type {
@@ -138,7 +136,7 @@ fn add(error: &ValidationError<'_>, pointer: Pointer, out: &mut Vec<Violation>) 
             fix: None,
         },
     };
-    out.push(Violation { pointer, kind: problem });
+    out.push(Violation::new(pointer, problem));
 }
 
 fn type_name(of: JsonType) -> &'static str {

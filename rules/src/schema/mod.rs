@@ -11,7 +11,8 @@
 //!                          structural ─► compiled: acceptor, and jsonschema::Validator (keywords) for what it does not accept
 //!                                        ▼
 //! object's tree ─► instance ─► check(object) ─► [Violation]  ─► rules manifest-incomplete,
-//!                  validation/ (core kinds) ─────┘                unknown-field, invalid-value
+//!                  validation/ (core kinds) ─────┤                unknown-field, invalid-value
+//!                  pods (templates of operators) ┘
 //! ```
 //!
 //! A CustomResourceDefinition that the user provides replaces the schema of its kind (crd/).
@@ -32,6 +33,7 @@ mod keywords;
 mod metadata;
 mod operators;
 pub(crate) mod outline;
+mod pods;
 mod structural;
 mod table;
 #[cfg(test)]
@@ -47,4 +49,4 @@ pub(crate) use crd::failed_validations;
 pub(crate) use field_history::{FeatureGate, FieldHistory, feature_gate};
 pub(crate) use keywords::{CRD_DATE_TIME, GO_QUANTITY};
 pub(crate) use operators::{Operator, may_differ, operator_of};
-pub(crate) use violation::{InvalidKind, LengthUnit, Violation, ViolationKind};
+pub(crate) use violation::{InvalidKind, LengthUnit, Subject, Violation, ViolationKind};

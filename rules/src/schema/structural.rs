@@ -42,6 +42,11 @@ pub(super) fn of_core(name: &str) -> Option<Value> {
     Some(compiler.with_common_fields(compiler.convert(&core::strict(name)?, Dialect::Core, false)))
 }
 
+/// The value of [`TYPE_KEYWORD`] for a type in a core object.
+pub(super) fn core_reference(name: &str) -> String {
+    format!("{name}{BOUNDED_SUFFIX}")
+}
+
 /// The JSON Schema of a type, by the value of [`TYPE_KEYWORD`] in a schema that refers to it.
 pub(super) fn of_type(reference: &str) -> Value {
     let (reference, bound_integers) = match reference.strip_suffix(BOUNDED_SUFFIX) {

@@ -12,6 +12,17 @@ pub(crate) struct Violation {
     /// The path of the field, which may be missing.
     pub(crate) pointer: Pointer,
     pub(crate) kind: ViolationKind,
+    pub(crate) subject: Subject,
+}
+
+/// What is rejected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Subject {
+    Object,
+    /// The pods that a controller makes of a template in a custom resource.
+    Pods,
+    /// Such pods, of which the controller merges the template with another one first.
+    MergedPods,
 }
 
 /// Why a field is rejected.
@@ -84,9 +95,13 @@ pub(crate) enum LengthUnit {
 }
 
 impl Violation {
+    pub(super) fn new(pointer: Pointer, kind: ViolationKind) -> Violation {
+        Violation { pointer, kind, subject: Subject::Object }
+    }
+
     /// A violation at a node, which may be absent.
     pub(crate) fn at(node: &Node<'_>, kind: ViolationKind) -> Violation {
-        Violation { pointer: node.pointer(), kind }
+        Violation::new(node.pointer(), kind)
     }
 
     pub(crate) fn missing(node: &Node<'_>) -> Violation {

@@ -140,8 +140,14 @@ impl<'a> Pods<'a> {
         let mut volumes = Vec::new();
         let at = base.join("volumes");
         let is_mounted = |name: Node<'_>| name.text().is_none_or(|name| mounts(template, name));
+        let is_own = |name: Option<&str>| {
+            name.is_some() && template.get("volumes").items().any(|own| own.get("name").text() == name)
+        };
         let shared = self.spec.get("volumes");
-        let shared = shared.items().filter(|volume| is_mounted(volume.get("name")));
+        let shared = shared.items().filter(|volume| {
+            let name = volume.get("name");
+            !is_own(name.text()) && is_mounted(name)
+        });
         for volume in template.get("volumes").items().chain(shared) {
             self.push(&at, &mut volumes, &volume, volume.to_json());
         }

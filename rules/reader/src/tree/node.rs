@@ -174,6 +174,11 @@ impl<'a> Node<'a> {
         (direct && self.tree.slot(self.slot).kind.is_mapping()).then_some(self.slot)
     }
 
+    /// The tree and the slot of the value, for a walk through the tree itself. `None` if the node is absent.
+    pub fn value_slot(&self) -> Option<(&'a Tree, u32)> {
+        (!self.is_absent()).then(|| (self.tree, self.resolved_slot()))
+    }
+
     /// The node at a slot, with a pointer from the root of the document instead of an object in it.
     pub fn from_document_slot(tree: &'a Tree, slot: u32) -> Node<'a> {
         Node { tree, root: 0, slot, way: NodePath::Direct }

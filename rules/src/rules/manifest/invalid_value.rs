@@ -5,6 +5,9 @@
 //! with a blank in it, a port above 65535: the API server answers with an error, and the rollout
 //! stops there. gpulint reports the same error earlier, at the value, with what to write instead.
 //!
+//! The API server accepts the pod template of a RayCluster, a Rollout or another custom resource as it is, and
+//! rejects the pods when the controller creates them: the object exists, and its pods never do.
+//!
 //! # Fix
 //! Write a value that the field accepts: quotes around a number that is meant as text, another unit, one of
 //! the valid values. `kubectl explain KIND.FIELD` describes a field; the references below have the formats
@@ -38,22 +41,22 @@ use crate::facts::duration;
 use crate::facts::names::is_dns_label;
 use crate::karpenter::minors;
 use crate::karpenter::minors::has_open_kubelet;
-use crate::kind::SCHEMA_KINDS;
+use crate::kind::VALIDATED_KINDS;
 use crate::platform::Platform;
 use crate::rules::manifest::manifest_incomplete::{is_incomplete, is_part};
-use crate::rules::manifest::message_parts::{contest, in_releases};
+use crate::rules::manifest::message_parts::{contest, in_releases, of_pods};
 use crate::rules::manifest::misplaced::{follows, misplaced};
 use crate::rules::manifest::since;
 use crate::rules::manifest::stand_in::stand_in;
-use crate::rules::manifest::violation_message::{describe, duration_field};
+use crate::rules::manifest::violation_message::{Description, describe, duration_field};
 use crate::rules::precedence::EarlierReports;
 use crate::rules::prelude::*;
 use crate::schema;
-use crate::schema::{InvalidKind, Violation, ViolationKind};
+use crate::schema::{InvalidKind, Subject, Violation, ViolationKind};
 
 pub(crate) static RULE: Rule = Rule {
     id: "invalid-value",
-    kinds: SCHEMA_KINDS,
+    kinds: VALIDATED_KINDS,
     reads: &POD_POLICIES,
     // A CRD accepts a number that does not fit into a Go integer, but no controller can then decode it.
     rejected_by: &[Authority::ApiServer, Authority::KedaAdmission],
@@ -101,6 +104,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             continue;
         }
         let mut description = describe(object, &node, violation);
+        if violation.subject != Subject::Object {
+            report_of_pods(object, &node, violation, description, ctx);
+            continue;
+        }
         // A newer version may accept more values, but not one that differs from a known one in its case alone.
         let outdated = outdated
             .filter(|_| matches!(violation.kind, ViolationKind::Enum { .. }) && description.fix.is_none());
@@ -140,6 +147,39 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
     }
     None
+}
+
+/// Reports a value with which a controller cannot create its pods. The API server accepts the object itself.
+fn report_of_pods(
+    object: &Object,
+    node: &Node<'_>,
+    violation: &Violation,
+    description: Description,
+    ctx: &mut Context<'_>,
+) {
+    // KubeRay removes mounts without a volume: `cleanupInvalidVolumeMounts` of controllers/ray/common/pod.go.
+    let is_unmounted = object.group() == "ray.io"
+        && matches!(violation.kind, ViolationKind::Invalid { of: InvalidKind::UnknownVolume, .. });
+    let message = match (is_unmounted, &violation.kind) {
+        (true, _) => format!("{}: KubeRay removes the mount", description.message),
+        // The definition in the cluster may reject it, or the controller cannot decode it.
+        (false, ViolationKind::Type { .. }) => description.message,
+        (false, _) => of_pods(description.message),
+    };
+    let is_newer = ctx.platform().version(Product::Kubernetes) > Product::Kubernetes.newest();
+    let finding = ctx.report(node, message);
+    finding.rejected_by(None);
+    // A newer version may accept more values.
+    let is_uncertain = is_newer && matches!(violation.kind, ViolationKind::Enum { .. });
+    if is_uncertain || is_unmounted || violation.subject == Subject::MergedPods {
+        finding.severity(Severity::Warning);
+    }
+    if let Some(help) = description.help {
+        finding.help(help);
+    }
+    if let Some(fix) = description.fix {
+        finding.fix(fix);
+    }
 }
 
 /// Whether a policy or a webhook may add the volume that a container mounts: operators such as that of Knative have webhooks for the

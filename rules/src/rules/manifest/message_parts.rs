@@ -41,6 +41,12 @@ pub(super) fn in_releases(message: String, operator: &Operator) -> String {
     if whole.chars().count() <= MAX_MESSAGE_CHARS { whole } else { message }
 }
 
+/// A message about the pods that a controller makes of a template, with the consequence unless both are too long.
+pub(super) fn of_pods(message: String) -> String {
+    let whole = format!("{message}: its pods cannot be created");
+    if whole.chars().count() <= MAX_MESSAGE_CHARS { whole } else { message }
+}
+
 /// Lowers a finding on a field that only the definition in a file of the input does not accept.
 pub(super) fn contest(finding: &mut Finding, file: &str) {
     let file = ellipsize(file.rsplit('/').next().unwrap_or(file));

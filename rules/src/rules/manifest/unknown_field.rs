@@ -11,7 +11,8 @@
 //! `platform` names a version that is newer than gpulint's schemas, the finding is a warning. So it is for
 //! kinds of operators, such as a RayCluster, a ClusterQueue or a ServiceMonitor: gpulint knows the fields
 //! of the releases of the last two years, and not which one runs; give the cluster's own definitions with
-//! `--crds`. A field of Kubernetes that came with a later version is a warning while `platform.kubernetes`
+//! `--crds`. In the pod template of a kind whose definition lists no fields of pods, the controller ignores the
+//! field, which is a warning as well. A field of Kubernetes that came with a later version is a warning while `platform.kubernetes`
 //! is not set.
 //!
 //! # Example
@@ -40,7 +41,7 @@
 //! - <https://kubernetes.io/docs/reference/using-api/api-concepts/#field-validation>
 
 use crate::karpenter::minors::has_open_kubelet;
-use crate::kind::SCHEMA_KINDS;
+use crate::kind::VALIDATED_KINDS;
 use crate::lint::finding::MAX_MERGED_RELATED;
 use crate::migration::moved_fields::{Replacement, moved_field};
 use crate::platform::{KEDA_POD_FIELDS, Platform};
@@ -53,11 +54,11 @@ use crate::rules::manifest_purpose::is_release_manifest;
 use crate::rules::precedence::EarlierReports;
 use crate::rules::prelude::*;
 use crate::schema;
-use crate::schema::{FieldHistory, Violation, ViolationKind, fields_at};
+use crate::schema::{FieldHistory, Subject, Violation, ViolationKind, fields_at};
 
 pub(crate) static RULE: Rule = Rule {
     id: "unknown-field",
-    kinds: SCHEMA_KINDS,
+    kinds: VALIDATED_KINDS,
     rejected_by: &[Authority::ApiServer],
     fix: Some(Safety::Unsafe),
     depends_on: &[Product::Karpenter, Product::Keda, Product::Kubernetes],
@@ -79,8 +80,17 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let owned = EarlierReports::of(object, ctx);
-    let is_unknown =
-        |violation: &&Violation| violation.kind == ViolationKind::Unknown && !owned.covers(violation);
+    let platform = ctx.platform();
+    let is_newer = platform.version(Product::Kubernetes) > Product::Kubernetes.newest();
+    let is_unknown = |violation: &&Violation| {
+        violation.kind == ViolationKind::Unknown
+            && !owned.covers(violation)
+            && !(is_newer && violation.subject != Subject::Object)
+    };
+    let subject = |field: &Pointer| {
+        let found = all.iter().find(|violation| violation.pointer == *field);
+        found.map_or(Subject::Object, |violation| violation.subject)
+    };
     let mut groups: Vec<Vec<(Pointer, Option<Misplaced>)>> = Vec::new();
     for violation in all.iter().filter(is_unknown) {
         let path: Vec<&str> = violation.pointer.steps().iter().map(String::as_str).collect();
@@ -100,11 +110,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     for group in groups {
         match group.as_slice() {
-            [(pointer, meant)] => report(object, pointer, meant.as_ref(), ctx),
+            [(pointer, meant)] => report(object, pointer, subject(pointer), meant.as_ref(), ctx),
             // Several fields that all belong in one other place are not fields of a newer version.
             [(first, Some(meant)), more @ ..] => {
                 let more: Vec<&Pointer> = more.iter().map(|(pointer, _)| pointer).collect();
-                shifted(object, first, meant, &more, ctx);
+                shifted(object, first, subject(first), meant, &more, ctx);
             }
             _ => {}
         }
@@ -117,7 +127,14 @@ fn is_same_slip(a: &Misplaced, b: &Misplaced) -> bool {
 }
 
 /// Several fields with the wrong indentation.
-fn shifted(object: &Object, first: &Pointer, meant: &Misplaced, more: &[&Pointer], ctx: &mut Context<'_>) {
+fn shifted(
+    object: &Object,
+    first: &Pointer,
+    subject: Subject,
+    meant: &Misplaced,
+    more: &[&Pointer],
+    ctx: &mut Context<'_>,
+) {
     let name = first.steps().last().map_or("", String::as_str);
     let others = match more.len() {
         1 => "another field".to_owned(),
@@ -134,7 +151,7 @@ fn shifted(object: &Object, first: &Pointer, meant: &Misplaced, more: &[&Pointer
     let finding =
         ctx.report(&object.root().at(first), format!("{} and {others} are {wrong}", quoted_value(name)));
     let to = meant.to.above(1);
-    if may_differ {
+    if may_differ || subject != Subject::Object {
         finding.severity(Severity::Warning).rejected_by(None);
     }
     finding.at_key().help(if to.steps() == ["status"] {
@@ -149,7 +166,13 @@ fn shifted(object: &Object, first: &Pointer, meant: &Misplaced, more: &[&Pointer
     }
 }
 
-fn report(object: &Object, pointer: &Pointer, meant: Option<&Misplaced>, ctx: &mut Context<'_>) {
+fn report(
+    object: &Object,
+    pointer: &Pointer,
+    subject: Subject,
+    meant: Option<&Misplaced>,
+    ctx: &mut Context<'_>,
+) {
     let id = object.id();
     let definitions = ctx.definitions();
     let field = quoted_field(pointer);
@@ -171,7 +194,9 @@ fn report(object: &Object, pointer: &Pointer, meant: Option<&Misplaced>, ctx: &m
     let outdated = schema::outdated_schemas(object, ctx.platform(), definitions).filter(|_| moved.is_none());
     let operator = schema::operator_of(object, definitions);
     let contesting_file = schema::contesting_file(object, pointer, definitions);
+    let is_of_pods = subject != Subject::Object;
     let message = match (operator, outdated) {
+        _ if is_of_pods => format!("a pod has no field {field}: it has no effect"),
         (Some(operator), _) => {
             in_releases(format!("{} has no field {field}", with_article(object.kind())), operator)
         }
@@ -199,7 +224,7 @@ fn report(object: &Object, pointer: &Pointer, meant: Option<&Misplaced>, ctx: &m
         });
         return;
     }
-    if is_auto_mode || operator.is_some() {
+    if is_auto_mode || operator.is_some() || is_of_pods {
         finding.severity(Severity::Warning).rejected_by(None);
     }
     if let Some(file) = contesting_file {

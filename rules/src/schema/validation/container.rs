@@ -13,7 +13,7 @@ use crate::tree::node::Node;
 use super::pod::{PodContext, PodSpecOwner};
 use super::syntax::{CONFIG_KEY, DNS_LABEL, DNS_SUBDOMAIN, ENV_NAME, PORT_NAME, is_config_key, is_port_name};
 use super::volume::{is_subscript, no_backsteps, relative};
-use super::{Checker, mapping_items, may_hold_more_fields, probe, quote, resources, security};
+use super::{Checker, Completion, mapping_items, may_hold_more_fields, probe, quote, resources, security};
 
 pub(super) fn containers<'a>(pod: &PodContext<'a>, report: &mut Checker<'a>) {
     let spec = &pod.spec;
@@ -34,6 +34,13 @@ pub(super) fn containers<'a>(pod: &PodContext<'a>, report: &mut Checker<'a>) {
         named.extend(name_of(&container));
     }
     report.unique(named.into_iter(), "the name");
+    // The container of an InferenceService that the runtime of its model completes.
+    let model = spec.get("model");
+    if report.completion == Completion::Lists && model.is_mapping() {
+        common(pod, &model, report);
+        probe::lifecycle(&model, pod.grace_period, report);
+        probe::probes(&model, report);
+    }
     host_ports(pod, report);
     resources::pod(spec, report);
 }

@@ -16,8 +16,8 @@
 //! | `syntax` | `k8s.io/apimachinery/pkg/util/validation/validation.go` |
 //!
 //! `karpenter` has the CEL rules of Karpenter's CRDs that no named rule covers. Types and unknown fields are
-//! left to the schema. Pod templates of custom resources are not checked, because the API server does not
-//! check them. Placeholders are unknown, and a patch has no missing fields.
+//! left to the schema. Pod templates of custom resources are checked as the pods that controllers make of them
+//! (`crate::schema::pods`). Placeholders are unknown, and a patch has no missing fields.
 
 use std::collections::BTreeSet;
 
@@ -27,6 +27,7 @@ use crate::object::Object;
 use crate::schema::violation::{InvalidKind, Violation};
 use crate::steps;
 use crate::tree::node::Node;
+use crate::workload::template::runs_forever;
 
 mod admission;
 mod autoscaler;
@@ -83,6 +84,44 @@ pub(crate) fn validate(object: &Object, limit: usize, out: &mut Vec<Violation>) 
         Kind::NODE_OVERLAY => karpenter::overlay(&spec, &mut report),
         Kind::HPA if object.version() == "v2" => autoscaler::autoscaler(&spec, &mut report),
         _ => {}
+    }
+    out.extend(report.into_errors().into_iter().map(FieldError::into_violation));
+}
+
+/// What a controller adds to a pod template before it creates pods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Completion {
+    /// Nothing that a pod requires.
+    Nothing,
+    /// Fields of the pod and of its containers.
+    Fields,
+    /// Fields, and items of lists, such as containers and volumes.
+    Lists,
+}
+
+/// Appends the first `limit` violations of the pods that a controller makes of a template in a custom resource. `volumes` are the
+/// names of those that it adds; `None` if they are not known.
+pub(super) fn validate_pods<'a>(
+    object: &'a Object,
+    metadata: &Node<'a>,
+    spec: &Node<'a>,
+    completion: Completion,
+    volumes: Option<&BTreeSet<&'a str>>,
+    limit: usize,
+    out: &mut Vec<Violation>,
+) {
+    let mut report = Checker { limit, ..Checker::new(object) };
+    if !report.partial {
+        report.partial = completion != Completion::Nothing;
+        report.completion = completion;
+    }
+    let labels = metadata.get("labels");
+    selector::labels(&labels, &mut report);
+    pod::annotations(&metadata.get("annotations"), &mut report);
+    pod::pod(spec, pod::PodSpecOwner::Pod, volumes, &mut report);
+    placement::own_labels(&labels, spec, &mut report);
+    if runs_forever(object) {
+        workload::runs_for_ever(object.kind(), spec, &mut report);
     }
     out.extend(report.into_errors().into_iter().map(FieldError::into_violation));
 }
@@ -154,6 +193,8 @@ pub(crate) struct Checker<'a> {
     limit: usize,
     /// Whether the object is a patch or a fragment, so that no field counts as missing.
     pub(crate) partial: bool,
+    /// What a controller adds to the pod template of an object that is `partial` only for that.
+    completion: Completion,
     /// Whether a kustomization lists the file, which may add labels and selectors.
     pub(crate) kustomized: bool,
 }
@@ -165,6 +206,7 @@ impl<'a> Checker<'a> {
             discarded: None,
             limit: usize::MAX,
             partial: object.is_partial(),
+            completion: Completion::Nothing,
             kustomized: object.origin().is_some_and(|origin| origin.source.is_kustomized()),
         }
     }

@@ -7,7 +7,7 @@ use crate::tree::placeholder::is_placeholder;
 
 use super::syntax::{DNS_LABEL, DNS_SUBDOMAIN, IP, QUALIFIED_NAME};
 use super::{
-    Checker, container, mapping_items, may_hold_more_fields, placement, quote, security, selector, text_of,
+    Checker, Completion, container, mapping_items, may_hold_more_fields, placement, quote, security, selector, text_of,
     volume,
 };
 
@@ -36,7 +36,8 @@ pub(super) struct PodContext<'a> {
 
 /// The names of the items of a list; `None` if one is unknown or the list may be incomplete.
 fn known_names<'a>(list: &Node<'a>, report: &Checker<'a>) -> Option<BTreeSet<&'a str>> {
-    if report.partial || list.is_unknown() {
+    // A controller that completes fields adds no items.
+    if report.partial && report.completion != Completion::Fields || list.is_unknown() {
         return None;
     }
     let mut out = BTreeSet::new();
@@ -70,7 +71,7 @@ pub(super) fn template<'a>(
 }
 
 /// Keys of annotations. The API server lowercases them first.
-fn annotations<'a>(map: &Node<'a>, report: &mut Checker<'a>) {
+pub(super) fn annotations<'a>(map: &Node<'a>, report: &mut Checker<'a>) {
     for (key, value) in map.entries() {
         if !is_placeholder(key) && !(QUALIFIED_NAME.accepts)(&key.to_lowercase()) {
             report
@@ -156,7 +157,11 @@ pub(super) fn pod<'a>(
             .help("`kubectl debug` adds them to a running pod");
     }
     security::pod(spec, report);
+    // Controllers complete no tolerations or terms of an affinity.
+    let is_partial = report.partial;
+    report.partial &= report.completion == Completion::Nothing;
     placement::placement(spec, of, report);
+    report.partial = is_partial;
     network(&pod, report);
     scheduling_gates(spec, of, report);
     for field in ["serviceAccountName", "nodeName", "priorityClassName"] {

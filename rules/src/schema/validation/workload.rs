@@ -24,7 +24,7 @@ pub(super) fn workload<'a>(object: &Object, spec: &Node<'a>, report: &mut Checke
     } else {
         pod::template(&template, PodSpecOwner::Template, Some(&BTreeSet::new()), report);
     }
-    runs_for_ever(object.kind(), &template, report);
+    runs_for_ever(object.kind(), &template.get("spec"), report);
     if object.is(Kind::DEPLOYMENT) {
         deployment(spec, report);
     } else if object.is(Kind::DAEMON_SET) {
@@ -33,15 +33,15 @@ pub(super) fn workload<'a>(object: &Object, spec: &Node<'a>, report: &mut Checke
 }
 
 /// Pods of these kinds require `restartPolicy: Always` and no deadline.
-fn runs_for_ever<'a>(kind: &str, template: &Node<'a>, report: &mut Checker<'a>) {
-    let policy = template.path(&["spec", "restartPolicy"]);
+pub(super) fn runs_for_ever<'a>(kind: &str, spec: &Node<'a>, report: &mut Checker<'a>) {
+    let policy = spec.get("restartPolicy");
     if matches!(policy.text(), Some("OnFailure" | "Never")) {
         report
             .error(&policy, format!("the pods of a {kind} restart `Always`"))
             .help("leave `restartPolicy` out, or make it a Job")
             .fix(Fix::new("write `Always`", Safety::Unsafe).set(&policy, json!("Always")));
     }
-    let deadline = template.path(&["spec", "activeDeadlineSeconds"]);
+    let deadline = spec.get("activeDeadlineSeconds");
     if deadline.is_set() {
         report
             .error(&deadline, format!("the pods of a {kind} have no `activeDeadlineSeconds`"))

@@ -1,0 +1,266 @@
+//! The pods that controllers make of the pod templates in custom resources.
+//!
+//! The API server validates the template of a Deployment, and not that of a custom resource: it rejects the pods when the
+//! controller creates them, or the Job, the StatefulSet or the ReplicaSet around them. So the templates are checked as pods,
+//! as far as the controller takes them as they are written.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::kind::Kind;
+use crate::object::Object;
+use crate::tree::node::Node;
+use crate::tree::pointer::Pointer;
+use crate::workload::template::{is_workflow, templates, workflow_spec};
+
+use super::acceptor::ValidationOptions;
+use super::check::{schema_at, validation_options};
+use super::compiled::CompiledSchema;
+use super::validation::{Completion, validate_pods};
+use super::violation::{InvalidKind, MAX_VIOLATIONS, Subject, Violation, ViolationKind};
+use super::{core, errors, structural};
+
+/// What the controllers of an API group do with pod templates. An empty kind stands for all kinds of the group that have no entry.
+///
+/// Sources: KubeRay 1.4 `controllers/ray/common/pod.go`, MPI Operator 0.6 `pkg/controller/mpi_job_controller.go`, Training Operator
+/// 1.9, Knative Serving 1.18 `pkg/apis/serving/k8s_validation.go` and `service_defaults.go`, Argo Workflows 3.6
+/// `workflow/controller/workflowpod.go`.
+static CONTROLLERS: [Controller; 10] = [
+    Controller::of("", "ReplicationController", Completion::Nothing, &[]),
+    Controller::of("argoproj.io", "Rollout", Completion::Nothing, &[]),
+    // What a workflow leaves open is set by the defaults of the controller.
+    Controller::of("argoproj.io", "", Completion::Fields, &[]),
+    Controller::of("batch.volcano.sh", "", Completion::Nothing, &[]),
+    Controller::of("jobset.x-k8s.io", "", Completion::Nothing, &[]),
+    Controller::of("keda.sh", "", Completion::Nothing, &[]),
+    Controller::of("kubeflow.org", "", Completion::Nothing, &["ssh-auth", "mpi-job-config", "mpi-job-kubectl"]),
+    Controller::of("leaderworkerset.x-k8s.io", "", Completion::Nothing, &[]),
+    Controller::of("ray.io", "", Completion::Nothing, &["shared-mem", "ray-logs"]),
+    // The name of a container, its port, and where a probe connects.
+    Controller::of("serving.knative.dev", "", Completion::Fields, &[]),
+];
+
+/// Those of other groups may merge the template with another one: the runtimes of KServe and of Kubeflow Trainer, the command line of Spark.
+static OTHERS: Controller = Controller::of("", "", Completion::Lists, &[]);
+
+/// Fields that only the template of Knative has beside those of a pod.
+const KNATIVE_FIELDS: [&str; 4] =
+    ["containerConcurrency", "idleTimeoutSeconds", "responseStartTimeoutSeconds", "timeoutSeconds"];
+
+/// Fields that only the containers of Argo's workflows have.
+const WORKFLOW_FIELDS: [&str; 3] = ["dependencies", "mirrorVolumeMounts", "source"];
+
+struct Controller {
+    group: &'static str,
+    kind: &'static str,
+    completion: Completion,
+    /// The names of volumes that it adds.
+    volumes: &'static [&'static str],
+}
+
+/// A part of a pod that has a type of Kubernetes.
+struct Part<'a> {
+    node: Node<'a>,
+    /// The name of the type, without its package.
+    of: &'static str,
+}
+
+impl Controller {
+    const fn of(
+        group: &'static str,
+        kind: &'static str,
+        completion: Completion,
+        volumes: &'static [&'static str],
+    ) -> Controller {
+        Controller { group, kind, completion, volumes }
+    }
+
+    /// The controller that makes pods of an object. `None` for kinds whose templates the API server validates.
+    fn find(object: &Object) -> Option<&'static Controller> {
+        let info = object.kind_info().filter(|info| !info.has_core_schema())?;
+        if info.workload.is_none() && !is_serving_runtime(object) {
+            return None;
+        }
+        let mut of_group = CONTROLLERS.iter().filter(|one| one.group == object.group());
+        Some(of_group.find(|one| one.kind.is_empty() || one.kind == object.kind()).unwrap_or(&OTHERS))
+    }
+
+    /// The completion of a pod whose spec is at a pointer.
+    fn completes(&self, spec: &Pointer) -> Completion {
+        let is_submitter = spec.steps().iter().any(|step| step == "submitterPodTemplate");
+        if is_submitter { Completion::Fields } else { self.completion }
+    }
+
+    /// The names of the volumes of an object's pods that are not written in the template. `None` if they are not known.
+    fn added_volumes<'a>(&self, object: &'a Object) -> Option<BTreeSet<&'a str>> {
+        if self.completion == Completion::Lists {
+            return None;
+        }
+        let mut names: BTreeSet<&str> = self.volumes.iter().copied().collect();
+        let spec = object.get("spec");
+        let mut lists: Vec<Node<'a>> = vec![spec.path(&["leaderWorkerTemplate", "volumeClaimTemplates"])];
+        lists.extend(spec.get("volumeClaimPolicies").items().map(|policy| policy.get("templates")));
+        if let Some(workflow) = workflow_spec(object) {
+            // The volumes are those of the workflow that runs the templates.
+            if object.kind().ends_with("WorkflowTemplate") || workflow.get("workflowTemplateRef").is_set() {
+                return None;
+            }
+            lists.extend(["volumes", "volumeClaimTemplates"].map(|field| workflow.get(field)));
+        }
+        for list in lists {
+            if list.is_unknown() {
+                return None;
+            }
+            for item in list.items() {
+                let name = item.get("name");
+                let name = if name.is_set() { name } else { item.path(&["metadata", "name"]) };
+                names.insert(name.text()?);
+            }
+        }
+        Some(names)
+    }
+}
+
+/// Whether the object has the pod that KServe completes for each model, in its `spec`.
+fn is_serving_runtime(object: &Object) -> bool {
+    object.group() == "serving.kserve.io" && matches!(object.kind(), "ServingRuntime" | "ClusterServingRuntime")
+}
+
+/// The metadata and the spec of each pod that a controller makes of an object.
+fn pods(object: &Object) -> Vec<(Node<'_>, Node<'_>)> {
+    if is_serving_runtime(object) {
+        let specs = [object.get("spec"), object.path(&["spec", "workerSpec"])];
+        return specs.into_iter().map(|spec| (spec.clone(), spec)).collect();
+    }
+    templates(object).into_iter().map(|template| (template.metadata, template.spec)).collect()
+}
+
+/// The parts of a pod that are written as in Kubernetes.
+fn parts<'a>(object: &Object, spec: &Node<'a>) -> Vec<Part<'a>> {
+    let part = |node: Node<'a>, of: &'static str| node.is_set().then_some(Part { node, of });
+    if !is_workflow(object) {
+        let model = spec.get("model");
+        let model = part(model, "Container").filter(|_| object.is(Kind::INFERENCE_SERVICE));
+        return part(spec.clone(), "PodSpec").into_iter().chain(model).collect();
+    }
+    // The other fields of a template are those of Argo.
+    const LISTS: [(&str, &str); 5] = [
+        ("containers", "Container"),
+        ("initContainers", "Container"),
+        ("volumes", "Volume"),
+        ("tolerations", "Toleration"),
+        ("hostAliases", "HostAlias"),
+    ];
+    const MAPS: [(&str, &str); 2] = [("affinity", "Affinity"), ("securityContext", "PodSecurityContext")];
+    let items = LISTS.into_iter().flat_map(|(list, of)| spec.get(list).items().map(move |item| (item, of)));
+    let maps = MAPS.into_iter().map(|(field, of)| (spec.get(field), of));
+    items.chain(maps).filter_map(|(node, of)| part(node, of)).collect()
+}
+
+fn type_name(of: &str) -> String {
+    format!("io.k8s.api.core.v1.{of}")
+}
+
+/// The definition of a field of a pod, by its pointer in the object.
+pub(super) fn definition_at(object: &Object, field: &Pointer) -> Option<&'static Value> {
+    Controller::find(object)?;
+    let pods = pods(object);
+    let mut parts = pods.iter().flat_map(|(_, spec)| parts(object, spec));
+    parts.find_map(|part| {
+        let at = part.node.pointer();
+        let below = field.steps().strip_prefix(at.steps())?;
+        schema_at(core::definition(&type_name(part.of))?, below)
+    })
+}
+
+/// Appends the violations of the pods that a controller makes of an object, except for those that are known. `declared` gives
+/// the structural schema of the kind.
+pub(super) fn check<'s>(
+    object: &Object,
+    declared: impl Fn() -> Option<&'s Value>,
+    out: &mut Vec<Violation>,
+) {
+    let Some(controller) = Controller::find(object) else { return };
+    let volumes = controller.added_volumes(object);
+    for (metadata, spec) in pods(object) {
+        if out.len() >= MAX_VIOLATIONS || !spec.is_mapping() {
+            continue;
+        }
+        let at = spec.pointer();
+        let completion = controller.completes(&at);
+        let mut found = Vec::new();
+        for part in parts(object, &spec) {
+            add_of_type(object, &part, &declared, &mut found);
+        }
+        let limit = MAX_VIOLATIONS - out.len();
+        validate_pods(object, &metadata, &spec, completion, volumes.as_ref(), limit, &mut found);
+        let containers = at.join("containers");
+        found.retain(|violation| {
+            // The definition of the kind says whether a template needs containers.
+            violation.pointer != containers
+                && !(completion != Completion::Nothing && is_missing(violation))
+                // A field that another part of a workflow sets.
+                && (is_missing(violation) || object.root().at(&violation.pointer).is_set() || !is_workflow(object))
+                && !out.iter().any(|known| is_same(known, violation))
+        });
+        let subject = match completion {
+            _ if controller.group.is_empty() && !controller.kind.is_empty() => Subject::Object,
+            Completion::Lists => Subject::MergedPods,
+            Completion::Nothing | Completion::Fields => Subject::Pods,
+        };
+        out.extend(found.into_iter().map(|violation| Violation { subject, ..violation }));
+    }
+}
+
+fn is_missing(violation: &Violation) -> bool {
+    matches!(
+        violation.kind,
+        ViolationKind::Missing | ViolationKind::Invalid { of: InvalidKind::Missing, .. }
+    )
+}
+
+/// Whether two violations are about one mistake. A schema reports the item of a list that is there twice, and the validation its name.
+fn is_same(known: &Violation, other: &Violation) -> bool {
+    let is_item = matches!(known.kind, ViolationKind::Duplicate { .. });
+    known.pointer == other.pointer || (is_item && known.pointer == other.pointer.above(1))
+}
+
+/// Appends the violations of a part of a pod against its type.
+fn add_of_type<'s>(
+    object: &Object,
+    part: &Part<'_>,
+    declared: &impl Fn() -> Option<&'s Value>,
+    out: &mut Vec<Violation>,
+) {
+    let schema = CompiledSchema::of_type(&structural::core_reference(&type_name(part.of)));
+    let Some((tree, slot)) = part.node.value_slot() else { return };
+    let options =
+        ValidationOptions { has_placeholders: tree.may_have_placeholders, ..validation_options(object) };
+    if schema.accepts(tree, slot, options).is_valid {
+        return;
+    }
+    for violation in errors::violations(&schema, tree, slot) {
+        let pointer = part.node.at(&violation.pointer).pointer();
+        let is_known_field = || is_extension(object, &violation.pointer) || is_declared(declared(), &pointer);
+        if violation.kind != ViolationKind::Unknown || !is_known_field() {
+            out.push(Violation { pointer, ..violation });
+        }
+    }
+}
+
+/// Whether a field of a part is not that of a pod, but of its controller.
+fn is_extension(object: &Object, field: &Pointer) -> bool {
+    let [name] = field.steps() else { return false };
+    match object.group() {
+        "serving.knative.dev" => KNATIVE_FIELDS.contains(&name.as_str()),
+        "serving.kserve.io" => true,
+        _ => is_workflow(object) && WORKFLOW_FIELDS.contains(&name.as_str()),
+    }
+}
+
+/// Whether the schema of a kind says which fields there are beside a field.
+fn is_declared(schema: Option<&Value>, field: &Pointer) -> bool {
+    let above = schema.and_then(|schema| schema_at(schema, field.above(1).steps()));
+    above.is_some_and(|above| above.get("properties").is_some())
+}
