@@ -302,8 +302,7 @@ pub(crate) fn other_shape_at(
     let schema =
         crd::structural(object, definitions).or_else(|| Some(table::find(object.id())?.structural()));
     let declared = schema.and_then(|schema| schema_at(schema, pointer.steps()));
-    let at =
-        declared.filter(|at| at["type"].is_string()).or_else(|| pods::definition_at(object, pointer))?;
+    let at = declared.filter(|at| at["type"].is_string()).or_else(|| pods::definition_at(object, pointer))?;
     let (word, is_fitting) = match at["type"].as_str()? {
         "object" => ("a map", value.is_mapping()),
         "array" => ("a list", value.is_sequence()),

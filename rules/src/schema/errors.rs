@@ -73,9 +73,7 @@ fn add(error: &ValidationError<'_>, pointer: Pointer, out: &mut Vec<Violation>) 
     let problem = match error.kind() {
         ValidationErrorKind::AdditionalProperties { unexpected } => {
             out.extend(
-                unexpected
-                    .iter()
-                    .map(|name| Violation::new(pointer.join(name), ViolationKind::Unknown)),
+                unexpected.iter().map(|name| Violation::new(pointer.join(name), ViolationKind::Unknown)),
             );
             return;
         }

@@ -23,9 +23,9 @@ use super::{core, errors, structural};
 
 /// What the controllers of an API group do with pod templates. An empty kind stands for all kinds of the group that have no entry.
 ///
-/// Sources: KubeRay 1.4 `controllers/ray/common/pod.go`, MPI Operator 0.6 `pkg/controller/mpi_job_controller.go`, Training Operator
-/// 1.9, Knative Serving 1.18 `pkg/apis/serving/k8s_validation.go` and `service_defaults.go`, Argo Workflows 3.6
-/// `workflow/controller/workflowpod.go`.
+/// Sources: KubeRay 1.2 to 1.7 `controllers/ray/common/pod.go`, MPI Operator 0.8 `pkg/controller/mpi_job_controller.go`, JobSet
+/// 0.12 `pkg/controllers/volume_claim_policy.go`, Knative Serving 1.20 `pkg/apis/serving/k8s_validation.go`, Argo Workflows 4.0
+/// `workflow/controller/workflowpod.go` (`addVolumeReferences`).
 static CONTROLLERS: [Controller; 10] = [
     Controller::of("", "ReplicationController", Completion::Nothing, &[]),
     Controller::of("argoproj.io", "Rollout", Completion::Nothing, &[]),
@@ -34,15 +34,23 @@ static CONTROLLERS: [Controller; 10] = [
     Controller::of("batch.volcano.sh", "", Completion::Nothing, &[]),
     Controller::of("jobset.x-k8s.io", "", Completion::Nothing, &[]),
     Controller::of("keda.sh", "", Completion::Nothing, &[]),
-    Controller::of("kubeflow.org", "", Completion::Nothing, &["ssh-auth", "mpi-job-config", "mpi-job-kubectl"]),
+    Controller::of(
+        "kubeflow.org",
+        "",
+        Completion::Nothing,
+        &["ssh-auth", "mpi-job-config", "mpi-job-kubectl"],
+    ),
     Controller::of("leaderworkerset.x-k8s.io", "", Completion::Nothing, &[]),
-    Controller::of("ray.io", "", Completion::Nothing, &["shared-mem", "ray-logs"]),
+    Controller::of("ray.io", "", Completion::Nothing, &RAY_VOLUMES),
     // The name of a container, its port, and where a probe connects.
     Controller::of("serving.knative.dev", "", Completion::Fields, &[]),
 ];
 
 /// Those of other groups may merge the template with another one: the runtimes of KServe and of Kubeflow Trainer, the command line of Spark.
 static OTHERS: Controller = Controller::of("", "", Completion::Lists, &[]);
+
+/// The volumes that KubeRay adds, some of them only where an option asks for them.
+const RAY_VOLUMES: [&str; 5] = ["gcs-storage", "ray-logs", "ray-tls", "ray-token", "shared-mem"];
 
 /// Fields that only the template of Knative has beside those of a pod.
 const KNATIVE_FIELDS: [&str; 4] =
@@ -86,12 +94,6 @@ impl Controller {
         Some(of_group.find(|one| one.kind.is_empty() || one.kind == object.kind()).unwrap_or(&OTHERS))
     }
 
-    /// The completion of a pod whose spec is at a pointer.
-    fn completes(&self, spec: &Pointer) -> Completion {
-        let is_submitter = spec.steps().iter().any(|step| step == "submitterPodTemplate");
-        if is_submitter { Completion::Fields } else { self.completion }
-    }
-
     /// The names of the volumes of an object's pods that are not written in the template. `None` if they are not known.
     fn added_volumes<'a>(&self, object: &'a Object) -> Option<BTreeSet<&'a str>> {
         if self.completion == Completion::Lists {
@@ -124,7 +126,8 @@ impl Controller {
 
 /// Whether the object has the pod that KServe completes for each model, in its `spec`.
 fn is_serving_runtime(object: &Object) -> bool {
-    object.group() == "serving.kserve.io" && matches!(object.kind(), "ServingRuntime" | "ClusterServingRuntime")
+    object.group() == "serving.kserve.io"
+        && matches!(object.kind(), "ServingRuntime" | "ClusterServingRuntime")
 }
 
 /// The metadata and the spec of each pod that a controller makes of an object.
@@ -176,26 +179,21 @@ pub(super) fn definition_at(object: &Object, field: &Pointer) -> Option<&'static
 
 /// Appends the violations of the pods that a controller makes of an object, except for those that are known. `declared` gives
 /// the structural schema of the kind.
-pub(super) fn check<'s>(
-    object: &Object,
-    declared: impl Fn() -> Option<&'s Value>,
-    out: &mut Vec<Violation>,
-) {
+pub(super) fn check<'s>(object: &Object, declared: impl Fn() -> Option<&'s Value>, out: &mut Vec<Violation>) {
     let Some(controller) = Controller::find(object) else { return };
     let volumes = controller.added_volumes(object);
     for (metadata, spec) in pods(object) {
         if out.len() >= MAX_VIOLATIONS || !spec.is_mapping() {
             continue;
         }
-        let at = spec.pointer();
-        let completion = controller.completes(&at);
+        let completion = controller.completion;
         let mut found = Vec::new();
         for part in parts(object, &spec) {
             add_of_type(object, &part, &declared, &mut found);
         }
         let limit = MAX_VIOLATIONS - out.len();
         validate_pods(object, &metadata, &spec, completion, volumes.as_ref(), limit, &mut found);
-        let containers = at.join("containers");
+        let containers = spec.pointer().join("containers");
         found.retain(|violation| {
             // The definition of the kind says whether a template needs containers.
             violation.pointer != containers
@@ -214,10 +212,7 @@ pub(super) fn check<'s>(
 }
 
 fn is_missing(violation: &Violation) -> bool {
-    matches!(
-        violation.kind,
-        ViolationKind::Missing | ViolationKind::Invalid { of: InvalidKind::Missing, .. }
-    )
+    matches!(violation.kind, ViolationKind::Missing | ViolationKind::Invalid { of: InvalidKind::Missing, .. })
 }
 
 /// Whether two violations are about one mistake. A schema reports the item of a list that is there twice, and the validation its name.

@@ -53,6 +53,7 @@ use crate::rules::precedence::EarlierReports;
 use crate::rules::prelude::*;
 use crate::schema;
 use crate::schema::{InvalidKind, Subject, Violation, ViolationKind};
+use crate::workload::template::is_workflow;
 
 pub(crate) static RULE: Rule = Rule {
     id: "invalid-value",
@@ -157,21 +158,20 @@ fn report_of_pods(
     description: Description,
     ctx: &mut Context<'_>,
 ) {
-    // KubeRay removes mounts without a volume: `cleanupInvalidVolumeMounts` of controllers/ray/common/pod.go.
-    let is_unmounted = object.group() == "ray.io"
-        && matches!(violation.kind, ViolationKind::Invalid { of: InvalidKind::UnknownVolume, .. });
-    let message = match (is_unmounted, &violation.kind) {
-        (true, _) => format!("{}: KubeRay removes the mount", description.message),
-        // The definition in the cluster may reject it, or the controller cannot decode it.
-        (false, ViolationKind::Type { .. }) => description.message,
-        (false, _) => of_pods(description.message),
+    let message = match &violation.kind {
+        // The definition in the cluster rejects it, or the controller cannot decode it.
+        ViolationKind::Type { .. } => description.message,
+        _ => of_pods(description.message),
     };
+    // The defaults of Argo's controller are those of all workflows.
+    let is_default = is_workflow(object)
+        && matches!(violation.kind, ViolationKind::Invalid { of: InvalidKind::UnknownVolume, .. });
     let is_newer = ctx.platform().version(Product::Kubernetes) > Product::Kubernetes.newest();
     let finding = ctx.report(node, message);
     finding.rejected_by(None);
     // A newer version may accept more values.
     let is_uncertain = is_newer && matches!(violation.kind, ViolationKind::Enum { .. });
-    if is_uncertain || is_unmounted || violation.subject == Subject::MergedPods {
+    if is_uncertain || is_default || violation.subject == Subject::MergedPods {
         finding.severity(Severity::Warning);
     }
     if let Some(help) = description.help {

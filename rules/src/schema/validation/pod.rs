@@ -7,8 +7,8 @@ use crate::tree::placeholder::is_placeholder;
 
 use super::syntax::{DNS_LABEL, DNS_SUBDOMAIN, IP, QUALIFIED_NAME};
 use super::{
-    Checker, Completion, container, mapping_items, may_hold_more_fields, placement, quote, security, selector, text_of,
-    volume,
+    Checker, Completion, container, mapping_items, may_hold_more_fields, placement, quote, security,
+    selector, text_of, volume,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
