@@ -282,12 +282,13 @@ pub(crate) fn fields_at(
     let schema = schema.or_else(|| Some(table::find(object.id())?.structural()));
     let declared = schema.map(|schema| fields(schema, pointer)).unwrap_or_default();
     if declared.is_empty() {
-        return pods::definition_at(object, pointer).map(field_names).unwrap_or_default();
+        return pods::fields_at(object, pointer);
     }
     declared
 }
 
-fn field_names(schema: &Value) -> Vec<String> {
+/// The names of the fields that a schema declares.
+pub(super) fn field_names(schema: &Value) -> Vec<String> {
     schema["properties"].as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect()
 }
 

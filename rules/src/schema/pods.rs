@@ -15,7 +15,7 @@ use crate::tree::pointer::Pointer;
 use crate::workload::template::{is_workflow, templates, workflow_spec};
 
 use super::acceptor::ValidationOptions;
-use super::check::{schema_at, validation_options};
+use super::check::{field_names, schema_at, validation_options};
 use super::compiled::CompiledSchema;
 use super::validation::{Completion, validate_pods};
 use super::violation::{InvalidKind, MAX_VIOLATIONS, Subject, Violation, ViolationKind};
@@ -167,13 +167,27 @@ fn type_name(of: &str) -> String {
 
 /// The definition of a field of a pod, by its pointer in the object.
 pub(super) fn definition_at(object: &Object, field: &Pointer) -> Option<&'static Value> {
+    Some(find_definition(object, field)?.0)
+}
+
+/// The names of the fields that a pod, or its controller, knows at a pointer in the object.
+pub(super) fn fields_at(object: &Object, field: &Pointer) -> Vec<String> {
+    let Some((definition, is_part)) = find_definition(object, field) else { return Vec::new() };
+    let of_controller = if is_part { extensions(object) } else { &[] };
+    let mut names = field_names(definition);
+    names.extend(of_controller.iter().map(|name| (*name).to_owned()));
+    names
+}
+
+/// The definition of a field of a pod, and whether it is a part itself.
+fn find_definition(object: &Object, field: &Pointer) -> Option<(&'static Value, bool)> {
     Controller::find(object)?;
     let pods = pods(object);
     let mut parts = pods.iter().flat_map(|(_, spec)| parts(object, spec));
     parts.find_map(|part| {
         let at = part.node.pointer();
         let below = field.steps().strip_prefix(at.steps())?;
-        schema_at(core::definition(&type_name(part.of))?, below)
+        Some((schema_at(core::definition(&type_name(part.of))?, below)?, below.is_empty()))
     })
 }
 
@@ -247,10 +261,15 @@ fn add_of_type<'s>(
 /// Whether a field of a part is not that of a pod, but of its controller.
 fn is_extension(object: &Object, field: &Pointer) -> bool {
     let [name] = field.steps() else { return false };
+    object.group() == "serving.kserve.io" || extensions(object).contains(&name.as_str())
+}
+
+/// The names of the fields of the controller beside those of a part.
+fn extensions(object: &Object) -> &'static [&'static str] {
     match object.group() {
-        "serving.knative.dev" => KNATIVE_FIELDS.contains(&name.as_str()),
-        "serving.kserve.io" => true,
-        _ => is_workflow(object) && WORKFLOW_FIELDS.contains(&name.as_str()),
+        "serving.knative.dev" => &KNATIVE_FIELDS,
+        _ if is_workflow(object) => &WORKFLOW_FIELDS,
+        _ => &[],
     }
 }
 
@@ -258,4 +277,69 @@ fn is_extension(object: &Object, field: &Pointer) -> bool {
 fn is_declared(schema: Option<&Value>, field: &Pointer) -> bool {
     let above = schema.and_then(|schema| schema_at(schema, field.above(1).steps()));
     above.is_some_and(|above| above.get("properties").is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use crate::kind::definitions::CustomResourceDefinitions;
+    use crate::object::Object;
+    use crate::schema::violation::Subject;
+    use crate::schema::violations;
+
+    /// The violations of an object: their fields and what is rejected.
+    fn found(api_version: &str, kind: &str, spec: Value) -> Vec<(String, Subject)> {
+        let object =
+            json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "a"}, "spec": spec});
+        let object = Object::from_json(&object).expect("an object");
+        let all = violations(&object, &CustomResourceDefinitions::default()).into_owned();
+        all.into_iter().map(|violation| (violation.pointer.field_path(), violation.subject)).collect()
+    }
+
+    /// A container that requests more than its limit.
+    fn container() -> Value {
+        let resources = json!({"requests": {"cpu": 2}, "limits": {"cpu": 1}});
+        json!({"name": "a", "image": "registry.example.com/a:1", "resources": resources})
+    }
+
+    #[test]
+    fn requests_are_within_limits() {
+        let template = json!({"spec": {"containers": [container()]}});
+        let request =
+            |at: &str, subject| vec![(format!("{at}.containers[0].resources.requests.cpu"), subject)];
+        let head = json!({"headGroupSpec": {"rayStartParams": {}, "template": template}});
+        let at = "spec.headGroupSpec.template.spec";
+        assert_eq!(found("ray.io/v1", "RayCluster", head), request(at, Subject::Pods));
+        let replicas = json!({"pytorchReplicaSpecs": {"Worker": {"replicas": 1, "template": template}}});
+        let at = "spec.pytorchReplicaSpecs.Worker.template.spec";
+        assert_eq!(found("kubeflow.org/v1", "PyTorchJob", replicas), request(at, Subject::Pods));
+        let knative = json!({"template": template});
+        assert_eq!(
+            found("serving.knative.dev/v1", "Service", knative.clone()),
+            request("spec.template.spec", Subject::Pods)
+        );
+        let controller = found("v1", "ReplicationController", knative);
+        assert_eq!(controller, request("spec.template.spec", Subject::Object));
+        let predictor = json!({"predictor": {"containers": [container()]}});
+        let service = found("serving.kserve.io/v1beta1", "InferenceService", predictor);
+        assert_eq!(service, request("spec.predictor", Subject::MergedPods));
+        let workflow = json!({"entrypoint": "a", "templates": [{"name": "a", "container": container()}]});
+        let at = "spec.templates[0].container.resources.requests.cpu".to_owned();
+        assert_eq!(found("argoproj.io/v1alpha1", "Workflow", workflow), [(at, Subject::Pods)]);
+    }
+
+    #[test]
+    fn what_the_definition_rejects_is_rejected_once() {
+        let containers = json!([container(), container()]);
+        let template = json!({"spec": {"containers": containers}});
+        let trigger = json!({"type": "cron", "metadata": {"timezone": "UTC", "start": "0 1 * * *",
+            "end": "0 2 * * *", "desiredReplicas": "1"}});
+        let job = json!({"triggers": [trigger], "jobTargetRef": {"template": template}});
+        let places: Vec<String> =
+            found("keda.sh/v1alpha1", "ScaledJob", job).into_iter().map(|(at, _)| at).collect();
+        let at = "spec.jobTargetRef.template.spec.containers";
+        let request = |index: usize| format!("{at}[{index}].resources.requests.cpu");
+        assert_eq!(places, [format!("{at}[1]"), request(0), request(1)]);
+    }
 }

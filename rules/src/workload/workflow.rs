@@ -244,4 +244,17 @@ mod tests {
             .collect();
         assert_eq!(names, ["data", "own", "work"]);
     }
+
+    #[test]
+    fn a_volume_of_the_template_goes_before_that_of_the_workflow() {
+        let workflow = json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "metadata": {"name": "w"},
+        "spec": {"entrypoint": "a",
+            "volumes": [{"name": "data", "emptyDir": {}}],
+            "templates": [{"name": "a", "volumes": [{"name": "data", "emptyDir": {"medium": "Memory"}}],
+                "container": {"image": "x:1", "volumeMounts": [{"name": "data", "mountPath": "/d"}]}}]}});
+        let object = Object::from_json(&workflow).expect("an object");
+        let volumes = templates(&object)[0].spec.get("volumes");
+        assert_eq!(volumes.items().count(), 1);
+        assert_eq!(volumes.index(0).path(&["emptyDir", "medium"]).text(), Some("Memory"));
+    }
 }
