@@ -8,7 +8,7 @@ use memchr::memmem::Finder;
 const SHORT: usize = 64;
 
 /// Whether a text contains a placeholder: `${X}`, `{{ }}`, `$(X)`, `<X>`, `__X__` or a word such as `CHANGEME`, or
-/// is `$X`.
+/// is `$X` or `$$X$$`.
 pub fn is_placeholder(text: &str) -> bool {
     let bytes = text.as_bytes();
     if (text.len() < SHORT || may_have_fill_word(text)) && fill_word(text).is_some() {
@@ -23,7 +23,8 @@ pub fn is_placeholder(text: &str) -> bool {
     if has_delimited(text, "${", '}') || has_delimited(text, "$(", ')') {
         return true;
     }
-    if let Some(name) = text.strip_prefix('$') {
+    if text.starts_with('$') {
+        let name = text.trim_matches('$');
         let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
         if name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && name.chars().all(word) {
             return true;

@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use super::{
     Fact, TerraformFile, TerraformValues, charts_of_template, facts_of_text, minor_of, product_of_chart,
 };
