@@ -324,11 +324,11 @@ pub(crate) enum QuerySlot {
     OpenTargets,
     OtherScalers,
     SharingConfigs,
-    VllmServers,
+    MetricServers,
 }
 
 impl QuerySlot {
-    const COUNT: usize = QuerySlot::VllmServers as usize + 1;
+    const COUNT: usize = QuerySlot::MetricServers as usize + 1;
 }
 
 /// The identity of a query, with the kinds that it reads.

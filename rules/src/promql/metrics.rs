@@ -1,7 +1,7 @@
 //! The metrics of GPU exporters and model servers that rules know, from `metrics.tsv`.
 //!
 //! Sources: the counters file of dcgm-exporter's chart (4.5.3-4.8.2; the GPU operator has the same set), the metrics pages
-//! of vLLM, SGLang, TGI and Triton, Karpenter's list of metrics, and the metrics of kube-state-metrics 2.x.
+//! of vLLM, SGLang, TGI, Triton and llama.cpp, Karpenter's list of metrics, and the metrics of kube-state-metrics 2.x.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -19,11 +19,12 @@ pub(crate) enum Exporter {
     Sglang,
     Tgi,
     Triton,
+    LlamaCpp,
     Karpenter,
 }
 
 impl Exporter {
-    fn named(name: &str) -> Option<Exporter> {
+    pub(super) fn named(name: &str) -> Option<Exporter> {
         Some(match name {
             "dcgm" => Exporter::Dcgm,
             "vllm" => Exporter::Vllm,
@@ -31,6 +32,7 @@ impl Exporter {
             "sglang" => Exporter::Sglang,
             "tgi" => Exporter::Tgi,
             "triton" => Exporter::Triton,
+            "llama.cpp" => Exporter::LlamaCpp,
             "karpenter" => Exporter::Karpenter,
             _ => return None,
         })
@@ -45,6 +47,7 @@ impl Exporter {
             Exporter::Sglang => "SGLang",
             Exporter::Tgi => "TGI",
             Exporter::Triton => "Triton",
+            Exporter::LlamaCpp => "llama.cpp",
             Exporter::Karpenter => "Karpenter",
         }
     }
@@ -157,7 +160,7 @@ pub(crate) fn metric(name: &str) -> Option<&'static Metric> {
 
 /// The name with a colon after the prefix of the server: `vllm:num_requests_running` for `vllm_num_requests_running`.
 pub(crate) fn with_colon(name: &str) -> Option<String> {
-    ["vllm", "sglang"].iter().find_map(|server| {
+    ["vllm", "sglang", "llamacpp"].iter().find_map(|server| {
         let rest = name.strip_prefix(server)?.strip_prefix('_')?;
         Some(format!("{server}:{rest}"))
     })

@@ -19,6 +19,7 @@ pub(crate) mod factor;
 pub(crate) mod identifiers;
 pub(crate) mod load;
 pub(crate) mod metrics;
+pub(crate) mod names;
 pub(crate) mod removed;
 mod screen;
 pub(crate) mod series;

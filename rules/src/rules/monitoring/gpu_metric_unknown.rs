@@ -4,14 +4,18 @@
 //! A query on a name that nobody exports returns nothing: KEDA reads 0 and scales in, an alert never fires, a
 //! panel says "no data". Frequent causes are a typo, an underscore for vLLM's colon
 //! (`vllm:num_requests_running`), and metrics of DCGM that dcgm-exporter has only where its counters file asks
-//! for them. MIG slices have no `DCGM_FI_DEV_GPU_UTIL`, whatever the file says. vLLM hides deprecated metrics
-//! and removes them a release later: `vllm:gpu_cache_usage_perc` is gone from 0.11 on. That is a warning where
-//! all vLLM images of the input are that new, and information where the input has none.
+//! for them. MIG slices have no `DCGM_FI_DEV_GPU_UTIL`, whatever the file says. Counters end in `_total`, and a
+//! histogram has the series `_bucket`, `_sum` and `_count` but none of its own name.
+//!
+//! Servers rename and remove metrics: `vllm:gpu_cache_usage_perc` is gone from vLLM 0.11 on,
+//! `llamacpp:kv_cache_usage_ratio` from build 5554 of llama.cpp on. That is a warning where all images of that server
+//! in the input are that new, and information where the input has none. The same holds for names that no release of
+//! DCGM, SGLang, TGI, Triton or llama.cpp has had, such as `sglang:num_requests_waiting`.
 //!
 //! # Fix
 //! Write the name as the exporter does. Metrics that dcgm-exporter leaves out by default need a line in
-//! its counters file. A collector such as OpenTelemetry's may rewrite the colon: with one in the input
-//! the underscore is not reported; otherwise record the query under a name of your own.
+//! its counters file. A collector such as OpenTelemetry's may rewrite names: with one in the input
+//! underscores and suffixes are not reported; otherwise record the query under a name of your own.
 //!
 //! # Example
 //! ```yaml,diff
@@ -33,6 +37,8 @@
 //!
 //! # References
 //! - <https://docs.vllm.ai/en/latest/usage/metrics/>
+//! - <https://docs.sglang.ai/references/production_metrics.html>
+//! - <https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md>
 //! - <https://karpenter.sh/docs/reference/metrics/>
 //! - <https://github.com/NVIDIA/dcgm-exporter/blob/main/etc/default-counters.csv>
 
@@ -40,17 +46,18 @@ use std::sync::Arc;
 
 use crate::cluster::query::Query;
 use crate::cluster::views::{PROMETHEUS_RULE_KINDS, recording_rule_names};
-use crate::facts::suggest::is_within;
 use crate::migration::metrics::obsolete_metrics;
 use crate::promql::identifiers::replace_word;
-use crate::promql::metrics::{Exporter, metric, missing_on_slices, names_of, with_colon};
-use crate::promql::removed::{Removed, removed_metric};
+use crate::promql::metrics::{Exporter, MetricType, metric, missing_on_slices, with_colon};
+use crate::promql::names::{has_list, never_exported_by, of_same_sense, right_name};
+use crate::promql::removed::{Release, Removed, release_text, removed_metric};
 use crate::promql::{QUERY_KINDS, QueryPlace};
 use crate::rules::monitoring::dcgm_exporter::{Counters, counters, stated_counters};
 use crate::rules::monitoring::monitors::{MONITORS, RELABELINGS, endpoints, target_label};
 use crate::rules::monitoring::severity_in;
 use crate::rules::prelude::*;
 use crate::workload::server::named_server_of;
+use crate::workload::server::release::published;
 
 const READS: [Kind; REPLICATED_KINDS.len() + 14] = joined(
     &[
@@ -140,8 +147,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             if is_done || is_recorded(name, object, ctx) {
                 continue;
             }
-            if matches!(fault, Fault::Underscore { .. }) && COLLECTORS.iter().any(|kind| index.has_any(*kind))
-            {
+            if fault.may_be_rewritten(name) && COLLECTORS.iter().any(|kind| index.has_any(*kind)) {
                 continue;
             }
             reported.push(name);
@@ -156,8 +162,28 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 Fault::Typo { exporter, right } => (
                     format!("{} does not export `{name}`", exporter.name()),
                     format!("write `{right}`"),
-                    Some(*right),
+                    Some(right.as_str()),
                 ),
+                Fault::Histogram { exporter } => (
+                    format!(
+                        "{} exports `{name}` as a histogram: no series has this name alone",
+                        exporter.name()
+                    ),
+                    format!("read `{name}_bucket`, or divide the rates of `{name}_sum` and `{name}_count`"),
+                    None,
+                ),
+                Fault::NeverExported { exporter: of } => {
+                    let help = match of_same_sense(name, *of) {
+                        Some(known) => format!("read `{known}` if that is meant"),
+                        None => format!("read a metric that {} exports", of.name()),
+                    };
+                    exporter = (*of == Exporter::Dcgm).then(|| lacking(name, ctx)).flatten();
+                    let message = match of {
+                        Exporter::Dcgm => format!("DCGM has no field `{name}`"),
+                        _ => format!("no release of {} has exported `{name}`", of.name()),
+                    };
+                    (message, help, None)
+                }
                 Fault::NotExported => {
                     exporter = lacking(name, ctx);
                     let (message, help) = match &exporter {
@@ -184,6 +210,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             };
             let usual = match fault {
                 Fault::Typo { exporter: Exporter::Tgi | Exporter::Triton, .. } => Severity::Info,
+                Fault::NeverExported { exporter: of } if exporter.is_none() && !is_listed(of, ctx) => {
+                    Severity::Info
+                }
+                // A server of Prometheus may make native histograms of those that it scrapes.
+                Fault::Histogram { .. } if query.text.contains("histogram_") => Severity::Info,
                 _ => Severity::Warning,
             };
             let finding = ctx.report(&node, message);
@@ -244,7 +275,7 @@ fn of_slices(query: &crate::promql::Query, object: &Object, ctx: &mut Context<'_
     None
 }
 
-/// Reports a metric that vLLM removed or hides, unless a server of the cluster exports it, or may.
+/// Reports a metric that a server removed or hides, unless a server of the cluster exports it, or may.
 fn of_removed(
     gone: &Removed,
     name: &str,
@@ -252,23 +283,26 @@ fn of_removed(
     object: &Object,
     ctx: &mut Context<'_>,
 ) -> Option<()> {
-    let servers = ctx.cluster().query::<VllmServers>(&());
-    let near: Vec<&VllmServer> = servers.iter().filter(|server| ctx.pairs_with(&server.object.0)).collect();
-    let lacks = |server: &VllmServer| {
+    let servers = ctx.cluster().query::<MetricServers>(&());
+    let near = near(gone.exporter, &servers, ctx);
+    let lacks = |server: &&MetricServer| {
         let since = if server.shows_hidden { gone.removed } else { gone.hidden };
-        server.version.is_some_and(|version| version >= since)
+        server.release.is_some_and(|release| release >= since)
     };
-    if !near.iter().copied().all(lacks) {
+    if !near.iter().all(lacks) {
         return None;
     }
     let node = query.node(object);
-    let message = format!("vLLM {} and later do not export `{name}`", gone.hidden);
+    let of = gone.exporter.name();
+    let message =
+        format!("{of} {} and later do not export `{name}`", release_text(gone.exporter, gone.hidden));
     let usual = if near.is_empty() { Severity::Info } else { Severity::Warning };
     let finding = ctx.report(&node, message);
     finding.help(gone.help(name)).severity(severity_in(query.place, usual)).identified_by(name);
     finding.at_query(object, query);
-    if let Some(VllmServer { object: ObjectKey(server), version: Some(version), .. }) = near.first() {
-        finding.related(server, &server.path(&["metadata", "name"]), format!("runs vLLM {version}"));
+    if let Some(MetricServer { object: ObjectKey(server), release: Some(release), .. }) = near.first() {
+        let runs = format!("runs {of} {}", release_text(gone.exporter, *release));
+        finding.related(server, &server.path(&["metadata", "name"]), runs);
     }
     if let (Some(new), Some(text), false) = (gone.new_name(name), node.text(), query.is_embedded) {
         let fix = Fix::unsafe_(format!("write `{new}`"));
@@ -277,29 +311,70 @@ fn of_removed(
     None
 }
 
-/// A workload of vLLM, with the version that its image names.
+/// The servers of an exporter that may be in the cluster of the object.
+fn near<'a>(exporter: Exporter, servers: &'a [MetricServer], ctx: &Context<'_>) -> Vec<&'a MetricServer> {
+    let is_near = |server: &&MetricServer| server.exporter == exporter && ctx.pairs_with(&server.object.0);
+    servers.iter().filter(is_near).collect()
+}
+
+/// Whether the cluster has servers of an exporter, all of releases whose metrics are known.
+fn is_listed(exporter: Exporter, ctx: &Context<'_>) -> bool {
+    let newest: Release = match exporter {
+        Exporter::Sglang => [0, 5, 23],
+        // The list of metrics in the README is younger than this build.
+        Exporter::LlamaCpp => [10_000, 0, 0],
+        _ => return false,
+    };
+    let servers = ctx.cluster().query::<MetricServers>(&());
+    let near = near(exporter, &servers, ctx);
+    !near.is_empty() && near.iter().all(|server| server.release.is_some_and(|release| release <= newest))
+}
+
+/// A workload of a server that changed its metrics, with the release that its image names.
 #[derive(Clone, PartialEq)]
-struct VllmServer {
+struct MetricServer {
     object: ObjectKey,
-    /// `None` if the image is not vLLM's own, or its tag is no version.
-    version: Option<Version>,
+    exporter: Exporter,
+    /// `None` if the image is not the server's own, or its tag is no release.
+    release: Option<Release>,
     /// Whether an option brings hidden metrics back, or may.
     shows_hidden: bool,
 }
 
-impl VllmServer {
-    fn of(object: &Object) -> Option<VllmServer> {
+impl MetricServer {
+    fn of(object: &Object) -> Option<MetricServer> {
         let templates = templates(object);
-        let container = templates.iter().flat_map(Template::containers).find(|one| {
-            named_server_of(one).is_some_and(|server| server.id == ServerId::Vllm) || simulates(one)
-        })?;
-        let image = image_of(&container);
-        let is_own = |image: &ImageRef<'_>| image.is("vllm/vllm-openai") && !object.may_lack_fields();
-        let version = image.filter(is_own).and_then(|image| image.version());
+        let exporter_of = |container: &Node<'_>| match named_server_of(container).map(|server| server.id) {
+            Some(ServerId::Vllm) => Some(Exporter::Vllm),
+            Some(ServerId::Sglang) => Some(Exporter::Sglang),
+            Some(ServerId::LlamaCpp) => Some(Exporter::LlamaCpp),
+            _ => simulates(container).then_some(Exporter::Vllm),
+        };
+        let (container, exporter) = templates
+            .iter()
+            .flat_map(Template::containers)
+            .find_map(|one| exporter_of(&one).map(|exporter| (one, exporter)))?;
+        let release = if object.may_lack_fields() { None } else { release_of(&container, exporter) };
         let shows_hidden =
             !matches!(option(&words(&container), &["show-hidden-metrics-for-version"]), OptionValue::Absent);
-        Some(VllmServer { object: ObjectKey(object.clone()), version, shows_hidden })
+        Some(MetricServer { object: ObjectKey(object.clone()), exporter, release, shows_hidden })
     }
+}
+
+/// The release of a server in an image that its authors publish.
+fn release_of(container: &Node<'_>, exporter: Exporter) -> Option<Release> {
+    let (id, release) = match exporter {
+        Exporter::LlamaCpp => {
+            let image = image_of(container).filter(|image| image.is("ggml-org/llama.cpp"))?;
+            // A build is the last part of a tag: `server-cuda-b5554`.
+            let build = image.tag?.rsplit('-').next()?.strip_prefix('b')?.parse().ok()?;
+            return Some([build, 0, 0]);
+        }
+        _ => published(container)?,
+    };
+    let is_same =
+        matches!((id, exporter), (ServerId::Vllm, Exporter::Vllm) | (ServerId::Sglang, Exporter::Sglang));
+    is_same.then_some(release)
 }
 
 /// Whether a container runs llm-d's simulator of vLLM, which has metrics of older versions.
@@ -307,18 +382,18 @@ fn simulates(container: &Node<'_>) -> bool {
     image_of(container).is_some_and(|image| image.last() == "llm-d-inference-sim")
 }
 
-/// The workloads of vLLM in the cluster.
-struct VllmServers;
+/// The workloads in the cluster of servers that changed their metrics.
+struct MetricServers;
 
-impl Query for VllmServers {
-    const SLOT: QuerySlot = QuerySlot::VllmServers;
+impl Query for MetricServers {
+    const SLOT: QuerySlot = QuerySlot::MetricServers;
     const KINDS: &'static [Kind] = REPLICATED_KINDS;
     type Key = ();
-    type Value = Arc<[VllmServer]>;
+    type Value = Arc<[MetricServer]>;
 
-    fn compute(cluster: &Cluster, (): &()) -> Arc<[VllmServer]> {
+    fn compute(cluster: &Cluster, (): &()) -> Arc<[MetricServer]> {
         let workloads = REPLICATED_KINDS.iter().flat_map(|kind| cluster.of(*kind));
-        workloads.filter_map(VllmServer::of).collect()
+        workloads.filter_map(MetricServer::of).collect()
     }
 }
 
@@ -326,24 +401,37 @@ enum Fault {
     /// An underscore for the colon after the prefix.
     Underscore { server: &'static str, right: String },
     /// Similar to a known name.
-    Typo { exporter: Exporter, right: &'static str },
+    Typo { exporter: Exporter, right: String },
+    /// The name of a histogram without a suffix.
+    Histogram { exporter: Exporter },
+    /// A name that begins as those of the exporter, and that none of its releases has had.
+    NeverExported { exporter: Exporter },
     /// A field of DCGM that the exporter may not export.
     NotExported,
 }
 
 impl Fault {
     fn of(name: &str) -> Option<Fault> {
-        if metric(name).is_some() {
-            if name.starts_with("vllm_") || name.starts_with("sglang_") {
-                let server = if name.starts_with("vllm_") { "vLLM" } else { "SGLang" };
-                return Some(Fault::Underscore { server, right: with_colon(name)? });
-            }
-            return name.starts_with("DCGM_FI_").then_some(Fault::NotExported);
+        if let Some(known) = metric(name) {
+            let server = match known.exporter {
+                Exporter::Vllm if name.starts_with("vllm_") => "vLLM",
+                Exporter::Sglang if name.starts_with("sglang_") => "SGLang",
+                Exporter::LlamaCpp if name.starts_with("llamacpp_") => "llama.cpp",
+                _ => {
+                    let is_python = matches!(known.exporter, Exporter::Vllm | Exporter::Sglang);
+                    if is_python && known.kind == MetricType::Histogram && known.name == name {
+                        return Some(Fault::Histogram { exporter: known.exporter });
+                    }
+                    return name.starts_with("DCGM_").then_some(Fault::NotExported);
+                }
+            };
+            return Some(Fault::Underscore { server, right: with_colon(name)? });
         }
         let exporters: &[Exporter] = match name {
             _ if name.starts_with("DCGM_") => &[Exporter::Dcgm],
             _ if name.starts_with("vllm:") => &[Exporter::Vllm, Exporter::VllmRouter],
             _ if name.starts_with("sglang:") => &[Exporter::Sglang],
+            _ if name.starts_with("llamacpp:") => &[Exporter::LlamaCpp],
             _ if name.starts_with("tgi_") => &[Exporter::Tgi],
             _ if name.starts_with("nv_") => &[Exporter::Triton],
             // Old names are reported by karpenter-metric-renamed.
@@ -352,17 +440,27 @@ impl Fault {
             }
             _ => return None,
         };
-        for &exporter in exporters {
-            if let Some(right) = names_of(exporter).into_iter().find(|known| is_typo(name, known)) {
-                return Some(Fault::Typo { exporter, right });
+        let never = never_exported_by(name);
+        // A name that some release has is no typo of another one.
+        let is_other = never.is_none() && has_list(name);
+        if !is_other {
+            for &exporter in exporters {
+                if let Some(right) = right_name(name, exporter) {
+                    return Some(Fault::Typo { exporter, right });
+                }
             }
         }
-        name.starts_with("DCGM_FI_").then_some(Fault::NotExported)
+        let never = never.map(|exporter| Fault::NeverExported { exporter });
+        never.or_else(|| name.starts_with("DCGM_FI_").then_some(Fault::NotExported))
     }
-}
 
-/// Whether a name is another one with a typo. Numbers tell metrics apart: links, precisions.
-fn is_typo(name: &str, known: &str) -> bool {
-    let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
-    is_within(name, known, 2) && digits(name) == digits(known)
+    /// Whether a collector that rewrites colons and suffixes may export a name.
+    fn may_be_rewritten(&self, name: &str) -> bool {
+        match self {
+            Fault::Underscore { .. } => true,
+            Fault::Typo { right, .. } => right.strip_suffix("_total") == Some(name),
+            Fault::NeverExported { exporter } => *exporter != Exporter::Dcgm,
+            Fault::Histogram { .. } | Fault::NotExported => false,
+        }
+    }
 }
