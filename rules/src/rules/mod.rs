@@ -445,6 +445,7 @@ pub static RULES: &[&Rule] = &[
     &scheduling::kueue_cohort_missing::RULE,
     &scheduling::kueue_flavor_unmatched::RULE,
     &scheduling::kueue_flavors_alike::RULE,
+    &scheduling::kueue_topology_request_invalid::RULE,
     &scheduling::kueue_waits_for_nodes::RULE,
     &scheduling::limit_range_rejects::RULE,
     &scheduling::load_balancer_controller_without_vpc::RULE,

@@ -169,7 +169,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                         "{} exports `{name}` as a histogram: no series has this name alone",
                         exporter.name()
                     ),
-                    format!("read `{name}_bucket`, or divide the rates of `{name}_sum` and `{name}_count`"),
+                    format!("read `{name}_bucket`, or divide its `_sum` by its `_count`"),
                     None,
                 ),
                 Fault::NeverExported { exporter: of } => {

@@ -23,6 +23,7 @@ pub(crate) mod kubelet_port_taken;
 pub(crate) mod kueue_cohort_missing;
 pub(crate) mod kueue_flavor_unmatched;
 pub(crate) mod kueue_flavors_alike;
+pub(crate) mod kueue_topology_request_invalid;
 pub(crate) mod kueue_waits_for_nodes;
 pub(crate) mod limit_range_rejects;
 pub(crate) mod load_balancer_controller_without_vpc;

@@ -4,7 +4,8 @@
 //! Examples of JobSet, LeaderWorkerSet and Kueue place pods by labels of GKE, such as
 //! `cloud.google.com/gke-nodepool`. Nodes that Karpenter starts in AWS have no such label. A required affinity
 //! or spread over it is never satisfied, and with exclusive placement the controllers add one to the pods: they
-//! stay Pending, and Karpenter starts no node.
+//! stay Pending, and Karpenter starts no node. A Topology of Kueue counts only nodes that have the labels of all its
+//! levels, so that workloads with a flavor of that Topology are never admitted.
 //!
 //! # Fix
 //! Use a label that nodes have in AWS: `topology.kubernetes.io/zone`, `kubernetes.io/hostname`, or one that the
@@ -51,6 +52,7 @@
 //!
 //! # References
 //! - <https://jobset.sigs.k8s.io/docs/concepts/>
+//! - <https://kueue.sigs.k8s.io/docs/concepts/topology_aware_scheduling/>
 //! - <https://lws.sigs.k8s.io/docs/reference/labels-annotations-and-environment-variables/>
 
 use crate::fit::label_of_other_nodes;
@@ -60,13 +62,14 @@ use crate::workload::template::REQUIRED_AFFINITY;
 
 pub(crate) static RULE: Rule = Rule {
     id: "topology-key-of-other-cloud",
-    kinds: WORKLOAD_KINDS,
+    kinds: &with_workloads::<{ WORKLOAD_KINDS.len() + 1 }>(&[TOPOLOGY]),
     reads: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS],
     docs: docs(include_str!("topology_key_of_other_cloud.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Scheduling)
 };
 
+const TOPOLOGY: Kind = Kind::new("kueue.x-k8s.io", "Topology");
 /// A stand-in in the documentation of Kueue, which people may give their own nodes.
 const STAND_IN: &str = "cloud.provider.com/";
 /// With this annotation, JobSet (0.11) adds a node selector in the place of an affinity: the nodes have its label before.
@@ -81,6 +84,15 @@ const EXCLUSIVE: [&str; 3] = [
 const MAX_COMPARED: usize = 64;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if object.is(TOPOLOGY) {
+        let levels = object.path(&["spec", "levels"]);
+        let mut labels = levels.items().map(|level| level.get("nodeLabel"));
+        let node =
+            labels.find(|node| node.text().is_some_and(is_of_cloud)).filter(|_| !object.is_partial())?;
+        let effect =
+            format!("Topology `{}` has no nodes, and its flavors admit nothing", object.display_name());
+        return report(&node, &effect, ctx);
+    }
     let templates = templates(object);
     // Pods for nodes of another kind, or of another cloud.
     let is_elsewhere = templates.iter().any(|template| {
@@ -101,6 +113,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let exclusive = owners().flat_map(|owner| EXCLUSIVE.map(|name| owner.get("annotations").get(name)));
     let required = templates.iter().flat_map(required_keys);
     let node = exclusive.chain(required).find(|node| node.text().is_some_and(is_of_cloud))?;
+    report(&node, &format!("pods of `{}` stay Pending", object.display_name()), ctx)
+}
+
+/// Reports a label that no node has, where the nodes of a pool are in AWS.
+fn report(node: &Node<'_>, effect: &str, ctx: &mut Context<'_>) -> Option<()> {
     let key = node.text()?;
     let feasibility = ctx.cluster().views().feasibility(ctx.platform());
     if feasibility.has_unreadable_pools() || feasibility.declares(key) {
@@ -111,10 +128,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         matches!(group.text(), Some("karpenter.k8s.aws" | "eks.amazonaws.com")) && ctx.pairs_with(pool)
     };
     let pool = ctx.cluster().of(Kind::NODE_POOL).take(MAX_COMPARED).find(in_aws)?;
-    let message =
-        format!("no node in AWS has the label `{key}`: pods of `{}` stay Pending", object.display_name());
+    let message = format!("no node in AWS has the label `{key}`: {effect}");
     let severity = if key.starts_with(STAND_IN) { Severity::Info } else { Severity::Warning };
-    ctx.report(&node, message)
+    ctx.report(node, message)
         .severity(severity)
         .help("write `topology.kubernetes.io/zone`, or a label that the NodePool gives its nodes")
         .related(pool, &pool.path(&["metadata", "name"]), "the nodes of this pool are in AWS");

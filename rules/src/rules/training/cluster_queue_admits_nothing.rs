@@ -215,8 +215,11 @@ fn flavor_names(object: &Object) -> impl Iterator<Item = Node<'_>> {
 }
 
 /// The annotations of pods that name a level of a topology.
-const LEVEL_ANNOTATIONS: [&str; 2] =
-    ["kueue.x-k8s.io/podset-required-topology", "kueue.x-k8s.io/podset-preferred-topology"];
+const LEVEL_ANNOTATIONS: [&str; 3] = [
+    "kueue.x-k8s.io/podset-required-topology",
+    "kueue.x-k8s.io/podset-preferred-topology",
+    "kueue.x-k8s.io/podset-slice-required-topology",
+];
 
 /// Reports a level that queued pods name and that no flavor of the queue has.
 fn unknown_level(object: &Object, queued: &[&Object], ctx: &mut Context<'_>) -> Option<()> {
