@@ -36,6 +36,7 @@ pub static RULES: &[&Rule] = &[
     &manifest::api_version_unknown::RULE,
     &manifest::applied_object_too_large::RULE,
     &manifest::cel_syntax_error::RULE,
+    &manifest::chart_value_unknown::RULE,
     &manifest::cluster_scoped_namespace::RULE,
     &manifest::crd_validation_rule::RULE,
     &manifest::cron_days_either::RULE,

@@ -3,6 +3,7 @@
 pub(crate) mod admission_webhook;
 pub(crate) mod architecture;
 pub(crate) mod attention;
+pub(crate) mod chart_keys;
 pub(crate) mod charts;
 pub(crate) mod checkpoint;
 pub mod class;

@@ -4,6 +4,7 @@ pub(crate) mod api_version_not_served;
 pub(crate) mod api_version_unknown;
 pub(crate) mod applied_object_too_large;
 pub(crate) mod cel_syntax_error;
+pub(crate) mod chart_value_unknown;
 pub(crate) mod cluster_scoped_namespace;
 pub(crate) mod crd_validation_rule;
 pub(crate) mod cron_days_either;
