@@ -3,7 +3,7 @@
 //! # Why
 //! `port` of a PodMonitor is the name of a container port, and `portNumber` a number that a container declares
 //! under `ports`: the pods have no Service to look it up. If no container has the port, Prometheus drops every
-//! pod and reports no error: the queries behind autoscalers and alerts stay empty.
+//! pod and reports no error: the queries behind autoscalers and alerts stay empty. The same holds for a VMPodScrape.
 //!
 //! # Fix
 //! Give the container port a name and write that, or declare the port in the container.
@@ -40,6 +40,7 @@
 
 use crate::cluster::views::Workload;
 use crate::rules::availability::intended_workload::workload_elsewhere;
+use crate::rules::monitoring::monitors::endpoints;
 use crate::rules::monitoring::service_monitor_selects_nothing::{
     Scope, is_for_metrics, looks_in_own_namespace, report_namespace,
 };
@@ -50,7 +51,7 @@ static READS: [Kind; WORKLOAD_KINDS.len() + 2] = with_workloads(&CHART_KINDS);
 
 pub(crate) static RULE: Rule = Rule {
     id: "pod-monitor-selects-nothing",
-    kinds: &[Kind::POD_MONITOR],
+    kinds: &[Kind::POD_MONITOR, Kind::VM_POD_SCRAPE],
     reads: &READS,
     reports_absence: true,
     fix: Some(Safety::Unsafe),
@@ -226,7 +227,12 @@ pub(in crate::rules) fn are_injected(pods: &[Template<'_>]) -> bool {
     })
 }
 
-fn check_endpoint(endpoint: &Node<'_>, pods: &[Template<'_>], ctx: &mut Context<'_>) -> Option<()> {
+/// Reports the port of an endpoint that no container of the pods has.
+pub(super) fn check_endpoint(
+    endpoint: &Node<'_>,
+    pods: &[Template<'_>],
+    ctx: &mut Context<'_>,
+) -> Option<()> {
     let (node, wanted) = wanted(endpoint)?;
     let ports = ports(pods);
     match wanted {
@@ -301,8 +307,8 @@ fn no_name(
     if !is_plain || may_be_injected || names.contains(&name) {
         return None;
     }
-    let endpoints = ctx.object().path(&["spec", "podMetricsEndpoints"]);
-    let scraped: Vec<&str> = endpoints.items().filter_map(|endpoint| endpoint.get("port").text()).collect();
+    let scraped: Vec<&str> =
+        endpoints(ctx.object()).filter_map(|endpoint| endpoint.get("port").text()).collect();
     let message = format!("no container of {} has a port called `{}`", owner(first), ellipsize(name));
     let finding = ctx.report(node, message);
     finding.related(first, &first.path(&["metadata", "name"]), "its pods are not scraped");

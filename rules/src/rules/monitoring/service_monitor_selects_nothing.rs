@@ -4,7 +4,8 @@
 //! A ServiceMonitor selects Services by their own labels, not pods, and names a port of the Service. If no
 //! Service has the labels, or the Service has no port of that name, Prometheus scrapes nothing and reports no
 //! error: the queries behind autoscalers and alerts stay empty. Without `namespaceSelector` it looks in its
-//! own namespace alone.
+//! own namespace alone. `targetPort`, in the place of `port`, is a port that a container of the pods declares. All of this
+//! holds for a VMServiceScrape as well.
 //!
 //! # Fix
 //! Write the Service with the labels and the port name, or a PodMonitor, which selects pods. The GPU
@@ -35,16 +36,19 @@
 //! - <https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/getting-started.html>
 
 use crate::rules::gitops::{DELIVERERS, gets_labels};
+use crate::rules::monitoring::pod_monitor_selects_nothing::{
+    check_endpoint, has_known_ports, has_plain_pods,
+};
 use crate::rules::prelude::*;
 use crate::workload::class::is_controller;
-use crate::workload::selector::matches;
+use crate::workload::selector::{includes, matches};
 
 static READS: [Kind; WORKLOAD_KINDS.len() + 5] =
     with_workloads(&[Kind::SERVICE, Kind::HELM_RELEASE, DELIVERERS[0], DELIVERERS[1], DELIVERERS[2]]);
 
 pub(crate) static RULE: Rule = Rule {
     id: "service-monitor-selects-nothing",
-    kinds: &[Kind::SERVICE_MONITOR],
+    kinds: &[Kind::SERVICE_MONITOR, Kind::VM_SERVICE_SCRAPE],
     reads: &READS,
     reports_absence: true,
     fix: Some(Safety::Unsafe),
@@ -84,6 +88,21 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         && let Some(service) = in_other_namespace(object, &selector, ctx)
     {
         report_namespace(object, service, "Service", ctx);
+        return None;
+    }
+    let selects_such_pods = |service: &&Object| {
+        let wanted = service.path(&["spec", "selector"]).entries();
+        !wanted.is_empty() && matches(&selector, &wanted) == Some(true) && !service.may_lack_fields()
+    };
+    // An operator makes Services with the labels of its product beside those that people write.
+    if !has_labels_of_a_product(&selector)
+        && let Some(service) = scope.objects(Kind::SERVICE, ctx).find(selects_such_pods)
+    {
+        let name = service.display_name().to_string();
+        let message = format!("Service `{name}` selects pods by these labels and does not have them itself");
+        ctx.report(&selector, message)
+            .help("add them to `metadata.labels` of the Service, or write a PodMonitor")
+            .related(service, &service.path(&["metadata", "name"]), "it is not found");
         return None;
     }
     for kind in [Kind::DAEMON_SET, Kind::DEPLOYMENT, Kind::STATEFUL_SET] {
@@ -179,6 +198,7 @@ pub(super) fn is_for_metrics(name: &str) -> bool {
 
 /// Reports ports that no selected Service has.
 fn check_ports(object: &Object, services: &[&Object], ctx: &mut Context<'_>) -> Option<()> {
+    check_target_ports(object, services, ctx);
     let mut names: Vec<&str> = Vec::new();
     for service in services {
         let ports = service.path(&["spec", "ports"]);
@@ -217,6 +237,41 @@ fn check_ports(object: &Object, services: &[&Object], ctx: &mut Context<'_>) -> 
                 }
             },
         }
+    }
+    None
+}
+
+/// Reports ports of containers that no pod of the selected Services has.
+fn check_target_ports(object: &Object, services: &[&Object], ctx: &mut Context<'_>) -> Option<()> {
+    let endpoints = object.path(&["spec", "endpoints"]);
+    // The operator reads the target only where there is no other port.
+    let mut by_target = endpoints
+        .items()
+        .filter(|endpoint| endpoint.get("targetPort").is_set() && endpoint.get("port").is_absent())
+        .peekable();
+    by_target.peek()?;
+    let mut pods = Vec::new();
+    for service in services {
+        let wanted = service.path(&["spec", "selector"]).entries();
+        let (workloads, may_be_others) = ctx.cluster().views().selected_by_service(service);
+        if may_be_others || workloads.is_empty() {
+            return None;
+        }
+        for workload in workloads {
+            let selected = templates(&workload.object).into_iter();
+            let selected = selected.filter(|one| includes(&wanted, &one.labels()) == Some(true));
+            let before = pods.len();
+            pods.extend(selected);
+            let is_known = pods.len() > before
+                && has_plain_pods(&workload.object)
+                && pods.iter().skip(before).all(has_known_ports);
+            if !is_known {
+                return None;
+            }
+        }
+    }
+    for endpoint in by_target {
+        check_endpoint(&endpoint, &pods, ctx);
     }
     None
 }
