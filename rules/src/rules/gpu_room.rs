@@ -12,7 +12,7 @@ use crate::lint::finding::Finding;
 use crate::object::Object;
 use crate::rules::gpu::gpu_sharing_mismatch::counts_shares;
 use crate::workload::gang::Demand;
-use crate::workload::node_spread::node_spreads;
+use crate::workload::node_spread::{NodeSpread, node_spreads};
 use crate::workload::template::Template;
 
 /// Maximum number of limits to show with a finding.
@@ -243,7 +243,7 @@ fn pools_of(template: &Template<'_>, resource: &str, ctx: &Context<'_>) -> Optio
 /// The most of the pods of a template that a node may have, if they keep each other off it.
 fn per_node(template: &Template<'_>) -> Option<i128> {
     let spreads = node_spreads(template).into_iter();
-    let required = spreads.filter(|spread| spread.is_required && spread.is_anti_affinity);
+    let required = spreads.filter(NodeSpread::holds_on_each_node);
     required.map(|spread| i128::from(spread.most.max(1))).min()
 }
 

@@ -35,6 +35,7 @@
 
 use crate::cluster::views::disruptions::IntOrPercent;
 use crate::rules::prelude::*;
+use crate::workload::node_spread::node_port;
 
 pub(crate) static RULE: Rule = Rule {
     id: "daemon-set-surge-blocked",
@@ -55,15 +56,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let template = templates(object).into_iter().next()?;
-    let of_node = template.spec.get("hostNetwork").bool() == Some(true);
-    let mut ports = template.lasting_containers().flat_map(|container| container.get("ports").items());
-    let (port, number) = ports.find_map(|port| {
-        let written = port.get("hostPort");
-        // On the network of the node a port of a container is one of the node.
-        let number = if of_node && !written.is_set() { port.get("containerPort") } else { written };
-        let value = number.int().filter(|value| *value > 0)?;
-        Some((number, value))
-    })?;
+    let port = node_port(&template)?;
+    let number = port.int()?;
     let unavailable = update.get("maxUnavailable");
     let fix = Fix::unsafe_("end the old pod first").set(&surge, json!(0)).set(&unavailable, json!(1));
     ctx.report(

@@ -94,7 +94,7 @@ use crate::karpenter::scheduling::{pod_requests, types_with_room};
 use crate::rules::gpu::selected_types;
 use crate::rules::prelude::*;
 use crate::workload::gang::request_of;
-use crate::workload::node_spread::node_spreads;
+use crate::workload::node_spread::{NodeSpread, node_spreads};
 
 static READS: [Kind; PLACING.len() + 3 + WORKLOAD_KINDS.len()] =
     with_workloads(&joined::<{ PLACING.len() + 3 }>(
@@ -187,8 +187,7 @@ fn above<'i>(daemonset: &Template<'_>, own: i64, ctx: &Context<'i>) -> Option<(&
 /// well, and no other pod takes that room.
 fn share_a_node(template: &Template<'_>, pool: &Object, ctx: &Context<'_>) -> Option<bool> {
     let pod = to_scheduling_pod(template)?;
-    let are_apart = node_spreads(template).iter().any(|one| one.is_required && one.is_anti_affinity)
-        || pod.containers.iter().any(|container| !container.host_ports.is_empty());
+    let are_apart = node_spreads(template).iter().any(NodeSpread::holds_on_each_node);
     let requests = pod_requests(&pod);
     let needs = requests.iter().filter(|(name, _)| name.as_str() != "ephemeral-storage");
     let room = types_with_room(&needs.map(|(name, amount)| (name.clone(), amount * 2)).collect())?;

@@ -4,11 +4,13 @@
 //! An anti-affinity over `kubernetes.io/hostname`, or a spread constraint with `maxSkew: 1`, gives each pod a
 //! node of its own. Karpenter can always start another node, and treats also what is only preferred as
 //! required, as long as a new node satisfies it: six pods with one GPU each start six nodes with eight GPUs,
-//! and consolidation does not move them together. Where other pods with GPUs use these nodes as well, they
+//! and consolidation does not move them together. A port of the node does the same: pods with `hostPort`, or with ports and
+//! `hostNetwork`, cannot share a node. Where other pods with GPUs use these nodes as well, they
 //! may fill the rest, and this is info.
 //!
 //! # Fix
-//! Spread over `topology.kubernetes.io/zone`, or admit instance types with fewer GPUs to the NodePool.
+//! Spread over `topology.kubernetes.io/zone`, or admit instance types with fewer GPUs to the NodePool. Reach the pods
+//! through a Service and not through a port of the node.
 //!
 //! # Example
 //! ```yaml,diff
@@ -59,7 +61,7 @@ use crate::rules::gpu::gpu_sharing_mismatch::{SHARING_SOURCES, counts_shares};
 use crate::rules::gpu::selected_types;
 use crate::rules::prelude::*;
 use crate::workload::devices::first_accelerator;
-use crate::workload::node_spread::node_spreads;
+use crate::workload::node_spread::{Cause, node_spreads};
 
 static READS: [Kind; AROUND_PODS.len() + SHARING_SOURCES.len()] = joined(&AROUND_PODS, &SHARING_SOURCES);
 
@@ -124,12 +126,15 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         smallest - used
     );
     let help = match spread.is_required {
+        _ if spread.cause == Cause::HostPort => {
+            "remove the port of the node and use a Service, or admit types with fewer GPUs"
+        }
         true => "spread over `topology.kubernetes.io/zone`, or admit types with fewer GPUs",
         false => {
             "spread over `topology.kubernetes.io/zone`: Karpenter starts a node for each pod rather than break a preference"
         }
     };
-    ctx.report(&spread.node.get("topologyKey"), message)
+    ctx.report(&spread.node, message)
         .severity(if has_others { Severity::Info } else { Severity::Warning })
         .help(help)
         .related(
