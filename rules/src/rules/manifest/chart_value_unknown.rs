@@ -72,11 +72,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             continue;
         }
         let written = chart_version(object, chart, ctx.cluster());
-        let version = written.map(|text| Version::parse(text.trim_start_matches(['=', '~', '^'])));
-        let Some(keys) = ChartKeys::of(chart, version.flatten()) else { continue };
+        // A range may be any of its versions.
+        let version = written.and_then(Version::parse);
+        let Some(keys) = ChartKeys::of(chart, version) else { continue };
         for_each_values(object, chart, |values| {
             for unread in unread(values.root, chart, &keys).into_iter().take(MAX_REPORTED) {
-                report(&unread, chart, version.flatten(), &keys, values, ctx);
+                report(&unread, chart, version, &keys, values, ctx);
             }
         });
     }
