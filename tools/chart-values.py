@@ -8,6 +8,7 @@ taken: of two levels, from `values.yaml` and from what the templates read. `KEY.
 whole, so that any key below it may count. A chart whose templates read all values as a whole is left out.
 """
 
+import datetime
 import pathlib
 import re
 import subprocess
@@ -106,6 +107,8 @@ def main():
             rows += [(chart, key, ".".join(map(str, first)), ".".join(map(str, last))) for first, last in ranges]
     with open(TARGET, "w") as out:
         out.write("# Written by tools/chart-values.py: a chart, a value, and the first and the last minor version with it.\n")
+        out.write(f"# Written on {datetime.date.today()} from the tags of {', '.join(name.replace('+', '/') for _, name, *_ in CHARTS)}\n")
+        out.write("# (all Apache-2.0), of each minor version the first and the last.\n")
         for row in rows:
             out.write("\t".join(row) + "\n")
 

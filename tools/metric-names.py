@@ -10,6 +10,7 @@ so few that `OF_LLAMA` lists them, from `tools/server/README.md`, `server-contex
 9283, 13660 and 22879.
 """
 
+import datetime
 import pathlib
 import re
 import subprocess
@@ -68,7 +69,9 @@ def main():
     }
     with open(TARGET, "w") as out:
         out.write("# Written by tools/metric-names.py: the exporter, and a name, in which `#` is a number.\n")
-        out.write(f"# SGLang: up to {'.'.join(map(str, newest))}.\n")
+        out.write(f"# Written on {datetime.date.today()} from SGLang's wheels up to {'.'.join(map(str, newest))} (PyPI, Apache-2.0), the\n")
+        out.write("# history of NVIDIA/go-dcgm, NVIDIA/dcgm-exporter and huggingface/text-generation-inference (Apache-2.0) and of\n")
+        out.write("# triton-inference-server/core (BSD-3-Clause), and the documentation of llama.cpp (MIT).\n")
         for exporter, names in sorted(lists.items()):
             for name in sorted({re.sub(r"\d+", "#", name) for name in names}):
                 out.write(f"{exporter}\t{name}\n")
