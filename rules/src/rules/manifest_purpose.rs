@@ -46,6 +46,28 @@ pub(super) fn is_template(object: &Object) -> bool {
     })
 }
 
+/// Whether the name of the object's file says that it is to be copied and filled in: `secrets.example.yaml`,
+/// `db-secret-sample.yaml`.
+pub(super) fn is_to_be_copied(object: &Object) -> bool {
+    const WORDS: [&str; 10] = [
+        "dist",
+        "example",
+        "examples",
+        "placeholder",
+        "placeholders",
+        "sample",
+        "samples",
+        "template",
+        "tmpl",
+        "tpl",
+    ];
+    let path = object.source().map_or("", |source| source.path());
+    let name = path.rsplit('/').next().unwrap_or_default();
+    let words: Vec<String> = name.split(['-', '_', '.']).map(str::to_ascii_lowercase).collect();
+    // `example.yaml` says it of no other file.
+    words.len() > 2 && words.iter().any(|word| WORDS.contains(&word.as_str()))
+}
+
 /// Whether the object of a file was read from a cluster, as `kubectl get -o yaml` prints it: it has the identity that the API server
 /// gave it, and is not meant to be applied.
 pub(super) fn is_saved(object: &Object) -> bool {
@@ -132,7 +154,7 @@ pub(super) fn is_release_manifest(object: &Object) -> bool {
 mod tests {
     use super::{
         is_alternative, is_copy, is_example, is_named_after_release, is_named_after_version,
-        is_release_manifest, is_template,
+        is_release_manifest, is_template, is_to_be_copied,
     };
     use crate::file::File;
     use crate::object::Object;
@@ -172,6 +194,24 @@ mod tests {
             assert!(is_alternative(&at(path)), "{path}");
         }
         assert!(!is_alternative(&at("adoption/optionals/pool.yaml")));
+    }
+
+    #[test]
+    fn files_to_be_copied_are_called_so() {
+        for path in [
+            "k8s/secrets.template.yaml",
+            "secrets.example.yaml",
+            "db-secret-sample.yaml",
+            "secret_tmpl.yaml",
+            "Secrets-Placeholder.yml",
+        ] {
+            assert!(is_to_be_copied(&at(path)), "{path}");
+        }
+        for path in
+            ["templates/secret.yaml", "secrets.yaml", "templated-secret.yaml", "sampler.yaml", "example.yaml"]
+        {
+            assert!(!is_to_be_copied(&at(path)), "{path}");
+        }
     }
 
     #[test]

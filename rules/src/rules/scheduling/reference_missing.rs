@@ -10,7 +10,9 @@
 //! the GPU Operator or somebody makes one. Absent objects are known only of a whole cluster, so they are
 //! reported only with `--complete`, and not where charts, generators, operators, eksctl, policies or other
 //! repositories may bring them. Many Secrets come from elsewhere, so that an absent one is reported only
-//! beside one that is written almost the same.
+//! beside one that is written almost the same. A Secret or ConfigMap in a file that is to be copied by its name,
+//! such as `secrets.example.yaml`, or whose values are all placeholders, shows that there is one, and not which
+//! keys it has.
 //!
 //! # Fix
 //! Remove the reference, or add the object.
@@ -45,7 +47,8 @@
 use crate::cluster::storage::DEFAULT_CLASS;
 use crate::cluster::together::{are_misplaced, routes};
 use crate::cluster::versions::Fact;
-use crate::rules::manifest_purpose::is_example;
+use crate::facts::base64::decoded;
+use crate::rules::manifest_purpose::{is_example, is_template, is_to_be_copied};
 use crate::rules::prelude::*;
 use crate::workload::charts::spec_of;
 use crate::workload::dra::class_blocks;
@@ -463,13 +466,16 @@ fn key_of(object: &Object, kind: Kind, name: &Node<'_>, key: &Node<'_>, ctx: &mu
         || source.root().has_unknown_key()
         || source.may_lack_fields()
         || is_example(source)
+        || is_template(source)
+        || is_to_be_copied(source)
         || !ctx.cluster().likely_pairs(object, source)
     {
         return None;
     }
-    // An empty object is filled by another program.
-    let keys: Vec<&str> = parts.iter().flat_map(Node::entries).map(|(key, _)| key).collect();
-    if keys.is_empty() || keys.contains(&text) {
+    let entries: Vec<(&str, Node<'_>)> = parts.iter().flat_map(Node::entries).collect();
+    let keys: Vec<&str> = entries.iter().map(|(key, _)| *key).collect();
+    // What is empty, or has only values to fill in, is made by another program or from another file.
+    if keys.contains(&text) || entries.iter().all(|(_, value)| is_to_be_filled_in(value)) {
         return None;
     }
     let near = nearest(text, keys.iter().copied()).map(str::to_owned);
@@ -482,6 +488,31 @@ fn key_of(object: &Object, kind: Kind, name: &Node<'_>, key: &Node<'_>, ctx: &mu
         ))
         .related(source, &source.path(&["metadata", "name"]), format!("the {}", kind.kind));
     None
+}
+
+/// Whether the value of a key is empty or a placeholder, also in base64.
+fn is_to_be_filled_in(value: &Node<'_>) -> bool {
+    const WORDS: [&str; 12] = [
+        "<",
+        "changeit",
+        "changeme",
+        "fillin",
+        "fillme",
+        "placeholder",
+        "replaceme",
+        "replacewith",
+        "tobefilled",
+        "todo",
+        "xxxx",
+        "your",
+    ];
+    let says_so = |text: &str| {
+        let plain = text.trim().to_ascii_lowercase().replace(['-', '_', ' '], "");
+        plain.is_empty() || plain == "..." || WORDS.iter().any(|word| plain.starts_with(word))
+    };
+    let Some(text) = value.text() else { return value.is_unknown() || value.is_null() };
+    let inner = decoded(text).and_then(|bytes| String::from_utf8(bytes).ok());
+    says_so(text) || inner.is_some_and(|inner| is_placeholder(&inner) || says_so(&inner))
 }
 
 /// Whether the cluster certainly has no object of a kind and name.
