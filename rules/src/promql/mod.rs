@@ -47,6 +47,11 @@ pub(crate) enum Parsed {
 }
 
 impl Parsed {
+    /// Whether it is invalid because a call has no range. VictoriaMetrics accepts such a call.
+    pub(crate) fn lacks_range(&self) -> bool {
+        matches!(self, Parsed::Invalid(reason) if reason.contains(NEEDS_A_RANGE))
+    }
+
     pub(crate) fn expr(&self) -> Option<&Expr> {
         match self {
             Parsed::Known(expr) => Some(expr),
@@ -73,6 +78,9 @@ pub(crate) fn parse(text: &str) -> Parsed {
 /// newer than the parser.
 const OTHER_KEYWORDS: &[&str] =
     &["anchored", "default", "fill", "if", "ifnot", "keep_metric_names", "smoothed", "with"];
+
+/// Part of the reason that a call without a range is invalid, which VictoriaMetrics accepts.
+const NEEDS_A_RANGE: &str = "needs a range";
 
 /// Functions of these dialects.
 const OTHER_FUNCTIONS: &str = include_str!("metricsql.txt");
@@ -162,6 +170,11 @@ fn braces(error: &str) -> Option<String> {
     Some(format!("`{found}` is where the value of a label has to be, in quotes"))
 }
 
+/// Whether a query has a function or a keyword that no version of Prometheus had for long: of MetricsQL, or new ones.
+pub(crate) fn has_other_dialect(text: &str) -> bool {
+    is_other_dialect(&screen::code_of(text))
+}
+
 fn is_other_dialect(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
     let is_called = |name: &str| {
@@ -193,7 +206,7 @@ fn type_error(rest: &str, error: &str) -> Option<String> {
     let function = context.strip_prefix("call to function ").map(|name| name.trim_matches('\''));
     Some(match (function, expected, got) {
         (Some(function), "matrix", "vector") => {
-            format!("`{function}` needs a range, as in `{function}(metric[5m])`")
+            format!("`{function}` {NEEDS_A_RANGE}, as in `{function}(metric[5m])`")
         }
         (Some(function), "vector", "matrix") => format!("`{function}` does not accept a range"),
         _ => error.replace('\'', "`"),

@@ -60,6 +60,12 @@ impl Query {
         Node::from_id(object.tree().0, &self.spot)
     }
 
+    /// Whether both are queries of the same dashboard.
+    pub(crate) fn is_of_dashboard_of(&self, other: &Query, object: &Object) -> bool {
+        let is_in_one = [self, other].iter().all(|query| query.place == QueryPlace::Dashboard);
+        is_in_one && self.node(object).pointer() == other.node(object).pointer()
+    }
+
     /// The mapping that contains the query: the alert or the trigger. Not useful for an embedded query.
     pub(crate) fn entry<'o>(&self, object: &'o Object) -> Node<'o> {
         let pointer = self.node(object).pointer();

@@ -7,6 +7,8 @@
 //!
 //! Queries with variables or placeholders, LogQL and MetricsQL are not checked, nor is any query where the
 //! input has VictoriaMetrics: an object of its operator, its chart or its image, or a data source of Grafana.
+//! Nor is a dashboard whose data source may be a VictoriaMetrics elsewhere: one of its queries calls a function
+//! that only MetricsQL has, or most of those that need a range have none. A dashboard has one finding.
 //!
 //! # Fix
 //! Correct the syntax. `rate`, `increase` and the `*_over_time` functions need a range:
@@ -33,7 +35,7 @@
 
 use crate::facts::text::contains;
 use crate::promql::sources::is_victoria_metrics;
-use crate::promql::{Parsed, QUERY_KINDS, QueryPlace};
+use crate::promql::{Parsed, QUERY_KINDS, Query, QueryPlace, has_other_dialect};
 use crate::rules::prelude::*;
 use crate::workload::charts::{CHART_KINDS, sources, spec_of};
 
@@ -63,11 +65,16 @@ const READS: [Kind; 13] =
     joined(&joined::<10>(&OBJECTS, &INSTALLERS), &joined::<3>(&RUNNERS, &[Kind::CONFIG_MAP]));
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    for query in queries(object) {
+    for together in queries(object).chunk_by(|one, next| next.is_of_dashboard_of(one, object)) {
+        let mut invalid = together.iter().filter(|query| matches!(query.parsed, Parsed::Invalid(_)));
+        let Some(query) = invalid.next() else { continue };
         let Parsed::Invalid(reason) = &query.parsed else { continue };
         // VictoriaMetrics accepts `rate(x)` without a range, and its operator reads PrometheusRules as well.
         if runs_victoria_metrics(ctx) {
             return None;
+        }
+        if query.place == QueryPlace::Dashboard && is_of_metricsql(together) {
+            continue;
         }
         let help = match query.place {
             QueryPlace::Trigger => "Prometheus rejects the query at every poll, so this trigger never scales",
@@ -83,11 +90,24 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         };
         let of =
             query.title.as_deref().map(|title| format!(" of `{}`", ellipsize(title))).unwrap_or_default();
-        let message = format!("the query{of} is not valid PromQL: {reason}");
+        let others = match invalid.count() {
+            0 => String::new(),
+            1 => " (and 1 more query)".to_owned(),
+            more => format!(" (and {more} more queries)"),
+        };
+        let message = format!("the query{of} is not valid PromQL: {reason}{others}");
         let finding = ctx.report(&query.node(object), message);
         finding.help(help).severity(severity).at_query(object, query);
     }
     None
+}
+
+/// Whether the queries of a dashboard are written for VictoriaMetrics, which need not be in the input: one of them has a function of
+/// MetricsQL, or most of the calls that need a range have none. Nobody keeps a dashboard of which most panels are broken.
+fn is_of_metricsql(queries: &[Query]) -> bool {
+    let without = queries.iter().filter(|query| query.parsed.lacks_range()).count();
+    let with = queries.iter().filter(|query| query.text.contains('[')).count();
+    without > 1 && without > with || queries.iter().any(|query| has_other_dialect(&query.text))
 }
 
 /// Whether the input has VictoriaMetrics: an object of its operator, a chart, an image, or a data source of Grafana.
