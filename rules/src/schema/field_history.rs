@@ -49,6 +49,11 @@ impl FieldHistory {
 }
 
 impl FeatureGate {
+    /// The first version that has the gate.
+    fn first(&self) -> Option<Version> {
+        self.changes.first().map(|change| change.since)
+    }
+
     /// The stage in a version. `None` if the version does not have the gate.
     pub(crate) fn stage_in(&self, version: Version) -> Option<GateStage> {
         self.changes.iter().rev().find(|change| change.since <= version).copied()
@@ -97,16 +102,16 @@ fn field(
     [type_name, name, since, until, gates]: [&'static str; 5],
 ) -> Option<(&'static str, &'static str, FieldHistory)> {
     let gates = gates.split(',').filter(|gate| *gate != "-");
-    let history = FieldHistory {
-        range: VersionRange::parse(since, until)?,
-        gates: gates.map(feature_gate).collect::<Option<_>>()?,
-    };
-    Some((type_name, name, history))
+    let gates = gates.map(feature_gate).collect::<Option<Vec<_>>>()?;
+    let mut range = VersionRange::parse(since, until)?;
+    // A field came with its gate, which may be older than the versions of the table.
+    range.since = range.since.or_else(|| gates.iter().filter_map(|gate| gate.first()).max());
+    Some((type_name, name, FieldHistory { range, gates }))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{FIELDS, feature_gate};
+    use super::{FIELDS, feature_gate, of_field};
     use crate::platform::{Platform, Product, Version};
     use crate::schema::core::definition;
 
@@ -124,9 +129,41 @@ mod tests {
     fn versions_are_supported_ones() {
         let supported: Vec<Version> = Product::Kubernetes.supported().collect();
         for (_, history) in FIELDS.values().flatten() {
-            let bounds = [history.range.since, history.range.until];
-            assert!(bounds.iter().flatten().all(|version| supported.contains(version)), "{history:?}");
+            // A gate may be older than the oldest of them.
+            assert!(
+                history.range.since.is_none_or(|since| since <= Product::Kubernetes.newest()),
+                "{history:?}"
+            );
+            assert!(history.range.until.is_none_or(|until| supported.contains(&until)), "{history:?}");
             assert!(supported.iter().any(|version| history.range.contains(*version)), "{history:?}");
+        }
+    }
+
+    #[test]
+    fn no_version_has_a_field_without_its_gate() {
+        let platform = |minor| Platform { kubernetes: Version::new(1, minor), ..Platform::default() };
+        for (field, history) in FIELDS.values().flatten() {
+            for minor in 20..=Product::Kubernetes.newest().minor {
+                let version = Version::new(1, minor);
+                let has_gates = history.gates.iter().all(|gate| gate.stage_in(version).is_some());
+                assert!(has_gates || !history.range.contains(version), "{field} in {version}");
+                assert!(has_gates || !history.is_dropped(&platform(minor)), "{field} in {version}");
+            }
+        }
+    }
+
+    #[test]
+    fn fields_are_older_than_the_table() {
+        for (type_name, field, since) in [
+            ("io.k8s.api.apps.v1.RollingUpdateStatefulSetStrategy", "maxUnavailable", 24),
+            ("io.k8s.api.core.v1.Container", "resizePolicy", 27),
+            ("io.k8s.api.core.v1.PodSecurityContext", "supplementalGroupsPolicy", 31),
+            ("io.k8s.api.core.v1.PodSpec", "resourceClaims", 26),
+            ("io.k8s.api.core.v1.PodSpec", "resources", 32),
+            ("io.k8s.api.core.v1.PodSpec", "hostnameOverride", 34),
+        ] {
+            let history = of_field(type_name, field).expect("a row");
+            assert_eq!(history.range.since, Some(Version::new(1, since)), "{type_name} {field}");
         }
     }
 

@@ -33,6 +33,7 @@
 use crate::rules::manifest::field_errors;
 use crate::rules::prelude::*;
 use crate::schema::validation::{Checker, dra_request};
+use crate::workload::dra::{served_by, served_in};
 
 pub(crate) static RULE: Rule = Rule {
     id: "dra-request-shape",
@@ -46,9 +47,24 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let serves_v1 = ctx.platform().kubernetes >= Version::new(1, 34);
+    let cluster = ctx.platform().kubernetes;
+    let serves_v1 = cluster >= Version::new(1, 34);
     let mut checker = Checker::new(object);
     dra_request::layout(object, serves_v1, &mut checker);
-    field_errors::report(object, checker.into_errors(), ctx);
+    let mut errors = checker.into_errors();
+    // Which layout is right is decided by the version that the object is written anew in.
+    let first = served_in(object.version()).map(|(first, _)| first);
+    if first.is_some_and(|first| cluster < first) {
+        for error in &mut errors {
+            error.help = Some(match served_by(cluster) {
+                Some(served) => {
+                    format!("first change `apiVersion`: Kubernetes {cluster} has `resource.k8s.io/{served}`")
+                }
+                None => format!("first change `apiVersion`: Kubernetes {cluster} has no such claims"),
+            });
+            error.fix = None;
+        }
+    }
+    field_errors::report(object, errors, ctx);
     None
 }

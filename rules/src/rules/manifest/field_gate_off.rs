@@ -3,7 +3,8 @@
 //! # Why
 //! While the gate is off, the API server removes the field from the object without a message: the
 //! manifest says one thing, the cluster does another. Alpha gates are off in every cluster that does
-//! not turn them on, and Amazon EKS turns on none.
+//! not turn them on, and Amazon EKS turns on none. A field that the version of the cluster does not have at all
+//! is reported by `unknown-field`.
 //!
 //! # Fix
 //! Remove the field, or wait for the version in which the gate is on by default. While the version of
@@ -35,6 +36,7 @@
 
 use crate::kind::SCHEMA_KINDS;
 use crate::rules::manifest::message_parts::quoted_field;
+use crate::rules::manifest::misplaced::is_of_container;
 use crate::rules::prelude::*;
 use crate::schema;
 use crate::schema::{FeatureGate, FieldHistory};
@@ -56,7 +58,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     for (node, history) in schema::fields_with_history(object, ctx.definitions()) {
         if let Some(gate) = gate_off(history, ctx) {
-            report(&node, gate, ctx);
+            report(object, &node, gate, ctx);
         }
     }
     None
@@ -76,7 +78,7 @@ fn gate_off(history: &FieldHistory, ctx: &Context<'_>) -> Option<&'static Featur
     history.gates.iter().filter(|_| history.range.contains(platform.kubernetes)).find(is_off).copied()
 }
 
-fn report(node: &Node<'_>, gate: &FeatureGate, ctx: &mut Context<'_>) {
+fn report(object: &Object, node: &Node<'_>, gate: &FeatureGate, ctx: &mut Context<'_>) {
     let platform = ctx.platform();
     let (version, is_eks) = (platform.kubernetes, platform.eks);
     let on_from =
@@ -90,9 +92,10 @@ fn report(node: &Node<'_>, gate: &FeatureGate, ctx: &mut Context<'_>) {
     if !is_eks {
         finding.severity(Severity::Info);
     }
+    let remedy = if is_of_container(object, node) { "move it into a container" } else { "remove the field" };
     finding.help(match on_from {
-        Some(from) => format!("remove the field; the gate is on from Kubernetes {from} on"),
-        None if is_eks => "remove the field; Amazon EKS does not turn on this gate".to_owned(),
-        None => format!("remove the field, or turn on `{name}` in the cluster"),
+        Some(from) => format!("{remedy}; the gate is on from Kubernetes {from} on"),
+        None if is_eks => format!("{remedy}; Amazon EKS does not turn on this gate"),
+        None => format!("{remedy}, or turn on `{name}` in the cluster"),
     });
 }

@@ -7,6 +7,7 @@ use crate::kind::Kind;
 use crate::kind::definitions::CustomResourceDefinitions;
 use crate::object::Object;
 use crate::schema::{InvalidKind, Violation, ViolationKind, fields_at, violations};
+use crate::tree::node::Node;
 use crate::tree::pointer::Pointer;
 
 /// An unknown field, and the field that was meant.
@@ -26,6 +27,14 @@ impl Misplaced {
     pub(super) fn levels(&self) -> isize {
         self.to.steps().len() as isize - self.from.steps().len() as isize
     }
+}
+
+/// Whether `resources` of a pod was probably meant for one of its containers, one of which has none.
+pub(super) fn is_of_container(object: &Object, node: &Node<'_>) -> bool {
+    let pointer = node.pointer();
+    let containers = object.root().at(&pointer.above(1)).get("containers");
+    pointer.steps().last().is_some_and(|field| field == "resources")
+        && containers.items().any(|container| container.get("resources").is_absent())
 }
 
 /// Fields of the status of a Pod. Wrong indentation in a dump puts them under `spec`.

@@ -48,7 +48,7 @@ use crate::platform::{KEDA_POD_FIELDS, Platform};
 use crate::rules::manifest::message_parts::{
     contest, in_releases, list_names, quoted_field, quoted_value, with_article,
 };
-use crate::rules::manifest::misplaced::{Misplaced, meant};
+use crate::rules::manifest::misplaced::{Misplaced, is_of_container, meant};
 use crate::rules::manifest::since;
 use crate::rules::manifest_purpose::is_release_manifest;
 use crate::rules::precedence::EarlierReports;
@@ -328,7 +328,20 @@ fn of_other_version(object: &Object, node: &Node<'_>, history: &FieldHistory, ct
         (None, None) => return,
     };
     let help = match since {
-        Some(since) if !is_keda => format!("update Kubernetes to {since}, or remove the field"),
+        Some(since) if !is_keda => {
+            let is_on = |version: &Version| {
+                *version >= since && history.gates.iter().all(|gate| !gate.is_off(*version, platform))
+            };
+            let remedy =
+                if is_of_container(object, node) { "move it into a container" } else { "remove the field" };
+            match Product::Kubernetes.supported().find(is_on) {
+                Some(first) if first > since => {
+                    format!("{remedy}, or update Kubernetes to {first}, where its feature gate is on")
+                }
+                Some(first) => format!("{remedy}, or update Kubernetes to {first}"),
+                None => remedy.to_owned(),
+            }
+        }
         _ => "remove the field".to_owned(),
     };
     let may_differ = schema::may_differ(object, ctx.definitions());

@@ -4,8 +4,8 @@
 //! Dynamic resource allocation became stable as `resource.k8s.io/v1` in Kubernetes 1.34. Beta
 //! versions are off by default in every release, so that a cluster of today may serve `v1` alone; EKS
 //! serves `v1beta1` in 1.33, before `v1` was there.
-//! `v1beta1` ends with 1.38 and `v1beta2` with 1.39. The alpha versions are gone. Before 1.34
-//! nobody serves `v1`.
+//! `v1beta1` came with 1.32 and ends with 1.38, `v1beta2` came with 1.33 and ends with 1.39. The alpha versions
+//! are gone: 1.31 has `v1alpha3` alone. Before 1.34 nobody serves `v1`.
 //!
 //! # Fix
 //! Write `resource.k8s.io/v1`, with the fields of each request under `exactly`. Alpha claims are
@@ -34,7 +34,7 @@ use crate::platform::Platform;
 use crate::rules::manifest_purpose::is_named_after_version;
 use crate::rules::prelude::*;
 use crate::schema::validation::dra_request::nest;
-use crate::workload::dra::{flat_fields, requests};
+use crate::workload::dra::{flat_fields, requests, served_by, served_in};
 
 pub(crate) static RULE: Rule = Rule {
     id: "dra-api-version",
@@ -60,23 +60,36 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let node = object.get("apiVersion");
     let version = object.version();
     let cluster = ctx.platform().kubernetes;
-    let gone = match version {
-        "v1" => {
-            if cluster < STABLE {
-                ctx.report(&node, format!("Kubernetes {cluster} does not serve `resource.k8s.io/v1` yet"))
-                    .help("write `resource.k8s.io/v1beta1`, or upgrade to Kubernetes 1.34");
+    let (first, gone) = served_in(version)?;
+    if cluster < first {
+        ctx.report(&node, format!("Kubernetes {cluster} does not serve `resource.k8s.io/{version}` yet"))
+            .help(match served_by(cluster) {
+                // Amazon EKS turns on no alpha API.
+                Some(alpha) if alpha.contains("alpha") => format!(
+                    "upgrade to Kubernetes 1.34: {cluster} has only `resource.k8s.io/{alpha}`, which is off by default"
+                ),
+                Some(served) => format!("write `resource.k8s.io/{served}`, or upgrade to Kubernetes 1.34"),
+                None => "upgrade to Kubernetes 1.34".to_owned(),
+            });
+        return None;
+    }
+    let gone = gone?;
+    if version.contains("alpha") {
+        let is_served = cluster < gone;
+        let message = match is_served {
+            true => {
+                format!("`resource.k8s.io/{version}` is off by default and is removed in Kubernetes {gone}")
             }
-            return None;
+            false => format!("no current API server serves `resource.k8s.io/{version}`"),
+        };
+        let is_shown = ctx.cluster().is_api_shown(object);
+        let finding = ctx.report(&node, message);
+        finding.help("write it anew as `resource.k8s.io/v1`, with device classes and requests");
+        if is_served {
+            finding.severity(if is_shown { Severity::Info } else { Severity::Warning });
         }
-        "v1beta1" => Version::new(1, 38),
-        "v1beta2" => Version::new(1, 39),
-        "v1alpha1" | "v1alpha2" | "v1alpha3" => {
-            ctx.report(&node, format!("no current API server serves `resource.k8s.io/{version}`"))
-                .help("write it anew as `resource.k8s.io/v1`, with device classes and requests");
-            return None;
-        }
-        _ => return None,
-    };
+        return None;
+    }
     // Next to a folder for the current version, it is meant for older clusters.
     let kept = is_named_after_version(object) && !ctx.platform().is_stated(Product::Kubernetes);
     let is_shown = ctx.cluster().is_api_shown(object);
