@@ -7,7 +7,8 @@
 //! jobs, pods and namespaces other than their own: a query for `{job="nightly-eval"}` or
 //! `kube_pod_info{namespace="training"}` then finds nothing, and an alert on it never fires.
 //!
-//! It is not reported where queries of the set read `exported_…`, or where the endpoint relabels.
+//! It is not reported where queries or settings of the set name `exported_…`, where the endpoint relabels, or where
+//! a kube-state-metrics of the set has metrics of custom resources alone, whose labels its configuration chooses.
 //!
 //! # Fix
 //! Set `honorLabels: true` on the endpoint.
@@ -29,14 +30,19 @@
 //! - <https://prometheus.io/docs/prometheus/latest/federation/#configuring-federation>
 //! - <https://github.com/prometheus-operator/kube-prometheus/blob/main/manifests/kubeStateMetrics-serviceMonitor.yaml>
 
+use crate::facts::text::contains;
 use crate::promql::QUERY_KINDS;
 use crate::rules::monitoring::monitors::{MONITORS, RELABELINGS, endpoints};
 use crate::rules::prelude::*;
 
+/// The kinds that run kube-state-metrics.
+const RUNNERS: [Kind; 2] = [Kind::DEPLOYMENT, Kind::STATEFUL_SET];
+const READS: [Kind; QUERY_KINDS.len() + 2] = joined(&QUERY_KINDS, &RUNNERS);
+
 pub(crate) static RULE: Rule = Rule {
     id: "scrape-renames-labels",
     kinds: &MONITORS,
-    reads: &QUERY_KINDS,
+    reads: &READS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("scrape_renames_labels.rs")),
     check: Check::Object(check),
@@ -100,8 +106,11 @@ fn check(monitor: &Object, ctx: &mut Context<'_>) -> Option<()> {
             continue;
         }
         let Some(source) = Source::of(monitor, &endpoint) else { continue };
-        if reads_exported(ctx) {
+        if names_exported(ctx) {
             return None;
+        }
+        if matches!(source, Source::StateMetrics) && is_of_custom_resources(ctx) {
+            continue;
         }
         ctx.report(&endpoint, source.message())
             .help("set `honorLabels: true`, with which the series keep their labels")
@@ -110,9 +119,37 @@ fn check(monitor: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Whether a query of the set reads labels by the names that they get.
-fn reads_exported(ctx: &Context<'_>) -> bool {
+/// Whether a query of the set reads labels by the names that they get, or a configuration writes these names.
+fn names_exported(ctx: &Context<'_>) -> bool {
+    const EXPORTED: &str = "exported_";
+    let has_file = |object: &Object| {
+        let files = object.get("data").entries();
+        files.iter().any(|(_, file)| file.raw_text().is_some_and(|text| contains(text, EXPORTED)))
+    };
     let all = QUERY_KINDS.iter().flat_map(|kind| ctx.cluster().of(*kind));
-    all.filter(|object| ctx.pairs_with(object))
-        .any(|object| queries(object).iter().any(|query| query.text.contains("exported_")))
+    all.filter(|object| ctx.pairs_with(object)).any(|object| {
+        queries(object).iter().any(|query| query.text.contains(EXPORTED))
+            || object.is(Kind::CONFIG_MAP) && has_file(object)
+            || object.is(Kind::HELM_RELEASE) && mentions_below(&object.path(&["spec", "values"]), EXPORTED)
+    })
+}
+
+/// Whether a key or a text of values has a word.
+fn mentions_below(values: &Node<'_>, word: &str) -> bool {
+    values.raw_text().is_some_and(|text| contains(text, word))
+        || values.items().any(|item| mentions_below(&item, word))
+        || values.entries().iter().any(|(key, value)| key.contains(word) || mentions_below(value, word))
+}
+
+/// Whether a kube-state-metrics of the set has no metrics of its own, `kube_…`.
+fn is_of_custom_resources(ctx: &Context<'_>) -> bool {
+    let is_set = |argument: Node<'_>| {
+        let value = argument.text().and_then(|text| text.strip_prefix("--custom-resource-state-only"));
+        value.is_some_and(|value| value != "=false")
+    };
+    let by_container = |container: Node<'_>| container.get("args").items().any(is_set);
+    let mut runners = RUNNERS.iter().flat_map(|kind| ctx.cluster().of(*kind));
+    runners.any(|runner| {
+        ctx.pairs_with(runner) && templates(runner).iter().flat_map(Template::containers).any(by_container)
+    })
 }
