@@ -15,7 +15,8 @@
 //! adapters all serve. Files of different folders often belong to different clusters: they are compared with
 //! `--complete` alone, and bases and overlays of kustomize are never compared, because they repeat objects
 //! on purpose. Objects that were read from a cluster, as `kubectl get -o yaml` prints them, are not compared
-//! either.
+//! either, nor is an object without the fields that its kind needs with one of another file: it is a patch, which
+//! `manifest-incomplete` reports.
 //!
 //! # Example
 //! ```yaml,diff
@@ -41,6 +42,7 @@ use std::collections::BTreeSet;
 use crate::cluster::together::{folder, routes};
 use crate::lint::finding::Merge;
 use crate::rules::manifest::duplicate_relation::{Relation, relation};
+use crate::rules::manifest::manifest_incomplete::is_incomplete;
 use crate::rules::manifest_purpose::{is_example, is_release_manifest, is_saved};
 use crate::rules::prelude::*;
 use crate::tree::placeholder::is_word_in_capitals;
@@ -87,6 +89,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let related = slices.iter().filter_map(|others| closest(object, others, complete));
     // The first object that is most certainly applied together with this one.
     let (relation, first) = related.min_by_key(|(relation, other)| (*relation, position(other)))?;
+    let is_fragment = |object: &Object| is_incomplete(object, ctx.definitions());
+    if relation != Relation::Kustomization
+        && file(first) != file(object)
+        && (is_fragment(object) || is_fragment(first))
+    {
+        return None;
+    }
     let rivals = are_rivals(object, first);
     let mut further = 0;
     if relation == Relation::Folder && !rivals {
