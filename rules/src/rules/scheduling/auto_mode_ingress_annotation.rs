@@ -10,6 +10,9 @@
 //! - `shield-advanced-protection`: Shield Advanced does not protect it
 //! - `auth-type: oidc`: requests are not authenticated
 //!
+//! The AWS Load Balancer Controller reads `kubernetes.io/ingress.class: alb` whatever class has that name: nothing
+//! is reported where it, or a class of it, is in the input.
+//!
 //! The IngressClass of the Ingress has to be in the input, with the controller `eks.amazonaws.com/alb`. A group
 //! in the IngressClassParams of the class counts for all its Ingresses, and nothing is said of `group.name`
 //! then. Where the input does not have the parameters, it is an info.
@@ -116,8 +119,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let place = class.path(&["metadata", "name"]);
     let named = object.annotation(CLASS);
     if named.is_set() && object.path(&["spec", "ingressClassName"]).is_absent() {
-        // The installed controller reads it, whatever the class says.
-        if !may_have_controller(ctx) {
+        // The installed controller reads it, whatever the class says. Only its own annotation `alb` needs no class.
+        let is_its_own = named.text() == Some("alb") && has_class_of_controller(ctx);
+        if !is_its_own && !may_have_controller(ctx) {
             ctx.report(&named, "EKS Auto Mode does not read this annotation: nobody makes a load balancer")
                 .at_key()
                 .help(format!("write `ingressClassName: {}` in `spec`", class.display_name()))
@@ -135,6 +139,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
     }
     group(object, class, ctx)
+}
+
+/// Whether the set has a class of the AWS Load Balancer Controller, as while a cluster moves to Auto Mode.
+fn has_class_of_controller(ctx: &Context<'_>) -> bool {
+    let mut classes = ctx.cluster().of(Kind::INGRESS_CLASS);
+    classes.any(|class| class.path(&["spec", "controller"]).text() == Some("ingress.k8s.aws/alb"))
 }
 
 /// The class of an Ingress: the one that it names, or that of an annotation.
