@@ -1,8 +1,9 @@
 //! The value of a taint is the operator of a toleration.
 //!
 //! # Why
-//! `Exists` and `Equal` are operators of tolerations. In a taint they are accepted as a plain word, so that a
-//! pod must tolerate the value `Exists`, which no pod means to.
+//! `Exists` and `Equal` are operators of tolerations. In a taint they are accepted as a plain word: a pod must
+//! tolerate the key with `operator: Exists`, or the value `Exists`, which no pod means to. It is information
+//! while no pod of the input tolerates another value of the key.
 //!
 //! # Fix
 //! Remove `value`, or write the value that the pods tolerate.
@@ -35,6 +36,7 @@ use crate::rules::prelude::*;
 pub(crate) static RULE: Rule = Rule {
     id: "taint-operator-as-value",
     kinds: &[Kind::NODE_POOL, Kind::NODE_CLAIM],
+    reads: WORKLOAD_KINDS,
     docs: docs(include_str!("taint_operator_as_value.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::NodePool)
@@ -45,8 +47,38 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let node = taint.get("value");
         if let Some(text) = node.text().filter(|text| matches!(*text, "Exists" | "Equal")) {
             let message = format!("`{text}` is an operator of tolerations: here it is the taint's value");
-            ctx.report(&node, message).help("remove `value`, or write the value that pods tolerate");
+            let (workload, toleration) = tolerated_otherwise(&taint, ctx).unzip();
+            let finding = ctx.report(&node, message);
+            finding.help("remove `value`, or write the value that pods tolerate");
+            match workload.zip(toleration) {
+                Some((workload, toleration)) => {
+                    finding.related(workload, &toleration, "it tolerates another value");
+                }
+                // Tolerations of the key alone fit any value.
+                None => {
+                    finding.severity(Severity::Info);
+                }
+            }
         }
     }
     None
+}
+
+/// A toleration of another value of a taint's key, with its workload.
+fn tolerated_otherwise<'a>(taint: &Node<'_>, ctx: &Context<'a>) -> Option<(&'a Object, Node<'a>)> {
+    let (key, value) = (taint.get("key").text()?, taint.get("value").text()?);
+    let is_other = |toleration: &Node<'_>| {
+        let operator = toleration.get("operator");
+        toleration.get("key").text() == Some(key)
+            && (operator.is_absent() || operator.text() == Some("Equal"))
+            && !toleration.get("value").is_unknown()
+            && toleration.get("value").text() != Some(value)
+    };
+    let mut workloads = WORKLOAD_KINDS.iter().flat_map(|kind| ctx.cluster().of(*kind));
+    workloads.find_map(|workload| {
+        let templates = templates(workload);
+        let mut tolerations = templates.iter().flat_map(|template| template.spec.get("tolerations").items());
+        let toleration = tolerations.find(is_other).filter(|_| ctx.pairs_with(workload))?;
+        Some((workload, toleration))
+    })
 }
