@@ -20,9 +20,10 @@ use crate::webhook::server::{Folder, Server};
 use gpulint_testing::yaml_below;
 
 /// Rules about the text of a file, which a review does not have, or with one finding per file.
-const OF_TEXT: [&str; 7] = [
+const OF_TEXT: [&str; 8] = [
     "duplicate-object",
     "exported-object",
+    "manifest-incomplete",
     "placeholder-unexpanded",
     "yaml-duplicate-key",
     "yaml-limit-exceeded",

@@ -7,7 +7,7 @@
 //! is reported here, once, and no other rule misses it a second time.
 //!
 //! In a file that is called a patch, in a folder `patches`, or below a comment that speaks of patches,
-//! this is information: it may be meant for `kubectl patch`.
+//! this is information: it may be meant for `kubectl patch`. Such a file has one finding for all its patches.
 //!
 //! # Fix
 //! Add the parts that are missing; `kubectl explain` describes the fields of a kind. If the file is a
@@ -35,7 +35,7 @@
 
 use crate::kind::SCHEMA_KINDS;
 use crate::kind::definitions::CustomResourceDefinitions;
-use crate::lint::finding::Location;
+use crate::lint::finding::{Location, Merge};
 use crate::rules::manifest::misplaced::{follows, misplaced};
 use crate::rules::manifest_purpose::is_saved;
 use crate::rules::precedence::EarlierReports;
@@ -116,6 +116,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     };
     let may_differ = schema::may_differ(object, ctx.definitions());
     // Nothing else is reported as missing in a fragment, and absent fields have no location: only this one.
+    // One finding for all patches of a file.
+    let merge = Merge::new("patches", message.as_str(), |merge| match merge.places() {
+        1 => merge.subject().to_owned(),
+        more => format!("{} ({more} objects)", merge.subject()),
+    });
     let finding = ctx.report(&object.root(), message);
     finding.location = Location::of(object, &place);
     let called_patch = object.origin().is_some_and(|origin| {
@@ -129,7 +134,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         finding.severity(Severity::Warning);
     }
     if called_patch {
-        finding.severity(Severity::Info);
+        finding.severity(Severity::Info).merges(merge);
     }
     finding.rejected_by(refused.filter(|_| !may_differ)).help(if looks_like_a_patch(object) {
         "if this is a patch, list it under `patches` in a kustomization; otherwise add what is missing"
