@@ -15,7 +15,7 @@ use crate::kind::definitions::CustomResourceDefinitions;
 use crate::lint::context::Context;
 use crate::lint::decisions::is_decided;
 use crate::lint::finding;
-use crate::lint::finding::{Finding, Location, Severity};
+use crate::lint::finding::{Finding, Location, Merge, Severity};
 use crate::lint::message::MAX_MESSAGE_CHARS;
 use crate::lint::report::{CheckReport, sort};
 use crate::lint::resolved::{ResolvedRule, ResolvedRules};
@@ -32,7 +32,8 @@ use crate::source::{Document, ParseDiagnosticKind, Source};
 use crate::steps;
 use crate::tree::Span;
 use crate::tree::placeholder::{
-    find_braces_in_value, find_joined_name, find_variable_in_flow, whole_line_placeholder,
+    find_braces_in_value, find_brackets_in_value, find_joined_name, find_variable_in_flow,
+    whole_line_placeholder,
 };
 
 /// Maximum number of steps ([`crate::steps`]) of all rules for one object: about 200 ms, as measured with the objects
@@ -427,7 +428,7 @@ impl Engine {
         let line = text.get(start..)?.lines().next()?;
         let whole = whole_line_placeholder(line).or_else(|| find_joined_name(line));
         let in_braces = || find_braces_in_value(line).or_else(|| find_variable_in_flow(line));
-        let placeholder = whole.or_else(in_braces)?;
+        let placeholder = whole.or_else(in_braces).or_else(|| find_brackets_in_value(line))?;
         let from = start + line.find(placeholder)?;
         let span = Span::new(u32::try_from(from).ok()?, u32::try_from(from + placeholder.len()).ok()?);
         let location = Location::Text {
@@ -438,6 +439,9 @@ impl Engine {
         };
         let message = match whole {
             Some(_) => format!("`{placeholder}` looks like an unexpanded placeholder"),
+            None if placeholder.starts_with('[') => {
+                format!("`{placeholder}` looks like an unexpanded placeholder; YAML reads `[` as a list")
+            }
             None => format!("`{placeholder}` looks like an unexpanded placeholder; YAML reads `{{` as a map"),
         };
         // Placeholders of an example are filled in when it is copied, others by the tool that a script or a comment names.
@@ -451,6 +455,15 @@ impl Engine {
             None => "write the value, or quote it; nothing else in this document was checked",
         };
         finding.help = Some(help.to_owned());
+        // One finding for all documents of a file with the same placeholder.
+        if whole.is_none() {
+            let key = format!("unread {placeholder}");
+            let merge = Merge::new(key, finding.message.as_str(), |merge| match merge.places() {
+                1 => merge.subject().to_owned(),
+                more => format!("{} ({more} documents)", merge.subject()),
+            });
+            finding.merges(merge);
+        }
         Some(finding)
     }
 

@@ -124,6 +124,25 @@ pub fn find_braces_in_value(line: &str) -> Option<&str> {
     None
 }
 
+/// The first name in capitals in brackets in a line of YAML that does not parse because text that cannot follow a list comes
+/// after the brackets: `[TEAM]-queue`.
+pub fn find_brackets_in_value(line: &str) -> Option<&str> {
+    let mut from = 0;
+    while let Some(open) = line[from..].find('[') {
+        let start = from + open;
+        let end = start + line[start..].find(']')? + 1;
+        let before = line[..start].trim_end();
+        let begins = before.is_empty() || before.ends_with([':', '-', '[', '{', ',']);
+        let goes_on =
+            line[end..].starts_with(|c: char| !c.is_whitespace() && !matches!(c, ',' | ']' | '}' | ':'));
+        if begins && goes_on && is_word_in_capitals(&line[start + 1..end - 1].replace(['-', ' '], "_")) {
+            return line.get(start..end);
+        }
+        from = start + 1;
+    }
+    None
+}
+
 /// The first `${NAME}` without quotes within a map or a list in brackets, on a line of YAML that does not parse because
 /// of its brace: `[${ZONE}a]`.
 pub fn find_variable_in_flow(line: &str) -> Option<&str> {
@@ -280,9 +299,32 @@ fn has_angle_bracketed(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{
-        find_braces_in_value, find_joined_name, find_placeholder, find_variable_in_flow, is_placeholder,
-        is_stand_in, is_word_in_capitals, may_contain_placeholder, whole_line_placeholder,
+        find_braces_in_value, find_brackets_in_value, find_joined_name, find_placeholder,
+        find_variable_in_flow, is_placeholder, is_stand_in, is_word_in_capitals, may_contain_placeholder,
+        whole_line_placeholder,
     };
+
+    #[test]
+    fn names_in_brackets_are_told_from_lists() {
+        for (line, found) in [
+            ("  name: [DATA_PRODUCT]-adaptor", "[DATA_PRODUCT]"),
+            ("- [TEAM]/app:1", "[TEAM]"),
+            ("image: [YOUR-REGISTRY]/app", "[YOUR-REGISTRY]"),
+        ] {
+            assert_eq!(find_brackets_in_value(line), Some(found), "{line}");
+        }
+        for line in [
+            "a: [B]",
+            "a: [TEAM], c",
+            "a: [TEAM]: x",
+            "a: [team]-x",
+            "a: x[TEAM]-y",
+            "a: [[TEAM]]",
+            "a: [TEAM",
+        ] {
+            assert_eq!(find_brackets_in_value(line), None, "{line}");
+        }
+    }
 
     #[test]
     fn names_in_braces_are_told_from_maps() {
