@@ -26,7 +26,7 @@ const TESTS: &[&str] = &["test", "tests", "e2e"];
 /// Folders of tests of policies, by the conventions of Kyverno and Chainsaw.
 const POLICY_TESTS: &[&str] = &[".chainsaw-test", ".kyverno-test"];
 
-/// Files that define a test of policies.
+/// Files that define a test of policies: what is beside them is its input, which policies have to reject as well.
 const POLICY_TEST_FILES: &[&str] = &["chainsaw-test.yaml", "kyverno-test.yaml"];
 
 /// The ends of the names of files with what a test expects in the cluster, by the conventions of Chainsaw and KUTTL.
@@ -102,7 +102,7 @@ impl<'r> Unapplied<'r> {
         }
         let above = folder.parent()?;
         let name = folder.file_name()?.to_string_lossy().to_ascii_lowercase();
-        let reason = self.folder(above, directories).or_else(|| by_name(above, &name, directories));
+        let reason = self.folder(above, directories).or_else(|| by_name(above, folder, &name, directories));
         self.folders.insert(folder.to_owned(), reason);
         reason
     }
@@ -115,7 +115,7 @@ fn is_expected(stem: &str, folder: &Path, directories: &Directories) -> bool {
     is_number || POLICY_TEST_FILES.iter().any(|file| directories.has(folder, file))
 }
 
-fn by_name(above: &Path, name: &str, directories: &Directories) -> Option<SkipReason> {
+fn by_name(above: &Path, folder: &Path, name: &str, directories: &Directories) -> Option<SkipReason> {
     if ARCHIVES.contains(&name.trim_start_matches(['_', '.'])) {
         return Some(SkipReason::Archived);
     }
@@ -124,7 +124,8 @@ fn by_name(above: &Path, name: &str, directories: &Directories) -> Option<SkipRe
         || name.starts_with("invalid-")
         || name.starts_with("invalid_")
         || POLICY_TESTS.contains(&name)
-        || TESTS.contains(&name) && (is_program(above, directories) || has_test(&above.join(name)));
+        || TESTS.contains(&name) && is_program(above, directories)
+        || has_test(folder);
     test.then_some(SkipReason::TestData)
 }
 
