@@ -1,7 +1,7 @@
 //! Finds the tools that fill in placeholders, by traces beside the manifests: a Flux Kustomization with
 //! `postBuild`, a call of Terraform's `templatefile`, or a script that runs `envsubst`.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
 
@@ -43,6 +43,8 @@ pub(super) struct FilledFolders {
     /// The ends of the paths of files that a Terraform file or a script anywhere below the folder of the
     /// inputs fills in, by the name of the file.
     named: HashMap<OsString, Vec<PathBuf>>,
+    /// Texts that a script anywhere below the folder of the inputs replaces with `sed`.
+    replaced: BTreeSet<String>,
 }
 
 /// Traces of tools in the files of one folder.
@@ -119,11 +121,16 @@ impl FilledFolders {
                 *templates.entry(folder.to_owned()).or_default() += 1;
             }
         }
-        for path in scripts.into_iter().flat_map(|(_, script)| script.named).chain(told) {
+        let mut replaced = BTreeSet::new();
+        for (_, script) in scripts {
+            replaced.extend(script.replaced);
+            told.extend(script.named);
+        }
+        for path in told {
             let name = path.file_name().unwrap_or_default().to_owned();
             named.entry(name).or_default().push(path);
         }
-        FilledFolders { folders, flux: FluxPaths::new(flux), templates, named }
+        FilledFolders { folders, flux: FluxPaths::new(flux), templates, named, replaced }
     }
 
     /// The placeholders of a file that tools fill in. `roots` are the folders of the kustomizations that
@@ -152,7 +159,10 @@ impl FilledFolders {
         double_braces |= around.any(|folder| self.templates.get(folder).is_some_and(|n| *n >= MANY));
         braces = braces || std::iter::once(path).chain(roots).any(|place| self.flux.has_above(place));
         let found = [(braces, BRACES), (double_braces, DOUBLE_BRACES)];
-        found.into_iter().filter(|(is, _)| *is).map(|(_, start)| FilledPlaceholder::Syntax(start)).collect()
+        let by_syntax =
+            found.into_iter().filter(|(is, _)| *is).map(|(_, start)| FilledPlaceholder::Syntax(start));
+        let replaced = self.replaced.iter().filter(|replaced| text.contains(replaced.as_str()));
+        by_syntax.chain(replaced.cloned().map(FilledPlaceholder::Part)).collect()
     }
 }
 
@@ -179,6 +189,8 @@ struct Script {
     /// The ends of the paths of the files, if the script is a program: the folder and the name of each, if it
     /// calls `envsubst` or `templatefile`. A name without a folder is that of a file beside the script.
     named: Vec<PathBuf>,
+    /// The texts that it replaces with `sed`.
+    replaced: Vec<String>,
 }
 
 impl Script {
@@ -186,7 +198,12 @@ impl Script {
         let words = ["envsubst", "templatefile(", "template_file", "kubectl_path_documents"];
         let text = read_small(path, disk).unwrap_or_default();
         let has = |word: &&str| memchr::memmem::find(text.as_bytes(), word.as_bytes()).is_some();
-        let mut script = Script { mentions_tool: words.iter().any(has), named: Vec::new() };
+        let mut script = Script { mentions_tool: words.iter().any(has), ..Script::default() };
+        if has(&"sed ") {
+            let text = text.replace("\\\n", " ");
+            let calls = text.lines().filter(|line| line.contains("sed "));
+            script.replaced = calls.flat_map(replaced_by_sed).collect();
+        }
         if script.mentions_tool && is_program(path) {
             let text = text.replace("\\\n", " ");
             let calls = |line: &&str| ["envsubst", "templatefile("].iter().any(|word| line.contains(word));
@@ -197,10 +214,54 @@ impl Script {
     }
 }
 
+/// The placeholders that the commands of `sed` in a line replace: `NAME` of `s/NAME/$name/g`.
+fn replaced_by_sed(line: &str) -> Vec<String> {
+    const DELIMITERS: [char; 6] = ['/', '|', '#', ',', '@', '~'];
+    let starts = line.match_indices(['\'', '"', ' ', ';']).filter_map(|(at, _)| {
+        let command = line[at + 1..].strip_prefix('s')?;
+        let delimiter = command.chars().next().filter(|first| DELIMITERS.contains(first))?;
+        let mut out = String::new();
+        let mut rest = command[1..].chars();
+        loop {
+            match rest.next()? {
+                '\\' => out.push(rest.next()?),
+                // A pattern is not the text of a placeholder.
+                '*' | '[' | '^' | '(' | ' ' => return None,
+                end if end == delimiter => break,
+                other => out.push(other),
+            }
+        }
+        let capitals = out.chars().filter(char::is_ascii_uppercase).count();
+        (capitals >= MIN_CAPITALS).then_some(out)
+    });
+    starts.collect()
+}
+
+/// Minimum number of capitals of a text that scripts replace in manifests.
+const MIN_CAPITALS: usize = 3;
+
 /// Whether a text may have placeholders that these tools fill in.
 pub(super) fn has_placeholders(text: &[u8]) -> bool {
     // Both syntaxes end their opening in the same brace.
     memchr::memchr_iter(b'{', text).any(|at| at > 0 && matches!(text[at - 1], b'$' | b'{'))
+        || has_name_in_capitals(text)
+}
+
+/// Whether a text has a name in capitals that is a part of a value or in brackets: `job-RUN_NUMBER`, `{REGION}`, `<TEAM>`.
+fn has_name_in_capitals(text: &[u8]) -> bool {
+    let is_part = |byte: &u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_';
+    let is_name = |at: usize| {
+        let rest = &text[at + 1..];
+        let name = &rest[..rest.iter().position(|byte| !is_part(byte)).unwrap_or(rest.len())];
+        let is_closed = matches!(
+            (text[at], rest.get(name.len())),
+            (b'{', Some(b'}')) | (b'<', Some(b'>')) | (b'[', Some(b']'))
+        );
+        name.len() >= MIN_CAPITALS
+            && name[0].is_ascii_uppercase()
+            && (is_closed || text[at] == b'-' && name.contains(&b'_'))
+    };
+    memchr::memchr3_iter(b'-', b'{', b'<', text).chain(memchr::memchr_iter(b'[', text)).any(is_name)
 }
 
 /// The folders of the inputs; consecutive inputs of one folder give it once.
@@ -429,7 +490,7 @@ impl FluxPaths {
 mod tests {
     use std::path::Path;
 
-    use super::{Clues, FluxPaths, is_block, paths_in, plain};
+    use super::{Clues, FluxPaths, has_placeholders, is_block, paths_in, plain, replaced_by_sed};
 
     #[test]
     fn paths_in_scripts_end_at_a_folder() {
@@ -440,6 +501,29 @@ mod tests {
         assert_eq!(of(line), ["manifests/x/y.yaml"]);
         assert_eq!(of("envsubst < class.yaml | kubectl apply -f -"), Vec::<&str>::new());
         assert_eq!(plain(Path::new("./apps/a/../../components/gpu")), Path::new("components/gpu"));
+    }
+
+    #[test]
+    fn texts_that_sed_replaces() {
+        for (line, texts) in [
+            ("sed \"s/INSTANCE_SAFE/${SAFE_NAME}/g\" | \\", &["INSTANCE_SAFE"][..]),
+            ("sed -i -- 's/{CLUSTER_NAME}/'$CLUSTER_NAME'/g' pool.yaml", &["{CLUSTER_NAME}"]),
+            ("sed -e 's|<TEAM>|a|' -e \"s#\\${ACCOUNT}#$a#\" x", &["<TEAM>", "${ACCOUNT}"]),
+            ("sed 's/^image: .*/image: X/' x", &[]),
+            ("sed 's/v1/v2/' x", &[]),
+        ] {
+            assert_eq!(replaced_by_sed(line), texts, "{line}");
+        }
+    }
+
+    #[test]
+    fn names_in_capitals_may_be_placeholders() {
+        for text in ["name: job-RUN_NUMBER", "role: {ROLE}", "a: <TEAM>", "a: [TEAM]-x"] {
+            assert!(has_placeholders(text.as_bytes()), "{text}");
+        }
+        for text in ["- name: REDIS_HOST", "a: {b: C}", "x-AMZ: a", "key: -1", "a: [B]"] {
+            assert!(!has_placeholders(text.as_bytes()), "{text}");
+        }
     }
 
     #[test]

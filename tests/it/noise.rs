@@ -84,6 +84,13 @@ fn placeholders_that_the_input_fills_in_are_not_reported() {
         .with("scripts/other.yaml", class("{{ cluster }}"));
     assert_eq!(placeholders(&folder), ["elsewhere/class.yaml", "scripts/other.yaml"]);
 
+    // A script replaces the text with `sed`.
+    let folder = Folder::new()
+        .with("run.sh", "sed \"s/REPLACE_CLUSTER/$name/g\" class.yaml | kubectl apply -f -\n")
+        .with("a/class.yaml", class("REPLACE_CLUSTER"))
+        .with("b/class.yaml", class("REPLACE_REGION"));
+    assert_eq!(placeholders(&folder), ["b/class.yaml"]);
+
     // A script of another folder names the file.
     let folder = Folder::new()
         .with(

@@ -136,6 +136,8 @@ pub enum FilledPlaceholder {
     /// All placeholders of one syntax, by their beginning: `${`, `$(`, `{{`.
     Syntax(&'static str),
     Exact(String),
+    /// All placeholders with this text, which a program replaces.
+    Part(String),
     /// All placeholders in the objects of this kind and name.
     Object(PatchTarget),
     /// The tag of an image, by its name without tag.
@@ -342,6 +344,7 @@ impl Source {
         self.filled.iter().any(|filled| match filled {
             FilledPlaceholder::Syntax(start) => placeholder.starts_with(start),
             FilledPlaceholder::Exact(text) => placeholder == text,
+            FilledPlaceholder::Part(text) => placeholder.contains(text.as_str()),
             FilledPlaceholder::Object(target) => target.fits(kind, name),
             FilledPlaceholder::Image(_)
             | FilledPlaceholder::Labels

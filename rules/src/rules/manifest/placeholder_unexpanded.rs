@@ -20,6 +20,7 @@
 //! where a comment of the file, or one that names it in a file beside it, speaks of `envsubst`; `${X:-a}` and
 //! `${X:=a}`, and with them every `${X}` of the object; `{{ x }}` in templates of cookiecutter, copier and
 //! Ansible, and where five files around have blocks of a template language, such as `{{ if … }}`. Nor are
+//! those that a script of the repository replaces with `sed`, such as `RUN_NUMBER` with `s/RUN_NUMBER/…/`, and
 //! those of a file that is a template by its name or that of a folder: `pool.tmpl.yaml`, `pool-template.yaml`,
 //! `templates/`, `skeleton/`, `{{cookiecutter.name}}/`.
 //!
