@@ -106,7 +106,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let Outdated { message, successor, served } = outdated(object, ctx.platform())?;
     let conversion = convert(object, ctx.cluster());
     // The first version of Karpenter that has another API for this object.
-    let is_only = karpenter < Version::new(1, 0) && served && karpenter != LAST_WITH_ALPHA;
+    let is_only = karpenter < Version::new(1, 0)
+        && served
+        && (object.version() == "v1beta1" || karpenter != LAST_WITH_ALPHA);
     let is_copy = (is_named_after_release(object, "karpenter") || is_named_after_version(object))
         && !ctx.platform().is_stated(Product::Karpenter);
     let is_v1 = is_v1_but_its_version(object);
