@@ -8,7 +8,7 @@
 //! number from the comparison. A sync for another reason writes what `ignoreDifferences` names all the same:
 //! a warning too. Nothing is reported where the Application also has `RespectIgnoreDifferences=true`.
 //! With `replicas: 0` an HPA is switched off, which is a warning: it changes nothing until somebody writes
-//! another number. With `driftDetection` Flux writes the number of a chart back as well: a warning at a
+//! another number. Under a ScaledObject it stops all pods, and KEDA starts them again. With `driftDetection` Flux writes the number of a chart back as well: a warning at a
 //! HelmRelease with `replicaCount` or `replicas` in its values, where an autoscaler scales what is named
 //! after the release.
 //!
@@ -101,13 +101,14 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let kind = scaler.kind();
-    if count == 0 {
+    if count == 0 && scaler.is(Kind::HPA) {
         return stopped(scaler, &node, ctx);
     }
-    let message = format!(
-        "each apply resets `replicas` to {count} and overrides {kind} `{}`",
-        ellipsize(scaler.name())
-    );
+    let name = ellipsize(scaler.name());
+    let message = match count {
+        0 => format!("each apply stops all pods, also busy ones, until {kind} `{name}` scales up again"),
+        _ => format!("each apply resets `replicas` to {count} and overrides {kind} `{name}`"),
+    };
     let cluster = ctx.cluster();
     let is_near = |other: &Object| cluster.pairs(object, other);
     let finding = ctx.report(&node, message);
@@ -201,9 +202,9 @@ fn of_release(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 }
 
 /// Reports `replicas: 0`, with which an HPA does nothing until somebody writes another number: a way to switch a workload
-/// off, or a mistake. KEDA raises it to its minimum.
+/// off, or a mistake.
 fn stopped(scaler: &Object, node: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    if !scaler.is(Kind::HPA) || scaler.path(&["spec", "minReplicas"]).int_or(1) == Some(0) {
+    if scaler.path(&["spec", "minReplicas"]).int_or(1) == Some(0) {
         return None;
     }
     let name = ellipsize(scaler.name());
