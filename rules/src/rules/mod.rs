@@ -199,6 +199,7 @@ pub static RULES: &[&Rule] = &[
     &autoscaling::keda_activation_above_threshold::RULE,
     &autoscaling::keda_activation_skips_one::RULE,
     &autoscaling::keda_address_loopback::RULE,
+    &autoscaling::keda_address_without_namespace::RULE,
     &autoscaling::keda_auth_deprecated::RULE,
     &autoscaling::keda_auth_invalid::RULE,
     &autoscaling::keda_auth_missing::RULE,

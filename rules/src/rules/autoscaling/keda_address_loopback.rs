@@ -48,35 +48,56 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Autoscaling)
 };
 
-fn check(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    let scaler = trigger.scaler(ctx.platform().keda)?;
-    let object = ctx.object();
+/// A value that KEDA's operator reads from the metadata of a trigger.
+pub(super) struct ReadValue<'a> {
+    pub(super) node: Node<'a>,
+    /// The key in lower case, without `FromEnv`.
+    pub(super) key: String,
+    pub(super) value: &'a str,
+    /// The variable that has the value.
+    pub(super) variable: Option<&'a str>,
+    /// The object with the environment, where that is another one than the scaler.
+    pub(super) holder: Option<&'a Object>,
+}
+
+/// The values that KEDA's operator reads from the metadata of a trigger and from the environment of its target.
+pub(super) fn values<'a>(trigger: &Trigger<'a>, object: &'a Object, ctx: &Context<'a>) -> Vec<ReadValue<'a>> {
+    let Some(scaler) = trigger.scaler(ctx.platform().keda) else { return Vec::new() };
     let holder = holder(object, ctx);
-    for (name, node) in trigger.metadata().entries() {
+    let read = |(name, node): (&str, Node<'a>)| {
         let is_read = matches!(scaler.key_status(name), KeyStatus::Read);
-        let Some(written) = node.text().filter(|_| is_read) else { continue };
+        let written = node.text().filter(|_| is_read)?;
         let is_variable = name.ends_with("FromEnv") && scaler.key(name).is_none();
         let value = match is_variable {
             true => match holder.map(|holder| environment(object, holder).variable(written)) {
                 Some(Variable::Text(text)) => text,
-                _ => continue,
+                _ => return None,
             },
             false => written,
         };
         let key = name.strip_suffix("FromEnv").unwrap_or(name).to_ascii_lowercase();
-        if !is_loopback(value, HOST_KEYS.contains(&key.as_str())) || reaches_itself(ctx) {
+        let variable = is_variable.then_some(written);
+        let holder = holder.filter(|holder| is_variable && !holder.ptr_eq(object));
+        Some(ReadValue { node, key, value, variable, holder })
+    };
+    trigger.metadata().entries().into_iter().filter_map(read).collect()
+}
+
+fn check(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    for read in values(trigger, ctx.object(), ctx) {
+        if !is_loopback(read.value, HOST_KEYS.contains(&read.key.as_str())) || reaches_itself(ctx) {
             continue;
         }
-        let shown = ellipsize(value.trim());
-        let message = match is_variable {
-            true => {
-                format!("KEDA's operator connects to `{shown}` (`{}`) in its own pod", ellipsize(written))
+        let shown = ellipsize(read.value.trim());
+        let message = match read.variable {
+            Some(variable) => {
+                format!("KEDA's operator connects to `{shown}` (`{}`) in its own pod", ellipsize(variable))
             }
-            false => format!("KEDA's operator connects to `{shown}` in its own pod"),
+            None => format!("KEDA's operator connects to `{shown}` in its own pod"),
         };
-        let finding = ctx.report(&node, message);
+        let finding = ctx.report(&read.node, message);
         finding.help("write the Service with its namespace: `NAME.NAMESPACE.svc:PORT`");
-        if let Some(holder) = holder.filter(|holder| is_variable && !holder.ptr_eq(object)) {
+        if let Some(holder) = read.holder {
             finding.related(holder, &holder.path(&["metadata", "name"]), "this has the environment");
         }
     }

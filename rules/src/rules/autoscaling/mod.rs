@@ -13,6 +13,7 @@ pub(crate) mod http_scaled_object_without_hosts;
 pub(crate) mod keda_activation_above_threshold;
 pub(crate) mod keda_activation_skips_one;
 pub(crate) mod keda_address_loopback;
+pub(crate) mod keda_address_without_namespace;
 pub(crate) mod keda_auth_deprecated;
 pub(crate) mod keda_auth_invalid;
 pub(crate) mod keda_auth_missing;

@@ -1,0 +1,158 @@
+//! A trigger names a Service without the namespace that KEDA's operator needs.
+//!
+//! # Why
+//! KEDA's operator connects to the source of a trigger from its own pod, so that a short name such as
+//! `redis:6379` is looked up in the namespace of the operator, usually `keda`, and not in that of the
+//! workload. Each poll fails: a ScaledJob starts nothing, and a ScaledObject keeps its replicas. The pods
+//! themselves reach the same name, because they are beside the Service, and the variables that triggers read
+//! (`...FromEnv`) are written for them.
+//!
+//! Nothing is reported where the input has the operator in the namespace of the trigger, or a Service of that name
+//! beside the operator. Addresses of Prometheus are checked by `keda-prometheus-address-invalid`.
+//!
+//! # Fix
+//! Write the namespace too: `redis.chat.svc:6379`. That name works in each pod of the cluster.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: keda.sh/v1alpha1
+//!  kind: ScaledObject
+//!  metadata: {name: indexer, namespace: search}
+//!  spec:
+//!    scaleTargetRef: {name: indexer}
+//!    minReplicaCount: 1
+//!    maxReplicaCount: 6
+//!    triggers:
+//!      - type: redis
+//!        metadata:
+//! -        address: redis:6379 # <-
+//! +        address: redis.search.svc:6379
+//!          listName: documents
+//!          listLength: "20"
+//! ```
+//!
+//! # References
+//! - <https://keda.sh/docs/latest/concepts/#architecture>
+//! - <https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/#namespaces-of-services>
+
+use crate::facts::url::{authority, host};
+use crate::rules::autoscaling::keda_address_loopback::values;
+use crate::rules::autoscaling::keda_trigger_invalid;
+use crate::rules::prelude::*;
+use crate::workload::charts::target_namespace;
+
+const INSTALLERS: [Kind; 2] = [Kind::HELM_RELEASE, Kind::ARGO_APPLICATION];
+static READS: [Kind; 10] =
+    joined(&keda_trigger_invalid::READS, &[Kind::SERVICE, INSTALLERS[0], INSTALLERS[1]]);
+
+pub(crate) static RULE: Rule = Rule {
+    id: "keda-address-without-namespace",
+    reads: &READS,
+    depends_on: &[Product::Keda],
+    docs: docs(include_str!("keda_address_without_namespace.rs")),
+    check: Check::KedaTrigger(check),
+    ..Rule::warning(Group::Autoscaling)
+};
+
+/// The keys, in lower case, whose value is an address or a list of addresses.
+const KEYS: [&str; 16] = [
+    "address",
+    "addresses",
+    "adminurl",
+    "bootstrapservers",
+    "clusteripaddress",
+    "endpoints",
+    "host",
+    "hosts",
+    "managementendpoint",
+    "natsservermonitoringendpoint",
+    "nsqlookupdhttpaddresses",
+    "scaleraddress",
+    "server",
+    "serveraddress",
+    "serverurl",
+    "url",
+];
+
+/// The namespaces in which the operator usually is.
+const USUAL: [&str; 2] = ["keda", "keda-system"];
+
+fn check(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let object = ctx.object();
+    let namespace = object.namespace_or_default();
+    if trigger.kind() == Some("prometheus") || object.is_namespace_unknown() || runs_in(namespace, ctx) {
+        return None;
+    }
+    for read in values(trigger, object, ctx) {
+        let mut names = read.value.split(',').filter_map(short_name);
+        let Some(name) = names.next().filter(|_| KEYS.contains(&read.key.as_str())) else { continue };
+        let cluster = ctx.cluster();
+        if cluster.written_as(Kind::SERVICE, name).any(|service| runs_in(service.namespace_or_default(), ctx))
+        {
+            continue;
+        }
+        let is_known = object.namespace().is_some() && cluster.has(Kind::SERVICE, namespace, name);
+        let by = read.variable.map(|variable| format!(" (`{}`)", ellipsize(variable))).unwrap_or_default();
+        let message =
+            format!("`{}`{by} has no namespace: KEDA's operator resolves it in its own", ellipsize(name));
+        let finding = ctx.report(&read.node, message);
+        finding.help(match is_known {
+            true => format!("write the namespace too: `{name}.{namespace}.svc`"),
+            false => "write the namespace too: `NAME.NAMESPACE.svc`".to_owned(),
+        });
+        if let Some(holder) = read.holder {
+            finding.related(holder, &holder.path(&["metadata", "name"]), "this has the environment");
+        }
+    }
+    None
+}
+
+/// The host of an address, if it is the bare name of a Service.
+fn short_name(address: &str) -> Option<&str> {
+    let address = address.trim();
+    let name = host(address);
+    let part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    // A password may have a character after which the host is not found.
+    let is_whole = !address.contains('@') || authority(address).contains('@');
+    let is_name = name.starts_with(|c: char| c.is_ascii_lowercase()) && name.chars().all(part);
+    (is_whole && is_name && name != "localhost").then_some(name)
+}
+
+/// Whether the operator may be in a namespace.
+fn runs_in(namespace: &str, ctx: &Context<'_>) -> bool {
+    let cluster = ctx.cluster();
+    let mut operators = cluster.written_as(Kind::DEPLOYMENT, "keda-operator");
+    let mut installers = INSTALLERS.iter().flat_map(|kind| cluster.of(*kind));
+    USUAL.contains(&namespace)
+        || operators.any(|operator| operator.namespace_or_default() == namespace)
+        || installers.any(|one| one.name().contains("keda") && target_namespace(one) == Some(namespace))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::short_name;
+
+    #[test]
+    fn names_without_a_namespace() {
+        for (address, name) in [
+            ("redis:6379", "redis"),
+            ("amqp://guest:guest@rabbitmq:5672/", "rabbitmq"),
+            ("http://graphite", "graphite"),
+            (" kafka-0:9092", "kafka-0"),
+        ] {
+            assert_eq!(short_name(address), Some(name), "{address}");
+        }
+        for address in [
+            "redis.chat:6379",
+            "localhost:6379",
+            "10.0.0.1:6379",
+            "[fd00::1]:6379",
+            "${REDIS}:6379",
+            "amqp://user:pass/word@rabbitmq.chat:5672",
+            "amqp://user:pass/word@rabbitmq:5672",
+            "",
+        ] {
+            assert_eq!(short_name(address), None, "{address}");
+        }
+    }
+}
