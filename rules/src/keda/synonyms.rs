@@ -14,6 +14,9 @@ const SYNONYMS: &[(&[&str], &[&str], &str)] = &[
         &["region"],
         "awsRegion",
     ),
+    // The name of KEDA 1, and those of its neighbors.
+    (&["azure-servicebus"], &["queueLength"], "messageCount"),
+    (&["aws-sqs-queue", "azure-queue"], &["messageCount"], "queueLength"),
 ];
 
 /// Fields of a trigger that people write into its metadata.

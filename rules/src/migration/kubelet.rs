@@ -46,6 +46,6 @@ pub(super) fn drop_from_pool(
         ));
     }
     Err(format!(
-        "convert EC2NodeClass `{class}` first, or write the settings there: it gets those of `kubelet`"
+        "convert EC2NodeClass `{class}` first: the fields of the pool's `kubelet` move to its `spec.kubelet`"
     ))
 }

@@ -113,8 +113,9 @@ fn meant_window(object: &Object, node: &Node<'_>, ctx: &mut Context<'_>) -> Opti
         return None;
     }
     let window = behavior.get("stabilizationWindowSeconds");
-    let message =
-        format!("`cooldownPeriod` does not slow scaling in to the minimum: that takes 300 s, not {seconds}");
+    let message = format!(
+        "`cooldownPeriod` does not decide when it scales in to the minimum: after 300 s, not {seconds}"
+    );
     ctx.report(node, message)
         .at_key()
         .severity(Severity::Warning)

@@ -78,6 +78,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             let best = join(&id.group, versions.first().copied().unwrap_or_default());
             let kubernetes = ctx.platform().kubernetes;
             let help = match removed_in(&best).filter(|removed| *removed <= kubernetes) {
+                _ if let Some((group, successor)) = successor_of(id) => {
+                    format!("use a `{group}/v1` {successor}")
+                }
                 Some(removed) => format!("its last version, `{best}`, was removed in Kubernetes {removed}"),
                 None => format!("write `{best}`"),
             };
@@ -125,15 +128,39 @@ fn no_such_kind(object: &Object, newer: bool, ctx: &mut Context<'_>) {
     match near {
         Some(near) => finding.help(format!("did you mean `{near}`?")),
         None => {
+            // Of a version that is gone, those of `v1` are the ones to use.
+            let is_gone = is_version
+                && matches!(id.group.as_str(), "karpenter.sh" | "karpenter.k8s.aws")
+                && id.version != "v1";
+            if is_gone {
+                kinds = kinds_of(&id.group)
+                    .filter(|kind| versions_of_kind(&id.group, kind).contains(&"v1"))
+                    .collect();
+            }
             let words = words_of(&id.kind);
             kinds.sort_by_key(|kind| {
                 Reverse(words_of(kind).iter().filter(|word| words.contains(word)).count())
             });
             let names: Vec<String> = kinds.into_iter().map(str::to_owned).collect();
-            let lead = if is_version { "its kinds are" } else { "the kinds of its group are" };
+            let lead = match (is_gone, is_version) {
+                (true, _) => {
+                    &format!("no current Karpenter has this version; the kinds of `{}/v1` are", id.group)
+                }
+                (false, true) => "its kinds are",
+                (false, false) => "the kinds of its group are",
+            };
             finding.help(list_names(lead, &names))
         }
     };
+}
+
+/// The group and the kind that a kind of old versions of Karpenter became.
+fn successor_of(id: &ObjectId) -> Option<(&'static str, &'static str)> {
+    match (id.group.as_str(), id.kind.as_str()) {
+        ("karpenter.sh", "Provisioner") => Some(("karpenter.sh", "NodePool")),
+        ("karpenter.k8s.aws", "AWSNodeTemplate") => Some(("karpenter.k8s.aws", "EC2NodeClass")),
+        _ => None,
+    }
 }
 
 /// Whether a rule of the migration group reports the version as outdated, although the kind is newer than the version.

@@ -260,7 +260,9 @@ fn report(
         Some(meant) if meant.is_misspelled() => {
             let near = meant.to.steps().last().map_or("", String::as_str);
             let other = schema::other_shape_at(object, &meant.to, &node, definitions);
+            let is_there = object.root().at(&meant.to).is_set();
             finding.help(match other {
+                _ if is_there => format!("remove it; `{near}`, which has nearly its name, is there already"),
                 Some(takes) => format!("did you mean `{near}`, which takes {takes}?"),
                 None => format!("did you mean `{near}`?"),
             });

@@ -97,10 +97,13 @@ fn check_alias(node: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
             .rejected_by(api_server)
             .help(format!("write `{family}@latest`"));
     } else if !family.starts_with("windows") && !is_release(family, version) {
-        let finding =
-            ctx.report(node, format!("no image of {family} has the version `{}`", ellipsize(version)));
+        let message = format!("no image of {family} has the version `{}`", ellipsize(version));
+        let has_ended = family == "al2" && ctx.platform().kubernetes >= Version::new(1, 33);
+        let finding = ctx.report(node, message);
         finding.rejected_by(Some(Authority::Karpenter));
-        if nearest(version, ["latest"]).is_some() {
+        if has_ended {
+            finding.help("write a release of al2023: EKS has no images of al2 for Kubernetes 1.33 and later");
+        } else if nearest(version, ["latest"]).is_some() {
             let whole = format!("{family}@latest");
             finding
                 .help("did you mean `latest`? A tested release is safer")

@@ -85,7 +85,7 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     report_arn(
         &role,
         "role",
-        "Karpenter takes its last part, and never finds it equal to the profile's role",
+        "Karpenter uses its last part, but looks for the whole ARN in the instance profile",
         ctx,
     );
     // Only the last part of a role with a path is its name.
