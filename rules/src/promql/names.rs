@@ -136,6 +136,16 @@ fn is_typo(name: &str, known: &str) -> bool {
     is_within(name, known, 2) && digits(name) == digits(known)
 }
 
+/// The shortest name of an exporter that has all words of an unknown one, and begins as it does.
+pub(crate) fn of_more_words(name: &str, exporter: Exporter) -> Option<&'static str> {
+    let words: Vec<&str> = name.split('_').collect();
+    let has_all = |known: &&&str| {
+        let own: Vec<&str> = known.split('_').collect();
+        own.get(..4) == words.get(..4) && words.iter().all(|word| own.contains(word))
+    };
+    all_names(exporter).iter().filter(has_all).min_by_key(|known| known.len()).copied()
+}
+
 /// The metric of an exporter with the meaning that a name seems to have.
 pub(crate) fn of_same_sense(name: &str, exporter: Exporter) -> Option<&'static str> {
     let has = |words: &[&str]| words.iter().all(|word| name.contains(word));
@@ -144,7 +154,7 @@ pub(crate) fn of_same_sense(name: &str, exporter: Exporter) -> Option<&'static s
 
 #[cfg(test)]
 mod tests {
-    use super::{NAMES, SENSES, never_exported_by, of_same_sense, right_name};
+    use super::{NAMES, SENSES, never_exported_by, of_more_words, of_same_sense, right_name};
     use crate::promql::metrics::{Exporter, names_of};
 
     #[test]
@@ -194,6 +204,11 @@ mod tests {
         ] {
             assert_eq!(right(name, exporter).as_deref(), expected, "{name}");
         }
+        assert_eq!(
+            of_more_words("DCGM_FI_DEV_POWER_LIMIT", Exporter::Dcgm),
+            Some("DCGM_FI_DEV_POWER_MGMT_LIMIT")
+        );
+        assert_eq!(of_more_words("DCGM_FI_DEV_NONSENSE_XYZ", Exporter::Dcgm), None);
         assert_eq!(
             of_same_sense("sglang:num_requests_waiting", Exporter::Sglang),
             Some("sglang:num_queue_reqs")

@@ -4,7 +4,8 @@
 //! A query on a name that nobody exports returns nothing: KEDA reads 0 and scales in, an alert never fires, a
 //! panel says "no data". Frequent causes are a typo, an underscore for vLLM's colon
 //! (`vllm:num_requests_running`), and metrics of DCGM that dcgm-exporter has only where its counters file asks
-//! for them. MIG slices have no `DCGM_FI_DEV_GPU_UTIL`, whatever the file says. Counters end in `_total`, and a
+//! for them. A name that DCGM does not have at all cannot be added there: dcgm-exporter fails to start with such a
+//! file. MIG slices have no `DCGM_FI_DEV_GPU_UTIL`, whatever the file says. Counters end in `_total`, and a
 //! histogram has the series `_bucket`, `_sum` and `_count` but none of its own name.
 //!
 //! Servers rename and remove metrics: `vllm:gpu_cache_usage_perc` is gone from vLLM 0.11 on,
@@ -49,7 +50,7 @@ use crate::cluster::views::{PROMETHEUS_RULE_KINDS, recording_rule_names};
 use crate::migration::metrics::obsolete_metrics;
 use crate::promql::identifiers::replace_word;
 use crate::promql::metrics::{Exporter, MetricType, metric, missing_on_slices, with_colon};
-use crate::promql::names::{has_list, never_exported_by, of_same_sense, right_name};
+use crate::promql::names::{has_list, never_exported_by, of_more_words, of_same_sense, right_name};
 use crate::promql::removed::{Release, Removed, release_text, removed_metric};
 use crate::promql::{QUERY_KINDS, QueryPlace};
 use crate::rules::monitoring::dcgm_exporter::{Counters, counters, stated_counters};
@@ -173,11 +174,20 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                     None,
                 ),
                 Fault::NeverExported { exporter: of } => {
-                    let help = match of_same_sense(name, *of) {
+                    let is_field = *of == Exporter::Dcgm;
+                    let like = of_more_words(name, *of).or_else(|| of_same_sense(name, *of));
+                    exporter = is_field.then(|| lacking(name, ctx)).flatten();
+                    // Without a similar field it may be a metric of another exporter.
+                    if is_field && like.is_none() && exporter.is_none() {
+                        continue;
+                    }
+                    let mut help = match like {
                         Some(known) => format!("read `{known}` if that is meant"),
                         None => format!("read a metric that {} exports", of.name()),
                     };
-                    exporter = (*of == Exporter::Dcgm).then(|| lacking(name, ctx)).flatten();
+                    if is_field {
+                        help += "; dcgm-exporter does not start if its counters file lists the other";
+                    }
                     let message = match of {
                         Exporter::Dcgm => format!("DCGM has no field `{name}`"),
                         _ => format!("no release of {} has exported `{name}`", of.name()),
