@@ -294,6 +294,7 @@ impl Engine {
             leave_aliased(findings, from);
         }
         leave_unrelated(findings, from, object, cluster);
+        leave_alternatives(findings, from, object, cluster);
         // The rules over the schema ask the user's definitions themselves.
         let definitions = &self.settings().definitions;
         if definitions.define_kind(object.id()) && !matches!(rule.check, Check::CatchAll(_)) {
@@ -614,6 +615,30 @@ fn leave_unrelated(findings: &mut Vec<Finding>, from: usize, object: &Object, cl
     if findings[from..].iter().any(is_unrelated) {
         let own = findings.split_off(from);
         findings.extend(own.into_iter().filter(|finding| !is_unrelated(finding)));
+    }
+}
+
+/// Removes findings that relate objects of which one has another definition beside it: a folder often has alternatives that are
+/// applied one at a time, and what holds for one need not hold for the other. Findings about the two definitions themselves stay.
+fn leave_alternatives(findings: &mut Vec<Finding>, from: usize, object: &Object, cluster: &Cluster) {
+    let is_same = |other: &Object| {
+        let (a, b) = (object.id(), other.id());
+        (&a.group, &a.kind, &a.name) == (&b.group, &b.kind, &b.name)
+    };
+    let is_of_alternative = |finding: &Finding| {
+        let mut others = finding
+            .related
+            .iter()
+            .filter_map(|related| related.location.object())
+            .filter(|other| !is_same(other))
+            .peekable();
+        others.peek().is_some()
+            && (cluster.has_alternative(object, object)
+                || others.any(|other| cluster.has_alternative(other, object)))
+    };
+    if findings[from..].iter().any(is_of_alternative) {
+        let own = findings.split_off(from);
+        findings.extend(own.into_iter().filter(|finding| !is_of_alternative(finding)));
     }
 }
 
