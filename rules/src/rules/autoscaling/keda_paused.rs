@@ -1,8 +1,9 @@
 //! An annotation pauses or restricts the scaling of a ScaledObject or ScaledJob.
 //!
 //! # Why
-//! While `autoscaling.keda.sh/paused` or `paused-replicas` is set, KEDA deletes the HPA and the replicas
-//! stay where they are: meant for an incident, it is easily left in Git. Every value but `"false"` pauses,
+//! While `autoscaling.keda.sh/paused` or `paused-replicas` is set, KEDA deletes the HPA. With `paused` alone
+//! the replicas stay where they are; with `paused-replicas`, also beside `paused`, KEDA scales to that number.
+//! Meant for an incident, both are easily left in Git. Every value of `paused` but `"false"` pauses,
 //! `"no"` and the empty one included, and `paused-replicas` pauses whatever `paused` says. A
 //! `paused-replicas` that is not an integer deletes the HPA and then fails each reconciliation.
 //! With `paused-replicas: "0"` a workload is switched off, mostly on purpose: it is information.
@@ -58,7 +59,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let on = |name: &str| is_on(object, name) == Some(true);
     let scaled = object.is(Kind::SCALED_OBJECT);
     let subject = ellipsize(object.name());
-    let mut report = |node: &Node<'_>, severity: Severity, message: String, help: &str| {
+    let off = "nothing to do if it is switched off on purpose; to start it again, remove the annotation";
+    let remove = "remove the annotation, or suppress this until it goes";
+    let report = |ctx: &mut Context<'_>, node: &Node<'_>, severity: Severity, message: String, help: &str| {
         let whole = if annotations.entries().len() == 1 { &annotations } else { node };
         let finding = ctx.report(node, message).severity(severity).help(help);
         // What is switched off on purpose stays so.
@@ -66,15 +69,24 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             finding.fix(Fix::unsafe_("remove the annotation").remove(whole));
         }
     };
-    let off = "nothing to do if it is switched off on purpose; to start it again, remove the annotation";
-    let remove = "remove the annotation, or suppress this until it goes";
     let advice = |node: &Node<'_>| match has_comment_on_pause(object, node) {
         true => (Severity::Info, off),
         false => (Severity::Warning, remove),
     };
     let paused = get("paused");
     let at = get("paused-replicas");
-    if on("paused") {
+    let number = at.text().and_then(|text| text.parse::<i32>().ok());
+    if let Some(number) = number.filter(|_| scaled && on("paused")) {
+        let message = format!("`{subject}` is paused at {number} replicas: KEDA deletes its HPA");
+        let (severity, help) = match advice(&paused) {
+            (severity, _) if number == 0 || severity == Severity::Info => (Severity::Info, off),
+            (severity, _) => (severity, "remove both annotations, or suppress this until they go"),
+        };
+        let finding = ctx.report(&at, message).severity(severity).help(help);
+        if severity > Severity::Info {
+            finding.fix(Fix::unsafe_("remove both annotations").remove(&paused).remove(&at));
+        }
+    } else if on("paused") {
         let text = paused.text().unwrap_or_default();
         let message = match boolean(text) {
             None => {
@@ -86,7 +98,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             _ => format!("`{subject}` is paused: KEDA creates no Jobs"),
         };
         let (severity, help) = advice(&paused);
-        report(&paused, severity, message, help);
+        report(ctx, &paused, severity, message, help);
     }
     if !scaled {
         return None;
@@ -97,7 +109,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 "`paused-replicas: \"{}\"` is not an integer: KEDA deletes the HPA and fails",
                 ellipsize(text)
             );
-            report(&at, Severity::Error, message, "write an integer, or remove the annotation");
+            report(ctx, &at, Severity::Error, message, "write an integer, or remove the annotation");
         } else if !on("paused") {
             let message = if paused.is_set() {
                 format!(
@@ -107,10 +119,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 format!("`{subject}` is paused at {text} replicas: KEDA deletes its HPA")
             };
             if text.parse() == Ok(0) {
-                report(&at, Severity::Info, message, off);
+                report(ctx, &at, Severity::Info, message, off);
             } else {
                 let (severity, help) = advice(&at);
-                report(&at, severity, message, help);
+                report(ctx, &at, severity, message, help);
             }
         }
     }
@@ -118,7 +130,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let (inward, outward, forced) =
         (get("paused-scale-in"), get("paused-scale-out"), get("force-activation"));
     if on("paused-scale-in") {
-        report(&inward, Severity::Warning, format!("`{subject}` never scales in"), remove);
+        report(ctx, &inward, Severity::Warning, format!("`{subject}` never scales in"), remove);
     }
     if on("paused-scale-out") {
         let message = if zero == Some(true) {
@@ -126,10 +138,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         } else {
             format!("`{subject}` never scales out")
         };
-        report(&outward, Severity::Warning, message, remove);
+        report(ctx, &outward, Severity::Warning, message, remove);
     }
     if on("force-activation") && zero == Some(true) {
-        report(&forced, Severity::Warning, format!("`{subject}` never scales to zero"), remove);
+        report(ctx, &forced, Severity::Warning, format!("`{subject}` never scales to zero"), remove);
     }
     None
 }
