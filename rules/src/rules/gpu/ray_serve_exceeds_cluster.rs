@@ -78,8 +78,24 @@ struct Capacity {
     /// The GPUs of its largest pod.
     pod: i64,
     all: i64,
+    /// All GPUs if Ray's autoscaler ran each group up to its `maxReplicas`. `None` where it runs, or a group has no such limit.
+    scaled: Option<i64>,
     /// Whether no worker group scales.
     is_fixed: bool,
+}
+
+/// Help where the groups may have enough pods, and nothing starts them.
+const SCALE: &str =
+    "set `enableInTreeAutoscaling: true`: without it `replicas` counts, and `maxReplicas` starts no pods";
+
+impl Capacity {
+    /// The help where more GPUs are needed than the pods of the cluster have.
+    fn help(&self, needed: i64, other: &'static str) -> &'static str {
+        match self.scaled {
+            Some(scaled) if scaled >= needed => SCALE,
+            _ => other,
+        }
+    }
 }
 
 /// What one deployment asks for, in thousandths of GPUs.
@@ -130,7 +146,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             );
             at_name(ctx.report(&config, message), object, &config, &demand.name)
                 .severity(severity(demand))
-                .help(help(demand, "raise the replicas of the worker group, or use fewer ranks"));
+                .help(help(
+                    demand,
+                    capacity
+                        .help(demand.replica, "raise the replicas of the worker group, or use fewer ranks"),
+                ));
             return None;
         }
     }
@@ -146,7 +166,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         ctx.report(&config, message).at_key().severity(Severity::Warning).help(if fits_without {
             "remove `num_gpus`: each rank has a GPU without it"
         } else {
-            "raise the replicas of the worker group, or run fewer replicas"
+            capacity.help(total, "raise the replicas of the worker group, or run fewer replicas")
         });
         return None;
     }
@@ -206,7 +226,10 @@ fn scales_beyond(
     let config = object.path(&["spec", "serveConfigV2"]);
     at_name(ctx.report(&config, message), object, &config, &demand.name)
         .severity(if capacity.is_fixed { Severity::Warning } else { Severity::Info })
-        .help("raise `maxReplicas` of the worker group, or lower `max_replicas`");
+        .help(capacity.help(
+            demand.replica.saturating_mul(demand.most),
+            "raise `maxReplicas` of the worker group, or lower `max_replicas`",
+        ));
     None
 }
 
@@ -235,11 +258,17 @@ fn capacity(object: &Object) -> Option<Capacity> {
         }
     };
     let head = of_group(&cluster.get("headGroupSpec"))?;
-    let mut capacity = Capacity { pod: head * 1000, all: head * 1000, is_fixed: true };
+    let scales = cluster.get("enableInTreeAutoscaling").bool() == Some(true);
+    let scaled = (!scales).then_some(head * 1000);
+    let mut capacity = Capacity { pod: head * 1000, all: head * 1000, scaled, is_fixed: true };
     for group in cluster.get("workerGroupSpecs").items() {
         let each = of_group(&group)?;
         let pods = group_pods(&cluster, &group, Extent::Most)?;
         capacity.is_fixed &= group_pods(&cluster, &group, Extent::Least) == Some(pods);
+        let most = group.get("maxReplicas").int().zip(group.get("numOfHosts").int_or(1));
+        let most =
+            most.and_then(|(most, hosts)| most.checked_mul(hosts)?.checked_mul(each)?.checked_mul(1000));
+        capacity.scaled = capacity.scaled.zip(most).and_then(|(all, most)| all.checked_add(most));
         capacity.all = capacity.all.checked_add(pods.checked_mul(each)?.checked_mul(1000)?)?;
         if pods > 0 {
             capacity.pod = capacity.pod.max(each * 1000);
