@@ -35,6 +35,7 @@
 //! # References
 //! - <https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/#cohort>
 
+use crate::lint::finding::{ALSO_HERE, MAX_MERGED_RELATED};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -72,23 +73,32 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 /// Reports limits of quotas. `validateLimit` in `pkg/webhooks/clusterqueue_webhook.go` of Kueue 0.6 to 0.14 rejects both, and a
 /// validation rule of the CRD the first one.
 fn limits(object: &Object, ctx: &mut Context<'_>) {
+    let mut fields = Vec::new();
     for group in object.root().items_at(&["spec", "resourceGroups"]) {
         let flavors = group.get("flavors");
         for resource in flavors.items().flat_map(|flavor| flavor.get("resources").items()) {
             for name in ["borrowingLimit", "lendingLimit"] {
                 let field = resource.get(name);
-                if !field.is_set() {
-                    continue;
+                if field.is_set() {
+                    fields.push((name, field));
                 }
-                let verb = if name == "borrowingLimit" { "borrow" } else { "lend" };
-                let message = format!(
-                    "Kueue rejects `{name}` of ClusterQueue `{}`, which is in no cohort with which to {verb}",
-                    object.display_name()
-                );
-                ctx.report(&field, message)
-                    .severity(Severity::Error)
-                    .help("name the cohort with which it shares quota, or remove the limit");
             }
         }
+    }
+    // One finding for a queue: one cohort is the remedy for all of its limits.
+    let Some((name, first)) = fields.first() else { return };
+    let verb = if *name == "borrowingLimit" { "borrow" } else { "lend" };
+    let message = format!(
+        "Kueue rejects `{name}` of ClusterQueue `{}`, which is in no cohort with which to {verb}",
+        object.display_name()
+    );
+    let several = fields.len() > 1;
+    let finding = ctx.report(first, message);
+    finding.severity(Severity::Error).help(match several {
+        true => "name the cohort with which it shares quota, or remove all such limits",
+        false => "name the cohort with which it shares quota, or remove the limit",
+    });
+    for (_, field) in fields.iter().skip(1).take(MAX_MERGED_RELATED) {
+        finding.related(object, field, ALSO_HERE);
     }
 }

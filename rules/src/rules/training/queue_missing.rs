@@ -238,9 +238,21 @@ fn of_local_queue(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if queues.iter().any(|queue| queue.name() == name) {
         return None;
     }
-    let message = format!("no ClusterQueue is called `{}`: the queue admits nothing", ellipsize(name));
-    // OpenShift AI makes the queue of `kueue.defaultClusterQueueName` of its DataScienceCluster.
-    let may_be_brought = name == DEFAULT_QUEUE || ctx.cluster().is_shown(&Fact::OpenShift);
+    // Platforms bring a queue of this name; OpenShift AI that of `kueue.defaultClusterQueueName` of its DataScienceCluster.
+    let is_complete = ctx.cluster().is_complete();
+    if name == DEFAULT_QUEUE && !is_complete {
+        return None;
+    }
+    // The administrators of a cluster often keep its ClusterQueues elsewhere: a name that is similar to none may be one of theirs.
+    let is_similar = nearest(name, queues.iter().map(|queue| queue.name())).is_some();
+    let may_be_brought = !is_complete && (!is_similar || ctx.cluster().is_shown(&Fact::OpenShift));
+    let message = match may_be_brought {
+        true => format!(
+            "the input has no ClusterQueue `{}`: without one the queue admits nothing",
+            ellipsize(name)
+        ),
+        false => format!("no ClusterQueue is called `{}`: the queue admits nothing", ellipsize(name)),
+    };
     let finding = ctx.report(&node, message);
     if may_be_brought {
         finding.severity(Severity::Info);
