@@ -92,7 +92,15 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             let message =
                 format!("a ResourceQuota does not track `{}`: the key limits nothing", ellipsize(key));
             let wanted = meant(resource).unwrap_or_else(|| resource.to_owned());
-            rename(ctx.report(&node, message), &node, &hard, &wanted);
+            let finding = ctx.report(&node, message);
+            // The key that counts limits as much already.
+            let counted = Quantity::at(&hard.get(&format!("requests.{wanted}")));
+            let is_covered =
+                counted.zip(Quantity::at(&node)).is_some_and(|(counts, own)| counts.milli() <= own.milli());
+            if is_covered {
+                finding.severity(Severity::Info);
+            }
+            rename(finding, &node, &hard, &wanted);
         }
     }
     None
