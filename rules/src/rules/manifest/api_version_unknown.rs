@@ -33,6 +33,7 @@
 
 use crate::facts::suggest;
 use crate::kind::api_versions::{VersionsOfKind, groups_with, kinds_of, versions_of, versions_of_kind};
+use crate::kind::{KINDS, KindInfo};
 use crate::object::ObjectId;
 use crate::rules::manifest::message_parts::list_names;
 use crate::rules::migration::removed_api_version::removed_in;
@@ -109,6 +110,11 @@ fn no_such_kind(object: &Object, newer: bool, ctx: &mut Context<'_>) {
         ctx.report(&object.get("apiVersion"), message).severity(severity).help(help);
         return;
     }
+    if let Some(info) = operator_kind(id) {
+        let help = format!("write `{}`", join(info.kind.group, info.version));
+        ctx.report(&object.get("apiVersion"), message).severity(severity).help(help);
+        return;
+    }
     // Kinds have common endings: of two long names that differ in a word, neither is the other's misspelling.
     let is_typo = |near: &&str| suggest::is_within(&id.kind, near, MAX_SLIPS);
     let is_here = |kind: &&str| versions_of_kind(&id.group, kind).contains(&id.version.as_str());
@@ -161,6 +167,14 @@ fn successor_of(id: &ObjectId) -> Option<(&'static str, &'static str)> {
         ("karpenter.k8s.aws", "AWSNodeTemplate") => Some(("karpenter.k8s.aws", "EC2NodeClass")),
         _ => None,
     }
+}
+
+/// The kind of an operator that is written as one of the core group: `apiVersion: v1` of a ServiceMonitor. Names of one word, such as
+/// `Template`, are also those of files that other tools read, and a name of two groups tells neither.
+fn operator_kind(id: &ObjectId) -> Option<&'static KindInfo> {
+    let mut named = KINDS.iter().filter(|info| info.kind.kind == id.kind && !info.kind.group.is_empty());
+    let only = named.next().filter(|_| named.next().is_none())?;
+    (id.group.is_empty() && words_of(&id.kind).len() > 1).then_some(only)
 }
 
 /// Whether a rule of the migration group reports the version as outdated, although the kind is newer than the version.
