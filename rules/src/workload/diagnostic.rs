@@ -8,7 +8,7 @@ use crate::workload::image::image_of;
 use crate::workload::template::templates;
 
 /// Parts of images and commands of such workloads.
-const SIGNS: [&str; 21] = [
+const SIGNS: [&str; 25] = [
     "nvidia-smi",
     "vectoradd",
     "vector-add",
@@ -27,6 +27,10 @@ const SIGNS: [&str; 21] = [
     "nvbandwidth",
     "neuron-ls",
     "neuron-top",
+    "nccl_preflight",
+    "nccl-preflight",
+    "amd-smi",
+    "xpu-smi",
     "rocm-smi",
     "hl-smi",
     "rocminfo",
@@ -77,6 +81,44 @@ pub(crate) fn waits_for_hours(object: &Object) -> bool {
             .any(|container| words(&container).iter().any(is_long))
 }
 
+/// Whether the script of a container waits without end once its work is done: its last command is `sleep infinity`, `tail -f` or a loop
+/// that sleeps. A script with a server in the background does not only wait.
+pub(crate) fn ends_in_wait(container: &Node<'_>) -> bool {
+    let lists = [container.get("command"), container.get("args")];
+    let scripts: Vec<Node<'_>> = lists.iter().flat_map(|list| list.items()).collect();
+    let is_flag =
+        |node: &Node<'_>| node.text().is_some_and(|text| text.starts_with('-') && text.ends_with('c'));
+    let after_flag = scripts.iter().position(is_flag).and_then(|at| scripts.get(at + 1));
+    after_flag.and_then(Node::text).is_some_and(script_ends_in_wait)
+}
+
+fn script_ends_in_wait(script: &str) -> bool {
+    let lines = script.lines().map(str::trim).filter(|line| !line.starts_with('#'));
+    let text = lines.collect::<Vec<&str>>().join(" ; ").replace("&&", " ; ").replace(';', " ; ");
+    let mut words: Vec<&str> = text.split_whitespace().collect();
+    while words.last() == Some(&";") {
+        words.pop();
+    }
+    let is_background = |word: &&str| word.ends_with('&') || word.contains("sshd") || word.contains("<<");
+    if words.iter().any(|word| is_background(&word)) {
+        return false;
+    }
+    if words.last() == Some(&"done") {
+        let start = words.iter().rposition(|word| *word == "while");
+        let inner = start.and_then(|start| words.get(start + 1..words.len() - 1)).unwrap_or_default();
+        let inner: Vec<&str> = inner.iter().copied().filter(|word| *word != ";").collect();
+        return matches!(inner.as_slice(), ["true" | ":", "do", "sleep", _]);
+    }
+    let last = words.rsplit(|word| *word == ";").next().unwrap_or_default();
+    match last.strip_prefix(&["exec"]).unwrap_or(last) {
+        ["sleep", time] => {
+            matches!(*time, "infinity" | "inf") || time.parse::<u64>().is_ok_and(|seconds| seconds >= 86_400)
+        }
+        ["tail", "-f", _] => true,
+        _ => false,
+    }
+}
+
 /// Whether the command of a container only waits: `sleep infinity`, or a shell script that prints a text and sleeps.
 pub(crate) fn only_sleeps(container: &Node<'_>) -> bool {
     let words = words(container);
@@ -101,4 +143,34 @@ pub(crate) fn only_sleeps(container: &Node<'_>) -> bool {
         }
     }
     waits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::script_ends_in_wait;
+
+    #[test]
+    fn scripts_that_wait_after_their_work() {
+        for script in [
+            "sleep infinity",
+            "set -x\npython compile.py\n# done\nwhile true; do sleep 3600; done\n",
+            "python train.py && exec sleep inf",
+            "python train.py; tail -f /dev/null",
+            "while :\ndo\n  sleep 60\ndone",
+        ] {
+            assert!(script_ends_in_wait(script), "{script}");
+        }
+        for script in [
+            "python train.py || sleep infinity",
+            "python server.py & sleep infinity",
+            "/usr/sbin/sshd; sleep infinity",
+            "if test -n \"$DEBUG\"; then sleep infinity; fi",
+            "while true; do python step.py; done",
+            "while ! test -f /done; do sleep 5; done",
+            "sleep 60",
+            "python train.py",
+        ] {
+            assert!(!script_ends_in_wait(script), "{script}");
+        }
+    }
 }

@@ -3,7 +3,8 @@
 //! # Why
 //! A notebook server, or a pod that only sleeps so that somebody can open a shell in it, keeps its GPU
 //! and its node day and night. Karpenter sees a running pod and never an idle GPU. A Job that sleeps
-//! without a deadline does the same, and nobody expects it of a Job: that is a warning.
+//! without a deadline does the same, also one whose script ends in `sleep infinity` or in a loop that sleeps,
+//! and nobody expects it of a Job: that is a warning.
 //!
 //! # Fix
 //! End idle sessions: `--ServerApp.shutdown_no_activity_timeout` and the culling options of Jupyter,
@@ -38,8 +39,8 @@
 //! - <https://www.kubeflow.org/docs/components/notebooks/>
 
 use crate::rules::prelude::*;
-use crate::workload::devices::first_accelerator;
-use crate::workload::diagnostic::waits_for_hours;
+use crate::workload::devices::{extended_resources_of, first_accelerator};
+use crate::workload::diagnostic::{ends_in_wait, waits_for_hours};
 use crate::workload::template::{run_limit, workload_kind};
 
 pub(crate) static RULE: Rule = Rule {
@@ -65,7 +66,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let classified = ctx.class_of(object);
     let ends_by_itself = workload_kind(object).is_some_and(|row| row.runs_to_completion);
-    let sleeps = ends_by_itself && waits_for_hours(object);
+    let only_sleeps = ends_by_itself && waits_for_hours(object);
+    let waits = |container: Node<'_>| {
+        extended_resources_of(&container).into_iter().any(is_accelerator) && ends_in_wait(&container)
+    };
+    let sleeps = only_sleeps
+        || object.is(Kind::JOB) && templates(object).iter().flat_map(Template::containers).any(waits);
     if !(classified.is(WorkloadClass::Notebook) || sleeps) || is_test(object) {
         return None;
     }
@@ -84,9 +90,16 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let name = object.display_name();
     if sleeps {
-        ctx.report(&devices.node, format!("`{name}` holds `{resource}` and only sleeps"))
-            .severity(Severity::Warning)
-            .help("write `activeDeadlineSeconds`, or request no accelerator while nothing runs");
+        let message = match only_sleeps {
+            true => format!("`{name}` holds `{resource}` and only sleeps"),
+            false => {
+                format!("`{name}` keeps `{resource}` after its work: its script ends in an endless wait")
+            }
+        };
+        ctx.report(&devices.node, message).severity(Severity::Warning).help(match only_sleeps {
+            true => "write `activeDeadlineSeconds`, or request no accelerator while nothing runs",
+            false => "let the script end, or write `activeDeadlineSeconds`",
+        });
         return None;
     }
     let reason = &classified.evidence;
