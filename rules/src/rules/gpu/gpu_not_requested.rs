@@ -15,6 +15,9 @@
 //! `gpu-fraction`, `gpu-memory` or `nvidia.com/container.NAME.gpu-memory.request`, get it from KAI alone:
 //! the default scheduler ignores them.
 //!
+//! A privileged container sees the GPUs of its node without a request. Where it starts a process for each of
+//! several, it works past the scheduler, the quota and the queue, on GPUs that other pods have.
+//!
 //! # Fix
 //! Request the GPU in the limits of the container, or name the scheduler that reads the annotation.
 //!
@@ -101,8 +104,37 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     for template in templates(object) {
+        past_scheduler(object, &template, ctx);
         of_template(object, &template, ctx);
     }
+    None
+}
+
+/// Reports a privileged container that starts a process for each of several GPUs and requests none: such a container has all devices of
+/// its node, and the scheduler gives them to other pods as well.
+fn past_scheduler(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let spec = &template.spec;
+    if spec.get("resourceClaims").is_set() || gpu_share(template).is_some() || shares_gpus(template) {
+        return None;
+    }
+    let found = template.containers().find_map(|container| {
+        let is_privileged = container.path(&["securityContext", "privileged"]).bool() == Some(true);
+        let (resource, _) = container.get("image").text().and_then(accelerator_of_image)?;
+        let launch = Launch::of(&container).filter(|launch| launch.program.server().is_none())?;
+        let (processes, node) = launch.gpus()?;
+        let is_open = container.has_unknown_key() || container.get("resources").has_unknown();
+        let counts = is_privileged && processes > 1 && !is_open;
+        counts.then_some((launch.program.name(), resource, processes, node?))
+    });
+    let (program, resource, processes, node) = found?;
+    let message = format!(
+        "{program} in `{}` uses {processes} GPUs of its node and requests none: other pods get them as well",
+        object.display_name()
+    );
+    let severity = if is_test(object) { Severity::Info } else { Severity::Warning };
+    ctx.report(&node, message).severity(severity).help(format!(
+        "request `{resource}: {processes}` in the limits; `privileged` shows the devices and reserves none"
+    ));
     None
 }
 
