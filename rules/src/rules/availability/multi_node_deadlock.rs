@@ -11,6 +11,9 @@
 //! SGLang that still run wait for the one that is gone, and do not let the new one join. Ranks over Ray may find
 //! each other again when the leader ends as well: information.
 //!
+//! vLLM with `--distributed-executor-backend ray` joins a Ray cluster that runs already. Where no container of a
+//! LeaderWorkerSet starts one, vLLM starts Ray in its own pod, which has too few GPUs, and ends.
+//!
 //! # Fix
 //! Write `podManagementPolicy: Parallel`, and `publishNotReadyAddresses: true` in the headless Service. A
 //! LeaderWorkerSet does both, and by default starts a group again as a whole; its workers need no probe.
@@ -59,6 +62,8 @@
 //! - <https://lws.sigs.k8s.io/docs/concepts/failure-handling/>
 
 use crate::rules::prelude::*;
+use crate::workload::command::base_name;
+use crate::workload::environment::variable;
 use crate::workload::launcher::joins_server;
 use crate::workload::processes::ranks;
 
@@ -81,6 +86,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is(Kind::LEADER_WORKER_SET) {
         silent_worker(object, &all, ctx);
         lone_restart(object, &all, ctx);
+        without_ray(object, &all, ctx);
     }
     let template = all.first()?;
     let pods = |container: &Node<'_>| ranks(object, template, container);
@@ -169,6 +175,51 @@ fn silent_worker(object: &Object, all: &[Template<'_>], ctx: &mut Context<'_>) -
             "the leader serves requests",
         );
     }
+    None
+}
+
+/// What a command line has that starts Ray in a pod: its own command, the script in the image of vLLM, and copies of both.
+const STARTS_RAY: [&str; 6] =
+    ["ray start", "ray symmetric-run", "multi-node-serving", "ray_init", "run_cluster", "ray_start"];
+
+/// Reports ranks over Ray in pods of which none starts it: vLLM then starts a Ray cluster in its own pod, which has too few GPUs.
+fn without_ray(object: &Object, all: &[Template<'_>], ctx: &mut Context<'_>) -> Option<()> {
+    let containers = || all.iter().flat_map(Template::all_containers);
+    let may_start_ray = |container: Node<'_>| {
+        let line = command_line(&container);
+        STARTS_RAY.iter().any(|sign| line.contains(sign))
+            || line.contains(".sh")
+            || container.get("lifecycle").is_set()
+            || container.has_unknown_key()
+            || image_text(&container).is_some_and(|image| image.contains("ray"))
+    };
+    if object.path(&["spec", "leaderWorkerTemplate", "size"]).int().is_none_or(|size| size < 2)
+        || containers().any(may_start_ray)
+    {
+        return None;
+    }
+    let container = all.first()?.containers().find(|container| server_of(container).is_some())?;
+    let launch = Launch::of(&container).filter(|launch| launch.program.is(ServerId::Vllm))?;
+    // An entrypoint of one's own may start Ray first.
+    let first = container.get("command").items().next();
+    let is_plain = match &first {
+        Some(first) => matches!(base_name(first.text()?), "vllm" | "python" | "python3"),
+        None => launch.is_plain_vllm(&container),
+    };
+    let executor = launch.option(&["distributed-executor-backend"]);
+    let address = variable(&container, "RAY_ADDRESS").map(|found| found.map(|(text, _)| text));
+    let is_own = matches!(address.as_ref().map(Option::as_deref), Some(None | Some("auto" | "local")));
+    let (used, has) = (launch.gpus_of_model(&container)?, gpus_of(&container)?.count);
+    if !is_plain || !is_own || !executor.is("ray") || launch.may_have_more_options() || used <= has {
+        return None;
+    }
+    let message = format!(
+        "no container of `{}` starts Ray: vLLM needs {used} GPUs over it, and its pod has {has}",
+        object.display_name()
+    );
+    ctx.report(&executor.node()?, message).severity(Severity::Error).help(
+        "start Ray in all pods first, as `multi-node-serving.sh` in the image of vLLM does, and vLLM in the leader",
+    );
     None
 }
 
