@@ -169,6 +169,7 @@ impl Kind {
     /// A topic of Strimzi.
     pub(crate) const KAFKA_TOPIC: Kind = Kind::new("kafka.strimzi.io", "KafkaTopic");
     pub(crate) const POD_MONITOR: Kind = Kind::new("monitoring.coreos.com", "PodMonitor");
+    pub(crate) const OPENSHIFT_ROUTE: Kind = Kind::new("route.openshift.io", "Route");
     pub(crate) const PROBE: Kind = Kind::new("monitoring.coreos.com", "Probe");
     pub(crate) const PROMETHEUS: Kind = Kind::new("monitoring.coreos.com", "Prometheus");
     pub(crate) const PROMETHEUS_RULE: Kind = Kind::new("monitoring.coreos.com", "PrometheusRule");

@@ -441,6 +441,7 @@ pub static KINDS: &[KindInfo] = &[
     namespaced("gateway.envoyproxy.io", "v1alpha1", "Backend", "backends"),
     namespaced("gateway.envoyproxy.io", "v1alpha1", "BackendTrafficPolicy", "backendtrafficpolicies"),
     namespaced("gateway.envoyproxy.io", "v1alpha1", "EnvoyPatchPolicy", "envoypatchpolicies"),
+    namespaced("route.openshift.io", "v1", "Route", "routes"),
     // Monitoring.
     namespaced("monitoring.coreos.com", "v1", "PodMonitor", "podmonitors").schemas(&[operator("v1")]),
     namespaced("monitoring.coreos.com", "v1", "Probe", "probes").schemas(&[operator("v1")]),

@@ -3,7 +3,7 @@
 //! # Why
 //! Between the client and a model server stands a proxy that gives up when it gets no data for some time:
 //! `ingress-nginx` after the seconds of `proxy-read-timeout`, an Application Load Balancer after its idle
-//! timeout, both 60 by default. A request without streaming gets no data until the last token, and one that
+//! timeout, both 60 by default, and the router of OpenShift 30 unless a Route has an annotation. A request without streaming gets no data until the last token, and one that
 //! waits in the queue of a busy server none before the first. The client sees 504, often tries again, and the
 //! server goes on with an answer that nobody reads.
 //!
@@ -54,9 +54,11 @@
 //! - <https://kubernetes-sigs.github.io/aws-load-balancer-controller/latest/guide/ingress/annotations/>
 //! - <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/edit-load-balancer-attributes.html>
 //! - <https://github.com/kubernetes/ingress-nginx/issues/3976>
+//! - <https://docs.redhat.com/en/documentation/openshift_container_platform/4.19/html/networking/configuring-routes>
 
 use super::ingress::{
-    CONTROLLER_KINDS, Controller, containers_behind, controller, has_class_params, may_change_default,
+    CONTROLLER_KINDS, Controller, containers_behind, containers_of_workloads, controller, has_class_params,
+    may_change_default,
 };
 use crate::rules::prelude::*;
 
@@ -73,7 +75,7 @@ const READS: [Kind; CONTROLLER_KINDS.len() + 4 + WORKLOAD_KINDS.len()] = joined(
 
 pub(crate) static RULE: Rule = Rule {
     id: "ingress-timeout-short",
-    kinds: &[Kind::INGRESS],
+    kinds: &[Kind::INGRESS, Kind::OPENSHIFT_ROUTE],
     reads: &READS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("ingress_timeout_short.rs")),
@@ -134,6 +136,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.may_lack_fields() || object.path(&["metadata", "annotations"]).has_unknown_key() {
         return None;
     }
+    if object.is(Kind::OPENSHIFT_ROUTE) {
+        return of_route(object, ctx);
+    }
     let controller = controller(object, ctx)?;
     let timeout = timeout(object, controller, ctx)?;
     let (workload, server, takes_long) = generator(containers_behind(object, ctx))?;
@@ -174,6 +179,59 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         finding.help(format!("write `{IDLE}={ENOUGH}` in `{ATTRIBUTES}`"));
     }
     None
+}
+
+/// The annotation of a Route, and the seconds that the router of OpenShift waits without it (`ROUTER_DEFAULT_SERVER_TIMEOUT`).
+const OF_ROUTE: (&str, i64) = ("haproxy.router.openshift.io/timeout", 30);
+
+/// Reports a Route of OpenShift. With `passthrough` the router forwards bytes, and other timeouts apply.
+fn of_route(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let spec = object.get("spec");
+    let to = spec.get("to");
+    let is_service = to.get("kind").is_absent() || to.get("kind").text() == Some(Kind::SERVICE.kind);
+    if !is_service || spec.path(&["tls", "termination"]).text() == Some("passthrough") {
+        return None;
+    }
+    let (name, default) = OF_ROUTE;
+    let node = object.annotation(name);
+    let stated = if node.is_set() { Some(haproxy_seconds(node.text()?)?) } else { None };
+    if stated.is_some_and(|seconds| !(1..=DEFAULT).contains(&seconds)) {
+        return None;
+    }
+    let namespace = object.namespace_or_default();
+    let service = ctx.cluster().unique(Kind::SERVICE, namespace, to.get("name").text()?)?;
+    let (workloads, _) = ctx.cluster().views().selected_by_service(service);
+    let (workload, server, takes_long) = generator(containers_of_workloads(&workloads, None, ctx))?;
+    let message = match stated {
+        Some(seconds) => {
+            format!("the router waits {seconds} s for data: longer answers of {server} end in 504")
+        }
+        None => {
+            format!("the router waits {default} s for data by default: longer answers of {server} end in 504")
+        }
+    };
+    let is_advice = stated.is_none() && !takes_long;
+    ctx.report(&node, message)
+        .severity(if is_advice { Severity::Info } else { Severity::Warning })
+        .help(format!("annotate it with `{name}: {ENOUGH}s`"))
+        .related(workload, &workload.path(&["metadata", "name"]), "the server")
+        .fix(Fix::unsafe_(format!("wait {ENOUGH} seconds for data")).set(&node, json!(format!("{ENOUGH}s"))));
+    None
+}
+
+/// The whole seconds of a time of HAProxy: a number of milliseconds, or one with a unit.
+fn haproxy_seconds(text: &str) -> Option<i64> {
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let number: i64 = text.get(..digits)?.parse().ok()?;
+    match text.get(digits..)? {
+        "" | "ms" => Some(number / 1000),
+        "us" => Some(number / 1_000_000),
+        "s" => Some(number),
+        "m" => number.checked_mul(60),
+        "h" => number.checked_mul(3600),
+        "d" => number.checked_mul(86_400),
+        _ => None,
+    }
 }
 
 /// What sets the timeout of an Ingress. `None` where something else may: a ConfigMap, values of the chart, parameters of the
