@@ -64,6 +64,25 @@ fn is_beside_others(ctx: &Context<'_>) -> bool {
             .any(|one| matches!(one.fact, Fact::ServerVersion(_)) && is_near(one))
 }
 
+/// Whether the input shows a platform on which Karpenter's annotations mean nothing, and neither Karpenter nor EKS: OpenShift, pods for
+/// the nodes of another cloud, or images of the object from the registry of one.
+pub(super) fn is_on_other_platform(ctx: &Context<'_>) -> bool {
+    /// Registries of clouds that are rarely used from elsewhere.
+    const REGISTRIES: [&str; 3] = [".nebius.cloud", ".ocir.io", ".azurecr.io"];
+    let cluster = ctx.cluster();
+    if karpenter_object(ctx).is_some() || is_stated(ctx) || cluster.is_shown(&Fact::Eks) {
+        return false;
+    }
+    let templates = templates(ctx.object());
+    let mut images = templates.iter().flat_map(Template::all_containers).filter_map(|one| {
+        let image = one.get("image").raw_text()?;
+        Some(image.split('/').next().unwrap_or(image).to_owned())
+    });
+    cluster.is_shown(&Fact::OpenShift)
+        || cluster.views().referenced_labels().require_other_cloud(|_| true)
+        || images.any(|host| REGISTRIES.iter().any(|end| host.ends_with(end)))
+}
+
 /// Whether the input or the configuration shows that Karpenter starts nodes for the pods of a template.
 pub(super) fn is_on_karpenter(template: &Template<'_>, ctx: &Context<'_>) -> bool {
     let shown = names_karpenter(template) || karpenter_object(ctx).is_some() || is_stated(ctx);

@@ -72,7 +72,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             None if most <= 2 || most <= floor + 1 => continue,
             None => {
                 let message = format!(
-                    "{} is divided by {} as if it were a total: the result does not depend on the replicas",
+                    "{} is divided by {} as a total would be: the replicas asked for do not follow the load",
                     of.name(),
                     signal.target
                 );

@@ -67,7 +67,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             Amount::Other => (Severity::Info, "above it replicas may grow"),
         };
         let message = format!(
-            "a total is compared with {}, the share of one replica: {what} to the maximum of {most}",
+            "a total for all replicas is compared with {}, meant for one: {what} to the maximum of {most}",
             signal.target
         );
         report(object, signal, message, ctx).severity(severity);

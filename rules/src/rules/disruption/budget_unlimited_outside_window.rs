@@ -147,7 +147,9 @@ impl Remedy {
             return Remedy { help, budget: Some(json!({"nodes": "10%"})) };
         }
         let names: Vec<&str> = open.iter().map(|reason| reason.name()).collect();
-        let help = format!("add `nodes: 10%` without a schedule for {}", names.join(" and "));
+        let has_schedule = calendar.budgets().iter().any(|budget| budget.schedule.is_some());
+        let how = if has_schedule { " without a schedule" } else { "" };
+        let help = format!("add a budget `nodes: 10%`{how} for {}", names.join(" and "));
         Remedy { help, budget: Some(json!({"nodes": "10%", "reasons": names})) }
     }
 }

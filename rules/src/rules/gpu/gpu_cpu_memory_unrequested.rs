@@ -40,7 +40,7 @@ use std::collections::BTreeSet;
 
 use crate::catalog::{GPUS_OF_WHOLE_NODE, all};
 use crate::rules::gpu::{is_left_alone, pools_by_label, selected_types};
-use crate::rules::karpenter_in_use::{READS, is_on_karpenter, may_be_on_karpenter};
+use crate::rules::karpenter_in_use::{READS, is_on_karpenter, is_on_other_platform, may_be_on_karpenter};
 use crate::rules::prelude::*;
 use crate::workload::diagnostic::only_waits;
 use crate::workload::gpu::INSTANCE_RESOURCES;
@@ -98,10 +98,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             // Karpenter starts nodes for no share of a device, such as a MIG device.
             let is_bought =
                 pod_devices(&template).keys().any(|resource| INSTANCE_RESOURCES.contains(resource));
-            let help = if is_bought && nodes == Nodes::Differ && may_be_on_karpenter(&template, ctx) {
+            let is_of_karpenter = is_on_karpenter(&template, ctx)
+                || may_be_on_karpenter(&template, ctx) && !is_on_other_platform(ctx);
+            let help = if is_bought && nodes == Nodes::Differ && is_of_karpenter {
                 "request what it needs: Karpenter buys the cheapest instance type that has the accelerator"
             } else {
-                "request what it needs: beside other pods the scheduler counts it as nothing"
+                "request what it needs: without requests the scheduler puts other pods on what the container uses"
             };
             ctx.report(&resources, message)
                 .severity(if matters && lacks("memory") { Severity::Warning } else { Severity::Info })

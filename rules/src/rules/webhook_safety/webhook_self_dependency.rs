@@ -99,12 +99,16 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         for backend in backends(found, namespace, index).filter(|backend| index.pairs(object, backend)) {
             if let Some(weakness) = weakness(backend, index) {
                 let whose = backend.display_name();
-                let message = format!("the webhook needs Deployment `{whose}`, {}", weakness.describe());
+                let what = if pods { "its own new pods" } else { "new nodes" };
+                let message = format!(
+                    "while Deployment `{whose}` is down, its webhook rejects {what}: it {}",
+                    weakness.describe()
+                );
                 ctx.report(&service, message)
                     .at_key()
                     .reports_absence(weakness == Weakness::NoBudget)
                     .help(if pods {
-                        "leave its own namespace out with a `namespaceSelector`, or run it safely"
+                        "leave its own namespace out with a `namespaceSelector`, or run two replicas with a budget"
                     } else {
                         "run two replicas with a budget, on nodes that do not come from Karpenter"
                     })
@@ -151,9 +155,9 @@ enum Weakness {
 impl Weakness {
     fn describe(self) -> &'static str {
         match self {
-            Weakness::KarpenterNodes => "which runs on Karpenter's nodes alone",
-            Weakness::OneReplica => "which has one replica",
-            Weakness::NoBudget => "which no PodDisruptionBudget covers",
+            Weakness::KarpenterNodes => "runs on Karpenter's nodes alone",
+            Weakness::OneReplica => "has one replica",
+            Weakness::NoBudget => "has no PodDisruptionBudget",
         }
     }
 }
