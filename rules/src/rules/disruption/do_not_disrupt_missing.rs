@@ -55,7 +55,9 @@
 use crate::karpenter::do_not_disrupt::keeps_busy_nodes;
 use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::disruption::runners;
-use crate::rules::karpenter_in_use::{READS, may_have_cluster_autoscaler, uses_karpenter};
+use crate::rules::karpenter_in_use::{
+    READS, is_on_other_platform, may_have_cluster_autoscaler, uses_karpenter,
+};
 use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
 use crate::rules::scheduling::node_helpers::INSTALLING_KINDS;
@@ -157,6 +159,11 @@ fn of_training(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if !classified.is(WorkloadClass::Training) || ctx.cluster().views().is_on_protected_nodes(object) {
         return None;
     }
+    let shows_karpenter =
+        uses_karpenter(ctx) || templates.iter().any(|one| names_karpenter(one) || has_annotation(one));
+    if !shows_karpenter && is_on_other_platform(ctx) {
+        return None;
+    }
     let node = first.annotation(DO_NOT_DISRUPT);
     let mut fix =
         Fix::new("protect the pods; check that the pool has a `terminationGracePeriod`", Safety::Unsafe);
@@ -165,7 +172,7 @@ fn of_training(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let severity = if is_example(object) {
         Severity::Info
-    } else if uses_karpenter(ctx) || templates.iter().any(|one| names_karpenter(one) || has_annotation(one)) {
+    } else if shows_karpenter {
         Severity::Warning
     } else {
         Severity::Info

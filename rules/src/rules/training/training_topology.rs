@@ -42,7 +42,7 @@
 //! - <https://kueue.sigs.k8s.io/docs/concepts/topology_aware_scheduling/>
 
 use crate::catalog::{HOSTNAME, ZONE};
-use crate::rules::karpenter_in_use::{READS, is_on_karpenter};
+use crate::rules::karpenter_in_use::{READS, is_on_karpenter, is_on_other_platform};
 use crate::rules::prelude::*;
 use crate::rules::training::{is_distributed, is_serving_group, trains};
 use crate::workload::gpu::EFA;
@@ -94,6 +94,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let scheduler = template.spec.get("schedulerName");
     let placed = scheduler.is_set() && scheduler.text() != Some("default-scheduler");
     if placed || is_gang(object, template) || may_be_in_one_zone(template, ctx) {
+        return None;
+    }
+    // Other clouds place nodes in other ways, and some have one zone a region.
+    if !asks_for_efa && is_on_other_platform(ctx) {
         return None;
     }
     let message = if asks_for_efa {
