@@ -41,6 +41,7 @@
 //! - <https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/>
 //! - <https://karpenter.sh/docs/concepts/nodepools/#spectemplatespectaints>
 
+use crate::facts::text::lines_upwards;
 use crate::karpenter::nodepool::NODEPOOL_LABEL;
 use crate::rules::gpu::{is_custom, is_left_alone, pools_by_label};
 use crate::rules::prelude::*;
@@ -160,7 +161,8 @@ fn inspect(
     let serves = template.containers().find_map(|container| server_of(&container));
     let prefers_pods = template.spec.path(&["affinity", "podAffinity"]).is_set();
     let ends = workload_kind(object).is_some_and(|kind| kind.runs_to_completion) || object.is(Kind::POD);
-    let severity = if ends || part { Severity::Info } else { Severity::Warning };
+    let is_less = ends || part || has_comment(object, toleration);
+    let severity = if is_less { Severity::Info } else { Severity::Warning };
     let finding =
         ctx.report(key, format!("{pods} tolerates the taint `{taint}` and requests no accelerator"));
     finding.severity(severity);
@@ -177,6 +179,14 @@ fn inspect(
         finding.fix(Fix::new("remove the toleration", Safety::Unsafe).remove(&whole));
     }
     None
+}
+
+/// Whether a comment is above a toleration or beside it: who explains it has it on purpose.
+fn has_comment(object: &Object, toleration: &Node<'_>) -> bool {
+    let Some((origin, span)) = object.origin().zip(toleration.span()) else { return false };
+    let mut lines = lines_upwards(origin.source.text(), span.start as usize);
+    let own = lines.next();
+    own.into_iter().chain(lines.next()).any(|line| line.contains(" #") || line.trim_start().starts_with('#'))
 }
 
 /// The pods of a template in a message: a part of the workload by its role, such as the Launcher of an MPIJob.

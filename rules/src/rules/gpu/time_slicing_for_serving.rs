@@ -37,6 +37,7 @@ use crate::rules::gpu::gpu_sharing_mismatch::SHARING_SOURCES;
 use crate::rules::gpu::sharing;
 use crate::rules::prelude::*;
 use crate::workload::launcher::MemoryShare;
+use crate::workload::mig::is_product_without_mig;
 
 const READS: [Kind; CLASSED_WORKLOADS.len() + sharing::READERS.len()] =
     joined(&CLASSED_WORKLOADS, &sharing::READERS);
@@ -95,6 +96,9 @@ fn report(
     });
     let pods = replicas.map_or("several".to_owned(), |n| n.to_string());
     let Some(server) = server else {
+        if names_gpu_without_mig(object, entry) {
+            return None;
+        }
         let message =
             format!("{pods} pods share a GPU by turns: nothing isolates their memory or response times");
         ctx.report(entry, message).at_key().severity(Severity::Info).help(HELP);
@@ -129,6 +133,19 @@ fn report(
     });
     finding.related(server, &place, "asks for a slice");
     None
+}
+
+/// Whether the name of a configuration or of its object is that of a GPU without MIG: `v100-32gb`, `rtx4090`. Its GPUs are shared by
+/// turns or not at all.
+fn names_gpu_without_mig(object: &Object, entry: &Node<'_>) -> bool {
+    let pointer = entry.pointer();
+    let key = pointer.steps().last().map_or("", String::as_str);
+    let is_product =
+        |word: &str| is_product_without_mig(word) || ["rtx", "gtx"].iter().any(|line| word.starts_with(line));
+    [object.name(), key].iter().any(|name| {
+        let lower = name.to_ascii_lowercase();
+        lower.split(['-', '_', '.']).any(is_product)
+    })
 }
 
 const HELP: &str = "use MIG where the GPU has it; keep time-slicing for work that nobody waits for";
