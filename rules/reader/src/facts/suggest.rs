@@ -40,8 +40,9 @@ pub fn nearest<'a>(word: &str, among: impl IntoIterator<Item = &'a str>) -> Opti
         steps::take(1);
         let length = candidate.chars().count();
         let allowed = (length.max(word.len()) / 3).max(2);
-        // Short words: a word of two letters is two edits from every other such word.
-        let allowed = allowed.min(length.min(word.len()).saturating_sub(1));
+        // Short words: a word of two letters is two edits from every other such word, and many of three are.
+        let is_of_three = length == 3 && word.len() == 3;
+        let allowed = allowed.min(if is_of_three { 1 } else { length.min(word.len()).saturating_sub(1) });
         // A word that is not more similar than the best so far is skipped.
         let Some(allowed) =
             best.map_or(Some(allowed), |(least, _)| least.checked_sub(1).map(|l| l.min(allowed)))
@@ -140,6 +141,7 @@ mod tests {
             ("ifno", Some("info")),
             ("gpu-pool-taint", Some("gpu-pool-untainted")),
             ("pool-untainted", Some("gpu-pool-untainted")),
+            ("inof", Some("info")),
             ("x", None),
             ("", None),
             ("critical", None),
@@ -148,5 +150,6 @@ mod tests {
         }
         assert_eq!(nearest(&"a".repeat(1_000_000), words), None);
         assert_eq!(nearest("ab", ["ax", "bb"]), Some("ax"));
+        assert_eq!(nearest("mps", ["gds"]), None);
     }
 }

@@ -50,7 +50,7 @@ pub(super) fn of_pods(message: String) -> String {
 /// Lowers a finding on a field that only the definition in a file of the input does not accept.
 pub(super) fn contest(finding: &mut Finding, file: &str) {
     let file = ellipsize(file.rsplit('/').next().unwrap_or(file));
-    finding.severity(Severity::Warning).rejected_by(None).help(format!(
+    finding.severity(Severity::Info).rejected_by(None).help(format!(
         "the published definition accepts it: `{file}` is of another release, or a part of it"
     ));
 }

@@ -71,6 +71,14 @@ pub(super) fn meant(
     // A path of a file is no reference to a Secret: `bearerTokenFile`, `bearerTokenSecret`.
     let is_other_source = |near: &&str| name.ends_with("File") && near.ends_with("Secret");
     let near = suggest::nearest(name, known.iter().map(String::as_str));
+    // The exact name in another place is more likely than two typos.
+    let elsewhere = near
+        .filter(|near| !suggest::is_within(name, near, 1))
+        .and_then(|_| home(object, name, above, definitions))
+        .filter(|to| to.steps().last() == Some(name));
+    if let Some(to) = elsewhere {
+        return Some(Misplaced { from: from.clone(), to });
+    }
     let near = near.filter(|near| !is_other_source(near)).or_else(|| {
         // The field of the API is `secretName`; people write `name`.
         let end = |field: &&String| field.to_ascii_lowercase().ends_with(&name.to_ascii_lowercase());
