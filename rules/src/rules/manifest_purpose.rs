@@ -40,9 +40,11 @@ pub(super) fn is_template(object: &Object) -> bool {
         let stem = path.rsplit_once('.').map_or(path, |(stem, _)| stem);
         let mut folders = folder(path).split('/');
         origin.source.written_line(origin.document).is_none()
-            && (folders
-                .any(|one| FOLDERS.contains(&one) || one.ends_with("-templates") || one.contains("{{"))
-                || ENDS.iter().any(|end| stem.ends_with(end)))
+            && (folders.any(|one| {
+                FOLDERS.contains(&one.trim_start_matches(['_', '.']))
+                    || one.ends_with("-templates")
+                    || one.contains("{{")
+            }) || ENDS.iter().any(|end| stem.ends_with(end)))
     })
 }
 
@@ -219,6 +221,7 @@ mod tests {
         for (path, template, copy) in [
             ("templates/workload/pools/pool.yaml", true, false),
             ("tier-templates/pool.yaml", true, false),
+            ("models/_template/pool.yaml", true, false),
             ("scripts/wipe.tmpl.yaml", true, false),
             ("templated/pool.yaml", false, false),
             ("template.yaml", false, false),

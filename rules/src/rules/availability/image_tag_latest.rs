@@ -47,7 +47,7 @@ use super::kserve;
 use super::serving::is_owned;
 use crate::lint::finding::Merge;
 use crate::rules::class_evidence::add_class_evidence;
-use crate::rules::manifest_purpose::{is_copy, is_example};
+use crate::rules::manifest_purpose::{is_copy, is_example, is_template};
 use crate::rules::prelude::*;
 use crate::tree::placeholder::is_stand_in;
 use crate::workload::template::is_workflow;
@@ -109,7 +109,14 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             finding.help("write the version that was tested, or its digest");
             // A container beside the one with the accelerator.
             let helper = template.containers().count() > 1 && !is_main(&container);
-            let is_less = is_example(object) || is_copy(object) || has_version(&node);
+            // A label of the component is also on the Jobs that prepare a run, such as downloads.
+            let may_only_prepare =
+                trains && !device && classified.confidence != Confidence::High && !classified.is_declared();
+            let is_less = is_example(object)
+                || is_copy(object)
+                || is_template(object)
+                || has_version(&node)
+                || may_only_prepare;
             if (!device && !trains) || helper || is_less || are_resolved(object) != Some(false) {
                 finding.severity(Severity::Info);
             } else if trains && !device {

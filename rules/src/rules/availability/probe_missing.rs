@@ -45,7 +45,7 @@
 use super::selected_workloads::{PortMatch, port_of};
 use super::serving::{has_silent_pods, is_owned, model_server, serving_templates, tell_autoscaler};
 use crate::rules::class_evidence::add_class_evidence;
-use crate::rules::manifest_purpose::{is_copy, is_example};
+use crate::rules::manifest_purpose::{is_copy, is_example, is_template};
 use crate::rules::prelude::*;
 use crate::workload::launcher::{ServerSize, is_later_rank};
 use crate::workload::ports::{self, target_of};
@@ -238,8 +238,10 @@ fn behind_service(object: &Object, template: &Template<'_>, ctx: &mut Context<'_
         service.display_name()
     );
     let at_once = image_of(&container).is_some_and(|image| INSTANT.contains(&image.last()));
-    let severity =
-        if at_once || is_example(object) || is_copy(object) { Severity::Info } else { Severity::Warning };
+    let severity = match at_once || is_example(object) || is_copy(object) || is_template(object) {
+        true => Severity::Info,
+        false => Severity::Warning,
+    };
     ctx.report(&probe, message)
         .severity(severity)
         .help("add one that succeeds when the server can answer")

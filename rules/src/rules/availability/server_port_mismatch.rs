@@ -55,6 +55,7 @@ use crate::rules::monitoring::pod_monitor_selects_nothing::{
     INJECTED_NAMES, are_injected, has_known_ports, has_plain_pods, ports,
 };
 use crate::rules::prelude::*;
+use crate::tree::placeholder::is_word_in_capitals;
 use crate::workload::environment::variable;
 use crate::workload::ports::{find, number, target_of};
 use crate::workload::selector;
@@ -373,6 +374,7 @@ fn no_such_name(
     workloads: &[&Workload],
     ctx: &mut Context<'_>,
 ) -> Option<()> {
+    // A name in capitals is a placeholder that nothing has filled in.
     let name = target.text()?;
     let first = &workloads.first()?.object;
     let pods: Vec<Template<'_>> = workloads.iter().flat_map(|workload| templates(&workload.object)).collect();
@@ -381,6 +383,7 @@ fn no_such_name(
     if service.path(&["spec", "clusterIP"]).text() == Some("None")
         || service.may_lack_fields()
         || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+        || is_word_in_capitals(name)
         || INJECTED_NAMES.iter().any(|word| name.contains(word))
         || are_injected(&pods)
         || !workloads.iter().all(|workload| {
