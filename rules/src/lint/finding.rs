@@ -645,7 +645,8 @@ impl Finding {
         for subject in &theirs.others {
             own.add(subject, 0);
         }
-        self.message = fit_to_limit(own.message());
+        let text = own.message();
+        self.message(text);
         if other.severity > self.severity {
             self.severity = other.severity;
             self.rejected_by = other.rejected_by;
