@@ -47,7 +47,7 @@ use crate::rules::manifest::manifest_incomplete::{is_incomplete, is_part};
 use crate::rules::manifest::message_parts::{contest, in_releases, of_pods};
 use crate::rules::manifest::misplaced::{follows, misplaced};
 use crate::rules::manifest::since;
-use crate::rules::manifest::stand_in::stand_in;
+use crate::rules::manifest::stand_in::{comment_for_value, stand_in};
 use crate::rules::manifest::violation_message::{Description, describe, duration_field};
 use crate::rules::precedence::EarlierReports;
 use crate::rules::prelude::*;
@@ -99,6 +99,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         // A placeholder is reported by placeholder-unexpanded.
         if incomplete && node.is_absent()
             || stand_in(violation, &node).is_some()
+            || comment_for_value(object, &node).is_some()
             || follows(object, violation, &misplaced)
             || may_be_mounted(object, violation, ctx)
         {

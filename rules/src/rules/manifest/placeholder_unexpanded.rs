@@ -53,7 +53,7 @@ use crate::kind::SCHEMA_KINDS;
 use crate::lint::finding::{ALSO_HERE, MAX_MERGED_RELATED, Merge};
 use crate::object::Origin;
 use crate::rules::manifest::message_parts::quoted_value;
-use crate::rules::manifest::stand_in::stand_in;
+use crate::rules::manifest::stand_in::{comment_for_value, stand_in};
 use crate::rules::manifest_purpose::is_template;
 use crate::rules::precedence::matches;
 use crate::rules::prelude::*;
@@ -132,7 +132,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     for violation in schema::violations(object, ctx.definitions()).iter() {
         let node = object.root().at(&violation.pointer);
-        if let Some(text) = stand_in(violation, &node) {
+        let comment = || comment_for_value(object, &node).map(str::to_owned);
+        if let Some(text) = stand_in(violation, &node).or_else(comment) {
             found.push(Found { text, node, decisive: true });
         }
     }

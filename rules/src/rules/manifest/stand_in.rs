@@ -1,5 +1,6 @@
 //! Values that a field does not accept because they stand for a value that a person or a tool fills in later.
 
+use crate::object::Object;
 use crate::schema;
 use crate::schema::{Violation, ViolationKind};
 use crate::tree::node::{Node, Shape};
@@ -66,6 +67,14 @@ pub(super) fn stand_in(violation: &Violation, node: &Node<'_>) -> Option<String>
         }
         _ => None,
     }
+}
+
+/// The comment in the place of a value that is missing: `image: # address of the image`.
+pub(super) fn comment_for_value<'a>(object: &'a Object, node: &Node<'_>) -> Option<&'a str> {
+    let (origin, key) = object.origin().zip(node.key_span()).filter(|_| node.is_null())?;
+    let line = origin.source.text().get(key.end as usize..)?.lines().next()?;
+    let comment = line.trim_start_matches(['"', '\'']).trim_start().strip_prefix(':')?.trim();
+    comment.starts_with('#').then_some(comment)
 }
 
 fn is_quantity(format: &str) -> bool {
