@@ -4,7 +4,8 @@
 //! The exporter learns which pod uses which GPU from the kubelet's socket, if `DCGM_EXPORTER_KUBERNETES` is
 //! true: without the variable, or without `/var/lib/kubelet/pod-resources`, its metrics have no pod labels. On
 //! nodes of eight GPUs it needs more than 512 MiB of memory, and release 4 up to 490 MiB on any other. A
-//! counters file that is not in the image and not mounted stops it. It collects every 30 seconds by default,
+//! counters file that is not in the image and not mounted stops it, and so does one that lists a field which DCGM
+//! does not have. It collects every 30 seconds by default,
 //! so a scrape every 15 seconds reads each value twice. Releases 3 and earlier have a DCGM that does not know
 //! Blackwell GPUs. And a node selector on a label of GPU feature discovery holds for nodes that exist:
 //! Karpenter plans a new node without the exporter, whose requests may then not fit.
@@ -44,9 +45,13 @@
 //! - <https://github.com/kubernetes-sigs/karpenter/issues/1219>
 
 use crate::catalog::Label;
+use crate::promql::metrics::Exporter;
+use crate::promql::names::{is_dcgm_field, of_more_words, right_name};
 use crate::promql::sources::{Query, queries};
 use crate::rules::gpu::{report_value, selected_types};
-use crate::rules::monitoring::dcgm_exporter::{COUNTERS_FILES, COUNTERS_FOLDER, exporter, has_argument};
+use crate::rules::monitoring::dcgm_exporter::{
+    COUNTERS_FILES, COUNTERS_FOLDER, Counters, counters, exporter, has_argument,
+};
 use crate::rules::monitoring::monitors::{DcgmMonitors, endpoints};
 use crate::rules::prelude::*;
 use crate::workload::charts::ChartValues;
@@ -62,6 +67,7 @@ pub(crate) static RULE: Rule = Rule {
         Kind::VM_SERVICE_SCRAPE,
         Kind::VM_POD_SCRAPE,
         Kind::NODE_POOL,
+        Kind::CONFIG_MAP,
         Kind::PROMETHEUS_RULE,
         Kind::VM_RULE,
         Kind::SCALED_OBJECT,
@@ -78,6 +84,7 @@ const DEFAULT_INTERVAL: i64 = 30_000;
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is(Kind::DAEMON_SET) {
         templates(object).iter().for_each(|template| _ = inspect(template, ctx));
+        check_fields(object, ctx);
     } else {
         for_each_values(object, "dcgm-exporter", |values| _ = check_memory_of_chart(values, ctx));
     }
@@ -97,6 +104,28 @@ fn inspect(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     check_mounts(&container, &env, &mounts, ctx);
     check_socket(template, &container, &env, ctx);
     check_interval(&container, &env, ctx)
+}
+
+/// Reports a counters file with a field that DCGM does not have: the exporter rejects the whole file (dcgm-exporter 4.4
+/// `internal/pkg/counters`).
+fn check_fields(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let Counters::Listed { config: ObjectKey(config), names } = counters(object, ctx.cluster())? else {
+        return None;
+    };
+    let name = names.iter().find(|name| name.starts_with("DCGM_FI_") && !is_dcgm_field(name))?;
+    let templates = templates(object);
+    let container = templates.iter().find_map(exporter)?;
+    let message =
+        format!("dcgm-exporter exports nothing: DCGM has no field `{name}`, which its counters file lists");
+    let like = right_name(name, Exporter::Dcgm).or_else(|| Some(of_more_words(name, Exporter::Dcgm)?.to_owned()));
+    let help = match like {
+        Some(like) => format!("write `{like}` in ConfigMap `{}`, or remove the line", config.display_name()),
+        None => format!("remove the line from ConfigMap `{}`", config.display_name()),
+    };
+    let finding = ctx.report(&container.get("image"), message);
+    finding.severity(Severity::Warning).help(help).identified_by(name);
+    finding.related(&config, &config.get("data"), "its counters file");
+    None
 }
 
 /// Reports the folder of the kubelet, or a counters file, that no volume provides.

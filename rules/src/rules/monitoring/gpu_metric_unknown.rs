@@ -4,7 +4,7 @@
 //! A query on a name that nobody exports returns nothing: KEDA reads 0 and scales in, an alert never fires, a
 //! panel says "no data". Frequent causes are a typo, an underscore for vLLM's colon
 //! (`vllm:num_requests_running`), and metrics of DCGM that dcgm-exporter has only where its counters file asks
-//! for them. A name that DCGM does not have at all cannot be added there: dcgm-exporter fails to start with such a
+//! for them. A name that DCGM does not have at all cannot be added there: dcgm-exporter exports nothing with such a
 //! file. MIG slices have no `DCGM_FI_DEV_GPU_UTIL`, whatever the file says. Counters end in `_total`, and a
 //! histogram has the series `_bucket`, `_sum` and `_count` but none of its own name.
 //!
@@ -186,7 +186,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                         None => format!("read a metric that {} exports", of.name()),
                     };
                     if is_field {
-                        help += "; dcgm-exporter does not start if its counters file lists the other";
+                        help += "; with the other in its counters file dcgm-exporter exports nothing";
                     }
                     let message = match of {
                         Exporter::Dcgm => format!("DCGM has no field `{name}`"),
