@@ -17,7 +17,7 @@ use crate::workload::template::{is_workflow, templates, workflow_spec};
 use super::acceptor::ValidationOptions;
 use super::check::{field_names, schema_at, validation_options};
 use super::compiled::CompiledSchema;
-use super::validation::{Completion, validate_pods};
+use super::validation::{Completion, ControlledTemplate, validate_pods};
 use super::violation::{InvalidKind, MAX_VIOLATIONS, Subject, Violation, ViolationKind};
 use super::{core, errors, structural};
 
@@ -92,6 +92,19 @@ impl Controller {
         }
         let mut of_group = CONTROLLERS.iter().filter(|one| one.group == object.group());
         Some(of_group.find(|one| one.kind.is_empty() || one.kind == object.kind()).unwrap_or(&OTHERS))
+    }
+
+    /// Whether it gives the template of an object to a Deployment, a ReplicaSet or a Job, of which the API server validates it.
+    fn hands_over(object: &Object) -> bool {
+        const GROUPS: [&str; 6] = [
+            "",
+            "jobset.x-k8s.io",
+            "keda.sh",
+            "serving.knative.dev",
+            "serving.kserve.io",
+            "trainer.kubeflow.org",
+        ];
+        GROUPS.contains(&object.group()) || object.is(Kind::ROLLOUT)
     }
 
     /// The names of the volumes of an object's pods that are not written in the template. `None` if they are not known.
@@ -205,9 +218,15 @@ pub(super) fn check<'s>(object: &Object, declared: impl Fn() -> Option<&'s Value
         for part in parts(object, &spec) {
             add_of_type(object, &part, &declared, &mut found);
         }
-        let limit = MAX_VIOLATIONS - out.len();
-        validate_pods(object, &metadata, &spec, completion, volumes.as_ref(), limit, &mut found);
         let containers = spec.pointer().join("containers");
+        let template = ControlledTemplate {
+            metadata,
+            spec,
+            completion,
+            volumes: volumes.as_ref(),
+            is_handed_over: Controller::hands_over(object),
+        };
+        validate_pods(object, &template, MAX_VIOLATIONS - out.len(), &mut found);
         found.retain(|violation| {
             // The definition of the kind says whether a template needs containers.
             violation.pointer != containers

@@ -99,29 +99,37 @@ pub(super) enum Completion {
     Lists,
 }
 
-/// Appends the first `limit` violations of the pods that a controller makes of a template in a custom resource. `volumes` are the
-/// names of those that it adds; `None` if they are not known.
+/// A pod template in a custom resource, and what its controller does with it.
+pub(super) struct ControlledTemplate<'p, 'a> {
+    pub(super) metadata: Node<'a>,
+    pub(super) spec: Node<'a>,
+    pub(super) completion: Completion,
+    /// The names of the volumes that the controller adds; `None` if they are not known.
+    pub(super) volumes: Option<&'p BTreeSet<&'a str>>,
+    /// Whether the controller gives the template to a Deployment, a ReplicaSet or a Job, of which the API server validates it.
+    pub(super) is_handed_over: bool,
+}
+
+/// Appends the first `limit` violations of the pods that a controller makes of a template in a custom resource.
 pub(super) fn validate_pods<'a>(
     object: &'a Object,
-    metadata: &Node<'a>,
-    spec: &Node<'a>,
-    completion: Completion,
-    volumes: Option<&BTreeSet<&'a str>>,
+    template: &ControlledTemplate<'_, 'a>,
     limit: usize,
     out: &mut Vec<Violation>,
 ) {
     let mut report = Checker { limit, ..Checker::new(object) };
     if !report.partial {
-        report.partial = completion != Completion::Nothing;
-        report.completion = completion;
+        report.partial = template.completion != Completion::Nothing;
+        report.completion = template.completion;
     }
-    let labels = metadata.get("labels");
+    let labels = template.metadata.get("labels");
     selector::labels(&labels, &mut report);
-    pod::annotations(&metadata.get("annotations"), &mut report);
-    pod::pod(spec, pod::PodSpecOwner::Pod, volumes, &mut report);
-    placement::own_labels(&labels, spec, &mut report);
+    pod::annotations(&template.metadata.get("annotations"), &mut report);
+    let owner = if template.is_handed_over { pod::PodSpecOwner::Template } else { pod::PodSpecOwner::Pod };
+    pod::pod(&template.spec, owner, template.volumes, &mut report);
+    placement::own_labels(&labels, &template.spec, &mut report);
     if runs_forever(object) {
-        workload::runs_for_ever(object.kind(), spec, &mut report);
+        workload::runs_for_ever(object.kind(), &template.spec, &mut report);
     }
     out.extend(report.into_errors().into_iter().map(FieldError::into_violation));
 }
