@@ -37,13 +37,13 @@
 
 use crate::facts::url::{authority, host};
 use crate::rules::autoscaling::keda_address_loopback::values;
+use crate::rules::autoscaling::keda_auth_source_missing::{OperatorNamespace, operator_namespace};
 use crate::rules::autoscaling::keda_trigger_invalid;
 use crate::rules::prelude::*;
-use crate::workload::charts::target_namespace;
+use crate::workload::charts::CHART_KINDS;
 
-const INSTALLERS: [Kind; 2] = [Kind::HELM_RELEASE, Kind::ARGO_APPLICATION];
 static READS: [Kind; 10] =
-    joined(&keda_trigger_invalid::READS, &[Kind::SERVICE, INSTALLERS[0], INSTALLERS[1]]);
+    joined::<10>(&joined::<8>(&keda_trigger_invalid::READS, &[Kind::SERVICE]), &CHART_KINDS);
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-address-without-namespace",
@@ -80,15 +80,20 @@ const USUAL: [&str; 2] = ["keda", "keda-system"];
 fn check(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let object = ctx.object();
     let namespace = object.namespace_or_default();
-    if trigger.kind() == Some("prometheus") || object.is_namespace_unknown() || runs_in(namespace, ctx) {
+    let operator = match operator_namespace(ctx) {
+        OperatorNamespace::Known(namespace) => Some(namespace),
+        OperatorNamespace::NotInInput => None,
+        OperatorNamespace::Unknown => return None,
+    };
+    let runs_in = |namespace: &str| USUAL.contains(&namespace) || operator.as_deref() == Some(namespace);
+    if trigger.kind() == Some("prometheus") || object.is_namespace_unknown() || runs_in(namespace) {
         return None;
     }
     for read in values(trigger, object, ctx) {
         let mut names = read.value.split(',').filter_map(short_name);
         let Some(name) = names.next().filter(|_| KEYS.contains(&read.key.as_str())) else { continue };
         let cluster = ctx.cluster();
-        if cluster.written_as(Kind::SERVICE, name).any(|service| runs_in(service.namespace_or_default(), ctx))
-        {
+        if cluster.written_as(Kind::SERVICE, name).any(|service| runs_in(service.namespace_or_default())) {
             continue;
         }
         let is_known = object.namespace().is_some() && cluster.has(Kind::SERVICE, namespace, name);
@@ -116,16 +121,6 @@ fn short_name(address: &str) -> Option<&str> {
     let is_whole = !address.contains('@') || authority(address).contains('@');
     let is_name = name.starts_with(|c: char| c.is_ascii_lowercase()) && name.chars().all(part);
     (is_whole && is_name && name != "localhost").then_some(name)
-}
-
-/// Whether the operator may be in a namespace.
-fn runs_in(namespace: &str, ctx: &Context<'_>) -> bool {
-    let cluster = ctx.cluster();
-    let mut operators = cluster.written_as(Kind::DEPLOYMENT, "keda-operator");
-    let mut installers = INSTALLERS.iter().flat_map(|kind| cluster.of(*kind));
-    USUAL.contains(&namespace)
-        || operators.any(|operator| operator.namespace_or_default() == namespace)
-        || installers.any(|one| one.name().contains("keda") && target_namespace(one) == Some(namespace))
 }
 
 #[cfg(test)]
