@@ -213,7 +213,7 @@ impl Summary {
     }
 }
 
-/// The text `only in `prod``: the sets in which a finding holds, if its file is in others as well.
+/// The text `only in set `prod``: the sets in which a finding holds, if its file is in others as well.
 pub(crate) fn only_in(finding: &Finding) -> Option<String> {
     const MAX_NAMES: usize = 3;
     if !finding.sets.partial {
@@ -222,9 +222,9 @@ pub(crate) fn only_in(finding: &Finding) -> Option<String> {
     let names: Vec<String> = finding.sets.names.iter().map(|name| format!("`{name}`")).collect();
     Some(match names.as_slice() {
         names if names.len() > MAX_NAMES => {
-            format!("only in {} and {} more sets", names[..MAX_NAMES].join(", "), names.len() - MAX_NAMES)
+            format!("only in sets {} and {} more", names[..MAX_NAMES].join(", "), names.len() - MAX_NAMES)
         }
-        [names @ .., last] if !names.is_empty() => format!("only in {} and {last}", names.join(", ")),
-        names => format!("only in {}", names.concat()),
+        [names @ .., last] if !names.is_empty() => format!("only in sets {} and {last}", names.join(", ")),
+        names => format!("only in set {}", names.concat()),
     })
 }
