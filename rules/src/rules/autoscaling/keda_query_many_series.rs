@@ -8,7 +8,7 @@
 //!
 //! A metric of an application that a query selects by its labels may have one series: that is advice, also
 //! inside a function such as `max_over_time`. A metric of the blackbox exporter is not reported where the
-//! Probes of its job have one target.
+//! Probes of its job have one target, or where one target of all Probes matches the instance that it selects.
 //!
 //! # Fix
 //! Aggregate: `sum(…)` for what adds up, `avg(…)` or `max(…)` for shares. Wrap a number in `vector(…)`.
@@ -35,7 +35,9 @@
 //! - <https://keda.sh/docs/latest/scalers/prometheus/>
 //! - <https://prometheus.io/docs/prometheus/latest/querying/operators/#aggregation-operators>
 
-use crate::promql::expr::{Expr, MatchOp, ResultType, Selector};
+use regex::Regex;
+
+use crate::promql::expr::{Expr, MatchOp, Matcher, ResultType, Selector};
 use crate::promql::metrics::{Unit, metric};
 use crate::promql::series::{Series, series};
 use crate::rules::prelude::*;
@@ -128,6 +130,29 @@ fn keeps_series(expr: &Expr) -> bool {
     }
 }
 
+/// Whether a selector names an instance, and one target of all Probes of the input matches it: the operator writes the target there.
+/// The query may be in a component that is used from other folders than that of the Probe.
+fn selects_one_target(selector: &Selector, ctx: &Context<'_>) -> bool {
+    let is_instance = |matcher: &&Matcher| matcher.label == "instance";
+    let Some(instance) = selector.matchers.iter().find(is_instance) else { return false };
+    let pattern = match instance.op {
+        MatchOp::Equal => regex::escape(&instance.value),
+        MatchOp::Matches => instance.value.clone(),
+        _ => return false,
+    };
+    let Ok(pattern) = Regex::new(&format!("^(?:{pattern})$")) else { return false };
+    let mut targets = 0;
+    for probe in ctx.cluster().of(Kind::PROBE) {
+        let list = probe.path(&["spec", "targets", "staticConfig", "static"]);
+        if !list.is_sequence() || list.has_unknown() {
+            return false;
+        }
+        targets +=
+            list.items().filter(|target| target.text().is_some_and(|text| pattern.is_match(text))).count();
+    }
+    targets == 1
+}
+
 /// The metrics of the blackbox exporter that have more than one series for each target.
 const OF_SEVERAL_SERIES: [&str; 4] = [
     "probe_http_duration_seconds",
@@ -143,7 +168,7 @@ fn has_one_target(selector: &Selector, ctx: &Context<'_>) -> bool {
         return false;
     }
     let job = selector.matchers.iter().find(|matcher| matcher.label == "job" && matcher.op == MatchOp::Equal);
-    let Some(job) = job else { return false };
+    let Some(job) = job else { return selects_one_target(selector, ctx) };
     let probes = ctx.cluster().of(Kind::PROBE).filter(|probe| {
         let name = probe.path(&["spec", "jobName"]);
         // Without a name the operator's own name of the scrape job is left.
