@@ -45,7 +45,7 @@ fn nothing_is_lost_before() {
     assert!(why(&[PROVISIONER, TEMPLATE]).contains("convert EC2NodeClass"));
     assert!(why(&[&a, &pool("b", ""), CLASS]).contains("differ"));
     let other = DONE.replace("20", "30");
-    assert!(why(&[&a, &other]).contains("write the settings there"));
+    assert!(why(&[&a, &other]).contains("move to its `spec.kubelet`"));
 }
 
 #[test]
