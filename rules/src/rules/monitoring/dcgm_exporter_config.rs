@@ -117,7 +117,8 @@ fn check_fields(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let container = templates.iter().find_map(exporter)?;
     let message =
         format!("dcgm-exporter exports nothing: DCGM has no field `{name}`, which its counters file lists");
-    let like = right_name(name, Exporter::Dcgm).or_else(|| Some(of_more_words(name, Exporter::Dcgm)?.to_owned()));
+    let like =
+        right_name(name, Exporter::Dcgm).or_else(|| Some(of_more_words(name, Exporter::Dcgm)?.to_owned()));
     let help = match like {
         Some(like) => format!("write `{like}` in ConfigMap `{}`, or remove the line", config.display_name()),
         None => format!("remove the line from ConfigMap `{}`", config.display_name()),
