@@ -445,10 +445,9 @@ impl Engine {
             }
             None => format!("`{placeholder}` looks like an unexpanded placeholder; YAML reads `{{` as a map"),
         };
-        // Placeholders of an example are filled in when it is copied, others by the tool that a script or a comment names.
-        let is_filled = source.is_filled(placeholder, "", "");
-        let severity =
-            Some(if source.is_example() || is_filled { Severity::Info } else { Severity::Warning });
+        // Placeholders of an example or a template are filled in when it is copied, others by the tool that a script or a comment names.
+        let is_filled = source.is_example() || source.is_template() || source.is_filled(placeholder, "", "");
+        let severity = Some(if is_filled { Severity::Info } else { Severity::Warning });
         let mut finding =
             self.rules.builtin_finding("placeholder-unexpanded", severity, location, message)?;
         let help = match whole {
@@ -618,27 +617,33 @@ fn leave_unrelated(findings: &mut Vec<Finding>, from: usize, object: &Object, cl
     }
 }
 
-/// Removes findings that relate objects of which one has another definition beside it: a folder often has alternatives that are
-/// applied one at a time, and what holds for one need not hold for the other. Findings about the two definitions themselves stay.
+/// Removes findings that relate the object to another one which files define in different ways: a folder often has alternatives that are
+/// applied one at a time, and what holds for one need not hold for the other. Where the object itself has alternatives, a finding is
+/// information: it holds only if this one is applied. Findings about the two definitions themselves stay, and so do those that an
+/// object is absent, which name another one as an example.
 fn leave_alternatives(findings: &mut Vec<Finding>, from: usize, object: &Object, cluster: &Cluster) {
     let is_same = |other: &Object| {
         let (a, b) = (object.id(), other.id());
         (&a.group, &a.kind, &a.name) == (&b.group, &b.kind, &b.name)
     };
-    let is_of_alternative = |finding: &Finding| {
-        let mut others = finding
-            .related
-            .iter()
-            .filter_map(|related| related.location.object())
-            .filter(|other| !is_same(other))
-            .peekable();
-        others.peek().is_some()
-            && (cluster.has_alternative(object, object)
-                || others.any(|other| cluster.has_alternative(other, object)))
+    let others = |finding: &Finding| -> Vec<Object> {
+        let all = finding.related.iter().filter_map(|related| related.location.object());
+        all.filter(|other| !finding.rule.reports_absence && !is_same(other)).cloned().collect()
     };
+    let is_of_alternative =
+        |finding: &Finding| others(finding).iter().any(|other| cluster.has_alternative(other, object));
     if findings[from..].iter().any(is_of_alternative) {
         let own = findings.split_off(from);
         findings.extend(own.into_iter().filter(|finding| !is_of_alternative(finding)));
+    }
+    if findings[from..].iter().any(|finding| !others(finding).is_empty())
+        && cluster.has_alternative(object, object)
+    {
+        for finding in &mut findings[from..] {
+            if !others(finding).is_empty() {
+                finding.severity = finding.severity.min(Severity::Info);
+            }
+        }
     }
 }
 

@@ -19,32 +19,10 @@ pub(super) fn is_alternative(object: &Object) -> bool {
     path.split(['/', '-', '_', '.']).any(|word| WORDS.contains(&word))
 }
 
-/// Whether the object's file is a template by its own name or that of a folder, such as `job.tmpl.yaml`, `job-template.yaml`,
-/// `templates/`, `skeleton/` of Backstage, or a folder whose name is itself a placeholder. What a program made of one is none.
+/// Whether the object's file is a template by its own name or that of a folder. What a program made of one is none.
 pub(super) fn is_template(object: &Object) -> bool {
-    const FOLDERS: [&str; 10] = [
-        "template",
-        "templates",
-        "skeleton",
-        "skeletons",
-        "scaffold",
-        "scaffolds",
-        "scaffolding",
-        "boilerplate",
-        "cookiecutter",
-        "stubs",
-    ];
-    const ENDS: [&str; 6] = [".tmpl", ".tpl", ".template", "-template", "_template", "-tmpl"];
     object.origin().is_some_and(|origin| {
-        let path = origin.source.path();
-        let stem = path.rsplit_once('.').map_or(path, |(stem, _)| stem);
-        let mut folders = folder(path).split('/');
-        origin.source.written_line(origin.document).is_none()
-            && (folders.any(|one| {
-                FOLDERS.contains(&one.trim_start_matches(['_', '.']))
-                    || one.ends_with("-templates")
-                    || one.contains("{{")
-            }) || ENDS.iter().any(|end| stem.ends_with(end)))
+        origin.source.is_template() && origin.source.written_line(origin.document).is_none()
     })
 }
 

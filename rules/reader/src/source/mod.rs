@@ -245,6 +245,32 @@ impl Source {
         self.path.rsplit('/').skip(1).any(|folder| EXAMPLES.contains(&folder))
     }
 
+    /// Whether the name of the file or of a folder says that it is a template: `job.tmpl.yaml`, `job-template.yaml`, `templates/`,
+    /// `skeleton/` of Backstage, or a folder whose name is itself a placeholder.
+    pub fn is_template(&self) -> bool {
+        const FOLDERS: [&str; 10] = [
+            "template",
+            "templates",
+            "skeleton",
+            "skeletons",
+            "scaffold",
+            "scaffolds",
+            "scaffolding",
+            "boilerplate",
+            "cookiecutter",
+            "stubs",
+        ];
+        const ENDS: [&str; 6] = [".tmpl", ".tpl", ".template", "-template", "_template", "-tmpl"];
+        let stem = self.path.rsplit_once('.').map_or(&*self.path, |(stem, _)| stem);
+        let mut folders = self.path.rsplit('/').skip(1);
+        let is_folder = |one: &str| {
+            FOLDERS.contains(&one.trim_start_matches(['_', '.']))
+                || one.ends_with("-templates")
+                || one.contains("{{")
+        };
+        folders.any(is_folder) || ENDS.iter().any(|end| stem.ends_with(end))
+    }
+
     /// Sets the path that globs of the configuration are matched against, relative to its folder.
     pub fn with_scope(mut self, path: &str) -> Source {
         self.scope = Arc::from(path);
