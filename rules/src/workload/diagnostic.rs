@@ -99,8 +99,8 @@ fn script_ends_in_wait(script: &str) -> bool {
     while words.last() == Some(&";") {
         words.pop();
     }
-    let is_background = |word: &&str| word.ends_with('&') || word.contains("sshd") || word.contains("<<");
-    if words.iter().any(|word| is_background(&word)) {
+    let is_background = |word: &str| word.ends_with('&') || word.contains("sshd") || word.contains("<<");
+    if words.iter().any(|word| is_background(word)) {
         return false;
     }
     if words.last() == Some(&"done") {
