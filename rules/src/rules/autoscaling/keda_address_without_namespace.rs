@@ -7,8 +7,8 @@
 //! themselves reach the same name, because they are beside the Service, and the variables that triggers read
 //! (`...FromEnv`) are written for them.
 //!
-//! Nothing is reported where the input has the operator in the namespace of the trigger, or a Service of that name
-//! beside the operator. Addresses of Prometheus are checked by `keda-prometheus-address-invalid`.
+//! Nothing is reported where the input has the operator in the namespace of the trigger, or a Service of
+//! that name beside the operator. Addresses of Prometheus are checked by `keda-prometheus-address-invalid`.
 //!
 //! # Fix
 //! Write the namespace too: `redis.chat.svc:6379`. That name works in each pod of the cluster.

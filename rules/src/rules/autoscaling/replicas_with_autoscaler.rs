@@ -2,13 +2,14 @@
 //!
 //! # Why
 //! Each `kubectl apply`, and each sync of a GitOps tool, sets `replicas` back to what is written, and the
-//! autoscaler undoes that: under load pods are killed and started again. It is a warning where the set has an
-//! Application or ApplicationSet of Argo CD with `selfHeal: true`, or a Kustomization of Flux, that applies
-//! the file: both write the number back while nobody deploys anything, unless `ignoreDifferences` hides the
-//! number from the comparison. A sync for another reason writes what `ignoreDifferences` names all the same:
-//! a warning too. Nothing is reported where the Application also has `RespectIgnoreDifferences=true`.
-//! With `replicas: 0` an HPA is switched off, which is a warning: it changes nothing until somebody writes
-//! another number. Under a ScaledObject it stops all pods, and KEDA starts them again. With `driftDetection` Flux writes the number of a chart back as well: a warning at a
+//! autoscaler undoes that: under load pods are killed and started again. It is a warning where the set has
+//! an Application or ApplicationSet of Argo CD with `selfHeal: true`, or a Kustomization of Flux, that
+//! applies the file: both write the number back while nobody deploys anything, unless `ignoreDifferences`
+//! hides the number from the comparison. A sync for another reason writes what `ignoreDifferences` names
+//! all the same: a warning too. Nothing is reported where the Application also has
+//! `RespectIgnoreDifferences=true`. With `replicas: 0` an HPA is switched off, which is a warning: it
+//! changes nothing until somebody writes another number. Under a ScaledObject it stops all pods, and KEDA
+//! starts them again. With `driftDetection` Flux writes the number of a chart back as well: a warning at a
 //! HelmRelease with `replicaCount` or `replicas` in its values, where an autoscaler scales what is named
 //! after the release.
 //!

@@ -3,9 +3,10 @@
 //! # Why
 //! Between the client and a model server stands a proxy that gives up when it gets no data for some time:
 //! `ingress-nginx` after the seconds of `proxy-read-timeout`, an Application Load Balancer after its idle
-//! timeout, both 60 by default, and the router of OpenShift 30 unless a Route has an annotation. A request without streaming gets no data until the last token, and one that
-//! waits in the queue of a busy server none before the first. The client sees 504, often tries again, and the
-//! server goes on with an answer that nobody reads.
+//! timeout, both 60 by default, and the router of OpenShift 30 unless a Route has an annotation. A request
+//! without streaming gets no data until the last token, and one that waits in the queue of a busy server
+//! none before the first. The client sees 504, often tries again, and the server goes on with an answer
+//! that nobody reads.
 //!
 //! `ingress-nginx` reads a whole number of seconds: with a unit the value is ignored and the default stays. The
 //! controller of load balancers reads the idle timeout from `load-balancer-attributes` alone.

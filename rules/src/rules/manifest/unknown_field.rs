@@ -11,9 +11,9 @@
 //! `platform` names a version that is newer than gpulint's schemas, the finding is a warning. So it is for
 //! kinds of operators, such as a RayCluster, a ClusterQueue or a ServiceMonitor: gpulint knows the fields
 //! of the releases of the last two years, and not which one runs; give the cluster's own definitions with
-//! `--crds`. In the pod template of a kind whose definition lists no fields of pods, the controller ignores the
-//! field, which is a warning as well. A field of Kubernetes that came with a later version is a warning while `platform.kubernetes`
-//! is not set.
+//! `--crds`. In the pod template of a kind whose definition lists no fields of pods, the controller ignores
+//! the field, which is a warning as well. A field of Kubernetes that came with a later version is a warning
+//! while `platform.kubernetes` is not set.
 //!
 //! # Example
 //! ```yaml,diff

@@ -1,17 +1,18 @@
 //! A query reads a GPU, model server or Karpenter metric that is not exported.
 //!
 //! # Why
-//! A query on a name that nobody exports returns nothing: KEDA reads 0 and scales in, an alert never fires, a
-//! panel says "no data". Frequent causes are a typo, an underscore for vLLM's colon
-//! (`vllm:num_requests_running`), and metrics of DCGM that dcgm-exporter has only where its counters file asks
-//! for them. A name that DCGM does not have at all cannot be added there: dcgm-exporter exports nothing with such a
-//! file. MIG slices have no `DCGM_FI_DEV_GPU_UTIL`, whatever the file says. Counters end in `_total`, and a
-//! histogram has the series `_bucket`, `_sum` and `_count` but none of its own name.
+//! A query on a name that nobody exports returns nothing: KEDA reads 0 and scales in, an alert never fires,
+//! a panel says "no data". Frequent causes are a typo, an underscore for vLLM's colon
+//! (`vllm:num_requests_running`), and metrics of DCGM that dcgm-exporter has only where its counters file
+//! asks for them. A name that DCGM does not have at all cannot be added there: dcgm-exporter exports
+//! nothing with such a file. MIG slices have no `DCGM_FI_DEV_GPU_UTIL`, whatever the file says. Counters
+//! end in `_total`, and a histogram has the series `_bucket`, `_sum` and `_count` but none of its own name.
 //!
 //! Servers rename and remove metrics: `vllm:gpu_cache_usage_perc` is gone from vLLM 0.11 on,
-//! `llamacpp:kv_cache_usage_ratio` from build 5554 of llama.cpp on. That is a warning where all images of that server
-//! in the input are that new, and information where the input has none. The same holds for names that no release of
-//! DCGM, SGLang, TGI, Triton or llama.cpp has had, such as `sglang:num_requests_waiting`.
+//! `llamacpp:kv_cache_usage_ratio` from build 5554 of llama.cpp on. That is a warning where all images of
+//! that server in the input are that new, and information where the input has none. The same holds for
+//! names that no release of DCGM, SGLang, TGI, Triton or llama.cpp has had, such as
+//! `sglang:num_requests_waiting`.
 //!
 //! # Fix
 //! Write the name as the exporter does. Metrics that dcgm-exporter leaves out by default need a line in

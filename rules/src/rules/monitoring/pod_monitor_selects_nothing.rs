@@ -1,9 +1,10 @@
 //! A PodMonitor finds no pod, or no port of one.
 //!
 //! # Why
-//! `port` of a PodMonitor is the name of a container port, and `portNumber` a number that a container declares
-//! under `ports`: the pods have no Service to look it up. If no container has the port, Prometheus drops every
-//! pod and reports no error: the queries behind autoscalers and alerts stay empty. The same holds for a VMPodScrape.
+//! `port` of a PodMonitor is the name of a container port, and `portNumber` a number that a container
+//! declares under `ports`: the pods have no Service to look it up. If no container has the port, Prometheus
+//! drops every pod and reports no error: the queries behind autoscalers and alerts stay empty. The same
+//! holds for a VMPodScrape.
 //!
 //! # Fix
 //! Give the container port a name and write that, or declare the port in the container.

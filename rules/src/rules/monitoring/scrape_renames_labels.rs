@@ -7,8 +7,9 @@
 //! jobs, pods and namespaces other than their own: a query for `{job="nightly-eval"}` or
 //! `kube_pod_info{namespace="training"}` then finds nothing, and an alert on it never fires.
 //!
-//! It is not reported where queries or settings of the set name `exported_…`, where the endpoint relabels, or where
-//! a kube-state-metrics of the set has metrics of custom resources alone, whose labels its configuration chooses.
+//! It is not reported where queries or settings of the set name `exported_…`, where the endpoint relabels,
+//! or where a kube-state-metrics of the set has metrics of custom resources alone, whose labels its
+//! configuration chooses.
 //!
 //! # Fix
 //! Set `honorLabels: true` on the endpoint.

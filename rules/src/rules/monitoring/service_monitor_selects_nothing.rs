@@ -2,10 +2,10 @@
 //!
 //! # Why
 //! A ServiceMonitor selects Services by their own labels, not pods, and names a port of the Service. If no
-//! Service has the labels, or the Service has no port of that name, Prometheus scrapes nothing and reports no
-//! error: the queries behind autoscalers and alerts stay empty. Without `namespaceSelector` it looks in its
-//! own namespace alone. `targetPort`, in the place of `port`, is a port that a container of the pods declares. All of this
-//! holds for a VMServiceScrape as well.
+//! Service has the labels, or the Service has no port of that name, Prometheus scrapes nothing and reports
+//! no error: the queries behind autoscalers and alerts stay empty. Without `namespaceSelector` it looks in
+//! its own namespace alone. `targetPort`, in the place of `port`, is a port that a container of the pods
+//! declares. All of this holds for a VMServiceScrape as well.
 //!
 //! # Fix
 //! Write the Service with the labels and the port name, or a PodMonitor, which selects pods. The GPU

@@ -10,8 +10,8 @@
 //! - `shield-advanced-protection`: Shield Advanced does not protect it
 //! - `auth-type: oidc`: requests are not authenticated
 //!
-//! The AWS Load Balancer Controller reads `kubernetes.io/ingress.class: alb` whatever class has that name: nothing
-//! is reported where it, or a class of it, is in the input.
+//! The AWS Load Balancer Controller reads `kubernetes.io/ingress.class: alb` whatever class has that name:
+//! nothing is reported where it, or a class of it, is in the input.
 //!
 //! The IngressClass of the Ingress has to be in the input, with the controller `eks.amazonaws.com/alb`. A group
 //! in the IngressClassParams of the class counts for all its Ingresses, and nothing is said of `group.name`

@@ -1,10 +1,10 @@
 //! Pods ask Kueue for a topology in a way that it ignores or rejects.
 //!
 //! # Why
-//! Kueue reads requests for a topology, such as `kueue.x-k8s.io/podset-required-topology`, in the metadata of each pod
-//! template. On the Job, the JobSet or the CronJob itself they have no effect: the pods of a run are placed anywhere, and no
-//! event says so. In the template Kueue's webhook rejects two kinds of request together, a slice without its size, and
-//! values that are no numbers.
+//! Kueue reads requests for a topology, such as `kueue.x-k8s.io/podset-required-topology`, in the metadata
+//! of each pod template. On the Job, the JobSet or the CronJob itself they have no effect: the pods of a
+//! run are placed anywhere, and no event says so. In the template Kueue's webhook rejects two kinds of
+//! request together, a slice without its size, and values that are no numbers.
 //!
 //! # Fix
 //! Write the annotation in `metadata.annotations` of the pod template, one of `required`, `preferred` and

@@ -1,16 +1,16 @@
 //! Pods keep each other off nodes with many GPUs, and each leaves most of them idle.
 //!
 //! # Why
-//! An anti-affinity over `kubernetes.io/hostname`, or a spread constraint with `maxSkew: 1`, gives each pod a
-//! node of its own. Karpenter can always start another node, and treats also what is only preferred as
-//! required, as long as a new node satisfies it: six pods with one GPU each start six nodes with eight GPUs,
-//! and consolidation does not move them together. A port of the node does the same: pods with `hostPort`, or with ports and
-//! `hostNetwork`, cannot share a node. Where other pods with GPUs use these nodes as well, they
-//! may fill the rest, and this is info.
+//! An anti-affinity over `kubernetes.io/hostname`, or a spread constraint with `maxSkew: 1`, gives each pod
+//! a node of its own. Karpenter can always start another node, and treats also what is only preferred as
+//! required, as long as a new node satisfies it: six pods with one GPU each start six nodes with eight
+//! GPUs, and consolidation does not move them together. A port of the node does the same: pods with
+//! `hostPort`, or with ports and `hostNetwork`, cannot share a node. Where other pods with GPUs use these
+//! nodes as well, they may fill the rest, and this is info.
 //!
 //! # Fix
-//! Spread over `topology.kubernetes.io/zone`, or admit instance types with fewer GPUs to the NodePool. Reach the pods
-//! through a Service and not through a port of the node.
+//! Spread over `topology.kubernetes.io/zone`, or admit instance types with fewer GPUs to the NodePool.
+//! Reach the pods through a Service and not through a port of the node.
 //!
 //! # Example
 //! ```yaml,diff

@@ -2,10 +2,10 @@
 //!
 //! # Why
 //! Examples of JobSet, LeaderWorkerSet and Kueue place pods by labels of GKE, such as
-//! `cloud.google.com/gke-nodepool`. Nodes that Karpenter starts in AWS have no such label. A required affinity
-//! or spread over it is never satisfied, and with exclusive placement the controllers add one to the pods: they
-//! stay Pending, and Karpenter starts no node. A Topology of Kueue counts only nodes that have the labels of all its
-//! levels, so that workloads with a flavor of that Topology are never admitted.
+//! `cloud.google.com/gke-nodepool`. Nodes that Karpenter starts in AWS have no such label. A required
+//! affinity or spread over it is never satisfied, and with exclusive placement the controllers add one to
+//! the pods: they stay Pending, and Karpenter starts no node. A Topology of Kueue counts only nodes that
+//! have the labels of all its levels, so that workloads with a flavor of that Topology are never admitted.
 //!
 //! # Fix
 //! Use a label that nodes have in AWS: `topology.kubernetes.io/zone`, `kubernetes.io/hostname`, or one that the
