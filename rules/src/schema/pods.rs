@@ -46,7 +46,8 @@ static CONTROLLERS: [Controller; 10] = [
     Controller::of("serving.knative.dev", "", Completion::Fields, &[]),
 ];
 
-/// Those of other groups may merge the template with another one: the runtimes of KServe and of Kubeflow Trainer, the command line of Spark.
+/// The controllers of other groups may merge the template with another one: the runtimes of KServe and of Kubeflow Trainer, the command
+/// line of Spark.
 static OTHERS: Controller = Controller::of("", "", Completion::Lists, &[]);
 
 /// The volumes that KubeRay adds, some of them only where an option asks for them.

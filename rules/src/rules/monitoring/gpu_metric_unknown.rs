@@ -175,9 +175,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                     None,
                 ),
                 Fault::NeverExported { exporter: of } => {
-                    let is_field = *of == Exporter::Dcgm;
+                    let is_field = name.starts_with("DCGM_FI_");
                     let like = of_more_words(name, *of).or_else(|| of_same_sense(name, *of));
-                    exporter = is_field.then(|| lacking(name, ctx)).flatten();
+                    exporter = (*of == Exporter::Dcgm).then(|| lacking(name, ctx)).flatten();
                     // Without a similar field it may be a metric of another exporter.
                     if is_field && like.is_none() && exporter.is_none() {
                         continue;
@@ -187,11 +187,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                         None => format!("read a metric that {} exports", of.name()),
                     };
                     if is_field {
-                        help += "; with the other in its counters file dcgm-exporter exports nothing";
+                        help += ": with the unknown one a counters file is rejected";
                     }
-                    let message = match of {
-                        Exporter::Dcgm => format!("DCGM has no field `{name}`"),
-                        _ => format!("no release of {} has exported `{name}`", of.name()),
+                    let message = match is_field {
+                        true => format!("DCGM has no field `{name}`"),
+                        false => format!("no release of {} has exported `{name}`", of.name()),
                     };
                     (message, help, None)
                 }
