@@ -294,7 +294,7 @@ impl Engine {
             leave_aliased(findings, from);
         }
         leave_unrelated(findings, from, object, cluster);
-        leave_alternatives(findings, from, object, cluster);
+        lower_alternatives(&mut findings[from..], object, cluster);
         // The rules over the schema ask the user's definitions themselves.
         let definitions = &self.settings().definitions;
         if definitions.define_kind(object.id()) && !matches!(rule.check, Check::CatchAll(_)) {
@@ -617,32 +617,18 @@ fn leave_unrelated(findings: &mut Vec<Finding>, from: usize, object: &Object, cl
     }
 }
 
-/// Removes findings that relate the object to another one which files define in different ways: a folder often has alternatives that are
-/// applied one at a time, and what holds for one need not hold for the other. Where the object itself has alternatives, a finding is
-/// information: it holds only if this one is applied. Findings about the two definitions themselves stay, and so do those that an
-/// object is absent, which name another one as an example.
-fn leave_alternatives(findings: &mut Vec<Finding>, from: usize, object: &Object, cluster: &Cluster) {
+/// Lowers findings that relate the object to another one which files define in different ways: a folder often has alternatives that are
+/// applied one at a time, and what holds for one need not hold for the other. Findings about the two definitions themselves stay as they
+/// are, and so do those that an object is absent, which name another one as an example.
+fn lower_alternatives(findings: &mut [Finding], object: &Object, cluster: &Cluster) {
     let is_same = |other: &Object| {
         let (a, b) = (object.id(), other.id());
         (&a.group, &a.kind, &a.name) == (&b.group, &b.kind, &b.name)
     };
-    let others = |finding: &Finding| -> Vec<Object> {
-        let all = finding.related.iter().filter_map(|related| related.location.object());
-        all.filter(|other| !finding.rule.reports_absence && !is_same(other)).cloned().collect()
-    };
-    let is_of_alternative =
-        |finding: &Finding| others(finding).iter().any(|other| cluster.has_alternative(other, object));
-    if findings[from..].iter().any(is_of_alternative) {
-        let own = findings.split_off(from);
-        findings.extend(own.into_iter().filter(|finding| !is_of_alternative(finding)));
-    }
-    if findings[from..].iter().any(|finding| !others(finding).is_empty())
-        && cluster.has_alternative(object, object)
-    {
-        for finding in &mut findings[from..] {
-            if !others(finding).is_empty() {
-                finding.severity = finding.severity.min(Severity::Info);
-            }
+    for finding in findings.iter_mut().filter(|finding| !finding.rule.reports_absence) {
+        let mut others = finding.related.iter().filter_map(|related| related.location.object());
+        if others.any(|other| !is_same(other) && cluster.has_alternative(other, object)) {
+            finding.severity = finding.severity.min(Severity::Info);
         }
     }
 }

@@ -4,8 +4,9 @@
 //! A node needs an IAM role to join the cluster. The class names either the role, for which
 //! Karpenter makes the instance profile, or a profile that exists. The API server rejects both
 //! together, neither, and an empty text. A role name of more than 64 characters is rejected by IAM:
-//! the class is never Ready. Both fields take names: with the ARN of a profile EC2 starts no instance, and
-//! with the ARN of a role Karpenter compares the whole text with the name of the role.
+//! the class is never Ready. Both fields take names: with the ARN of a profile EC2 starts no instance. With the
+//! ARN of a role IAM gives Karpenter before 1.2 no profile, and later versions compare the whole text with the
+//! name of the role.
 //!
 //! # Fix
 //! Keep one of them. `role` is the usual one; `instanceProfile` is for clusters in which Karpenter
@@ -36,6 +37,7 @@ use crate::rules::prelude::*;
 pub(crate) static RULE: Rule = Rule {
     id: "node-class-identity",
     rejected_by: &[Authority::ApiServer, Authority::Karpenter],
+    depends_on: &[Product::Karpenter],
     fix: Some(Safety::Safe),
     docs: docs(include_str!("node_class_identity.rs")),
     check: Check::NodeClass(check),
@@ -82,12 +84,11 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
         (false, true) => empty(&profile, "instanceProfile", ctx),
     }
     report_arn(&profile, "instanceProfile", "EC2 finds no profile of this name and starts no node", ctx);
-    report_arn(
-        &role,
-        "role",
-        "Karpenter uses its last part, but looks for the whole ARN in the instance profile",
-        ctx,
-    );
+    let effect = match takes_last_part(ctx) {
+        true => "Karpenter uses its last part, but looks for the whole ARN in the instance profile",
+        false => "IAM has no role of this name, so Karpenter gets no instance profile",
+    };
+    report_arn(&role, "role", effect, ctx);
     // Only the last part of a role with a path is its name.
     let name = role.text().and_then(|r| r.rsplit('/').next());
     if let Some(length) = name.map(str::len).filter(|l| *l > LONGEST) {
@@ -98,15 +99,20 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
+/// Whether Karpenter takes the name of a role out of an ARN (`pkg/providers/instanceprofile/instanceprofile.go`, 1.2).
+fn takes_last_part(ctx: &Context<'_>) -> bool {
+    ctx.platform().karpenter >= Version::new(1, 2)
+}
+
 /// Reports an ARN in the place of a name.
 fn report_arn(node: &Node<'_>, field: &str, effect: &str, ctx: &mut Context<'_>) -> Option<()> {
     let text = node.text().filter(|text| text.starts_with("arn:"))?;
     let name = text.rsplit('/').next().filter(|name| *name != text && !name.is_empty())?;
+    let takes_last_part = takes_last_part(ctx);
     let finding = ctx.report(node, format!("`{field}` takes a name, not an ARN: {effect}"));
     finding.rejected_by(None).help(format!("write `{name}`"));
     if field == "role" {
-        // Karpenter takes the name out of the ARN.
-        finding.severity(Severity::Info);
+        finding.severity(if takes_last_part { Severity::Info } else { Severity::Warning });
     } else {
         finding
             .fix(Fix::new(format!("write `{name}`"), Safety::Safe).set(node, json!(name)).replaces_nodes());
