@@ -215,23 +215,6 @@ impl Cluster {
         let same = self.all(&id.group, &id.kind, object.namespace_or_default(), &id.name);
         same.iter().all(|other| other.ptr_eq(object) || company(object, other) > Company::Folder)
     }
-
-    /// Whether another file that a finding about `subject` may depend on defines an object as well and differently, and not both
-    /// are surely applied.
-    pub(crate) fn has_alternative(&self, object: &Object, subject: &Object) -> bool {
-        if object.origin().is_none() {
-            return false;
-        }
-        let id = object.id();
-        let same = self.all(&id.group, &id.kind, object.namespace_or_default(), &id.name);
-        same.iter().any(|other| {
-            !other.ptr_eq(object)
-                && self.pairs(subject, other)
-                && company(object, other) != Company::File
-                && !self.surely_pairs(object, other)
-                && !object.root().has_value_of(&other.root())
-        })
-    }
 }
 
 /// Whether a kustomization of the folder leaves the file of an object out.

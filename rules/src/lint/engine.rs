@@ -294,7 +294,6 @@ impl Engine {
             leave_aliased(findings, from);
         }
         leave_unrelated(findings, from, object, cluster);
-        lower_alternatives(&mut findings[from..], object, cluster);
         // The rules over the schema ask the user's definitions themselves.
         let definitions = &self.settings().definitions;
         if definitions.define_kind(object.id()) && !matches!(rule.check, Check::CatchAll(_)) {
@@ -614,22 +613,6 @@ fn leave_unrelated(findings: &mut Vec<Finding>, from: usize, object: &Object, cl
     if findings[from..].iter().any(is_unrelated) {
         let own = findings.split_off(from);
         findings.extend(own.into_iter().filter(|finding| !is_unrelated(finding)));
-    }
-}
-
-/// Lowers findings that relate the object to another one which files define in different ways: a folder often has alternatives that are
-/// applied one at a time, and what holds for one need not hold for the other. Findings about the two definitions themselves stay as they
-/// are, and so do those that an object is absent, which name another one as an example.
-fn lower_alternatives(findings: &mut [Finding], object: &Object, cluster: &Cluster) {
-    let is_same = |other: &Object| {
-        let (a, b) = (object.id(), other.id());
-        (&a.group, &a.kind, &a.name) == (&b.group, &b.kind, &b.name)
-    };
-    for finding in findings.iter_mut().filter(|finding| !finding.rule.reports_absence) {
-        let mut others = finding.related.iter().filter_map(|related| related.location.object());
-        if others.any(|other| !is_same(other) && cluster.has_alternative(other, object)) {
-            finding.severity = finding.severity.min(Severity::Info);
-        }
     }
 }
 

@@ -7,8 +7,8 @@ use memchr::memmem::Finder;
 /// Maximum length of a text that is searched without the quick check first.
 const SHORT: usize = 64;
 
-/// Whether a text contains a placeholder: `${X}`, `{{ }}`, `$(X)`, `<X>`, `__X__` or a word such as `CHANGEME`, or
-/// is `$X` or `$$X$$`.
+/// Whether a text contains a placeholder: `${X}`, `{{ }}`, `$(X)`, `$$X$$`, `<X>`, `__X__` or a word such as `CHANGEME`,
+/// or is `$X`.
 pub fn is_placeholder(text: &str) -> bool {
     let bytes = text.as_bytes();
     if (text.len() < SHORT || may_have_fill_word(text)) && fill_word(text).is_some() {
@@ -23,14 +23,21 @@ pub fn is_placeholder(text: &str) -> bool {
     if has_delimited(text, "${", '}') || has_delimited(text, "$(", ')') {
         return true;
     }
-    if text.starts_with('$') {
-        let name = text.trim_matches('$');
+    if let Some(name) = text.strip_prefix('$') {
         let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
         if name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && name.chars().all(word) {
             return true;
         }
     }
-    has_angle_bracketed(text)
+    has_between_dollars(text) || has_angle_bracketed(text)
+}
+
+/// Whether a text contains `$$X$$`.
+fn has_between_dollars(text: &str) -> bool {
+    let parts: Vec<&str> = text.split("$$").collect();
+    let is_word =
+        |name: &&str| !name.is_empty() && name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_');
+    parts.len() > 2 && parts[1..parts.len() - 1].iter().any(is_word)
 }
 
 /// Whether a text has a character sequence that is part of every placeholder. One pass over a whole document.

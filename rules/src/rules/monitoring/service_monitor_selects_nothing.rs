@@ -94,8 +94,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let wanted = service.path(&["spec", "selector"]).entries();
         !wanted.is_empty() && matches(&selector, &wanted) == Some(true) && !service.may_lack_fields()
     };
-    // An operator makes Services with the labels of its product beside those that people write.
+    // A chart or an operator makes Services with the labels of its product beside those that people write.
     if !has_labels_of_a_product(&selector)
+        && !may_bring_objects(ctx.cluster())
         && let Some(service) = scope.objects(Kind::SERVICE, ctx).find(selects_such_pods)
     {
         let name = service.display_name().to_string();

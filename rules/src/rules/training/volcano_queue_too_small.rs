@@ -74,14 +74,18 @@ use crate::workload::devices::pods_of;
 
 pub(crate) static RULE: Rule = Rule {
     id: "volcano-queue-too-small",
-    kinds: &[Kind::new("scheduling.volcano.sh", "Queue")],
-    reads: &[Kind::VOLCANO_JOB, Kind::NODE_POOL],
+    kinds: &[QUEUE],
+    reads: &[QUEUE, Kind::VOLCANO_JOB, Kind::NODE_POOL],
     docs: docs(include_str!("volcano_queue_too_small.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Training)
 };
 
+const QUEUE: Kind = Kind::new("scheduling.volcano.sh", "Queue");
+
 fn check(queue: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    // Files beside each other may define it for several numbers of nodes, and one is applied.
+    ctx.partner(QUEUE, "default", queue.name())?;
     let capability = queue.path(&["spec", "capability"]);
     if queue.may_lack_fields() {
         return None;

@@ -266,7 +266,8 @@ impl<'a> Checker<'a> {
         }
         match node.text() {
             Some("") => {
-                self.error(&node, format!("`{field}` is required and may not be empty"));
+                let error = self.error(&node, format!("`{field}` is required and may not be empty"));
+                error.kind = InvalidKind::Missing;
                 None
             }
             text => text,
