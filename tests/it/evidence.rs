@@ -187,7 +187,9 @@ fn a_definition_of_the_input_may_be_a_part_of_the_published_one() {
         .prints("monitor.yaml:7:13: info[invalid-value]")
         .prints("monitor.yaml:8:7: info[unknown-field]")
         .prints("monitor.yaml:9:7: error[unknown-field]");
-    folder.run(&["check", "--infos", "--select", "unknown-field"]).prints("the published definition accepts it");
+    folder
+        .run(&["check", "-f", "json", "--select", "unknown-field"])
+        .prints("the published definition accepts it");
     // What the user gives is the definition of the cluster.
     folder
         .run(&["check", "-f", "concise", "--select", "unknown-field", "--crds", "test/crds"])

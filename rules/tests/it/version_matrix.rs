@@ -105,18 +105,31 @@ fn has(version: Version, since: &str, until: &str) -> bool {
         && Version::parse(until).is_none_or(|until| version <= until)
 }
 
+/// The first version of each feature gate.
+fn first_versions_of_gates() -> BTreeMap<String, Version> {
+    let table = schemas("gates.tsv");
+    let first = |row: Vec<&str>| {
+        let version = row[1].split('=').next().and_then(Version::parse);
+        (row[0].to_owned(), version.unwrap())
+    };
+    rows(&table).into_iter().map(first).collect()
+}
+
 #[test]
 fn each_version_has_the_fields_that_are_its_own() {
     let types: Value = serde_json::from_str(&schemas("types.json")).unwrap();
     let fields = schemas("fields.tsv");
     let rows = rows(&fields);
+    let gates = first_versions_of_gates();
     let engines = engines("unknown-field");
     let (mut cases, mut reached) = (0, BTreeSet::new());
     for (kind, root) in types["roots"].as_object().unwrap() {
         let (api_version, kind) = kind.rsplit_once('/').unwrap();
         let paths = paths(&types, root.as_str().unwrap());
         for row in &rows {
-            let [of, field, since, until, ..] = row[..] else { panic!("{row:?}") };
+            let [of, field, since, until, of_gates] = row[..] else { panic!("{row:?}") };
+            let needed: Vec<Version> =
+                of_gates.split(',').filter_map(|gate| gates.get(gate).copied()).collect();
             let Some(path) = paths.get(of) else { continue };
             // The fields of a status are not checked.
             if path.iter().any(|step| step == "status") {
@@ -137,7 +150,8 @@ fn each_version_has_the_fields_that_are_its_own() {
                 let found = engine.check_object(&object, &cluster(engine, [&object]));
                 let is_unknown =
                     found.iter().any(|f| f.location.pointer().is_some_and(|at| at.to_string() == pointer));
-                let is_in = has(*version, since, until);
+                // A field came with its gate.
+                let is_in = has(*version, since, until) && needed.iter().all(|first| first <= version);
                 assert_eq!(is_unknown, !is_in, "{kind} {pointer} in {version}: {found:#?}");
             }
         }

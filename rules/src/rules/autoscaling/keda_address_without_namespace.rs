@@ -80,18 +80,21 @@ const USUAL: [&str; 2] = ["keda", "keda-system"];
 fn check(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let object = ctx.object();
     let namespace = object.namespace_or_default();
-    let operator = match operator_namespace(ctx) {
-        OperatorNamespace::Known(namespace) => Some(namespace),
-        OperatorNamespace::NotInInput => None,
-        OperatorNamespace::Unknown => return None,
-    };
-    let runs_in = |namespace: &str| USUAL.contains(&namespace) || operator.as_deref() == Some(namespace);
-    if trigger.kind() == Some("prometheus") || object.is_namespace_unknown() || runs_in(namespace) {
+    if trigger.kind() == Some("prometheus") || object.is_namespace_unknown() || USUAL.contains(&namespace) {
         return None;
     }
     for read in values(trigger, object, ctx) {
         let mut names = read.value.split(',').filter_map(short_name);
         let Some(name) = names.next().filter(|_| KEYS.contains(&read.key.as_str())) else { continue };
+        let operator = match operator_namespace(ctx) {
+            OperatorNamespace::Known(namespace) => Some(namespace),
+            OperatorNamespace::NotInInput => None,
+            OperatorNamespace::Unknown => return None,
+        };
+        let runs_in = |namespace: &str| USUAL.contains(&namespace) || operator.as_deref() == Some(namespace);
+        if runs_in(namespace) {
+            return None;
+        }
         let cluster = ctx.cluster();
         if cluster.written_as(Kind::SERVICE, name).any(|service| runs_in(service.namespace_or_default())) {
             continue;
