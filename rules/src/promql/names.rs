@@ -146,11 +146,6 @@ pub(crate) fn of_more_words(name: &str, exporter: Exporter) -> Option<&'static s
     all_names(exporter).iter().filter(has_all).min_by_key(|known| known.len()).copied()
 }
 
-/// Whether any release of DCGM has a field. dcgm-exporter exports nothing with a counters file that lists another name.
-pub(crate) fn is_dcgm_field(name: &str) -> bool {
-    name.starts_with("DCGM_FI_") && never_exported_by(name).is_none()
-}
-
 /// The metric of an exporter with the meaning that a name seems to have.
 pub(crate) fn of_same_sense(name: &str, exporter: Exporter) -> Option<&'static str> {
     let has = |words: &[&str]| words.iter().all(|word| name.contains(word));

@@ -83,19 +83,24 @@ fn check(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if trigger.kind() == Some("prometheus") || object.is_namespace_unknown() || USUAL.contains(&namespace) {
         return None;
     }
-    for read in values(trigger, object, ctx) {
-        let mut names = read.value.split(',').filter_map(short_name);
-        let Some(name) = names.next().filter(|_| KEYS.contains(&read.key.as_str())) else { continue };
-        let operator = match operator_namespace(ctx) {
-            OperatorNamespace::Known(namespace) => Some(namespace),
-            OperatorNamespace::NotInInput => None,
-            OperatorNamespace::Unknown => return None,
-        };
-        let runs_in = |namespace: &str| USUAL.contains(&namespace) || operator.as_deref() == Some(namespace);
-        if runs_in(namespace) {
-            return None;
-        }
-        let cluster = ctx.cluster();
+    let addresses = values(trigger, object, ctx).into_iter().filter(|read| KEYS.contains(&read.key.as_str()));
+    let short: Vec<_> =
+        addresses.filter_map(|read| Some((read.value.split(',').find_map(short_name)?, read))).collect();
+    // The operator is searched for among all that installs charts.
+    if short.is_empty() {
+        return None;
+    }
+    let operator = match operator_namespace(ctx) {
+        OperatorNamespace::Known(namespace) => Some(namespace),
+        OperatorNamespace::NotInInput => None,
+        OperatorNamespace::Unknown => return None,
+    };
+    let runs_in = |namespace: &str| USUAL.contains(&namespace) || operator.as_deref() == Some(namespace);
+    if runs_in(namespace) {
+        return None;
+    }
+    let cluster = ctx.cluster();
+    for (name, read) in short {
         if cluster.written_as(Kind::SERVICE, name).any(|service| runs_in(service.namespace_or_default())) {
             continue;
         }

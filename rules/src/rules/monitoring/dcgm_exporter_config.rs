@@ -46,7 +46,7 @@
 
 use crate::catalog::Label;
 use crate::promql::metrics::Exporter;
-use crate::promql::names::{is_dcgm_field, of_more_words, right_name};
+use crate::promql::names::{never_exported_by, of_more_words, right_name};
 use crate::promql::sources::{Query, queries};
 use crate::rules::gpu::{report_value, selected_types};
 use crate::rules::monitoring::dcgm_exporter::{
@@ -112,7 +112,7 @@ fn check_fields(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let Counters::Listed { config: ObjectKey(config), names } = counters(object, ctx.cluster())? else {
         return None;
     };
-    let name = names.iter().find(|name| name.starts_with("DCGM_FI_") && !is_dcgm_field(name))?;
+    let name = names.iter().find(|name| name.starts_with("DCGM_FI_") && never_exported_by(name).is_some())?;
     let templates = templates(object);
     let container = templates.iter().find_map(exporter)?;
     let message =

@@ -83,12 +83,20 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
         (true, false) => empty(&role, "role", ctx),
         (false, true) => empty(&profile, "instanceProfile", ctx),
     }
-    report_arn(&profile, "instanceProfile", "EC2 finds no profile of this name and starts no node", ctx);
-    let effect = match takes_last_part(ctx) {
-        true => "Karpenter uses its last part, but looks for the whole ARN in the instance profile",
-        false => "IAM has no role of this name, so Karpenter gets no instance profile",
+    let effect = "EC2 finds no profile of this name and starts no node";
+    if let Some((name, finding)) = report_arn(&profile, "instanceProfile", effect, ctx) {
+        let fix = Fix::new(format!("write `{name}`"), Safety::Safe);
+        finding.fix(fix.set(&profile, json!(name)).replaces_nodes());
+    }
+    // Karpenter takes the name out of an ARN from 1.2 on (`pkg/providers/instanceprofile/instanceprofile.go`).
+    let (effect, severity) = if ctx.platform().karpenter >= Version::new(1, 2) {
+        ("Karpenter uses its last part, but looks for the whole ARN in the instance profile", Severity::Info)
+    } else {
+        ("IAM has no role of this name, so Karpenter gets no instance profile", Severity::Warning)
     };
-    report_arn(&role, "role", effect, ctx);
+    if let Some((_, finding)) = report_arn(&role, "role", effect, ctx) {
+        finding.severity(severity);
+    }
     // Only the last part of a role with a path is its name.
     let name = role.text().and_then(|r| r.rsplit('/').next());
     if let Some(length) = name.map(str::len).filter(|l| *l > LONGEST) {
@@ -99,25 +107,18 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Whether Karpenter takes the name of a role out of an ARN (`pkg/providers/instanceprofile/instanceprofile.go`, 1.2).
-fn takes_last_part(ctx: &Context<'_>) -> bool {
-    ctx.platform().karpenter >= Version::new(1, 2)
-}
-
-/// Reports an ARN in the place of a name.
-fn report_arn(node: &Node<'_>, field: &str, effect: &str, ctx: &mut Context<'_>) -> Option<()> {
+/// Reports an ARN in the place of a name, and returns the name.
+fn report_arn<'n, 'f>(
+    node: &Node<'n>,
+    field: &str,
+    effect: &str,
+    ctx: &'f mut Context<'_>,
+) -> Option<(&'n str, &'f mut Finding)> {
     let text = node.text().filter(|text| text.starts_with("arn:"))?;
     let name = text.rsplit('/').next().filter(|name| *name != text && !name.is_empty())?;
-    let takes_last_part = takes_last_part(ctx);
     let finding = ctx.report(node, format!("`{field}` takes a name, not an ARN: {effect}"));
     finding.rejected_by(None).help(format!("write `{name}`"));
-    if field == "role" {
-        finding.severity(if takes_last_part { Severity::Info } else { Severity::Warning });
-    } else {
-        finding
-            .fix(Fix::new(format!("write `{name}`"), Safety::Safe).set(node, json!(name)).replaces_nodes());
-    }
-    None
+    Some((name, finding))
 }
 
 fn empty(node: &Node<'_>, name: &str, ctx: &mut Context<'_>) {
