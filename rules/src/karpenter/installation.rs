@@ -90,16 +90,46 @@ pub(crate) fn set_option<'a>(
     setting: &str,
     variable: &str,
 ) -> Option<(ValuePlace<'a>, String)> {
+    set_value(object, &["settings", setting], variable)
+}
+
+/// A value of the chart that an installation sets, with its text, or the environment variable that the chart makes of it.
+pub(crate) fn set_value<'a>(
+    object: &'a Object,
+    path: &[&str],
+    variable: &str,
+) -> Option<(ValuePlace<'a>, String)> {
     if object.is(Kind::DEPLOYMENT) {
         let mut entries = controller(object)?.get("env").items();
         let value = entries.find(|entry| entry.get("name").text() == Some(variable))?.get("value");
         return Some((ValuePlace::of(value.clone()), value.text()?.to_owned()));
     }
     find_in_values(object, CHART, |values| {
-        let settings = values.root.get("settings");
-        let node = settings.get(setting);
-        let text = node.text().filter(|_| settings.get("clusterName").is_set())?;
-        Some((values.place(&node, object), text.to_owned()))
+        let node = values.root.path(path);
+        let text = node.string_or_number()?;
+        // Charts before 0.33, and others of this name, have other settings.
+        values
+            .root
+            .path(&["settings", "clusterName"])
+            .is_set()
+            .then(|| (values.place(&node, object), text.into_owned()))
+    })
+}
+
+/// The annotation of a ServiceAccount with the ARN of the role that its pods get.
+const ROLE_ARN: &str = "eks.amazonaws.com/role-arn";
+
+/// The role that Karpenter itself gets, with its ARN: by the values of the chart, or the annotation of its ServiceAccount.
+pub(crate) fn controller_role(object: &Object) -> Option<(ValuePlace<'_>, String)> {
+    if object.is(Kind::SERVICE_ACCOUNT) {
+        let node = object.path(&["metadata", "annotations", ROLE_ARN]);
+        let arn = node.text().filter(|_| object.name() == CHART)?.to_owned();
+        return Some((ValuePlace::of(node), arn));
+    }
+    find_in_values(object, CHART, |values| {
+        let node = values.root.path(&["serviceAccount", "annotations", ROLE_ARN]);
+        let arn = node.text().filter(|_| values.root.path(&["settings", "clusterName"]).is_set())?;
+        Some((values.place(&node, object), arn.to_owned()))
     })
 }
 

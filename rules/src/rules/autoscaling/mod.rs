@@ -90,6 +90,7 @@ pub(crate) mod utilization_unreachable;
 pub(crate) mod vpa_above_nodes;
 pub(crate) mod vpa_hpa_conflict;
 pub(crate) mod vpa_never_acts;
+pub(crate) mod vpa_overlap;
 pub(crate) mod vpa_scales_limits;
 
 pub(in crate::rules) use target_missing::{is_made_by_operator, is_named_after};

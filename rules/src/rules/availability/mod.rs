@@ -52,6 +52,7 @@ pub(crate) mod ray_versions_differ;
 pub(crate) mod ray_worker_restart_policy;
 mod replacement;
 pub(in crate::rules) mod rollout;
+pub(crate) mod rollout_rejected;
 pub(crate) mod rollout_runs_twice;
 pub(crate) mod selected_workloads;
 pub(crate) mod server_port_mismatch;

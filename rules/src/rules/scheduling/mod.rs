@@ -18,6 +18,7 @@ pub(crate) mod headroom_never_taken;
 mod helper_charts;
 pub(crate) mod interruption_queue_invalid;
 pub(crate) mod karpenter_on_own_nodes;
+pub(crate) mod karpenter_setting_invalid;
 pub(crate) mod karpenter_setting_missing;
 pub(crate) mod kubelet_port_taken;
 pub(crate) mod kueue_cohort_missing;
