@@ -4,9 +4,13 @@
 //! A node needs an IAM role to join the cluster. The class names either the role, for which
 //! Karpenter makes the instance profile, or a profile that exists. The API server rejects both
 //! together, neither, and an empty text. A role name of more than 64 characters is rejected by IAM:
-//! the class is never Ready. Both fields take names: with the ARN of a profile EC2 starts no instance. With the
-//! ARN of a role IAM gives Karpenter before 1.2 no profile, and later versions compare the whole text with the
-//! name of the role.
+//! the class is never Ready. Both fields take names: with the ARN or the path of a profile EC2 starts no
+//! instance. With the ARN of a role IAM gives Karpenter before 1.2 no profile. Later versions take the last part
+//! of an ARN or a path, and compare the whole text with the role of the profile: they never agree, and from 1.7
+//! on Karpenter makes another profile each time that it looks at the class, up to the 1000 of an account.
+//!
+//! The role of Karpenter's own ServiceAccount is no role for nodes: EC2 may not assume it, and a node could do
+//! whatever Karpenter may.
 //!
 //! # Fix
 //! Keep one of them. `role` is the usual one; `instanceProfile` is for clusters in which Karpenter
@@ -32,10 +36,15 @@
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/#specrole>
 //! - <https://karpenter.sh/docs/concepts/nodeclasses/#specinstanceprofile>
 
+use crate::karpenter::installation::controller_role;
 use crate::rules::prelude::*;
+
+/// What gives Karpenter a role.
+const INSTALLERS: [Kind; 3] = [CHART_KINDS[0], CHART_KINDS[1], Kind::SERVICE_ACCOUNT];
 
 pub(crate) static RULE: Rule = Rule {
     id: "node-class-identity",
+    reads: &INSTALLERS,
     rejected_by: &[Authority::ApiServer, Authority::Karpenter],
     depends_on: &[Product::Karpenter],
     fix: Some(Safety::Safe),
@@ -84,19 +93,12 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
         (false, true) => empty(&profile, "instanceProfile", ctx),
     }
     let effect = "EC2 finds no profile of this name and starts no node";
-    if let Some((name, finding)) = report_arn(&profile, "instanceProfile", effect, ctx) {
+    if let Some((name, finding)) = report_path(&profile, "instanceProfile", effect, ctx) {
         let fix = Fix::new(format!("write `{name}`"), Safety::Safe);
         finding.fix(fix.set(&profile, json!(name)).replaces_nodes());
     }
-    // Karpenter takes the name out of an ARN from 1.2 on (`pkg/providers/instanceprofile/instanceprofile.go`).
-    let (effect, severity) = if ctx.platform().karpenter >= Version::new(1, 2) {
-        ("Karpenter uses its last part, but looks for the whole ARN in the instance profile", Severity::Info)
-    } else {
-        ("IAM has no role of this name, so Karpenter gets no instance profile", Severity::Warning)
-    };
-    if let Some((_, finding)) = report_arn(&role, "role", effect, ctx) {
-        finding.severity(severity);
-    }
+    role_with_path(&role, ctx);
+    role_of_controller(&role, ctx);
     // Only the last part of a role with a path is its name.
     let name = role.text().and_then(|r| r.rsplit('/').next());
     if let Some(length) = name.map(str::len).filter(|l| *l > LONGEST) {
@@ -107,16 +109,62 @@ fn check(class: &Ec2NodeClass<'_>, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Reports an ARN in the place of a name, and returns the name.
-fn report_arn<'n, 'f>(
+/// The first version that takes the name out of an ARN (`pkg/providers/instanceprofile/instanceprofile.go`).
+const TAKES_LAST_PART: Version = Version::new(1, 2);
+/// The first version that gives each instance profile a name that no other has: `InstanceProfileName` has a UUID, and
+/// `pkg/controllers/nodeclass/instanceprofile.go` makes a profile wherever the role of the present one is not `spec.role`.
+const MAKES_NEW_PROFILES: Version = Version::new(1, 7);
+
+/// Reports a role by its ARN, or with its path.
+fn role_with_path(role: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let karpenter = ctx.platform().karpenter;
+    let is_arn = role.text()?.starts_with("arn:");
+    let (effect, severity) = if karpenter >= MAKES_NEW_PROFILES {
+        ("Karpenter makes another instance profile each time it looks at the class", Severity::Warning)
+    } else if !is_arn {
+        return None;
+    } else if karpenter >= TAKES_LAST_PART {
+        ("Karpenter uses its last part, but looks for the whole ARN in the instance profile", Severity::Info)
+    } else {
+        ("IAM has no role of this name, so Karpenter gets no instance profile", Severity::Warning)
+    };
+    let (_, finding) = report_path(role, "role", effect, ctx)?;
+    finding.severity(severity);
+    None
+}
+
+/// Reports the role that Karpenter itself has.
+fn role_of_controller(role: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let name = role.text()?.rsplit('/').next().filter(|name| !name.is_empty())?;
+    let cluster = ctx.cluster();
+    let installers = INSTALLERS.iter().flat_map(|kind| cluster.of(*kind));
+    let (installer, place) =
+        installers.filter(|installer| ctx.pairs_with(installer)).find_map(|installer| {
+            let (place, arn) = controller_role(installer)?;
+            (arn.rsplit('/').next() == Some(name)).then_some((installer, place))
+        })?;
+    ctx.report(
+        role,
+        format!("nodes get `{}`, the role of Karpenter itself: they do not join", ellipsize(name)),
+    )
+    .severity(Severity::Warning)
+    .rejected_by(None)
+    .help("write the role of the nodes, which EC2 may assume and which has the policies for EKS nodes")
+    .related(installer, &place.node, "Karpenter has this role");
+    None
+}
+
+/// Reports an ARN or a path in the place of a name, and returns the name.
+fn report_path<'n, 'f>(
     node: &Node<'n>,
     field: &str,
     effect: &str,
     ctx: &'f mut Context<'_>,
 ) -> Option<(&'n str, &'f mut Finding)> {
-    let text = node.text().filter(|text| text.starts_with("arn:"))?;
+    let text = node.text()?;
     let name = text.rsplit('/').next().filter(|name| *name != text && !name.is_empty())?;
-    let finding = ctx.report(node, format!("`{field}` takes a name, not an ARN: {effect}"));
+    let (article, form) = if text.starts_with("arn:") { ("an", "ARN") } else { ("a", "path") };
+    let finding = ctx.report(node, format!("`{field}` takes a name, not {article} {form}: {effect}"));
     finding.rejected_by(None).help(format!("write `{name}`"));
     Some((name, finding))
 }
