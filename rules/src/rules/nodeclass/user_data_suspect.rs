@@ -8,8 +8,8 @@
 //! nodes never join. A script for AL2 also edits `/etc/kubernetes/kubelet/kubelet-config.json` or the
 //! variable of `--kubelet-extra-args`. AL2023 has neither: nodeadm writes the kubelet's configuration
 //! elsewhere, after the script, and the settings are lost without a word. Karpenter itself reads MIME
-//! archives and Bottlerocket's TOML, and starts no node with one that it cannot read; of the TOML it keeps
-//! `settings` alone. A script that formats `/dev/nvme1n1` formats what Linux found second: the numbers do not
+//! archives and Bottlerocket's TOML, and starts no node with one that it cannot read: `max-pods = "110"` is a
+//! text where it decodes a number. Of the TOML it keeps `settings` alone. A script that formats `/dev/nvme1n1` formats what Linux found second: the numbers do not
 //! follow the devices of the launch, and another instance type has its own disks before an EBS volume. XFS
 //! and Btrfs without `-f` stop where a file system is already, and this is information then.
 //!
@@ -41,7 +41,7 @@
 //! - <https://docs.aws.amazon.com/ebs/latest/userguide/nvme-ebs-volumes.html>
 
 use super::user_data_disks::formats_by_number;
-use super::user_data_text::{fault_of_archive, fault_of_toml, line_outside_settings};
+use super::user_data_text::{fault_of_archive, fault_of_form, fault_of_toml, line_outside_settings};
 use super::{public_name, significant_lines};
 use crate::karpenter::ami_name::{ImageFamily, image_of_parameter, images_named};
 use crate::karpenter::scheduling::AmiFamily;
@@ -209,6 +209,14 @@ fn check_form(node: &Node<'_>, text: &str, family: AmiFamily, ctx: &mut Context<
         && let Some((line, fault)) = fault_of_toml(text)
     {
         report_line(node, text, line, format!("Karpenter cannot read the TOML: {fault}"), ctx)
+            .severity(Severity::Error)
+            .rejected_by(Some(Authority::Karpenter))
+            .help("correct the line: no node starts with it");
+    } else if family == AmiFamily::Bottlerocket
+        && let Some((line, setting, form)) = fault_of_form(text)
+    {
+        let message = format!("Karpenter cannot decode `{}`: it is {form}", ellipsize(&setting));
+        report_line(node, text, line, message, ctx)
             .severity(Severity::Error)
             .rejected_by(Some(Authority::Karpenter))
             .help("correct the line: no node starts with it");

@@ -124,6 +124,127 @@ pub(super) fn fault_of_toml(text: &str) -> Option<(&str, &'static str)> {
     None
 }
 
+/// The form of a value in TOML.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Number,
+    Bool,
+    Text,
+    List,
+}
+
+impl Form {
+    /// `None` for tables and dates, and for what is no value.
+    fn of(value: &str) -> Option<Form> {
+        let value = value.trim();
+        match value.chars().next()? {
+            '"' | '\'' => Some(Form::Text),
+            '[' => Some(Form::List),
+            't' | 'f' => Some(Form::Bool),
+            c if c.is_ascii_digit() || matches!(c, '+' | '-') => {
+                let digits = value.split(['#', ' ']).next().unwrap_or(value);
+                let is_number = digits.chars().all(|c| c.is_ascii_digit() || matches!(c, '+' | '-' | '_'));
+                is_number.then_some(Form::Number)
+            }
+            _ => None,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Form::Number => "a whole number, without quotes",
+            Form::Bool => "`true` or `false`, without quotes",
+            Form::Text => "a text in quotes",
+            Form::List => "a list of texts",
+        }
+    }
+}
+
+/// Settings below `settings.kubernetes` that are numbers, those that are booleans, lists, and texts, and the tables of texts. Source:
+/// `BottlerocketKubernetes` in `pkg/providers/amifamily/bootstrap/bottlerocketsettings.go` of karpenter-provider-aws, 1.0 to 1.14.
+const NUMBERS: [&str; 9] = [
+    "max-pods",
+    "registry-qps",
+    "registry-burst",
+    "event-qps",
+    "event-burst",
+    "kube-api-qps",
+    "kube-api-burst",
+    "container-log-max-files",
+    "pod-pids-limit",
+];
+const BOOLS: [&str; 3] = ["server-tls-bootstrap", "cpu-cfs-quota-enforced", "seccomp-default"];
+const LISTS: [&str; 1] = ["allowed-unsafe-sysctls"];
+const TEXTS: [&str; 11] = [
+    "cloud-provider",
+    "cluster-dns-ip",
+    "container-log-max-size",
+    "cpu-manager-policy",
+    "cpu-manager-reconcile-period",
+    "topology-manager-scope",
+    "topology-manager-policy",
+    "image-gc-high-threshold-percent",
+    "image-gc-low-threshold-percent",
+    "shutdown-grace-period",
+    "shutdown-grace-period-for-critical-pods",
+];
+const TABLES: [&str; 4] = ["node-labels", "eviction-hard", "kube-reserved", "system-reserved"];
+
+/// The form in which Karpenter decodes the setting at a path.
+fn decoded_form(path: &[String]) -> Option<Form> {
+    let path: Vec<&str> = path.iter().map(String::as_str).collect();
+    match path.strip_prefix(&["settings", "kubernetes"])? {
+        [name] if NUMBERS.contains(name) => Some(Form::Number),
+        [name] if BOOLS.contains(name) => Some(Form::Bool),
+        [name] if LISTS.contains(name) => Some(Form::List),
+        [name] if TEXTS.contains(name) => Some(Form::Text),
+        [table, _] if TABLES.contains(table) => Some(Form::Text),
+        ["node-taints", _] => Some(Form::List),
+        _ => None,
+    }
+}
+
+/// A line of Bottlerocket's settings with a value of another form than Karpenter decodes, the name of the setting, and its form.
+pub(super) fn fault_of_form(text: &str) -> Option<(&str, String, &'static str)> {
+    if is_template(text) || text.contains("\"\"\"") || text.contains("'''") {
+        return None;
+    }
+    let (mut table, mut depth) = (Vec::new(), 0);
+    for line in super::significant_lines(text) {
+        if depth > 0 {
+            depth = depth_after(line, depth);
+            continue;
+        }
+        if let Some(header) = line.strip_prefix('[') {
+            table = keys_of(header.split(']').next()?);
+            continue;
+        }
+        let (key, value) = line.split_once('=')?;
+        depth = depth_after(value, 0);
+        let path = [table.clone(), keys_of(key)].concat();
+        let (Some(form), Some(written)) = (decoded_form(&path), Form::of(value)) else { continue };
+        if written != form {
+            return Some((line, path.last()?.clone(), form.name()));
+        }
+    }
+    None
+}
+
+/// The parts of a dotted key. A dot between quotes belongs to the part.
+fn keys_of(text: &str) -> Vec<String> {
+    let (mut out, mut quote) = (vec![String::new()], None);
+    for c in text.chars() {
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (None, '"' | '\'') => quote = Some(c),
+            (None, '.') => out.push(String::new()),
+            (None, c) if c.is_whitespace() => {}
+            (_, c) => out.last_mut().unwrap_or(&mut String::new()).push(c),
+        }
+    }
+    out
+}
+
 /// Whether a quote of a line is open at its end. A backslash has a meaning between double quotes alone.
 fn has_open_quote(line: &str) -> bool {
     let (mut quote, mut escaped) = (None, false);
