@@ -84,6 +84,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             for (key, node) in super::required_keys(&template).iter().flatten() {
                 of_pod(node, key, false, ctx);
             }
+            pinned_host(object, &template, ctx);
             excluded_hosts(&template, ctx);
             refused_preference(&template, ctx);
         }
@@ -189,6 +190,33 @@ fn of_pod(node: &Node<'_>, key: &str, selector: bool, ctx: &mut Context<'_>) {
         let title = format!("write `{word}`; check which nodes the pod then gets");
         finding.fix(Fix::new(title, Safety::Unsafe).set(node, json!(word)));
     }
+}
+
+/// Reports pods of a controller that select one EC2 instance by its host name: no instance after it has that name, and Karpenter
+/// ignores the pods. A host with a name of its own is kept, and a Pod or a Job may be for what runs there now.
+fn pinned_host(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    if object.is(Kind::POD) || object.is(Kind::JOB) || object.may_lack_fields() {
+        return None;
+    }
+    let host = template.spec.path(&["nodeSelector", HOSTNAME]);
+    let name = host.text().filter(|name| is_of_instance(name))?;
+    let pool = ctx.cluster().of(Kind::NODE_POOL).find(|pool| ctx.pairs_with(pool))?;
+    let message = format!("`{}` is one EC2 instance: without it the pods stay Pending", ellipsize(name));
+    ctx.report(&host, message)
+        .severity(Severity::Warning)
+        .rejected_by(Some(Authority::Karpenter))
+        .help("select a label that the pool gives its nodes: Karpenter ignores pods that select a host")
+        .related(pool, &pool.path(&["metadata", "name"]), "Karpenter starts nodes here");
+    None
+}
+
+/// Whether a name is the private DNS name of an EC2 instance: of its address, or of its id.
+fn is_of_instance(name: &str) -> bool {
+    let by_address =
+        name.strip_prefix("ip-").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    let by_id =
+        name.strip_prefix("i-0").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_hexdigit()));
+    (by_address || by_id) && (name.ends_with(".compute.internal") || name.ends_with(".ec2.internal"))
 }
 
 /// The operator of an expression that nodes without the label meet.
