@@ -100,9 +100,20 @@ fn push(list: &Node<'_>, is_external: bool, entry: Option<&Node<'_>>, all: &mut 
     }
 }
 
-/// The only series of a `seriesQuery`. `None` if it selects by a pattern.
+/// The only series of a `seriesQuery`: `up{…}`, or `{__name__=~"^up$",…}`, whose pattern is a name. `None` if it selects by
+/// another pattern.
 fn series_of(text: &str) -> Option<&str> {
-    let name = text.split('{').next()?.trim();
+    let (name, matchers) = text.split_once('{').unwrap_or((text, ""));
+    if !name.trim().is_empty() {
+        return Some(name.trim()).filter(|name| is_identifier(name));
+    }
+    let (_, after) = matchers.split_once("__name__")?;
+    let after = after.trim_start();
+    let value = after.strip_prefix("=~").or_else(|| after.strip_prefix('='))?.trim_start();
+    let quote = value.chars().next().filter(|quote| matches!(quote, '"' | '\'' | '`'))?;
+    let pattern = value[1..].split(quote).next()?;
+    let name = pattern.strip_prefix('^').unwrap_or(pattern);
+    let name = name.strip_suffix('$').unwrap_or(name);
     is_identifier(name).then_some(name)
 }
 
