@@ -5,7 +5,8 @@
 //! Job works on must be among them. With `scaleOnInFlight: "false"`, `excludeUnacknowledged: "true"`, or over
 //! AMQP it is not, and new messages wait until as many Jobs have ended as there are messages. `accurate` starts a
 //! Job for each message and leaves out only Jobs that have not begun: where messages in progress count, it
-//! starts further Jobs for them at each poll, unless the worker deletes a message as soon as it has it. That
+//! starts further Jobs for them at each poll, unless the worker deletes a message as soon as it has it. Azure's
+//! Service Bus counts the messages that a receiver has locked, and so does SQS by default. That
 //! is an info, and a warning where a run takes many polls: with an accelerator. With `maxReplicaCount: 1` a
 //! second Job never starts, and nothing is said.
 //!
@@ -84,7 +85,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             // It loads a model or data, so that a run takes several polls. A deadline is an upper bound alone.
             let severity = if uses_accelerators(object) { Severity::Warning } else { Severity::Info };
             ctx.report(&strategy, "messages in progress count: more Jobs start for them at each poll")
-                .help(format!("{by}, or `strategy: default`, unless workers delete a message at once"))
+                .help(format!("{by}, unless workers delete a message at once"))
                 .severity(severity);
         }
         _ => {}
@@ -100,14 +101,16 @@ fn counts_in_progress(trigger: &Trigger<'_>) -> Option<&'static str> {
             let counts = metadata.get("scaleOnInFlight");
             let is_on =
                 counts.is_absent() || counts.text().and_then(|text| boolean(text.trim())) == Some(true);
-            is_on.then_some("write `scaleOnInFlight: \"false\"`")
+            is_on.then_some("write `scaleOnInFlight: \"false\"`, or `strategy: default`")
         }
         "rabbitmq" => {
             let is_length = metadata.get("mode").text() == Some("QueueLength");
             let is_http = metadata.get("protocol").text() == Some("http");
             (is_length && is_http && metadata.get("excludeUnacknowledged").is_absent())
-                .then_some("write `excludeUnacknowledged: \"true\"`")
+                .then_some("write `excludeUnacknowledged: \"true\"`, or `strategy: default`")
         }
+        // `ActiveMessageCount` (`azure_servicebus_scaler.go`), in which locked messages are: they stay active until they are completed.
+        "azure-servicebus" => Some("write `strategy: default`"),
         _ => None,
     }
 }

@@ -67,8 +67,8 @@ pub(super) fn signals<'a>(object: &'a Object) -> Vec<Signal<'a>> {
             return None;
         }
         let load = load(expr);
-        let threshold = trigger.path(&["metadata", "threshold"]);
-        of_trigger(&trigger, query.node(object), &threshold, load, upper_bound(expr), false)
+        let threshold = amount(&trigger.path(&["metadata", "threshold"]));
+        of_trigger(&trigger, query.node(object), threshold, load, upper_bound(expr), false)
     };
     let mut out: Vec<Signal<'a>> = queries(object).iter().filter_map(of_query).collect();
     out.extend(triggers(object).filter_map(|trigger| of_named_metric(&trigger)));
@@ -79,7 +79,7 @@ pub(super) fn signals<'a>(object: &'a Object) -> Vec<Signal<'a>> {
     out.retain(|signal| signal.holder.get("name").text() == Some(formula));
     let of_modifiers = |signal: Signal<'a>| {
         let Signal { measured, load, bound, is_by_name, .. } = signal;
-        of_trigger(&modifiers, measured, &modifiers.get("target"), load, bound, is_by_name)
+        of_trigger(&modifiers, measured, amount(&modifiers.get("target")), load, bound, is_by_name)
     };
     out.into_iter().filter_map(of_modifiers).collect()
 }
@@ -93,13 +93,18 @@ fn of_quotient<'a>(formula: &str, triggers: &[Signal<'a>], modifiers: &Node<'a>)
     };
     let _ = (named(part)?, named(whole)?);
     let load = Load::Share { of: Share::Quotient, certain: true };
-    of_trigger(modifiers, modifiers.get("formula"), &modifiers.get("target"), load, None, false)
+    of_trigger(modifiers, modifiers.get("formula"), amount(&modifiers.get("target")), load, None, false)
+}
+
+/// A target as it is written.
+fn amount(node: &Node<'_>) -> Option<f64> {
+    number(node.text()?.trim())
 }
 
 fn of_trigger<'a>(
     trigger: &Node<'a>,
     measured: Node<'a>,
-    target: &Node<'a>,
+    target: Option<f64>,
     load: Load,
     bound: Option<f64>,
     is_by_name: bool,
@@ -111,9 +116,17 @@ fn of_trigger<'a>(
         None if !metric_type.is_set() && !metric_type.is_unknown() => Comparison::Divided,
         _ => return None,
     };
-    let target = number(target.text()?.trim()).filter(|target| *target > 0.0)?;
+    let target = target.filter(|target| *target > 0.0)?;
     Some(Signal { measured, holder: trigger.clone(), comparison, target, load, bound, is_by_name })
 }
+
+/// Types that count sessions or jobs for all replicas, with the key of their target, which is 1 by default, and what they count.
+/// Source: `GetMetricSpecForScaling` of each in KEDA 2.21; that of `selenium-grid` has queued and running sessions, and no key.
+const WITH_DEFAULT_TARGET: [(&str, &str, Amount); 3] = [
+    ("azure-pipelines", "targetPipelinesQueueLength", Amount::Waiting),
+    ("github-runner", "targetWorkflowQueueLength", Amount::Waiting),
+    ("selenium-grid", "", Amount::InProgress),
+];
 
 /// The signal of a trigger that names a metric, or reads a queue.
 fn of_named_metric<'a>(trigger: &Trigger<'a>) -> Option<Signal<'a>> {
@@ -126,7 +139,20 @@ fn of_named_metric<'a>(trigger: &Trigger<'a>) -> Option<Signal<'a>> {
             Some("QueueLength") | None if !mode.is_unknown() => Load::Total(Amount::Waiting),
             _ => return None,
         };
-        return of_trigger(&trigger.node, trigger.node.get("type"), &metadata.get(key), load, None, true);
+        let target = amount(&metadata.get(key));
+        return of_trigger(&trigger.node, trigger.node.get("type"), target, load, None, true);
+    }
+    if let Some((_, key, counted)) = WITH_DEFAULT_TARGET.iter().find(|(name, ..)| *name == kind) {
+        let node = metadata.get(key);
+        let target = if node.is_absent() { Some(1.0) } else { amount(&node) };
+        return of_trigger(
+            &trigger.node,
+            trigger.node.get("type"),
+            target,
+            Load::Total(*counted),
+            None,
+            true,
+        );
     }
     // KEDA read this as the type of the metric, and newer versions ignore it (`datadog_scaler.go`).
     if kind == "datadog" && metadata.get("type").is_set() {
@@ -167,7 +193,7 @@ fn of_named_metric<'a>(trigger: &Trigger<'a>) -> Option<Signal<'a>> {
         }
         _ => return None,
     };
-    of_trigger(&trigger.node, name, &target, load, is_percent.then_some(100.0), true)
+    of_trigger(&trigger.node, name, amount(&target), load, is_percent.then_some(100.0), true)
 }
 
 /// Metrics of CloudWatch that are percentages of 0 to 100, by namespace. Those of Amazon ECS may exceed 100.
@@ -232,7 +258,7 @@ fn of_query_text<'a>(trigger: &Trigger<'a>) -> Option<Signal<'a>> {
     } else {
         return None;
     };
-    of_trigger(&trigger.node, query, &metadata.get("threshold"), load, None, true)
+    of_trigger(&trigger.node, query, amount(&metadata.get("threshold")), load, None, true)
 }
 
 /// Whether a query of Datadog adds up what arrives at all replicas: one sum, as a rate or a count.
