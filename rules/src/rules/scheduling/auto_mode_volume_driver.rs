@@ -267,6 +267,11 @@ fn has_other_class(ctx: &Context<'_>) -> bool {
     classes.any(|class| class.get("provisioner").text() == Some(AUTO_MODE_EBS_DRIVER))
 }
 
+/// Whether the pods of a template run on nodes of EKS Auto Mode alone: they select these. A rule that asks reads NodePools.
+pub(super) fn is_pinned_to_auto_mode(template: &Template<'_>, ctx: &Context<'_>) -> bool {
+    is_pinned(template, Side::AutoMode, ctx)
+}
+
 /// Whether a template selects nodes of one side, by a label that only these have or by the name of a NodePool.
 fn is_pinned(template: &Template<'_>, side: Side, ctx: &Context<'_>) -> bool {
     let selector = template.spec.get("nodeSelector");

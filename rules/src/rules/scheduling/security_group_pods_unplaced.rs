@@ -5,10 +5,12 @@
 //! controller adds the request when the pod is created. Only instance types with branch interfaces have the
 //! resource: no type of the families t2, t3, t3a and t4g has. Where no type of the pools that admit the pods
 //! has it, Karpenter starts no node for them. It is not reported where the input has a node group or a Fargate
-//! profile of eksctl that may take the pods, or nodes of another tool.
+//! profile of eksctl that may take the pods, or nodes of another tool. Nodes of EKS Auto Mode have no security
+//! groups for pods: where the pods select these, the policy changes nothing.
 //!
 //! # Fix
-//! Admit types with branch interfaces to the pool, most types of the families m5, c5 and r5 and later.
+//! Admit types with branch interfaces to the pool, most types of the families m5, c5 and r5 and later. In EKS
+//! Auto Mode all pods of a NodeClass have the groups of its `podSecurityGroupSelectorTerms`.
 //!
 //! # Example
 //! ```yaml,diff
@@ -54,7 +56,9 @@
 //!
 //! # References
 //! - <https://docs.aws.amazon.com/eks/latest/userguide/security-groups-for-pods.html>
+//! - <https://docs.aws.amazon.com/eks/latest/userguide/auto-networking.html>
 
+use super::auto_mode_volume_driver::is_pinned_to_auto_mode;
 use crate::cluster::branch_interfaces::selects;
 use crate::rules::prelude::*;
 
@@ -73,6 +77,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is_namespace_unknown() {
         return None;
     }
+    on_auto_mode(object, ctx);
     let selector = object.path(&["spec", "podSelector"]);
     let namespace = object.namespace_or_default();
     let mut workloads = WORKLOAD_KINDS.iter().flat_map(|kind| ctx.cluster().in_namespace(*kind, namespace));
@@ -96,6 +101,30 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         .related(workload, &workload.path(&["metadata", "name"]), "its pods are selected")
         .related(&pool, &pool.path(&["spec", "template", "spec", "requirements"]), "the types of the pool");
     Some(())
+}
+
+/// Reports a policy for pods that run on nodes of EKS Auto Mode, which has no security groups for pods. Without a selector the pods
+/// may be Fargate's.
+fn on_auto_mode(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let namespace = object.namespace_or_default();
+    let mut workloads = WORKLOAD_KINDS.iter().flat_map(|kind| ctx.cluster().in_namespace(*kind, namespace));
+    let is_there = |workload: &&Object| {
+        let all = templates(workload);
+        let mut selected = all.iter().filter(|template| selects(object, template)).peekable();
+        selected.peek().is_some()
+            && selected.all(|template| is_pinned_to_auto_mode(template, ctx))
+            && ctx.pairs_with(workload)
+            && !workload.may_lack_fields()
+    };
+    let workload = workloads.find(is_there)?;
+    let name = workload.display_name();
+    let message =
+        format!("nodes of EKS Auto Mode have no groups for pods: those of `{name}` keep their node's");
+    ctx.report(&object.path(&["spec", "securityGroups"]), message)
+        .at_key()
+        .help("write the groups as `podSecurityGroupSelectorTerms` of a NodeClass of its own, or choose other nodes")
+        .related(workload, &workload.path(&["metadata", "name"]), "its pods are selected");
+    None
 }
 
 /// The first of the pools that admit the pods of a template, if no type of any of them has branch interfaces.

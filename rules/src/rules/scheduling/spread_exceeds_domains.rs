@@ -80,6 +80,7 @@ use crate::fit::Situation;
 use crate::karpenter::pod::rules_of;
 use crate::karpenter::scheduling::TopologyKind;
 use crate::rules::prelude::*;
+use crate::rules::scheduling::pod_fits_no_pool::pinned_pools;
 use crate::rules::scheduling::{AROUND_PODS, MAX_POOLS, all_pools, is_scheduled, states_its_pods};
 
 pub(crate) static RULE: Rule = Rule {
@@ -96,8 +97,7 @@ pub(crate) static RULE: Rule = Rule {
 const MAX_NAMED: usize = 3;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let is_whole = ctx.cluster().is_complete_for(Kind::NODE_POOL) && ctx.cluster().has_any(Kind::NODE_POOL);
-    if !states_its_pods(object) || !is_whole {
+    if !states_its_pods(object) || !ctx.cluster().has_any(Kind::NODE_POOL) {
         return None;
     }
     for template in templates(object).iter().filter(|template| keeps_apart(template)) {
@@ -118,7 +118,7 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
     if !is_scheduled(template) || ctx.other_nodes_for(template).is_some() {
         return None;
     }
-    let pools = all_pools(MAX_POOLS, ctx)?;
+    let pools = pools_of(template, ctx)?;
     let situation = Situation::around(ctx.cluster(), ctx.platform(), Some(object), (pools, Vec::new()));
     let (pods, limit) = situation.beyond_domains(ctx.cluster(), object, template)?;
     let (name, most) = (object.display_name(), limit.most);
@@ -139,4 +139,14 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
         ),
     });
     None
+}
+
+/// The pools whose values count: all of a whole cluster, or those that the pods name. Another pool takes no such pod, and the values
+/// that it lists only count as empty.
+fn pools_of(template: &Template<'_>, ctx: &Context<'_>) -> Option<Vec<Object>> {
+    if ctx.cluster().is_complete_for(Kind::NODE_POOL) {
+        return all_pools(MAX_POOLS, ctx);
+    }
+    let named = |name: &String| ctx.partner(Kind::NODE_POOL, "default", name).cloned();
+    pinned_pools(template)?.iter().map(named).collect()
 }

@@ -2,8 +2,8 @@
 //!
 //! # Why
 //! The API server accepts any parameter of a StorageClass. The drivers reject those they do not know,
-//! numbers with a unit, and what their service rejects: `iops` below the minimum of the type, `io1` or
-//! `io2` without any, or a persistent file system of FSx for Lustre without `perUnitStorageThroughput`. The
+//! numbers with a unit, `iops` together with `iopsPerGB`, and what their service rejects: `iops` below the
+//! minimum of the type, `throughput` for another type than gp3, `io1` or `io2` without IOPS, or a persistent file system of FSx for Lustre without `perUnitStorageThroughput`. The
 //! claims of the class then stay Pending with an event that says why, and so do their pods. Parameters
 //! cannot be changed later. The driver of S3 makes no volumes at all: it mounts buckets that exist.
 //!
@@ -145,11 +145,34 @@ fn ebs(parameters: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     }
     let find =
         |name: &str| entries.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value);
+    // `CreateDisk` in `pkg/cloud/cloud.go` of the driver, 1.64.
+    if let (Some(iops), Some(ratio)) = (find("iops"), find("iopsPerGB"))
+        && [iops, ratio].iter().all(|node| node.text().is_some_and(is_above_zero))
+    {
+        let object = ctx.object();
+        ctx.report(ratio, "the driver of EBS rejects `iopsPerGB` together with `iops`: it makes no volume")
+            .at_key()
+            .help("keep `iops` for a fixed number, or `iopsPerGB` for one that grows with the volume")
+            .related(object, iops, "the fixed number");
+        return None;
+    }
     let kind = find("type")?;
     let text = kind.text()?;
     if !TYPES.contains(&text) {
         let finding = ctx.report(kind, format!("`{}` is not a type of EBS volumes", ellipsize(text)));
         finding.help("write gp3, io2 or another type");
+        return None;
+    }
+    // EC2: "throughput is only valid for gp3".
+    if let Some(throughput) =
+        find("throughput").filter(|node| text != "gp3" && node.text().is_some_and(is_above_zero))
+    {
+        ctx.report(
+            throughput,
+            format!("only a volume of type gp3 has a throughput: EC2 makes no {text} volume with it"),
+        )
+        .at_key()
+        .help("remove it, or write gp3");
         return None;
     }
     if find("iopsPerGB").is_some() {
@@ -172,6 +195,10 @@ fn ebs(parameters: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let message = format!("a volume of type {text} has at least {least} IOPS: {number} are rejected");
     ctx.report(iops, message).help(format!("write {least} or more, or remove it"));
     None
+}
+
+fn is_above_zero(text: &str) -> bool {
+    text.parse::<i64>().is_ok_and(|number| number > 0)
 }
 
 fn lustre(parameters: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
