@@ -230,15 +230,11 @@ fn with_router(canary: &Node<'_>, routing: &Node<'_>, ctx: &mut Context<'_>) {
     let adds = |name: &&&str| canary.get("steps").items().any(|step| step.get(name).is_set());
     if routes.is_absent()
         && let Some(name) = ["setHeaderRoute", "setMirrorRoute"].iter().find(adds)
+        && let Some(node) = canary.get("steps").items().map(|step| step.get(name)).find(Node::is_set)
     {
-        if let Some(node) = canary.get("steps").items().map(|step| step.get(name)).find(Node::is_set) {
-            ctx.report(
-                &node,
-                format!("Argo Rollouts rejects `{name}` without `trafficRouting.managedRoutes`"),
-            )
+        ctx.report(&node, format!("Argo Rollouts rejects `{name}` without `trafficRouting.managedRoutes`"))
             .at_key()
             .help("list the name of the route in `managedRoutes`, first the one that wins");
-        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! A setting of Karpenter has a value with which it does not start, or starts no node.
+//! Karpenter does not start, or starts no node, with the value of a setting.
 //!
 //! # Why
 //! Karpenter's chart passes settings on as text, and checks none. `vmMemoryOverheadPercent` is a part of one in
