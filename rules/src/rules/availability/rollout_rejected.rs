@@ -252,7 +252,7 @@ fn service(object: &Object, reference: &Node<'_>, ctx: &mut Context<'_>) -> Opti
     };
     let (key, node) = selector.entries().into_iter().find(|(key, value)| lacks(key, value))?;
     let message = format!(
-        "Argo Rollouts rejects Service `{}`: it selects `{}`, which the pod template has not",
+        "Argo Rollouts rejects Service `{}`: it selects `{}`, which the pod template lacks",
         ellipsize(name),
         ellipsize(key)
     );

@@ -9,7 +9,7 @@
 //! of an ARN or a path, and compare the whole text with the role of the profile: they never agree, and from 1.7
 //! on Karpenter makes another profile each time that it looks at the class, up to the 1000 of an account.
 //!
-//! The role of Karpenter's own ServiceAccount is no role for nodes: EC2 may not assume it, and a node could do
+//! The role of Karpenter's own ServiceAccount is not one for nodes: EC2 may not assume it, and a node could do
 //! whatever Karpenter may.
 //!
 //! # Fix

@@ -3,8 +3,8 @@
 //! # Why
 //! Karpenter's chart passes settings on as text, and checks none. `vmMemoryOverheadPercent` is a part of one in
 //! spite of its name: `7.5` takes seven and a half times the memory of each instance type away, so that no pod fits
-//! on any. Karpenter ends when it starts with a policy or a log level that it does not know (`warn` is none of
-//! them), and with a `clusterEndpoint` that is no URL. A duration or a number that it cannot read is replaced by
+//! on any. Karpenter ends when it starts with a policy or a log level that it does not know, such as `warn`, and
+//! with a `clusterEndpoint` that is not a URL. A duration or a number that it cannot read is replaced by
 //! the default, and nothing says so.
 //!
 //! # Fix
@@ -75,7 +75,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if let Some((place, text)) = set_option(object, "clusterEndpoint", "CLUSTER_ENDPOINT")
         && !is_url(&text)
     {
-        let message = "this is no URL: Karpenter ends when it starts".to_owned();
+        let message = "this is not a URL: Karpenter ends when it starts".to_owned();
         report_place(&place, message, ctx)
             .rejected_by(Some(Authority::Karpenter))
             .help("write the address of the API server with `https://`, or leave it out");
