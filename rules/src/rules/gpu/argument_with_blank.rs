@@ -6,12 +6,17 @@
 //! pod restarts in a loop, on a GPU node that was started for it. It is reported for servers and
 //! launchers that are known to reject it.
 //!
+//! For the same reason quotes inside an item are part of the value: `--limit-mm-per-prompt` with the item
+//! `"'{...}'"` is no JSON, and `--served-model-name='chat'` names a model with quotes. YAML removes its own
+//! quotes only.
+//!
 //! As the first item of `command`, `python3 serve.py` is the name of a program that does not exist.
 //! `sh` without `-c` takes a command line for the name of a file, and with `-c` it runs the item after it
 //! alone: options in further items reach no program. That is reported for all containers, probes and hooks.
 //!
 //! # Fix
-//! Write `--flag=value`, or two items; each word of `command` as an item, or all of it after `sh -c`.
+//! Write `--flag=value`, or two items; each word of `command` as an item, or all of it after `sh -c`. Leave out
+//! quotes that are inside the quotes of YAML.
 //!
 //! # Example
 //! ```yaml,diff
@@ -48,6 +53,7 @@ use std::borrow::Cow;
 use crate::facts::text::first_line;
 use crate::rules::prelude::*;
 use crate::workload::command::base_name;
+use crate::workload::image::deep_learning_container;
 
 pub(crate) static RULE: Rule = Rule {
     id: "argument-with-blank",
@@ -65,6 +71,10 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     for container in template.all_containers() {
         if is_script || !commands(&container, ctx) {
             flags(&container, ctx);
+        }
+        // KServe's configurations of an LLMInferenceService pass the arguments to `eval`.
+        if !is_script && !ctx.object().is(Kind::LLM_INFERENCE_SERVICE) {
+            quotes(&container, ctx);
         }
     }
     None
@@ -195,24 +205,74 @@ fn is_command_line(text: &str, in_path: bool) -> bool {
         || !in_path && text.trim().contains("\n")
 }
 
-/// Reports flags with a blank before their value.
-fn flags(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    let words = || container.get("command").items().chain(container.get("args").items());
-    // An argument of a shell is a script, or an argument of a script.
-    let shell = |word: &Node<'_>| {
+/// The items of a command line. `None` if a shell may read them: an argument of a shell is a script, or one of a script.
+fn plain_items<'a>(container: &Node<'a>) -> Option<Vec<Node<'a>>> {
+    let words: Vec<Node<'a>> =
+        container.get("command").items().chain(container.get("args").items()).collect();
+    let is_shell = |word: &Node<'_>| {
         let program = word.raw_text().map(base_name);
         program.is_some_and(|name| matches!(name, "sh" | "bash" | "ash" | "dash" | "env" | "tini" | "-c"))
     };
-    if words().any(|word| shell(&word)) {
+    (!words.iter().any(is_shell)).then_some(words)
+}
+
+/// Reports options of a server whose value is in quotes that nothing removes.
+fn quotes(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let items = plain_items(container)?;
+    let server = server_of(container).filter(|server| server.id != ServerId::Ollama)?;
+    // The entrypoint of another image may be a script that reads its arguments again.
+    let is_direct = container.get("command").is_set()
+        || server.is_in_published_image_of(container)
+            && image_of(container).is_some_and(|image| deep_learning_container(&image).is_none());
+    if !is_direct || server.id == ServerId::Nim {
         return None;
     }
+    let is_option = |text: &str| text.starts_with("--");
+    for (at, item) in items.iter().enumerate() {
+        let Some(text) = item.text() else { continue };
+        let (name, value) = match text.split_once('=') {
+            Some((name, value)) if is_option(name) => (name, value),
+            _ => {
+                let before = at.checked_sub(1).and_then(|at| items[at].raw_text());
+                let Some(name) = before.filter(|name| is_option(name) && !name.contains('=')) else {
+                    continue;
+                };
+                (name, text)
+            }
+        };
+        let Some(bare) = unquoted(value) else { continue };
+        let effect =
+            if bare.starts_with(['{', '[']) { "reads no JSON" } else { "takes them as a part of it" };
+        let finding = ctx.report(
+            item,
+            format!("no shell removes the quotes of `{}`: {} {effect}", shown(text), server.name),
+        );
+        finding.help(format!("write the value of `{}` without quotes inside the item", shown(name)));
+        let written = if text.len() == value.len() { bare.to_owned() } else { format!("{name}={bare}") };
+        finding.fix(Fix::unsafe_("remove the quotes").set(item, json!(written)));
+    }
+    Some(())
+}
+
+/// A value without the quotes around it.
+fn unquoted(value: &str) -> Option<&str> {
+    let value = value.trim();
+    ['\'', '"'].into_iter().find_map(|quote| {
+        let bare = value.strip_prefix(quote)?.strip_suffix(quote)?;
+        (!bare.is_empty() && !bare.contains(quote)).then_some(bare)
+    })
+}
+
+/// Reports flags with a blank before their value.
+fn flags(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let words = plain_items(container)?;
     let program = match server_of(container) {
         // Ollama has hardly any options.
         Some(server) if server.id != ServerId::Ollama => server.name.to_owned(),
         // Arguments after the script belong to the script.
         _ => launcher(container)?.to_owned(),
     };
-    for word in words() {
+    for word in words {
         let Some(text) = word.text() else { continue };
         if is_script(text) {
             break;
