@@ -138,6 +138,11 @@ impl<'a> Launch<'a> {
         words.join(" ")
     }
 
+    /// The words of the program's own command.
+    pub(crate) fn words(&self) -> &[Word<'a>] {
+        &self.words
+    }
+
     /// The last value of an option.
     pub(crate) fn option(&self, names: &[&str]) -> OptionValue<'a> {
         option(&self.words, names)

@@ -1,12 +1,13 @@
-//! A model server does not start: its release has removed one of its options.
+//! A model server does not start: its release does not have one of its options.
 //!
 //! # Why
 //! vLLM and SGLang end at once when their command line has an option that they do not know: the container
 //! restarts again and again on a node that costs money. Both remove options some releases after they have
 //! deprecated them, so that a change of the image's tag is enough: vLLM removed `--task` in 0.13,
-//! `--disable-log-requests` in 0.17 and `--swap-space` in 0.18. Only images of these servers, and AWS's Deep
-//! Learning Containers of them, with a release in their tag are judged, as kustomizations, Flux and Argo CD of
-//! the input set it, and not where a command before the server installs something.
+//! `--disable-log-requests` in 0.17 and `--swap-space` in 0.18. An option of another server has the same effect:
+//! `--mem-fraction-static` is SGLang's, and no release of vLLM has had it. Only images of these servers, and
+//! AWS's Deep Learning Containers of them, with a release in their tag are judged, as kustomizations, Flux and
+//! Argo CD of the input set it, and not where a command before the server installs something.
 //!
 //! # Fix
 //! Remove the option, or write what has replaced it.
@@ -53,8 +54,8 @@ pub(crate) static RULE: Rule = Rule {
 struct Removed {
     server: &'static str,
     option: &'static str,
-    /// The first release without it, as it is written and as a number.
-    since: (&'static str, Release),
+    /// The first release without it, as it is written and as a number. `None` if no release has had it.
+    since: Option<(&'static str, Release)>,
     /// The last minor in which no longer name stands for it.
     until: Option<Version>,
     instead: &'static str,
@@ -63,7 +64,8 @@ struct Removed {
 static REMOVED: LazyLock<Vec<Removed>> = LazyLock::new(|| {
     let row = |[server, option, since, until, instead]: [&'static str; 5]| {
         let until = if until == "-" { None } else { Some(Version::parse(until)?) };
-        Some(Removed { server, option, since: (since, release(since)?), until, instead })
+        let since = if since == "never" { None } else { Some((since, release(since)?)) };
+        Some(Removed { server, option, since, until, instead })
     };
     table::read(include_str!("server_option_removed.tsv"), row).collect()
 });
@@ -88,13 +90,14 @@ fn inspect(object: &Object, container: &Node<'_>, ctx: &mut Context<'_>) -> Opti
     let server = launch.program.server().filter(|server| server.id == id)?;
     let minor = Version::new(release[0], release[1]);
     let is_gone = |row: &&Removed| {
-        row.server == server.name && row.since.1 <= release && row.until.is_none_or(|until| minor <= until)
+        row.server == server.name
+            && row.since.is_none_or(|(_, since)| since <= release)
+            && row.until.is_none_or(|until| minor <= until)
     };
     for row in REMOVED.iter().filter(is_gone) {
         let Some(word) = launch.word_of(row.option) else { continue };
-        let since = row.since.0;
-        let message =
-            format!("{} has no `--{}` since {since}, and does not start with it", server.name, row.option);
+        let since = row.since.map_or_else(String::new, |(since, _)| format!(" since {since}"));
+        let message = format!("{} has no `--{}`{since}, and does not start with it", server.name, row.option);
         ctx.report(&word.node, message).identified_by(row.option).help(row.instead).related(
             object,
             &node,

@@ -14,10 +14,13 @@
 //! where `args` begin with the program or with a shell and `command` is not set, these words are its
 //! arguments. Of AWS's Deep Learning Containers those for SageMaker read variables alone: vLLM starts there
 //! with its default model. Triton takes `--load-model` together with `--model-control-mode=explicit`: without
-//! it, it loads all models up to 24.05, and ends with an error from 24.06 on.
+//! it, it loads all models up to 24.05, and ends with an error from 24.06 on. Flags of vLLM and SGLang take no
+//! value: after `--enforce-eager true` vLLM ends because of an argument that it does not know, or takes `true`
+//! for the name of the model.
 //!
 //! # Fix
-//! Write the missing option, correct the limits, or move the program to `command`.
+//! Write the missing option, correct the limits, move the program to `command`, or write a flag alone: `false`
+//! is the flag's absence, or `--no-` before its name with vLLM.
 //!
 //! # Example
 //! ```yaml,diff
@@ -94,7 +97,11 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
         if repeated(&container, ctx).is_some() {
             continue;
         }
-        let launch = Launch::of(&container).filter(|launch| !launch.may_have_more_options());
+        let launch = Launch::of(&container);
+        if let Some(launch) = &launch {
+            flags_with_values(launch, ctx);
+        }
+        let launch = launch.filter(|launch| !launch.may_have_more_options());
         if let Some(launch) = &launch {
             tools(launch, &container, ctx);
             adapters(launch, &container, ctx);
@@ -171,6 +178,78 @@ fn chosen_models(launch: &Launch<'_>, container: &Node<'_>, ctx: &mut Context<'_
     let message = format!("Triton {outcome} `--load-model` without `--model-control-mode=explicit`");
     ctx.report(&node, message).help("write `--model-control-mode=explicit` as well");
     None
+}
+
+/// Flags without a value: those of vLLM are `store_true` or `BooleanOptionalAction` of argparse (`arg_utils.py` and `cli_args.py`, 0.4
+/// to 0.33), those of SGLang `store_true` (`server_args.py`, 0.4 to 0.5). vLLM took a value for `--enable-chunked-prefill` until 0.8.
+const FLAGS: [(ServerId, &[&str]); 2] = [
+    (
+        ServerId::Vllm,
+        &[
+            "disable-custom-all-reduce",
+            "disable-log-requests",
+            "disable-log-stats",
+            "enable-auto-tool-choice",
+            "enable-expert-parallel",
+            "enable-lora",
+            "enable-prefix-caching",
+            "enable-sleep-mode",
+            "enforce-eager",
+            "skip-tokenizer-init",
+            "trust-remote-code",
+        ],
+    ),
+    (
+        ServerId::Sglang,
+        &[
+            "disable-cuda-graph",
+            "disable-custom-all-reduce",
+            "disable-overlap-schedule",
+            "disable-radix-cache",
+            "enable-dp-attention",
+            "enable-metrics",
+            "enable-mixed-chunk",
+            "enable-torch-compile",
+            "skip-tokenizer-init",
+            "trust-remote-code",
+        ],
+    ),
+];
+
+/// Reports flags with a value.
+fn flags_with_values(launch: &Launch<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    const VALUES: [&str; 2] = ["true", "false"];
+    let (id, flags) = FLAGS.iter().find(|(id, _)| launch.program.is(*id))?;
+    let words = launch.words();
+    for (at, word) in words.iter().enumerate() {
+        let Some(text) = word.text.strip_prefix("--") else { continue };
+        let (name, value, holder) = match text.split_once('=') {
+            Some((name, value)) => (name, value, word),
+            None => match words.get(at + 1) {
+                Some(next) => (text, next.text.as_str(), next),
+                None => continue,
+            },
+        };
+        let is_value = VALUES.iter().any(|known| value.eq_ignore_ascii_case(known));
+        if !is_value || !flags.contains(&name.replace('_', "-").as_str()) {
+            continue;
+        }
+        let help = match (value.eq_ignore_ascii_case("true"), id) {
+            (true, _) => format!("write `--{name}` alone"),
+            (false, ServerId::Vllm) if !name.starts_with("disable") => {
+                format!("write `--no-{name}`, or leave the flag out")
+            }
+            (false, _) => "leave the flag out".to_owned(),
+        };
+        let server = launch.program.name();
+        ctx.report(
+            &holder.node,
+            format!("{server} does not start with `{value}` after `--{name}`, which is a flag"),
+        )
+        .identified_by(name)
+        .help(help);
+    }
+    Some(())
 }
 
 /// vLLM: `validate_parsed_serve_args` in `cli_args.py`.
