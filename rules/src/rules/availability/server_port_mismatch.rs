@@ -11,11 +11,15 @@
 //! send requests to it. `VLLM_PORT` and `SGLANG_PORT` look like the port of the API, and are the first port
 //! between processes: the API keeps its own one.
 //!
+//! A probe with `scheme: HTTPS` fails as surely where the server speaks plain HTTP: vLLM and SGLang use TLS with
+//! `--ssl-keyfile` and `--ssl-certfile` alone, and TGI, TEI and Ollama not at all. With these options a probe
+//! without the scheme fails.
+//!
 //! Where a script, a variable from elsewhere, a configuration file or a second container may listen as well,
 //! nothing is said.
 //!
 //! # Fix
-//! Write the port of the server, or set `--port`.
+//! Write the port of the server, or set `--port`. Write the scheme that the server speaks.
 //!
 //! # Example
 //! ```yaml,diff
@@ -56,7 +60,7 @@ use crate::rules::monitoring::pod_monitor_selects_nothing::{
 };
 use crate::rules::prelude::*;
 use crate::tree::placeholder::is_word_in_capitals;
-use crate::workload::environment::variable;
+use crate::workload::environment::{may_define, variable};
 use crate::workload::ports::{find, number, target_of};
 use crate::workload::selector;
 use crate::workload::server::PortUse;
@@ -265,8 +269,81 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             }
             None => {
                 check_probes(object, &serving, ctx);
+                check_schemes(object, &serving, ctx);
             }
         }
+    }
+    None
+}
+
+/// Servers, and the options of which both switch their HTTP port to TLS; none if they have no TLS. Sources: `cli_args.py` of vLLM (0.4
+/// to 0.33), `server_args.py` of SGLang (0.5.10; earlier releases have no TLS), `common/arg.cpp` of llama.cpp, the launcher of TGI, the
+/// router of TEI, `envconfig/config.go` of Ollama.
+const TLS: [(ServerId, &[&str]); 6] = [
+    (ServerId::Vllm, &["ssl-keyfile", "ssl-certfile"]),
+    (ServerId::Sglang, &["ssl-keyfile", "ssl-certfile"]),
+    (ServerId::LlamaCpp, &["ssl-key-file", "ssl-cert-file"]),
+    (ServerId::Tgi, &[]),
+    (ServerId::Tei, &[]),
+    (ServerId::Ollama, &[]),
+];
+
+/// Whether the server speaks TLS on its HTTP port. `None` if that is not known.
+fn speaks_tls(serving: &Serving<'_>) -> Option<bool> {
+    let (_, options) = TLS.iter().find(|(id, _)| *id == serving.server.id)?;
+    if options.is_empty() {
+        return Some(false);
+    }
+    let launch = Launch::of(&serving.container).filter(|launch| !launch.may_have_more_options())?;
+    let named = options.iter().filter(|option| launch.has(&[option])).count();
+    let in_variable = |name: &str| name.starts_with("LLAMA_ARG_SSL");
+    if may_define(&serving.container, in_variable) {
+        return None;
+    }
+    match named {
+        0 => Some(false),
+        set if set == options.len() => Some(true),
+        _ => None,
+    }
+}
+
+/// A probe of the HTTP port of a server that is for another protocol than that of the server: its name, and the field that says so.
+fn probe_of_other_protocol<'a>(
+    serving: &Serving<'a>,
+    name: &'static str,
+    tls: bool,
+) -> Option<(&'static str, Node<'a>)> {
+    let handler = serving.container.path(&[name, "httpGet"]);
+    let scheme = handler.get("scheme");
+    let asks_tls = match scheme.text() {
+        Some("HTTPS") => true,
+        Some("HTTP") => false,
+        None if scheme.is_absent() && handler.is_mapping() => false,
+        _ => return None,
+    };
+    let (port, _) = number(&serving.container, &handler.get("port"))?;
+    let is_wrong = asks_tls != tls && port == serving.port && !handler.get("host").is_set();
+    is_wrong.then(|| (name, if scheme.is_set() { scheme } else { handler.get("port") }))
+}
+
+/// Reports probes with TLS of a server without it, or the reverse.
+fn check_schemes(object: &Object, serving: &Serving<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let tls = speaks_tls(serving)?;
+    let probes = ["readinessProbe", "startupProbe", "livenessProbe"];
+    let mut wrong = probes.into_iter().filter_map(|name| probe_of_other_protocol(serving, name, tls));
+    let (name, place) = wrong.next()?;
+    let server = serving.server.name;
+    let (message, help) = if tls {
+        let message = format!("`{name}` asks for plain HTTP, and the options of {server} switch TLS on");
+        (message, "write `scheme: HTTPS` in the probe")
+    } else {
+        let message = format!("`{name}` asks with TLS, and {server} speaks plain HTTP");
+        (message, "write `scheme: HTTP`, or give the server a certificate")
+    };
+    let finding = ctx.report(&place, message);
+    finding.help(help);
+    for (_, other) in wrong {
+        finding.related(object, &other, "and here");
     }
     None
 }
