@@ -14,11 +14,15 @@
 //! `VC_<TASK>_HOSTS` too. The name of a bare Pod is not in DNS: it has one if it has a `hostname`, and a
 //! `subdomain` that is the name of a headless Service which selects it, and that is `<hostname>.<subdomain>`.
 //!
+//! Each rank may be there once. Where several pods start with one rank that is written as a number, such as the
+//! workers of a LeaderWorkerSet of three pods with `--node-rank 1`, the others wait for a rank that never comes.
+//!
 //! # Fix
 //! Write the number of pods as `--nnodes`. For the address make the Job Indexed, create a headless Service
 //! that selects its pods, and write the Service's name as `subdomain`, of a StatefulSet as `serviceName`.
 //! Pods of a JobSet are `<JobSet>-<job>-<index>-<pod>.<subdomain>`, with the JobSet's own name as subdomain
-//! by default.
+//! by default. Take the rank from the index of the pod: `$(LWS_WORKER_INDEX)`, `$(JOB_COMPLETION_INDEX)`, the
+//! label `apps.kubernetes.io/pod-index` of a StatefulSet.
 //!
 //! # Example
 //! ```yaml,diff
@@ -68,7 +72,7 @@ use crate::facts::text::is_digits;
 use crate::facts::url;
 use crate::rules::prelude::*;
 use crate::workload::command::{Word, command_at};
-use crate::workload::devices::pods_of;
+use crate::workload::devices::{pods_of, pods_of_groups};
 use crate::workload::environment::variable;
 use crate::workload::template::replicas;
 
@@ -83,6 +87,7 @@ pub(crate) static RULE: Rule = Rule {
         Kind::PYTORCH_JOB,
         Kind::VOLCANO_JOB,
         Kind::POD,
+        Kind::LEADER_WORKER_SET,
     ],
     reads: &[Kind::SERVICE, Kind::JOB_SET, Kind::POD],
     pairs: &[Pair { with: &[Kind::SERVICE], partners: governed, beside: nothing }],
@@ -115,6 +120,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         pods_of_volcano(object, ctx);
     }
     let templates = templates(object);
+    if ranks(object, &templates, ctx).is_some() || object.is(Kind::LEADER_WORKER_SET) {
+        return None;
+    }
     let mut pods = Some(0i64);
     let mut first = None;
     for template in &templates {
@@ -151,6 +159,53 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     address(object, template, &launch, ctx)
+}
+
+/// Options for the rank of a pod.
+const RANKS: [&str; 3] = ["node-rank", "machine-rank", "data-parallel-start-rank"];
+
+/// Reports a rank that several pods of one run have.
+fn ranks(object: &Object, templates: &[Template<'_>], ctx: &mut Context<'_>) -> Option<()> {
+    if object.may_lack_fields() || object.path(&["spec", "elasticPolicy"]).is_set() {
+        return None;
+    }
+    if has_runs_of_their_own(object) {
+        return None;
+    }
+    let mut found = None;
+    for template in templates {
+        // A replica of a LeaderWorkerSet is a run of its own.
+        let pods = match object.is(Kind::LEADER_WORKER_SET) {
+            true => pods_of_groups(object, template, 1),
+            false => pods_of(object, template),
+        };
+        let Some(pods) = pods.filter(|pods| *pods > 1) else { continue };
+        for container in template.containers() {
+            let Some(launch) = Launch::of(&container) else { continue };
+            let OptionValue::Text(rank, node) = launch.option(&RANKS) else { continue };
+            // Pods for one node each are servers of their own.
+            let nodes = launch.option(&["nnodes", "num-machines", "data-parallel-size"]).int_or(1);
+            // A rendezvous of torchrun gives each pod its rank.
+            let is_given = launch.has(&["rdzv-backend"]) && !launch.option(&["rdzv-backend"]).is("static");
+            if !is_digits(&rank) || is_given || nodes.is_none_or(|nodes| nodes < 2) {
+                continue;
+            }
+            let name = object.display_name();
+            let message =
+                format!("{pods} pods of `{name}` start with rank {rank}, and each rank may be there once");
+            let help = match object.kind() {
+                "LeaderWorkerSet" => {
+                    "write `$(LWS_WORKER_INDEX)`, which is the number of the pod in its group"
+                }
+                "StatefulSet" => "take it from the label `apps.kubernetes.io/pod-index`",
+                "PyTorchJob" => "leave it out: the operator sets the rank of each pod",
+                _ => "write `$(JOB_COMPLETION_INDEX)`, and make the Job Indexed",
+            };
+            ctx.report(&node, message).reports_absence(false).help(help);
+            found = Some(());
+        }
+    }
+    found
 }
 
 /// Whether each Job of a JobSet may be a run of its own.
@@ -453,6 +508,7 @@ fn name_of_pod(
         }
         [_, service, of, "svc", ..] if *of == namespace => *service,
         [_, service, of] if *of == namespace => *service,
+        [pod] => return name_without_service(object, field, pod, node, ctx),
         _ => return None,
     };
     if !is_pod_of(object, host) {
@@ -495,6 +551,28 @@ fn name_of_pod(
         field,
         "pods have names in this Service only",
     );
+    None
+}
+
+/// Reports the name of a StatefulSet's pod without that of a Service: only the pod itself knows it, by its file of hosts.
+fn name_without_service(
+    object: &Object,
+    field: &Node<'_>,
+    pod: &str,
+    node: &Node<'_>,
+    ctx: &mut Context<'_>,
+) -> Option<()> {
+    let namespace = object.namespace_or_default();
+    if !is_pod_of(object, pod) || is_renamed(object) || ctx.cluster().has(Kind::SERVICE, namespace, pod) {
+        return None;
+    }
+    let name = object.display_name();
+    let message = format!("workers of `{name}` meet at `{}`, which is not in DNS", ellipsize(pod));
+    let service = field.text().filter(|service| !service.is_empty()).unwrap_or("<service>");
+    ctx.report(node, message)
+        .severity(Severity::Warning)
+        .help(format!("write `{pod}.{service}`, where `serviceName` names a headless Service"))
+        .related(object, field, "pods have names in this Service only");
     None
 }
 
