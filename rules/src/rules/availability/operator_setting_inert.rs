@@ -17,7 +17,8 @@
 //! The Training Operator of Kubeflow counts failures against `backoffLimit` only for the restart policies
 //! `OnFailure`, `Always` and `ExitCode`: with `Never` the first pod that fails ends the job, hours of training
 //! included. That is a warning for jobs with accelerators. The launcher of an MPIJob `v2beta1` is a Job, which
-//! counts them all.
+//! counts them all. It does not read `replicas: 0` as none: it starts the first pod of that role and deletes it,
+//! again and again.
 //!
 //! # Fix
 //! Remove the setting, or write what it needs.
@@ -323,11 +324,37 @@ const REPLICA_SPECS: [(Kind, &str, bool); 6] = [
 ];
 
 /// Reports a limit of failures that the Training Operator does not count (`PastBackoffLimit` in `pkg/core/job.go`, 1.9).
+/// Reports roles without replicas. Source: `CalculatePodSliceSize` in `pkg/core/pod.go` of Training Operator 1.8 and 1.9, which is 1 at
+/// least, and `ReconcilePods` in `pkg/controller.v1/common/pod.go` (issue 1709).
+fn empty_roles(object: &Object, roles: &[(&str, Node<'_>)], ctx: &mut Context<'_>) -> Option<()> {
+    if object.get("apiVersion").text() != Some("kubeflow.org/v1")
+        || object.is(Kind::MPI_JOB)
+        || object.may_lack_fields()
+        || object.path(&["spec", "runPolicy", "suspend"]).bool() == Some(true)
+    {
+        return None;
+    }
+    for (role, spec) in roles {
+        let replicas = spec.get("replicas");
+        if replicas.int() != Some(0) {
+            continue;
+        }
+        let message = format!(
+            "`replicas: 0` does not mean none: the operator starts a {role} and deletes it, on and on"
+        );
+        ctx.report(&replicas, message)
+            .severity(if has_device_in(spec) { Severity::Warning } else { Severity::Info })
+            .help(format!("remove `{role}`"));
+    }
+    None
+}
+
 fn of_kubeflow(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let (_, field, is_never) = REPLICA_SPECS.iter().find(|(kind, ..)| object.is(*kind))?;
     let spec = object.get("spec");
     let limit = spec.path(&["runPolicy", "backoffLimit"]);
     let roles = spec.get(field).entries();
+    empty_roles(object, &roles, ctx);
     let never = |role: &Node<'_>| {
         let policy = role.get("restartPolicy");
         if policy.is_set() { policy.text() == Some("Never") } else { *is_never && !role.has_unknown_key() }

@@ -1,14 +1,16 @@
-//! A TrainJob configures an initializer that its runtime does not have.
+//! A TrainJob configures a job, a container or an initializer that its runtime does not have.
 //!
 //! # Why
 //! `spec.initializer.dataset` and `.model` configure the replicated jobs `dataset-initializer` and
 //! `model-initializer` of the runtime. Without a job of that name the admission webhook of Kubeflow Trainer
 //! rejects the TrainJob. The runtimes that are only meant for training, such as `torch-distributed`, have no
-//! initializers.
+//! initializers. The same holds for the jobs that `runtimePatches` change, `podTemplateOverrides` and
+//! `podSpecOverrides` in older releases, for the containers there, and for variables of the containers `node`,
+//! `dataset-initializer` and `model-initializer`, which belong into `spec.trainer.env` and the initializers.
 //!
 //! # Fix
 //! Name a runtime with the initializer, add the job to the runtime, or load the data in the trainer and leave the
-//! initializer out.
+//! initializer out. Write the names that the runtime has.
 //!
 //! # Bad
 //! ```yaml,bad
@@ -124,13 +126,17 @@ fn runtime_of(job: &Object) -> Option<(Kind, &str)> {
 /// What the webhook checks (kubeflow/trainer, `pkg/runtime/framework/plugins/jobset`, read in November 2026).
 fn check(job: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let initializer = job.path(&["spec", "initializer"]);
-    let (kind, name) = runtime_of(job).filter(|_| initializer.is_mapping())?;
+    let changes = changes(&job.get("spec"));
+    let (kind, name) = runtime_of(job).filter(|_| initializer.is_mapping() || !changes.is_empty())?;
     let namespace = if kind == TRAINING_RUNTIME { job.namespace_or_default() } else { "default" };
     let runtime = ctx.partner(kind, namespace, name)?;
     let is_changed = |object: &Object| object.may_lack_fields();
     let jobs = runtime.path(&["spec", "template", "spec", "replicatedJobs"]);
     if is_changed(job) || is_changed(runtime) || !jobs.is_sequence() || jobs.has_unknown() {
         return None;
+    }
+    for change in &changes {
+        targets(change, name, runtime, &jobs, ctx);
     }
     for (field, wanted) in [("dataset", "dataset-initializer"), ("model", "model-initializer")] {
         let node = initializer.get(field);
@@ -151,6 +157,78 @@ fn check(job: &Object, ctx: &mut Context<'_>) -> Option<()> {
             .at_key()
             .help(format!("add the job to the runtime, name another runtime, or leave `{field}` out"))
             .related(runtime, &jobs, "the jobs of the runtime");
+    }
+    None
+}
+
+/// The changes of a TrainJob to a Job of its runtime: the name of the Job, and the pod with the changes. The fields of Kubeflow Trainer
+/// 2.2, 2.1 and 2.0 (`Validate` in `pkg/runtime/framework/plugins/jobset`, read at v2.0.1, v2.1.0 and v2.2.1).
+fn changes<'a>(job: &Node<'a>) -> Vec<(Node<'a>, Node<'a>)> {
+    let mut found = Vec::new();
+    for patch in job.get("runtimePatches").items() {
+        let jobs = patch.path(&["trainingRuntimeSpec", "template", "spec", "replicatedJobs"]);
+        found.extend(
+            jobs.items().map(|one| (one.get("name"), one.path(&["template", "spec", "template", "spec"]))),
+        );
+    }
+    for (list, has_spec) in [("podTemplateOverrides", true), ("podSpecOverrides", false)] {
+        for change in job.get(list).items() {
+            let pod = if has_spec { change.get("spec") } else { change.clone() };
+            found.extend(change.get("targetJobs").items().map(|target| (target.get("name"), pod.clone())));
+        }
+    }
+    found
+}
+
+/// Containers whose variables the API of the TrainJob has elsewhere.
+const RESERVED: [&str; 3] = ["node", "dataset-initializer", "model-initializer"];
+
+fn containers_of<'a>(pod: &Node<'a>) -> Vec<Node<'a>> {
+    ["initContainers", "containers"].into_iter().flat_map(|list| pod.get(list).items()).collect()
+}
+
+fn names<'a>(nodes: &[Node<'a>]) -> Vec<&'a str> {
+    nodes.iter().filter_map(|node| node.get("name").text()).collect()
+}
+
+/// Reports a change of a job or a container that the runtime does not have.
+fn targets(
+    (place, change): &(Node<'_>, Node<'_>),
+    name: &str,
+    runtime: &Object,
+    jobs: &Node<'_>,
+    ctx: &mut Context<'_>,
+) -> Option<()> {
+    let wanted = place.text()?;
+    let shown = ellipsize(wanted);
+    let own: Vec<Node<'_>> = jobs.items().collect();
+    let Some(job) = own.iter().find(|job| job.get("name").text() == Some(wanted)) else {
+        let message =
+            format!("the runtime `{name}` has no job `{shown}`, and the webhook rejects the TrainJob");
+        ctx.report(place, message)
+            .help(format!("name one that it has: `{}`", ellipsize(&names(&own).join("`, `"))))
+            .related(runtime, jobs, "the jobs of the runtime");
+        return None;
+    };
+    let pod = job.path(&["template", "spec", "template", "spec"]);
+    let containers = containers_of(&pod);
+    for container in containers_of(change) {
+        let place = container.get("name");
+        let Some(called) = place.text() else { continue };
+        let shown = ellipsize(called);
+        if !names(&containers).contains(&called) {
+            let message = format!(
+                "job `{}` of the runtime has no container `{shown}`, and the webhook rejects the TrainJob",
+                ellipsize(wanted)
+            );
+            ctx.report(&place, message)
+                .help(format!("name one that it has: `{}`", ellipsize(&names(&containers).join("`, `"))))
+                .related(runtime, &pod, "the pods of the job");
+        } else if RESERVED.contains(&called) && container.get("env").items().next().is_some() {
+            let elsewhere = if called == "node" { "`spec.trainer.env`" } else { "`env` of the initializer" };
+            let message = format!("the webhook rejects variables of the container `{shown}` here");
+            ctx.report(&container.get("env"), message).at_key().help(format!("write them in {elsewhere}"));
+        }
     }
     None
 }

@@ -5,11 +5,13 @@
 //! name that begins with a letter, has no dot, and ends at 63 characters. Kubeflow's operator looks for the
 //! container that it configures by its name: `pytorch` in a PyTorchJob, `tensorflow` in a TFJob. The schema of
 //! the kind says nothing of either: a webhook rejects the job, or it fails without a pod. The webhook of Kueue
-//! rejects a RayJob in a queue if its cluster stays when it has ended.
+//! rejects a RayJob in a queue if its cluster stays when it has ended. KubeRay itself does not run a RayJob with
+//! neither `rayClusterSpec` nor `clusterSelector`, one that is suspended while its cluster stays or belongs to
+//! others, or, from 1.6 on, one with `backoffLimit` on a cluster of others: it is a condition in its status.
 //!
 //! # Fix
 //! Begin the name with a letter and keep it short. Give the container the name that the operator looks for.
-//! Set `shutdownAfterJobFinishes: true` in a RayJob that is queued.
+//! Set `shutdownAfterJobFinishes: true` in a RayJob that is queued or suspended.
 //!
 //! # Example
 //! ```yaml,diff
@@ -64,7 +66,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     if object.is(Kind::RAY_JOB) {
-        return queued_ray_job(object, ctx);
+        queued_ray_job(object, ctx);
+        return invalid_ray_job(object, ctx);
     }
     let (field, container) = match object.kind() {
         "PyTorchJob" => ("pytorchReplicaSpecs", "pytorch"),
@@ -127,6 +130,55 @@ fn queued_ray_job(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     } else {
         "write `shutdownAfterJobFinishes: true`"
     });
+    None
+}
+
+/// Reports a RayJob that KubeRay does not run. Source: `ValidateRayJobSpec` of KubeRay 1.2 to 1.7; that of `backoffLimit` came with 1.6.
+fn invalid_ray_job(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let spec = object.get("spec");
+    let (selector, cluster) = (spec.get("clusterSelector"), spec.get("rayClusterSpec"));
+    if !spec.is_mapping() || spec.has_unknown_key() || object.may_lack_fields() || selector.is_unknown() {
+        return None;
+    }
+    let selects = !selector.entries().is_empty() || selector.has_unknown_key();
+    let (suspend, ends) = (spec.get("suspend"), spec.get("shutdownAfterJobFinishes"));
+    let is_suspended = suspend.bool() == Some(true);
+    let keeps = ends.is_absent() || ends.bool() == Some(false);
+    if cluster.is_absent() && !selects {
+        ctx.report(&cluster, "KubeRay does not run a RayJob without a cluster").help(
+            "write `rayClusterSpec`, or the name of a cluster as `clusterSelector: {ray.io/cluster: …}`",
+        );
+        return None;
+    }
+    if is_suspended && selects {
+        ctx.report(
+            &suspend,
+            "KubeRay does not suspend a RayJob with `clusterSelector`, and does not run it either",
+        )
+        .help("remove `suspend`, or give the job a cluster of its own with `rayClusterSpec`")
+        .related(object, &selector, "a cluster that the job does not end");
+        return None;
+    }
+    // Kueue suspends the jobs of its queues, and rejects this one by itself.
+    let is_queued = queue_name(object).is_set();
+    if is_suspended && keeps && !is_queued {
+        ctx.report(
+            &suspend,
+            "KubeRay does not suspend a RayJob whose cluster stays, and does not run it either",
+        )
+        .help("write `shutdownAfterJobFinishes: true`");
+        return None;
+    }
+    let retries = spec.get("backoffLimit");
+    if selects && retries.int().is_some_and(|retries| retries > 0) {
+        ctx.report(
+            &retries,
+            "KubeRay 1.6 and later do not run a RayJob with `backoffLimit` and `clusterSelector`",
+        )
+        .severity(Severity::Warning)
+        .help("remove `backoffLimit`")
+        .related(object, &selector, "a cluster that the job does not end");
+    }
     None
 }
 
