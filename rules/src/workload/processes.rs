@@ -11,7 +11,7 @@ use crate::tree::node::Node;
 use crate::tree::pointer::Pointer;
 use crate::workload::command::{OptionValue, Word, base_name, may_have_more_options, words};
 use crate::workload::devices::{Devices, gpus_in, gpus_of, pods_of};
-use crate::workload::environment::variable;
+use crate::workload::environment::{entry, variable};
 use crate::workload::launcher::{Launch, Program, names_ray};
 use crate::workload::mpi;
 use crate::workload::template::{Template, replicas, templates};
@@ -330,17 +330,20 @@ fn of_llm_service<'a>(
     let tensor = parallelism.get("tensor");
     let has_workers = place.get("worker").is_set();
     let is_first = pointer.steps().last().is_some_and(|step| step == "template");
-    if container.get("args").is_set() || !tensor.is_set() || parallelism.has_unknown() || !is_first {
+    let has_options = container.get("args").is_set() || entry(container, "VLLM_ADDITIONAL_ARGS").is_some();
+    if has_options || !tensor.is_set() || parallelism.has_unknown() || !is_first {
         return None;
     }
-    let pipeline = if has_workers { 1 } else { parallelism.get("pipeline").int_or(1)? };
+    // Without workers no configuration of KServe reads the number of stages (`config/llmisvcconfig` of 0.16 to 0.20).
+    let pipeline = parallelism.get("pipeline");
     let local = parallelism.get("dataLocal").int_or(1)?;
-    let used = tensor.int()?.checked_mul(pipeline)?.checked_mul(local)?;
+    let used = tensor.int()?.checked_mul(local)?;
     let idles = !has_workers && !parallelism.get("data").is_set();
+    let is_for_stages = !has_workers && pipeline.int().is_some_and(|stages| stages > 1) && used < has.count;
     Some(Processes {
         program: "vLLM",
         used,
-        node: Some(tensor),
+        node: Some(if is_for_stages { pipeline } else { tensor }),
         has,
         holder: "its container",
         is_strict: true,
