@@ -28,6 +28,7 @@ pub(crate) mod knative_service_rejected;
 pub(in crate::rules) mod kserve;
 pub(crate) mod kserve_container_missing;
 pub(crate) mod kserve_limit_implied;
+pub(crate) mod kserve_workers_rejected;
 pub(crate) mod liveness_kills_model_load;
 pub(crate) mod liveness_restarts_busy_server;
 pub(crate) mod model_client_misdirected;

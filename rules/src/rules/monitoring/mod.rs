@@ -16,6 +16,7 @@ pub(super) mod monitors;
 pub(crate) mod object_label_not_exported;
 pub(crate) mod pod_monitor_selects_nothing;
 mod prometheus_stack;
+pub(crate) mod promql_count_of_number;
 pub(crate) mod promql_counter_as_level;
 pub(crate) mod promql_invalid;
 pub(crate) mod promql_rate_of_gauge;
