@@ -11,9 +11,13 @@
 //! Fluent Bit and the collector of OpenTelemetry, and those that say `distroless`. Tags for debugging, and
 //! containers that mount something where the program is, are left alone.
 //!
+//! The workers of an MPIJob run `sshd`, by themselves where they have no command: the launcher connects to it.
+//! Images of CUDA, PyTorch and Python have none. That is a warning.
+//!
 //! # Fix
 //! Write `sleep: {seconds: 10}` in the hook: the kubelet sleeps, from Kubernetes 1.30 on. Probe with `httpGet`,
-//! `tcpSocket` or `grpc`. For a command take an image that has a shell.
+//! `tcpSocket` or `grpc`. For a command take an image that has a shell. For workers of an MPIJob build one with
+//! `openssh-server`.
 //!
 //! # Example
 //! ```yaml,diff
@@ -42,10 +46,11 @@
 //! - <https://github.com/GoogleContainerTools/distroless>
 //! - <https://kubernetes.io/docs/concepts/containers/container-lifecycle-hooks/>
 //! - <https://github.com/llm-d/llm-d-router/issues/2960>
+//! - <https://github.com/NVIDIA/cloudai/issues/720>
 
 use super::sleep_hook::sleep_of_command;
 use crate::rules::prelude::*;
-use crate::workload::command::base_name;
+use crate::workload::command::{Word, base_name};
 use crate::workload::environment::entry;
 use crate::workload::image::lacks_shell;
 
@@ -90,6 +95,9 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if ctx.object().may_lack_fields() || template.spec.has_unknown_key() {
         return None;
     }
+    if ctx.object().is(Kind::MPI_JOB) {
+        server_of_ssh(template, ctx);
+    }
     for container in template.all_containers().filter(lacks_shell) {
         for (path, consequence, help) in PLACES {
             let command = container.path(path);
@@ -110,6 +118,59 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
             }
         }
     }
+    None
+}
+
+/// Images without `sshd`: their Dockerfiles install no `openssh-server` (nvidia/cuda, pytorch/pytorch, tensorflow/tensorflow, python,
+/// ubuntu), and issue 720 of NVIDIA/cloudai of that on NGC.
+const WITHOUT_SSHD: [&str; 6] = [
+    "nvidia/cuda",
+    "nvidia/pytorch",
+    "pytorch/pytorch",
+    "tensorflow/tensorflow",
+    "library/python",
+    "library/ubuntu",
+];
+/// Words of a script that may bring `sshd`.
+const INSTALLERS: [&str; 7] = ["apt", "apt-get", "conda", "dnf", "yum", "install", "dropbear"];
+
+/// Reports workers of an MPIJob whose image has no server for SSH. Source: mpi-operator 0.6 to 0.8, `newWorker` in
+/// `pkg/controller/mpi_job_controller.go`: `/usr/sbin/sshd -De` where neither `command` nor `args` are set.
+fn server_of_ssh(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let is_of_workers = template.spec.pointer().steps().iter().any(|step| step == "Worker");
+    // The older operator connects through `kubectl`.
+    if !is_of_workers || ctx.object().get("apiVersion").text() != Some("kubeflow.org/v2beta1") {
+        return None;
+    }
+    let container = template.containers().next()?;
+    let image = image_of(&container)?;
+    let plain = |name: &&str| {
+        image.is(name) || name.strip_prefix("library/").is_some_and(|name| image.repository == name)
+    };
+    if image.tag.is_none() || !WITHOUT_SSHD.iter().any(|name| plain(&name)) || container.has_unknown_key() {
+        return None;
+    }
+    let words = words(&container);
+    let runs = |word: &Word<'_>| base_name(&word.text) == "sshd";
+    let brings = |word: &Word<'_>| !word.known || INSTALLERS.contains(&base_name(&word.text));
+    let mounts = container.get("volumeMounts");
+    let is_mounted = || {
+        let covers =
+            |mount: Node<'_>| mount.get("mountPath").text().is_none_or(|path| path.starts_with("/usr"));
+        mounts.has_unknown() || mounts.items().any(covers)
+    };
+    if words.iter().any(brings) || is_mounted() {
+        return None;
+    }
+    let place = match words.iter().find(|word| runs(word)) {
+        Some(word) => word.node.clone(),
+        None if words.is_empty() => container.get("image"),
+        None => return None,
+    };
+    let name = container.get("name").text().unwrap_or("main");
+    ctx.report(&place, format!("the image of `{name}` has no `sshd`: the launcher reaches no worker"))
+        .severity(Severity::Warning)
+        .help("take an image with `openssh-server`, such as one on `mpioperator/base`");
     None
 }
 
