@@ -3,7 +3,9 @@
 //! # Why
 //! NVIDIA's device plugin shares GPUs by time-slicing or by MPS, not by both at once. MPS works only
 //! for whole GPUs under `nvidia.com/gpu`, and a shared resource needs at least two replicas. The plugin
-//! ends with an error at such a configuration, and its nodes advertise no GPU.
+//! ends with an error at such a configuration, and its nodes advertise no GPU. So does a plugin without
+//! `--mps-root`, as in a DaemonSet of one's own: the chart of the plugin sets it, and starts the daemon of MPS
+//! as well. That is a warning.
 //!
 //! A key that it does not know at its place is ignored without a word, which is a warning here.
 //! `renameByDefault` and `failRequestsGreaterThanOne` belong to `timeSlicing` or `mps`: under `flags` the
@@ -69,6 +71,19 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     sharing::for_each(object, |entry, config| {
         if let Some((message, help)) = fault(config) {
             ctx.report(entry, message).at_key().help(help);
+        } else if config.path(&["sharing", "mps", "resources"]).items().next().is_some()
+            && !config.path(&["flags", "mpsRoot"]).is_set()
+            && let Some(plugin) = sharing::plugin_without_mps(object, ctx)
+        {
+            let name = plugin.display_name();
+            let message =
+                format!("the device plugin ends: DaemonSet `{name}` shares by MPS without `--mps-root`");
+            ctx.report(entry, message)
+                .severity(Severity::Warning)
+                .at_key()
+                .identified_by("mps-root")
+                .help("install the chart `nvidia-device-plugin`, which runs the daemon of MPS too, or use `timeSlicing`")
+                .related(&plugin, &plugin.path(&["metadata", "name"]), "the plugin");
         }
         for Ignored { key, node, place, help } in ignored(config) {
             let message = format!("the device plugin ignores `{key}` in {place}");

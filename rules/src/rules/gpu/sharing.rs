@@ -7,7 +7,8 @@ use crate::rules::scheduling::gpu_helper_missing::user_data_has;
 use crate::rules::scheduling::node_helpers::has_devices;
 use crate::source::with_embedded;
 use crate::workload::charts::{installs, target_namespace, value_fields};
-use crate::workload::command::base_name;
+use crate::workload::command::{Word, base_name};
+use crate::workload::environment::may_define;
 
 /// The entries of the ConfigMap that an object is, or that a chart writes with its values.
 pub(super) fn entries(object: &Object) -> Vec<(&str, Node<'_>)> {
@@ -268,6 +269,27 @@ fn may_read_config(plugin: &Object, ctx: &Context<'_>) -> bool {
                 || volumes.items().any(|volume| !volume.get("hostPath").is_set())
                 || template.all_containers().any(may_read)
         })
+}
+
+/// The DaemonSet of the only device plugin, which reads a ConfigMap and says nowhere where the sockets of MPS are: the plugin then ends
+/// ("using MPS requires --mps-root to be specified", `cmd/nvidia-device-plugin/main.go` of 0.15 to 0.20). Its chart does, and starts
+/// the control daemon of MPS as well.
+pub(super) fn plugin_without_mps(map: &Object, ctx: &Context<'_>) -> Option<Object> {
+    let plugins = device_plugins(ctx);
+    let [plugin] = plugins.as_slice() else { return None };
+    let is_beside = plugin.is(Kind::DAEMON_SET)
+        && map.is(Kind::CONFIG_MAP)
+        && plugin.namespace_or_default() == map.namespace_or_default()
+        && !plugin.may_lack_fields()
+        && ctx.pairs_with(plugin);
+    let templates = templates(plugin);
+    let template = templates.first().filter(|_| is_beside)?;
+    let volumes = template.spec.get("volumes");
+    let mounts_it = |volume: Node<'_>| volume.path(&["configMap", "name"]).text() == Some(map.name());
+    let container = template.containers().find(is_plugin)?;
+    let says = |word: &Word<'_>| !word.known || word.text.contains("mps-root");
+    let is_set = may_define(&container, |name| name == "MPS_ROOT") || words(&container).iter().any(says);
+    (volumes.items().any(mounts_it) && !is_set && !container.has_unknown_key()).then(|| plugin.clone())
 }
 
 /// Whether variables from a ConfigMap or a Secret may have the one that names the file (`CONFIG_FILE` of the plugin 0.17).

@@ -10,7 +10,9 @@
 //! and S3, where pods that fit only such pools mount a volume: they stay in ContainerCreating, and that is a
 //! warning too. The values of NVIDIA's charts, of NFD's and of these drivers' in a HelmRelease or an Application
 //! are read for the tolerations of their DaemonSets. `daemonsets.tolerations` of the GPU
-//! Operator is not for the worker of NFD, without whose labels the operator starts nothing on a node.
+//! Operator is not for the worker of NFD, without whose labels the operator starts nothing on a node. From 0.15
+//! on the chart of NVIDIA's plugin needs such a label as well, and brings NFD only with `gfd.enabled`: where
+//! nothing writes one, no node of the pools has a GPU. That is known with `--complete` alone.
 //!
 //! # Fix
 //! Let the DaemonSets tolerate all taints of the pools, and select labels that the pools have.

@@ -5,6 +5,7 @@ use super::node_helpers::{
     Helper, has_devices, helper_of_image, helpers, lacking_label, pool_noun, untolerated,
 };
 use crate::cluster::pod_policies::{PodPart, may_change_some_pods};
+use crate::cluster::values::chart_version;
 use crate::karpenter::pod::toleration;
 use crate::karpenter::scheduling::Toleration;
 use crate::rules::gpu::report_value;
@@ -200,6 +201,7 @@ pub(super) fn check(object: &Object, ctx: &mut Context<'_>) {
 
 fn inspect(chart: &Chart, helper: Helper, values: &ChartValues<'_, '_>, ctx: &mut Context<'_>) -> Option<()> {
     let _ = inspect_selector(chart, helper, values, ctx);
+    let _ = inspect_affinity(chart, helper, values, ctx);
     let list = values.root.path(chart.tolerations);
     let is_off = chart.is_on(values) != Some(true);
     if list.has_unknown()
@@ -297,6 +299,93 @@ fn inspect_selector(
     report_value(values, &place, message, ctx)
         .severity(if is_needed { Severity::Warning } else { Severity::Info })
         .help(help)
+        .related(pool, &pool.path(&["metadata", "name"]), "the pool");
+    Some(())
+}
+
+/// The labels of which the pods of NVIDIA's device plugin need one by the default `affinity` of its chart, and the first release with
+/// it (`values.yaml` of 0.14.5, 0.15.0 and 0.20.0). Node feature discovery writes them, which the chart brings with `gfd.enabled`, or
+/// a person: images of EKS do not.
+const DISCOVERED: [&str; 3] = [
+    "feature.node.kubernetes.io/pci-10de.present",
+    "feature.node.kubernetes.io/cpu-model.vendor_id",
+    "nvidia.com/gpu.present",
+];
+const FIRST_WITH_AFFINITY: Version = Version::new(0, 15);
+
+/// Reports the chart of NVIDIA's device plugin whose pods need labels that nothing writes.
+fn inspect_affinity(
+    chart: &Chart,
+    helper: Helper,
+    values: &ChartValues<'_, '_>,
+    ctx: &mut Context<'_>,
+) -> Option<()> {
+    let root = values.root;
+    let is_known = |field: &str| !root.get(field).is_set() && !root.get(field).is_unknown();
+    let is_off = |path: &[&str]| !root.path(path).is_set() || root.path(path).bool() == Some(false);
+    let is_plain = ["affinity", "nodeSelector"].iter().all(|field| is_known(field));
+    if chart.name != "nvidia-device-plugin" || chart.image == NFD || !is_plain || values.may_differ {
+        return None;
+    }
+    if root.has_unknown_key() || !is_off(&["gfd", "enabled"]) || !is_off(&["nfd", "enabled"]) {
+        return None;
+    }
+    let object = ctx.object();
+    // Without a version it is the newest release.
+    let version = chart_version(object, chart.name, ctx.cluster());
+    if version
+        .and_then(|text| Version::parse(text.trim().trim_start_matches('v')))
+        .is_some_and(|version| version < FIRST_WITH_AFFINITY)
+    {
+        return None;
+    }
+    let discovers = |installer: &Object| {
+        [NFD, "gpu-operator", "gpu-feature-discovery"].iter().any(|name| installs(installer, name))
+    };
+    let of_discovery = helper_of_image(NFD)?;
+    let cluster = ctx.cluster();
+    if !cluster.is_complete()
+        || is_installed_twice(helper, ctx)
+        || chart_installers(cluster).any(discovers)
+        || has_set(of_discovery, ctx)
+        || cluster.has_any(Kind::CLUSTER_POLICY)
+    {
+        return None;
+    }
+    let has_label = |pool: &NodePool<'_>| {
+        let labels = pool.labels();
+        let may_have = |key: &&str| labels.get(key).is_set() || user_data_has(pool, key, ctx);
+        labels.has_unknown_key() || labels.is_unknown() || DISCOVERED.iter().any(may_have)
+    };
+    let mut first = None;
+    for found in cluster.of(Kind::NODE_POOL).take(MAX_COMPARED) {
+        let pool = NodePool::new(found)?;
+        let is_other =
+            !has_devices(&pool, "nvidia.com/gpu") || pool.is_auto_mode() || brings(helper, &pool, ctx);
+        if is_other {
+            continue;
+        }
+        // Somebody may label the nodes of all pools in one way.
+        if found.may_lack_fields() || has_label(&pool) {
+            return None;
+        }
+        if first.is_none() && ctx.pairs_with(found) {
+            first = Some(found);
+        }
+    }
+    let pool = first?;
+    let message = format!(
+        "the pods of `{}` need `{}=true`, which nothing writes: nodes of `{}` have no GPU",
+        object.display_name(),
+        DISCOVERED[2],
+        pool.display_name()
+    );
+    report_value(values, &root.path(&["gfd", "enabled"]), message, ctx)
+        .severity(Severity::Warning)
+        .help(format!(
+            "write `gfd.enabled: true`, or the label `{}: \"true\"` in the pool's template",
+            DISCOVERED[2]
+        ))
         .related(pool, &pool.path(&["metadata", "name"]), "the pool");
     Some(())
 }
