@@ -6,7 +6,8 @@
 //! volume at another path stays empty: each new pod downloads the model again, to the root volume of the
 //! node, which has no room for a large one. It is reported for the images of the projects themselves, where
 //! the volume or its path is named after models or a cache and nothing in the pod names the path. A claim
-//! whose name says nothing counts where it is at the folder of another server of this list.
+//! whose name says nothing counts where it is at the folder of another server of this list. A variable that names
+//! a folder on no volume has the same effect, and so has `OLLAMA_MODELS` with names of models: it is the folder.
 //!
 //! # Fix
 //! Mount the volume at the folder of the server, or move the cache to the volume with its variable or option:
@@ -51,7 +52,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::rules::prelude::*;
-use crate::workload::environment::may_define;
+use crate::workload::environment::{may_define, variable};
 use crate::workload::security::effective_user;
 use crate::workload::server::Cache;
 
@@ -104,6 +105,12 @@ fn inspect(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>)
     let server = server_of(container).filter(|server| server.is_in_published_image_of(container))?;
     let cache = server.cache.as_ref()?;
     let mounts = container.get("volumeMounts");
+    if names_models(server, container, ctx).is_some() {
+        return None;
+    }
+    if let Some((name, folder, node)) = moved_to(cache, container) {
+        return inspect_moved(server, template, container, (name, &folder, &node), ctx);
+    }
     if is_moved(cache, container)
         || !downloads(server, container)
         || mounts.has_unknown()
@@ -136,6 +143,65 @@ fn inspect(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>)
             );
         return None;
     }
+    None
+}
+
+/// Variables whose value is the folder of the cache, or one above it.
+const FOLDERS: [&str; 6] =
+    ["HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "OLLAMA_MODELS", "NIM_CACHE_PATH", "LLAMA_CACHE"];
+
+/// Reports names of models in the variable for the folder of models.
+fn names_models(server: &Server, container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    const FOLDER: &str = "OLLAMA_MODELS";
+    let (text, node) = variable(container, FOLDER).flatten().filter(|_| server.id == ServerId::Ollama)?;
+    if text.starts_with(['/', '~', '.', '$']) || !text.contains([':', ',']) {
+        return None;
+    }
+    ctx.report(&node, format!("`{FOLDER}` is a folder, and not a list of models: `{}`", ellipsize(&text)))
+        .help("remove it, and load the models with `ollama pull` when the server has started");
+    Some(())
+}
+
+/// The only variable that moves the cache, its folder, and its place.
+fn moved_to<'a>(cache: &Cache, container: &Node<'a>) -> Option<(&'static str, PathBuf, Node<'a>)> {
+    let line = command_line(container);
+    let launch = Launch::of(container)?;
+    let mut named = cache.variables.iter().filter(|name| may_define(container, |other| other == **name));
+    let name = named.next().filter(|_| named.next().is_none())?;
+    let is_moved = cache.variables.iter().any(|name| line.contains(name))
+        || launch.has(cache.options)
+        || launch.may_have_more_options();
+    let (text, node) = variable(container, name).flatten().filter(|_| FOLDERS.contains(name) && !is_moved)?;
+    text.starts_with('/').then(|| (*name, PathBuf::from(text.trim_end_matches('/')), node))
+}
+
+/// Reports a variable that moves the cache to a folder on no volume, where a volume for models is elsewhere.
+fn inspect_moved(
+    server: &Server,
+    template: &Template<'_>,
+    container: &Node<'_>,
+    (name, folder, node): (&str, &Path, &Node<'_>),
+    ctx: &mut Context<'_>,
+) -> Option<()> {
+    let mounts = container.get("volumeMounts");
+    if !downloads(server, container) || mounts.has_unknown() {
+        return None;
+    }
+    let paths = mounts.items().filter_map(|mount| mount.get("mountPath").text().map(Path::new));
+    if paths.into_iter().any(|path| folder.starts_with(path) || path.starts_with(folder)) {
+        return None;
+    }
+    let mount = mounts.items().find(|mount| is_for_models(server, template, container, mount))?;
+    let path = mount.get("mountPath");
+    let shown = ellipsize(path.text()?);
+    let message = format!("`{name}` is on no volume, and nothing is written to the one at `{shown}`");
+    let object = ctx.object();
+    ctx.report(node, message)
+        .help(format!(
+            "set `{name}` to a folder below `{shown}`, or mount the volume at `{}`",
+            folder.display()
+        ))
+        .related(object, &path, "the volume for models");
     None
 }
 
