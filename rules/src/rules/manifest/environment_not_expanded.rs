@@ -8,11 +8,12 @@
 //! `PYTHONPATH` and the like.
 //!
 //! Nor does a shell read `command` and `args`, unless one of them starts it: with `--node-rank=$RANK` the program
-//! gets the five characters `$RANK`. It is reported of variables that the container has.
+//! gets the five characters `$RANK`. It is reported of variables that the container has. A shell in turn expands
+//! nothing between single quotes: a server that gets JSON in such quotes reads `$POD_IP` as it is written.
 //!
 //! # Fix
 //! Write the folders of the image in full, or set the variable in a script: `sh -c 'PATH=/opt/bin:$PATH exec …'`.
-//! In `command` and `args` write `$(RANK)`, which Kubernetes replaces.
+//! In `command` and `args` write `$(RANK)`, which Kubernetes replaces, also between single quotes.
 //!
 //! # Example
 //! ```yaml,diff
@@ -130,6 +131,7 @@ const INJECTED: [(&str, &[&str]); 5] = [
 fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     for container in template.all_containers() {
         arguments(template, &container, ctx);
+        quoted_json(&container, ctx);
         // The variables of other objects come before those that are written here.
         let may_be_defined = container.get("envFrom").is_set();
         let mut defined: Vec<&str> = Vec::new();
@@ -201,6 +203,75 @@ fn arguments(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_
         }
     }
     None
+}
+
+/// Programs of a script that replace variables, or run a text as a script.
+const REPLACING: [&str; 5] = ["envsubst", "eval", "sed", "perl", "-c"];
+
+/// Reports references to variables of a container in the JSON of an option of a server that a script puts in single quotes.
+fn quoted_json(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    const SHELLS: [&str; 5] = ["sh", "bash", "ash", "dash", "zsh"];
+    let items: Vec<Node<'_>> = ["command", "args"]
+        .iter()
+        .flat_map(|field| container.get(field).items().collect::<Vec<_>>())
+        .collect();
+    let program = items.first()?.raw_text()?;
+    let at = items
+        .iter()
+        .position(|item| item.raw_text().is_some_and(|text| text.starts_with('-') && text.ends_with('c')))?;
+    let item = items.get(at + 1).filter(|_| SHELLS.contains(&base_name(program)))?;
+    let script = item.text()?;
+    let is_replaced = script.split_whitespace().any(|word| REPLACING.contains(&base_name(word)));
+    Launch::of(container)?.program.server().filter(|_| !is_replaced)?;
+    for (option, value) in quoted_values(script) {
+        for (_, rest) in references(value) {
+            let name = rest.strip_prefix('{').unwrap_or(rest);
+            let end = name.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(name.len());
+            let name = &name[..end];
+            if name.is_empty() || entry(container, name).is_none() {
+                continue;
+            }
+            let message = format!(
+                "`${name}` in the value of `{}` is not expanded: it is in single quotes",
+                ellipsize(option)
+            );
+            ctx.report(item, message).identified_by(name).help(format!(
+                "write `$({name})`, which Kubernetes replaces, or close the single quotes around it"
+            ));
+            return None;
+        }
+    }
+    None
+}
+
+/// The options of a script whose value is JSON in single quotes, with the text between these.
+fn quoted_values(script: &str) -> Vec<(&str, &str)> {
+    let mut found = Vec::new();
+    let (mut from, mut in_double) = (0, false);
+    let bytes = script.as_bytes();
+    while from < bytes.len() {
+        match bytes[from] {
+            b'\\' => from += 1,
+            b'"' => in_double = !in_double,
+            b'#' if !in_double && (from == 0 || bytes[from - 1].is_ascii_whitespace()) => {
+                from += script[from..].find('\n').unwrap_or(script.len() - from);
+            }
+            b'\'' if !in_double => {
+                let Some(length) = script[from + 1..].find('\'') else { break };
+                let value = &script[from + 1..from + 1 + length];
+                let before =
+                    script[..from].trim_end_matches(|c: char| c.is_whitespace() || matches!(c, '\\' | '='));
+                let option = before.split_whitespace().last().unwrap_or_default();
+                if option.starts_with("--") && value.trim_start().starts_with(['{', '[']) {
+                    found.push((option, value));
+                }
+                from += length + 1;
+            }
+            _ => {}
+        }
+        from += 1;
+    }
+    found
 }
 
 /// The places of the dollar signs of a text that may begin references, each with the text behind it. `$$` is a dollar sign.
