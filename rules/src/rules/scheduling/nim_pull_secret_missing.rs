@@ -8,8 +8,12 @@
 //! It is reported for NIMServices and NIMCaches, whose operator makes the ServiceAccount, and for pods with a
 //! ServiceAccount of the input. It is information: nodes may have credentials of their own.
 //!
+//! A NIMService names the Secret with the key as `authSecret`. The API server rejects one without it before
+//! release 3.2 of the operator, also where the model is on a volume: that is a warning.
+//!
 //! # Fix
-//! Name a Secret of type `kubernetes.io/dockerconfigjson` for `nvcr.io`.
+//! Name a Secret of type `kubernetes.io/dockerconfigjson` for `nvcr.io`, and one with `NGC_API_KEY` as
+//! `authSecret`.
 //!
 //! # Example
 //! ```yaml,diff
@@ -61,6 +65,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     if object.is(Kind::NIM_SERVICE) {
+        key_of_service(object, ctx);
         let image = object.path(&["spec", "image"]);
         // The operator makes a ServiceAccount of this name (`GetServiceAccountName` of k8s-nim-operator 1.0 to 3.1).
         let has_secret =
@@ -86,6 +91,22 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 break;
             }
         }
+    }
+    None
+}
+
+/// Reports a NIMService without its key. Source: `config/crd/bases/apps.nvidia.com_nimservices.yaml` of k8s-nim-operator, where
+/// `authSecret` is required from 1.0.1 to 3.1.2.
+fn key_of_service(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let spec = object.get("spec");
+    let secret = spec.get("authSecret");
+    if secret.is_absent() && spec.is_mapping() && !spec.has_unknown_key() {
+        ctx.report(
+            &secret,
+            "the API server rejects a NIMService without `authSecret`, before release 3.2 of its operator",
+        )
+        .severity(Severity::Warning)
+        .help("name a Secret with `NGC_API_KEY` as `authSecret`");
     }
     None
 }
