@@ -116,14 +116,18 @@ fn names_in(text: &str) -> BTreeSet<String> {
 }
 
 /// The counters that a ClusterPolicy of the GPU Operator, its chart or the chart of dcgm-exporter gives to an exporter that they
-/// install. `None` if they state none: the exporter then has those of its image.
+/// install. If they state none, the exporter has those of its image, or a copy of them in the chart (`etc/*.csv` and
+/// `deployment/templates/metrics-configmap.yaml` of dcgm-exporter 4.0 to 4.5, `assets/state-dcgm-exporter` of gpu-operator 23.9 to 26.7).
+/// `None` if they install no exporter.
 pub(super) fn stated_counters(object: &Object, cluster: &Cluster) -> Option<Counters> {
     if object.is(Kind::CLUSTER_POLICY) {
-        return of_operator(&object.path(&["spec", "dcgmExporter"]), object, cluster);
+        let is_open = object.may_lack_fields();
+        return of_operator(&object.path(&["spec", "dcgmExporter"]), is_open, object, cluster);
     }
     let mut found = None;
     for_each_values(object, "gpu-operator", |values| {
-        found = found.take().or(of_operator(&values.root.get("dcgmExporter"), object, cluster));
+        let exporter = values.root.get("dcgmExporter");
+        found = found.take().or(of_operator(&exporter, values.may_differ, object, cluster));
     });
     for_each_values(object, "dcgm-exporter", |values| {
         let list = values.root.get("customMetrics");
@@ -133,7 +137,8 @@ pub(super) fn stated_counters(object: &Object, cluster: &Cluster) -> Option<Coun
                 .any(|key| values.root.get(key).is_set());
         found = found.take().or(match list.text().filter(|text| !text.is_empty()) {
             Some(text) => Some(in_values(text, object)),
-            None => (list.is_unknown() || is_open).then_some(Counters::Unknown),
+            None if list.is_unknown() || is_open => Some(Counters::Unknown),
+            None => Some(Counters::Default),
         });
     });
     found
@@ -145,7 +150,7 @@ fn in_values(text: &str, object: &Object) -> Counters {
 
 /// The counters of `dcgmExporter` of the GPU Operator, which mounts the key `dcgm-metrics.csv` of a ConfigMap in its own namespace
 /// (gpu-operator 25.3 `controllers/object_controls.go`).
-fn of_operator(exporter: &Node<'_>, object: &Object, cluster: &Cluster) -> Option<Counters> {
+fn of_operator(exporter: &Node<'_>, is_open: bool, object: &Object, cluster: &Cluster) -> Option<Counters> {
     if exporter.get("enabled").bool() == Some(false) {
         return None;
     }
@@ -158,5 +163,7 @@ fn of_operator(exporter: &Node<'_>, object: &Object, cluster: &Cluster) -> Optio
         let only = named.next().filter(|_| named.next().is_none());
         return Some(only.and_then(|map| listed(map, "dcgm-metrics.csv")).unwrap_or(Counters::Unknown));
     }
-    (config.has_unknown() || exporter.get("env").is_set()).then_some(Counters::Unknown)
+    let is_open =
+        is_open || exporter.has_unknown() || ["env", "args"].iter().any(|key| exporter.get(key).is_set());
+    Some(if is_open { Counters::Unknown } else { Counters::Default })
 }
