@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
+use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
@@ -190,6 +191,29 @@ struct Applied {
     name: Option<String>,
     /// The patches that the set of manifests applies to it.
     patches: Vec<PatchTarget>,
+    /// Where its fields are written, if it was converted from an old API.
+    origins: Option<FieldOrigins>,
+}
+
+/// Gives the field of the written object from which a field of the converted one comes. `None` for what the conversion adds.
+type OriginOf = dyn Fn(&Pointer) -> Option<Pointer> + Send + Sync;
+
+/// Where the fields of an object are written that was converted from an old API.
+#[derive(Clone)]
+pub(crate) struct FieldOrigins(Arc<OriginOf>);
+
+impl FieldOrigins {
+    pub(crate) fn new(
+        origin: impl Fn(&Pointer) -> Option<Pointer> + Send + Sync + 'static,
+    ) -> FieldOrigins {
+        FieldOrigins(Arc::new(origin))
+    }
+}
+
+impl fmt::Debug for FieldOrigins {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("FieldOrigins")
+    }
 }
 
 impl Object {
@@ -208,6 +232,20 @@ impl Object {
     pub(crate) fn completed_from(written: &Object, value: &Value) -> Option<Object> {
         let tree = Arc::new(Draft::of(value).into_tree());
         Object::from_tree(tree, 0, written.0.origin.clone(), written.0.traits.partial)
+    }
+
+    /// Creates an object of a current API that stands for `written`, which has an old one: it has the same places in the files.
+    pub(crate) fn converted_from(written: &Object, value: &Value, origins: FieldOrigins) -> Option<Object> {
+        let mut object = Object::completed_from(written, value)?;
+        let name = written.applied_name().map(str::to_owned);
+        let applied = Applied {
+            written: written.as_written().clone(),
+            name,
+            patches: Vec::new(),
+            origins: Some(origins),
+        };
+        Arc::get_mut(&mut object.0)?.applied = Some(Box::new(applied));
+        Some(object)
     }
 
     /// The objects of a document: one, or the items of a list. `partial`: the document is a patch, in which an absent
@@ -296,7 +334,12 @@ impl Object {
             root: inner.root,
             origin: inner.origin.clone(),
             traits: inner.traits,
-            applied: Some(Box::new(Applied { written: self.as_written().clone(), name, patches })),
+            applied: Some(Box::new(Applied {
+                written: self.as_written().clone(),
+                name,
+                patches,
+                origins: None,
+            })),
             memos: OnceLock::new(),
         }))
     }
@@ -336,6 +379,19 @@ impl Object {
 
     pub(crate) fn is_as_written(&self) -> bool {
         self.0.applied.is_none()
+    }
+
+    /// Whether it stands for an object of an old API.
+    pub(crate) fn is_converted(&self) -> bool {
+        self.0.applied.as_ref().is_some_and(|applied| applied.origins.is_some())
+    }
+
+    /// The field of the written object from which a field comes. `None` for a field that a conversion adds.
+    pub(crate) fn written_field(&self, pointer: &Pointer) -> Option<Pointer> {
+        match self.0.applied.as_ref().and_then(|applied| applied.origins.as_ref()) {
+            Some(FieldOrigins(origin)) => origin(pointer),
+            None => Some(pointer.clone()),
+        }
     }
 
     /// Whether both are written at one place, in whichever sets they are applied.

@@ -117,18 +117,19 @@ fn surroundings<'l>(
         let place = |set: &'l FilledSet| {
             let applied = workloads(&set.cluster).find(|object| object.is_same_manifest(workload));
             let workload = applied.unwrap_or(workload).clone();
-            Surroundings { set: set.name.clone(), workload, cluster: &set.cluster }
+            Surroundings { set: set.name.clone(), workload, cluster: set.cluster.in_current_apis() }
         };
         return Ok(chosen.map(place).collect());
     }
-    let with_pools = loaded.sets.iter().filter(|set| set.cluster.has_any(Kind::NODE_POOL));
+    let has_pools = |set: &&FilledSet| set.cluster.in_current_apis().has_any(Kind::NODE_POOL);
+    let with_pools = loaded.sets.iter().filter(has_pools);
     let found: Vec<Surroundings<'_>> = with_pools
         .flat_map(|set| {
             let applied = workloads(&set.cluster).filter(|object| object.is_same_manifest(workload));
             applied.map(|workload| Surroundings {
                 set: set.name.clone(),
                 workload: workload.clone(),
-                cluster: &set.cluster,
+                cluster: set.cluster.in_current_apis(),
             })
         })
         .collect();

@@ -32,6 +32,7 @@
 //! ([`Admissions`]), need no invalidation, and are passed on from one cluster to the next.
 
 pub(crate) mod branch_interfaces;
+pub(crate) mod converted;
 pub(crate) mod dependencies;
 mod layers;
 pub(crate) mod makers;
@@ -54,6 +55,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
+use crate::cluster::converted::Converted;
 use crate::cluster::dependencies::{Digest, Invalidations, Read, untracked};
 use crate::cluster::objects::{ObjectChange, Objects};
 use crate::cluster::other_nodes::{OtherNodes, declares_nodes};
@@ -85,6 +87,8 @@ pub struct Cluster {
     outside: Option<Arc<[OutsideFact]>>,
     shown: OnceLock<ShownVersions>,
     other_nodes: OnceLock<Box<[OtherNodes]>>,
+    /// The same with objects of old APIs as what they become; `None` if there are none.
+    converted: OnceLock<Option<Box<Converted>>>,
 }
 
 pub(crate) enum Replaced {
@@ -218,11 +222,20 @@ impl Cluster {
         self.queries = Queries::default();
         self.shown = OnceLock::new();
         self.other_nodes = OnceLock::new();
+        self.converted = OnceLock::new();
         self.has_kustomized |= !routes(&object).is_empty();
         self.objects.push(object);
     }
 
     pub(crate) fn replace(&mut self, old: &[Object], new: &[Object]) -> Replaced {
+        let converted = self.converted.take();
+        match (self.replace_written(old, new), converted) {
+            (Replaced::Reads(reads), Some(converted)) => self.replace_converted(converted, old, new, reads),
+            (replaced, _) => replaced,
+        }
+    }
+
+    fn replace_written(&mut self, old: &[Object], new: &[Object]) -> Replaced {
         let mut invalid = Vec::new();
         let mut collected = Invalidations::collect_into(&mut invalid);
         let mut is_anything_lost = false;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::cell::Cell;
 
 use crate::cluster::Cluster;
-use crate::cluster::dependencies::untracked;
+use crate::cluster::dependencies::{Read, record_read, untracked};
 use crate::cluster::other_nodes::OtherNodes;
 use crate::cluster::placement::PoolsFor;
 use crate::karpenter::nodepool::NodePool;
@@ -14,7 +14,7 @@ use crate::kind::definitions::CustomResourceDefinitions;
 use crate::lint::authority::Authority;
 use crate::lint::finding::{Finding, Location, Severity};
 use crate::lint::resolved::ResolvedRules;
-use crate::lint::rule::{Group, Rule, RuleSet};
+use crate::lint::rule::{Rule, RuleSet};
 use crate::lint::settings::{RuleSettings, Settings};
 use crate::lint::subject::Subject;
 use crate::object::Object;
@@ -105,42 +105,44 @@ impl<'a> Context<'a> {
         self.findings.last_mut().expect("a finding was pushed just now")
     }
 
-    /// Runs the rules that read only the object, or only kinds that the running rule reads as well, on its successor of a current
-    /// API, and those that hold for an object alone without any other. Adds their findings at the places of this object that
-    /// `origin` gives for those of the successor; without a place, a finding is about what the conversion has written. An absent
-    /// field of a node class may have had a default in the old API. Rules that report on this object by themselves, and fixes,
-    /// which are for the successor, are left out.
-    pub(crate) fn report_of_successor(
-        &mut self,
-        successor: &Object,
-        origin: &dyn Fn(&Pointer) -> Option<Pointer>,
-    ) {
+    /// Runs the rules on an object that the checked one, of an old API, becomes, and adds their findings at the places of the checked
+    /// object. A finding about what the conversion has written is left out. `others` are the objects beside the successor; without
+    /// them run the rules that read only the object, or only kinds that the running rule reads as well, and those that hold for an
+    /// object alone. An absent field of a node class may have had a default in the old API. Rules that report on the checked object by
+    /// themselves, and fixes, which are for the successor, are left out.
+    pub(crate) fn report_of_successor(&mut self, successor: &Object, others: Option<&Cluster>) {
         let path = self.subject.object.source().map(|source| source.scope());
         let settings = self.engine.settings();
         let nothing = Cluster::default();
+        if others.is_some() {
+            record_read(|| Read::All);
+        }
         for &rule in self.engine.all() {
-            let is_read = rule.reads.iter().all(|kind| self.rule.reads.contains(kind));
-            let cluster = if is_read { self.cluster } else { &nothing };
+            let is_read =
+                others.is_some() || rule.reads.iter().all(|kind| self.rule.reads.contains(kind));
+            let cluster = others.unwrap_or(if is_read { self.cluster } else { &nothing });
             let of_kind =
                 (is_read || rule.holds_alone) && rule.kinds().iter().any(|kind| successor.is(*kind));
-            let about_text = matches!(rule.group, Group::Manifest | Group::Migration | Group::Suppression);
-            if !of_kind || about_text || !self.engine.is_enabled(rule, path, Some(self.subject.object)) {
+            if !of_kind
+                || rule.is_about_text()
+                || !self.engine.is_enabled(rule, path, Some(self.subject.object))
+            {
                 continue;
             }
             let set = settings.rule(rule, path, Some(self.subject.object));
-            let run = |object: &Object| {
+            let run = |object: &Object, cluster: &Cluster| {
                 let (subject, mut findings) = (Subject::new(object), Vec::new());
                 let mut context = Context::new(rule, &subject, self.engine, &set, cluster, &mut findings);
                 context.set_platform(self.platform, false);
-                if is_read {
+                if is_read && others.is_none() {
                     rule.check.run(object, &mut context);
                 } else {
                     untracked(|| rule.check.run(object, &mut context));
                 }
                 findings
             };
-            let found = run(successor);
-            if found.is_empty() || !run(self.subject.object).is_empty() {
+            let found = run(successor, cluster);
+            if found.is_empty() || !run(self.subject.object, self.cluster).is_empty() {
                 continue;
             }
             // The engine compares versions only for the rule that it runs.
@@ -151,16 +153,34 @@ impl<'a> Context<'a> {
                 (true, false) => Severity::Warning,
             };
             for mut finding in found {
-                let is_written = |at: &Pointer| !self.subject.object.root().at(at).is_absent();
-                let is_kept = finding.is_moved_to(self.subject.object, origin)
-                    && (rule.group == Group::NodePool || finding.location.pointer().is_some_and(is_written));
-                if is_kept {
-                    finding.severity = set.severity.unwrap_or(finding.severity.min(most));
-                    finding.rejected_by = None;
-                    self.findings.push(finding);
+                if !self.is_kept_meaning(successor, &finding) {
+                    continue;
                 }
+                finding.refer_to_written();
+                finding.severity = set.severity.unwrap_or(finding.severity.min(most));
+                finding.rejected_by = None;
+                (finding.fix, finding.merge) = (None, None);
+                self.findings.push(finding);
             }
         }
+    }
+
+    /// Whether what a rule reports on the successor of the checked object is about something that is written there.
+    fn is_kept_meaning(&self, successor: &Object, finding: &Finding) -> bool {
+        let Location::Field { object, pointer, .. } = &finding.location else { return false };
+        let written = object.written_field(pointer).filter(|_| object.ptr_eq(successor));
+        let root = self.subject.object.root();
+        let is_written = |at: &Pointer| !root.at(at).is_absent();
+        // An item that is not there is one that the conversion appends.
+        let is_appended = |at: &Pointer| {
+            (1..at.steps().len()).any(|length| {
+                let list = Pointer::from_steps(at.steps()[..length].iter().cloned());
+                let item = list.join(&at.steps()[length]);
+                root.at(&list).is_sequence() && !is_written(&item)
+            })
+        };
+        written.is_some_and(|at| is_written(&at) || successor.is(Kind::NODE_POOL) && !is_appended(&at))
+            && !finding.is_of_changed_meaning(self.platform)
     }
 
     pub(crate) fn is_rule_enabled(&self, id: &str) -> bool {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use crate::cluster::Cluster;
+use crate::cluster::converted::{Convert, has_old_api};
 use crate::cluster::dependencies::{Read, notice, record_read, track};
 use crate::cluster::runtimes;
 use crate::cluster::versions::Fact;
@@ -31,6 +32,7 @@ use crate::platform::Platform;
 use crate::source::{Document, ParseDiagnosticKind, Source};
 use crate::steps;
 use crate::tree::Span;
+use crate::tree::scalar::Scalar;
 use crate::tree::placeholder::{
     find_braces_in_value, find_brackets_in_value, find_joined_name, find_variable_in_flow,
     whole_line_placeholder,
@@ -57,6 +59,7 @@ pub struct Engine {
     pairs: BTreeMap<Kind, Vec<(usize, &'static Pair)>>,
     platforms: Platforms,
     is_accepted: IsAccepted,
+    convert: Convert,
     /// Recorded only if somebody asks for it.
     timings: Option<Timings>,
 }
@@ -66,7 +69,12 @@ pub(crate) type IsAccepted = fn(&Object, &Finding, &CustomResourceDefinitions) -
 
 impl Engine {
     /// Creates an engine for a table of rules with a configuration.
-    pub(crate) fn with_rules(settings: Settings, rules: RuleSet, is_accepted: IsAccepted) -> Engine {
+    pub(crate) fn with_rules(
+        settings: Settings,
+        rules: RuleSet,
+        is_accepted: IsAccepted,
+        convert: Convert,
+    ) -> Engine {
         let rules = ResolvedRules::new(settings, rules);
         let mut by_kind: BTreeMap<&'static str, Vec<(&'static str, Vec<usize>)>> = BTreeMap::new();
         let mut pairs: BTreeMap<Kind, Vec<(usize, &'static Pair)>> = BTreeMap::new();
@@ -95,7 +103,17 @@ impl Engine {
             }
         }
         let platforms = Platforms::new(&rules.settings().platform);
-        Engine { rules, by_kind, kind_agnostic, catch_all, pairs, platforms, is_accepted, timings: None }
+        Engine {
+            rules,
+            by_kind,
+            kind_agnostic,
+            catch_all,
+            pairs,
+            platforms,
+            is_accepted,
+            convert,
+            timings: None,
+        }
     }
 
     pub fn settings(&self) -> &Settings {
@@ -237,10 +255,12 @@ impl Engine {
         let mut reads_earlier_findings = false;
         let mut of_comparison = 0;
         let (rule, object) = (resolved.rule, subject.object);
+        let platforms = self.platforms.of(cluster);
+        let converted = resolved.reads_pools.then(|| self.converted(object, cluster)).flatten();
+        let cluster = converted.unwrap_or(cluster);
         let completed = if resolved.is_for_completed { runtimes::completed(object, cluster) } else { None };
         let of_completed = completed.as_ref().map(|completed| Subject::new(&completed.object));
         let subject = of_completed.as_ref().unwrap_or(subject);
-        let platforms = self.platforms.of(cluster);
         let mut run = |rule: &'static Rule, platform: &Platform, findings: &mut Vec<Finding>| {
             let mut context = Context::new(rule, subject, &self.rules, set, cluster, findings);
             context.set_platform(platform, !std::ptr::eq(platform, &raw const platforms.platform));
@@ -272,8 +292,18 @@ impl Engine {
         if let Some(completed) = &completed {
             findings[from..].iter_mut().for_each(|finding| finding.place_in_source(completed));
         }
+        if converted.is_some() {
+            settle_of_old_apis(findings, from, &platforms.platform);
+        }
         self.settle(findings, from, rule, object, cluster, set);
         (reads_earlier_findings, of_comparison)
+    }
+
+    /// The cluster with objects of old APIs as what they become, for rules about an object that has a current one. Pods that select
+    /// nodes by the label of Provisioners have to be changed as well, and are left to the objects as they are written.
+    fn converted<'c>(&self, object: &Object, cluster: &'c Cluster) -> Option<&'c Cluster> {
+        let converted = cluster.converted(self.convert)?;
+        (!has_old_api(object) && !names_provisioner(object)).then(|| converted.cluster())
     }
 
     /// Leaves out the findings of a rule, from an index on, that do not hold where the object is, and gives the others their
@@ -601,6 +631,30 @@ fn leave_aliased(findings: &mut Vec<Finding>, from: usize) {
             findings.push(finding);
         }
     }
+}
+
+/// The label of the nodes of a Provisioner.
+const PROVISIONER_LABEL: &str = "karpenter.sh/provisioner-name";
+
+fn names_provisioner(object: &Object) -> bool {
+    let (tree, root) = object.tree();
+    (root..tree.end(root)).any(|at| {
+        let is_text = || matches!(tree.scalar(at), Some(Scalar::Str(PROVISIONER_LABEL)));
+        tree.key_name(at) == PROVISIONER_LABEL || is_text()
+    })
+}
+
+/// Lowers findings that name an object of an old API to warnings: it has to be converted first, and may be a leftover. Removes those
+/// about a field that means something else as long as an old version of Karpenter reads the object.
+fn settle_of_old_apis(findings: &mut Vec<Finding>, from: usize, platform: &Platform) {
+    let own = findings.split_off(from).into_iter();
+    findings.extend(own.filter(|finding| !finding.is_of_changed_meaning(platform)).map(|mut finding| {
+        if finding.locations().any(|place| place.object().is_some_and(Object::is_converted)) {
+            finding.severity = finding.severity.min(Severity::Warning);
+            finding.rejected_by = None;
+        }
+        finding
+    }));
 }
 
 /// Removes findings that depend on an object that may be in another cluster. Rules that can report the same without

@@ -16,6 +16,7 @@ use crate::lint::fix::text::Repair;
 use crate::lint::message::{fit_to_limit, is_long};
 use crate::lint::rule::Rule;
 use crate::object::Object;
+use crate::platform::{Platform, Version};
 use crate::promql::Query;
 use crate::source::Source;
 use crate::tree::Span;
@@ -162,7 +163,10 @@ impl Location {
             Location::Text { source, document, span, .. } => Some((source, *document, *span)),
             Location::Field { object, pointer, key } => {
                 let origin = object.origin()?;
-                let span = field_span(object, pointer, *key)?;
+                let span = match object.is_converted() {
+                    true => field_span(object.as_written(), &nearest_written(object, pointer), *key)?,
+                    false => field_span(object, pointer, *key)?,
+                };
                 Some((&origin.source, origin.document, span))
             }
             Location::Within(field, span) => {
@@ -313,6 +317,14 @@ impl Location {
             _ => false,
         }
     }
+}
+
+/// The written field from which a field of a converted object comes, or the nearest one around it.
+fn nearest_written(object: &Object, pointer: &Pointer) -> Pointer {
+    let steps = pointer.steps();
+    let around = (0..=steps.len()).rev().map(|length| Pointer::from_steps(steps[..length].iter().cloned()));
+    let mut written = around.filter_map(|field| object.written_field(&field));
+    written.next().unwrap_or_default()
 }
 
 /// The uncut text that a shown one was made of, unless that was replaced since.
@@ -675,6 +687,23 @@ impl Finding {
             && self.related.iter().zip(&other.related).all(related)
     }
 
+    /// Its place and the related ones.
+    pub(crate) fn locations(&self) -> impl Iterator<Item = &Location> {
+        std::iter::once(&self.location).chain(self.related.iter().map(|related| &related.location))
+    }
+
+    /// Whether it is about a field of an object of an old API whose meaning changed with Karpenter 1.0, and the platform has an older
+    /// one: nodes expire without regard to budgets since then, and `terminationGracePeriod` is new.
+    pub(crate) fn is_of_changed_meaning(&self, platform: &Platform) -> bool {
+        const FIELDS: [&str; 2] = ["expireAfter", "terminationGracePeriod"];
+        let is_changed = |place: &Location| {
+            let last = place.pointer().and_then(|pointer| pointer.steps().last());
+            let is_named = last.is_some_and(|last| FIELDS.contains(&last.as_str()));
+            is_named && place.object().is_some_and(Object::is_converted)
+        };
+        platform.karpenter < Version::new(1, 0) && self.locations().any(is_changed)
+    }
+
     /// Moves its places to the objects as written.
     pub(crate) fn refer_to_written(&mut self) {
         let places = self.related.iter_mut().map(|related| &mut related.location);
@@ -683,6 +712,11 @@ impl Finding {
                 Location::Within(field, _) => &mut **field,
                 other => other,
             };
+            if let Location::Field { object, pointer, .. } = place
+                && object.is_converted()
+            {
+                *pointer = nearest_written(object, pointer);
+            }
             if let Location::Field { object, .. } | Location::Text { object: Some(object), .. } = place
                 && !object.is_as_written()
             {
@@ -713,29 +747,6 @@ impl Finding {
                 self.related.push(related);
             }
         }
-    }
-
-    /// Moves its places to another object, at the pointers that `origin` gives. `false` if its own place has none there; other
-    /// places without one are left out.
-    pub(crate) fn is_moved_to(
-        &mut self,
-        object: &Object,
-        origin: &dyn Fn(&Pointer) -> Option<Pointer>,
-    ) -> bool {
-        let moved = |location: &Location| match location {
-            Location::Field { pointer, key, .. } => {
-                Some(Location::Field { object: object.clone(), pointer: origin(pointer)?, key: *key })
-            }
-            Location::Text { .. } | Location::Within(..) | Location::Rendered(_) => None,
-        };
-        let Some(location) = moved(&self.location) else { return false };
-        self.location = location;
-        let related = std::mem::take(&mut self.related).into_iter();
-        self.related = related
-            .filter_map(|related| Some(Related { location: moved(&related.location)?, ..related }))
-            .collect();
-        (self.fix, self.merge) = (None, None);
-        true
     }
 
     /// Whether both report that something is missing at one place, with any message.

@@ -13,6 +13,8 @@ pub(crate) struct ResolvedRule {
     pub(crate) rule: &'static Rule,
     /// [`Rule::is_for_completed`].
     pub(super) is_for_completed: bool,
+    /// [`Rule::reads_pools`].
+    pub(super) reads_pools: bool,
     /// The settings if no override matches.
     settings: RuleSettings,
     /// Whether an override of the configuration names the rule.
@@ -37,7 +39,9 @@ impl ResolvedRules {
             let overridden = settings.has_overrides(rule);
             let enabled = set.enabled != Some(false) || overridden;
             let is_for_completed = rule.is_for_completed();
-            enabled.then_some(ResolvedRule { rule, is_for_completed, settings: set, overridden })
+            let reads_pools = rule.reads_pools();
+            let resolved = ResolvedRule { rule, is_for_completed, reads_pools, settings: set, overridden };
+            enabled.then_some(resolved)
         });
         ResolvedRules { all, enabled: enabled.collect(), settings }
     }

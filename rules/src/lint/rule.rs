@@ -369,6 +369,17 @@ impl Rule {
         RUNTIMES.iter().all(|kind| self.reads.contains(kind))
     }
 
+    /// Whether it judges objects by NodePools or node classes, and not by how they are written.
+    pub(crate) fn reads_pools(&self) -> bool {
+        let kinds = [Kind::NODE_POOL, Kind::EC2_NODE_CLASS];
+        !self.is_about_text() && kinds.iter().any(|kind| self.reads.contains(kind))
+    }
+
+    /// Whether its findings are about how objects are written, and in which API.
+    pub(crate) fn is_about_text(&self) -> bool {
+        matches!(self.group, Group::Manifest | Group::Migration | Group::Suppression)
+    }
+
     /// Whether it may read other objects. A rule for all kinds may read those of the kind that it runs for.
     pub(crate) fn reads_cluster(&self) -> bool {
         !self.reads.is_empty() || self.kinds().is_empty()

@@ -528,7 +528,12 @@ pub fn find(id: &str) -> Option<&'static Rule> {
 impl Engine {
     /// Creates an engine with all rules and a configuration.
     pub fn new(settings: Settings) -> Engine {
-        Engine::with_rules(settings, RULES, precedence::is_accepted_by_definition)
+        Engine::with_rules(
+            settings,
+            RULES,
+            precedence::is_accepted_by_definition,
+            migration::successors::successors,
+        )
     }
 }
 

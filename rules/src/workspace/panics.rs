@@ -142,7 +142,7 @@ fn expected(places: &BTreeMap<String, &str>) -> BTreeMap<String, BTreeSet<(&'sta
 
 #[test]
 fn a_panic_costs_the_findings_of_its_rule_alone() {
-    let engine = Arc::new(Engine::with_rules(Settings::default(), TABLE, |_, _, _| false));
+    let engine = Arc::new(Engine::with_rules(Settings::default(), TABLE, |_, _, _| false, |_| Vec::new()));
     let mut workspace = Workspace::new();
     let mut places: BTreeMap<String, &str> = BTreeMap::new();
     let mut before = BTreeMap::new();

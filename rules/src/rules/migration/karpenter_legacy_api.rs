@@ -19,7 +19,8 @@
 //! object followed the newest AMI, and writes two metadata hops where the old default gave two.
 //!
 //! Fields whose meaning the new API kept are checked by its rules as well, at their places in the old
-//! object: one run shows what is left to do after the conversion.
+//! object, and so are pods and other objects beside it: one run shows what is left to do after the
+//! conversion.
 //!
 //! # Bad
 //! ```yaml,bad
@@ -60,11 +61,10 @@
 //! - <https://karpenter.sh/docs/upgrading/v1-migration/>
 //! - <https://karpenter.sh/v0.32/upgrading/v1beta1-migration/>
 
-use crate::lint::fix::Operation;
-use crate::lint::fix::value::apply;
+use crate::cluster::converted::Converted;
 use crate::migration::convert;
 use crate::platform::Platform;
-use crate::rules::manifest_purpose::{is_named_after_release, is_named_after_version};
+use crate::rules::migration::successors::{is_for_old_release, successor_alone, successors};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -109,8 +109,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let is_only = karpenter < Version::new(1, 0)
         && served
         && (object.version() == "v1beta1" || karpenter != LAST_WITH_ALPHA);
-    let is_copy = (is_named_after_release(object, "karpenter") || is_named_after_version(object))
-        && !ctx.platform().is_stated(Product::Karpenter);
+    let is_copy = is_for_old_release(object) && !ctx.platform().is_stated(Product::Karpenter);
     let is_v1 = is_v1_but_its_version(object);
     let rejected = rejected_by_old_api(object);
     let finding = ctx.report(&object.get("apiVersion"), message);
@@ -242,71 +241,19 @@ fn is_v1_but_its_version(object: &Object) -> bool {
         }
 }
 
-/// Reports what the rules of the new API say about fields whose meaning it kept, so that one run shows all. Other objects have
-/// no part in it: the object is converted as if it were alone.
+/// Reports what the rules of the new API say about fields whose meaning it kept, so that one run shows all. Other objects of the input
+/// count as what they become; where nothing is known of them, the object is converted as if it were alone.
 fn report_kept_meaning(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let alone = Cluster::default();
-    let convertible = convert(object, &alone).ok().map(|fix| (object.root().to_json(), fix));
-    let (written, fix) = convertible.or_else(|| {
-        let value = without_obstacles(object)?;
-        let fix = convert(&Object::from_json(&value)?, &alone).ok()?;
-        Some((value, fix))
-    })?;
-    let value = apply(&written, &fix).ok()?;
-    let successor = Object::from_json(&value)?;
-    ctx.report_of_successor(&successor, &|pointer| origin(pointer, &fix));
+    let converted = ctx.cluster().converted(successors);
+    let made = converted.map_or(&[][..], |converted| converted.successors_of(object));
+    if made.is_empty() {
+        let successor = successor_alone(object)?;
+        ctx.report_of_successor(&successor, None);
+    }
+    for successor in made {
+        ctx.report_of_successor(successor, converted.map(Converted::cluster));
+    }
     None
-}
-
-/// A pool without the fields that stand in the way of a conversion: a kubelet, which becomes a part of its node class, and what the
-/// old API rejects beside consolidation.
-fn without_obstacles(object: &Object) -> Option<Value> {
-    const OBSTACLES: [&[&str]; 3] =
-        [&["kubeletConfiguration"], &["template", "spec", "kubelet"], &["ttlSecondsAfterEmpty"]];
-    let mut value = object.root().to_json();
-    for path in OBSTACLES {
-        let (last, above) = path.split_last()?;
-        let parent = above.iter().try_fold(value.get_mut("spec")?, |at, step| at.get_mut(*step));
-        if let Some(parent) = parent.and_then(Value::as_object_mut) {
-            parent.remove(*last);
-        }
-    }
-    Some(value)
-}
-
-/// The place in the old object of a place in the new one. `None` for what the conversion has written.
-fn origin(pointer: &Pointer, fix: &Fix) -> Option<Pointer> {
-    let mut at = pointer.to_string();
-    let rest_below = |at: &str, path: &str| -> Option<String> {
-        let rest = at.strip_prefix(path)?;
-        (rest.is_empty() || rest.starts_with('/')).then(|| rest.to_owned())
-    };
-    for (index, operation) in fix.operations.iter().enumerate().rev() {
-        match operation {
-            Operation::Move { from, path } => {
-                if let Some(rest) = rest_below(&at, path) {
-                    at = format!("{from}{rest}");
-                }
-            }
-            // An empty parent of what is moved later.
-            Operation::Add { value, .. } if value.as_object().is_some_and(serde_json::Map::is_empty) => {}
-            // A value in another form: seconds as a duration.
-            Operation::Replace { path, .. } if at == *path => {}
-            Operation::Add { path, .. } | Operation::Replace { path, .. }
-                if rest_below(&at, path).is_some() =>
-            {
-                // A field that was renamed and written anew: `amiFamily`, which becomes a term with an alias.
-                let renamed = |before: &Operation| match before {
-                    Operation::Move { from, path: to } if to == path => Some(from.clone()),
-                    _ => None,
-                };
-                at = fix.operations[..index].iter().rev().find_map(renamed)?;
-            }
-            Operation::Add { .. } | Operation::Replace { .. } => {}
-            Operation::Test { .. } | Operation::Remove { .. } => {}
-        }
-    }
-    Pointer::parse(&at)
 }
 
 fn dead(old: &str) -> String {

@@ -16,3 +16,4 @@ pub(crate) mod keda_removed_field;
 pub(crate) mod keda_rollout_strategy_removed;
 pub(crate) mod removed_api_version;
 mod rename_label;
+pub(in crate::rules) mod successors;
