@@ -43,6 +43,8 @@ pub(crate) struct Folders {
     inputs: Vec<Input>,
     /// The files of Terraform, and templates of other programs, in the folders of the inputs: they show versions and feature gates.
     pub(super) others: Vec<PathBuf>,
+    /// Scripts, files of variables and documentation.
+    pub(super) scripts: Vec<PathBuf>,
     /// The content of the folders when the inputs were found.
     pub(super) directories: Directories,
     pub(super) disk: Disk,
@@ -51,14 +53,33 @@ pub(crate) struct Folders {
 /// Maximum number of files and folders to visit when looking for files of other programs.
 const MAX_ENTRIES: usize = 100_000;
 
-/// The files of Terraform, and templates of other programs, below the folder of the inputs.
-fn other_files(inputs: &[Input], directories: &Directories) -> Vec<PathBuf> {
+/// The files of Terraform and templates of other programs below the folder of the inputs, and the scripts and documents there.
+fn other_files(inputs: &[Input], directories: &Directories) -> (Vec<PathBuf>, Vec<PathBuf>) {
     const ENDS: [&str; 7] = [".tf", ".tofu", ".tfvars", ".j2", ".jinja", ".tmpl", ".gotmpl"];
+    const SCRIPTS: [&str; 15] = [
+        ".sh",
+        ".bash",
+        ".fish",
+        ".mk",
+        ".md",
+        ".env",
+        ".envrc",
+        ".properties",
+        "Makefile",
+        "GNUmakefile",
+        "justfile",
+        "Justfile",
+        "Dockerfile",
+        "Jenkinsfile",
+        ".env.example",
+    ];
+    let of =
+        |directories: &Directories| (directories.files_ending(&ENDS), directories.files_ending(&SCRIPTS));
     if !directories.is_empty() || inputs.is_empty() {
-        return directories.files_ending(&ENDS);
+        return of(directories);
     }
     let walk = Walk { known: directories, is_filtered: true, limit: MAX_ENTRIES };
-    walk.run(&common_folder(inputs), |_| false).directories.files_ending(&ENDS)
+    of(&walk.run(&common_folder(inputs), |_| false).directories)
 }
 
 #[derive(Default)]
@@ -95,13 +116,14 @@ impl Folders {
             |folder: &&Path| Some((folder.to_path_buf(), Kustomization::read(folder, disk, &directories)?));
         let kustomizations = around.par_iter().filter_map(read).collect();
         let disk = disk.clone();
-        let others = other_files(&inputs, &directories);
+        let (others, scripts) = other_files(&inputs, &directories);
         let mut folders = Folders {
             charts,
             libraries,
             kustomizations,
             inputs,
             others,
+            scripts,
             directories,
             disk,
             ..Folders::default()
@@ -120,6 +142,7 @@ impl Folders {
             filled_folders,
             inputs,
             others,
+            scripts,
             directories,
             disk,
             ..
@@ -156,6 +179,7 @@ impl Folders {
             filled_folders,
             inputs,
             others,
+            scripts,
             directories,
             disk,
             ..Folders::default()

@@ -11,7 +11,7 @@ use gpulint_rules::source;
 use gpulint_rules::source::{Document, MAX_BYTES, ParseDiagnostic, ParseDiagnosticKind, Source};
 use gpulint_rules::tree::Span;
 use gpulint_rules::{
-    Fact, File, K3S_CHARTS, Kind, Node, Object, charts_of, facts_of_text, minor_of, pins_of,
+    Fact, File, K3S_CHARTS, Kind, Node, Object, charts_of, facts_of_script, facts_of_text, minor_of, pins_of,
 };
 use rayon::prelude::*;
 
@@ -209,7 +209,12 @@ impl Drop for Sharing {
 
 /// What a file shows of the cluster beside its manifests: the charts that it installs as well, if it is a chart or a helmfile.
 fn facts_of(input: &Input, bytes: &[u8]) -> Vec<(Fact, u32)> {
-    let mut facts = std::str::from_utf8(bytes).map(facts_of_text).unwrap_or_default();
+    let text = std::str::from_utf8(bytes);
+    let mut facts = text.map(facts_of_text).unwrap_or_default();
+    // Workflows and the like run commands.
+    if memchr::memmem::find(bytes, b"apiVersion").is_none() {
+        facts.extend(text.map(facts_of_script).unwrap_or_default());
+    }
     let name = input.display_path.rsplit('/').next().unwrap_or_default();
     let is_list = CHART_LISTS.contains(&name);
     if is_list || memchr::memmem::find(bytes, K3S_CHARTS.as_bytes()).is_some() {

@@ -76,6 +76,94 @@ fn versions_are_taken_from_what_installs_a_product() {
 }
 
 #[test]
+fn versions_are_taken_from_scripts_and_documentation() {
+    let helm = "#!/bin/sh\nhelm upgrade --install karpenter oci://public.ecr.aws/karpenter/karpenter \\\n  --namespace karpenter \\\n  --version 0.37.6 \\\n  --wait\n";
+    let readme =
+        "# Install\n\n```bash\nexport KARPENTER_NAMESPACE=karpenter KARPENTER_VERSION=\"v0.37.6\"\n```\n";
+    let workflow = "name: deploy\non: push\nenv:\n  KARPENTER_VERSION: \"0.37.6\"\njobs: {}\n";
+    let crds = "install:\n\tkubectl apply -f https://raw.githubusercontent.com/aws/karpenter-provider-aws/v0.37.6/pkg/apis/crds/karpenter.sh_nodepools.yaml\n";
+    let remote = "resources:\n  - pool.yaml\n  - https://raw.githubusercontent.com/aws/karpenter-provider-aws/v0.37.6/pkg/apis/crds/a.yaml\n";
+    for (file, text, line) in [
+        ("install.sh", helm, 4),
+        ("README.md", readme, 4),
+        (".env", "KARPENTER_VERSION=0.37.6 # as in production\n", 1),
+        ("env.sh", "export KARPENTER_VERSION=${KARPENTER_VERSION:-0.37.6}\n", 1),
+        ("Makefile", "KARPENTER_VERSION ?= 0.37.6\n", 1),
+        ("docker/Dockerfile", "FROM alpine\nARG KARPENTER_CHART_VERSION=0.37.6\n", 2),
+        (".github/workflows/deploy.yml", workflow, 4),
+        ("make/Makefile", crds, 2),
+        ("kustomization.yaml", remote, 3),
+    ] {
+        let folder = Folder::new().with("pool.yaml", POOL).with(file, text);
+        assert_eq!(versions(&folder), [json!(["Karpenter", "0.37", file, line])], "{file}");
+    }
+    // What installs it counts before what is written about it.
+    let terraform =
+        "resource \"helm_release\" \"karpenter\" {\n  chart   = \"karpenter\"\n  version = \"0.36.1\"\n}\n";
+    let folder = Folder::new().with("pool.yaml", POOL).with("README.md", readme).with("main.tf", terraform);
+    assert_eq!(versions(&folder), [json!(["Karpenter", "0.36", "main.tf", 3])]);
+    // Two versions are none, and so is one that is not known or that is of something else.
+    for (file, text) in [
+        ("other.sh", "KARPENTER_VERSION=0.36.2\n"),
+        ("setup.sh", "helm install karpenter karpenter/karpenter --version 1.0.6\n"),
+    ] {
+        let folder = Folder::new().with("pool.yaml", POOL).with("README.md", readme).with(file, text);
+        assert!(versions(&folder).is_empty(), "{file}");
+    }
+    for (file, text) in [
+        ("env.sh", "# export KARPENTER_VERSION=0.37.6\nexport KARPENTER_VERSION=$1\n"),
+        ("CHANGELOG.md", readme),
+        ("install.sh", "helm upgrade --install pools ./karpenter --namespace karpenter --version 0.37.6\n"),
+        (
+            "Makefile",
+            "K8S_VERSION ?= 1.31.0\ncluster:\n\tkind create cluster --image kindest/node:v$(K8S_VERSION)\n",
+        ),
+        ("notes.md", "KARPENTER_VERSION is `0.37.6` | KARPENTER_VERSION=0.37.6\n"),
+    ] {
+        let folder = Folder::new().with("pool.yaml", POOL).with(file, text);
+        assert!(versions(&folder).is_empty(), "{file}");
+    }
+    for (file, text, line) in [
+        ("create.sh", "eksctl create cluster --name shop --version 1.31 --region eu-west-1\n", 1),
+        ("create.sh", "aws eks create-cluster --name shop \\\n  --kubernetes-version=1.31\n", 2),
+        (
+            "create.sh",
+            "cat > cluster.yaml <<EOF\napiVersion: eksctl.io/v1alpha5\nkind: ClusterConfig\nmetadata:\n  name: shop\n  version: \"1.31\"\nEOF\n",
+            6,
+        ),
+        ("envs/prod.env", "export K8S_VERSION=1.31\n", 1),
+        ("eks.mk", "CLUSTER_VERSION := 1.31\n", 1),
+    ] {
+        let folder = Folder::new().with("pool.yaml", POOL).with(file, text);
+        assert_eq!(versions(&folder), [json!(["Kubernetes", "1.31", file, line])], "{file}");
+    }
+    let scaled = "apiVersion: keda.sh/v1alpha1\nkind: TriggerAuthentication\nmetadata: {name: a}\nspec: {}\n";
+    let keda = "kubectl apply --server-side -f https://github.com/kedacore/keda/releases/download/v2.14.0/keda-2.14.0.yaml\n";
+    for (file, text) in [("keda.sh", keda), (".envrc", "export KEDA_VERSION=2.14.2\n")] {
+        let folder = Folder::new().with("auth.yaml", scaled).with(file, text);
+        assert_eq!(versions(&folder), [json!(["KEDA", "2.14", file, 1])], "{file}");
+    }
+}
+
+#[test]
+fn secrets_that_scripts_create_are_there() {
+    let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  containers:\n    - name: a\n      image: example.com/a:1.0.0\n      envFrom: [{secretRef: {name: hub-token}}]\n";
+    let check = ["check", "-f", "concise", "--quiet", "--complete", "--select", "reference-missing"];
+    // One that is written almost the same.
+    let other = "apiVersion: v1\nkind: Secret\nmetadata: {name: hub-tokens}\nstringData: {token: a}\n";
+    let both = || Folder::new().with("pod.yaml", pod).with("secret.yaml", other);
+    both().run(&check).prints("hub-token");
+    let script = "kubectl create secret generic hub-token \\\n  --from-literal=token=\"$TOKEN\"\n";
+    let workflow = "on: push\njobs:\n  deploy:\n    steps:\n      - run: kubectl create secret generic hub-token --from-literal=token=${{ secrets.HUB }}\n";
+    for (file, text) in
+        [("deploy.sh", script), ("README.md", script), (".github/workflows/deploy.yml", workflow)]
+    {
+        let run = both().with(file, text).run(&check);
+        assert_eq!(run.out, "", "{file}");
+    }
+}
+
+#[test]
 fn gates_and_adapters_of_other_programs_count() {
     let hpa = "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: a}\nspec:\n  scaleTargetRef: {apiVersion: apps/v1, kind: \
                Deployment, name: a}\n  minReplicas: 0\n  maxReplicas: 3\n  metrics: [{type: External, external: {metric: {name: m}, target: {type: \

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gpulint_rules::{
-    Fact, Membership, Object, OutsideFact, Product, VersionPlace, charts_of_template, facts_of_text,
-    fill_versions, minor_of,
+    Fact, Membership, Object, OutsideFact, Product, VersionPlace, charts_of_template, facts_of_script,
+    facts_of_text, fill_versions, minor_of,
 };
 
 use super::claimer::{Checkout, GitOpsObject};
@@ -15,11 +15,13 @@ use super::draft::{Evidence, Sets, Sign};
 use super::flux;
 use super::index::Files;
 use crate::files::filled::read_small;
-use crate::files::short_path;
 use crate::files::terraform::Terraform;
+use crate::files::{map_on_all_threads, short_path};
 
 /// Maximum number of files of other programs that are read.
 const MAX_OTHERS: usize = 1_000;
+/// Maximum number of scripts and documents that are read.
+const MAX_SCRIPTS: usize = 1_000;
 
 /// A fact, and the folder in which it is shown.
 struct Found {
@@ -32,6 +34,7 @@ struct Found {
 pub(super) fn add(sets: &mut Sets, files: &Files<'_>) {
     let mut found = of_kustomizations(files);
     found.extend(of_other_files(files));
+    found.extend(of_scripts(files));
     found.extend(of_files(files));
     found.extend(of_other_repositories(files));
     let partition = &mut sets.partition;
@@ -199,4 +202,28 @@ fn of_other_files(files: &Files<'_>) -> Vec<Found> {
         }
     }
     out
+}
+
+/// What scripts, files of variables and documentation show.
+fn of_scripts(files: &Files<'_>) -> Vec<Found> {
+    // They tell of all versions that there were.
+    const HISTORIES: [&str; 5] = ["CHANGELOG", "CHANGES", "HISTORY", "UPGRAD", "MIGRAT"];
+    let is_history = |path: &Path| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_ascii_uppercase();
+        HISTORIES.iter().any(|start| name.starts_with(start))
+    };
+    let paths = files.folders.scripts.iter().filter(|path| !is_history(path)).take(MAX_SCRIPTS).cloned();
+    let read = map_on_all_threads(paths.collect(), |path| {
+        let facts = read_small(&path, &files.folders.disk).map(|text| facts_of_script(&text));
+        (path, facts.unwrap_or_default())
+    });
+    let found = read.into_iter().flat_map(|(path, facts)| {
+        let folder = path.parent().unwrap_or(Path::new("")).to_owned();
+        let place: Arc<str> = Arc::from(short_path(&path));
+        facts.into_iter().map(move |(fact, line)| {
+            let shown = OutsideFact { fact, path: Arc::clone(&place), line };
+            Found { folder: folder.clone(), shown }
+        })
+    });
+    found.collect()
 }

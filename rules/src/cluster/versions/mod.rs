@@ -2,8 +2,9 @@
 //! installs, the labels of a rendered chart, the image of the operator, the cluster of eksctl.
 //!
 //! They are the platform of the set where the configuration states no version. A set that shows two minor versions of a product shows
-//! none.
+//! none. Objects count before files that install something, and these before scripts and documentation.
 
+mod scripts;
 mod terraform;
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,7 @@ use crate::platform::{Platform, Product, Version};
 use crate::tree::node::Node;
 use crate::tree::pointer::Pointer;
 
+pub use scripts::facts_of_script;
 pub use terraform::{TerraformFile, TerraformValues};
 
 /// What a file that is no manifest shows of the cluster: a kustomization, a file of Terraform, the configuration of Talos, the values
@@ -33,6 +35,8 @@ pub use terraform::{TerraformFile, TerraformValues};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fact {
     Version(Product, Version),
+    /// A version in a script, a file of variables or documentation. It counts where nothing that installs the product states one.
+    Mentioned(Product, Version),
     /// The version of Kubernetes in the configuration of an API server, as of Talos or kubeadm: nobody has one for EKS.
     ServerVersion(Version),
     /// A feature gate of Kubernetes is on.
@@ -56,7 +60,7 @@ pub enum Fact {
     /// A kustomization has charts or remote resources, or Flux applies another repository: the cluster has objects that the input
     /// does not have.
     Elsewhere,
-    /// A kustomization generates a ConfigMap or a Secret of this name.
+    /// A kustomization generates a ConfigMap or a Secret of this name, or a script creates it.
     Generated(String),
     /// Something other than the kinds that install charts installs this: the name of a chart or of an add-on, or the address of
     /// manifests ([`Fact::installs`]).
@@ -100,7 +104,7 @@ impl Fact {
     /// The version that it is.
     pub fn version(&self) -> Option<(Product, Version)> {
         match self {
-            Fact::Version(product, version) => Some((*product, *version)),
+            Fact::Version(product, version) | Fact::Mentioned(product, version) => Some((*product, *version)),
             Fact::ServerVersion(version) => Some((Product::Kubernetes, *version)),
             _ => None,
         }
@@ -197,6 +201,7 @@ pub fn pins_of<'a>(root: &Node<'a>, name: &str, add: &mut dyn FnMut(Product, Nod
         }
         ("kustomization.yaml" | "kustomization.yml" | "Kustomization", _) => {
             pins.charts(&root.get("helmCharts"));
+            pins.remotes(root);
         }
         (_, Some("HelmRelease")) => {
             let chart = spec.path(&["chart", "spec"]);
@@ -288,6 +293,15 @@ impl<'a> Pins<'_, 'a> {
     fn charts(&mut self, list: &Node<'a>) {
         for chart in list.items() {
             self.chart(&chart.get("name"), chart.get("version"));
+        }
+    }
+
+    /// The releases that a kustomization takes manifests from.
+    fn remotes(&mut self, root: &Node<'a>) {
+        let entries = ["resources", "bases"].into_iter().flat_map(|field| root.get(field).items());
+        for entry in entries {
+            let releases = entry.text().into_iter().flat_map(scripts::releases_in);
+            releases.for_each(|(product, version)| (self.add)(product, entry.clone(), version));
         }
     }
 
@@ -490,15 +504,17 @@ impl ShownVersions {
                 let place = VersionPlace::Field((*object).clone(), sign.2.pointer());
                 ShownVersion { product, version: sign.1, place }
             });
-            let of_files = outside.iter().filter(|one| !is_elsewhere(one)).filter_map(|one| {
-                let (_, version) = one.fact.version().filter(|(of, _)| *of == product)?;
-                let place = VersionPlace::Line(Arc::clone(&one.path), one.line);
-                Some(ShownVersion { product, version, place })
-            });
-            match only(of_objects) {
-                Said::Nothing => found.extend(only(of_files).version()),
-                said => found.extend(said.version()),
-            }
+            let of_files = |mentioned: bool| {
+                let here = outside.iter().filter(|one| !is_elsewhere(one));
+                let own = here.filter(move |one| matches!(one.fact, Fact::Mentioned(..)) == mentioned);
+                own.filter_map(move |one| {
+                    let (_, version) = one.fact.version().filter(|(of, _)| *of == product)?;
+                    let place = VersionPlace::Line(Arc::clone(&one.path), one.line);
+                    Some(ShownVersion { product, version, place })
+                })
+            };
+            let said = only(of_objects).or_else(|| only(of_files(false))).or_else(|| only(of_files(true)));
+            found.extend(said.version());
         }
         // Karpenter serves `v1` since 1.0: an older one is not what reads the objects, or not for long.
         let is_v1 = |object: &Object| object.version() == "v1" && object.group().starts_with("karpenter");
@@ -537,6 +553,11 @@ enum Said {
 }
 
 impl Said {
+    /// What others say, where nothing is said.
+    fn or_else(self, other: impl FnOnce() -> Said) -> Said {
+        if matches!(self, Said::Nothing) { other() } else { self }
+    }
+
     fn version(self) -> Option<ShownVersion> {
         match self {
             Said::One(shown) => Some(shown),
