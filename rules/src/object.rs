@@ -203,9 +203,7 @@ type OriginOf = dyn Fn(&Pointer) -> Option<Pointer> + Send + Sync;
 pub(crate) struct FieldOrigins(Arc<OriginOf>);
 
 impl FieldOrigins {
-    pub(crate) fn new(
-        origin: impl Fn(&Pointer) -> Option<Pointer> + Send + Sync + 'static,
-    ) -> FieldOrigins {
+    pub(crate) fn new(origin: impl Fn(&Pointer) -> Option<Pointer> + Send + Sync + 'static) -> FieldOrigins {
         FieldOrigins(Arc::new(origin))
     }
 }

@@ -50,6 +50,13 @@ impl Outcome {
         for (reason, _) in found.unread {
             *outcome.report.summary.unread.entry(reason).or_default() += 1;
         }
+        let scripts = match args.paths.iter().any(|path| path.is_dir()) {
+            true => batch.folders.scripts_with_manifests(),
+            false => 0,
+        };
+        if scripts > 0 {
+            outcome.report.summary.unread.insert(SkipReason::Script, scripts);
+        }
         outcome.add_files(batch, renders);
         outcome.add_reports(batch, done.reports, since);
         outcome.report.configurations = configurations(batch, &run.scopes);

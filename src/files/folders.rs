@@ -10,7 +10,7 @@ use rayon::prelude::*;
 use super::filled::{Clues, FilledFolders, common_folder, has_placeholders, read_small};
 use super::kustomization::{KUSTOMIZATIONS, Kustomization};
 use super::walker::Walk;
-use super::{Directories, Disk, Input, SkipReason, display_path, is_configuration};
+use super::{Directories, Disk, Input, SkipReason, display_path, is_configuration, map_on_all_threads};
 
 /// Maximum depth to which nested kustomizations are followed.
 const MAX_KUSTOMIZE_DEPTH: usize = 16;
@@ -80,6 +80,36 @@ fn other_files(inputs: &[Input], directories: &Directories) -> (Vec<PathBuf>, Ve
     }
     let walk = Walk { known: directories, is_filtered: true, limit: MAX_ENTRIES };
     of(&walk.run(&common_folder(inputs), |_| false).directories)
+}
+
+/// Maximum number of scripts that are searched for manifests.
+const MAX_SCRIPTS: usize = 1_000;
+
+/// Whether a heredoc of a script has a Kubernetes object: `cat <<EOF | kubectl apply -f -`.
+fn has_manifest(text: &str) -> bool {
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        let Some((_, after)) = line.split_once("<<").filter(|(_, after)| !after.starts_with('<')) else {
+            continue;
+        };
+        let after = after.trim_start_matches('-').trim_start();
+        let quotes = ['"', '\'', '\\'];
+        let word = after.trim_start_matches(quotes);
+        let end = word.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(word.len());
+        let marker = &word[..end];
+        if marker.is_empty() {
+            continue;
+        }
+        let (mut has_api, mut has_kind) = (false, false);
+        for line in lines.by_ref().map(str::trim).take_while(|line| *line != marker) {
+            has_api |= line.starts_with("apiVersion:");
+            has_kind |= line.starts_with("kind:");
+        }
+        if has_api && has_kind {
+            return true;
+        }
+    }
+    false
 }
 
 #[derive(Default)]
@@ -186,6 +216,19 @@ impl Folders {
         };
         folders.resolve();
         folders
+    }
+
+    /// The number of scripts with manifests in their heredocs.
+    pub(crate) fn scripts_with_manifests(&self) -> usize {
+        let is_program = |path: &&PathBuf| {
+            let end = path.extension().and_then(|end| end.to_str());
+            matches!(end, Some("sh" | "bash" | "mk")) || path.ends_with("Makefile")
+        };
+        let programs = self.scripts.iter().filter(is_program).take(MAX_SCRIPTS).cloned().collect();
+        let has = map_on_all_threads(programs, |path: PathBuf| {
+            read_small(&path, &self.disk).is_some_and(|text| has_manifest(&text))
+        });
+        has.into_iter().filter(|has| *has).count()
     }
 
     /// Computes the effects of the kustomizations on the files that they list.

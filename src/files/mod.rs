@@ -90,6 +90,8 @@ pub(crate) enum SkipReason {
     Terraform,
     /// A template of Jinja, as Ansible has.
     JinjaTemplate,
+    /// A script with manifests in its heredocs.
+    Script,
     /// A packed chart or folder.
     Archive,
     /// An entry of a kustomization that is not in the file system.
@@ -143,7 +145,9 @@ impl SkipReason {
     /// What reads a file that may hold manifests and was not read. `None` for files of other uses.
     pub(crate) fn remedy(self) -> Option<&'static str> {
         match self {
-            SkipReason::Terraform => Some("pipe the applied manifests to gpulint check -"),
+            SkipReason::Terraform | SkipReason::Script => {
+                Some("pipe the applied manifests to gpulint check -")
+            }
             SkipReason::TerraformTemplate | SkipReason::JinjaTemplate | SkipReason::HelmTemplate => {
                 Some("pipe the rendered manifests to gpulint check -")
             }
@@ -177,6 +181,7 @@ impl SkipReason {
             SkipReason::TerraformTemplate => ("terraform-template", "a template of Terraform"),
             SkipReason::Terraform => ("terraform", "in Terraform's language"),
             SkipReason::JinjaTemplate => ("jinja-template", "a template of Jinja"),
+            SkipReason::Script => ("script", "a script with manifests"),
             SkipReason::Archive => ("archive", "an archive"),
             SkipReason::RemoteBase => {
                 ("remote-base", "an entry of a kustomization that is not in the file system")

@@ -84,9 +84,13 @@ pub(crate) fn unread_lines(summary: &Summary) -> Vec<String> {
             SkipReason::Terraform => "Terraform file",
             SkipReason::TerraformTemplate => "Terraform template",
             SkipReason::JinjaTemplate => "Jinja template",
+            SkipReason::Script => "script",
             _ => "archive",
         };
-        let (files, remedy) = (count(*number, what), reason.remedy().unwrap_or_default());
+        let (mut files, remedy) = (count(*number, what), reason.remedy().unwrap_or_default());
+        if *reason == SkipReason::Script {
+            files.push_str(" with manifests");
+        }
         match unread.iter_mut().find(|(known, _)| *known == remedy) {
             Some((_, all)) => all.push(files),
             None => unread.push((remedy, vec![files])),
@@ -191,13 +195,14 @@ mod tests {
         let unread =
             [(SkipReason::Terraform, 2), (SkipReason::TerraformTemplate, 1), (SkipReason::JinjaTemplate, 3)];
         summary.unread.extend(unread);
+        summary.unread.insert(SkipReason::Script, 3);
         let mut lines = unread_lines(&summary);
         lines.sort();
         assert_eq!(
             lines,
             [
                 "1 Terraform template and 3 Jinja templates not read: pipe the rendered manifests to gpulint check -",
-                "2 Terraform files not read: pipe the applied manifests to gpulint check -",
+                "2 Terraform files and 3 scripts with manifests not read: pipe the applied manifests to gpulint check -",
             ]
         );
     }

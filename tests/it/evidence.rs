@@ -146,6 +146,18 @@ fn versions_are_taken_from_scripts_and_documentation() {
 }
 
 #[test]
+fn scripts_with_manifests_are_counted() {
+    let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: extra}\n";
+    let script = format!("#!/bin/sh\ncat <<'EOF' | kubectl apply -f -\n{map}EOF\n");
+    let other = "cat > config <<EOF\napiVersion = 1\nEOF\ncat <<< \"$X\"\n";
+    let folder = Folder::new().with("map.yaml", map).with("setup.sh", script).with("other.sh", other);
+    let run = folder.run(&["check", "."]).exits(0);
+    run.prints("1 script with manifests not read: pipe the applied manifests to gpulint check -");
+    let run = Folder::new().with("map.yaml", map).with("other.sh", other).run(&["check", "."]).exits(0);
+    assert!(!run.out.contains("not read"), "{run:#?}");
+}
+
+#[test]
 fn secrets_that_scripts_create_are_there() {
     let pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  containers:\n    - name: a\n      image: example.com/a:1.0.0\n      envFrom: [{secretRef: {name: hub-token}}]\n";
     let check = ["check", "-f", "concise", "--quiet", "--complete", "--select", "reference-missing"];

@@ -360,6 +360,8 @@ impl Told {
 
 /// Maximum number of pools that are compared in detail to find the nearest miss.
 const MOST_COMPARED: usize = 6;
+/// Maximum number of pools for which changes are looked for, to find the nearest.
+const MOST_PROPOSED: usize = 3;
 
 /// The objects around a pod that decide its placement.
 pub struct Situation<'c> {
@@ -526,11 +528,15 @@ impl<'c> Situation<'c> {
         let rank = |(position, miss): &(usize, NearestMiss)| {
             (!is_named(*position), !miss.reachable, miss.obstacles.len())
         };
-        let (position, nearest) = misses.into_iter().min_by_key(rank)?;
-        match proposes {
-            Proposes::Changes => of_pool(position, proposes),
-            Proposes::Nothing => Some(nearest),
+        if proposes == Proposes::Nothing {
+            return misses.into_iter().min_by_key(rank).map(|(_, miss)| miss);
         }
+        // What a change for one obstacle does to the next ones decides which pool is nearest, and is known only of those with changes.
+        misses.sort_by_key(rank);
+        let nearest: Vec<usize> = misses.iter().take(MOST_PROPOSED).map(|(position, _)| *position).collect();
+        let with_changes = |position: usize| Some((position, of_pool(position, proposes)?));
+        let proposed: Option<Vec<_>> = nearest.into_iter().map(with_changes).collect();
+        proposed?.into_iter().min_by_key(rank).map(|(_, miss)| miss)
     }
 
     /// The situation with only the named pool. `None` if there is no such pool.

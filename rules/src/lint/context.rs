@@ -118,8 +118,7 @@ impl<'a> Context<'a> {
             record_read(|| Read::All);
         }
         for &rule in self.engine.all() {
-            let is_read =
-                others.is_some() || rule.reads.iter().all(|kind| self.rule.reads.contains(kind));
+            let is_read = others.is_some() || rule.reads.iter().all(|kind| self.rule.reads.contains(kind));
             let cluster = others.unwrap_or(if is_read { self.cluster } else { &nothing });
             let of_kind =
                 (is_read || rule.holds_alone) && rule.kinds().iter().any(|kind| successor.is(*kind));

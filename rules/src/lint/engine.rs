@@ -32,11 +32,11 @@ use crate::platform::Platform;
 use crate::source::{Document, ParseDiagnosticKind, Source};
 use crate::steps;
 use crate::tree::Span;
-use crate::tree::scalar::Scalar;
 use crate::tree::placeholder::{
     find_braces_in_value, find_brackets_in_value, find_joined_name, find_variable_in_flow,
     whole_line_placeholder,
 };
+use crate::tree::scalar::Scalar;
 
 /// Maximum number of steps ([`crate::steps`]) of all rules for one object: about 200 ms, as measured with the objects
 /// that cost most. Typical manifests need some ten thousand.

@@ -80,7 +80,8 @@ impl<'a> Pods<'a> {
         for sidecar in template.get("sidecars").items() {
             self.push(&base.join("containers"), &mut containers, &sidecar, sidecar.to_json());
         }
-        for field in ["container", "script", "containerSet", "sidecars", "metadata"] {
+        // A template has no `ephemeralContainers`: the API server drops them, and no pod gets them.
+        for field in ["container", "script", "containerSet", "sidecars", "metadata", "ephemeralContainers"] {
             pod.remove(field);
         }
         pod.insert("containers".to_owned(), Value::Array(containers));

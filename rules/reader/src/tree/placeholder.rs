@@ -8,10 +8,13 @@ use memchr::memmem::Finder;
 const SHORT: usize = 64;
 
 /// Whether a text contains a placeholder: `${X}`, `{{ }}`, `$(X)`, `$$X$$`, `<X>`, `__X__` or a word such as `CHANGEME`,
-/// or is `$X`.
+/// or is `$X`; also one of other template engines: `[[ x ]]`, `@@X@@`, `@X@`, `%X%`.
 pub fn is_placeholder(text: &str) -> bool {
     let bytes = text.as_bytes();
     if (text.len() < SHORT || may_have_fill_word(text)) && fill_word(text).is_some() {
+        return true;
+    }
+    if other_placeholder(text).is_some() {
         return true;
     }
     if memchr::memchr3(b'$', b'{', b'<', bytes).is_none() {
@@ -46,6 +49,65 @@ pub(crate) fn may_contain_placeholder(text: &str) -> bool {
     memchr::memchr3_iter(b'$', b'<', b'{', bytes)
         .any(|at| bytes[at] != b'{' || bytes.get(at + 1) == Some(&b'{'))
         || may_have_fill_word(text)
+        || other_placeholder(text).is_some()
+}
+
+/// The first placeholder between double brackets, at signs or percent signs. Its name has to be one: the bodies of scripts, and the
+/// addresses and formats of other programs, have these characters as well.
+fn other_placeholder(text: &str) -> Option<&str> {
+    /// Minimum length of a name between percent signs.
+    const MIN_LENGTH: usize = 3;
+    let bytes = text.as_bytes();
+    memchr::memchr3_iter(b'[', b'@', b'%', bytes).find_map(|start| {
+        let rest = text.get(start..)?;
+        // What a word ends with, as the at sign of an address, begins none.
+        let is_joined = start.checked_sub(1).is_some_and(|before| bytes[before].is_ascii_alphanumeric());
+        let between = |open: &str, close: &str| {
+            let inner = rest.strip_prefix(open)?;
+            let end = inner.find(close)?;
+            Some((&inner[..end], rest.get(..open.len() + end + close.len())?))
+        };
+        let is_path = |name: &str| {
+            let part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+            let name = name.strip_prefix('.').unwrap_or(name);
+            name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(part)
+        };
+        let is_constant = |name: &str| {
+            let part = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+            name.starts_with(|c: char| c.is_ascii_uppercase()) && name.chars().all(part)
+        };
+        let found = match bytes[start] {
+            b'[' => between("[[", "]]").filter(|(name, _)| is_path(name.trim())),
+            b'@' => between("@@", "@@").filter(|(name, _)| is_path(name)).or_else(|| {
+                between("@", "@").filter(|(name, _)| {
+                    !is_joined && (is_constant(name) || name.contains('.') && is_path(name))
+                })
+            }),
+            // Addresses escape bytes as two digits of base 16, and logs have formats of the same form.
+            _ => between("%", "%").filter(|(name, found)| {
+                let is_name = name.len() >= MIN_LENGTH && is_constant(name);
+                is_name && name.contains(|c: char| !c.is_ascii_hexdigit()) && !is_format(text, found)
+            }),
+        };
+        found.map(|(_, found)| found)
+    })
+}
+
+/// Whether a name between percent signs is one of several, or is among the fields of a format, as in access logs of Envoy.
+fn is_format(text: &str, found: &str) -> bool {
+    const FIELDS: [&str; 9] = [
+        "START_TIME",
+        "PROTOCOL",
+        "RESPONSE_",
+        "BYTES_",
+        "DURATION",
+        "UPSTREAM_",
+        "DOWNSTREAM_",
+        "REQUEST",
+        "ROUTE_NAME",
+    ];
+    let name = found.trim_matches('%');
+    text.contains("%REQ(") || FIELDS.iter().any(|field| name.starts_with(field))
 }
 
 /// Whether a text has characters that are part of every word of [`fill_word`].
@@ -273,7 +335,7 @@ pub fn find_placeholder(text: &str) -> Option<&str> {
     if text.contains("{{") && text.contains("}}") {
         return between("{{", "}}").or(Some(text));
     }
-    between("${", "}").or_else(|| between("$(", ")")).or_else(|| {
+    between("${", "}").or_else(|| between("$(", ")")).or_else(|| other_placeholder(text)).or_else(|| {
         if text.starts_with('$') {
             return Some(text);
         }
@@ -455,9 +517,18 @@ mod tests {
 
     #[test]
     fn a_document_that_holds_a_placeholder_may_contain_one() {
-        for text in
-            ["${X}", "<account>", "__REGION__", "CHANGEME", "CHANGE-ME", "A_PLACEHOLDER", "FILLED BY CI"]
-        {
+        for text in [
+            "${X}",
+            "<account>",
+            "__REGION__",
+            "CHANGEME",
+            "CHANGE-ME",
+            "A_PLACEHOLDER",
+            "FILLED BY CI",
+            "[[ x ]]",
+            "@@X@@",
+            "a-%TEAM%",
+        ] {
             assert!(is_placeholder(text) && may_contain_placeholder(text), "{text}");
         }
         assert!(may_contain_placeholder("REPLACE_ME") && !may_contain_placeholder("name: web"));
@@ -479,8 +550,34 @@ mod tests {
             "REPLACE ME",
             "ARM_AMI_ID_TO_REPLACE",
             "FILLED BY CI",
+            "[[ .Values.region ]]",
+            "web-[[env]]",
+            "@@CLUSTER@@",
+            "arn:aws:iam::@@account@@:role/x",
+            "@IMAGE@",
+            "app:@project.version@",
+            "%ACCOUNT%",
+            "web-%ENV_NAME%",
+            "%%REGION%%",
         ] {
             assert!(is_placeholder(text), "{text}");
+        }
+        for text in [
+            "[[ -n \"a\" ]]",
+            "[[a, b]]",
+            "me@example.com, you@example.com",
+            "a@b@c",
+            "registry/app@sha256:abc",
+            "@hourly",
+            "50%",
+            "%E2%82%AC",
+            "%20HELLO%20",
+            "%Y-%m-%d",
+            "%START_TIME% %PROTOCOL%",
+            "%REQ(:METHOD)% %DATA%",
+            "100%CPU 50%",
+        ] {
+            assert!(!is_placeholder(text), "{text}");
         }
         for text in ["__name__", "CLUSTER_NAME", "REPLACE", "Replace", "PLACE", "__", "FILLER", "x__Y"] {
             assert!(!is_placeholder(text), "{text}");
@@ -498,6 +595,8 @@ mod tests {
             ("a-<<CLUSTER>>-b", "<<CLUSTER>>"),
             ("arn:ROLE_PLACEHOLDER:x", "ROLE_PLACEHOLDER"),
             ("a __REGION__ b", "__REGION__"),
+            ("web-[[ env ]]-a", "[[ env ]]"),
+            ("a-@@CLUSTER@@", "@@CLUSTER@@"),
         ] {
             assert_eq!(find_placeholder(text), Some(found), "{text}");
         }

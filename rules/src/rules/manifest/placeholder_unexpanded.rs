@@ -246,7 +246,10 @@ fn collect<'a>(node: &Node<'a>, out: &mut Vec<Found<'a>>) {
             let text = if node.is_unknown() { node.raw_text() } else { None };
             if let Some(text) = text.filter(|text| !text.contains('\n')) {
                 let text = find_placeholder(text).unwrap_or(text).to_owned();
-                out.push(Found { text, node: node.clone(), decisive: is_decisive(node) });
+                // Who writes a syntax of its own has a program of its own for it.
+                if !text.starts_with(OWN_SYNTAX) {
+                    out.push(Found { text, node: node.clone(), decisive: is_decisive(node) });
+                }
             }
         }
         Shape::Sequence => node.items().for_each(|item| collect(&item, out)),
@@ -259,6 +262,9 @@ fn collect<'a>(node: &Node<'a>, out: &mut Vec<Found<'a>>) {
         }
     }
 }
+
+/// The beginnings of placeholders of no tool that is known: `[[ x ]]`, `@@X@@`, `%X%`.
+const OWN_SYNTAX: [char; 3] = ['[', '@', '%'];
 
 fn is_decisive(node: &Node<'_>) -> bool {
     let pointer = node.pointer();
