@@ -264,6 +264,31 @@ fn scalers_are_built_as_keda_builds_them() {
 }
 
 #[test]
+fn parameters_came_before_metadata_until_2_15() {
+    use serde_json::json;
+    let object = Object::from_json(&json!({
+        "apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "metadata": {"name": "x"},
+        "spec": {"triggers": [{
+            "type": "rabbitmq",
+            "metadata": {"queueName": "q", "mode": "QueueLength", "value": "5", "host": "redis://r:6379"},
+            "authenticationRef": {"name": "a"},
+        }]},
+        "auth": {"secretTargetRef": [{"parameter": "host"}]},
+    }))
+    .unwrap();
+    let problems = |keda: Version| {
+        let around = Surroundings {
+            modifiers: Some(false),
+            authentication: Authentication::of(&object.get("auth")),
+            environment: Environment::of(&object.get("pod"), &object.get("container")),
+        };
+        let scaler = scalers::scaler("rabbitmq", keda).unwrap();
+        check::problems(triggers(&object).next().unwrap(), scaler, &around).len()
+    };
+    assert_eq!([problems(Version::new(2, 15)), problems(Version::new(2, 16))], [0, 1]);
+}
+
+#[test]
 fn what_surrounds_a_trigger_is_read() {
     use serde_json::json;
     let object = |spec: serde_json::Value| {
