@@ -5,7 +5,7 @@
 //! `redis:6379` is looked up in the namespace of the operator, usually `keda`, and not in that of the
 //! workload. Each poll fails: a ScaledJob starts nothing, and a ScaledObject keeps its replicas. The pods
 //! themselves reach the same name, because they are beside the Service, and the variables that triggers read
-//! (`...FromEnv`) are written for them.
+//! (`...FromEnv`) are written for them. Values in Secrets and ConfigMaps of the input are read as well.
 //!
 //! Nothing is reported where the input has the operator in the namespace of the trigger, or a Service of
 //! that name beside the operator. Addresses of Prometheus are checked by `keda-prometheus-address-invalid`.
@@ -36,14 +36,14 @@
 //! - <https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/#namespaces-of-services>
 
 use crate::facts::url::{authority, host};
+use crate::rules::autoscaling::keda_address_loopback;
 use crate::rules::autoscaling::keda_address_loopback::values;
 use crate::rules::autoscaling::keda_auth_source_missing::{OperatorNamespace, operator_namespace};
-use crate::rules::autoscaling::keda_trigger_invalid;
 use crate::rules::prelude::*;
 use crate::workload::charts::CHART_KINDS;
 
-static READS: [Kind; 10] =
-    joined::<10>(&joined::<8>(&keda_trigger_invalid::READS, &[Kind::SERVICE]), &CHART_KINDS);
+static READS: [Kind; 12] =
+    joined::<12>(&joined::<10>(&keda_address_loopback::READS, &[Kind::SERVICE]), &CHART_KINDS);
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-address-without-namespace",
@@ -84,8 +84,9 @@ fn check(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let addresses = values(trigger, object, ctx).into_iter().filter(|read| KEYS.contains(&read.key.as_str()));
-    let short: Vec<_> =
-        addresses.filter_map(|read| Some((read.value.split(',').find_map(short_name)?, read))).collect();
+    let short: Vec<_> = addresses
+        .filter_map(|read| Some((read.value.split(',').find_map(short_name)?.to_owned(), read)))
+        .collect();
     // The operator is searched for among all that installs charts.
     if short.is_empty() {
         return None;
@@ -101,20 +102,20 @@ fn check(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
     }
     let cluster = ctx.cluster();
     for (name, read) in short {
-        if cluster.written_as(Kind::SERVICE, name).any(|service| runs_in(service.namespace_or_default())) {
+        if cluster.written_as(Kind::SERVICE, &name).any(|service| runs_in(service.namespace_or_default())) {
             continue;
         }
-        let is_known = object.namespace().is_some() && cluster.has(Kind::SERVICE, namespace, name);
+        let is_known = object.namespace().is_some() && cluster.has(Kind::SERVICE, namespace, &name);
         let by = read.variable.map(|variable| format!(" (`{}`)", ellipsize(variable))).unwrap_or_default();
         let message =
-            format!("`{}`{by} has no namespace: KEDA's operator resolves it in its own", ellipsize(name));
+            format!("`{}`{by} has no namespace: KEDA's operator resolves it in its own", ellipsize(&name));
         let finding = ctx.report(&read.node, message);
         finding.help(match is_known {
             true => format!("write the namespace too: `{name}.{namespace}.svc`"),
             false => "write the namespace too: `NAME.NAMESPACE.svc`".to_owned(),
         });
-        if let Some(holder) = read.holder {
-            finding.related(holder, &holder.path(&["metadata", "name"]), "this has the environment");
+        if let Some((holder, what)) = read.holder {
+            finding.related(holder, &holder.path(&["metadata", "name"]), what);
         }
     }
     None
