@@ -60,8 +60,10 @@ fn pool(dice: &mut Dice) -> String {
     let taints = dice.one(&["", "{key: nvidia.com/gpu, effect: NoSchedule}"]);
     let family = dice.one(&["g5", "g6", "c7i", "{{ .Values.family }}"]);
     let capacity = dice.one(&["spot", "on-demand", "spot, on-demand"]);
+    // One of an old API counts as what it becomes.
+    let version = dice.one(&["v1", "v1", "v1", "v1beta1"]);
     format!(
-        "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata:\n  name: {name}\nspec:\n  weight: {weight}\n{limits}  template:\n    \
+        "apiVersion: karpenter.sh/{version}\nkind: NodePool\nmetadata:\n  name: {name}\nspec:\n  weight: {weight}\n{limits}  template:\n    \
          metadata:\n      labels: {{{labels}}}\n    spec:\n      expireAfter: {expire}\n{period}      taints: [{taints}]\n      \
          nodeClassRef: {{group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}}\n      requirements:\n        \
          - {{key: karpenter.k8s.aws/instance-family, operator: In, values: [{family}]}}\n        \
