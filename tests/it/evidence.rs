@@ -123,6 +123,13 @@ fn versions_are_taken_from_scripts_and_documentation() {
         let folder = Folder::new().with("pool.yaml", POOL).with(file, text);
         assert!(versions(&folder).is_empty(), "{file}");
     }
+    // One example of several says nothing of the others.
+    let folder = Folder::new().with("serving/pool.yaml", POOL).with("training/README.md", readme);
+    assert!(versions(&folder).is_empty());
+    for file in ["serving/README.md", "scripts/README.md"] {
+        let folder = Folder::new().with("serving/pool.yaml", POOL).with(file, readme);
+        assert_eq!(versions(&folder), [json!(["Karpenter", "0.37", file, 4])]);
+    }
     for (file, text, line) in [
         ("create.sh", "eksctl create cluster --name shop --version 1.31 --region eu-west-1\n", 1),
         ("create.sh", "aws eks create-cluster --name shop \\\n  --kubernetes-version=1.31\n", 2),

@@ -695,11 +695,13 @@ impl Finding {
     /// Whether it is about a field of an object of an old API whose meaning changed with Karpenter 1.0, and the platform has an older
     /// one: nodes expire without regard to budgets since then, and `terminationGracePeriod` is new.
     pub(crate) fn is_of_changed_meaning(&self, platform: &Platform) -> bool {
-        const FIELDS: [&str; 2] = ["expireAfter", "terminationGracePeriod"];
+        const EXPIRY: [&str; 3] =
+            ["expiry-ignores-budgets", "expiry-interrupts-server", "expiry-kills-training"];
         let is_changed = |place: &Location| {
             let last = place.pointer().and_then(|pointer| pointer.steps().last());
-            let is_named = last.is_some_and(|last| FIELDS.contains(&last.as_str()));
-            is_named && place.object().is_some_and(Object::is_converted)
+            let is_new = last.is_some_and(|last| last == "terminationGracePeriod");
+            let is_expiry = EXPIRY.contains(&self.rule.id);
+            (is_new || is_expiry) && place.object().is_some_and(Object::is_converted)
         };
         platform.karpenter < Version::new(1, 0) && self.locations().any(is_changed)
     }

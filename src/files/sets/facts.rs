@@ -39,8 +39,9 @@ pub(super) fn add(sets: &mut Sets, files: &Files<'_>) {
     found.extend(of_other_repositories(files));
     let partition = &mut sets.partition;
     if partition.is_whole() {
+        let all: Vec<usize> = (0..files.list.len()).collect();
         let mut facts = Vec::new();
-        found.into_iter().for_each(|found| push(&mut facts, &found.shown));
+        found.iter().filter(|one| is_about(one, &all, files)).for_each(|one| push(&mut facts, &one.shown));
         partition.facts = facts.into();
         return;
     }
@@ -66,6 +67,7 @@ pub(super) fn add(sets: &mut Sets, files: &Files<'_>) {
             if !near.iter().any(is_claimed) && users.iter().filter(|set| is_claimed(set)).count() <= 1 {
                 near.extend(&users);
             }
+            near.retain(|set| is_about(one, &members(*set).collect::<Vec<_>>(), files));
             near.iter().for_each(|set| facts[*set].push(one.shown.clone()));
         }
         // What installs an operator is often applied apart from what it reads.
@@ -93,6 +95,51 @@ pub(super) fn add(sets: &mut Sets, files: &Files<'_>) {
     for (set, facts) in partition.sets.iter_mut().zip(facts) {
         set.facts = facts.into();
     }
+}
+
+/// Whether a version counts for the objects of some files. One that a script or a document mentions is about what is below its folder,
+/// or that of the project if the folder is one for scripts: a repository of examples has one for each of its clusters.
+fn is_about(one: &Found, of: &[usize], files: &Files<'_>) -> bool {
+    const FOLDERS: [&str; 30] = [
+        ".ci",
+        ".circleci",
+        ".github",
+        ".gitlab",
+        "bin",
+        "bootstrap",
+        "build",
+        "ci",
+        "cluster",
+        "config",
+        "deploy",
+        "deployment",
+        "doc",
+        "docker",
+        "docs",
+        "eks",
+        "env",
+        "envs",
+        "hack",
+        "infra",
+        "infrastructure",
+        "install",
+        "make",
+        "script",
+        "scripts",
+        "setup",
+        "terraform",
+        "tools",
+        "utils",
+        "workflows",
+    ];
+    let Fact::Mentioned(product, _) = one.shown.fact else { return true };
+    let is_for_scripts = |folder: &&Path| {
+        let name = folder.file_name().and_then(|name| name.to_str());
+        name.is_some_and(|name| FOLDERS.contains(&name))
+    };
+    let project = one.folder.ancestors().find(|folder| !is_for_scripts(folder)).unwrap_or(one.folder.as_path());
+    let mut users = of.iter().map(|at| &files.list[*at]).filter(|file| uses(file.objects, product));
+    users.all(|file| file.input.absolute.starts_with(project))
 }
 
 /// Adds a fact. Every file may show a flag, of which one place is enough.
