@@ -152,7 +152,9 @@ impl<'a> Context<'a> {
                 (true, false) => Severity::Warning,
             };
             for mut finding in found {
-                if !self.is_kept_meaning(successor, &finding) {
+                // What an object of an old API names may be there in that one.
+                let is_absence = others.is_some() && finding.reports_absence;
+                if is_absence || !self.is_kept_meaning(successor, &finding) {
                     continue;
                 }
                 finding.refer_to_written();

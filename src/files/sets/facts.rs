@@ -137,7 +137,8 @@ fn is_about(one: &Found, of: &[usize], files: &Files<'_>) -> bool {
         let name = folder.file_name().and_then(|name| name.to_str());
         name.is_some_and(|name| FOLDERS.contains(&name))
     };
-    let project = one.folder.ancestors().find(|folder| !is_for_scripts(folder)).unwrap_or(one.folder.as_path());
+    let project =
+        one.folder.ancestors().find(|folder| !is_for_scripts(folder)).unwrap_or(one.folder.as_path());
     let mut users = of.iter().map(|at| &files.list[*at]).filter(|file| uses(file.objects, product));
     users.all(|file| file.input.absolute.starts_with(project))
 }
