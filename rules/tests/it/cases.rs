@@ -59,7 +59,7 @@ const DIFFERENT: [(&str, &str); 1] = [(
 )];
 
 /// The platform of a case with Karpenter's settings.
-fn platform_of(settings: &Value) -> Platform {
+pub(crate) fn platform_of(settings: &Value) -> Platform {
     let gates = settings["featureGates"].as_object().into_iter().flatten();
     Platform {
         region: Some("us-east-1".to_owned()),

@@ -26,6 +26,7 @@ mod laws;
 mod layers;
 mod pairs;
 mod pdbs;
+mod placement;
 mod pools;
 mod reads;
 mod regions;

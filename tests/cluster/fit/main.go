@@ -1,5 +1,5 @@
-// Where Karpenter's own scheduler puts pods: a line of JSON in, a line of JSON out. The first line has EC2's description of the
-// instance types and their prices; each further line a set of manifests with Karpenter's settings, and the workload that is asked
+// Where Karpenter's own scheduler puts pods: a line of JSON in, a line of JSON out. The first line has the rows of
+// gpulint's catalogue of instance types, and their prices; each further line a set of manifests with Karpenter's settings, and the workload that is asked
 // about. Every type is offered in every zone, on demand and as Spot: what can be known without asking EC2.
 package main
 
@@ -71,11 +71,16 @@ func main() {
 	lines.Buffer(nil, 1<<28)
 	lines.Scan()
 	var known struct {
-		Types  []ec2types.InstanceTypeInfo       `json:"types"`
+		Types  []map[string]string               `json:"types"`
 		Prices map[ec2types.InstanceType]float64 `json:"prices"`
 	}
 	must(json.Unmarshal(lines.Bytes(), &known))
-	aws := &account{types: known.Types, prices: known.Prices, free: map[string]int{}}
+	aws := &account{prices: known.Prices, free: map[string]int{}}
+	for _, row := range known.Types {
+		if info, ok := described(row); ok {
+			aws.types = append(aws.types, info)
+		}
+	}
 	// No two types of the same price, so that the cheapest is always the same.
 	slices.SortFunc(aws.types, func(a, b ec2types.InstanceTypeInfo) int {
 		return strings.Compare(string(a.InstanceType), string(b.InstanceType))
