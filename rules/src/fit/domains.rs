@@ -153,9 +153,14 @@ impl Situation<'_> {
         let has_empty = if keeps_apart { is_required } else { is_missed };
         // A node that may have several values keeps the next pods off all of them. Those that wait find the others free once it is
         // there, and preferences are given up before.
-        let of_each = if keeps_apart && !is_required { 1 } else { usize::MAX };
+        let mut by_pool = by_pool;
+        if keeps_apart && !is_required {
+            by_pool = first_of_each(by_pool, |position| {
+                pool_requirements(&self.pools[position]).get(normalise(key)).cloned()
+            });
+        }
         let mut nth: Vec<(usize, String)> =
-            by_pool.into_iter().flat_map(|one| one.into_iter().enumerate().take(of_each)).collect();
+            by_pool.into_iter().flat_map(|(_, one)| one.into_iter().enumerate()).collect();
         if keeps_apart {
             nth.sort_by_key(|(at, _)| *at);
         }
@@ -175,7 +180,7 @@ impl Situation<'_> {
         let own = own_requirement(pod, key);
         let honors_taints = rule.get("nodeTaintsPolicy").text() == Some("Honor");
         let (mut all, mut reachable) = (Some(BTreeSet::new()), Some(BTreeSet::new()));
-        let mut by_pool: Vec<Vec<String>> = Vec::new();
+        let mut by_pool: Vec<(usize, Vec<String>)> = Vec::new();
         let allowed = |value: &String| own.as_ref().is_none_or(|own| own.has(value));
         let add = |known: &mut Domains, more: Domains| match (known.as_mut(), more) {
             (Some(known), Some(more)) => known.extend(more.into_iter().filter(allowed)),
@@ -212,10 +217,11 @@ impl Situation<'_> {
                 Outcome::Admits(admission) => {
                     let values = self.values(position, &admission.types, key, &listed);
                     let is_new = |value: &&String| {
-                        allowed(value) && !by_pool.iter().flatten().any(|known| known == *value)
+                        allowed(value)
+                            && !by_pool.iter().flat_map(|(_, known)| known).any(|known| known == *value)
                     };
                     let new = values.iter().flatten().filter(is_new).cloned().collect();
-                    by_pool.push(new);
+                    by_pool.push((position, new));
                     add(&mut reachable, values);
                 }
                 Outcome::Undecided(_) => reachable = None,
@@ -275,10 +281,28 @@ impl Situation<'_> {
 struct Reach {
     all: Domains,
     reachable: Domains,
-    /// The domains that it can reach, by the pool that is tried first of those with the value.
-    by_pool: Vec<Vec<String>>,
+    /// The domains that it can reach, by the pool that is tried first of those with the value, given by its position.
+    by_pool: Vec<(usize, Vec<String>)>,
     /// The number of domains that the pod lists itself.
     listed: Option<u64>,
+}
+
+/// The value of the first node of each pool, where pods prefer to keep apart by it: the requirements of a node, not its types, say which
+/// values it may have, and it keeps the next pods off all of these (`Record` in topology.go).
+fn first_of_each(
+    by_pool: Vec<(usize, Vec<String>)>,
+    required: impl Fn(usize) -> Option<Requirement>,
+) -> Vec<(usize, Vec<String>)> {
+    let mut taken: Vec<Option<Requirement>> = Vec::new();
+    let mut first = Vec::new();
+    for (position, values) in by_pool {
+        let is_free = |value: &String| !taken.iter().any(|one| one.as_ref().is_none_or(|one| one.has(value)));
+        if let Some(value) = values.into_iter().find(is_free) {
+            taken.push(required(position));
+            first.push((position, vec![value]));
+        }
+    }
+    first
 }
 
 impl Reach {

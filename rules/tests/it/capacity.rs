@@ -237,6 +237,25 @@ fn preferences_about_neighbours_are_dropped_at_a_limit() {
 }
 
 #[test]
+fn a_node_keeps_off_all_values_that_its_requirements_allow() {
+    let apart = json!({"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100,
+        "podAffinityTerm": {"topologyKey": "kubernetes.io/arch", "labelSelector": {"matchLabels": {"app": "web"}}}}]}});
+    let web = with(deployment("web", 2, "cpu", "100m"), "affinity", apart);
+    let (first, second) = (pool("z", &["m5.large"], json!({})), pool("a", &["m7g.large"], json!({})));
+    // Its type is of one architecture, its requirements allow both.
+    let load = capacity(&[first.clone(), second.clone(), web.clone()]).floor;
+    assert_eq!(nodes(&load), [("z", "m5.large", 1, 2)]);
+    let mut bound = first;
+    let requirements = &mut bound["spec"]["template"]["spec"]["requirements"];
+    requirements
+        .as_array_mut()
+        .expect("a list")
+        .push(json!({"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}));
+    let load = capacity(&[bound, second, web]).floor;
+    assert_eq!(nodes(&load), [("z", "m5.large", 1, 1), ("a", "m7g.large", 1, 1)]);
+}
+
+#[test]
 fn anti_affinity_keeps_others_out_in_both_directions() {
     let pool = pool("a", &["m5.xlarge"], json!({}));
     let away = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [

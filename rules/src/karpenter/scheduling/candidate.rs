@@ -305,8 +305,18 @@ impl<'a> Candidate<'a> {
             }
         };
         match with_known_labels(&types, &both) {
-            Ok(types) if uncertainties.is_empty() => return Ok(types),
-            Ok(_) => {}
+            Ok(certain) => {
+                // The values may be enough only with types whose labels are not known to meet the requirements.
+                let few = !settings.best_effort_min_values
+                    && unmet_min_values(&both, &certain, class, settings).is_some();
+                let is_unknown =
+                    |key: &&str| with_unknown(key, &both).is_some_and(|of| !of.is_disjoint(&types));
+                let unknown = both.iter().map(|(key, _)| key).find(is_unknown).filter(|_| few);
+                uncertainties.extend(unknown.map(|key| Uncertainty::LabelValues(key.to_owned())));
+                if uncertainties.is_empty() {
+                    return Ok(certain);
+                }
+            }
             Err(unknown) => uncertainties.push(unknown),
         }
         Err(NotAdmitted::Undecided(uncertainties))
@@ -559,16 +569,21 @@ impl<'a> Candidate<'a> {
 /// There are none: whether the others meet them is not known.
 fn with_known_labels(types: &TypeSet, requirements: &Requirements) -> Result<TypeSet, Uncertainty> {
     let mut certain = *types;
-    for (key, requirement) in requirements.iter() {
-        let is_met_by_any = requirement.operator() == Operator::Exists && !requirement.is_bounded();
-        let index = index(&requirements.provider().catalogue_key(key));
-        let Some(index) = index.filter(|_| !is_met_by_any) else { continue };
-        certain = certain.without(index.unknown());
+    for (key, _) in requirements.iter() {
+        let Some(unknown) = with_unknown(key, requirements) else { continue };
+        certain = certain.without(unknown);
         if certain.is_empty() {
             return Err(Uncertainty::LabelValues(key.to_owned()));
         }
     }
     Ok(certain)
+}
+
+/// The types of which a label is not known that a requirement is about.
+fn with_unknown(key: &str, requirements: &Requirements) -> Option<&'static TypeSet> {
+    let is_met_by_any = |one: &Requirement| one.operator() == Operator::Exists && !one.is_bounded();
+    requirements.get(key).filter(|one| !is_met_by_any(one))?;
+    Some(index(&requirements.provider().catalogue_key(key))?.unknown())
 }
 
 /// The types of a set of which the number of branch interfaces is known, where pods need some.

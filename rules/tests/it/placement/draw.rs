@@ -42,13 +42,32 @@ const THEMES: [(&str, Theme); 23] = [
 const ZONES: [&str; 4] = ["us-east-1a", "us-east-1b", "us-east-1c", "us-east-1d"];
 const NAMES: [&str; 9] = ["default", "gpu", "zeta", "alpha", "spot", "cpu", "ml-team-a", "training", "batch"];
 const FAMILIES: [&str; 16] = [
-    "m5", "m6i", "m7g", "c6i", "c7g", "r5", "r7i", "t3", "g4dn", "g5", "g6", "g6e", "p4d", "p5", "inf2", "trn1",
+    "m5", "m6i", "m7g", "c6i", "c7g", "r5", "r7i", "t3", "g4dn", "g5", "g6", "g6e", "p4d", "p5", "inf2",
+    "trn1",
 ];
-const SIZES: [&str; 8] = ["medium", "large", "xlarge", "2xlarge", "4xlarge", "12xlarge", "24xlarge", "48xlarge"];
+const SIZES: [&str; 8] =
+    ["medium", "large", "xlarge", "2xlarge", "4xlarge", "12xlarge", "24xlarge", "48xlarge"];
 const TYPES: [&str; 20] = [
-    "m5.large", "m5.xlarge", "m6i.32xlarge", "m7g.large", "c6i.2xlarge", "c5.9xlarge", "r6i.4xlarge", "t3.nano", "t3.medium",
-    "g4dn.xlarge", "g4dn.12xlarge", "g5.xlarge", "g5.4xlarge", "g6.12xlarge", "g6e.xlarge", "p4d.24xlarge", "p5.48xlarge",
-    "trn1.32xlarge", "inf2.8xlarge", "i4i.xlarge",
+    "m5.large",
+    "m5.xlarge",
+    "m6i.32xlarge",
+    "m7g.large",
+    "c6i.2xlarge",
+    "c5.9xlarge",
+    "r6i.4xlarge",
+    "t3.nano",
+    "t3.medium",
+    "g4dn.xlarge",
+    "g4dn.12xlarge",
+    "g5.xlarge",
+    "g5.4xlarge",
+    "g6.12xlarge",
+    "g6e.xlarge",
+    "p4d.24xlarge",
+    "p5.48xlarge",
+    "trn1.32xlarge",
+    "inf2.8xlarge",
+    "i4i.xlarge",
 ];
 const GPU: &str = "nvidia.com/gpu";
 /// Labels of instance types whose values are numbers, with some.
@@ -167,7 +186,11 @@ impl Draw {
 
     fn operator(&mut self, key: &str, of: &[&str], most: usize) -> Value {
         let operator = *self.dice.one(&["In", "In", "In", "In", "NotIn", "NotIn", "Exists", "DoesNotExist"]);
-        if operator.ends_with("n") { json!({"key": key, "operator": operator, "values": self.some(of, most)}) } else { json!({"key": key, "operator": operator}) }
+        if operator.ends_with("n") {
+            json!({"key": key, "operator": operator, "values": self.some(of, most)})
+        } else {
+            json!({"key": key, "operator": operator})
+        }
     }
 
     fn number(&mut self, of_pool: bool) -> Value {
@@ -186,7 +209,8 @@ impl Draw {
 
     /// The requirement that makes a pool what it is.
     fn kind_of_pool(&mut self) -> Vec<Value> {
-        let is = |label: &str, values: &[&str]| json!({"key": aws(label), "operator": "In", "values": values});
+        let is =
+            |label: &str, values: &[&str]| json!({"key": aws(label), "operator": "In", "values": values});
         match self.dice.below(12) {
             0 | 1 => vec![is("instance-category", &["c", "m", "r"])],
             2 => vec![is("instance-category", &["g", "p"])],
@@ -211,7 +235,10 @@ impl Draw {
                 json!({"key": aws("instance-cpu"), "operator": "Gt", "values": [self.dice.one(&["1", "3", "7"])]}),
                 json!({"key": aws("instance-cpu"), "operator": "Lt", "values": [self.dice.one(&["9", "17", "33"])]}),
             ],
-            10 => vec![is("instance-category", &["g"]), json!({"key": aws("instance-generation"), "operator": self.dice.one(&["Gt", "Gte"]), "values": ["4"]})],
+            10 => vec![
+                is("instance-category", &["g"]),
+                json!({"key": aws("instance-generation"), "operator": self.dice.one(&["Gt", "Gte"]), "values": ["4"]}),
+            ],
             _ => vec![json!({"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]})],
         }
     }
@@ -219,12 +246,14 @@ impl Draw {
     fn pool(&mut self, name: &str) -> Value {
         let mut requirements = self.kind_of_pool();
         if self.is(2) {
-            let capacity = [&["on-demand"][..], &["spot"], &["spot", "on-demand"], &["on-demand", "reserved"]];
+            let capacity =
+                [&["on-demand"][..], &["spot"], &["spot", "on-demand"], &["on-demand", "reserved"]];
             requirements.push(json!({"key": "karpenter.sh/capacity-type", "operator": "In", "values": self.dice.one(&capacity)}));
         }
         if self.is(3) {
             let arch = [&["amd64"][..], &["arm64"], &["amd64", "arm64"]];
-            requirements.push(json!({"key": "kubernetes.io/arch", "operator": "In", "values": self.dice.one(&arch)}));
+            requirements
+                .push(json!({"key": "kubernetes.io/arch", "operator": "In", "values": self.dice.one(&arch)}));
         }
         if self.is(4) {
             requirements.push(json!({"key": "topology.kubernetes.io/zone", "operator": "In", "values": self.some(&ZONES, 3)}));
@@ -261,7 +290,8 @@ impl Draw {
             template(&mut pool)["spec"]["taints"] = json!([taint]);
         }
         if self.is(8) {
-            template(&mut pool)["spec"]["startupTaints"] = json!([{"key": "nvidia.com/driver", "value": "true", "effect": "NoSchedule"}]);
+            template(&mut pool)["spec"]["startupTaints"] =
+                json!([{"key": "nvidia.com/driver", "value": "true", "effect": "NoSchedule"}]);
         }
         pool
     }
@@ -326,11 +356,19 @@ impl Draw {
         let container = &mut self.pod["containers"][0]["resources"];
         container["requests"] = Value::Object(requests);
         if is_gpu && self.is(2) {
-            self.pod["containers"][0]["resources"]["limits"][GPU] = json!(self.dice.one(&["1", "1", "1", "2", "4", "8"]));
+            self.pod["containers"][0]["resources"]["limits"][GPU] =
+                json!(self.dice.one(&["1", "1", "1", "2", "4", "8"]));
             self.pod["tolerations"] = json!([{"key": GPU, "operator": "Exists"}]);
         }
         if self.is(10) {
-            let extra = [("aws.amazon.com/neuron", "1"), ("vpc.amazonaws.com/efa", "1"), ("vpc.amazonaws.com/pod-eni", "1"), ("amd.com/gpu", "1"), ("hugepages-2Mi", "64Mi"), ("ephemeral-storage", "10Gi")];
+            let extra = [
+                ("aws.amazon.com/neuron", "1"),
+                ("vpc.amazonaws.com/efa", "1"),
+                ("vpc.amazonaws.com/pod-eni", "1"),
+                ("amd.com/gpu", "1"),
+                ("hugepages-2Mi", "64Mi"),
+                ("ephemeral-storage", "10Gi"),
+            ];
             let (name, amount) = *self.dice.one(&extra);
             self.pod["containers"][0]["resources"]["limits"][name] = json!(amount);
         }
@@ -384,7 +422,8 @@ impl Draw {
             return;
         }
         for _ in 0..*self.dice.one(&[1, 1, 2, 3]) {
-            let expressions: Vec<Value> = (0..*self.dice.one(&[1, 1, 2])).map(|_| self.expression()).collect();
+            let expressions: Vec<Value> =
+                (0..*self.dice.one(&[1, 1, 2])).map(|_| self.expression()).collect();
             push(
                 &mut self.pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"],
                 json!({"matchExpressions": expressions}),
@@ -485,12 +524,15 @@ fn resources(draw: &mut Draw) {
     let of = gpulint_rules::catalog::find(name).expect("a type");
     let types = if draw.is(2) { vec![name] } else { vec![name, "m5.large"] };
     let spec = &mut template(draw.any_pool())["spec"];
-    spec["requirements"] = json!([{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": types}]);
+    spec["requirements"] =
+        json!([{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": types}]);
     let whole = i64::from(of.memory_mib) - if of.arch == "arm64" { 64 } else { 0 };
     let memory = whole - (whole * 75 + 999) / 1000 - 100 - 255;
     let pods = *draw.dice.one(&[8, 17, 29, 35, 58, 110, 234, 250, 737]);
     let memory = (memory - 11 * pods + *draw.dice.one(&[-1, 0, 1, 200])).max(8);
-    let cpu = i64::from(of.vcpu) * 1000 - *draw.dice.one(&[60, 70, 80, 90, 110, 130, 150, 170, 190, 250, 310, 500]) + *draw.dice.one(&[-1, 0, 1]);
+    let cpu = i64::from(of.vcpu) * 1000
+        - *draw.dice.one(&[60, 70, 80, 90, 110, 130, 150, 170, 190, 250, 310, 500])
+        + *draw.dice.one(&[-1, 0, 1]);
     let requests = &mut draw.pod["containers"][0]["resources"]["requests"];
     *requests = json!({"cpu": format!("{}m", cpu.max(1)), "memory": format!("{memory}Mi")});
     if draw.is(2) {
@@ -536,9 +578,15 @@ fn order(draw: &mut Draw) {
 fn labels(draw: &mut Draw) {
     for at in 0..draw.pools.len() {
         let all = [
-            ("team", "ml"), ("node-role", "ml"), ("example.com/tier", "gold"), ("karpenter.sh/capacity-type", "spot"),
-            ("karpenter.k8s.aws/instance-family", "m6i"), ("kubernetes.io/arch", "amd64"), ("topology.kubernetes.io/zone", "us-east-1a"),
-            ("node.kubernetes.io/instance-type", "g5.xlarge"), ("kubernetes.io/os", "linux"),
+            ("team", "ml"),
+            ("node-role", "ml"),
+            ("example.com/tier", "gold"),
+            ("karpenter.sh/capacity-type", "spot"),
+            ("karpenter.k8s.aws/instance-family", "m6i"),
+            ("kubernetes.io/arch", "amd64"),
+            ("topology.kubernetes.io/zone", "us-east-1a"),
+            ("node.kubernetes.io/instance-type", "g5.xlarge"),
+            ("kubernetes.io/os", "linux"),
         ];
         for _ in 0..1 + draw.dice.below(2) {
             let (key, value) = *draw.dice.one(&all);
@@ -569,11 +617,13 @@ fn ignored(draw: &mut Draw) {
         json!({"matchExpressions": [{"key": "topology.k8s.aws/zone-id", "operator": "In", "values": ["use1-az1"]}]}),
     ];
     let term = draw.dice.one(&terms).clone();
-    let affinity = &mut draw.pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"];
+    let affinity = &mut draw.pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+        ["nodeSelectorTerms"];
     push(affinity, term);
     if draw.is(2) {
         let expression = draw.expression();
-        let affinity = &mut draw.pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"];
+        let affinity = &mut draw.pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+            ["nodeSelectorTerms"];
         push(affinity, json!({"matchExpressions": [expression]}));
     }
     if draw.is(5) {
@@ -603,7 +653,10 @@ fn reserved(draw: &mut Draw) {
     let mut all = Vec::new();
     for at in 0..draw.dice.below(4) {
         let id = format!("cr-0000000{at}");
-        let (instance, zone) = (*draw.dice.one(&["g5.xlarge", "g6e.xlarge", "m6i.32xlarge", "p5.48xlarge", "m5.large"]), *draw.dice.one(&ZONES));
+        let (instance, zone) = (
+            *draw.dice.one(&["g5.xlarge", "g6e.xlarge", "m6i.32xlarge", "p5.48xlarge", "m5.large"]),
+            *draw.dice.one(&ZONES),
+        );
         draw.notes[format!("oracle/{id}")] = json!(draw.dice.one(&["0", "1", "2", "4"]));
         let mut one = json!({
             "id": id, "instanceType": instance, "availabilityZone": zone, "ownerID": "111122223333", "interruptible": false,
@@ -622,8 +675,13 @@ fn reserved(draw: &mut Draw) {
         requirements.as_array_mut().unwrap().retain(|one| one["key"] != "karpenter.sh/capacity-type");
         push(requirements, json!({"key": "karpenter.sh/capacity-type", "operator": "In", "values": values}));
         if draw.is(4) {
-            let key = *draw.dice.one(&["capacity-reservation-id", "capacity-reservation-type", "capacity-reservation-interruptible"]);
-            let requirement = draw.operator(&aws(key), &["cr-00000000", "cr-00000001", "default", "false"], 2);
+            let key = *draw.dice.one(&[
+                "capacity-reservation-id",
+                "capacity-reservation-type",
+                "capacity-reservation-interruptible",
+            ]);
+            let requirement =
+                draw.operator(&aws(key), &["cr-00000000", "cr-00000001", "default", "false"], 2);
             require(&mut draw.pools[at], requirement);
         }
     }
@@ -655,7 +713,8 @@ fn overlay(draw: &mut Draw) {
             1 => spec["priceAdjustment"] = json!(draw.dice.one(&["+10%", "-50%", "-0.2"])),
             _ => {
                 let name = *draw.dice.one(&extended);
-                spec["capacity"][name] = json!(if name.starts_with("huge") { "512Mi" } else { *draw.dice.one(&["1", "4", "8"]) });
+                spec["capacity"][name] =
+                    json!(if name.starts_with("huge") { "512Mi" } else { *draw.dice.one(&["1", "4", "8"]) });
             }
         }
         if draw.is(2) {
@@ -665,7 +724,11 @@ fn overlay(draw: &mut Draw) {
     }
     if !draw.is(4) {
         let name = *draw.dice.one(&extended);
-        let amount = if name.starts_with("huge") { *draw.dice.one(&["64Mi", "512Mi", "1Gi"]) } else { *draw.dice.one(&["1", "3", "8", "11"]) };
+        let amount = if name.starts_with("huge") {
+            *draw.dice.one(&["64Mi", "512Mi", "1Gi"])
+        } else {
+            *draw.dice.one(&["1", "3", "8", "11"])
+        };
         draw.pod["containers"][0]["resources"]["limits"][name] = json!(amount);
     }
     draw.replicas = 1 + draw.dice.below(3) as u64;
@@ -683,7 +746,8 @@ fn pod_level(draw: &mut Draw) {
     } else {
         *containers = json!({"requests": {"cpu": "50m"}});
     }
-    let mut init = json!({"name": "init", "image": "example.com/app:1", "resources": {"requests": draw.requests()}});
+    let mut init =
+        json!({"name": "init", "image": "example.com/app:1", "resources": {"requests": draw.requests()}});
     match draw.dice.below(3) {
         0 => init["restartPolicy"] = json!("Always"),
         1 => init["resources"] = json!({"limits": draw.requests()}),
@@ -698,8 +762,14 @@ fn pod_level(draw: &mut Draw) {
 }
 
 const KEYS: [&str; 8] = [
-    "kubernetes.io/hostname", "kubernetes.io/hostname", "topology.kubernetes.io/zone", "topology.kubernetes.io/zone", "karpenter.sh/capacity-type",
-    "example.com/tier", "kubernetes.io/arch", "node.kubernetes.io/instance-type",
+    "kubernetes.io/hostname",
+    "kubernetes.io/hostname",
+    "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/zone",
+    "karpenter.sh/capacity-type",
+    "example.com/tier",
+    "kubernetes.io/arch",
+    "node.kubernetes.io/instance-type",
 ];
 
 fn spread(draw: &mut Draw) {
@@ -724,7 +794,12 @@ fn spread(draw: &mut Draw) {
         }
         push(&mut draw.pod["topologySpreadConstraints"], constraint);
     }
-    let keys: Vec<Value> = draw.pod["topologySpreadConstraints"].as_array().unwrap().iter().map(|one| json!([one["topologyKey"], one["whenUnsatisfiable"]])).collect();
+    let keys: Vec<Value> = draw.pod["topologySpreadConstraints"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| json!([one["topologyKey"], one["whenUnsatisfiable"]]))
+        .collect();
     if keys.len() == 2 && keys[0] == keys[1] {
         draw.pod["topologySpreadConstraints"].as_array_mut().unwrap().pop();
     }
@@ -750,11 +825,22 @@ fn pod_affinity(draw: &mut Draw) {
     }
     for _ in 0..*draw.dice.one(&[1, 1, 2]) {
         let kind = *draw.dice.one(&["podAntiAffinity", "podAntiAffinity", "podAffinity"]);
-        let selector = draw.dice.one(&[json!({"matchLabels": {"app": "app"}}), json!({"matchLabels": {"app": "app"}}), json!({"matchLabels": {"app": "cache"}}), json!({"matchExpressions": [{"key": "app", "operator": "Exists"}]})]).clone();
+        let selector = draw
+            .dice
+            .one(&[
+                json!({"matchLabels": {"app": "app"}}),
+                json!({"matchLabels": {"app": "app"}}),
+                json!({"matchLabels": {"app": "cache"}}),
+                json!({"matchExpressions": [{"key": "app", "operator": "Exists"}]}),
+            ])
+            .clone();
         let term = json!({"topologyKey": draw.dice.one(&KEYS), "labelSelector": selector});
         if draw.is(3) {
             let weight = *draw.dice.one(&[1, 50, 100]);
-            push(&mut draw.pod["affinity"][kind]["preferredDuringSchedulingIgnoredDuringExecution"], json!({"weight": weight, "podAffinityTerm": term}));
+            push(
+                &mut draw.pod["affinity"][kind]["preferredDuringSchedulingIgnoredDuringExecution"],
+                json!({"weight": weight, "podAffinityTerm": term}),
+            );
         } else {
             push(&mut draw.pod["affinity"][kind]["requiredDuringSchedulingIgnoredDuringExecution"], term);
         }
@@ -763,13 +849,26 @@ fn pod_affinity(draw: &mut Draw) {
 
 fn volumes(draw: &mut Draw) {
     let zone = *draw.dice.one(&ZONES);
-    let key = *draw.dice.one(&["topology.kubernetes.io/zone", "topology.ebs.csi.aws.com/zone", "topology.kubernetes.io/zone"]);
-    let mode = *draw.dice.one(&["WaitForFirstConsumer", "WaitForFirstConsumer", "WaitForFirstConsumer", "Immediate"]);
+    let key = *draw.dice.one(&[
+        "topology.kubernetes.io/zone",
+        "topology.ebs.csi.aws.com/zone",
+        "topology.kubernetes.io/zone",
+    ]);
+    let mode = *draw.dice.one(&[
+        "WaitForFirstConsumer",
+        "WaitForFirstConsumer",
+        "WaitForFirstConsumer",
+        "Immediate",
+    ]);
     let mut class = json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "gp3"}, "provisioner": "ebs.csi.aws.com", "volumeBindingMode": mode});
     if draw.is(2) {
-        class["allowedTopologies"] = json!([{"matchLabelExpressions": [{"key": key, "values": draw.some(&ZONES, 2)}]}]);
+        class["allowedTopologies"] =
+            json!([{"matchLabelExpressions": [{"key": key, "values": draw.some(&ZONES, 2)}]}]);
         if draw.is(3) {
-            push(&mut class["allowedTopologies"], json!({"matchLabelExpressions": [{"key": key, "values": draw.some(&ZONES, 2)}]}));
+            push(
+                &mut class["allowedTopologies"],
+                json!({"matchLabelExpressions": [{"key": key, "values": draw.some(&ZONES, 2)}]}),
+            );
         }
     }
     let claim = |name: &str, spec: Value| json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name, "namespace": "default"}, "spec": spec});
@@ -780,12 +879,16 @@ fn volumes(draw: &mut Draw) {
     match draw.dice.below(8) {
         0 => {}
         1..4 => {
-            let mut bound = claim("data", json!({"accessModes": ["ReadWriteOnce"], "resources": sizes, "storageClassName": "gp3", "volumeName": "pv-data"}));
+            let mut bound = claim(
+                "data",
+                json!({"accessModes": ["ReadWriteOnce"], "resources": sizes, "storageClassName": "gp3", "volumeName": "pv-data"}),
+            );
             if !draw.is(6) {
                 bound["metadata"]["annotations"] = json!({"pv.kubernetes.io/bind-completed": "yes"});
             }
             draw.others.push(bound);
-            let mut terms = vec![json!({"matchExpressions": [{"key": key, "operator": "In", "values": [zone]}]})];
+            let mut terms =
+                vec![json!({"matchExpressions": [{"key": key, "operator": "In", "values": [zone]}]})];
             if draw.is(4) {
                 terms.push(json!({"matchExpressions": [{"key": key, "operator": "In", "values": draw.some(&ZONES, 1)}]}));
             }
@@ -797,7 +900,10 @@ fn volumes(draw: &mut Draw) {
                 }));
             }
         }
-        _ => draw.others.push(claim("data", json!({"accessModes": ["ReadWriteOnce"], "resources": sizes, "storageClassName": "gp3"}))),
+        _ => draw.others.push(claim(
+            "data",
+            json!({"accessModes": ["ReadWriteOnce"], "resources": sizes, "storageClassName": "gp3"}),
+        )),
     }
     draw.pod["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]);
     if draw.is(4) {
@@ -834,7 +940,8 @@ fn best_effort(draw: &mut Draw) {
             3 => aws("instance-category"),
             _ => "node.kubernetes.io/instance-type".to_owned(),
         };
-        let requirement = json!({"key": key, "operator": "Exists", "minValues": draw.dice.one(&[1, 2, 3, 5, 15, 50])});
+        let requirement =
+            json!({"key": key, "operator": "Exists", "minValues": draw.dice.one(&[1, 2, 3, 5, 15, 50])});
         require(&mut draw.pools[at], requirement);
     }
     draw.replicas = 1 + draw.dice.below(2) as u64;
@@ -852,7 +959,8 @@ fn auto_mode(draw: &mut Draw) {
         _ => {
             draw.others.push(json!({"apiVersion": "eks.amazonaws.com/v1", "kind": "NodeClass", "metadata": {"name": "default"}, "spec": {"role": "nodes"}}));
             let at = draw.dice.below(draw.pools.len());
-            template(&mut draw.pools[at])["spec"]["nodeClassRef"] = json!({"group": "eks.amazonaws.com", "kind": "NodeClass", "name": "default"});
+            template(&mut draw.pools[at])["spec"]["nodeClassRef"] =
+                json!({"group": "eks.amazonaws.com", "kind": "NodeClass", "name": "default"});
         }
     }
 }
@@ -889,7 +997,15 @@ fn daemons(draw: &mut Draw) {
             );
         }
         if draw.is(6) {
-            spec["nodeSelector"] = draw.dice.one(&[json!({"karpenter.sh/registered": "true"}), json!({"kubernetes.io/arch": "amd64"}), json!({"node-role": "ml"}), json!({"karpenter.k8s.aws/ec2nodeclass": "default"})]).clone();
+            spec["nodeSelector"] = draw
+                .dice
+                .one(&[
+                    json!({"karpenter.sh/registered": "true"}),
+                    json!({"kubernetes.io/arch": "amd64"}),
+                    json!({"node-role": "ml"}),
+                    json!({"karpenter.k8s.aws/ec2nodeclass": "default"}),
+                ])
+                .clone();
         }
         if draw.is(6) {
             spec["containers"][0]["ports"] = json!([{"containerPort": 9100, "hostPort": 9100}]);
@@ -907,18 +1023,31 @@ fn daemons(draw: &mut Draw) {
 
 fn node_class(draw: &mut Draw) {
     let kubelets = [
-        json!({"maxPods": 110}), json!({"maxPods": 2}), json!({"maxPods": 110, "podsPerCore": 1}), json!({"podsPerCore": 4}), json!({"podsPerCore": 0}),
-        json!({"kubeReserved": {"cpu": "500m", "memory": "2Gi", "ephemeral-storage": "2Gi"}}), json!({"systemReserved": {"cpu": "200m", "memory": "500Mi"}}),
-        json!({"evictionHard": {"memory.available": "5%"}}), json!({"evictionHard": {"memory.available": "1Gi", "nodefs.available": "20%"}}),
-        json!({"evictionSoft": {"memory.available": "10%"}, "evictionSoftGracePeriod": {"memory.available": "60s"}}), json!({"registerWithTaints": []}),
-        json!({"evictionHard": {"memory.available": "100%"}}), json!({"maxPods": 30, "kubeReserved": {"memory": "1Gi"}}), json!({"clusterDNS": ["10.0.0.10"]}),
-        json!({"maxPods": "max_pods - 5"}), json!({"topologyManagerPolicy": "restricted"}), json!({"maxPods": 0}), json!({"kubeReserved": {"cpu": "0"}}),
+        json!({"maxPods": 110}),
+        json!({"maxPods": 2}),
+        json!({"maxPods": 110, "podsPerCore": 1}),
+        json!({"podsPerCore": 4}),
+        json!({"podsPerCore": 0}),
+        json!({"kubeReserved": {"cpu": "500m", "memory": "2Gi", "ephemeral-storage": "2Gi"}}),
+        json!({"systemReserved": {"cpu": "200m", "memory": "500Mi"}}),
+        json!({"evictionHard": {"memory.available": "5%"}}),
+        json!({"evictionHard": {"memory.available": "1Gi", "nodefs.available": "20%"}}),
+        json!({"evictionSoft": {"memory.available": "10%"}, "evictionSoftGracePeriod": {"memory.available": "60s"}}),
+        json!({"registerWithTaints": []}),
+        json!({"evictionHard": {"memory.available": "100%"}}),
+        json!({"maxPods": 30, "kubeReserved": {"memory": "1Gi"}}),
+        json!({"clusterDNS": ["10.0.0.10"]}),
+        json!({"maxPods": "max_pods - 5"}),
+        json!({"topologyManagerPolicy": "restricted"}),
+        json!({"maxPods": 0}),
+        json!({"kubeReserved": {"cpu": "0"}}),
     ];
     if !draw.is(4) {
         draw.class["kubelet"] = draw.dice.one(&kubelets).clone();
     }
     if draw.is(2) {
-        let alias = *draw.dice.one(&["al2@v20260801", "bottlerocket@v1.50.0", "al2023@latest", "windows2022@latest"]);
+        let alias =
+            *draw.dice.one(&["al2@v20260801", "bottlerocket@v1.50.0", "al2023@latest", "windows2022@latest"]);
         draw.class["amiSelectorTerms"] = json!([{"alias": alias}]);
     } else if draw.is(4) {
         draw.class["amiSelectorTerms"] = json!([{"id": "ami-0123456789abcdef0"}]);
@@ -957,7 +1086,9 @@ fn storage(draw: &mut Draw) {
     if draw.is(3) {
         draw.class["instanceStorePolicy"] = json!("RAID0");
     }
-    let amount = *draw.dice.one(&["1Gi", "15Gi", "16Gi", "17Gi", "18Gi", "40Gi", "80Gi", "89Gi", "100G", "150Gi", "500Gi"]);
+    let amount = *draw
+        .dice
+        .one(&["1Gi", "15Gi", "16Gi", "17Gi", "18Gi", "40Gi", "80Gi", "89Gi", "100G", "150Gi", "500Gi"]);
     requests_of(draw)["ephemeral-storage"] = json!(amount);
     draw.replicas = *draw.dice.one(&[1, 1, 3]);
 }

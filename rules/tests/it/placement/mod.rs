@@ -1,174 +1,234 @@
-//! Where pods go, compared with Karpenter's own scheduler: the answers of `tests/cluster/fit` about drawn sets of manifests.
+//! Where pods go, compared with Karpenter's own scheduler. The sets are drawn from seeds (`draw.rs`); `answers.txt` has what
+//! `tests/cluster/fit` said about them. After a change of the versions, of the catalogue or of the sets, ask it again, which takes a
+//! quarter of an hour:
+//!
+//! `UPDATE=1 KUBEBUILDER_ASSETS=$(GPULINT_FIT=yes tests/cluster/build) cargo test -p gpulint-rules --test it placement`
+//!
+//! Every third set is compared, with `FULL=1` every one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
+use gpulint_rules::catalog;
 use gpulint_rules::fit::{Answer, FitVerdict, Situation};
+use gpulint_rules::platform::Product;
 use gpulint_rules::{Cluster, Kind, Object};
+use gpulint_testing::{expect_file, is_full};
 use serde_json::{Value, json};
 
-use crate::cases::platform_of;
+use crate::cases::{objects_of, platform_of};
 
 mod draw;
 
 use draw::{Set, drawn};
 
-/// What is found about a set: about one pod, about the pod in each pool, about all pods.
-#[derive(Default, PartialEq, Eq, Debug, Clone)]
-struct Found {
-    pod: String,
-    types: BTreeSet<String>,
-    pools: BTreeMap<String, String>,
-    load: String,
-}
+const SETS: u64 = 690;
 
-fn objects(set: &Set) -> Vec<Object> {
-    crate::cases::objects_of(&json!({"manifests": text(set)}))
+/// Sets with another answer, and why.
+const DIFFERENT: [(u64, &str); 0] = [];
+
+/// What is said about a set: about one pod, about that pod in each pool, about all pods at once.
+#[derive(Default)]
+struct Said {
+    pod: String,
+    pools: BTreeMap<String, char>,
+    load: String,
 }
 
 fn text(set: &Set) -> String {
     set.objects.iter().map(|object| format!("{object}\n")).collect::<Vec<_>>().join("---\n")
 }
 
-/// What gpulint says; `unknown` with the reasons where it does not know.
-fn ours(set: &Set) -> Found {
-    let objects = objects(set);
+/// What gpulint says, with `?` for what it does not know.
+fn ours(set: &Set) -> Said {
+    let objects = objects_of(&json!({"manifests": text(set)}));
     let mut cluster = Cluster::new(true);
     objects.iter().for_each(|object| cluster.apply(object.clone()));
-    let app = objects.iter().find(|o| o.name() == "app" && !o.is(Kind::NODE_POOL)).expect("the workload");
+    let is_asked = |object: &&Object| object.name() == "app" && !object.is(Kind::NODE_POOL);
+    let app = objects.iter().find(is_asked).expect("the workload");
     let platform = platform_of(&set.settings);
-    let situation = Situation::read(&cluster, &platform, Some(app));
-    let answers = situation.explain(app);
+    let answers = Situation::read(&cluster, &platform, Some(app)).explain(app);
     let answer = answers.first().expect("a template");
-    let mut found = Found::default();
-    found.pod = match answer.verdict {
-        _ if answer.ignored.is_some() => "none".to_owned(),
-        FitVerdict::Unknown => format!("unknown {:?}", answer.uncertainties),
-        FitVerdict::DoesNotFit => "none".to_owned(),
-        FitVerdict::Fits => match answer.first_pool().map(|pool| (pool.object.name(), &pool.answer)) {
-            Some((pool, Answer::Admits { types, capacity_types, .. })) => {
-                found.types = types.iter().map(|one| one.name.to_owned()).collect();
-                let mut capacity_types = capacity_types.clone();
-                capacity_types.sort_unstable();
-                format!("{pool} {}", capacity_types.join(","))
-            }
-            _ => format!("unknown pool {:?}", answer.uncertainties),
-        },
+    let is_ignored = answer.ignored.is_some();
+    let pod = match (answer.verdict, answer.first_pool().map(|pool| (pool.object.name(), &pool.answer))) {
+        (FitVerdict::Fits, Some((pool, Answer::Admits { types, .. }))) if !is_ignored => {
+            format!("{pool} {}", short(types.iter().map(|one| one.name)))
+        }
+        (FitVerdict::DoesNotFit, _) => "-".to_owned(),
+        _ if is_ignored => "-".to_owned(),
+        _ => "?".to_owned(),
     };
-    for pool in &answer.pools {
-        let verdict = if answer.ignored.is_some() { "does-not-fit" } else { pool.verdict() };
-        found.pools.insert(pool.object.name().to_owned(), verdict.to_owned());
-    }
+    let letter = |verdict| match verdict {
+        "fits" if !is_ignored => 'y',
+        "unknown" if !is_ignored => '?',
+        _ => 'n',
+    };
+    let pools =
+        answer.pools.iter().map(|pool| (pool.object.name().to_owned(), letter(pool.verdict()))).collect();
     let load = Situation::read(&cluster, &platform, None).capacity(&cluster).ceiling;
-    let doubts: Vec<_> = load.unknown.iter().map(|(.., why)| why).chain(load.notes.iter().map(|(_, why)| why)).collect();
-    if !doubts.is_empty() {
-        found.load = format!("unknown {doubts:?} ");
+    if !load.unknown.is_empty() || !load.notes.is_empty() {
+        return Said { pod, pools, load: "?".to_owned() };
     }
-    let mut nodes: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    let mut nodes: BTreeMap<String, u64> = BTreeMap::new();
     for row in &load.nodes {
-        let kind = nodes.entry(format!("{}/{}", row.pool.name(), row.instance.name)).or_default();
-        *kind = (kind.0 + row.nodes, kind.1 + row.pods);
+        *nodes.entry(format!("{}/{}", row.pool.name(), row.instance.name)).or_default() += row.nodes;
     }
     let mut pending: BTreeMap<String, u64> = BTreeMap::new();
     for misfit in &load.misfits {
         *pending.entry(misfit.workload.name().to_owned()).or_default() += misfit.pods;
     }
-    found.load += &shown(&nodes, &pending);
-    found
+    Said { pod, pools, load: shown(&nodes, &pending) }
 }
 
-fn shown(nodes: &BTreeMap<String, (u64, u64)>, pending: &BTreeMap<String, u64>) -> String {
-    let mut text = String::new();
-    for (kind, (nodes, pods)) in nodes {
-        let _ = write!(text, "{nodes}*{kind}:{pods} ");
-    }
-    for (workload, pods) in pending {
-        let _ = write!(text, "-{pods}*{workload} ");
-    }
-    text
+/// The number of types and a hash of their names, without those that the catalogue knows in part only.
+fn short<'n>(names: impl Iterator<Item = &'n str>) -> String {
+    let names: BTreeSet<&str> = names.filter(|name| !gaps().contains(name)).collect();
+    let hash = names
+        .iter()
+        .flat_map(|name| name.bytes().chain([b' ']))
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+    format!("{}:{:04x}", names.len(), hash & 0xffff)
 }
 
-/// What Karpenter says.
-fn theirs(answer: &Value) -> Found {
-    let pod = &answer["pod"];
-    let words = |list: &Value| list.as_array().into_iter().flatten().filter_map(|one| one.as_str().map(str::to_owned)).collect::<Vec<_>>();
-    let mut found = Found::default();
-    found.pod = match pod["pool"].as_str() {
-        None => "none".to_owned(),
-        Some(pool) => format!("{pool} {}", words(&pod["capacityTypes"]).join(",")),
-    };
-    found.types = words(&pod["types"]).into_iter().collect();
-    for (pool, of) in answer["pools"].as_object().into_iter().flatten() {
-        found.pools.insert(pool.clone(), if of["fits"] == true { "fits" } else { "does-not-fit" }.to_owned());
-    }
-    let mut nodes: BTreeMap<String, (u64, u64)> = BTreeMap::new();
-    for (kind, count) in answer["load"]["nodes"].as_object().into_iter().flatten() {
-        let (kind, pods) = kind.split_once(' ').expect("pods");
-        let each: u64 = pods.split(' ').filter_map(|one| one.rsplit('*').next()?.parse::<u64>().ok()).sum();
-        let count = count.as_u64().expect("a number");
-        let entry = nodes.entry(kind.to_owned()).or_default();
-        *entry = (entry.0 + count, entry.1 + count * each);
-    }
-    let mut pending = BTreeMap::new();
-    for (workload, pods) in answer["load"]["pending"].as_object().into_iter().flatten() {
-        pending.insert(workload.clone(), pods.as_u64().expect("a number"));
-    }
-    found.load = shown(&nodes, &pending);
-    found
+fn shown(nodes: &BTreeMap<String, u64>, pending: &BTreeMap<String, u64>) -> String {
+    let started = nodes.iter().map(|(kind, count)| format!("{count}*{kind}"));
+    started
+        .chain(pending.iter().map(|(workload, pods)| format!("{pods}-{workload}")))
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
-#[test]
-fn sets_for_karpenter() {
-    let Ok(path) = std::env::var("FIT_SETS") else { return };
-    let count: u64 = std::env::var("FIT_COUNT").ok().and_then(|n| n.parse().ok()).unwrap_or(100);
-    let mut out = String::new();
-    for number in 0..count {
-        let set = drawn(number);
-        let _ = writeln!(out, "{}", json!({"id": number.to_string(), "workload": "app", "manifests": text(&set), "settings": set.settings}));
-    }
-    std::fs::write(path, out).unwrap();
+const CATALOGUE: &str = include_str!("../../../src/catalog/instances.csv");
+
+fn rows() -> Vec<BTreeMap<&'static str, &'static str>> {
+    let mut lines = CATALOGUE.lines().filter(|line| !line.starts_with('#')).map(|line| line.split(','));
+    let head: Vec<&str> = lines.next().into_iter().flatten().collect();
+    lines.map(|cells| head.iter().copied().zip(cells).collect()).collect()
 }
 
-#[test]
-fn answers_of_karpenter() {
-    let Ok(path) = std::env::var("FIT_ANSWERS") else { return };
-    let known: BTreeSet<String> = std::env::var("FIT_TYPES").ok().map(|path| std::fs::read_to_string(path).unwrap().split_whitespace().map(str::to_owned).collect()).unwrap_or_default();
-    let mut tally: BTreeMap<(&str, String), u64> = BTreeMap::new();
-    for line in std::fs::read_to_string(path).unwrap().lines() {
-        let answer: Value = serde_json::from_str(line).unwrap();
-        let number: u64 = answer["id"].as_str().unwrap().parse().unwrap();
-        let set = drawn(number);
-        if !answer["refused"].is_null() {
-            *tally.entry((set.scenario, "refused".to_owned())).or_default() += 1;
-            println!("{number} {} refused {}", set.scenario, answer["refused"]);
-            continue;
-        }
-        let (mut ours, theirs) = (ours(&set), theirs(&answer));
-        if !known.is_empty() {
-            ours.types.retain(|one| known.contains(one));
-        }
-        let mut judge = |part: &str, ours: String, theirs: String| {
-            let class = if ours == theirs { "right" } else if ours.starts_with("unknown") { "unsure" } else if answer["unstable"].is_string() { "unstable" } else { "wrong" };
-            if class != "right" && class != "unstable" {
-                println!("{class} {part} {number} {}: {theirs}; ours {ours}", set.scenario);
-            }
-            *tally.entry((set.scenario, format!("{part} {class}"))).or_default() += 1;
+/// The types of which the catalogue does not know everything.
+fn gaps() -> &'static BTreeSet<&'static str> {
+    static GAPS: std::sync::LazyLock<BTreeSet<&str>> = std::sync::LazyLock::new(|| {
+        let is_gap = |row: &BTreeMap<&str, &str>| {
+            row.iter().any(|(column, cell)| *cell == "?" && !["network_mbps", "pod_eni"].contains(column))
         };
-        judge("pod", ours.pod.clone(), theirs.pod.clone());
-        if ours.pod == theirs.pod && ours.types != theirs.types {
-            let shown: Vec<_> = ours.types.symmetric_difference(&theirs.types).take(6).collect();
-            judge("types", format!("{} {shown:?}", ours.types.len()), format!("{}", theirs.types.len()));
+        rows().iter().filter(|row| is_gap(row)).map(|row| row["instance_type"]).collect()
+    });
+    &GAPS
+}
+
+/// Asks Karpenter about all sets.
+fn ask(program: &Path) -> String {
+    let mut child = Command::new(program)
+        .env_clear()
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let mut input = child.stdin.take().expect("it is piped");
+    let price =
+        |one: &catalog::InstanceType| Some((one.name, one.list_price(Some("us-east-1"))?.micro_dollars));
+    let prices: BTreeMap<&str, f64> =
+        catalog::all().iter().filter_map(price).map(|(name, price)| (name, f64::from(price) / 1e6)).collect();
+    let writer = std::thread::spawn(move || {
+        writeln!(input, "{}", json!({"types": rows(), "prices": prices})).expect("the program reads");
+        for number in 0..SETS {
+            let set = drawn(number);
+            let asked = json!({"id": number.to_string(), "workload": "app", "manifests": text(&set), "settings": set.settings});
+            writeln!(input, "{asked}").expect("the program reads");
         }
-        for (pool, theirs) in &theirs.pools {
-            let ours = ours.pools.get(pool).cloned().unwrap_or("does-not-fit".to_owned());
-            judge("pool", ours, theirs.clone());
+    });
+    let output = child.wait_with_output().expect("it ends");
+    writer.join().expect("all was written");
+    let answers = String::from_utf8(output.stdout).expect("text");
+    answers.lines().map(|line| theirs(&serde_json::from_str(line).expect("JSON"))).collect()
+}
+
+/// A line of the record: the pod, its pools, all pods. `!` where the API server refuses the set, `~` where Karpenter does not always
+/// decide the same.
+fn theirs(answer: &Value) -> String {
+    let number = answer["id"].as_str().expect("a number");
+    if !answer["refused"].is_null() {
+        return format!("{number} !\n");
+    }
+    let pod = &answer["pod"];
+    let names = pod["types"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let found = match pod["pool"].as_str() {
+        _ if answer["unstable"] == "pod" => "~".to_owned(),
+        Some(pool) => format!("{pool} {}", short(names)),
+        None => "-".to_owned(),
+    };
+    let pools = answer["pools"].as_object().into_iter().flatten();
+    let pools: Vec<String> =
+        pools.map(|(name, of)| format!("{name}={}", if of["fits"] == true { 'y' } else { 'n' })).collect();
+    let load = if answer["unstable"].is_string() { "~".to_owned() } else { load_of(&answer["load"]) };
+    format!("{number} {found} | {} | {load}\n", pools.join(" "))
+}
+
+fn load_of(load: &Value) -> String {
+    let counts = |of: &Value| -> Vec<(String, u64)> {
+        let all = of.as_object().into_iter().flatten();
+        all.map(|(name, count)| (name.clone(), count.as_u64().expect("a number"))).collect()
+    };
+    let mut nodes: BTreeMap<String, u64> = BTreeMap::new();
+    for (kind, count) in counts(&load["nodes"]) {
+        let kind = kind.split(' ').next().expect("a pool and a type").to_owned();
+        *nodes.entry(kind).or_default() += count;
+    }
+    shown(&nodes, &counts(&load["pending"]).into_iter().collect())
+}
+
+#[test]
+fn pods_go_where_karpenter_puts_them() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/placement/answers.txt");
+    let head = format!(
+        "# Generated (see mod.rs) by the code of Karpenter {}: for each set the NodePool of its pod and the types, the pools that take it,\n# \
+         and the nodes for all pods with what is left pending.\n",
+        Product::Karpenter.newest()
+    );
+    let assets = std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from);
+    if let Some(program) = assets.map(|folder| folder.join("karpenter-fit")).filter(|path| path.exists()) {
+        expect_file(&path, &format!("{head}{}", ask(&program))).unwrap();
+    }
+    let record = std::fs::read_to_string(&path).unwrap();
+    let record = record.strip_prefix(&head).expect("the record is of this version of Karpenter");
+    let (mut asked, mut unknown, mut wrong) = (0, Vec::new(), Vec::new());
+    let step = if is_full() { 1 } else { 3 };
+    for line in record.lines().step_by(step) {
+        let (number, rest) = line.split_once(' ').expect("a number");
+        let number: u64 = number.parse().expect("a number");
+        let Some((pod, (pools, load))) =
+            rest.split_once(" | ").and_then(|(pod, rest)| Some((pod, rest.split_once(" | ")?)))
+        else {
+            continue;
+        };
+        let set = drawn(number);
+        let ours = ours(&set);
+        let mut compare = |what: &str, ours: &str, theirs: &str| {
+            asked += 1;
+            let shown = format!("{number} {} {what}: {theirs}, not {ours}", set.scenario);
+            match (ours == theirs || theirs == "~", ours == "?") {
+                (true, _) => {}
+                (false, true) => unknown.push(shown),
+                (false, false) => wrong.push((number, shown)),
+            }
+        };
+        compare("pod", &ours.pod, pod);
+        for (pool, letter) in pools.split(' ').filter_map(|pool| pool.split_once('=')) {
+            // Where it is not known whether the pod is considered, the pools do not matter.
+            let known = if ours.pod == "?" { '?' } else { ours.pools.get(pool).copied().unwrap_or('n') };
+            compare(pool, &known.to_string(), letter);
         }
-        judge("load", ours.load.clone(), theirs.load.clone());
+        compare("load", &ours.load, load);
     }
-    let mut kinds: BTreeMap<String, u64> = BTreeMap::new();
-    for ((scenario, kind), count) in &tally {
-        println!("{scenario:12} {kind:16} {count}");
-        *kinds.entry(kind.clone()).or_default() += count;
-    }
-    println!("{kinds:?}");
+    wrong.retain(|(number, _)| !DIFFERENT.iter().any(|(one, _)| one == number));
+    println!("{asked} asked, {} unknown:\n{}", unknown.len(), unknown.join("\n"));
+    let wrong: Vec<String> = wrong.into_iter().map(|(_, shown)| shown).collect();
+    assert!(unknown.len() * 20 <= asked, "more than 5 % are unknown:\n{}", unknown.join("\n"));
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
