@@ -121,8 +121,9 @@ impl Demand<'_> {
     /// The pods of the demand in parts that share no node; by rules that are not required if these are kept.
     fn parts(&self, count: u64, keeps_preferences: bool) -> Vec<Part<'_>> {
         let Some(pod) = &self.pod else { return Vec::new() };
-        let Some(spread) = self.spread.as_ref().filter(|spread| spread.is_required || keeps_preferences)
-        else {
+        // One pod alone leaves its node all values.
+        let is_kept = |spread: &&Spread| count > 1 && (spread.is_required || keeps_preferences);
+        let Some(spread) = self.spread.as_ref().filter(is_kept) else {
             return vec![Part { demand: self, pod: Cow::Borrowed(pod), count }];
         };
         let in_domain = |(value, count): (&str, u64)| {
