@@ -26,14 +26,14 @@ use super::{core, errors, structural};
 /// Sources: KubeRay 1.2 to 1.7 `controllers/ray/common/pod.go`, MPI Operator 0.8 `pkg/controller/mpi_job_controller.go`, JobSet
 /// 0.12 `pkg/controllers/volume_claim_policy.go`, Knative Serving 1.20 `pkg/apis/serving/k8s_validation.go`, Argo Workflows 4.0
 /// `workflow/controller/workflowpod.go` (`addVolumeReferences`).
-static CONTROLLERS: [Controller; 10] = [
-    Controller::of("", "ReplicationController", Completion::Nothing, &[]),
-    Controller::of("argoproj.io", "Rollout", Completion::Nothing, &[]),
+static CONTROLLERS: [Controller; 12] = [
+    Controller::of("", "ReplicationController", Completion::Nothing, &[]).handing_over(),
+    Controller::of("argoproj.io", "Rollout", Completion::Nothing, &[]).handing_over(),
     // What a workflow leaves open is set by the defaults of the controller.
     Controller::of("argoproj.io", "", Completion::Fields, &[]),
     Controller::of("batch.volcano.sh", "", Completion::Nothing, &[]),
-    Controller::of("jobset.x-k8s.io", "", Completion::Nothing, &[]),
-    Controller::of("keda.sh", "", Completion::Nothing, &[]),
+    Controller::of("jobset.x-k8s.io", "", Completion::Nothing, &[]).handing_over(),
+    Controller::of("keda.sh", "", Completion::Nothing, &[]).handing_over(),
     Controller::of(
         "kubeflow.org",
         "",
@@ -43,11 +43,13 @@ static CONTROLLERS: [Controller; 10] = [
     Controller::of("leaderworkerset.x-k8s.io", "", Completion::Nothing, &[]),
     Controller::of("ray.io", "", Completion::Nothing, &RAY_VOLUMES),
     // The name of a container, its port, and where a probe connects.
-    Controller::of("serving.knative.dev", "", Completion::Fields, &[]),
+    Controller::of("serving.knative.dev", "", Completion::Fields, &[]).handing_over(),
+    // Both merge the template with that of a runtime.
+    Controller::of("serving.kserve.io", "", Completion::Lists, &[]).handing_over(),
+    Controller::of("trainer.kubeflow.org", "", Completion::Lists, &[]).handing_over(),
 ];
 
-/// The controllers of other groups may merge the template with another one: the runtimes of KServe and of Kubeflow Trainer, the command
-/// line of Spark.
+/// The controllers of other groups may merge the template with another one, as Spark does with its command line.
 static OTHERS: Controller = Controller::of("", "", Completion::Lists, &[]);
 
 /// The volumes that KubeRay adds, some of them only where an option asks for them.
@@ -66,6 +68,8 @@ struct Controller {
     completion: Completion,
     /// The names of volumes that it adds.
     volumes: &'static [&'static str],
+    /// Whether it gives the template to a Deployment, a ReplicaSet or a Job, of which the API server validates it.
+    hands_over: bool,
 }
 
 /// A part of a pod that has a type of Kubernetes.
@@ -82,7 +86,11 @@ impl Controller {
         completion: Completion,
         volumes: &'static [&'static str],
     ) -> Controller {
-        Controller { group, kind, completion, volumes }
+        Controller { group, kind, completion, volumes, hands_over: false }
+    }
+
+    const fn handing_over(self) -> Controller {
+        Controller { hands_over: true, ..self }
     }
 
     /// The controller that makes pods of an object. `None` for kinds whose templates the API server validates.
@@ -93,19 +101,6 @@ impl Controller {
         }
         let mut of_group = CONTROLLERS.iter().filter(|one| one.group == object.group());
         Some(of_group.find(|one| one.kind.is_empty() || one.kind == object.kind()).unwrap_or(&OTHERS))
-    }
-
-    /// Whether it gives the template of an object to a Deployment, a ReplicaSet or a Job, of which the API server validates it.
-    fn hands_over(object: &Object) -> bool {
-        const GROUPS: [&str; 6] = [
-            "",
-            "jobset.x-k8s.io",
-            "keda.sh",
-            "serving.knative.dev",
-            "serving.kserve.io",
-            "trainer.kubeflow.org",
-        ];
-        GROUPS.contains(&object.group()) || object.is(Kind::ROLLOUT)
     }
 
     /// The names of the volumes of an object's pods that are not written in the template. `None` if they are not known.
@@ -225,7 +220,7 @@ pub(super) fn check<'s>(object: &Object, declared: impl Fn() -> Option<&'s Value
             spec,
             completion,
             volumes: volumes.as_ref(),
-            is_handed_over: Controller::hands_over(object),
+            is_handed_over: controller.hands_over,
         };
         validate_pods(object, &template, MAX_VIOLATIONS - out.len(), &mut found);
         found.retain(|violation| {
