@@ -327,9 +327,11 @@ fn nearest_written(object: &Object, pointer: &Pointer) -> Pointer {
     written.next().unwrap_or_default()
 }
 
-/// The uncut text that a shown one was made of, unless that was replaced since.
-fn whole<'t>(uncut: Option<&'t str>, shown: &'t str) -> &'t str {
-    uncut.filter(|uncut| fit_to_limit((*uncut).to_owned()) == shown).unwrap_or(shown)
+/// A text whose names were cut.
+#[derive(Clone, Debug)]
+struct Uncut {
+    shown: Box<str>,
+    whole: Box<str>,
 }
 
 /// Pushes an item to a list that mostly has one: a first push makes room for four, which would take 200 bytes of a finding.
@@ -457,7 +459,7 @@ pub struct Finding {
     /// ([`crate::Engine::review_object`]).
     pub from_partner: bool,
     /// The message and the help before their names were cut; `None` if nothing was cut.
-    uncut: Option<Box<[Option<Box<str>>; 2]>>,
+    uncut: Option<Box<[Option<Uncut>; 2]>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -502,25 +504,37 @@ impl Finding {
 
     /// Fits the message (0) or the help (1) to the limit.
     fn fit(&mut self, which: usize, text: String) -> String {
-        let whole = is_long(&text).then(|| text.as_str().into());
-        if whole.is_some() || self.uncut.is_some() {
-            self.uncut.get_or_insert_default()[which] = whole;
+        if !is_long(&text) {
+            return fit_to_limit(text);
         }
-        fit_to_limit(text)
+        let shown = fit_to_limit(text.clone());
+        self.uncut.get_or_insert_default()[which] =
+            Some(Uncut { shown: shown.as_str().into(), whole: text.into() });
+        shown
     }
 
-    fn uncut(&self, which: usize) -> Option<&str> {
-        self.uncut.as_ref()?[which].as_deref()
+    /// Sets the message with its names whole, where [`Finding::message`] has been given with shorter ones.
+    pub(crate) fn set_whole_message(&mut self, whole: String) {
+        if whole != self.message {
+            let shown = self.message.as_str().into();
+            self.uncut.get_or_insert_default()[0] = Some(Uncut { shown, whole: whole.into() });
+        }
+    }
+
+    /// What a shown text was made of, unless that was replaced since.
+    fn whole<'t>(&'t self, which: usize, shown: &'t str) -> &'t str {
+        let uncut = self.uncut.as_ref().and_then(|uncut| uncut[which].as_ref());
+        uncut.filter(|uncut| &*uncut.shown == shown).map_or(shown, |uncut| &uncut.whole)
     }
 
     /// The message with its names whole. [`Finding::message`] is for warnings of the API server, whose length is limited.
     pub fn whole_message(&self) -> &str {
-        whole(self.uncut(0), &self.message)
+        self.whole(0, &self.message)
     }
 
     /// The help with its names whole.
     pub fn whole_help(&self) -> Option<&str> {
-        self.help.as_ref().map(|help| whole(self.uncut(1), help))
+        self.help.as_ref().map(|help| self.whole(1, help))
     }
 
     /// Sets a severity other than the rule's own. Only an error is rejected.

@@ -37,6 +37,24 @@ pub(super) fn is_of_container(object: &Object, node: &Node<'_>) -> bool {
         && containers.items().any(|container| container.get("resources").is_absent())
 }
 
+/// The place in the containers of a pod where an unknown field of a part of the pod belongs: `containers[].securityContext.capabilities`
+/// for `securityContext.capabilities`. `None` if that part of containers has no such field.
+pub(super) fn place_in_containers(
+    object: &Object,
+    field: &Pointer,
+    definitions: &CustomResourceDefinitions,
+) -> Option<String> {
+    let (name, above) = field.steps().split_last()?;
+    let has = |at: &Pointer, name: &str| fields_at(object, at, definitions).iter().any(|field| field == name);
+    let pod = places_above(above, 0).find(|at| has(at, "containers"))?;
+    let part = &above[pod.steps().len()..];
+    let steps = pod.join("containers").join("0");
+    let home = Pointer::from_steps(steps.steps().iter().chain(part).cloned());
+    has(&home, name).then(|| {
+        format!("containers[].{}", Pointer::from_steps(part.iter().cloned()).join(name).field_path())
+    })
+}
+
 /// Fields of the status of a Pod. Wrong indentation in a dump puts them under `spec`.
 const STATUS_FIELDS: &[&str] = &[
     "conditions",

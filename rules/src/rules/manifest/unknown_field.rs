@@ -48,7 +48,7 @@ use crate::platform::{KEDA_POD_FIELDS, Platform};
 use crate::rules::manifest::message_parts::{
     contest, in_releases, list_names, quoted_field, quoted_value, with_article,
 };
-use crate::rules::manifest::misplaced::{Misplaced, is_of_container, meant};
+use crate::rules::manifest::misplaced::{Misplaced, is_of_container, meant, place_in_containers};
 use crate::rules::manifest::since;
 use crate::rules::manifest_purpose::is_release_manifest;
 use crate::rules::precedence::EarlierReports;
@@ -175,7 +175,6 @@ fn report(
 ) {
     let id = object.id();
     let definitions = ctx.definitions();
-    let field = quoted_field(pointer);
     let node = object.root().at(pointer);
     let is_auto_mode = object.is(Kind::AUTO_MODE_NODE_CLASS) && definitions.find(id).is_none();
     // A name that is right for the other class is not misspelled.
@@ -195,18 +194,18 @@ fn report(
     let operator = schema::operator_of(object, definitions);
     let contesting_file = schema::contesting_file(object, pointer, definitions);
     let is_of_pods = subject != Subject::Object;
-    let message = match (operator, outdated) {
+    let message = |field: &str| match (operator, outdated) {
         _ if is_of_pods => format!("a pod has no field {field}: it has no effect"),
         (Some(operator), _) => {
             in_releases(format!("{} has no field {field}", with_article(object.kind())), operator)
         }
         (None, Some(product)) => {
-            format!("{} up to {} {}", has_no(object, &field), product.name(), product.newest())
+            format!("{} up to {} {}", has_no(object, field), product.name(), product.newest())
         }
-        (None, None) => has_no(object, &field),
+        (None, None) => has_no(object, field),
     };
-    let finding = ctx.report(&node, message);
-    finding.at_key();
+    let finding = ctx.report(&node, message(&quoted_field(pointer)));
+    finding.at_key().set_whole_message(message(&format!("`{}`", pointer.field_path())));
     if outdated.is_some() {
         finding.severity(Severity::Warning);
     }
@@ -232,27 +231,7 @@ fn report(
         return;
     }
     if let Some(found) = moved {
-        match found.now {
-            Replacement::SameValue(to) => {
-                finding.help(format!("move it to `{}`, with the same value", to.join(".")));
-                let target = object.root().path(to);
-                if target.is_absent() && node.is_set() && !node.has_unknown() {
-                    let title = format!("move it to `{}`", to.join("."));
-                    let fix = Fix::new(title, Safety::Safe).move_to(&node, &target);
-                    let templated = to.starts_with(&["spec", "template"]);
-                    finding.fix(if templated { fix.replaces_nodes() } else { fix });
-                }
-            }
-            Replacement::NewValue(to, how) => {
-                finding.help(format!("use `{}` instead: {how}", to.join(".")));
-            }
-            Replacement::InNodeClass(to) => {
-                finding.help(format!("move it to `{}` of the EC2NodeClass", to.join(".")));
-            }
-            Replacement::Removed(why) => {
-                finding.help(format!("remove it: {why}"));
-            }
-        }
+        replace(found.now, object, &node, finding);
         return;
     }
     let known = fields_at(object, &pointer.above(1), definitions);
@@ -283,10 +262,40 @@ fn report(
         None if known.iter().any(|field| field == "labels") && node.text().is_some() => {
             finding.help("labels belong under `labels`, annotations under `annotations`");
         }
-        None if !known.is_empty() => {
-            finding.help(list_names("valid fields:", &known));
+        None => match place_in_containers(object, pointer, definitions) {
+            Some(place) => {
+                finding.help(format!("it belongs at `{place}`"));
+            }
+            None if !known.is_empty() => {
+                finding.help(list_names("valid fields:", &known));
+            }
+            None => {}
+        },
+    }
+}
+
+/// Says what stands in the place of a field that this version no longer has.
+fn replace(now: Replacement, object: &Object, node: &Node<'_>, finding: &mut Finding) {
+    match now {
+        Replacement::SameValue(to) => {
+            finding.help(format!("move it to `{}`, with the same value", to.join(".")));
+            let target = object.root().path(to);
+            if target.is_absent() && node.is_set() && !node.has_unknown() {
+                let title = format!("move it to `{}`", to.join("."));
+                let fix = Fix::new(title, Safety::Safe).move_to(node, &target);
+                let templated = to.starts_with(&["spec", "template"]);
+                finding.fix(if templated { fix.replaces_nodes() } else { fix });
+            }
         }
-        None => {}
+        Replacement::NewValue(to, how) => {
+            finding.help(format!("use `{}` instead: {how}", to.join(".")));
+        }
+        Replacement::InNodeClass(to) => {
+            finding.help(format!("move it to `{}` of the EC2NodeClass", to.join(".")));
+        }
+        Replacement::Removed(why) => {
+            finding.help(format!("remove it: {why}"));
+        }
     }
 }
 
