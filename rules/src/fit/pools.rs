@@ -9,7 +9,7 @@ use crate::cluster::Cluster;
 use crate::cluster::placement::{EvictionBlocker, PdbBlock};
 use crate::fit::words::conflict;
 use crate::fit::{Situation, workloads};
-use crate::karpenter::budget::{DisruptionReason, Week};
+use crate::karpenter::budget::Week;
 use crate::karpenter::nodepool::NodePool;
 use crate::karpenter::scheduling::{Pod, RejectionStage, Scheduler, Uncertainty, Verdict, pod_requests};
 use crate::kind::Kind;
@@ -422,14 +422,8 @@ fn gpu_models(types: &[&'static InstanceType]) -> Vec<GpuModel> {
 /// The weekly allowance, once for each group of reasons for which it is equal.
 fn weeks(object: &Object, platform: &Platform) -> Vec<Week> {
     let pool = NodePool::new(object);
-    let Some(calendar) = pool.as_ref().and_then(NodePool::calendar) else { return Vec::new() };
-    let mut weeks: Vec<Week> = Vec::new();
-    for reason in DisruptionReason::ALL {
-        if !weeks.iter().any(|week| week.reasons.contains(&reason)) {
-            weeks.push(Week::of(calendar, reason, platform.zone()));
-        }
-    }
-    weeks
+    let calendar = pool.as_ref().and_then(NodePool::calendar);
+    calendar.map(|calendar| Week::all(calendar, platform.zone())).unwrap_or_default()
 }
 
 /// The workloads that prevent nodes of a pool from being drained.

@@ -59,6 +59,17 @@ impl Week {
         }
     }
 
+    /// The grids of all reasons, once for each group of reasons that have the same.
+    pub fn all(calendar: &Calendar, zone: Option<Zone>) -> Vec<Week> {
+        let mut weeks: Vec<Week> = Vec::new();
+        for reason in DisruptionReason::ALL {
+            if !weeks.iter().any(|week| week.reasons.contains(&reason)) {
+                weeks.push(Week::of(calendar, reason, zone.clone()));
+            }
+        }
+        weeks
+    }
+
     /// The week of a window that is open in these stretches: minutes from Monday 00:00 in a time zone, ascending.
     pub(crate) fn of_window(open: &[(i64, i64)], zone: &str) -> Week {
         let minutes = |from: i64, to: i64| {

@@ -5,7 +5,7 @@ mod week;
 
 use gpulint_rules::facts::cron::Schedule;
 use gpulint_rules::facts::timezone::Zone;
-use gpulint_rules::karpenter::budget::{Budget, DisruptionReason, Nodes, Week};
+use gpulint_rules::karpenter::budget::{Budget, Nodes, Week};
 use gpulint_rules::karpenter::nodepool::{NodePool, budget};
 use gpulint_rules::{Kind, Platform};
 
@@ -45,14 +45,7 @@ pub(super) fn of_place(view: &View<'_>, place: &Place<'_>) -> Option<String> {
 /// The week of all budgets of a pool.
 fn of_budgets(place: &Place<'_>, platform: &Platform) -> Option<String> {
     let pool = NodePool::new(place.object)?;
-    let calendar = pool.calendar()?;
-    let mut weeks: Vec<Week> = Vec::new();
-    for reason in DisruptionReason::ALL {
-        if !weeks.iter().any(|week| week.reasons.contains(&reason)) {
-            weeks.push(Week::of(calendar, reason, platform.zone()));
-        }
-    }
-    let parts: Vec<String> = weeks.iter().map(of_week).collect();
+    let parts: Vec<String> = Week::all(pool.calendar()?, platform.zone()).iter().map(of_week).collect();
     Some(format!("When Karpenter may disrupt nodes of this pool:\n\n{}", parts.join("\n\n")))
 }
 
