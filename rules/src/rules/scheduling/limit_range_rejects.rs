@@ -50,12 +50,10 @@ use crate::facts::quantity::amount;
 use crate::rules::prelude::*;
 use crate::workload::gpu::is_extended;
 
-const KINDS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::LIMIT_RANGE]);
-
 pub(crate) static RULE: Rule = Rule {
     id: "limit-range-rejects",
-    kinds: &KINDS,
-    reads: &joined::<11>(&[Kind::LIMIT_RANGE, Kind::VPA, Kind::NAMESPACE], &POD_POLICIES),
+    kinds: kinds![[Kind::LIMIT_RANGE], WORKLOAD_KINDS],
+    reads: kinds![[Kind::LIMIT_RANGE, Kind::VPA, Kind::NAMESPACE], POD_POLICIES],
     rejected_by: &[Authority::ApiServer],
     docs: docs(include_str!("limit_range_rejects.rs")),
     check: Check::Object(check),
@@ -102,7 +100,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         if template.spec.get("resources").is_set() {
             continue;
         }
-        let is_reported = template.all_containers().any(|one| {
+        let is_reported = template.all_containers().filter(is_known).any(|one| {
             outside_bounds(&one, &ranges, ctx)
                 .or_else(|| above_default_limit(&one, &ranges, ctx))
                 .or_else(|| outside_ratio(&one, &ranges, ctx))
@@ -264,9 +262,6 @@ fn report_bound(
 
 /// Reports an amount of a container that is below a minimum or above a maximum.
 fn outside_bounds(container: &Node<'_>, ranges: &[&Object], ctx: &mut Context<'_>) -> Option<()> {
-    if !is_known(container) {
-        return None;
-    }
     for (range, item) in all_items(ranges, "Container") {
         for one in bounds(&item) {
             let ResourceBound { bound, side, resource, node } = &one;
@@ -286,9 +281,6 @@ fn outside_bounds(container: &Node<'_>, ranges: &[&Object], ctx: &mut Context<'_
 
 /// Reports a request without a limit that is above the limit which a LimitRange adds.
 fn above_default_limit(container: &Node<'_>, ranges: &[&Object], ctx: &mut Context<'_>) -> Option<()> {
-    if !is_known(container) {
-        return None;
-    }
     for (resource, request) in container.path(&["resources", "requests"]).entries() {
         let limit = amount_of(container, "limits", resource, ranges);
         let (Some(asked), Some(limit)) = (Quantity::at(&request), limit) else { continue };
@@ -308,9 +300,6 @@ fn above_default_limit(container: &Node<'_>, ranges: &[&Object], ctx: &mut Conte
 
 /// Reports a limit that is too many times the request, or one of both that a ratio demands and no one gives.
 fn outside_ratio(container: &Node<'_>, ranges: &[&Object], ctx: &mut Context<'_>) -> Option<()> {
-    if !is_known(container) {
-        return None;
-    }
     for (range, item) in all_items(ranges, "Container") {
         for (resource, node) in item.get("maxLimitRequestRatio").entries() {
             let Some(most) = Quantity::at(&node) else { continue };
