@@ -119,7 +119,6 @@ fn place_of(
     })
 }
 
-/// The place of a comment.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// On a line of its own above the line that it covers.

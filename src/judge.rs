@@ -17,7 +17,6 @@ use crate::files::{self, CONFIGURATIONS, Directories, Disk, ReadOutcome, SkipRea
 use crate::render::{RenderOptions, Renders};
 use crate::states::States;
 
-/// What to read, and how.
 #[derive(Clone, Copy)]
 pub(crate) struct Reading<'a> {
     pub(crate) paths: &'a [PathBuf],

@@ -98,7 +98,6 @@ fn given(args: &CheckArgs, here: &Path, root: &Path) -> Vec<PathBuf> {
     args.paths.iter().map(named).collect()
 }
 
-/// The repository that all paths are in.
 fn repository(args: &CheckArgs, here: &Path) -> Result<Repository, String> {
     let folder = |path: &PathBuf| {
         let absolute = files::absolute(file_of(args, path));

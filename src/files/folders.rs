@@ -423,7 +423,6 @@ impl Folders {
         !self.charts.is_empty()
     }
 
-    /// Whether a folder is that of a chart.
     pub(super) fn is_chart(&self, folder: &Path) -> bool {
         self.charts.contains(folder)
     }

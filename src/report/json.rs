@@ -37,7 +37,6 @@ pub(super) struct Root<'a> {
     preview: Option<PreviewJson<'a>>,
     /// The versions that the files show and that no configuration states.
     versions: &'a [TakenVersion],
-    /// What was rendered.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     renders: Vec<Render<'a>>,
 }

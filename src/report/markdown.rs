@@ -113,7 +113,6 @@ fn escaped_code(text: &str) -> String {
     printable(text, false).replace('`', "'")
 }
 
-/// A finding in one line.
 pub(super) fn finding_line(finding: &Finding, links: &Links) -> String {
     let place = match finding.location.resolve_span() {
         Some((source, _, span)) => {

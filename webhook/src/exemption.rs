@@ -285,7 +285,6 @@ fn has_uid(object: &Object, uid: &str) -> bool {
     !uid.is_empty() && object.path(&["metadata", "uid"]).text() == Some(uid)
 }
 
-/// The object of a request, in its namespace.
 pub(crate) fn object_in(request: &Request<'_>, namespace: &str) -> Option<Object> {
     let mut draft = Draft::read(request.object?.get()).ok()?;
     draft.set_string(&["metadata", "namespace"], namespace);

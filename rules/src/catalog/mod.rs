@@ -17,7 +17,7 @@ use std::sync::{LazyLock, OnceLock};
 
 pub(crate) use accelerator::Accelerator;
 pub use index::{LabelValueIndex, index, keys};
-pub use price::{ListPrice, PRICE_REGION, cheapest_first, price_list};
+pub use price::{ListPrice, cheapest_first, price_list};
 pub use set::TypeSet;
 
 /// Label key of the type's name.
@@ -29,7 +29,7 @@ pub(crate) const ARCH: &str = "kubernetes.io/arch";
 /// Label key of the operating system.
 pub(crate) const OS: &str = "kubernetes.io/os";
 /// Label key of on-demand, spot or reserved.
-pub const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
+pub(crate) const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
 /// Label key of the availability zone.
 pub const ZONE: &str = "topology.kubernetes.io/zone";
 /// Label key of the availability zone's id.

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use super::{InstanceType, find};
 
 /// The region whose prices are used for regions without a list of their own.
-pub const PRICE_REGION: &str = "us-east-1";
+const PRICE_REGION: &str = "us-east-1";
 
 static PRICES: LazyLock<PriceList> = LazyLock::new(|| PriceList::parse(include_str!("prices.csv")));
 

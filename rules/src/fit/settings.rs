@@ -9,7 +9,6 @@ use crate::karpenter::scheduling::{Pool, SchedulerOptions};
 use crate::object::Object;
 use crate::platform::{MinValuesPolicy, Platform, Version};
 
-/// The options of the scheduler for some pools.
 pub(super) fn options(platform: &Platform, cluster: &Cluster, pools: &[Pool]) -> SchedulerOptions {
     // Only a known gate counts: where no installation is in the input, static pools are taken to have their nodes.
     let has_static = pools.iter().any(|pool| pool.replicas.is_some());

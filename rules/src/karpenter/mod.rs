@@ -17,7 +17,7 @@ pub mod pod;
 pub(crate) mod pool_facts;
 pub mod provider;
 pub mod requirement;
-pub mod requirement_list;
+pub(crate) mod requirement_list;
 pub mod scheduling;
 pub(crate) mod undecodable;
 

@@ -85,7 +85,7 @@ pub fn problems<'a>(
 }
 
 /// The variables that keys of a trigger name and that the container lacks, whether the scaler needs a value or not.
-pub fn unset_variables<'a>(
+pub(crate) fn unset_variables<'a>(
     trigger: Trigger<'a>,
     scaler: &'static Scaler,
     around: &'a Surroundings<'a>,

@@ -16,7 +16,7 @@ mod patterns;
 pub(crate) mod paused;
 pub mod query;
 pub mod removed;
-pub mod resource_metrics;
+pub(crate) mod resource_metrics;
 pub mod scalers;
 pub mod sources;
 pub(crate) mod synonyms;
@@ -89,7 +89,7 @@ pub(crate) fn uses_modifiers(object: &Object) -> Option<bool> {
 }
 
 /// The name of the HPA that KEDA creates for a ScaledObject. `None` if it is not known.
-pub fn hpa_name(object: &Object) -> Option<String> {
+pub(crate) fn hpa_name(object: &Object) -> Option<String> {
     let name = object.path(&["spec", "advanced", "horizontalPodAutoscalerConfig", "name"]);
     if name.is_unknown() {
         return None;

@@ -61,7 +61,7 @@ fn of_hpa_metric(metric: Node<'_>) -> Option<ResourceMetric<'_>> {
 
 /// A metric that is a percentage of the requests of containers.
 #[derive(Clone, Debug)]
-pub struct Utilization<'a> {
+pub(crate) struct Utilization<'a> {
     /// The node of the percentage; that of the metrics for an HPA without any, which scales on CPU.
     pub node: Node<'a>,
     /// `cpu` or `memory`.

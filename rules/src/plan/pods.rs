@@ -100,7 +100,6 @@ impl Turn {
 pub struct Move {
     /// The new version, or the old one if the workload is gone.
     pub workload: Object,
-    /// The spec of the pods.
     pub spec: Pointer,
     /// The number of templates of the workload, of both sides together.
     pub templates: usize,

@@ -8,7 +8,6 @@ use serde_json::Value;
 pub(super) enum PatchedTemplate {
     /// The patch changes nothing that decides what is applied where.
     AsWritten,
-    /// The document with the merged template.
     Merged(Vec<Document>),
     /// Conditions and loops of the patch decide.
     Unknown,

@@ -175,7 +175,6 @@ impl PreviousCa {
         self.until.or(end).is_none_or(|end| end <= now)
     }
 
-    /// The key, if it can sign.
     pub(super) fn signing_key(&self, now: i64) -> Option<&str> {
         self.key.as_deref().filter(|key| is_usable(&self.certificate, key, now))
     }

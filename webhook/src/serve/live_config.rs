@@ -15,7 +15,7 @@ use crate::metrics::Metrics;
 use crate::warm::warm_up;
 
 /// Reads the configuration, including command line flags and today's date. The error is a message for users.
-pub type ReadSettings = Arc<dyn Fn() -> Result<Settings, String> + Send + Sync>;
+pub(crate) type ReadSettings = Arc<dyn Fn() -> Result<Settings, String> + Send + Sync>;
 
 /// The engine for the current configuration.
 pub(crate) struct LiveConfig {

@@ -36,7 +36,7 @@ use crate::metrics::Metrics;
 use crate::registration::{Registered, Registration, RegistrationState};
 use crate::tls::{Tls, TlsError, TlsFiles, TlsFloor};
 
-pub use live_config::ReadSettings;
+pub(crate) use live_config::ReadSettings;
 
 use accept::{Service, Stage};
 use denials::Denials;

@@ -25,7 +25,6 @@ const OF_PROVISIONER: [(&str, Field); 6] = [
     ("requirements", REQUIREMENTS),
 ];
 
-/// An API of pools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PoolApi {
     /// Provisioner of `v1alpha5`, without a template.

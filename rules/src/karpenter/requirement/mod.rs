@@ -131,7 +131,7 @@ impl Requirement {
         self.values.contains(value) != self.complement && self.within(value)
     }
 
-    pub fn is_bounded(&self) -> bool {
+    pub(crate) fn is_bounded(&self) -> bool {
         self.gte.is_some() || self.lte.is_some()
     }
 
@@ -146,12 +146,12 @@ impl Requirement {
     }
 
     /// Whether a node without the label meets the requirement.
-    pub fn allows_absence(&self) -> bool {
+    pub(crate) fn allows_absence(&self) -> bool {
         matches!(self.operator(), Operator::NotIn | Operator::DoesNotExist)
     }
 
     /// Combines both requirements. A contradiction yields `DoesNotExist`.
-    pub fn intersect(&self, other: &Self) -> Self {
+    pub(crate) fn intersect(&self, other: &Self) -> Self {
         steps::take(4 + 4 * (self.values.len() + other.values.len()));
         let (gte, lte) = self.common_bounds(other);
         let min_values = self.min_values.max(other.min_values);
@@ -198,7 +198,7 @@ impl Requirement {
     /// Whether Karpenter panics when it has to choose a value for a *custom* label under this requirement: it
     /// draws a random integer from the range, which must not be empty (`Lt 0`, `Gt 9223372036854775806`, and,
     /// because the end of the range overflows, `Lte 9223372036854775807`).
-    pub fn is_empty_range(&self) -> bool {
+    pub(crate) fn is_empty_range(&self) -> bool {
         let start = self.gte.unwrap_or(0);
         let end = self.lte.map_or(i64::MAX, |most| most.wrapping_add(1));
         self.complement && end.wrapping_sub(start) <= 0
@@ -299,7 +299,7 @@ impl Requirements {
         }
     }
 
-    pub fn add_all(&mut self, other: &Self) {
+    pub(crate) fn add_all(&mut self, other: &Self) {
         other.iter().for_each(|(key, requirement)| self.add(key, requirement.clone()));
     }
 
@@ -337,7 +337,7 @@ impl Requirements {
     ///
     /// # Errors
     /// The first key, in order, on which they are not.
-    pub fn intersects(&self, other: &Self) -> Result<(), Box<Clash>> {
+    pub(crate) fn intersects(&self, other: &Self) -> Result<(), Box<Clash>> {
         self.clashes(other).find(|clash| clash.ours.is_some()).map_or(Ok(()), |clash| Err(Box::new(clash)))
     }
 
@@ -346,12 +346,12 @@ impl Requirements {
     ///
     /// # Errors
     /// The first key, in order, that is not compatible.
-    pub fn compatible(&self, other: &Self) -> Result<(), Box<Clash>> {
+    pub(crate) fn compatible(&self, other: &Self) -> Result<(), Box<Clash>> {
         self.clashes(other).next().map_or(Ok(()), |clash| Err(Box::new(clash)))
     }
 
     /// Every key that makes [`Self::compatible`] fail.
-    pub fn clashes(&self, other: &Self) -> impl Iterator<Item = Clash> {
+    pub(crate) fn clashes(&self, other: &Self) -> impl Iterator<Item = Clash> {
         other.iter().filter_map(|(key, theirs)| {
             steps::take(2);
             let ours = self.map.get(key);
@@ -406,7 +406,7 @@ pub(crate) const WELL_KNOWN_AWS: [&str; 27] = [
 ];
 
 /// Whether a normalised key is defined by instance types or by Karpenter.
-pub fn is_well_known(key: &str) -> bool {
+pub(crate) fn is_well_known(key: &str) -> bool {
     match key {
         "karpenter.sh/nodepool"
         | "karpenter.sh/capacity-type"
@@ -425,7 +425,7 @@ pub fn is_well_known(key: &str) -> bool {
 }
 
 /// Whether Karpenter ignores pods that require the key (in any term) and rejects NodePools with it.
-pub fn is_restricted(key: &str) -> bool {
+pub(crate) fn is_restricted(key: &str) -> bool {
     let key = normalise(key);
     let ours = |domain: &str| {
         ["karpenter.sh", "karpenter.k8s.aws"].iter().any(|reserved| {
@@ -437,17 +437,17 @@ pub fn is_restricted(key: &str) -> bool {
 }
 
 /// The labels that Karpenter sets when a node has joined the cluster and when it is ready for pods.
-pub const LIFECYCLE_LABELS: [&str; 2] = ["karpenter.sh/registered", "karpenter.sh/initialized"];
+pub(crate) const LIFECYCLE_LABELS: [&str; 2] = ["karpenter.sh/registered", "karpenter.sh/initialized"];
 
 /// Whether Karpenter takes its new nodes to be registered and initialized, and leaves both labels out of the NodeClaims: since 1.14
 /// (`schedulingSimulationKeys` in `nodeclaimtemplate.go` of its scheduler).
-pub fn simulates_lifecycle(karpenter: Version) -> bool {
+pub(crate) fn simulates_lifecycle(karpenter: Version) -> bool {
     karpenter >= Version::new(1, 14)
 }
 
 /// Whether the API server rejects a NodeClaim with this key. Karpenter takes the host name out of its NodeClaims, and the labels of
 /// a node's lifecycle where it simulates these.
-pub fn is_refused_in_claims(key: &str, simulates_lifecycle: bool) -> bool {
+pub(crate) fn is_refused_in_claims(key: &str, simulates_lifecycle: bool) -> bool {
     let is_kept_out =
         matches!(key, "kubernetes.io/hostname" | "karpenter.sh/nodepool" | "karpenter.k8s.aws/ec2nodeclass")
             || simulates_lifecycle && LIFECYCLE_LABELS.contains(&key);
@@ -455,7 +455,7 @@ pub fn is_refused_in_claims(key: &str, simulates_lifecycle: bool) -> bool {
 }
 
 /// The current name of a deprecated key; other keys are returned unchanged.
-pub fn normalise(key: &str) -> &str {
+pub(crate) fn normalise(key: &str) -> &str {
     match key {
         "beta.kubernetes.io/arch" => "kubernetes.io/arch",
         "beta.kubernetes.io/os" => "kubernetes.io/os",

@@ -100,7 +100,7 @@ impl Pool {
     }
 
     /// What the answers of the pool depend on because its class is not known.
-    pub fn missing_class(&self) -> Option<Uncertainty> {
+    pub(crate) fn missing_class(&self) -> Option<Uncertainty> {
         let name = || self.node_class.name.clone();
         match &self.class {
             None => Some(Uncertainty::NoClass(name())),
@@ -263,7 +263,7 @@ impl NodeClass {
     ///
     /// The nodes run Bottlerocket with at most 110 pods, and join local disks for images and pods:
     /// <https://docs.aws.amazon.com/eks/latest/userguide/create-node-class.html>.
-    pub fn in_auto_mode(volume_size: i128) -> Self {
+    pub(crate) fn in_auto_mode(volume_size: i128) -> Self {
         let volume = BlockDevice {
             root_volume: true,
             ebs: true,
@@ -286,7 +286,7 @@ impl NodeClass {
     }
 
     /// A class of EKS Auto Mode of which nothing is known.
-    pub fn assumed_in_auto_mode() -> Self {
+    pub(crate) fn assumed_in_auto_mode() -> Self {
         Self { is_assumed: true, ..Self::built_in() }
     }
 }

@@ -36,14 +36,14 @@ pub struct Admitted {
 }
 
 /// The types that a pool admits by its requirements, labels and class, with default settings.
-pub fn admitted_types(pool: &Pool) -> Admitted {
+pub(crate) fn admitted_types(pool: &Pool) -> Admitted {
     admitted(pool, &pool_requirements(pool), &DEFAULT)
 }
 
 static DEFAULT: LazyLock<SchedulerOptions> = LazyLock::new(SchedulerOptions::default);
 
 /// The types that requirements admit if the class is not known, with default settings.
-pub fn admitted_without_class(requirements: &Requirements) -> Admitted {
+pub(crate) fn admitted_without_class(requirements: &Requirements) -> Admitted {
     let is_auto_mode = requirements.provider() == Provider::AutoMode;
     let class = is_auto_mode.then(NodeClass::assumed_in_auto_mode);
     admitted_for_class(requirements, class.as_ref(), &DEFAULT)
@@ -110,7 +110,7 @@ fn admitted_for_class(
 
 /// The smallest set of the pool's keys that together leave no type, in the order of the keys. Empty if types
 /// are left.
-pub fn smallest_conflict(pool: &Pool, settings: &SchedulerOptions) -> Vec<String> {
+pub(crate) fn smallest_conflict(pool: &Pool, settings: &SchedulerOptions) -> Vec<String> {
     let class = pool.class.as_ref();
     let requirements = pool_requirements(pool);
     let sets: Vec<(&str, TypeSet)> =
@@ -156,7 +156,7 @@ pub fn smallest_conflict(pool: &Pool, settings: &SchedulerOptions) -> Vec<String
 
 /// Everything that is known about the labels of a pool's nodes: requirements, labels, and labels that
 /// Karpenter adds.
-pub fn pool_requirements(pool: &Pool) -> Requirements {
+pub(crate) fn pool_requirements(pool: &Pool) -> Requirements {
     let mut set = Requirements::of(pool.provider());
     for spec in &pool.requirements {
         set.add(&spec.key, Requirement::new(spec.op, &spec.values, spec.min_values));
@@ -432,7 +432,7 @@ const NOT_IN_AUTO_MODE: [&str; 26] = [
 
 /// The types that EKS Auto Mode starts: those of more than one vCPU in families that it lists, except the sizes `nano`,
 /// `micro` and `small` (<https://docs.aws.amazon.com/eks/latest/userguide/automode-learn-instances.html>).
-pub fn auto_mode_types() -> &'static TypeSet {
+pub(crate) fn auto_mode_types() -> &'static TypeSet {
     static TYPES: LazyLock<TypeSet> = LazyLock::new(|| {
         let is_small = |size: &str| matches!(size, "nano" | "micro" | "small");
         TypeSet::matching(|instance| {
@@ -551,7 +551,7 @@ pub(super) fn all_retired(types: &TypeSet) -> bool {
 }
 
 /// Why Karpenter's own validation rejects a pool, so that it never becomes Ready.
-pub fn validation_error(pool: &Pool) -> Option<String> {
+pub(super) fn validation_error(pool: &Pool) -> Option<String> {
     let keys = pool.requirements.iter().map(|spec| &spec.key).chain(pool.labels.iter().map(|(key, _)| key));
     for key in keys {
         if is_restricted(key) || normalise(key) == "karpenter.sh/nodepool" {
@@ -614,7 +614,7 @@ pub(super) fn is_bound(values: &[String]) -> bool {
 
 /// The custom keys for which Karpenter would have to choose a value from an empty range, which makes it
 /// panic.
-pub fn crashing_keys(requirements: &Requirements) -> BTreeSet<&str> {
+pub(super) fn crashing_keys(requirements: &Requirements) -> BTreeSet<&str> {
     let provider = requirements.provider();
     let crash = |(key, r): &(&str, &Requirement)| !provider.is_well_known(key) && r.is_empty_range();
     requirements.iter().filter(crash).map(|(key, _)| key).collect()

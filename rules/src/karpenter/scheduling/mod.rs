@@ -26,17 +26,15 @@ pub use input::{
     Reservation, Reservations, ResourceList, SchedulerOptions, Selected, Taint, Term, Toleration,
     TopologyKind, TopologyRule, Zone,
 };
-pub use instance_types::{
-    Admitted, admitted, admitted_types, admitted_without_class, auto_mode_types, crashing_keys, matching,
-    pool_requirements, smallest_conflict, validation_error,
+pub use instance_types::{Admitted, admitted, matching};
+pub(crate) use instance_types::{
+    admitted_types, admitted_without_class, auto_mode_types, pool_requirements, smallest_conflict,
 };
 pub use packing::{AskedPools, FullPool, HostRule, NodeGroup, Packing, PodGroup, UnplacedPods};
 pub use pod_requirements::{effective_tolerations, tolerates};
-pub(crate) use resources::POD_ENI;
-pub use resources::{
-    NodeResources, allocatable, capacity, crashes, pod_requests, pod_volume, resize_pod_volume,
-};
-pub use room::types_with_room;
+pub use resources::{NodeResources, capacity, crashes, pod_requests};
+pub(crate) use resources::{POD_ENI, allocatable, pod_volume, resize_pod_volume};
+pub(crate) use room::types_with_room;
 pub use scheduler::{Scheduler, SuitedTypes};
 pub use verdict::{
     Admission, Cause, Conflict, IgnoreReason, Outcome, RejectionStage, Uncertainty, Unschedulable, Verdict,

@@ -45,13 +45,13 @@ impl NodeResources {
     }
 
     /// Whether an amount is below zero: such a type admits no pod.
-    pub fn is_negative(&self) -> bool {
+    pub(crate) fn is_negative(&self) -> bool {
         self.cpu < 0 || self.memory < 0 || self.pods < 0 || self.ephemeral_storage < 0
     }
 
     /// The resources of which the node has less than `need`. Resources that are not in the catalogue are
     /// never reported.
-    pub fn insufficient<'a>(&self, need: &'a ResourceList) -> impl Iterator<Item = &'a str> {
+    pub(crate) fn insufficient<'a>(&self, need: &'a ResourceList) -> impl Iterator<Item = &'a str> {
         steps::take(need.len());
         let node = *self;
         let unknown = move |name: &str| name == POD_ENI && node.instance.pod_eni.is_none();
@@ -80,7 +80,7 @@ pub fn capacity(
 }
 
 /// The part of the capacity that is available to pods, including DaemonSets. Can be negative.
-pub fn allocatable(
+pub(crate) fn allocatable(
     instance: &'static InstanceType,
     class: Option<&NodeClass>,
     settings: &SchedulerOptions,
@@ -192,7 +192,7 @@ fn family_mapping(class: &NodeClass) -> Option<&BlockDevice> {
 }
 
 /// The position of the mapping whose size counts as the disk of pods, and the name of its device.
-pub fn pod_volume(class: &NodeClass) -> (Option<usize>, &str) {
+pub(crate) fn pod_volume(class: &NodeClass) -> (Option<usize>, &str) {
     let device = class.ami_family.pod_device();
     let devices = || class.block_devices.iter();
     let at = match class.ami_family {
@@ -205,7 +205,7 @@ pub fn pod_volume(class: &NodeClass) -> (Option<usize>, &str) {
 }
 
 /// Sets the size of the volume that counts as the disk of pods, in thousandths of a byte.
-pub fn resize_pod_volume(class: &mut NodeClass, size: i128) {
+pub(crate) fn resize_pod_volume(class: &mut NodeClass, size: i128) {
     let (at, device) = pod_volume(class);
     let device_name = Some(device.to_owned());
     match at {

@@ -38,7 +38,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
 /// class, and without DaemonSets. `None` if the catalogue does not know it.
 ///
 /// It says of each type what [`NodeResources::insufficient`](super::NodeResources::insufficient) says.
-pub fn types_with_room(need: &ResourceList) -> Option<TypeSet> {
+pub(crate) fn types_with_room(need: &ResourceList) -> Option<TypeSet> {
     let mut types = TypeSet::full();
     for (resource, amount) in need {
         steps::take(8);

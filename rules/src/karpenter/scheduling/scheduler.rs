@@ -68,7 +68,7 @@ impl<'a> Scheduler<'a> {
 
     /// A scheduler in which overlays may count: their feature gate is off unless it is switched on. A verdict that
     /// depends on them is unknown.
-    pub fn or_with_overlays(mut self, overlays: &'a [Overlay]) -> Self {
+    pub(crate) fn or_with_overlays(mut self, overlays: &'a [Overlay]) -> Self {
         if overlays.iter().any(|overlay| !overlay.capacity.is_empty()) {
             let plain = Self::with(self.pools, self.daemonsets.clone(), Vec::new(), self.settings.clone());
             self.other = Some(Box::new(plain.with_overlays(overlays)));
@@ -77,14 +77,14 @@ impl<'a> Scheduler<'a> {
     }
 
     /// A scheduler in which overlays count.
-    pub fn with_overlays(self, overlays: &'a [Overlay]) -> Self {
+    pub(crate) fn with_overlays(self, overlays: &'a [Overlay]) -> Self {
         let mut sorted: Vec<&Overlay> = overlays.iter().collect();
         // `OrderByWeight`: an overlay that contradicts an earlier one of the same weight is not applied.
         sorted.sort_by_key(|overlay| std::cmp::Reverse((overlay.weight, &overlay.name)));
         Self::with(self.pools, self.daemonsets, sorted, self.settings)
     }
 
-    pub fn for_pool(pool: &'a Pool, prepared: &PreparedPool, settings: &SchedulerOptions) -> Self {
+    pub(crate) fn for_pool(pool: &'a Pool, prepared: &PreparedPool, settings: &SchedulerOptions) -> Self {
         let mut crash = Vec::new();
         if pool.class.as_ref().is_some_and(crashes) {
             crash.push(Uncertainty::Crash(pool.node_class.name.clone()));
@@ -112,7 +112,7 @@ impl<'a> Scheduler<'a> {
     }
 
     /// The types that suit a pod, in a scheduler for one pool and without DaemonSets and overlays.
-    pub fn suited_types(&self, pod: &Pod) -> SuitedTypes {
+    pub(crate) fn suited_types(&self, pod: &Pod) -> SuitedTypes {
         let is_simple = self.crash.is_empty()
             // The table of what types have room for holds for Karpenter's own nodes.
             && self.pools.iter().all(|pool| pool.provider() == Provider::Aws)
@@ -246,7 +246,7 @@ impl<'a> Scheduler<'a> {
 
     /// The outcome of each pool for the pod by itself, in the order in which Karpenter tries the pools. Empty if Karpenter
     /// ignores the pod.
-    pub fn survey(&self, pod: &Pod) -> Vec<(usize, Outcome)> {
+    pub(crate) fn survey(&self, pod: &Pod) -> Vec<(usize, Outcome)> {
         // No pool is tried for such a pod (`Provisioner.GetPendingPods`).
         if ignore_reason(pod, &self.settings).is_some() {
             return Vec::new();
@@ -299,7 +299,7 @@ impl<'a> Scheduler<'a> {
 
     /// How many pods with these requests a node of the first pool has room for beside those of DaemonSets. 0 if they
     /// request nothing.
-    pub fn pods_on(&self, instance: &'static InstanceType, need: &ResourceList) -> i128 {
+    pub(crate) fn pods_on(&self, instance: &'static InstanceType, need: &ResourceList) -> i128 {
         let Some(candidate) = self.candidates.first() else {
             return 0;
         };
@@ -314,7 +314,7 @@ impl<'a> Scheduler<'a> {
     }
 
     /// The capacity of a node of the first pool for its limits, in thousandths, with that of overlays.
-    pub fn capacity_of(&self, instance: &'static InstanceType, resource: &str) -> i128 {
+    pub(crate) fn capacity_of(&self, instance: &'static InstanceType, resource: &str) -> i128 {
         let candidate = self.candidates.first();
         candidate.map_or(0, |candidate| candidate.capacity(instance, resource, &self.settings))
     }

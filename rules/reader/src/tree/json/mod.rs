@@ -91,7 +91,6 @@ impl Draft {
         self.text.len()
     }
 
-    /// The value.
     pub fn to_json(&self) -> Value {
         Node::new(&self.clone().into_tree(), 0).to_json()
     }

@@ -105,7 +105,7 @@ pub struct FullPool {
 
 impl Scheduler<'_> {
     /// The nodes that Karpenter starts for pods, beginning with none.
-    pub fn pack(&self, groups: &[PodGroup<'_>], region: Option<&str>) -> Packing {
+    pub(crate) fn pack(&self, groups: &[PodGroup<'_>], region: Option<&str>) -> Packing {
         Packer::new(self, groups, region).run()
     }
 }
