@@ -8,7 +8,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use gpulint_testing::{missing, skipped as skip};
+use gpulint_testing::{is_full, lot, missing, skipped as skip};
 use serde_json::Value;
 
 use crate::support::{Folder, command, finish, run_in, validate};
@@ -697,8 +697,11 @@ fn explain_and_rules_know_every_rule() {
     for rule in list.as_array().unwrap() {
         let id = rule["id"].as_str().unwrap();
         assert!(text.out.contains(&format!("  {id} ")), "{id}");
-        let page = run_in(here, &["explain", id], "").exits(0);
-        assert!(page.out.starts_with(id), "{}", page.out);
+        // A process for each rule takes seconds.
+        if is_full() || lot(Path::new(id), 12) == 0 {
+            let page = run_in(here, &["explain", id], "").exits(0);
+            assert!(page.out.starts_with(id), "{}", page.out);
+        }
     }
     // The README has a row for each group that has rules.
     let readme = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap();

@@ -11,7 +11,7 @@ use gpulint_rules::lint::settings::{Globs, WebhookSettings};
 use gpulint_rules::source::{Source, read};
 use gpulint_rules::{Cluster, Engine, Finding, Object, Settings, Severity};
 
-use gpulint_testing::{children, expect_file, relative, sampled, yaml_below};
+use gpulint_testing::{children, expect_file, is_full, lot, relative, sampled, yaml_below};
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -139,8 +139,9 @@ fn a_review_gives_what_a_file_gives() {
     let mut wrong = Vec::new();
     let mut compared = 0;
     let mut said = 0;
+    let is_asked = |path: &PathBuf| is_full() || lot(path, 2) == 0;
     for folder in ["practices", "practices-repaired", "sets", "rules"] {
-        for path in sampled(yaml_below(&root().join("fixtures").join(folder))) {
+        for path in sampled(yaml_below(&root().join("fixtures").join(folder))).into_iter().filter(is_asked) {
             // A review has neither comments nor the name of a file, which may say that an object is a patch.
             let text = without_comments(&fs::read_to_string(&path).unwrap());
             let source = Arc::new(Source::new("objects.yaml", text.into_bytes()));

@@ -281,8 +281,8 @@ fn what_is_said_in_a_namespace_does_not_depend_on_others() {
             let input = Some(RunInput { engine: &engine, file: &file });
             check_run(&[input], &partition, None).into_iter().flatten().flat_map(|r| r.findings).collect()
         };
-        let all = run(&[0, 1, 2, 3]);
         let own = lot(&path, 4) as usize;
+        let all = if is_full() { run(&[0, 1, 2, 3]) } else { run(&[own, (own + 1) % 4]) };
         for (number, name) in namespaces.iter().enumerate().filter(|(number, _)| is_full() || *number == own)
         {
             let (alone, together) = (said_in(name, &run(&[number])), said_in(name, &all));

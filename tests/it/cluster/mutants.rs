@@ -146,7 +146,7 @@ fn walk(value: &Value, path: &mut Vec<String>, out: &mut Vec<Change>) {
         if let Value::Object(_) = value {
             add("unknown-field", Edit::AddField);
         }
-        if let (Value::Array(items), true) = (value, true)
+        if let Value::Array(items) = value
             && let Some(first) = items.first()
         {
             add("same-item-twice", Edit::AddItem(first.clone()));

@@ -20,7 +20,7 @@ use crate::cluster::tally::Tally;
 /// Number of concurrent requests.
 const AT_ONCE: usize = 8;
 /// Interval at which the mutants of a valid fixture that is not a seed are compared.
-const SPARSE: usize = 122;
+const SPARSE: usize = 244;
 
 /// A case with the results of both sides.
 pub(crate) struct Judged {
@@ -133,7 +133,7 @@ async fn the_api_server_and_gpulint_agree() {
     tally.finish(&root().join("target/cluster/disagreements.txt"), only.is_empty());
 }
 
-/// The mutants of an accepted document: a sixth of a seed's, and all that are written; a few of any other. With `FULL`, or where
+/// The mutants of an accepted document: a twelfth of a seed's, and all that are written; a few of any other. With `FULL`, or where
 /// some kinds are asked for, all of a seed.
 fn mutants_of(judged: &Judged, tally: &mut Tally) -> Vec<Case> {
     let case = &judged.case;
@@ -149,7 +149,7 @@ fn mutants_of(judged: &Judged, tally: &mut Tally) -> Vec<Case> {
     let offset = case.name.len();
     let every = match seed {
         true if is_full() || std::env::var_os("VERDICTS_KIND").is_some() => 1,
-        true => 6,
+        true => 12,
         false => SPARSE,
     };
     let mut cases =

@@ -16,7 +16,7 @@ use crate::support::Folder;
 
 /// Number of edits of all tests together; `GPULINT_EDITS` sets it, and the weekly run makes a thousand.
 fn edits() -> usize {
-    std::env::var("GPULINT_EDITS").map_or(200, |count| count.parse().expect("GPULINT_EDITS is a number"))
+    std::env::var("GPULINT_EDITS").map_or(100, |count| count.parse().expect("GPULINT_EDITS is a number"))
 }
 
 #[test]

@@ -1,11 +1,14 @@
 //! Running the built binary in a folder of its own.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 
+use jsonschema::Validator;
 use serde_json::Value;
 
 /// A temporary folder, which is removed when the test ends.
@@ -140,10 +143,20 @@ pub(crate) fn validate(report: &Value) {
 
 #[track_caller]
 fn validate_as(schema: &str, report: &Value) {
-    let schema = run_in(Path::new("."), &["schema", schema], "").exits(0);
-    let schema: Value = serde_json::from_str(&schema.out).unwrap();
-    let validator = jsonschema::draft202012::new(&schema).unwrap();
+    let validator = validator(schema);
     let errors: Vec<String> =
         validator.iter_errors(report).map(|e| format!("{}: {e}", e.instance_path())).collect();
     assert!(errors.is_empty(), "{errors:#?}\n{report:#}");
+}
+
+/// The validator of a schema that the binary prints. To print and compile it takes longer than most tests, so that it is kept.
+fn validator(schema: &str) -> Arc<Validator> {
+    static KNOWN: Mutex<BTreeMap<String, Arc<Validator>>> = Mutex::new(BTreeMap::new());
+    let mut known = KNOWN.lock().unwrap();
+    let read = || {
+        let printed = run_in(Path::new("."), &["schema", schema], "").exits(0);
+        let printed: Value = serde_json::from_str(&printed.out).unwrap();
+        Arc::new(jsonschema::draft202012::new(&printed).unwrap())
+    };
+    Arc::clone(known.entry(schema.to_owned()).or_insert_with(read))
 }

@@ -17,7 +17,7 @@ use crate::cluster::server::Authority;
 use crate::webhook::client::{Client, Connection, metric};
 use crate::webhook::fake::Fake;
 use crate::webhook::server::{Folder, Server};
-use gpulint_testing::yaml_below;
+use gpulint_testing::{is_full, yaml_below};
 
 /// Rules about the text of a file, which a review does not have, or with one finding per file.
 const OF_TEXT: [&str; 8] = [
@@ -31,9 +31,9 @@ const OF_TEXT: [&str; 8] = [
     "yaml-text-after-end",
 ];
 
-/// One in so many fixtures is compared over the wire; `fixtures.rs` compares without it. A process and a change of the
-/// cluster for each of 4,000 files took a quarter of an hour.
-const SAMPLE: usize = 12;
+/// Interval at which fixtures are compared over the wire, half of it with `FULL`; `fixtures.rs` compares without it. A process and a
+/// change of the cluster for each of 4,000 files took a quarter of an hour.
+const SAMPLE: usize = 24;
 
 /// A finding in the form that both sides share: field and message of a denial, the truncated text of a
 /// warning.
@@ -275,7 +275,8 @@ fn same(causes: &Said, findings: &Said) -> bool {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_wire_says_what_the_command_line_says() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let files = yaml_below(&root.join("fixtures")).into_iter().step_by(SAMPLE);
+    let every = if is_full() { SAMPLE / 2 } else { SAMPLE };
+    let files = yaml_below(&root.join("fixtures")).into_iter().step_by(every);
     let (folder, authority, fake) = (Folder::new(), Authority::new(), Fake::start().await);
     let pair = authority.issue(&["127.0.0.1"]);
     folder.write("tls.crt", &pair.certificate);
@@ -320,10 +321,10 @@ async fn the_wire_says_what_the_command_line_says() {
         }
     }
     println!("compared {compared} objects, {denials} of them denied: {kinds:?}");
-    assert!(denials >= 30, "{denials}");
+    assert!(denials >= 15, "{denials}");
     assert!(wrong.is_empty(), "{} differ\n{}", wrong.len(), wrong.join("\n"));
     for kind in ["NodePool", "EC2NodeClass", "ScaledObject", "Deployment"] {
-        assert!(kinds.get(&format!("\"{kind}\"")).is_some_and(|n| *n >= 10), "{kind}: {kinds:?}");
+        assert!(kinds.get(&format!("\"{kind}\"")).is_some_and(|n| *n >= 5), "{kind}: {kinds:?}");
     }
 }
 
