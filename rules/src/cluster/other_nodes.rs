@@ -207,7 +207,6 @@ impl OtherNodes {
         (&self.object, self.object.root().at(&self.pointer))
     }
 
-    /// Whether a node may have a taint with this key.
     pub(crate) fn may_have_taint(&self, key: &str) -> bool {
         match &self.nodes {
             Nodes::Any => true,
@@ -216,7 +215,6 @@ impl OtherNodes {
         }
     }
 
-    /// Whether a node may have devices of a resource.
     pub(crate) fn may_have_devices(&self, resource: &str) -> bool {
         match &self.nodes {
             Nodes::Any => true,

@@ -14,13 +14,13 @@ use serde_json::{Map, Value, json};
 use crate::cluster::Cluster;
 use crate::cluster::values::{VERSIONED_CHARTS, chart_installers, chart_version};
 use crate::cluster::versions::minor_of;
-use crate::kind::Kind;
+use crate::kind::{Kind, kinds};
 use crate::object::Object;
 use crate::platform::Version;
 use crate::tree::node::Node;
 use crate::tree::pointer::Pointer;
 use crate::workload::image::image_of;
-use crate::workload::template::{Template, joined, templates};
+use crate::workload::template::{Template, templates};
 
 /// What a rule reads that is run on completed workloads.
 pub(crate) const RUNTIMES: [Kind; 4] = [
@@ -134,7 +134,6 @@ fn entry<'v>(map: &'v mut Value, key: &str) -> &'v mut Value {
     &mut map[key]
 }
 
-/// The runtime of a TrainJob, if it is in the cluster.
 pub(crate) fn runtime_of_train_job(object: &Object, cluster: &Cluster) -> Option<Object> {
     let reference = object.path(&["spec", "runtimeRef"]);
     let name = reference.get("name").text()?;
@@ -159,7 +158,7 @@ pub(crate) fn trainer_of_runtime(runtime: &Object) -> Option<Node<'_>> {
 }
 
 /// The kinds that show the version of Kubeflow Trainer.
-pub(crate) const TRAINER_KINDS: [Kind; 5] = joined(&VERSIONED_CHARTS, &[Kind::DEPLOYMENT]);
+pub(crate) const TRAINER_KINDS: &[Kind] = kinds![VERSIONED_CHARTS, [Kind::DEPLOYMENT]];
 
 /// Whether `resourcesPerNode` of a TrainJob replaces all resources of its runtime, as in Kubeflow Trainer 2.0 to 2.2: from 2.3
 /// on both are merged (kubeflow/trainer#3602). `None` if the input does not show the version, or several.
@@ -407,13 +406,27 @@ pub(crate) fn server_of_runtime(runtime: &Object) -> Option<Node<'_>> {
     containers.iter().find(is_named).or(containers.first()).cloned()
 }
 
-/// The model of an InferenceService, the name of its field, and its format: in the older form, the name of the field is the format.
+/// The fields of a predictor whose container KServe makes from a runtime: `model`, and in the older form one that has the name of the
+/// format (`PredictorSpec` and `GetImplementations` in `pkg/apis/serving/v1beta1/predictor.go` of 0.20).
+pub(crate) const MODEL_FIELDS: [&str; 11] = [
+    "model",
+    "huggingface",
+    "lightgbm",
+    "onnx",
+    "paddle",
+    "pmml",
+    "pytorch",
+    "sklearn",
+    "tensorflow",
+    "triton",
+    "xgboost",
+];
+
+/// The model of an InferenceService, the name of its field, and its format.
 pub(crate) fn model_of(object: &Object) -> Option<(&'static str, Node<'_>, Option<&str>)> {
     let predictor = object.path(&["spec", "predictor"]);
-    let (field, model) = std::iter::once("model")
-        .chain(PUBLISHED_FORMATS)
-        .map(|field| (field, predictor.get(field)))
-        .find(|(_, model)| model.is_mapping())?;
+    let mut models = MODEL_FIELDS.into_iter().map(|field| (field, predictor.get(field)));
+    let (field, model) = models.find(|(_, model)| model.is_mapping())?;
     let format = if field == "model" { model.path(&["modelFormat", "name"]).text() } else { Some(field) };
     Some((field, model, format))
 }

@@ -55,7 +55,6 @@ pub(crate) trait View: Sized + Send + Sync + 'static {
     fn keys(row: &Self::Row) -> Vec<Self::Key>;
 }
 
-/// The rows of a view by their keys.
 pub(crate) struct Table<V: View>(Rows<V::Key, V::Row>);
 
 impl<V: View> fmt::Debug for Table<V> {

@@ -1,17 +1,16 @@
 //! What installs charts in a cluster, and at which versions. The values are read in [`crate::workload::charts`].
 
 use crate::cluster::Cluster;
-use crate::kind::Kind;
+use crate::kind::{Kind, kinds};
 use crate::object::Object;
 use crate::tree::node::Node;
 use crate::workload::charts::{CHART_KINDS, chart_sources, name_of, names, sources, spec_of};
-use crate::workload::template::joined;
 
 /// The kinds to which `chartRef` of a HelmRelease refers (helm-controller 1.0), which have the version of the chart.
 pub(crate) const CHART_SOURCES: [Kind; 2] = [Kind::OCI_REPOSITORY, Kind::FLUX_HELM_CHART];
 
 /// The kinds that name the version of a chart.
-pub(crate) const VERSIONED_CHARTS: [Kind; 4] = joined(&CHART_KINDS, &CHART_SOURCES);
+pub(crate) const VERSIONED_CHARTS: &[Kind] = kinds![CHART_KINDS, CHART_SOURCES];
 
 /// The objects that install charts: HelmReleases first.
 pub(crate) fn chart_installers(cluster: &Cluster) -> impl Iterator<Item = &Object> {

@@ -5,16 +5,15 @@ use crate::karpenter::labels::key::KeyLocation;
 use crate::karpenter::nodepool::NodePool;
 use crate::karpenter::provider::Provider;
 use crate::karpenter::requirement::{Operator, Requirement};
-use crate::kind::Kind;
+use crate::kind::{Kind, kinds};
 use crate::object::Object;
 use crate::tree::node::Node;
-use crate::workload::template::{WORKLOAD_KINDS, with_workloads};
+use crate::workload::template::WORKLOAD_KINDS;
 
-/// The kinds that have requirements.
 pub(crate) const KINDS: [Kind; 3] = [Kind::NODE_POOL, Kind::NODE_CLAIM, Kind::NODE_OVERLAY];
 
 /// The kinds that have requirements, and those whose pods have expressions of the same form.
-pub(crate) const KINDS_AND_WORKLOADS: [Kind; KINDS.len() + WORKLOAD_KINDS.len()] = with_workloads(&KINDS);
+pub(crate) const KINDS_AND_WORKLOADS: &[Kind] = kinds![KINDS, WORKLOAD_KINDS];
 
 #[derive(Clone, Debug)]
 pub struct RequirementList<'a> {

@@ -9,6 +9,43 @@ mod table;
 pub use table::{KINDS, KindInfo, KindSchema, WORKLOAD_KINDS, WorkloadKind, find};
 pub(crate) use table::{REPLICATED_KINDS, SCALABLE_KINDS, SCHEMA_KINDS, SchemaSource, VALIDATED_KINDS};
 
+/// The kinds of several lists, one after the other: `kinds![[Kind::NAMESPACE], WORKLOAD_KINDS]`.
+macro_rules! kinds {
+    ($($list:expr),+ $(,)?) => {{
+        const JOINED_LISTS: &[&[$crate::kind::Kind]] = &[$(&$list),+];
+        const JOINED_KINDS: [$crate::kind::Kind; $crate::kind::total(JOINED_LISTS)] =
+            $crate::kind::concatenated(JOINED_LISTS);
+        &JOINED_KINDS
+    }};
+}
+pub(crate) use kinds;
+
+/// The number of kinds of some lists.
+pub(crate) const fn total(mut lists: &[&[Kind]]) -> usize {
+    let mut total = 0;
+    while let [first, rest @ ..] = lists {
+        total += first.len();
+        lists = rest;
+    }
+    total
+}
+
+/// The kinds of some lists; `N` is their [`total`].
+pub(crate) const fn concatenated<const N: usize>(mut lists: &[&[Kind]]) -> [Kind; N] {
+    let mut kinds = [Kind::POD; N];
+    let mut at = 0;
+    while let [first, rest @ ..] = lists {
+        let mut of_first = 0;
+        while of_first < first.len() {
+            kinds[at] = first[of_first];
+            at += 1;
+            of_first += 1;
+        }
+        lists = rest;
+    }
+    kinds
+}
+
 /// A group and a kind in any version: the unit that a rule matches. The kind alone is ambiguous, because the same name
 /// exists in several groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,17 +1,15 @@
 //! The class of a workload, and the evidence for it, in findings that depend on it.
 
-use crate::kind::{Kind, SCALABLE_KINDS, WORKLOAD_KINDS};
+use crate::kind::{Kind, SCALABLE_KINDS, WORKLOAD_KINDS, kinds};
 use crate::lint::finding::Finding;
 use crate::object::Object;
 use crate::workload::class::{Classified, Evidence, WORKLOAD_CLASS_KEY, WorkloadClass};
-use crate::workload::template::{joined, with_workloads};
 
 /// What the classes of workloads depend on.
-pub(super) const CLASSED_WORKLOADS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::NAMESPACE]);
+pub(super) const CLASSED_WORKLOADS: &[Kind] = kinds![[Kind::NAMESPACE], WORKLOAD_KINDS];
 
 /// What the classes of the targets of autoscalers depend on.
-pub(super) const CLASSED_TARGETS: [Kind; SCALABLE_KINDS.len() + 1] =
-    joined(SCALABLE_KINDS, &[Kind::NAMESPACE]);
+pub(super) const CLASSED_TARGETS: &[Kind] = kinds![SCALABLE_KINDS, [Kind::NAMESPACE]];
 
 /// Adds the class of a workload and the evidence for it to a finding, at the name of the object that decides it. The
 /// author of the manifest can correct the class with a label.

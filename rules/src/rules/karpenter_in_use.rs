@@ -12,8 +12,7 @@ use crate::rules::scheduling::node_helpers::may_install;
 use crate::workload::node_labels::{is_off_karpenter, names_karpenter};
 
 /// The kinds that the functions of this module read, and Namespaces, which declare classes of workloads.
-pub(super) const READS: [Kind; WORKLOAD_KINDS.len() + KARPENTERS.len() + 1] =
-    with_workloads(&[Kind::NODE_POOL, Kind::NODE_CLAIM, Kind::EC2_NODE_CLASS, Kind::NAMESPACE]);
+pub(super) const READS: &[Kind] = kinds![KARPENTERS, [Kind::NAMESPACE], WORKLOAD_KINDS];
 
 /// The name of the Cluster Autoscaler, of its chart and of its image.
 pub(super) const CLUSTER_AUTOSCALER: &str = "cluster-autoscaler";
@@ -24,7 +23,7 @@ pub(super) const CLUSTER_AUTOSCALER: &str = "cluster-autoscaler";
 pub(super) fn installed_version<'a>(object: &'a Object, cluster: &'a Cluster) -> Option<(Node<'a>, Version)> {
     if object.is(Kind::DEPLOYMENT) {
         let container = installation::controller(object)?;
-        let version = Version::parse(image_of(&container)?.tag?)?;
+        let version = image_of(&container)?.version()?;
         return Some((container.get("image"), version));
     }
     let (field, version) = version_field(object, installation::CHART, cluster)?;

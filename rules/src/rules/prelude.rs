@@ -22,7 +22,7 @@ pub(super) use crate::karpenter::provider::Provider;
 pub(super) use crate::karpenter::requirement::Operator;
 pub(super) use crate::karpenter::requirement_list::{RequirementItem, RequirementList};
 pub(super) use crate::keda::{Trigger, max_replicas, min_replicas, triggers, uses_modifiers};
-pub(super) use crate::kind::{Kind, REPLICATED_KINDS, SCALABLE_KINDS};
+pub(super) use crate::kind::{Kind, REPLICATED_KINDS, SCALABLE_KINDS, kinds};
 pub(super) use crate::lint::authority::Authority;
 pub(super) use crate::lint::context::Context;
 pub(super) use crate::lint::finding::{Finding, Severity, ellipsize};
@@ -51,6 +51,4 @@ pub(super) use crate::workload::launcher::Launch;
 pub(super) use crate::workload::node_labels::{LabelUse, referenced_labels};
 pub(super) use crate::workload::server::{Server, ServerId, server_of};
 pub(super) use crate::workload::suspended::is_suspended;
-pub(super) use crate::workload::template::{
-    Template, WORKLOAD_KINDS, joined, runs_forever, templates, with_workloads,
-};
+pub(super) use crate::workload::template::{Template, WORKLOAD_KINDS, runs_forever, templates};

@@ -17,7 +17,6 @@ use crate::workload::gpu::is_accelerator;
 /// The kinds that install charts, whose objects are only in the input if they are rendered.
 pub(crate) const CHART_KINDS: [Kind; 2] = [Kind::HELM_RELEASE, Kind::ARGO_APPLICATION];
 
-/// One installation of a chart.
 struct Installation<'a> {
     values: Values<'a>,
     may_differ: bool,
@@ -260,7 +259,6 @@ pub(crate) fn release_name(installer: &Object, chart: &str) -> Option<String> {
     (!name.is_empty() && name.len() <= LONGEST_RELEASE && !is_placeholder(&name)).then_some(name)
 }
 
-/// The installations of a chart, or of all charts.
 fn installations<'a>(object: &'a Object, chart: Option<&str>) -> Vec<Installation<'a>> {
     let spec = object.get("spec");
     if object.is(Kind::HELM_RELEASE) {

@@ -16,23 +16,6 @@ pub const REQUIRED_AFFINITY: &str = "requiredDuringSchedulingIgnoredDuringExecut
 /// The field of affinities and anti-affinities that the scheduler satisfies where it can.
 pub const PREFERRED_AFFINITY: &str = "preferredDuringSchedulingIgnoredDuringExecution";
 
-/// The kinds of two lists; `N` is their total number.
-pub(crate) const fn joined<const N: usize>(first: &[Kind], second: &[Kind]) -> [Kind; N] {
-    assert!(N == first.len() + second.len());
-    let mut kinds = [Kind::POD; N];
-    let mut at = 0;
-    while at < N {
-        kinds[at] = if at < first.len() { first[at] } else { second[at - first.len()] };
-        at += 1;
-    }
-    kinds
-}
-
-/// `others` followed by [`WORKLOAD_KINDS`]; `N` is their total number.
-pub(crate) const fn with_workloads<const N: usize>(others: &[Kind]) -> [Kind; N] {
-    joined(others, WORKLOAD_KINDS)
-}
-
 #[derive(Clone, Debug)]
 pub struct Template<'a> {
     /// The mapping with `labels` and `annotations`.

@@ -16,21 +16,18 @@ use crate::cluster::placement::pools::PoolKey;
 use crate::cluster::placement::{CandidatePool, CandidatePools, Fingerprint};
 use crate::cluster::query::{Query, QuerySlot};
 use crate::cluster::views::ExtendedResources;
-use crate::kind::Kind;
+use crate::kind::{Kind, kinds};
 use crate::object::Object;
 use crate::steps;
 use crate::workload::class::WorkloadClass;
 use crate::workload::gpu::requests_accelerator;
-use crate::workload::template::{WORKLOAD_KINDS, is_short_lived, templates, with_workloads};
+use crate::workload::template::{WORKLOAD_KINDS, is_short_lived, templates};
 
 /// Maximum number of workloads to keep for each pool. Workloads of other folders may not be in the cluster of
 /// the pool.
 const MOST_KEPT: usize = 16;
 
-const KINDS: &[Kind] = &{
-    const MORE: [Kind; 2] = [Kind::NODE_POOL, Kind::NAMESPACE];
-    with_workloads::<{ MORE.len() + WORKLOAD_KINDS.len() }>(&MORE)
-};
+const KINDS: &[Kind] = kinds![[Kind::NODE_POOL, Kind::NAMESPACE], WORKLOAD_KINDS];
 
 /// The workloads with accelerators of a pool, each list in the order of the index and cut at [`MOST_KEPT`].
 #[derive(Clone, Default)]

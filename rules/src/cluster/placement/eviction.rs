@@ -10,25 +10,19 @@ use crate::cluster::table::{View, ViewSlot};
 use crate::cluster::views::disruptions::never_allows_eviction;
 use crate::facts::duration::GoDuration;
 use crate::karpenter::do_not_disrupt::{DO_NOT_DISRUPT, is_active_value};
-use crate::kind::Kind;
+use crate::kind::{Kind, kinds};
 use crate::object::Object;
 use crate::steps;
-use crate::workload::template::{DEFAULT_GRACE, Template, WORKLOAD_KINDS, templates, with_workloads};
+use crate::workload::template::{DEFAULT_GRACE, Template, WORKLOAD_KINDS, templates};
 
 /// Protection that ends within a day is not considered long.
 const DAY: i64 = 24 * 3600;
 
 /// The kinds that decide whether a PDB allows an eviction.
-const PDB_KINDS: &[Kind] = &{
-    const MORE: [Kind; 3] = [Kind::PDB, Kind::HPA, Kind::SCALED_OBJECT];
-    with_workloads::<{ MORE.len() + WORKLOAD_KINDS.len() }>(&MORE)
-};
+const PDB_KINDS: &[Kind] = kinds![[Kind::PDB, Kind::HPA, Kind::SCALED_OBJECT], WORKLOAD_KINDS];
 
 /// All kinds that are read to determine where pods are placed and what blocks their eviction.
-pub(crate) const READS: &[Kind] = &{
-    const MORE: [Kind; 4] = [Kind::NODE_POOL, Kind::PDB, Kind::HPA, Kind::SCALED_OBJECT];
-    with_workloads::<{ MORE.len() + WORKLOAD_KINDS.len() }>(&MORE)
-};
+pub(crate) const READS: &[Kind] = kinds![[Kind::NODE_POOL], PDB_KINDS];
 
 /// A template whose pods keep a node for a long time, or need a long time to terminate.
 pub(crate) struct EvictionBlocker {

@@ -101,7 +101,6 @@ impl Fact {
         matches!(self, Fact::Eks | Fact::OpenShift | Fact::Elsewhere | Fact::DevicePluginLabel)
     }
 
-    /// The version that it is.
     pub fn version(&self) -> Option<(Product, Version)> {
         match self {
             Fact::Version(product, version) | Fact::Mentioned(product, version) => Some((*product, *version)),

@@ -4,12 +4,12 @@ use crate::cluster::Cluster;
 use crate::cluster::views::Workload;
 use crate::karpenter::do_not_disrupt::protects;
 use crate::karpenter::nodepool::NodePool;
-use crate::kind::Kind;
+use crate::kind::{Kind, kinds};
 use crate::object::Object;
 use crate::platform::Platform;
 use crate::workload::class::WorkloadClass;
 use crate::workload::gpu::uses_device;
-use crate::workload::template::{Template, WORKLOAD_KINDS, templates, with_workloads};
+use crate::workload::template::{Template, WORKLOAD_KINDS, templates};
 
 /// Whether every pod of a workload that uses an accelerator is protected.
 fn is_protected(object: &Object, platform: &Platform) -> Option<bool> {
@@ -40,8 +40,7 @@ pub(crate) enum TrainingProtection<'a> {
 }
 
 /// What [`training_protection`] reads.
-pub(crate) const TRAINING_PROTECTION: [Kind; WORKLOAD_KINDS.len() + 2] =
-    with_workloads(&[Kind::NODE_POOL, Kind::NAMESPACE]);
+pub(crate) const TRAINING_PROTECTION: &[Kind] = kinds![[Kind::NODE_POOL, Kind::NAMESPACE], WORKLOAD_KINDS];
 
 /// Whether the workloads that select a pool, except servers and helpers, are all protected. Where none selects it, those with
 /// accelerators that it admits decide.

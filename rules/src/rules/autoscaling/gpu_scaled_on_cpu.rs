@@ -71,12 +71,10 @@ use crate::rules::class_evidence::CLASSED_TARGETS;
 use crate::rules::prelude::*;
 use crate::workload::devices::accelerator_names;
 
-const READS: [Kind; CLASSED_TARGETS.len() + 2] = joined(&CLASSED_TARGETS, &AUTOSCALER_MAKERS);
-
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-scaled-on-cpu",
     kinds: &[Kind::SCALED_OBJECT, Kind::HPA],
-    reads: &READS,
+    reads: kinds![CLASSED_TARGETS, AUTOSCALER_MAKERS],
     docs: docs(include_str!("gpu_scaled_on_cpu.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Autoscaling)

@@ -69,12 +69,10 @@ use crate::rules::availability::selected_workloads::{are_versions, is_stopped, r
 use crate::rules::prelude::*;
 use crate::workload::selector;
 
-const READS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::CANARY]);
-
 pub(crate) static RULE: Rule = Rule {
     id: "hpa-selector-overlaps",
     kinds: &[Kind::HPA, Kind::SCALED_OBJECT],
-    reads: &READS,
+    reads: kinds![[Kind::CANARY], WORKLOAD_KINDS],
     docs: docs(include_str!("hpa_selector_overlaps.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Autoscaling)

@@ -49,7 +49,7 @@ use crate::rules::prelude::*;
 pub(crate) static RULE: Rule = Rule {
     id: "hpa-target-missing",
     kinds: &[Kind::HPA],
-    reads: &target_missing::READS,
+    reads: target_missing::READS,
     reports_absence: true,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("hpa_target_missing.rs")),

@@ -46,7 +46,7 @@ use crate::workload::charts::{installs, is_for_other_cluster};
 pub(crate) static RULE: Rule = Rule {
     id: "http-scaled-object-without-hosts",
     kinds: &[Kind::HTTP_SCALED_OBJECT],
-    reads: &VERSIONED_CHARTS,
+    reads: VERSIONED_CHARTS,
     docs: docs(include_str!("http_scaled_object_without_hosts.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Autoscaling)

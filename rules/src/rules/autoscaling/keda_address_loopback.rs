@@ -44,11 +44,11 @@ use crate::rules::autoscaling::keda_trigger_invalid::{authentication, environmen
 use crate::rules::prelude::*;
 use crate::workload::environment::{Environment, Variable, entry};
 
-pub(super) static READS: [Kind; 9] = joined(&keda_trigger_invalid::READS, &[Kind::SECRET, Kind::CONFIG_MAP]);
+pub(super) const READS: &[Kind] = kinds![keda_trigger_invalid::READS, [Kind::SECRET, Kind::CONFIG_MAP]];
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-address-loopback",
-    reads: &READS,
+    reads: READS,
     depends_on: &[Product::Keda],
     docs: docs(include_str!("keda_address_loopback.rs")),
     check: Check::KedaTrigger(check),

@@ -42,12 +42,9 @@ use crate::rules::autoscaling::keda_auth_source_missing::{OperatorNamespace, ope
 use crate::rules::prelude::*;
 use crate::workload::charts::CHART_KINDS;
 
-static READS: [Kind; 12] =
-    joined::<12>(&joined::<10>(&keda_address_loopback::READS, &[Kind::SERVICE]), &CHART_KINDS);
-
 pub(crate) static RULE: Rule = Rule {
     id: "keda-address-without-namespace",
-    reads: &READS,
+    reads: kinds![keda_address_loopback::READS, [Kind::SERVICE], CHART_KINDS],
     depends_on: &[Product::Keda],
     docs: docs(include_str!("keda_address_without_namespace.rs")),
     check: Check::KedaTrigger(check),
@@ -110,10 +107,8 @@ fn check(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
         let message =
             format!("`{}`{by} has no namespace: KEDA's operator resolves it in its own", ellipsize(&name));
         let finding = ctx.report(&read.node, message);
-        finding.help(match is_known {
-            true => format!("write the namespace too: `{name}.{namespace}.svc`"),
-            false => "write the namespace too: `NAME.NAMESPACE.svc`".to_owned(),
-        });
+        let namespace = if is_known { namespace } else { "NAMESPACE" };
+        finding.help(format!("write the namespace too: `{name}.{namespace}.svc`"));
         if let Some((holder, what)) = read.holder {
             finding.related(holder, &holder.path(&["metadata", "name"]), what);
         }

@@ -44,21 +44,18 @@ use crate::workload::environment::{Environment, Variable};
 pub(crate) static RULE: Rule = Rule {
     id: "keda-auth-source-missing",
     kinds: &[Kind::TRIGGER_AUTHENTICATION, Kind::CLUSTER_TRIGGER_AUTHENTICATION],
-    reads: &[
-        Kind::SECRET,
-        Kind::CONFIG_MAP,
-        Kind::SERVICE_ACCOUNT,
-        Kind::EXTERNAL_SECRET,
-        Kind::SEALED_SECRET,
-        Kind::HELM_RELEASE,
-        Kind::ARGO_APPLICATION,
-        Kind::SCALED_OBJECT,
-        Kind::SCALED_JOB,
-        SCALABLE_KINDS[0],
-        SCALABLE_KINDS[1],
-        SCALABLE_KINDS[2],
-        SCALABLE_KINDS[3],
-        SCALABLE_KINDS[4],
+    reads: kinds![
+        [
+            Kind::SECRET,
+            Kind::CONFIG_MAP,
+            Kind::SERVICE_ACCOUNT,
+            Kind::EXTERNAL_SECRET,
+            Kind::SEALED_SECRET,
+            Kind::SCALED_OBJECT,
+            Kind::SCALED_JOB
+        ],
+        CHART_KINDS,
+        SCALABLE_KINDS
     ],
     docs: docs(include_str!("keda_auth_source_missing.rs")),
     check: Check::Object(check),

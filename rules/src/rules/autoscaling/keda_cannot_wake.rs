@@ -71,8 +71,8 @@ const READS: [Kind; 8] = [
 ];
 
 /// What a rule reads that asks this one about model servers.
-pub(super) const READS_FOR_SERVERS: [Kind; CLASSED_TARGETS.len() + 3] =
-    joined(&CLASSED_TARGETS, &[Kind::SCALED_OBJECT, Kind::HPA, Kind::SERVICE]);
+pub(super) const READS_FOR_SERVERS: &[Kind] =
+    kinds![CLASSED_TARGETS, [Kind::SCALED_OBJECT, Kind::HPA, Kind::SERVICE]];
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-cannot-wake",

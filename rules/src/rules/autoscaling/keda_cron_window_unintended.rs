@@ -265,7 +265,6 @@ fn better(window: &CronWindow, metadata: &Node<'_>) -> Option<Vec<(&'static str,
     (!changes.is_empty()).then_some(changes)
 }
 
-/// Whether each start has one end.
 fn is_paired(start: &[String], end: &[String]) -> Option<bool> {
     let parse = |fields: &[String]| Schedule::parse(&fields.join(" ")).ok();
     let opening = CronWindow { start: parse(start)?, end: parse(end)? }.opening()?;

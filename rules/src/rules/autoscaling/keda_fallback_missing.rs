@@ -44,7 +44,7 @@ use crate::rules::prelude::*;
 pub(crate) static RULE: Rule = Rule {
     id: "keda-fallback-missing",
     kinds: &[Kind::SCALED_OBJECT],
-    reads: &keda_cannot_wake::READS_FOR_SERVERS,
+    reads: keda_cannot_wake::READS_FOR_SERVERS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("keda_fallback_missing.rs")),
     check: Check::Object(check),

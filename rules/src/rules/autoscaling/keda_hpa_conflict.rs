@@ -63,14 +63,7 @@ use crate::rules::prelude::*;
 pub(crate) static RULE: Rule = Rule {
     id: "keda-hpa-conflict",
     kinds: &[Kind::SCALED_OBJECT, Kind::HPA, Kind::HTTP_SCALED_OBJECT],
-    reads: &[
-        Kind::SCALED_OBJECT,
-        Kind::HPA,
-        AUTOSCALER_MAKERS[0],
-        AUTOSCALER_MAKERS[1],
-        OTHER_SCALERS[0],
-        OTHER_SCALERS[1],
-    ],
+    reads: kinds![[Kind::SCALED_OBJECT, Kind::HPA], AUTOSCALER_MAKERS, OTHER_SCALERS],
     rejected_by: &[Authority::KedaAdmission],
     depends_on: &[Product::Keda],
     pairs: &[Pair { with: &[Kind::SCALED_OBJECT, Kind::HPA], partners: rivals, beside: nothing }],

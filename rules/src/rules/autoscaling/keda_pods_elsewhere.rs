@@ -63,12 +63,9 @@
 use crate::rules::prelude::*;
 use crate::workload::selector::is_set_by_controllers;
 
-static READS: [Kind; WORKLOAD_KINDS.len() + 3] =
-    with_workloads(&[CHART_KINDS[0], CHART_KINDS[1], Kind::ARGO_APPLICATION_SET]);
-
 pub(crate) static RULE: Rule = Rule {
     id: "keda-pods-elsewhere",
-    reads: &READS,
+    reads: kinds![CHART_KINDS, [Kind::ARGO_APPLICATION_SET], WORKLOAD_KINDS],
     reports_absence: true,
     docs: docs(include_str!("keda_pods_elsewhere.rs")),
     check: Check::KedaTrigger(check),

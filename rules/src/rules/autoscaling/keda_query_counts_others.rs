@@ -68,13 +68,10 @@ use crate::rules::prelude::*;
 use crate::workload::selector;
 use crate::workload::server::{likely_server_of, runs};
 
-const READS: [Kind; WORKLOAD_KINDS.len() + 10] =
-    with_workloads(&joined::<10>(&SCRAPE_KINDS, &[Kind::SCALED_OBJECT, Kind::HPA]));
-
 pub(crate) static RULE: Rule = Rule {
     id: "keda-query-counts-others",
     kinds: &[Kind::SCALED_OBJECT, Kind::HPA],
-    reads: &READS,
+    reads: kinds![SCRAPE_KINDS, [Kind::SCALED_OBJECT, Kind::HPA], WORKLOAD_KINDS],
     docs: docs(include_str!("keda_query_counts_others.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Autoscaling)

@@ -55,12 +55,10 @@ use crate::rules::prelude::*;
 use crate::workload::selector;
 use crate::workload::server::{likely_server_of, runs};
 
-static READS: [Kind; WORKLOAD_KINDS.len() + 8] = with_workloads(&SCRAPE_KINDS);
-
 pub(crate) static RULE: Rule = Rule {
     id: "keda-query-job-mismatch",
     kinds: &[Kind::SCALED_OBJECT, Kind::SCALED_JOB],
-    reads: &READS,
+    reads: kinds![SCRAPE_KINDS, WORKLOAD_KINDS],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("keda_query_job_mismatch.rs")),
     check: Check::Object(check),
@@ -110,10 +108,8 @@ fn of_target(object: &Object, query: &Query, selector: &Selector, ctx: &mut Cont
         "" => finding.help("select by `namespace` and `pod`, or name the pod's label in `podTargetLabels`"),
         _ => finding.help(format!("write `{given}`")),
     };
-    // The query is written with these quotes and without blanks.
-    if !value.is_empty() && scrapes.len() == 1 && query.text.matches(&written).count() == 1 {
-        let text = query.text.replace(&written, &given);
-        finding.fix(Fix::unsafe_(format!("write `{given}`")).set(&node, json!(text)));
+    if !value.is_empty() && scrapes.len() == 1 {
+        rewrite(query, &node, &written, &given, finding);
     }
     let related = "it scrapes the pods of the target";
     finding.related(scrape.monitor, &scrape.monitor.path(&["metadata", "name"]), related);
@@ -162,12 +158,16 @@ fn by_name(object: &Object, query: &Query, selector: &Selector, ctx: &mut Contex
         &monitor.path(&["metadata", "name"]),
         "the monitor",
     );
-    // The query is written with these quotes and without blanks.
-    if query.text.matches(&written).count() == 1 {
-        let text = query.text.replace(&written, &given);
-        finding.fix(Fix::unsafe_(format!("write `{given}`")).set(&node, json!(text)));
-    }
+    rewrite(query, &node, &written, &given, finding);
     Some(())
+}
+
+/// Fixes a matcher where the query is written with these quotes and without blanks.
+fn rewrite(query: &Query, node: &Node<'_>, written: &str, given: &str, finding: &mut Finding) {
+    if query.text.matches(written).count() == 1 {
+        let text = query.text.replace(written, given);
+        finding.fix(Fix::unsafe_(format!("write `{given}`")).set(node, json!(text)));
+    }
 }
 
 /// The monitor that is meant by a job that no monitor gives, and the job that it gives.

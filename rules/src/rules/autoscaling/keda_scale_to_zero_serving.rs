@@ -63,7 +63,7 @@ use crate::rules::prelude::*;
 pub(crate) static RULE: Rule = Rule {
     id: "keda-scale-to-zero-serving",
     kinds: &[Kind::SCALED_OBJECT],
-    reads: &keda_cannot_wake::READS_FOR_SERVERS,
+    reads: keda_cannot_wake::READS_FOR_SERVERS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("keda_scale_to_zero_serving.rs")),
     check: Check::Object(check),

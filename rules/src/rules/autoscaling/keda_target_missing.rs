@@ -47,7 +47,7 @@ use crate::rules::prelude::*;
 pub(crate) static RULE: Rule = Rule {
     id: "keda-target-missing",
     kinds: &[Kind::SCALED_OBJECT, Kind::HTTP_SCALED_OBJECT],
-    reads: &target_missing::READS,
+    reads: target_missing::READS,
     reports_absence: true,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("keda_target_missing.rs")),

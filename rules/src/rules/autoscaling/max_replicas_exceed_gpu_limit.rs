@@ -87,21 +87,6 @@ use crate::rules::gpu_room::{Asked, Room, amount, unit};
 use crate::rules::prelude::*;
 use crate::workload::gang::most_of_jobs;
 
-static READS: [Kind; SHARING_SOURCES.len() + 9] = joined(
-    &SHARING_SOURCES,
-    &[
-        Kind::NODE_POOL,
-        Kind::EC2_NODE_CLASS,
-        Kind::HPA,
-        Kind::SCALED_OBJECT,
-        Kind::DEPLOYMENT,
-        Kind::STATEFUL_SET,
-        Kind::REPLICA_SET,
-        Kind::LEADER_WORKER_SET,
-        Kind::ROLLOUT,
-    ],
-);
-
 pub(crate) static RULE: Rule = Rule {
     id: "max-replicas-exceed-gpu-limit",
     kinds: &[
@@ -114,7 +99,20 @@ pub(crate) static RULE: Rule = Rule {
         Kind::INFERENCE_SERVICE,
         Kind::NODE_POOL,
     ],
-    reads: &READS,
+    reads: kinds![
+        SHARING_SOURCES,
+        [
+            Kind::NODE_POOL,
+            Kind::EC2_NODE_CLASS,
+            Kind::HPA,
+            Kind::SCALED_OBJECT,
+            Kind::DEPLOYMENT,
+            Kind::STATEFUL_SET,
+            Kind::REPLICA_SET,
+            Kind::LEADER_WORKER_SET,
+            Kind::ROLLOUT
+        ]
+    ],
     docs: docs(include_str!("max_replicas_exceed_gpu_limit.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Autoscaling)

@@ -57,7 +57,7 @@ use crate::workload::java::{Heap, touched_heap};
 pub(crate) static RULE: Rule = Rule {
     id: "memory-target-below-heap",
     kinds: &[Kind::HPA, Kind::SCALED_OBJECT],
-    reads: &READS,
+    reads: READS,
     docs: docs(include_str!("memory_target_below_heap.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Autoscaling)

@@ -53,23 +53,16 @@ use crate::rules::prelude::*;
 use crate::workload::charts::{is_for_other_cluster, release_name, target_namespace};
 use crate::workload::command::base_name;
 
-const KINDS: [Kind; REPLICATED_KINDS.len() + 1] = joined(REPLICATED_KINDS, &[Kind::HELM_RELEASE]);
+const KINDS: &[Kind] = kinds![REPLICATED_KINDS, [Kind::HELM_RELEASE]];
 
 pub(crate) static RULE: Rule = Rule {
     id: "replicas-with-autoscaler",
-    kinds: &KINDS,
-    reads: &[
-        KINDS[0],
-        KINDS[1],
-        KINDS[2],
-        KINDS[3],
-        Kind::HPA,
-        Kind::SCALED_OBJECT,
-        AUTOSCALER_MAKERS[0],
-        AUTOSCALER_MAKERS[1],
-        Kind::ARGO_APPLICATION,
-        Kind::ARGO_APPLICATION_SET,
-        Kind::FLUX_KUSTOMIZATION,
+    kinds: KINDS,
+    reads: kinds![
+        KINDS,
+        [Kind::HPA, Kind::SCALED_OBJECT],
+        AUTOSCALER_MAKERS,
+        [Kind::ARGO_APPLICATION, Kind::ARGO_APPLICATION_SET, Kind::FLUX_KUSTOMIZATION]
     ],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("replicas_with_autoscaler.rs")),

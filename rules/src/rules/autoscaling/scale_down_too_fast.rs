@@ -63,7 +63,7 @@ use crate::workload::class::Classified;
 pub(crate) static RULE: Rule = Rule {
     id: "scale-down-too-fast",
     kinds: &[Kind::SCALED_OBJECT, Kind::HPA],
-    reads: &CLASSED_TARGETS,
+    reads: CLASSED_TARGETS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("scale_down_too_fast.rs")),
     check: Check::Object(check),

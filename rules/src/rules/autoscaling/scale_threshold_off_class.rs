@@ -76,7 +76,7 @@ use crate::rules::prelude::*;
 pub(crate) static RULE: Rule = Rule {
     id: "scale-threshold-off-class",
     kinds: &[Kind::SCALED_OBJECT, Kind::HPA],
-    reads: &CLASSED_TARGETS,
+    reads: CLASSED_TARGETS,
     docs: docs(include_str!("scale_threshold_off_class.rs")),
     check: Check::Object(check),
     ..Rule::info(Group::Autoscaling)

@@ -60,7 +60,7 @@ use crate::rules::prelude::*;
 pub(crate) static RULE: Rule = Rule {
     id: "scale-up-too-slow",
     kinds: &[Kind::SCALED_OBJECT, Kind::HPA],
-    reads: &CLASSED_TARGETS,
+    reads: CLASSED_TARGETS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("scale_up_too_slow.rs")),
     check: Check::Object(check),

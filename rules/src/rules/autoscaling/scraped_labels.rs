@@ -12,8 +12,8 @@ use crate::rules::prelude::*;
 use crate::workload::selector;
 
 /// The kinds that [`scrapes_of`] reads beside workloads.
-pub(in crate::rules) const SCRAPE_KINDS: [Kind; 8] =
-    joined(&MONITORS, &[Kind::VM_AGENT, Kind::SERVICE, Kind::SCRAPE_CONFIG, Kind::PROMETHEUS]);
+pub(in crate::rules) const SCRAPE_KINDS: &[Kind] =
+    kinds![MONITORS, [Kind::VM_AGENT, Kind::SERVICE, Kind::SCRAPE_CONFIG, Kind::PROMETHEUS]];
 
 /// Labels that model servers do not give to their own series, and Prometheus only where a monitor says so.
 const FROM_OBJECTS: [&str; 12] = [

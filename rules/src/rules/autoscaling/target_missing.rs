@@ -4,8 +4,8 @@ use crate::cluster::views::scale_target;
 use crate::rules::prelude::*;
 
 /// The kinds that [`check`] reads: those of targets, and those that bring a target.
-pub(super) static READS: [Kind; WORKLOAD_KINDS.len() + 5] =
-    with_workloads(&[CHART_KINDS[0], CHART_KINDS[1], Kind::CANARY, Kind::HPA, Kind::SCALED_OBJECT]);
+pub(super) const READS: &[Kind] =
+    kinds![CHART_KINDS, [Kind::CANARY, Kind::HPA, Kind::SCALED_OBJECT], WORKLOAD_KINDS];
 
 /// Reports an autoscaler without a target, of a kind whose objects have their replicas from a template in the input.
 pub(super) fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {

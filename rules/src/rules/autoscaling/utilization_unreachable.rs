@@ -47,13 +47,12 @@ use crate::keda::resource_metrics::{Utilization, utilizations};
 use crate::rules::autoscaling::scale_target::target;
 use crate::rules::prelude::*;
 
-pub(super) const READS: [Kind; SCALABLE_KINDS.len() + 3] =
-    joined(SCALABLE_KINDS, &[Kind::VPA, Kind::NAMESPACE, Kind::LIMIT_RANGE]);
+pub(super) const READS: &[Kind] = kinds![SCALABLE_KINDS, [Kind::VPA, Kind::NAMESPACE, Kind::LIMIT_RANGE]];
 
 pub(crate) static RULE: Rule = Rule {
     id: "utilization-unreachable",
     kinds: &[Kind::HPA, Kind::SCALED_OBJECT],
-    reads: &READS,
+    reads: READS,
     docs: docs(include_str!("utilization_unreachable.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Autoscaling)

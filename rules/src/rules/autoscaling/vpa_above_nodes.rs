@@ -62,12 +62,10 @@ use super::vpa_hpa_conflict::{policy_for, sets_resource};
 use super::vpa_scales_limits::has_maximum;
 use crate::rules::prelude::*;
 
-const READS: [Kind; SCALABLE_KINDS.len() + 2] = joined(SCALABLE_KINDS, &[Kind::NODE_POOL, Kind::LIMIT_RANGE]);
-
 pub(crate) static RULE: Rule = Rule {
     id: "vpa-above-nodes",
     kinds: &[Kind::VPA],
-    reads: &READS,
+    reads: kinds![SCALABLE_KINDS, [Kind::NODE_POOL, Kind::LIMIT_RANGE]],
     docs: docs(include_str!("vpa_above_nodes.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Autoscaling)

@@ -42,12 +42,10 @@
 use crate::keda::resource_metrics::{Utilization, utilizations};
 use crate::rules::prelude::*;
 
-const READS: [Kind; SCALABLE_KINDS.len() + 2] = joined(SCALABLE_KINDS, &[Kind::SCALED_OBJECT, Kind::HPA]);
-
 pub(crate) static RULE: Rule = Rule {
     id: "vpa-hpa-conflict",
     kinds: &[Kind::VPA],
-    reads: &READS,
+    reads: kinds![SCALABLE_KINDS, [Kind::SCALED_OBJECT, Kind::HPA]],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("vpa_hpa_conflict.rs")),
     check: Check::Object(check),
@@ -119,7 +117,6 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 
 type Key = std::sync::Arc<crate::cluster::views::ScaleTarget>;
 
-/// The target of a VPA.
 pub(super) fn target(object: &Object) -> Option<Key> {
     let reference = object.path(&["spec", "targetRef"]);
     let (version, kind) = (reference.get("apiVersion").text()?, reference.get("kind").text()?);

@@ -53,24 +53,22 @@ use crate::workload::template::replicas;
 /// Targets whose pods have one owner, which the updater counts by: a set, or the one ReplicaSet of a version.
 const TARGETS: [Kind; 4] = [Kind::DEPLOYMENT, Kind::STATEFUL_SET, Kind::REPLICA_SET, Kind::ROLLOUT];
 
-const READS: [Kind; TARGETS.len() + 8] = joined(
-    &TARGETS,
-    &[
-        Kind::HPA,
-        Kind::SCALED_OBJECT,
-        Kind::HTTP_SCALED_OBJECT,
-        Kind::INFERENCE_SERVICE,
-        Kind::HELM_RELEASE,
-        Kind::ARGO_APPLICATION,
-        Kind::ARGO_APPLICATION_SET,
-        Kind::OCI_REPOSITORY,
-    ],
-);
-
 pub(crate) static RULE: Rule = Rule {
     id: "vpa-never-acts",
     kinds: &[Kind::VPA],
-    reads: &READS,
+    reads: kinds![
+        TARGETS,
+        [
+            Kind::HPA,
+            Kind::SCALED_OBJECT,
+            Kind::HTTP_SCALED_OBJECT,
+            Kind::INFERENCE_SERVICE,
+            Kind::HELM_RELEASE,
+            Kind::ARGO_APPLICATION,
+            Kind::ARGO_APPLICATION_SET,
+            Kind::OCI_REPOSITORY
+        ]
+    ],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("vpa_never_acts.rs")),
     check: Check::Object(check),

@@ -53,12 +53,10 @@ use crate::facts::quantity::amount;
 use crate::rules::prelude::*;
 use crate::rules::scheduling::PLACEMENT_READS;
 
-static READS: [Kind; PLACEMENT_READS.len() + 1] = joined(&PLACEMENT_READS, &[Kind::LIMIT_RANGE]);
-
 pub(crate) static RULE: Rule = Rule {
     id: "vpa-scales-limits",
     kinds: &[Kind::VPA],
-    reads: &READS,
+    reads: kinds![PLACEMENT_READS, [Kind::LIMIT_RANGE]],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("vpa_scales_limits.rs")),
     check: Check::Object(check),

@@ -44,20 +44,18 @@
 use super::ingress::{CONTROLLER_KINDS, Controller, backends, controller, has_class_params, installs_any};
 use crate::rules::prelude::*;
 
-static READS: [Kind; CONTROLLER_KINDS.len() + 4] = joined(
-    &CONTROLLER_KINDS,
-    &[
-        Kind::SERVICE,
-        Kind::AUTO_MODE_NODE_CLASS,
-        Kind::INGRESS_CLASS_PARAMS,
-        Kind::AUTO_MODE_INGRESS_CLASS_PARAMS,
-    ],
-);
-
 pub(crate) static RULE: Rule = Rule {
     id: "alb-target-cluster-ip",
     kinds: &[Kind::INGRESS],
-    reads: &READS,
+    reads: kinds![
+        CONTROLLER_KINDS,
+        [
+            Kind::SERVICE,
+            Kind::AUTO_MODE_NODE_CLASS,
+            Kind::INGRESS_CLASS_PARAMS,
+            Kind::AUTO_MODE_INGRESS_CLASS_PARAMS
+        ]
+    ],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("alb_target_cluster_ip.rs")),
     check: Check::Object(check),

@@ -61,14 +61,17 @@ use crate::rules::prelude::*;
 use crate::workload::charts::{installs, is_for_other_cluster, target_namespace};
 
 /// Workloads are read for the Services that their operators make.
-static READS: [Kind; WORKLOAD_KINDS.len() + 6] = with_workloads(&[
-    Kind::SERVICE,
-    Kind::INGRESS_CLASS,
-    Kind::INFERENCE_POOL,
-    Kind::INFERENCE_POOL_ALPHA,
-    Kind::HELM_RELEASE,
-    Kind::ARGO_APPLICATION,
-]);
+const READS: &[Kind] = kinds![
+    [
+        Kind::SERVICE,
+        Kind::INGRESS_CLASS,
+        Kind::INFERENCE_POOL,
+        Kind::INFERENCE_POOL_ALPHA,
+        Kind::HELM_RELEASE,
+        Kind::ARGO_APPLICATION
+    ],
+    WORKLOAD_KINDS
+];
 
 pub(crate) static RULE: Rule = Rule {
     id: "backend-service-missing",
@@ -80,7 +83,7 @@ pub(crate) static RULE: Rule = Rule {
         Kind::GRPC_ROUTE,
         Kind::AI_GATEWAY_ROUTE,
     ],
-    reads: &READS,
+    reads: READS,
     reports_absence: true,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("backend_service_missing.rs")),

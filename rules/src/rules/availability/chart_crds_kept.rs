@@ -38,15 +38,10 @@ use crate::cluster::values::{CHART_SOURCES, installed_charts};
 use crate::cluster::versions::Fact;
 use crate::rules::prelude::*;
 
-const READS: [Kind; 6] = joined(
-    &joined::<4>(&CHART_KINDS, &CHART_SOURCES),
-    &[Kind::ARGO_APPLICATION_SET, Kind::CUSTOM_RESOURCE_DEFINITION],
-);
-
 pub(crate) static RULE: Rule = Rule {
     id: "chart-crds-kept",
     kinds: &[Kind::HELM_RELEASE],
-    reads: &READS,
+    reads: kinds![CHART_KINDS, CHART_SOURCES, [Kind::ARGO_APPLICATION_SET, Kind::CUSTOM_RESOURCE_DEFINITION]],
     reports_absence: true,
     docs: docs(include_str!("chart_crds_kept.rs")),
     check: Check::Object(check),

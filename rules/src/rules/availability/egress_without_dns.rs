@@ -48,17 +48,14 @@ use crate::rules::prelude::*;
 use crate::workload::command::items;
 use crate::workload::selector;
 
-const OTHERS: usize = Kind::OTHER_NETWORK_POLICIES.len() + 3;
-
-const READS: [Kind; WORKLOAD_KINDS.len() + OTHERS] = with_workloads(&joined::<OTHERS>(
-    &Kind::OTHER_NETWORK_POLICIES,
-    &[Kind::NETWORK_POLICY, Kind::KYVERNO_CLUSTER_POLICY, Kind::KYVERNO_POLICY],
-));
-
 pub(crate) static RULE: Rule = Rule {
     id: "egress-without-dns",
     kinds: &[Kind::NETWORK_POLICY],
-    reads: &READS,
+    reads: kinds![
+        Kind::OTHER_NETWORK_POLICIES,
+        [Kind::NETWORK_POLICY, Kind::KYVERNO_CLUSTER_POLICY, Kind::KYVERNO_POLICY],
+        WORKLOAD_KINDS
+    ],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("egress_without_dns.rs")),
     check: Check::Object(check),

@@ -36,7 +36,6 @@ impl RouteBackend<'_> {
     }
 }
 
-/// The backends of one rule of a route.
 pub(super) fn backends_of<'a>(route: &'a Object, rule: &Node<'a>) -> Vec<RouteBackend<'a>> {
     let default = if route.is(Kind::AI_GATEWAY_ROUTE) { Kind::AI_SERVICE_BACKEND } else { Kind::SERVICE };
     rule.get("backendRefs").items().filter_map(|node| reference(route, node, default)).collect()

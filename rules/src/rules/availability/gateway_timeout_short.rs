@@ -65,20 +65,14 @@ use super::ingress::is_watched;
 use super::ingress_timeout_short::generator;
 use crate::rules::prelude::*;
 
-const READS: [Kind; BACKEND_KINDS.len() + 4 + WORKLOAD_KINDS.len()] = joined(
-    &BACKEND_KINDS,
-    &with_workloads::<{ 4 + WORKLOAD_KINDS.len() }>(&[
-        Kind::GATEWAY,
-        Kind::GATEWAY_CLASS,
-        Kind::BACKEND_TRAFFIC_POLICY,
-        Kind::ENVOY_PATCH_POLICY,
-    ]),
-);
-
 pub(crate) static RULE: Rule = Rule {
     id: "gateway-timeout-short",
     kinds: &[Kind::HTTP_ROUTE, Kind::AI_GATEWAY_ROUTE],
-    reads: &READS,
+    reads: kinds![
+        BACKEND_KINDS,
+        [Kind::GATEWAY, Kind::GATEWAY_CLASS, Kind::BACKEND_TRAFFIC_POLICY, Kind::ENVOY_PATCH_POLICY],
+        WORKLOAD_KINDS
+    ],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("gateway_timeout_short.rs")),
     check: Check::Object(check),

@@ -72,15 +72,11 @@ use crate::workload::devices::first_accelerator;
 use crate::workload::gang::{Members, demands};
 
 /// The pools with their limits, and the autoscalers that set the number of pods.
-static READS: [Kind; SHARING_SOURCES.len() + 4 + WORKLOAD_KINDS.len()] = joined(
-    &SHARING_SOURCES,
-    &with_workloads::<{ 4 + WORKLOAD_KINDS.len() }>(&[
-        Kind::NODE_POOL,
-        Kind::EC2_NODE_CLASS,
-        Kind::HPA,
-        Kind::SCALED_OBJECT,
-    ]),
-);
+const READS: &[Kind] = kinds![
+    SHARING_SOURCES,
+    [Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::HPA, Kind::SCALED_OBJECT],
+    WORKLOAD_KINDS
+];
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-rollout-needs-surge",
@@ -92,7 +88,7 @@ pub(crate) static RULE: Rule = Rule {
         Kind::INFERENCE_SERVICE,
         Kind::KNATIVE_SERVICE,
     ],
-    reads: &READS,
+    reads: READS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("gpu_rollout_needs_surge.rs")),
     check: Check::Object(check),

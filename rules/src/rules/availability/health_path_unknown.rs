@@ -51,15 +51,10 @@ use crate::workload::command::base_name;
 use crate::workload::ports::{number, target_of};
 use crate::workload::server::may_be_rebuilt;
 
-const KINDS: [Kind; ALL_SERVER_KINDS.len() + 3] =
-    joined(ALL_SERVER_KINDS, &[Kind::DAEMON_SET, Kind::POD, Kind::INGRESS]);
-
-const READS: [Kind; WORKLOAD_KINDS.len() + 2] = with_workloads(&[Kind::SERVICE, Kind::INGRESS_CLASS]);
-
 pub(crate) static RULE: Rule = Rule {
     id: "health-path-unknown",
-    kinds: &KINDS,
-    reads: &READS,
+    kinds: kinds![ALL_SERVER_KINDS, [Kind::DAEMON_SET, Kind::POD, Kind::INGRESS]],
+    reads: kinds![[Kind::SERVICE, Kind::INGRESS_CLASS], WORKLOAD_KINDS],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("health_path_unknown.rs")),
     check: Check::Object(check),

@@ -58,18 +58,13 @@ use super::progress_deadline_short::waits;
 use crate::rules::prelude::*;
 use crate::workload::environment::known;
 
-static READS: [Kind; 5 + WORKLOAD_KINDS.len()] = with_workloads(&[
-    Kind::SERVICE,
-    Kind::SCALED_OBJECT,
-    Kind::HPA,
-    Kind::HELM_RELEASE,
-    Kind::ARGO_APPLICATION,
-]);
-
 pub(crate) static RULE: Rule = Rule {
     id: "http-wait-too-short",
     kinds: &[Kind::HTTP_SCALED_OBJECT, Kind::INTERCEPTOR_ROUTE],
-    reads: &READS,
+    reads: kinds![
+        [Kind::SERVICE, Kind::SCALED_OBJECT, Kind::HPA, Kind::HELM_RELEASE, Kind::ARGO_APPLICATION],
+        WORKLOAD_KINDS
+    ],
     docs: docs(include_str!("http_wait_too_short.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Availability)
@@ -174,6 +169,6 @@ fn of_container<'a>(container: &Node<'a>) -> Option<(i64, Node<'a>)> {
     if let Some(value) = VARIABLES.iter().find_map(|name| env.get(name)) {
         return Some((seconds(value)?, value.clone()));
     }
-    let version = Version::parse(image_of(container)?.tag?)?;
+    let version = image_of(container)?.version()?;
     (version < UNBOUNDED_SINCE).then(|| (DEFAULT, container.get("image")))
 }

@@ -45,18 +45,19 @@ use super::serving::{is_owned, serving_templates};
 use crate::cluster::together::is_in_written_namespace;
 use crate::rules::prelude::*;
 
-const READS: [Kind; WORKLOAD_KINDS.len() + 5] = with_workloads(&[
-    Kind::SERVICE,
-    Kind::INFERENCE_POOL,
-    Kind::INFERENCE_POOL_ALPHA,
-    Kind::HELM_RELEASE,
-    Kind::ARGO_APPLICATION,
-]);
-
 pub(crate) static RULE: Rule = Rule {
     id: "inference-pool-misses-pods",
     kinds: &[Kind::INFERENCE_POOL, Kind::INFERENCE_POOL_ALPHA],
-    reads: &READS,
+    reads: kinds![
+        [
+            Kind::SERVICE,
+            Kind::INFERENCE_POOL,
+            Kind::INFERENCE_POOL_ALPHA,
+            Kind::HELM_RELEASE,
+            Kind::ARGO_APPLICATION
+        ],
+        WORKLOAD_KINDS
+    ],
     reports_absence: true,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("inference_pool_misses_pods.rs")),

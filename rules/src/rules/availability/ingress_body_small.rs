@@ -54,15 +54,12 @@ use super::ingress::{CONTROLLER_KINDS, Controller, containers_behind, controller
 use crate::rules::prelude::*;
 
 /// Services and their workloads, and the configuration of `ingress-nginx`.
-const READS: [Kind; CONTROLLER_KINDS.len() + 2 + WORKLOAD_KINDS.len()] = joined(
-    &CONTROLLER_KINDS,
-    &with_workloads::<{ 2 + WORKLOAD_KINDS.len() }>(&[Kind::SERVICE, Kind::CONFIG_MAP]),
-);
+const READS: &[Kind] = kinds![CONTROLLER_KINDS, [Kind::SERVICE, Kind::CONFIG_MAP], WORKLOAD_KINDS];
 
 pub(crate) static RULE: Rule = Rule {
     id: "ingress-body-small",
     kinds: &[Kind::INGRESS],
-    reads: &READS,
+    reads: READS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("ingress_body_small.rs")),
     check: Check::Object(check),

@@ -64,20 +64,16 @@ use super::ingress::{
 use crate::rules::prelude::*;
 
 /// Services and their workloads, and the configuration of `ingress-nginx`.
-const READS: [Kind; CONTROLLER_KINDS.len() + 4 + WORKLOAD_KINDS.len()] = joined(
-    &CONTROLLER_KINDS,
-    &with_workloads::<{ 4 + WORKLOAD_KINDS.len() }>(&[
-        Kind::SERVICE,
-        Kind::CONFIG_MAP,
-        Kind::INGRESS_CLASS_PARAMS,
-        Kind::AUTO_MODE_INGRESS_CLASS_PARAMS,
-    ]),
-);
+const READS: &[Kind] = kinds![
+    CONTROLLER_KINDS,
+    [Kind::SERVICE, Kind::CONFIG_MAP, Kind::INGRESS_CLASS_PARAMS, Kind::AUTO_MODE_INGRESS_CLASS_PARAMS],
+    WORKLOAD_KINDS
+];
 
 pub(crate) static RULE: Rule = Rule {
     id: "ingress-timeout-short",
     kinds: &[Kind::INGRESS, Kind::OPENSHIFT_ROUTE],
-    reads: &READS,
+    reads: READS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("ingress_timeout_short.rs")),
     check: Check::Object(check),

@@ -7,7 +7,6 @@ use crate::rules::availability::serving::is_owned;
 use crate::tree::node::Node;
 use crate::workload::template::{WORKLOAD_KINDS, templates, workload_kind};
 
-/// Labels that name a workload.
 pub(super) const NAME_LABELS: [&str; 6] =
     ["app", "name", "k8s-app", "app.kubernetes.io/name", "app.kubernetes.io/component", "component"];
 

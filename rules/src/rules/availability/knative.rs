@@ -2,7 +2,6 @@
 
 use crate::rules::prelude::*;
 
-/// The kinds with settings of Knative Serving.
 pub(super) const SETTINGS: [Kind; 2] = [Kind::KNATIVE_SERVING, Kind::CONFIG_MAP];
 
 /// A setting of Knative Serving in the ConfigMap `config-<map>`, and the object that has it, or may have it. Knative's operator writes the

@@ -47,7 +47,7 @@ use crate::rules::prelude::*;
 pub(crate) static RULE: Rule = Rule {
     id: "knative-service-rejected",
     kinds: &[Kind::KNATIVE_SERVICE, Kind::INFERENCE_SERVICE],
-    reads: &kserve::READS,
+    reads: kserve::READS,
     docs: docs(include_str!("knative_service_rejected.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Availability)

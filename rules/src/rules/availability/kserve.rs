@@ -8,7 +8,7 @@ use crate::source::with_embedded;
 use crate::workload::charts::{ChartValues, is_for_other_cluster};
 
 /// The kinds that [`mode`] reads, and those with settings of Knative.
-pub(super) const READS: [Kind; 6] = joined(&VERSIONED_CHARTS, &knative::SETTINGS);
+pub(super) const READS: &[Kind] = kinds![VERSIONED_CHARTS, knative::SETTINGS];
 
 /// The ConfigMap of KServe with its defaults.
 pub(in crate::rules) const CONFIG: &str = "inferenceservice-config";
@@ -35,9 +35,17 @@ impl Mode {
     }
 }
 
+/// The annotation with the mode of an InferenceService.
+const MODE: &str = "serving.kserve.io/deploymentMode";
+
+/// Whether ModelMesh serves the model of an InferenceService: KServe makes no container for it.
+pub(super) fn is_served_by_model_mesh(object: &Object) -> bool {
+    object.annotation(MODE).text() == Some("ModelMesh")
+}
+
 /// The mode in the annotation of an InferenceService, if it has one; `Some(None)` if it cannot be read.
 pub(super) fn written_mode(object: &Object) -> Option<Option<Mode>> {
-    let annotation = object.annotation("serving.kserve.io/deploymentMode");
+    let annotation = object.annotation(MODE);
     (!annotation.is_absent()).then(|| annotation.text().and_then(Mode::of))
 }
 
@@ -114,7 +122,6 @@ impl Limits {
     pub(super) const PUBLISHED: Limits = Limits { cpu: Some(1000), memory: Some((2 << 30) * 1000) };
     const UNKNOWN: Limits = Limits { cpu: None, memory: None };
 
-    /// The limits of a container.
     pub(super) fn of(container: &Node<'_>) -> Limits {
         let limits = container.path(&["resources", "limits"]);
         let limit = |name: &str| Quantity::at(&limits.get(name)).map(|quantity| quantity.milli());

@@ -35,6 +35,8 @@
 //! - <https://github.com/kserve/kserve/issues/4986>
 //! - <https://kserve.github.io/website/docs/model-serving/predictive-inference/frameworks/custom-predictor>
 
+use super::kserve::is_served_by_model_mesh;
+use crate::cluster::runtimes::MODEL_FIELDS;
 use crate::cluster::values::{VERSIONED_CHARTS, chart_version};
 use crate::rules::prelude::*;
 use crate::workload::gpu::has_device;
@@ -42,7 +44,7 @@ use crate::workload::gpu::has_device;
 pub(crate) static RULE: Rule = Rule {
     id: "kserve-container-missing",
     kinds: &[Kind::INFERENCE_SERVICE],
-    reads: &VERSIONED_CHARTS,
+    reads: VERSIONED_CHARTS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("kserve_container_missing.rs")),
     check: Check::Object(check),
@@ -51,29 +53,12 @@ pub(crate) static RULE: Rule = Rule {
 
 const NAME: &str = "kserve-container";
 
-/// The fields of a predictor whose container KServe makes from a runtime (`GetImplementations` in
-/// `pkg/apis/serving/v1beta1/predictor.go` of 0.20).
-const MODELS: [&str; 11] = [
-    "huggingface",
-    "lightgbm",
-    "model",
-    "onnx",
-    "paddle",
-    "pmml",
-    "pytorch",
-    "sklearn",
-    "tensorflow",
-    "triton",
-    "xgboost",
-];
-
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let predictor = object.path(&["spec", "predictor"]);
-    let mode = object.annotation("serving.kserve.io/deploymentMode");
-    if object.may_lack_fields() || predictor.has_unknown_key() || mode.text() == Some("ModelMesh") {
+    if object.may_lack_fields() || predictor.has_unknown_key() || is_served_by_model_mesh(object) {
         return None;
     }
-    if MODELS.iter().any(|field| !predictor.get(field).is_absent()) {
+    if MODEL_FIELDS.iter().any(|field| !predictor.get(field).is_absent()) {
         return renamed(&predictor.get("model"), ctx);
     }
     let containers: Vec<Node<'_>> = predictor.get("containers").items().collect();

@@ -40,7 +40,7 @@
 //! - <https://github.com/kserve/kserve/pull/4032>
 //! - <https://kserve.github.io/website/docs/model-serving/predictive-inference/frameworks/custom-predictor>
 
-use super::kserve::{self, Limits, default_limits};
+use super::kserve::{self, Limits, default_limits, is_served_by_model_mesh};
 use crate::cluster::runtimes::{RuntimeOfModel, model_of, runtime_of_model, server_of_runtime};
 use crate::facts::quantity::amount;
 use crate::rules::prelude::*;
@@ -48,12 +48,10 @@ use crate::workload::devices::names_of_accelerators;
 use crate::workload::gpu::{extended_resources_of, has_device};
 use crate::workload::model::{ROUNDED, published_weights};
 
-static READS: [Kind; kserve::READS.len() + 2] = joined(&kserve::READS, &[RUNTIMES[0], RUNTIMES[1]]);
-
 pub(crate) static RULE: Rule = Rule {
     id: "kserve-limit-implied",
     kinds: &[Kind::INFERENCE_SERVICE],
-    reads: &READS,
+    reads: kinds![kserve::READS, [Kind::SERVING_RUNTIME, Kind::CLUSTER_SERVING_RUNTIME]],
     docs: docs(include_str!("kserve_limit_implied.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Availability)
@@ -78,8 +76,7 @@ enum Source {
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = object.get("spec");
-    let mode = object.annotation("serving.kserve.io/deploymentMode");
-    if object.may_lack_fields() || spec.has_unknown_key() || mode.text() == Some("ModelMesh") {
+    if object.may_lack_fields() || spec.has_unknown_key() || is_served_by_model_mesh(object) {
         return None;
     }
     let served = match model_of(object) {

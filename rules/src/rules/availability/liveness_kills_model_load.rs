@@ -64,16 +64,8 @@ use crate::workload::template::is_model_of_runtime;
 
 pub(crate) static RULE: Rule = Rule {
     id: "liveness-kills-model-load",
-    kinds: &[
-        ALL_SERVER_KINDS[0],
-        ALL_SERVER_KINDS[1],
-        ALL_SERVER_KINDS[2],
-        ALL_SERVER_KINDS[3],
-        ALL_SERVER_KINDS[4],
-        ALL_SERVER_KINDS[5],
-        NIM_SERVICE,
-    ],
-    reads: &[Kind::NAMESPACE, RUNTIMES[0], RUNTIMES[1], RUNTIMES[2], RUNTIMES[3]],
+    kinds: kinds![ALL_SERVER_KINDS, [NIM_SERVICE]],
+    reads: kinds![[Kind::NAMESPACE], RUNTIMES],
     params: &[Param {
         name: "load-seconds",
         description: "seconds that a model server may need to load its model",

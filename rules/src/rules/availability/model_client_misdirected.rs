@@ -61,13 +61,10 @@ use crate::workload::environment::may_define;
 use crate::workload::ports::{number, target_of};
 use crate::workload::selector;
 
-const KINDS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::CONFIG_MAP]);
-const READS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::SERVICE]);
-
 pub(crate) static RULE: Rule = Rule {
     id: "model-client-misdirected",
-    kinds: &KINDS,
-    reads: &READS,
+    kinds: kinds![[Kind::CONFIG_MAP], WORKLOAD_KINDS],
+    reads: kinds![[Kind::SERVICE], WORKLOAD_KINDS],
     docs: docs(include_str!("model_client_misdirected.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Availability)

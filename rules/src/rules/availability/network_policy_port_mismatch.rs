@@ -51,7 +51,7 @@ use crate::rules::prelude::*;
 pub(crate) static RULE: Rule = Rule {
     id: "network-policy-port-mismatch",
     kinds: &[Kind::NETWORK_POLICY],
-    reads: &READS,
+    reads: READS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("network_policy_port_mismatch.rs")),
     check: Check::Object(check),
@@ -59,7 +59,7 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 /// The pods that a policy selects, and the Services that lead to them.
-const READS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::SERVICE]);
+const READS: &[Kind] = kinds![[Kind::SERVICE], WORKLOAD_KINDS];
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = object.get("spec");

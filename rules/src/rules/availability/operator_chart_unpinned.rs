@@ -40,7 +40,7 @@ use crate::workload::command::base_name;
 
 pub(crate) static RULE: Rule = Rule {
     id: "operator-chart-unpinned",
-    kinds: &VERSIONED_CHARTS,
+    kinds: VERSIONED_CHARTS,
     docs: docs(include_str!("operator_chart_unpinned.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Availability)

@@ -66,7 +66,7 @@ pub(crate) static RULE: Rule = Rule {
         Kind::PADDLE_JOB,
         Kind::JAX_JOB,
     ],
-    reads: &kserve::READS,
+    reads: kserve::READS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("operator_setting_inert.rs")),
     check: Check::Object(check),

@@ -50,13 +50,13 @@ use crate::rules::prelude::*;
 use crate::workload::processes::is_one_server;
 
 /// The workloads that a PDB selects, the autoscalers that set their number of pods, and what installs CloudNativePG.
-const READS: [Kind; WORKLOAD_KINDS.len() + 7] =
-    with_workloads(&joined::<7>(&VERSIONED_CHARTS, &[Kind::HPA, Kind::SCALED_OBJECT, Kind::NAMESPACE]));
+const READS: &[Kind] =
+    kinds![VERSIONED_CHARTS, [Kind::HPA, Kind::SCALED_OBJECT, Kind::NAMESPACE], WORKLOAD_KINDS];
 
 pub(crate) static RULE: Rule = Rule {
     id: "pdb-blocks-evictions",
     kinds: &[Kind::PDB, Kind::CNPG_CLUSTER, Kind::EDB_CLUSTER],
-    reads: &READS,
+    reads: READS,
     fix: Some(Safety::Unsafe),
     pairs: &[Pair { with: WORKLOAD_KINDS, partners: budgets, beside: around_budget }],
     docs: docs(include_str!("pdb_blocks_evictions.rs")),

@@ -51,12 +51,10 @@ use crate::rules::partners::{around_budget, budgets, overlapping};
 use crate::rules::prelude::*;
 use crate::workload::selector;
 
-const READS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::PDB]);
-
 pub(crate) static RULE: Rule = Rule {
     id: "pdb-overlap",
     kinds: &[Kind::PDB],
-    reads: &READS,
+    reads: kinds![[Kind::PDB], WORKLOAD_KINDS],
     pairs: &[
         Pair { with: &[Kind::PDB], partners: overlapping, beside: around_budget },
         Pair { with: WORKLOAD_KINDS, partners: budgets, beside: around_budget },

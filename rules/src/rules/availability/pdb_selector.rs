@@ -33,13 +33,10 @@ use crate::schema::validation::may_hold_more_fields;
 use crate::schema::validation::pdb::has_valid_selector;
 use crate::workload::selector;
 
-static READS: [Kind; WORKLOAD_KINDS.len() + 4] =
-    with_workloads(&[Kind::CANARY, Kind::HELM_RELEASE, Kind::ARGO_APPLICATION, Kind::PDB]);
-
 pub(crate) static RULE: Rule = Rule {
     id: "pdb-selector",
     kinds: &[Kind::PDB],
-    reads: &READS,
+    reads: kinds![[Kind::CANARY, Kind::HELM_RELEASE, Kind::ARGO_APPLICATION, Kind::PDB], WORKLOAD_KINDS],
     reports_absence: true,
     docs: docs(include_str!("pdb_selector.rs")),
     check: Check::Object(check),

@@ -58,12 +58,10 @@ use crate::cluster::views::disruptions::{IntOrPercent, allows_none, owner_withou
 use crate::rules::partners::budgets;
 use crate::rules::prelude::*;
 
-const READS: [Kind; WORKLOAD_KINDS.len() + 3] = with_workloads(&[Kind::HPA, Kind::SCALED_OBJECT, Kind::PDB]);
-
 pub(crate) static RULE: Rule = Rule {
     id: "pdb-spans-workloads",
     kinds: &[Kind::PDB],
-    reads: &READS,
+    reads: kinds![[Kind::HPA, Kind::SCALED_OBJECT, Kind::PDB], WORKLOAD_KINDS],
     docs: docs(include_str!("pdb_spans_workloads.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Availability)

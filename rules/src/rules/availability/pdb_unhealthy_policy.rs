@@ -51,13 +51,10 @@
 use crate::cluster::views::disruptions::{allows_none, selected_pods};
 use crate::rules::prelude::*;
 
-const READS: [Kind; WORKLOAD_KINDS.len() + 3] =
-    with_workloads(&[Kind::HPA, Kind::SCALED_OBJECT, Kind::NAMESPACE]);
-
 pub(crate) static RULE: Rule = Rule {
     id: "pdb-unhealthy-policy",
     kinds: &[Kind::PDB],
-    reads: &READS,
+    reads: kinds![[Kind::HPA, Kind::SCALED_OBJECT, Kind::NAMESPACE], WORKLOAD_KINDS],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("pdb_unhealthy_policy.rs")),
     check: Check::Object(check),

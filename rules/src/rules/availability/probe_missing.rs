@@ -52,13 +52,10 @@ use crate::workload::ports::{self, target_of};
 use crate::workload::server::serving_container;
 use crate::workload::template::replicas;
 
-static READS: [Kind; WORKLOAD_KINDS.len() + 4] =
-    with_workloads(&[Kind::SERVICE, Kind::HPA, Kind::SCALED_OBJECT, Kind::NAMESPACE]);
-
 pub(crate) static RULE: Rule = Rule {
     id: "probe-missing",
     kinds: REPLICATED_KINDS,
-    reads: &READS,
+    reads: kinds![[Kind::SERVICE, Kind::HPA, Kind::SCALED_OBJECT, Kind::NAMESPACE], WORKLOAD_KINDS],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("probe_missing.rs")),
     check: Check::Object(check),

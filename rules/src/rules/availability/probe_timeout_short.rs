@@ -42,11 +42,9 @@ use crate::workload::launcher::is_later_rank;
 use crate::workload::ports::number;
 use crate::workload::server::health::{Late, answers_late};
 
-const KINDS: [Kind; ALL_SERVER_KINDS.len() + 2] = joined(ALL_SERVER_KINDS, &[Kind::DAEMON_SET, Kind::POD]);
-
 pub(crate) static RULE: Rule = Rule {
     id: "probe-timeout-short",
-    kinds: &KINDS,
+    kinds: kinds![ALL_SERVER_KINDS, [Kind::DAEMON_SET, Kind::POD]],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("probe_timeout_short.rs")),
     check: Check::Object(check),

@@ -56,13 +56,12 @@ use crate::rules::prelude::*;
 use crate::workload::server::serving_container;
 
 /// The runtimes of a server, what applies it, and the settings that decide how it runs.
-const READS: [Kind; 14] =
-    joined::<14>(&joined::<8>(&RUNTIMES, &joined::<4>(&DELIVERERS, &[Kind::NAMESPACE])), &kserve::READS);
+const READS: &[Kind] = kinds![RUNTIMES, DELIVERERS, [Kind::NAMESPACE], kserve::READS];
 
 pub(crate) static RULE: Rule = Rule {
     id: "progress-deadline-short",
     kinds: &[Kind::DEPLOYMENT, Kind::INFERENCE_SERVICE, Kind::KNATIVE_SERVICE],
-    reads: &READS,
+    reads: READS,
     docs: docs(include_str!("progress_deadline_short.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Availability)

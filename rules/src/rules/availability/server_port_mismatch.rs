@@ -65,13 +65,10 @@ use crate::workload::ports::{find, number, target_of};
 use crate::workload::selector;
 use crate::workload::server::PortUse;
 
-const KINDS: [Kind; ALL_SERVER_KINDS.len() + 3] =
-    joined(ALL_SERVER_KINDS, &[Kind::DAEMON_SET, Kind::POD, Kind::SERVICE]);
-
 pub(crate) static RULE: Rule = Rule {
     id: "server-port-mismatch",
-    kinds: &KINDS,
-    reads: &with_workloads::<{ WORKLOAD_KINDS.len() + 1 }>(&[Kind::SERVICE]),
+    kinds: kinds![ALL_SERVER_KINDS, [Kind::DAEMON_SET, Kind::POD, Kind::SERVICE]],
+    reads: kinds![[Kind::SERVICE], WORKLOAD_KINDS],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("server_port_mismatch.rs")),
     check: Check::Object(check),

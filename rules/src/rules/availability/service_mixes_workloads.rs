@@ -73,12 +73,10 @@ use crate::rules::prelude::*;
 use crate::workload::ports::target_of;
 use crate::workload::selector;
 
-static READS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::SERVICE_MONITOR]);
-
 pub(crate) static RULE: Rule = Rule {
     id: "service-mixes-workloads",
-    kinds: &[Kind::SERVICE, POOLS[0], POOLS[1]],
-    reads: &READS,
+    kinds: kinds![[Kind::SERVICE], POOLS],
+    reads: kinds![[Kind::SERVICE_MONITOR], WORKLOAD_KINDS],
     fix: Some(Safety::Unsafe),
     pairs: &[Pair { with: WORKLOAD_KINDS, partners: services, beside: around_service }],
     docs: docs(include_str!("service_mixes_workloads.rs")),

@@ -5,10 +5,8 @@ use crate::workload::class::Classified;
 
 /// Servers, and those that an operator of model servers runs. KServe and Knative wait for the port of a container without
 /// a readiness probe, and drain requests by themselves: rules about these leave them out.
-pub(super) const ALL_SERVER_KINDS: &[Kind] = &joined::<{ REPLICATED_KINDS.len() + 2 }>(
-    REPLICATED_KINDS,
-    &[Kind::INFERENCE_SERVICE, Kind::KNATIVE_SERVICE],
-);
+pub(super) const ALL_SERVER_KINDS: &[Kind] =
+    kinds![REPLICATED_KINDS, [Kind::INFERENCE_SERVICE, Kind::KNATIVE_SERVICE]];
 
 /// The class of a workload that serves a model: one that declares it or runs a known server, or a server with an
 /// accelerator. A web server without one does not serve a model.

@@ -55,14 +55,6 @@ use crate::rules::prelude::*;
 use crate::workload::gang::{Members, component_replicas, members};
 use crate::workload::template::REQUIRED_AFFINITY;
 
-static READS: [Kind; WORKLOAD_KINDS.len() + 5] = with_workloads(&[
-    Kind::PERSISTENT_VOLUME_CLAIM,
-    Kind::STORAGE_CLASS,
-    Kind::HPA,
-    Kind::SCALED_OBJECT,
-    Kind::NIM_CACHE,
-]);
-
 pub(crate) static RULE: Rule = Rule {
     id: "volume-shared-by-replicas",
     kinds: &[
@@ -78,7 +70,10 @@ pub(crate) static RULE: Rule = Rule {
         Kind::INFERENCE_SERVICE,
         Kind::NIM_SERVICE,
     ],
-    reads: &READS,
+    reads: kinds![
+        [Kind::PERSISTENT_VOLUME_CLAIM, Kind::STORAGE_CLASS, Kind::HPA, Kind::SCALED_OBJECT, Kind::NIM_CACHE],
+        WORKLOAD_KINDS
+    ],
     docs: docs(include_str!("volume_shared_by_replicas.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Availability)

@@ -42,13 +42,12 @@ use crate::rules::nodeclass::ami_name_spans_versions::spans_versions;
 use crate::rules::prelude::*;
 
 /// The pools of the class, and the workloads that determine the purpose of a pool.
-const READS: [Kind; WORKLOAD_KINDS.len() + 3] =
-    with_workloads(&[Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::NAMESPACE]);
+const READS: &[Kind] = kinds![[Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::NAMESPACE], WORKLOAD_KINDS];
 
 pub(crate) static RULE: Rule = Rule {
     id: "ami-unpinned",
     kinds: &[Kind::EC2_NODE_CLASS],
-    reads: &READS,
+    reads: READS,
     docs: docs(include_str!("ami_unpinned.rs")),
     check: Check::Object(check),
     ..Rule::info(Group::Disruption)

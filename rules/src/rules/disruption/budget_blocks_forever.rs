@@ -83,7 +83,7 @@ use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "budget-blocks-forever",
-    reads: &CLASSED_WORKLOADS,
+    reads: CLASSED_WORKLOADS,
     params: &[Param {
         name: "min-open-minutes",
         description: "the minutes of a week, all windows together, in which drifted nodes must be replaceable",

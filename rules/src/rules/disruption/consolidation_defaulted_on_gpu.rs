@@ -43,7 +43,7 @@ use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "consolidation-defaulted-on-gpu",
-    reads: &CLASSED_WORKLOADS,
+    reads: CLASSED_WORKLOADS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("consolidation_defaulted_on_gpu.rs")),
     check: Check::NodePool(check),

@@ -45,7 +45,7 @@ use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "consolidation-disrupts-training",
-    reads: &TRAINING_PROTECTION,
+    reads: TRAINING_PROTECTION,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("consolidation_disrupts_training.rs")),
     check: Check::NodePool(check),

@@ -52,13 +52,11 @@ use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "consolidation-restarted-by-jobs",
-    reads: &READS,
+    reads: kinds![[Kind::NODE_POOL], WORKLOAD_KINDS],
     docs: docs(include_str!("consolidation_restarted_by_jobs.rs")),
     check: Check::NodePool(check),
     ..Rule::info(Group::Disruption)
 };
-
-const READS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::NODE_POOL]);
 
 /// The minutes that are looked at: a week.
 const WEEK: i64 = 7 * 24 * 60;

@@ -50,7 +50,7 @@ use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "do-not-disrupt-invalid-value",
-    kinds: &KINDS,
+    kinds: kinds![[Kind::NODE_POOL, Kind::NODE, Kind::NODE_CLAIM], WORKLOAD_KINDS],
     fix: Some(Safety::Safe),
     owns: &[Ownership { path: "**/annotations/karpenter.sh~1do-not-disrupt", aspect: Aspect::Value }],
     depends_on: &[Product::Karpenter],
@@ -58,9 +58,6 @@ pub(crate) static RULE: Rule = Rule {
     check: Check::Object(check),
     ..Rule::error(Group::Disruption)
 };
-
-const KINDS: [Kind; WORKLOAD_KINDS.len() + 3] =
-    with_workloads(&[Kind::NODE_POOL, Kind::NODE, Kind::NODE_CLAIM]);
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.is(Kind::NODE_POOL) {

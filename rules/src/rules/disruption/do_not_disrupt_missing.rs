@@ -64,16 +64,13 @@ use crate::rules::scheduling::node_helpers::INSTALLING_KINDS;
 use crate::workload::node_labels::{is_off_karpenter, names_karpenter};
 use crate::workload::template::{is_short_deadline, is_short_lived, workload_kind};
 
-const READ: [Kind; READS.len() + INSTALLING_KINDS.len() + 1] =
-    joined(&joined::<{ READS.len() + INSTALLING_KINDS.len() }>(&READS, &INSTALLING_KINDS), &[Kind::PDB]);
-
 /// Workloads, and what starts runners of GitHub Actions.
-const KINDS: [Kind; WORKLOAD_KINDS.len() + runners::KINDS.len()] = with_workloads(&runners::KINDS);
+const KINDS: &[Kind] = kinds![runners::KINDS, WORKLOAD_KINDS];
 
 pub(crate) static RULE: Rule = Rule {
     id: "do-not-disrupt-missing",
-    kinds: &KINDS,
-    reads: &READ,
+    kinds: KINDS,
+    reads: kinds![READS, INSTALLING_KINDS, [Kind::PDB]],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("do_not_disrupt_missing.rs")),
     check: Check::Object(check),

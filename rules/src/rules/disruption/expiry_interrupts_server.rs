@@ -55,14 +55,11 @@ use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "expiry-interrupts-server",
-    reads: &READS,
+    reads: kinds![[Kind::NODE_POOL, Kind::HPA, Kind::SCALED_OBJECT], WORKLOAD_KINDS],
     docs: docs(include_str!("expiry_interrupts_server.rs")),
     check: Check::NodePool(check),
     ..Rule::info(Group::Disruption)
 };
-
-const READS: [Kind; WORKLOAD_KINDS.len() + 3] =
-    with_workloads(&[Kind::NODE_POOL, Kind::HPA, Kind::SCALED_OBJECT]);
 
 const DAY: u64 = 24 * 3600;
 /// Shorter lives are reported by expire-after-short.

@@ -50,7 +50,7 @@ use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "expiry-kills-training",
-    reads: &TRAINING_PROTECTION,
+    reads: TRAINING_PROTECTION,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("expiry_kills_training.rs")),
     check: Check::NodePool(check),

@@ -42,7 +42,7 @@ use crate::rules::prelude::*;
 pub(crate) static RULE: Rule = Rule {
     id: "tolerates-disruption-taint",
     kinds: WORKLOAD_KINDS,
-    reads: &READS,
+    reads: READS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("tolerates_disruption_taint.rs")),
     check: Check::Object(check),

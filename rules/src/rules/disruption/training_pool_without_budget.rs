@@ -46,7 +46,7 @@ use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "training-pool-without-budget",
-    reads: &TRAINING_PROTECTION,
+    reads: TRAINING_PROTECTION,
     docs: docs(include_str!("training_pool_without_budget.rs")),
     check: Check::NodePool(check),
     ..Rule::warning(Group::Disruption)

@@ -44,7 +44,7 @@ use crate::workload::model::{ROUNDED, weights_of};
 pub(crate) static RULE: Rule = Rule {
     id: "context-exceeds-gpu-memory",
     kinds: WORKLOAD_KINDS,
-    reads: &[Kind::NAMESPACE, Kind::NODE_POOL, RUNTIMES[0], RUNTIMES[1], RUNTIMES[2], RUNTIMES[3]],
+    reads: kinds![[Kind::NAMESPACE, Kind::NODE_POOL], RUNTIMES],
     docs: docs(include_str!("context_exceeds_gpu_memory.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Gpu)

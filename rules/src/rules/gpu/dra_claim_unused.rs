@@ -37,15 +37,12 @@ use crate::cluster::query::Query;
 use crate::rules::gpu::dra_claims::{claims, is_of_accelerators, resolve, used};
 use crate::rules::prelude::*;
 
-const KINDS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::RESOURCE_CLAIM_TEMPLATE]);
-
-const READS: [Kind; WORKLOAD_KINDS.len() + 4] =
-    with_workloads(&[CHART_KINDS[0], CHART_KINDS[1], Kind::RESOURCE_CLAIM, Kind::RESOURCE_CLAIM_TEMPLATE]);
+const KINDS: &[Kind] = kinds![[Kind::RESOURCE_CLAIM_TEMPLATE], WORKLOAD_KINDS];
 
 pub(crate) static RULE: Rule = Rule {
     id: "dra-claim-unused",
-    kinds: &KINDS,
-    reads: &READS,
+    kinds: KINDS,
+    reads: kinds![CHART_KINDS, [Kind::RESOURCE_CLAIM, Kind::RESOURCE_CLAIM_TEMPLATE], WORKLOAD_KINDS],
     reports_absence: true,
     docs: docs(include_str!("dra_claim_unused.rs")),
     check: Check::Object(check),

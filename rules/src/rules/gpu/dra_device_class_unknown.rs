@@ -43,7 +43,7 @@ use crate::workload::dra::class_blocks;
 pub(crate) static RULE: Rule = Rule {
     id: "dra-device-class-unknown",
     kinds: &[Kind::RESOURCE_CLAIM, Kind::RESOURCE_CLAIM_TEMPLATE, Kind::HELM_RELEASE, Kind::ARGO_APPLICATION],
-    reads: &joined::<5>(&VERSIONED_CHARTS, &[Kind::DEVICE_CLASS]),
+    reads: kinds![VERSIONED_CHARTS, [Kind::DEVICE_CLASS]],
     reports_absence: true,
     docs: docs(include_str!("dra_device_class_unknown.rs")),
     check: Check::Object(check),

@@ -44,7 +44,7 @@ use crate::rules::prelude::*;
 pub(crate) static RULE: Rule = Rule {
     id: "dra-not-provisioned",
     kinds: WORKLOAD_KINDS,
-    reads: &READS,
+    reads: READS,
     docs: docs(include_str!("dra_not_provisioned.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Gpu)

@@ -51,7 +51,7 @@ use crate::workload::charts::{installs, is_for_other_cluster};
 pub(crate) static RULE: Rule = Rule {
     id: "efa-plugin-too-old",
     kinds: &[Kind::DAEMON_SET, Kind::HELM_RELEASE, Kind::ARGO_APPLICATION],
-    reads: &[Kind::NODE_POOL, CHART_SOURCES[0], CHART_SOURCES[1]],
+    reads: kinds![[Kind::NODE_POOL], CHART_SOURCES],
     docs: docs(include_str!("efa_plugin_too_old.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Gpu)

@@ -47,7 +47,7 @@ use crate::workload::gpu::EFA;
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-count-unsatisfiable",
     kinds: WORKLOAD_KINDS,
-    reads: &READS,
+    reads: READS,
     docs: docs(include_str!("gpu_count_unsatisfiable.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Gpu)

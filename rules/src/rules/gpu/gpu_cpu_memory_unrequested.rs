@@ -48,7 +48,7 @@ use crate::workload::gpu::INSTANCE_RESOURCES;
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-cpu-memory-unrequested",
     kinds: WORKLOAD_KINDS,
-    reads: &joined::<{ READS.len() + 1 }>(&READS, &[Kind::LIMIT_RANGE]),
+    reads: kinds![READS, [Kind::LIMIT_RANGE]],
     docs: docs(include_str!("gpu_cpu_memory_unrequested.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Gpu)

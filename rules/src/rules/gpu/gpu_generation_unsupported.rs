@@ -50,7 +50,7 @@ use crate::workload::server::release::published;
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-generation-unsupported",
     kinds: WORKLOAD_KINDS,
-    reads: &[Kind::NAMESPACE, Kind::NODE_POOL, RUNTIMES[0], RUNTIMES[1], RUNTIMES[2], RUNTIMES[3]],
+    reads: kinds![[Kind::NAMESPACE, Kind::NODE_POOL], RUNTIMES],
     docs: docs(include_str!("gpu_generation_unsupported.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Gpu)

@@ -64,20 +64,7 @@ use crate::workload::gpu_share::{
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-not-requested",
     kinds: WORKLOAD_KINDS,
-    reads: &[
-        Kind::NAMESPACE,
-        Kind::NODE_POOL,
-        RUNTIMES[0],
-        RUNTIMES[1],
-        RUNTIMES[2],
-        RUNTIMES[3],
-        KAI_QUEUE,
-        TRAINER_KINDS[0],
-        TRAINER_KINDS[1],
-        TRAINER_KINDS[2],
-        TRAINER_KINDS[3],
-        TRAINER_KINDS[4],
-    ],
+    reads: kinds![[Kind::NAMESPACE, Kind::NODE_POOL], RUNTIMES, [KAI_QUEUE], TRAINER_KINDS],
     docs: docs(include_str!("gpu_not_requested.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Gpu)

@@ -62,7 +62,7 @@ use crate::workload::processes::{MPIRUN, Processes, is_group, processes_of, proc
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-process-count",
     kinds: WORKLOAD_KINDS,
-    reads: &[Kind::NAMESPACE, RUNTIMES[0], RUNTIMES[1], RUNTIMES[2], RUNTIMES[3]],
+    reads: kinds![[Kind::NAMESPACE], RUNTIMES],
     docs: docs(include_str!("gpu_process_count.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Gpu)

@@ -51,7 +51,7 @@ use crate::workload::gpu::INSTANCE_RESOURCES;
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-resource-not-provisioned",
     kinds: WORKLOAD_KINDS,
-    reads: &joined::<{ READS.len() + 2 }>(&READS, &[Kind::NODE_OVERLAY, Kind::CONFIG_MAP]),
+    reads: kinds![READS, [Kind::NODE_OVERLAY, Kind::CONFIG_MAP]],
     docs: docs(include_str!("gpu_resource_not_provisioned.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Gpu)

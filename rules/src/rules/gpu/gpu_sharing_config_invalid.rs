@@ -52,7 +52,7 @@ use crate::workload::charts::installs;
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-sharing-config-invalid",
     kinds: &SHARING_SOURCES,
-    reads: &sharing::READERS,
+    reads: sharing::READERS,
     docs: docs(include_str!("gpu_sharing_config_invalid.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Gpu)

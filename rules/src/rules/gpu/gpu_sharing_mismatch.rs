@@ -56,13 +56,10 @@ use crate::rules::prelude::*;
 pub(in crate::rules) const SHARING_SOURCES: [Kind; 3] =
     [Kind::CONFIG_MAP, Kind::HELM_RELEASE, Kind::ARGO_APPLICATION];
 
-static READS: [Kind; SHARING_SOURCES.len() + 3] =
-    joined(&SHARING_SOURCES, &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::NAMESPACE]);
-
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-sharing-mismatch",
     kinds: WORKLOAD_KINDS,
-    reads: &READS,
+    reads: kinds![SHARING_SOURCES, [Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::NAMESPACE]],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("gpu_sharing_mismatch.rs")),
     check: Check::Object(check),

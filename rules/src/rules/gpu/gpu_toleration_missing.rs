@@ -47,7 +47,7 @@ use crate::rules::prelude::*;
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-toleration-missing",
     kinds: WORKLOAD_KINDS,
-    reads: &joined::<10>(&[Kind::NODE_POOL, Kind::RUNTIME_CLASS], &POD_POLICIES),
+    reads: kinds![[Kind::NODE_POOL, Kind::RUNTIME_CLASS], POD_POLICIES],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("gpu_toleration_missing.rs")),
     check: Check::Object(check),

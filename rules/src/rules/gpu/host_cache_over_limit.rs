@@ -66,15 +66,13 @@ use crate::workload::model::published_weights;
 use crate::workload::server::release::published;
 use crate::workload::template::is_model_of_runtime;
 
-static READS: [Kind; RUNTIMES.len() + 4] = joined(
-    &RUNTIMES,
-    &[Kind::PERSISTENT_VOLUME_CLAIM, Kind::STORAGE_CLASS, Kind::NODE_POOL, Kind::EC2_NODE_CLASS],
-);
-
 pub(crate) static RULE: Rule = Rule {
     id: "host-cache-over-limit",
     kinds: WORKLOAD_KINDS,
-    reads: &READS,
+    reads: kinds![
+        RUNTIMES,
+        [Kind::PERSISTENT_VOLUME_CLAIM, Kind::STORAGE_CLASS, Kind::NODE_POOL, Kind::EC2_NODE_CLASS]
+    ],
     docs: docs(include_str!("host_cache_over_limit.rs")),
     check: Check::PodTemplate(check),
     ..Rule::warning(Group::Gpu)

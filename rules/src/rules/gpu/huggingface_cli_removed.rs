@@ -45,11 +45,9 @@ use crate::workload::command::{Word, base_name, command_at, words_of_line};
 use crate::workload::environment::entry;
 use crate::workload::image::is_in_private_registry;
 
-const KINDS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::CONFIG_MAP]);
-
 pub(crate) static RULE: Rule = Rule {
     id: "huggingface-cli-removed",
-    kinds: &KINDS,
+    kinds: kinds![[Kind::CONFIG_MAP], WORKLOAD_KINDS],
     tag: Some(Tag::Deprecated),
     docs: docs(include_str!("huggingface_cli_removed.rs")),
     check: Check::Object(check),

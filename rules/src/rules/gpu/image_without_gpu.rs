@@ -35,12 +35,10 @@ use crate::workload::devices::extended_resources_of;
 use crate::workload::image::is_in_private_registry;
 use crate::workload::mig::is_mig_resource;
 
-static READS: [Kind; WORKLOAD_KINDS.len() + RUNTIMES.len()] = joined(WORKLOAD_KINDS, &RUNTIMES);
-
 pub(crate) static RULE: Rule = Rule {
     id: "image-without-gpu",
     kinds: WORKLOAD_KINDS,
-    reads: &READS,
+    reads: kinds![WORKLOAD_KINDS, RUNTIMES],
     docs: docs(include_str!("image_without_gpu.rs")),
     check: Check::PodTemplate(check),
     ..Rule::warning(Group::Gpu)

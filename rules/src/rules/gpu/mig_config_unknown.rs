@@ -49,7 +49,7 @@ use crate::workload::mig::{CONFIG_LABEL, is_known_profile, profile_of_name};
 pub(crate) static RULE: Rule = Rule {
     id: "mig-config-unknown",
     kinds: &[Kind::NODE_POOL, Kind::NODE, Kind::CLUSTER_POLICY],
-    reads: &[Kind::CLUSTER_POLICY, Kind::CONFIG_MAP, CHART_KINDS[0], CHART_KINDS[1]],
+    reads: kinds![[Kind::CLUSTER_POLICY, Kind::CONFIG_MAP], CHART_KINDS],
     docs: docs(include_str!("mig_config_unknown.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Gpu)

@@ -51,12 +51,10 @@ use crate::rules::prelude::*;
 use crate::workload::environment::known;
 use crate::workload::mig::{CONFIG_LABEL, profile_of_resource};
 
-static READS: [Kind; PLUGIN_KINDS.len() + 2] = joined(&PLUGIN_KINDS, &[Kind::NODE_POOL, Kind::NAMESPACE]);
-
 pub(crate) static RULE: Rule = Rule {
     id: "mig-strategy-mismatch",
     kinds: WORKLOAD_KINDS,
-    reads: &READS,
+    reads: kinds![PLUGIN_KINDS, [Kind::NODE_POOL, Kind::NAMESPACE]],
     docs: docs(include_str!("mig_strategy_mismatch.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Gpu)

@@ -153,7 +153,6 @@ fn types_of_pools(template: &Template<'_>, ctx: &Context<'_>) -> Option<(TypeSet
     Some((all, first))
 }
 
-/// Reports at one of the values of a chart.
 pub(super) fn report_value<'c>(
     values: &ChartValues<'_, '_>,
     node: &Node<'_>,

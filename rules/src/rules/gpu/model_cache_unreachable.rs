@@ -75,19 +75,11 @@ use crate::workload::server::{is_server, may_be_rebuilt};
 pub(crate) static RULE: Rule = Rule {
     id: "model-cache-unreachable",
     kinds: WORKLOAD_KINDS,
-    reads: &READS,
+    reads: kinds![[Kind::PERSISTENT_VOLUME_CLAIM, Kind::PERSISTENT_VOLUME], WORKLOAD_KINDS, RUNTIMES],
     docs: docs(include_str!("model_cache_unreachable.rs")),
     check: Check::PodTemplate(check),
     ..Rule::warning(Group::Gpu)
 };
-
-static READS: [Kind; WORKLOAD_KINDS.len() + RUNTIMES.len() + 2] = joined(
-    &with_workloads::<{ WORKLOAD_KINDS.len() + 2 }>(&[
-        Kind::PERSISTENT_VOLUME_CLAIM,
-        Kind::PERSISTENT_VOLUME,
-    ]),
-    &RUNTIMES,
-);
 
 /// The image whose home folder is known to be closed, and its last minor version that was looked at.
 const IMAGE: &str = "vllm/vllm-openai";

@@ -53,7 +53,7 @@ use crate::workload::processes::is_group;
 pub(crate) static RULE: Rule = Rule {
     id: "model-exceeds-gpu-memory",
     kinds: WORKLOAD_KINDS,
-    reads: &[Kind::NAMESPACE, Kind::NODE_POOL, RUNTIMES[0], RUNTIMES[1], RUNTIMES[2], RUNTIMES[3]],
+    reads: kinds![[Kind::NAMESPACE, Kind::NODE_POOL], RUNTIMES],
     docs: docs(include_str!("model_exceeds_gpu_memory.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Gpu)

@@ -43,12 +43,11 @@ use crate::workload::image::{FIRST_KEYLESS_NIM, nim_release};
 use crate::workload::server::is_server;
 
 const VOLUMES: [Kind; 3] = [Kind::PERSISTENT_VOLUME_CLAIM, Kind::PERSISTENT_VOLUME, Kind::STORAGE_CLASS];
-const READS: [Kind; WORKLOAD_KINDS.len() + 11] = with_workloads(&joined::<11>(&VOLUMES, &POD_POLICIES));
 
 pub(crate) static RULE: Rule = Rule {
     id: "model-token-missing",
     kinds: WORKLOAD_KINDS,
-    reads: &READS,
+    reads: kinds![VOLUMES, POD_POLICIES, WORKLOAD_KINDS],
     docs: docs(include_str!("model_token_missing.rs")),
     check: Check::PodTemplate(check),
     ..Rule::warning(Group::Gpu)
@@ -161,7 +160,6 @@ fn injects(key: &str) -> bool {
     !is_other && (key.contains("vault") || key.contains("inject"))
 }
 
-/// Whether a container has a token, or may.
 fn may_have_token(container: &Node<'_>) -> bool {
     let line = command_line(container).to_ascii_lowercase();
     let is_sign = |name: &str| SIGNS.iter().any(|sign| name.contains(sign)) && !NEUTRAL.contains(&name);

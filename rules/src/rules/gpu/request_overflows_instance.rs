@@ -41,12 +41,10 @@ use crate::rules::gpu::{gpu_templates, selected_types};
 use crate::rules::prelude::*;
 use crate::rules::scheduling::PLACEMENT_READS;
 
-static READS: [Kind; PLACEMENT_READS.len() + 1] = joined(&PLACEMENT_READS, &[Kind::NAMESPACE]);
-
 pub(crate) static RULE: Rule = Rule {
     id: "request-overflows-instance",
     kinds: WORKLOAD_KINDS,
-    reads: &READS,
+    reads: kinds![PLACEMENT_READS, [Kind::NAMESPACE]],
     docs: docs(include_str!("request_overflows_instance.rs")),
     check: Check::Object(check),
     ..Rule::info(Group::Gpu)

@@ -46,12 +46,10 @@ use crate::workload::environment::{known, variable};
 use crate::workload::launcher::is_later_rank;
 use crate::workload::server::is_server;
 
-const READS: [Kind; REPLICATED_KINDS.len() + 1] = joined(&[Kind::SERVICE], REPLICATED_KINDS);
-
 pub(crate) static RULE: Rule = Rule {
     id: "server-on-loopback",
     kinds: WORKLOAD_KINDS,
-    reads: &READS,
+    reads: kinds![[Kind::SERVICE], REPLICATED_KINDS],
     docs: docs(include_str!("server_on_loopback.rs")),
     check: Check::PodTemplate(check),
     ..Rule::warning(Group::Gpu)

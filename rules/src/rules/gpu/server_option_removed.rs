@@ -39,11 +39,10 @@ use crate::workload::server::release::{published, release};
 
 /// A runtime of KServe is judged where it is written: its InferenceServices start its command line.
 const SERVING_RUNTIMES: [Kind; 2] = [Kind::SERVING_RUNTIME, Kind::CLUSTER_SERVING_RUNTIME];
-const KINDS: [Kind; WORKLOAD_KINDS.len() + 2] = with_workloads(&SERVING_RUNTIMES);
 
 pub(crate) static RULE: Rule = Rule {
     id: "server-option-removed",
-    kinds: &KINDS,
+    kinds: kinds![SERVING_RUNTIMES, WORKLOAD_KINDS],
     tag: Some(Tag::Deprecated),
     docs: docs(include_str!("server_option_removed.rs")),
     check: Check::Object(check),

@@ -56,19 +56,14 @@ use crate::workload::server::release::published;
 use crate::workload::server::{ignores_arguments, is_server, may_be_rebuilt};
 use crate::workload::template::is_model_of_runtime;
 
-static READS: [Kind; WORKLOAD_KINDS.len() + 3 + RUNTIMES.len()] = joined(
-    &with_workloads::<{ WORKLOAD_KINDS.len() + 3 }>(&[
-        Kind::PERSISTENT_VOLUME_CLAIM,
-        Kind::PERSISTENT_VOLUME,
-        Kind::STORAGE_CLASS,
-    ]),
-    &RUNTIMES,
-);
-
 pub(crate) static RULE: Rule = Rule {
     id: "server-options-contradict",
     kinds: WORKLOAD_KINDS,
-    reads: &READS,
+    reads: kinds![
+        [Kind::PERSISTENT_VOLUME_CLAIM, Kind::PERSISTENT_VOLUME, Kind::STORAGE_CLASS],
+        WORKLOAD_KINDS,
+        RUNTIMES
+    ],
     docs: docs(include_str!("server_options_contradict.rs")),
     check: Check::PodTemplate(check),
     ..Rule::warning(Group::Gpu)

@@ -103,7 +103,7 @@ fn inspect(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>)
     let User::Other(field) = effective_user(template, container) else { return None };
     let user = field.int().filter(|user| *user >= 1000 && *user != 65_534)?;
     let image = container.get("image");
-    let release = release_of(image.text()?).filter(|_| !container.has_unknown_key())?;
+    let release = vllm_release(image.text()?).filter(|_| !container.has_unknown_key())?;
     // A file of one's own may be mounted as `/etc/passwd`.
     let mounts = container.get("volumeMounts");
     let is_mounted = |is: &dyn Fn(&str) -> bool| {
@@ -140,7 +140,7 @@ fn inspect(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>)
 }
 
 /// The release of vLLM whose image a text names: `v0.23.0`, `v0.23.0-cu129`. Variants on another system are left out.
-fn release_of(text: &str) -> Option<Version> {
+fn vllm_release(text: &str) -> Option<Version> {
     let image = ImageRef::parse(text);
     let tag = image.tag.unwrap_or_default();
     let (release, variant) = tag.split_once('-').unwrap_or((tag, "cu0"));

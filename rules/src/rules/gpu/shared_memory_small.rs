@@ -59,15 +59,10 @@ use crate::workload::environment::entry;
 use crate::workload::server::is_one_process;
 use crate::workload::template::is_model_of_runtime;
 
-static READS: [Kind; SHARING_SOURCES.len() + 3 + RUNTIMES.len()] = joined(
-    &SHARING_SOURCES,
-    &joined::<{ 3 + RUNTIMES.len() }>(&[Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::NAMESPACE], &RUNTIMES),
-);
-
 pub(crate) static RULE: Rule = Rule {
     id: "shared-memory-small",
     kinds: WORKLOAD_KINDS,
-    reads: &READS,
+    reads: kinds![SHARING_SOURCES, [Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::NAMESPACE], RUNTIMES],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("shared_memory_small.rs")),
     check: Check::Object(check),

@@ -60,10 +60,10 @@ pub(super) const PLUGIN_KINDS: [Kind; 4] =
     [Kind::DAEMON_SET, Kind::HELM_RELEASE, Kind::ARGO_APPLICATION, Kind::CLUSTER_POLICY];
 
 /// What [`unused`] looks at.
-pub(super) const READERS: [Kind; PLUGIN_KINDS.len() + 5] = joined(
-    &PLUGIN_KINDS,
-    &[Kind::NODE_POOL, Kind::NODE, Kind::EC2_NODE_CLASS, Kind::CONFIG_MAP, Kind::NAMESPACE],
-);
+pub(super) const READERS: &[Kind] = kinds![
+    PLUGIN_KINDS,
+    [Kind::NODE_POOL, Kind::NODE, Kind::EC2_NODE_CLASS, Kind::CONFIG_MAP, Kind::NAMESPACE]
+];
 
 /// The label of nodes that selects an entry of the device plugin's ConfigMap.
 pub(super) const CONFIG_LABEL: &str = "nvidia.com/device-plugin.config";

@@ -116,9 +116,8 @@ fn of_config(config: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let text = field.text().filter(|_| config.name() == CONFIG)?;
     let (bytes, release) = with_embedded(text, |root| {
         let image = ImageRef::parse(root.get("image").text()?);
-        let release =
-            image.tag.filter(|_| image.is("kserve/storage-initializer")).and_then(Version::parse)?;
-        Some((Quantity::at(&root.get("memoryLimit"))?.value(), release))
+        let bytes = Quantity::at(&root.get("memoryLimit"))?.value();
+        Some((bytes, image.version().filter(|_| image.is("kserve/storage-initializer"))?))
     })?;
     if WITH_XET.contains(release) {
         compare(&field, bytes, llm_models(ctx), ctx);
@@ -161,7 +160,7 @@ fn downloads(object: &Object, ctx: &Context<'_>) -> bool {
     let is_for = |format: Node<'_>| format.get("prefix").text() == Some(HUGGING_FACE);
     let image = object.path(&["spec", "container"]);
     let image = image_of(&image).filter(|image| image.is("kserve/storage-initializer"));
-    let release = image.and_then(|image| Version::parse(image.tag?));
+    let release = image.and_then(|image| image.version());
     may_download(object)
         && object.path(&["spec", "supportedUriFormats"]).items().any(is_for)
         && release.is_some_and(|release| WITH_XET.contains(release))

@@ -39,13 +39,10 @@ use crate::rules::prelude::*;
 use crate::workload::launcher::MemoryShare;
 use crate::workload::mig::is_product_without_mig;
 
-const READS: [Kind; CLASSED_WORKLOADS.len() + sharing::READERS.len()] =
-    joined(&CLASSED_WORKLOADS, &sharing::READERS);
-
 pub(crate) static RULE: Rule = Rule {
     id: "time-slicing-for-serving",
     kinds: &SHARING_SOURCES,
-    reads: &READS,
+    reads: kinds![CLASSED_WORKLOADS, sharing::READERS],
     docs: docs(include_str!("time_slicing_for_serving.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Gpu)

@@ -45,7 +45,7 @@ use crate::workload::charts::{ChartValues, chart_sources, installs, names};
 pub(crate) static RULE: Rule = Rule {
     id: "chart-value-unknown",
     kinds: &CHART_KINDS,
-    reads: &VERSIONED_CHARTS,
+    reads: VERSIONED_CHARTS,
     docs: docs(include_str!("chart_value_unknown.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Manifest)

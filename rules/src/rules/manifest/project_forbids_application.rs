@@ -79,17 +79,10 @@ const OF_NAMESPACE: [Kind; 14] = [
     Kind::LIMIT_RANGE,
 ];
 
-const OF_BOTH: usize = OF_CLUSTER.len() + OF_NAMESPACE.len();
-
-const READS: [Kind; OF_BOTH + 3] = joined(
-    &joined::<OF_BOTH>(&OF_CLUSTER, &OF_NAMESPACE),
-    &[Kind::ARGO_APPLICATION, Kind::ARGO_PROJECT, Kind::CONFIG_MAP],
-);
-
 pub(crate) static RULE: Rule = Rule {
     id: "project-forbids-application",
     kinds: &[Kind::ARGO_PROJECT, Kind::ARGO_APPLICATION],
-    reads: &READS,
+    reads: kinds![OF_CLUSTER, OF_NAMESPACE, [Kind::ARGO_APPLICATION, Kind::ARGO_PROJECT, Kind::CONFIG_MAP]],
     docs: docs(include_str!("project_forbids_application.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Manifest)

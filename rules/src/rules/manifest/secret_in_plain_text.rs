@@ -42,12 +42,9 @@ use crate::rules::manifest::secret_forms::{is_secret_name, is_secret_of, looks_r
 use crate::rules::prelude::*;
 use crate::steps;
 
-const KINDS: [Kind; WORKLOAD_KINDS.len() + 3] =
-    with_workloads(&[Kind::CONFIG_MAP, Kind::HELM_RELEASE, Kind::ARGO_APPLICATION]);
-
 pub(crate) static RULE: Rule = Rule {
     id: "secret-in-plain-text",
-    kinds: &KINDS,
+    kinds: kinds![[Kind::CONFIG_MAP, Kind::HELM_RELEASE, Kind::ARGO_APPLICATION], WORKLOAD_KINDS],
     docs: docs(include_str!("secret_in_plain_text.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Manifest)

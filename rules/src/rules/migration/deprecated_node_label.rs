@@ -31,11 +31,9 @@ use crate::karpenter::requirement::normalise;
 use crate::rules::prelude::*;
 use crate::workload::node_labels::LabelReference;
 
-const KINDS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::NODE_POOL]);
-
 pub(crate) static RULE: Rule = Rule {
     id: "deprecated-node-label",
-    kinds: &KINDS,
+    kinds: kinds![[Kind::NODE_POOL], WORKLOAD_KINDS],
     fix: Some(Safety::Safe),
     tag: Some(Tag::Deprecated),
     docs: docs(include_str!("deprecated_node_label.rs")),

@@ -38,16 +38,13 @@ const OLD: [&str; 2] = ["karpenter.sh/do-not-evict", OLD_CONSOLIDATE];
 
 pub(crate) static RULE: Rule = Rule {
     id: "karpenter-legacy-annotation",
-    kinds: &KINDS,
+    kinds: kinds![[Kind::NODE_POOL, Kind::NODE, Kind::PROVISIONER], WORKLOAD_KINDS],
     fix: Some(Safety::Safe),
     tag: Some(Tag::Deprecated),
     docs: docs(include_str!("karpenter_legacy_annotation.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Migration)
 };
-
-const KINDS: [Kind; WORKLOAD_KINDS.len() + 3] =
-    with_workloads(&[Kind::NODE_POOL, Kind::NODE, Kind::PROVISIONER]);
 
 /// The object that has the annotations.
 #[derive(Clone, Copy, PartialEq, Eq)]

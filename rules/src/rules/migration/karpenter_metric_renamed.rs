@@ -34,13 +34,9 @@ use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "karpenter-metric-renamed",
-    kinds: &[
-        PROMETHEUS_RULE_KINDS[0],
-        PROMETHEUS_RULE_KINDS[1],
-        Kind::SCALED_OBJECT,
-        Kind::SCALED_JOB,
-        Kind::CONFIG_MAP,
-        Kind::GRAFANA_DASHBOARD,
+    kinds: kinds![
+        PROMETHEUS_RULE_KINDS,
+        [Kind::SCALED_OBJECT, Kind::SCALED_JOB, Kind::CONFIG_MAP, Kind::GRAFANA_DASHBOARD]
     ],
     reads: &PROMETHEUS_RULE_KINDS,
     fix: Some(Safety::Safe),

@@ -36,8 +36,6 @@ use crate::promql::{QUERY_KINDS, Query};
 use crate::rules::monitoring::monitors::{HonorLabels, MONITORS, endpoints, is_dcgm, keeps_labels};
 use crate::rules::prelude::*;
 
-const READS: [Kind; MONITORS.len() + QUERY_KINDS.len()] = joined(&MONITORS, &QUERY_KINDS);
-
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-metric-labels",
     kinds: &[
@@ -50,7 +48,7 @@ pub(crate) static RULE: Rule = Rule {
         Kind::SCALED_OBJECT,
         Kind::SCALED_JOB,
     ],
-    reads: &READS,
+    reads: kinds![MONITORS, QUERY_KINDS],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("gpu_metric_labels.rs")),
     check: Check::Object(check),

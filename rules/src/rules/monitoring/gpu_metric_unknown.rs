@@ -61,30 +61,18 @@ use crate::rules::prelude::*;
 use crate::workload::server::named_server_of;
 use crate::workload::server::release::published;
 
-const READS: [Kind; REPLICATED_KINDS.len() + 14] = joined(
-    &[
-        Kind::CLUSTER_POLICY,
-        CHART_KINDS[0],
-        CHART_KINDS[1],
-        PROMETHEUS_RULE_KINDS[0],
-        PROMETHEUS_RULE_KINDS[1],
-        Kind::DAEMON_SET,
-        Kind::CONFIG_MAP,
-        MONITORS[0],
-        MONITORS[1],
-        MONITORS[2],
-        MONITORS[3],
-        COLLECTORS[0],
-        COLLECTORS[1],
-        COLLECTORS[2],
-    ],
-    REPLICATED_KINDS,
-);
-
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-metric-unknown",
     kinds: &QUERY_KINDS,
-    reads: &READS,
+    reads: kinds![
+        [Kind::CLUSTER_POLICY],
+        CHART_KINDS,
+        PROMETHEUS_RULE_KINDS,
+        [Kind::DAEMON_SET, Kind::CONFIG_MAP],
+        MONITORS,
+        COLLECTORS,
+        REPLICATED_KINDS
+    ],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("gpu_metric_unknown.rs")),
     check: Check::Object(check),
@@ -106,7 +94,7 @@ struct Exporters;
 impl Query for Exporters {
     const SLOT: QuerySlot = QuerySlot::DcgmExporters;
     const KINDS: &'static [Kind] =
-        &[Kind::DAEMON_SET, Kind::CONFIG_MAP, Kind::CLUSTER_POLICY, CHART_KINDS[0], CHART_KINDS[1]];
+        kinds![[Kind::DAEMON_SET, Kind::CONFIG_MAP, Kind::CLUSTER_POLICY], CHART_KINDS];
     type Key = ();
     type Value = Arc<[(ObjectKey, Counters)]>;
 
@@ -365,7 +353,7 @@ impl MetricServer {
             .iter()
             .flat_map(Template::containers)
             .find_map(|one| exporter_of(&one).map(|exporter| (one, exporter)))?;
-        let release = if object.may_lack_fields() { None } else { release_of(&container, exporter) };
+        let release = if object.may_lack_fields() { None } else { server_release(&container, exporter) };
         let shows_hidden =
             !matches!(option(&words(&container), &["show-hidden-metrics-for-version"]), OptionValue::Absent);
         Some(MetricServer { object: ObjectKey(object.clone()), exporter, release, shows_hidden })
@@ -373,7 +361,7 @@ impl MetricServer {
 }
 
 /// The release of a server in an image that its authors publish.
-fn release_of(container: &Node<'_>, exporter: Exporter) -> Option<Release> {
+fn server_release(container: &Node<'_>, exporter: Exporter) -> Option<Release> {
     let (id, release) = match exporter {
         Exporter::LlamaCpp => {
             let image = image_of(container).filter(|image| image.is("ggml-org/llama.cpp"))?;

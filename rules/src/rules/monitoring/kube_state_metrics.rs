@@ -34,13 +34,10 @@ const OTHERS: [&str; 12] = [
     "victoria",
 ];
 
-pub(super) const STATE_METRICS_KINDS: [Kind; 6] = [
-    Kind::DEPLOYMENT,
-    Kind::STATEFUL_SET,
-    Kind::DAEMON_SET,
-    CHART_KINDS[0],
-    CHART_KINDS[1],
-    Kind::ARGO_APPLICATION_SET,
+pub(super) const STATE_METRICS_KINDS: &[Kind] = kinds![
+    [Kind::DEPLOYMENT, Kind::STATEFUL_SET, Kind::DAEMON_SET],
+    CHART_KINDS,
+    [Kind::ARGO_APPLICATION_SET]
 ];
 
 /// What a metric has beside its own labels.
@@ -199,7 +196,7 @@ pub(super) struct StateMetricsOf;
 
 impl Query for StateMetricsOf {
     const SLOT: QuerySlot = QuerySlot::KubeStateMetrics;
-    const KINDS: &'static [Kind] = &STATE_METRICS_KINDS;
+    const KINDS: &'static [Kind] = STATE_METRICS_KINDS;
     type Key = ();
     type Value = Arc<[StateMetrics]>;
 
@@ -222,10 +219,10 @@ fn of_workload(object: &Object) -> Option<StateMetrics> {
         .flat_map(Template::containers)
         .find(|one| image_of(one).is_some_and(|image| image.last() == "kube-state-metrics"))?;
     let words = words(&container);
-    let tag = image_of(&container)?.tag.and_then(Version::parse);
+    let version = image_of(&container)?.version();
     // Before 2.0 it exported all labels; a file of options replaces those of the command line.
     let is_open = object.may_lack_fields()
-        || tag.is_some_and(|version| version < Version::new(2, 0))
+        || version.is_some_and(|version| version < Version::new(2, 0))
         || container.get("args").has_unknown()
         || !matches!(option(&words, &["config"]), OptionValue::Absent);
     Some(StateMetrics::new(object, |source| match option(&words, &[source.option()]) {

@@ -79,7 +79,7 @@ use crate::rules::prelude::*;
 pub(crate) static RULE: Rule = Rule {
     id: "object-label-not-exported",
     kinds: &QUERY_KINDS,
-    reads: &STATE_METRICS_KINDS,
+    reads: STATE_METRICS_KINDS,
     docs: docs(include_str!("object_label_not_exported.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Monitoring)
@@ -115,7 +115,6 @@ fn relate(finding: &mut Finding, StateMetrics { object: ObjectKey(object), .. }:
 /// A label by which a query selects, groups or joins.
 struct Read<'e> {
     label: &'e str,
-    /// The metrics that may have it.
     metrics: Vec<&'e str>,
 }
 

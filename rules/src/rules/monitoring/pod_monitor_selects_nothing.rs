@@ -48,12 +48,10 @@ use crate::rules::monitoring::service_monitor_selects_nothing::{
 use crate::rules::prelude::*;
 use crate::workload::selector::matches;
 
-static READS: [Kind; WORKLOAD_KINDS.len() + 2] = with_workloads(&CHART_KINDS);
-
 pub(crate) static RULE: Rule = Rule {
     id: "pod-monitor-selects-nothing",
     kinds: &[Kind::POD_MONITOR, Kind::VM_POD_SCRAPE],
-    reads: &READS,
+    reads: kinds![CHART_KINDS, WORKLOAD_KINDS],
     reports_absence: true,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("pod_monitor_selects_nothing.rs")),

@@ -42,7 +42,7 @@ use crate::workload::charts::{CHART_KINDS, sources, spec_of};
 pub(crate) static RULE: Rule = Rule {
     id: "promql-invalid",
     kinds: &QUERY_KINDS,
-    reads: &READS,
+    reads: kinds![OBJECTS, INSTALLERS, RUNNERS, [Kind::CONFIG_MAP]],
     docs: docs(include_str!("promql_invalid.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Monitoring)
@@ -59,10 +59,8 @@ const OBJECTS: [Kind; 7] = [
     Kind::VM_POD_SCRAPE,
 ];
 /// The kinds that may install it, and those that may run it.
-const INSTALLERS: [Kind; 3] = joined(&CHART_KINDS, &[Kind::ARGO_APPLICATION_SET]);
+const INSTALLERS: &[Kind] = kinds![CHART_KINDS, [Kind::ARGO_APPLICATION_SET]];
 const RUNNERS: [Kind; 2] = [Kind::DEPLOYMENT, Kind::STATEFUL_SET];
-const READS: [Kind; 13] =
-    joined(&joined::<10>(&OBJECTS, &INSTALLERS), &joined::<3>(&RUNNERS, &[Kind::CONFIG_MAP]));
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for together in queries(object).chunk_by(|one, next| next.is_of_dashboard_of(one, object)) {

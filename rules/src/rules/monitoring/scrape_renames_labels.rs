@@ -38,12 +38,11 @@ use crate::rules::prelude::*;
 
 /// The kinds that run kube-state-metrics.
 const RUNNERS: [Kind; 2] = [Kind::DEPLOYMENT, Kind::STATEFUL_SET];
-const READS: [Kind; QUERY_KINDS.len() + 2] = joined(&QUERY_KINDS, &RUNNERS);
 
 pub(crate) static RULE: Rule = Rule {
     id: "scrape-renames-labels",
     kinds: &MONITORS,
-    reads: &READS,
+    reads: kinds![QUERY_KINDS, RUNNERS],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("scrape_renames_labels.rs")),
     check: Check::Object(check),

@@ -50,12 +50,10 @@ use crate::facts::url;
 use crate::rules::prelude::*;
 use crate::source::with_embedded;
 
-const READS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::SERVICE]);
-
 pub(crate) static RULE: Rule = Rule {
     id: "scrape-through-service",
     kinds: &[Kind::SCRAPE_CONFIG, Kind::OPENTELEMETRY_COLLECTOR, Kind::CONFIG_MAP],
-    reads: &READS,
+    reads: kinds![[Kind::SERVICE], WORKLOAD_KINDS],
     docs: docs(include_str!("scrape_through_service.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Monitoring)

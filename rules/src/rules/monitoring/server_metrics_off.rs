@@ -40,13 +40,10 @@ use crate::rules::prelude::*;
 use crate::workload::server::likely_server_of;
 use crate::workload::template::is_model_of_runtime;
 
-static READS: [Kind; WORKLOAD_KINDS.len() + 10] =
-    with_workloads(&joined::<10>(&SCRAPE_KINDS, &[Kind::SCALED_OBJECT, Kind::HPA]));
-
 pub(crate) static RULE: Rule = Rule {
     id: "server-metrics-off",
     kinds: WORKLOAD_KINDS,
-    reads: &READS,
+    reads: kinds![SCRAPE_KINDS, [Kind::SCALED_OBJECT, Kind::HPA], WORKLOAD_KINDS],
     docs: docs(include_str!("server_metrics_off.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Monitoring)

@@ -71,24 +71,17 @@ use crate::workload::selector::matches;
 /// The kinds with queries that scale or alert.
 const WITH_QUERIES: [Kind; 3] = [Kind::SCALED_OBJECT, Kind::SCALED_JOB, Kind::PROMETHEUS_RULE];
 
-const READS: [Kind; WORKLOAD_KINDS.len() + 11] = with_workloads(&[
-    Kind::SERVICE,
-    Kind::POD_MONITOR,
-    WITH_QUERIES[0],
-    WITH_QUERIES[1],
-    WITH_QUERIES[2],
-    READERS[0],
-    READERS[1],
-    Kind::NAMESPACE,
-    DELIVERERS[0],
-    DELIVERERS[1],
-    DELIVERERS[2],
-]);
-
 pub(crate) static RULE: Rule = Rule {
     id: "service-monitor-doubles",
     kinds: &[Kind::SERVICE_MONITOR],
-    reads: &READS,
+    reads: kinds![
+        [Kind::SERVICE, Kind::POD_MONITOR],
+        WITH_QUERIES,
+        READERS,
+        [Kind::NAMESPACE],
+        DELIVERERS,
+        WORKLOAD_KINDS
+    ],
     docs: docs(include_str!("service_monitor_doubles.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Monitoring)

@@ -43,13 +43,10 @@ use crate::rules::prelude::*;
 use crate::workload::class::is_controller;
 use crate::workload::selector::{includes, matches};
 
-static READS: [Kind; WORKLOAD_KINDS.len() + 5] =
-    with_workloads(&[Kind::SERVICE, Kind::HELM_RELEASE, DELIVERERS[0], DELIVERERS[1], DELIVERERS[2]]);
-
 pub(crate) static RULE: Rule = Rule {
     id: "service-monitor-selects-nothing",
     kinds: &[Kind::SERVICE_MONITOR, Kind::VM_SERVICE_SCRAPE],
-    reads: &READS,
+    reads: kinds![[Kind::SERVICE, Kind::HELM_RELEASE], DELIVERERS, WORKLOAD_KINDS],
     reports_absence: true,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("service_monitor_selects_nothing.rs")),

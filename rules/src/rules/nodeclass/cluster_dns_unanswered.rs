@@ -38,12 +38,9 @@ use crate::cluster::values::{CHART_SOURCES, installed_charts};
 use crate::cluster::versions::Fact;
 use crate::rules::prelude::*;
 
-static READS: [Kind; 6] =
-    joined(&joined::<4>(&CHART_KINDS, &CHART_SOURCES), &[Kind::ARGO_APPLICATION_SET, Kind::DAEMON_SET]);
-
 pub(crate) static RULE: Rule = Rule {
     id: "cluster-dns-unanswered",
-    reads: &READS,
+    reads: kinds![CHART_KINDS, CHART_SOURCES, [Kind::ARGO_APPLICATION_SET, Kind::DAEMON_SET]],
     reports_absence: true,
     docs: docs(include_str!("cluster_dns_unanswered.rs")),
     check: Check::NodeClass(check),

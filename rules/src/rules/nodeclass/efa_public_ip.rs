@@ -39,11 +39,9 @@ use crate::cluster::placement::CandidatePool;
 use crate::rules::prelude::*;
 use crate::workload::gpu::{EFA, requested_extended_resources};
 
-const READS: [Kind; WORKLOAD_KINDS.len() + 2] = with_workloads(&[Kind::NODE_POOL, Kind::EC2_NODE_CLASS]);
-
 pub(crate) static RULE: Rule = Rule {
     id: "efa-public-ip",
-    reads: &READS,
+    reads: kinds![[Kind::NODE_POOL, Kind::EC2_NODE_CLASS], WORKLOAD_KINDS],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("efa_public_ip.rs")),
     check: Check::NodeClass(check),

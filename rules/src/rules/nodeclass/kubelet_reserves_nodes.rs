@@ -45,7 +45,7 @@ use crate::rules::scheduling::PLACEMENT_READS;
 
 pub(crate) static RULE: Rule = Rule {
     id: "kubelet-reserves-nodes",
-    reads: &PLACEMENT_READS,
+    reads: PLACEMENT_READS,
     docs: docs(include_str!("kubelet_reserves_nodes.rs")),
     check: Check::NodeClass(check),
     ..Rule::error(Group::NodeClass)

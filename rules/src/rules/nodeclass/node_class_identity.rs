@@ -40,11 +40,11 @@ use crate::karpenter::installation::controller_role;
 use crate::rules::prelude::*;
 
 /// What gives Karpenter a role.
-const INSTALLERS: [Kind; 3] = [CHART_KINDS[0], CHART_KINDS[1], Kind::SERVICE_ACCOUNT];
+const INSTALLERS: &[Kind] = kinds![CHART_KINDS, [Kind::SERVICE_ACCOUNT]];
 
 pub(crate) static RULE: Rule = Rule {
     id: "node-class-identity",
-    reads: &INSTALLERS,
+    reads: INSTALLERS,
     rejected_by: &[Authority::ApiServer, Authority::Karpenter],
     depends_on: &[Product::Karpenter],
     fix: Some(Safety::Safe),

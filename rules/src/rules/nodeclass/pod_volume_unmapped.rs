@@ -49,11 +49,11 @@ use crate::rules::prelude::*;
 use crate::workload::node_labels::is_off_karpenter;
 
 /// The pods whose disk Karpenter counts.
-const READS: [Kind; WORKLOAD_KINDS.len() + 2] = with_workloads(&[Kind::NODE_POOL, Kind::EC2_NODE_CLASS]);
+const READS: &[Kind] = kinds![[Kind::NODE_POOL, Kind::EC2_NODE_CLASS], WORKLOAD_KINDS];
 
 pub(crate) static RULE: Rule = Rule {
     id: "pod-volume-unmapped",
-    reads: &READS,
+    reads: READS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("pod_volume_unmapped.rs")),
     check: Check::NodeClass(check),

@@ -38,7 +38,7 @@ use crate::workload::template::PREFERRED_AFFINITY;
 
 pub(crate) static RULE: Rule = Rule {
     id: "capacity-type-invalid",
-    kinds: &KINDS_AND_WORKLOADS,
+    kinds: KINDS_AND_WORKLOADS,
     rejected_by: &[Authority::Karpenter],
     fix: Some(Safety::Safe),
     depends_on: &[Product::Karpenter],

@@ -37,7 +37,7 @@ use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "capacity-type-unspecified",
-    reads: &CLASSED_WORKLOADS,
+    reads: CLASSED_WORKLOADS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("capacity_type_unspecified.rs")),
     check: Check::NodePool(check),

@@ -48,7 +48,7 @@ use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-memory-boundary",
-    kinds: &KINDS_AND_WORKLOADS,
+    kinds: KINDS_AND_WORKLOADS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("gpu_memory_boundary.rs")),
     check: Check::Object(check),

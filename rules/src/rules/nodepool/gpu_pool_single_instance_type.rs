@@ -43,11 +43,9 @@ use crate::karpenter::scheduling::pod_requests;
 use crate::rules::prelude::*;
 use crate::workload::gpu::EFA;
 
-const READS: [Kind; WORKLOAD_KINDS.len() + 2] = with_workloads(&[Kind::NODE_POOL, Kind::NAMESPACE]);
-
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-pool-single-instance-type",
-    reads: &READS,
+    reads: kinds![[Kind::NODE_POOL, Kind::NAMESPACE], WORKLOAD_KINDS],
     holds_alone: true,
     docs: docs(include_str!("gpu_pool_single_instance_type.rs")),
     check: Check::NodePool(check),

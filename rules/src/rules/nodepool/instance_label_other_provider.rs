@@ -40,7 +40,7 @@ use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "instance-label-other-provider",
-    kinds: &KINDS_AND_WORKLOADS,
+    kinds: KINDS_AND_WORKLOADS,
     reads: &[Kind::NODE_POOL],
     reports_absence: true,
     fix: Some(Safety::Unsafe),

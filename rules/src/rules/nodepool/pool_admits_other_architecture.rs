@@ -51,13 +51,11 @@ use crate::workload::architecture;
 
 pub(crate) static RULE: Rule = Rule {
     id: "pool-admits-other-architecture",
-    reads: &READS,
+    reads: kinds![[Kind::NODE_POOL], WORKLOAD_KINDS],
     docs: docs(include_str!("pool_admits_other_architecture.rs")),
     check: Check::NodePool(check),
     ..Rule::warning(Group::NodePool)
 };
-
-const READS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::NODE_POOL]);
 
 /// Workloads with an image for one architecture alone whose pods do not select one.
 struct OneArchitecture;

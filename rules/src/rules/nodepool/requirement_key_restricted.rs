@@ -50,7 +50,7 @@ use crate::workload::template::PREFERRED_AFFINITY;
 
 pub(crate) static RULE: Rule = Rule {
     id: "requirement-key-restricted",
-    kinds: &KINDS_AND_WORKLOADS,
+    kinds: KINDS_AND_WORKLOADS,
     reads: &[Kind::NODE_POOL],
     rejected_by: &[Authority::ApiServer, Authority::Karpenter],
     fix: Some(Safety::Unsafe),

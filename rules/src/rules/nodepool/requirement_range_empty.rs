@@ -31,11 +31,9 @@ use crate::karpenter::empty_range::empty_ranges;
 use crate::karpenter::requirement::normalise;
 use crate::rules::prelude::*;
 
-const KINDS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::NODE_POOL]);
-
 pub(crate) static RULE: Rule = Rule {
     id: "requirement-range-empty",
-    kinds: &KINDS,
+    kinds: kinds![[Kind::NODE_POOL], WORKLOAD_KINDS],
     docs: docs(include_str!("requirement_range_empty.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::NodePool)

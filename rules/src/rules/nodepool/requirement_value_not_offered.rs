@@ -39,7 +39,7 @@ use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "requirement-value-not-offered",
-    kinds: &KINDS_AND_WORKLOADS,
+    kinds: KINDS_AND_WORKLOADS,
     docs: docs(include_str!("requirement_value_not_offered.rs")),
     check: Check::Object(check),
     ..Rule::info(Group::NodePool)

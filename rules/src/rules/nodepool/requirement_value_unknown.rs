@@ -44,7 +44,7 @@ use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "requirement-value-unknown",
-    kinds: &KINDS_AND_WORKLOADS,
+    kinds: KINDS_AND_WORKLOADS,
     rejected_by: &[Authority::Karpenter],
     fix: Some(Safety::Safe),
     depends_on: &[Product::Karpenter],

@@ -62,12 +62,10 @@ use crate::rules::scheduling::pod_fits_no_pool;
 
 use super::selected_labels;
 
-static KINDS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::NODE_POOL]);
-
 pub(crate) static RULE: Rule = Rule {
     id: "requirements-match-nothing",
-    kinds: &KINDS,
-    reads: &pod_fits_no_pool::READS,
+    kinds: kinds![[Kind::NODE_POOL], WORKLOAD_KINDS],
+    reads: pod_fits_no_pool::READS,
     docs: docs(include_str!("requirements_match_nothing.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::NodePool)

@@ -53,13 +53,15 @@ use crate::rules::partners::pools_of_class;
 use crate::rules::prelude::*;
 
 /// The classes of pools, and the workloads that determine the purpose of a pool.
-const READS: [Kind; WORKLOAD_KINDS.len() + 4] =
-    with_workloads(&[Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::AUTO_MODE_NODE_CLASS, Kind::NAMESPACE]);
+const READS: &[Kind] = kinds![
+    [Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::AUTO_MODE_NODE_CLASS, Kind::NAMESPACE],
+    WORKLOAD_KINDS
+];
 
 pub(crate) static RULE: Rule = Rule {
     id: "reserved-capacity-mismatch",
     kinds: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS],
-    reads: &READS,
+    reads: READS,
     pairs: &[Pair { with: &[Kind::EC2_NODE_CLASS], partners: pools_of_class, beside: nothing }],
     reports_absence: true,
     docs: docs(include_str!("reserved_capacity_mismatch.rs")),

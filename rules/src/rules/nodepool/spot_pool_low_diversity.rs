@@ -47,11 +47,9 @@ use crate::karpenter::installation::{self, INSTALLERS};
 use crate::karpenter::minors;
 use crate::rules::prelude::*;
 
-const READS: [Kind; INSTALLERS.len() + 1] = joined(&INSTALLERS, &[Kind::NODE_POOL]);
-
 pub(crate) static RULE: Rule = Rule {
     id: "spot-pool-low-diversity",
-    reads: &READS,
+    reads: kinds![INSTALLERS, [Kind::NODE_POOL]],
     holds_alone: true,
     docs: docs(include_str!("spot_pool_low_diversity.rs")),
     check: Check::NodePool(check),

@@ -46,7 +46,7 @@ use crate::workload::template::replicas;
 
 pub(crate) static RULE: Rule = Rule {
     id: "startup-taint-kept",
-    reads: &joined::<7>(&VERSIONED_CHARTS, &[Kind::CONFIG_MAP, Kind::DEPLOYMENT, Kind::DAEMON_SET]),
+    reads: kinds![VERSIONED_CHARTS, [Kind::CONFIG_MAP, Kind::DEPLOYMENT, Kind::DAEMON_SET]],
     docs: docs(include_str!("startup_taint_kept.rs")),
     check: Check::NodePool(check),
     ..Rule::warning(Group::NodePool)

@@ -47,7 +47,7 @@ use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "training-pool-on-spot",
-    reads: &CLASSED_WORKLOADS,
+    reads: CLASSED_WORKLOADS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("training_pool_on_spot.rs")),
     check: Check::NodePool(check),

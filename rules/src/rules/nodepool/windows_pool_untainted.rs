@@ -72,11 +72,9 @@ use crate::karpenter::requirement::normalise;
 use crate::karpenter::scheduling::{AmiFamily, Scheduler, SchedulerOptions, Verdict};
 use crate::rules::prelude::*;
 
-const READS: [Kind; WORKLOAD_KINDS.len() + 2] = with_workloads(&[Kind::NODE_POOL, Kind::EC2_NODE_CLASS]);
-
 pub(crate) static RULE: Rule = Rule {
     id: "windows-pool-untainted",
-    reads: &READS,
+    reads: kinds![[Kind::NODE_POOL, Kind::EC2_NODE_CLASS], WORKLOAD_KINDS],
     docs: docs(include_str!("windows_pool_untainted.rs")),
     check: Check::NodePool(check),
     ..Rule::warning(Group::NodePool)

@@ -43,12 +43,10 @@ use crate::rules::prelude::*;
 use crate::rules::scheduling::pod_fits_no_pool;
 use crate::workload::node_labels::labels_of_all_nodes;
 
-static KINDS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::NODE_POOL]);
-
 pub(crate) static RULE: Rule = Rule {
     id: "zones-of-two-regions",
-    kinds: &KINDS,
-    reads: &pod_fits_no_pool::READS,
+    kinds: kinds![[Kind::NODE_POOL], WORKLOAD_KINDS],
+    reads: pod_fits_no_pool::READS,
     docs: docs(include_str!("zones_of_two_regions.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::NodePool)

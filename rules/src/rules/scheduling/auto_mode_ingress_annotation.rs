@@ -56,13 +56,10 @@
 use super::auto_mode_load_balancer::{LOAD_BALANCER_READS, may_have_controller};
 use crate::rules::prelude::*;
 
-static READS: [Kind; LOAD_BALANCER_READS.len() + 1] =
-    joined(&LOAD_BALANCER_READS, &[Kind::AUTO_MODE_INGRESS_CLASS_PARAMS]);
-
 pub(crate) static RULE: Rule = Rule {
     id: "auto-mode-ingress-annotation",
     kinds: &[Kind::INGRESS],
-    reads: &READS,
+    reads: kinds![LOAD_BALANCER_READS, [Kind::AUTO_MODE_INGRESS_CLASS_PARAMS]],
     docs: docs(include_str!("auto_mode_ingress_annotation.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Scheduling)

@@ -35,23 +35,24 @@ use super::load_balancer_controller_without_vpc::is_load_balancer_controller;
 use super::node_helpers::{INSTALLING_KINDS, may_install};
 use crate::rules::prelude::*;
 
-pub(super) const LOAD_BALANCER_READS: [Kind; 12 + WORKLOAD_KINDS.len()] = with_workloads(&joined::<12>(
-    &[
+pub(super) const LOAD_BALANCER_READS: &[Kind] = kinds![
+    [
         Kind::NODE,
         Kind::NODE_POOL,
         Kind::EC2_NODE_CLASS,
         Kind::INGRESS_CLASS,
         Kind::INGRESS_CLASS_PARAMS,
         Kind::GATEWAY_CLASS,
-        Kind::SERVICE_ACCOUNT,
+        Kind::SERVICE_ACCOUNT
     ],
-    &INSTALLING_KINDS,
-));
+    INSTALLING_KINDS,
+    WORKLOAD_KINDS
+];
 
 pub(crate) static RULE: Rule = Rule {
     id: "auto-mode-load-balancer",
     kinds: &[Kind::INGRESS_CLASS, Kind::SERVICE],
-    reads: &LOAD_BALANCER_READS,
+    reads: LOAD_BALANCER_READS,
     docs: docs(include_str!("auto_mode_load_balancer.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Scheduling)

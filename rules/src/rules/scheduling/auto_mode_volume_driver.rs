@@ -66,22 +66,21 @@ use crate::workload::node_labels::is_of_other_nodes;
 
 const COMPUTE_TYPE: &str = "eks.amazonaws.com/compute-type";
 
-static READS: [Kind; 11 + WORKLOAD_KINDS.len()] = with_workloads(&joined::<11>(
-    &[
-        Kind::PERSISTENT_VOLUME_CLAIM,
-        Kind::PERSISTENT_VOLUME,
-        Kind::STORAGE_CLASS,
-        Kind::NODE,
-        Kind::NODE_POOL,
-        Kind::EC2_NODE_CLASS,
-    ],
-    &INSTALLING_KINDS,
-));
-
 pub(crate) static RULE: Rule = Rule {
     id: "auto-mode-volume-driver",
     kinds: &[Kind::STORAGE_CLASS, Kind::PERSISTENT_VOLUME],
-    reads: &READS,
+    reads: kinds![
+        [
+            Kind::PERSISTENT_VOLUME_CLAIM,
+            Kind::PERSISTENT_VOLUME,
+            Kind::STORAGE_CLASS,
+            Kind::NODE,
+            Kind::NODE_POOL,
+            Kind::EC2_NODE_CLASS
+        ],
+        INSTALLING_KINDS,
+        WORKLOAD_KINDS
+    ],
     docs: docs(include_str!("auto_mode_volume_driver.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Scheduling)

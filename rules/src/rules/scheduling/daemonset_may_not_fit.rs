@@ -96,17 +96,11 @@ use crate::rules::prelude::*;
 use crate::workload::gang::request_of;
 use crate::workload::node_spread::{NodeSpread, node_spreads};
 
-static READS: [Kind; PLACING.len() + 3 + WORKLOAD_KINDS.len()] =
-    with_workloads(&joined::<{ PLACING.len() + 3 }>(
-        &PLACING,
-        &[Kind::SCALED_OBJECT, Kind::HPA, Kind::PRIORITY_CLASS],
-    ));
-
 pub(crate) static RULE: Rule = Rule {
     id: "daemonset-may-not-fit",
     depends_on: &[Product::Karpenter],
     kinds: &[Kind::DAEMON_SET],
-    reads: &READS,
+    reads: kinds![PLACING, [Kind::SCALED_OBJECT, Kind::HPA, Kind::PRIORITY_CLASS], WORKLOAD_KINDS],
     docs: docs(include_str!("daemonset_may_not_fit.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Scheduling)

@@ -52,12 +52,9 @@ use crate::cluster::queues::{QUEUE_KINDS, may_run_elsewhere};
 use crate::karpenter::requirement::normalise;
 use crate::rules::prelude::*;
 
-const READS: [Kind; WORKLOAD_KINDS.len() + 2 + QUEUE_KINDS.len()] =
-    with_workloads(&joined::<{ 2 + QUEUE_KINDS.len() }>(&[Kind::NODE_POOL, Kind::NAMESPACE], &QUEUE_KINDS));
-
 pub(crate) static RULE: Rule = Rule {
     id: "general-pool-admits-gpu",
-    reads: &READS,
+    reads: kinds![[Kind::NODE_POOL, Kind::NAMESPACE], QUEUE_KINDS, WORKLOAD_KINDS],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("general_pool_admits_gpu.rs")),
     check: Check::NodePool(check),

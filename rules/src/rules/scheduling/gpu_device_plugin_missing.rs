@@ -72,10 +72,10 @@ use crate::rules::scheduling::node_helpers::{INSTALLING_KINDS, has_devices, may_
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-device-plugin-missing",
-    reads: &joined::<9>(
-        &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::DAEMON_SET, Kind::CLUSTER_POLICY],
-        &INSTALLING_KINDS,
-    ),
+    reads: kinds![
+        [Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::DAEMON_SET, Kind::CLUSTER_POLICY],
+        INSTALLING_KINDS
+    ],
     reports_absence: true,
     docs: docs(include_str!("gpu_device_plugin_missing.rs")),
     check: Check::NodePool(check),

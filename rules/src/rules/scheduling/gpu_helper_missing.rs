@@ -70,27 +70,24 @@ use crate::workload::node_labels::is_off_karpenter;
 use crate::workload::template::REQUIRED_AFFINITY;
 
 /// The pools with their classes, other DaemonSets, what installs the same programs, and workloads that request EFA.
-const READS: [Kind; WORKLOAD_KINDS.len() + 19] = with_workloads(&joined::<19>(
-    &[
+const READS: &[Kind] = kinds![
+    [
         Kind::NODE_POOL,
         Kind::EC2_NODE_CLASS,
         Kind::CLUSTER_POLICY,
-        INSTALLING_KINDS[0],
-        INSTALLING_KINDS[1],
-        INSTALLING_KINDS[2],
-        INSTALLING_KINDS[3],
-        INSTALLING_KINDS[4],
         Kind::PERSISTENT_VOLUME_CLAIM,
         Kind::PERSISTENT_VOLUME,
-        Kind::STORAGE_CLASS,
+        Kind::STORAGE_CLASS
     ],
-    &POD_POLICIES,
-));
+    INSTALLING_KINDS,
+    POD_POLICIES,
+    WORKLOAD_KINDS
+];
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-helper-missing",
     kinds: &[Kind::DAEMON_SET, Kind::HELM_RELEASE, Kind::ARGO_APPLICATION],
-    reads: &READS,
+    reads: READS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("gpu_helper_missing.rs")),
     check: Check::Object(check),

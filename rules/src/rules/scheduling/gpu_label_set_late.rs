@@ -53,7 +53,7 @@ use crate::workload::node_labels::LabelReference;
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-label-set-late",
     kinds: WORKLOAD_KINDS,
-    reads: &pod_fits_no_pool::READS,
+    reads: pod_fits_no_pool::READS,
     docs: docs(include_str!("gpu_label_set_late.rs")),
     check: Check::Object(check),
     ..Rule::info(Group::Scheduling)

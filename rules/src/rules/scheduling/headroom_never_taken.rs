@@ -68,12 +68,10 @@ use crate::workload::diagnostic::only_waits;
 use crate::workload::gpu::requested_extended_resources;
 use crate::workload::template::replicas;
 
-const READS: [Kind; REPLICATED_KINDS.len() + 1] = joined(REPLICATED_KINDS, &[Kind::PRIORITY_CLASS]);
-
 pub(crate) static RULE: Rule = Rule {
     id: "headroom-never-taken",
     kinds: &[Kind::PRIORITY_CLASS],
-    reads: &READS,
+    reads: kinds![REPLICATED_KINDS, [Kind::PRIORITY_CLASS]],
     docs: docs(include_str!("headroom_never_taken.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Scheduling)

@@ -61,7 +61,7 @@ pub(crate) static RULE: Rule = Rule {
     id: "karpenter-on-own-nodes",
     depends_on: &[Product::Karpenter],
     kinds: &[Kind::DEPLOYMENT],
-    reads: &PLACEMENT_READS,
+    reads: PLACEMENT_READS,
     docs: docs(include_str!("karpenter_on_own_nodes.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Scheduling)

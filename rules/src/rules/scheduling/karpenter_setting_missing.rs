@@ -57,10 +57,10 @@ use crate::workload::charts::installs;
 pub(crate) static RULE: Rule = Rule {
     id: "karpenter-setting-missing",
     kinds: &INSTALLERS,
-    reads: &joined::<8>(
-        &VERSIONED_CHARTS,
-        &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::DAEMON_SET, Kind::DEPLOYMENT],
-    ),
+    reads: kinds![
+        VERSIONED_CHARTS,
+        [Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::DAEMON_SET, Kind::DEPLOYMENT]
+    ],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("karpenter_setting_missing.rs")),
     check: Check::Object(check),

@@ -35,11 +35,9 @@ use crate::cluster::values::{CHART_SOURCES, chart_version};
 use crate::rules::gpu::report_value;
 use crate::rules::prelude::*;
 
-const KINDS: [Kind; WORKLOAD_KINDS.len() + 2] = with_workloads(&CHART_KINDS);
-
 pub(crate) static RULE: Rule = Rule {
     id: "kubelet-port-taken",
-    kinds: &KINDS,
+    kinds: kinds![CHART_KINDS, WORKLOAD_KINDS],
     reads: &CHART_SOURCES,
     docs: docs(include_str!("kubelet_port_taken.rs")),
     check: Check::Object(check),

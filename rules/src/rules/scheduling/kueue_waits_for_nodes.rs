@@ -56,10 +56,10 @@ const PROVISIONING: &str = "kueue.x-k8s.io/provisioning-request";
 pub(crate) static RULE: Rule = Rule {
     id: "kueue-waits-for-nodes",
     kinds: &[Kind::RESOURCE_FLAVOR, Kind::CLUSTER_QUEUE],
-    reads: &joined::<10>(
-        &[Kind::NODE_POOL, Kind::RESOURCE_FLAVOR, Kind::ADMISSION_CHECK, CAPACITY_BUFFER, Kind::DEPLOYMENT],
-        &INSTALLING_KINDS,
-    ),
+    reads: kinds![
+        [Kind::NODE_POOL, Kind::RESOURCE_FLAVOR, Kind::ADMISSION_CHECK, CAPACITY_BUFFER, Kind::DEPLOYMENT],
+        INSTALLING_KINDS
+    ],
     docs: docs(include_str!("kueue_waits_for_nodes.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Scheduling)

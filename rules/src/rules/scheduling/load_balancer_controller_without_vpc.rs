@@ -69,8 +69,8 @@ use crate::workload::environment::known;
 
 pub(crate) static RULE: Rule = Rule {
     id: "load-balancer-controller-without-vpc",
-    kinds: &[Kind::DEPLOYMENT, CHART_KINDS[0], CHART_KINDS[1]],
-    reads: &PLACEMENT_READS,
+    kinds: kinds![[Kind::DEPLOYMENT], CHART_KINDS],
+    reads: PLACEMENT_READS,
     docs: docs(include_str!("load_balancer_controller_without_vpc.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Scheduling)

@@ -70,7 +70,7 @@ use crate::rules::scheduling::{PLACEMENT_READS, is_scheduled, states_its_pods};
 pub(crate) static RULE: Rule = Rule {
     id: "min-values-on-zone",
     kinds: &[Kind::NODE_POOL],
-    reads: &PLACEMENT_READS,
+    reads: PLACEMENT_READS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("min_values_on_zone.rs")),
     check: Check::Object(check),

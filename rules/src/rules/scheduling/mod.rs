@@ -66,43 +66,29 @@ pub(crate) mod volume_mounted_twice;
 use crate::cluster::pod_policies::POD_POLICIES;
 use crate::cluster::queues::QUEUE_KINDS;
 use crate::fit::VOLUME_KINDS;
-use crate::karpenter::installation::INSTALLERS;
 use crate::rules::prelude::*;
 
 /// What decides where pods run, apart from the workloads.
-const PLACING: [Kind; 23] = [
-    Kind::NODE_POOL,
-    Kind::EC2_NODE_CLASS,
-    Kind::AUTO_MODE_NODE_CLASS,
-    Kind::RUNTIME_CLASS,
-    Kind::NODE_OVERLAY,
-    Kind::SECURITY_GROUP_POLICY,
-    VOLUME_KINDS[0],
-    VOLUME_KINDS[1],
-    VOLUME_KINDS[2],
-    QUEUE_KINDS[0],
-    QUEUE_KINDS[1],
-    QUEUE_KINDS[2],
-    QUEUE_KINDS[3],
-    INSTALLERS[1],
-    INSTALLERS[2],
-    POD_POLICIES[0],
-    POD_POLICIES[1],
-    POD_POLICIES[2],
-    POD_POLICIES[3],
-    POD_POLICIES[4],
-    POD_POLICIES[5],
-    POD_POLICIES[6],
-    POD_POLICIES[7],
+const PLACING: &[Kind] = kinds![
+    [
+        Kind::NODE_POOL,
+        Kind::EC2_NODE_CLASS,
+        Kind::AUTO_MODE_NODE_CLASS,
+        Kind::RUNTIME_CLASS,
+        Kind::NODE_OVERLAY,
+        Kind::SECURITY_GROUP_POLICY
+    ],
+    VOLUME_KINDS,
+    QUEUE_KINDS,
+    CHART_KINDS,
+    POD_POLICIES
 ];
 
 /// What decides where the pods of a workload run.
-pub(in crate::rules) static PLACEMENT_READS: [Kind; PLACING.len() + WORKLOAD_KINDS.len()] =
-    with_workloads(&PLACING);
+pub(in crate::rules) const PLACEMENT_READS: &[Kind] = kinds![PLACING, WORKLOAD_KINDS];
 
 /// What decides where the pods of a workload run, and how many there are.
-pub(super) static AROUND_PODS: [Kind; PLACING.len() + 2 + WORKLOAD_KINDS.len()] =
-    with_workloads(&joined::<{ PLACING.len() + 2 }>(&PLACING, &[Kind::SCALED_OBJECT, Kind::HPA]));
+pub(super) const AROUND_PODS: &[Kind] = kinds![PLACING, [Kind::SCALED_OBJECT, Kind::HPA], WORKLOAD_KINDS];
 
 /// Whether the pods of a workload are those that it states, for a scheduler that places each by itself: pods of a DaemonSet run
 /// on the nodes that exist, and the runtime of an InferenceService adds to its pods.

@@ -39,13 +39,10 @@ use crate::cluster::pod_policies::{POD_POLICIES, PodPart, may_change_pods};
 use crate::rules::prelude::*;
 use crate::workload::image::{FIRST_KEYLESS_NIM, nim_release};
 
-const KINDS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::NIM_CACHE]);
-const READS: [Kind; POD_POLICIES.len() + 1] = joined(&POD_POLICIES, &[Kind::SERVICE_ACCOUNT]);
-
 pub(crate) static RULE: Rule = Rule {
     id: "nim-pull-secret-missing",
-    kinds: &KINDS,
-    reads: &READS,
+    kinds: kinds![[Kind::NIM_CACHE], WORKLOAD_KINDS],
+    reads: kinds![POD_POLICIES, [Kind::SERVICE_ACCOUNT]],
     docs: docs(include_str!("nim_pull_secret_missing.rs")),
     check: Check::Object(check),
     ..Rule::info(Group::Scheduling)

@@ -408,8 +408,7 @@ fn is_set_by_others(key: &str) -> bool {
 }
 
 /// The kinds that may install something, and those to which they refer.
-pub(in crate::rules) const INSTALLING_KINDS: [Kind; 5] =
-    joined(&[Kind::ARGO_APPLICATION_SET], &VERSIONED_CHARTS);
+pub(in crate::rules) const INSTALLING_KINDS: &[Kind] = kinds![[Kind::ARGO_APPLICATION_SET], VERSIONED_CHARTS];
 
 /// Whether a chart, an application or an operator of the input may install something that one of the words names, or a file beside the
 /// manifests: a kustomization, Terraform, a helmfile, a chart. The content of a folder or of an unnamed chart is not known. A rule that
@@ -424,7 +423,7 @@ pub(in crate::rules) fn may_install(words: &[&str], ctx: &Context<'_>) -> bool {
     };
     let by_file = |one: &OutsideFact| matches!(&one.fact, Fact::Installs(name) if mentions(name));
     cluster.outside_facts().iter().any(by_file)
-        || INSTALLING_KINDS[..3].iter().flat_map(|kind| cluster.of(*kind)).any(by_chart)
+        || chart_installers(cluster).chain(cluster.of(Kind::ARGO_APPLICATION_SET)).any(by_chart)
 }
 
 /// What a pool with devices of a resource is called.

@@ -91,9 +91,9 @@ const MAX_COMPARED: usize = 256;
 pub(crate) static RULE: Rule = Rule {
     id: "operator-watches-elsewhere",
     kinds: &CHART_KINDS,
-    reads: &joined::<12>(
-        &VERSIONED_CHARTS,
-        &[
+    reads: kinds![
+        VERSIONED_CHARTS,
+        [
             Kind::ARGO_APPLICATION_SET,
             Kind::DEPLOYMENT,
             Kind::RAY_CLUSTER,
@@ -101,9 +101,9 @@ pub(crate) static RULE: Rule = Rule {
             Kind::RAY_SERVICE,
             Kind::SCALED_OBJECT,
             Kind::SCALED_JOB,
-            Kind::SPARK_APPLICATION,
-        ],
-    ),
+            Kind::SPARK_APPLICATION
+        ]
+    ],
     docs: docs(include_str!("operator_watches_elsewhere.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Scheduling)

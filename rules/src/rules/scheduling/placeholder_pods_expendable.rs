@@ -65,13 +65,10 @@ use crate::workload::charts::installs;
 use crate::workload::command::may_have_more_options;
 use crate::workload::diagnostic::only_waits;
 
-static READS: [Kind; karpenter_in_use::READS.len() + 3] =
-    joined(&karpenter_in_use::READS, &[Kind::PRIORITY_CLASS, CHART_KINDS[0], CHART_KINDS[1]]);
-
 pub(crate) static RULE: Rule = Rule {
     id: "placeholder-pods-expendable",
     kinds: &[Kind::DEPLOYMENT, Kind::STATEFUL_SET],
-    reads: &READS,
+    reads: kinds![karpenter_in_use::READS, [Kind::PRIORITY_CLASS], CHART_KINDS],
     docs: docs(include_str!("placeholder_pods_expendable.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Scheduling)

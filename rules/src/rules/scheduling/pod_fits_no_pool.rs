@@ -89,14 +89,13 @@ const MAX_TRIED: usize = 8;
 const MAX_COMPARED: usize = 64;
 
 /// A NodeClaim shows that Karpenter runs.
-pub(in crate::rules) static READS: [Kind; PLACEMENT_READS.len() + 1] =
-    joined(&PLACEMENT_READS, &[Kind::NODE_CLAIM]);
+pub(in crate::rules) const READS: &[Kind] = kinds![PLACEMENT_READS, [Kind::NODE_CLAIM]];
 
 pub(crate) static RULE: Rule = Rule {
     id: "pod-fits-no-pool",
     depends_on: &[Product::Karpenter],
     kinds: WORKLOAD_KINDS,
-    reads: &READS,
+    reads: READS,
     reports_absence: true,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("pod_fits_no_pool.rs")),
@@ -452,12 +451,10 @@ fn has_unknown_runtime(template: &Template<'_>, ctx: &Context<'_>) -> bool {
             && name.text().is_some_and(|name| !name.starts_with("nvidia") && is_missing(name))
 }
 
-/// Whether an obstacle is that the pod names other pools.
 fn is_about_names(obstacle: &Obstacle) -> bool {
     obstacle.stage == Stage::Label(NODEPOOL_LABEL.to_owned())
 }
 
-/// The pools that a pod names.
 struct Named {
     /// The pools; those to name instead where there are none of these names, and `None` for all.
     pools: Option<Vec<Object>>,

@@ -59,12 +59,10 @@ use crate::rules::prelude::*;
 use crate::workload::security::pod_security::{Breach, Level, breaches};
 use crate::workload::template::is_workflow;
 
-const KINDS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::NAMESPACE]);
-
 pub(crate) static RULE: Rule = Rule {
     id: "pod-security-rejects",
-    kinds: &KINDS,
-    reads: &joined::<9>(&[Kind::NAMESPACE], &POD_POLICIES),
+    kinds: kinds![[Kind::NAMESPACE], WORKLOAD_KINDS],
+    reads: kinds![[Kind::NAMESPACE], POD_POLICIES],
     docs: docs(include_str!("pod_security_rejects.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Scheduling)

@@ -62,12 +62,10 @@ use crate::rules::scheduling::{AROUND_PODS, all_pools, is_scheduled, states_its_
 use crate::workload::devices::first_accelerator;
 use crate::workload::gpu::requested_extended_resources;
 
-static READS: [Kind; AROUND_PODS.len() + SHARING_SOURCES.len()] = joined(&AROUND_PODS, &SHARING_SOURCES);
-
 pub(crate) static RULE: Rule = Rule {
     id: "pool-limit-exceeded",
     kinds: WORKLOAD_KINDS,
-    reads: &READS,
+    reads: kinds![AROUND_PODS, SHARING_SOURCES],
     reports_absence: true,
     docs: docs(include_str!("pool_limit_exceeded.rs")),
     check: Check::Object(check),

@@ -54,11 +54,9 @@
 use crate::cluster::views::OverlapGroup;
 use crate::rules::prelude::*;
 
-const READS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::NODE_POOL]);
-
 pub(crate) static RULE: Rule = Rule {
     id: "pool-overlap",
-    reads: &READS,
+    reads: kinds![[Kind::NODE_POOL], WORKLOAD_KINDS],
     docs: docs(include_str!("pool_overlap.rs")),
     check: Check::NodePool(check),
     ..Rule::info(Group::Scheduling)

@@ -88,11 +88,9 @@
 
 use crate::rules::prelude::*;
 
-const READS: [Kind; WORKLOAD_KINDS.len() + 2] = with_workloads(&[Kind::NODE_POOL, Kind::NAMESPACE]);
-
 pub(crate) static RULE: Rule = Rule {
     id: "pool-purpose-mixed",
-    reads: &READS,
+    reads: kinds![[Kind::NODE_POOL, Kind::NAMESPACE], WORKLOAD_KINDS],
     docs: docs(include_str!("pool_purpose_mixed.rs")),
     check: Check::NodePool(check),
     ..Rule::warning(Group::Scheduling)

@@ -65,14 +65,14 @@ use crate::karpenter::nodepool::NODEPOOL_LABEL;
 use crate::karpenter::scheduling::Taint;
 use crate::rules::prelude::*;
 
-const READS: [Kind; WORKLOAD_KINDS.len() + 13] = with_workloads(&joined::<13>(
-    &[Kind::NODE_POOL, Kind::RUNTIME_CLASS, Kind::RESOURCE_FLAVOR, CHART_KINDS[0], CHART_KINDS[1]],
-    &POD_POLICIES,
-));
-
 pub(crate) static RULE: Rule = Rule {
     id: "pool-unreachable",
-    reads: &READS,
+    reads: kinds![
+        [Kind::NODE_POOL, Kind::RUNTIME_CLASS, Kind::RESOURCE_FLAVOR],
+        CHART_KINDS,
+        POD_POLICIES,
+        WORKLOAD_KINDS
+    ],
     reports_absence: true,
     docs: docs(include_str!("pool_unreachable.rs")),
     check: Check::NodePool(check),

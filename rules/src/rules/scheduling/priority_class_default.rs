@@ -51,14 +51,12 @@ use crate::rules::prelude::*;
 pub(crate) static RULE: Rule = Rule {
     id: "priority-class-default",
     kinds: &[Kind::PRIORITY_CLASS],
-    reads: &READS,
+    reads: kinds![[Kind::PRIORITY_CLASS], WORKLOAD_KINDS],
     rejected_by: &[Authority::ApiServer],
     docs: docs(include_str!("priority_class_default.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Scheduling)
 };
-
-const READS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::PRIORITY_CLASS]);
 
 /// The largest value of another class (`HighestUserDefinablePriority`).
 const HIGHEST: i64 = 1_000_000_000;

@@ -66,20 +66,10 @@ const STEADY: [Kind; 3] = [Kind::DEPLOYMENT, Kind::STATEFUL_SET, Kind::ROLLOUT];
 /// The names with which a quota counts Jobs.
 const JOB_COUNTS: [&str; 2] = ["count/jobs.batch", "jobs.batch"];
 
-const KINDS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[QUOTA]);
-
-const READS: [Kind; STEADY.len() + 5 + QUEUE_KINDS.len()] = joined(
-    &joined::<{ STEADY.len() + 5 }>(
-        &STEADY,
-        &[QUOTA, Kind::LIMIT_RANGE, Kind::HPA, Kind::SCALED_OBJECT, Kind::VPA],
-    ),
-    &QUEUE_KINDS,
-);
-
 pub(crate) static RULE: Rule = Rule {
     id: "quota-below-replicas",
-    kinds: &KINDS,
-    reads: &READS,
+    kinds: kinds![[QUOTA], WORKLOAD_KINDS],
+    reads: kinds![STEADY, [QUOTA, Kind::LIMIT_RANGE, Kind::HPA, Kind::SCALED_OBJECT, Kind::VPA], QUEUE_KINDS],
     docs: docs(include_str!("quota_below_replicas.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Scheduling)

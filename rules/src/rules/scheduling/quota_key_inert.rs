@@ -34,22 +34,17 @@ use crate::rules::gpu::gpu_resource_unknown::{is_defined, meant};
 use crate::rules::prelude::*;
 use crate::workload::charts::installs;
 
-const INSTALLERS: [Kind; 5] =
-    [CHART_KINDS[0], CHART_KINDS[1], Kind::ARGO_APPLICATION_SET, Kind::DAEMON_SET, Kind::DEPLOYMENT];
-
-const READS: [Kind; WORKLOAD_KINDS.len() + 6] = with_workloads(&[
-    CHART_KINDS[0],
-    CHART_KINDS[1],
-    Kind::ARGO_APPLICATION_SET,
-    Kind::CONFIG_MAP,
-    Kind::DEVICE_CLASS,
-    Kind::NODE_OVERLAY,
-]);
+const INSTALLERS: &[Kind] =
+    kinds![CHART_KINDS, [Kind::ARGO_APPLICATION_SET, Kind::DAEMON_SET, Kind::DEPLOYMENT]];
 
 pub(crate) static RULE: Rule = Rule {
     id: "quota-key-inert",
     kinds: &[QUOTA],
-    reads: &READS,
+    reads: kinds![
+        CHART_KINDS,
+        [Kind::ARGO_APPLICATION_SET, Kind::CONFIG_MAP, Kind::DEVICE_CLASS, Kind::NODE_OVERLAY],
+        WORKLOAD_KINDS
+    ],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("quota_key_inert.rs")),
     check: Check::Object(check),
@@ -119,7 +114,7 @@ fn may_have_hami(ctx: &Context<'_>) -> bool {
         let is_named = |one: &Template<'_>| one.spec.get("schedulerName").text() == Some("hami-scheduler");
         templates(object).iter().any(is_named)
     };
-    INSTALLERS.into_iter().any(|kind| cluster.of(kind).any(is_hami))
+    INSTALLERS.iter().any(|kind| cluster.of(*kind).any(is_hami))
         || WORKLOAD_KINDS.iter().any(|kind| cluster.of(*kind).any(is_scheduled))
         || OF_HAMI.into_iter().any(|resource| cluster.views().is_requested(resource))
 }

@@ -53,12 +53,12 @@ use crate::rules::prelude::*;
 use crate::workload::charts::spec_of;
 use crate::workload::dra::class_blocks;
 
-const KINDS: [Kind; WORKLOAD_KINDS.len() + 3] =
-    with_workloads(&[Kind::PERSISTENT_VOLUME_CLAIM, Kind::RESOURCE_CLAIM, Kind::RESOURCE_CLAIM_TEMPLATE]);
-
 pub(crate) static RULE: Rule = Rule {
     id: "reference-missing",
-    kinds: &KINDS,
+    kinds: kinds![
+        [Kind::PERSISTENT_VOLUME_CLAIM, Kind::RESOURCE_CLAIM, Kind::RESOURCE_CLAIM_TEMPLATE],
+        WORKLOAD_KINDS
+    ],
     reads: &[
         Kind::RUNTIME_CLASS,
         Kind::PRIORITY_CLASS,

@@ -36,13 +36,10 @@
 use crate::facts::suggest::is_within;
 use crate::rules::prelude::*;
 
-static READS: [Kind; WORKLOAD_KINDS.len() + 4] =
-    with_workloads(&[Kind::CONFIG_MAP, CHART_KINDS[0], CHART_KINDS[1], Kind::ARGO_APPLICATION_SET]);
-
 pub(crate) static RULE: Rule = Rule {
     id: "scheduler-unknown",
     kinds: WORKLOAD_KINDS,
-    reads: &READS,
+    reads: kinds![[Kind::CONFIG_MAP], CHART_KINDS, [Kind::ARGO_APPLICATION_SET], WORKLOAD_KINDS],
     fix: Some(Safety::Unsafe),
     reports_absence: true,
     docs: docs(include_str!("scheduler_unknown.rs")),

@@ -62,12 +62,10 @@ use super::auto_mode_volume_driver::is_pinned_to_auto_mode;
 use crate::cluster::branch_interfaces::selects;
 use crate::rules::prelude::*;
 
-const READS: [Kind; WORKLOAD_KINDS.len() + 1] = with_workloads(&[Kind::NODE_POOL]);
-
 pub(crate) static RULE: Rule = Rule {
     id: "security-group-pods-unplaced",
     kinds: &[Kind::SECURITY_GROUP_POLICY],
-    reads: &READS,
+    reads: kinds![[Kind::NODE_POOL], WORKLOAD_KINDS],
     docs: docs(include_str!("security_group_pods_unplaced.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Scheduling)

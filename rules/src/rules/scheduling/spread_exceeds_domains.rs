@@ -86,7 +86,7 @@ use crate::rules::scheduling::{AROUND_PODS, MAX_POOLS, all_pools, is_scheduled, 
 pub(crate) static RULE: Rule = Rule {
     id: "spread-exceeds-domains",
     kinds: WORKLOAD_KINDS,
-    reads: &AROUND_PODS,
+    reads: AROUND_PODS,
     reports_absence: true,
     docs: docs(include_str!("spread_exceeds_domains.rs")),
     check: Check::Object(check),

@@ -63,12 +63,10 @@ use crate::rules::prelude::*;
 use crate::workload::devices::first_accelerator;
 use crate::workload::node_spread::{Cause, node_spreads};
 
-static READS: [Kind; AROUND_PODS.len() + SHARING_SOURCES.len()] = joined(&AROUND_PODS, &SHARING_SOURCES);
-
 pub(crate) static RULE: Rule = Rule {
     id: "spread-idles-gpus",
     kinds: REPLICATED_KINDS,
-    reads: &READS,
+    reads: kinds![AROUND_PODS, SHARING_SOURCES],
     docs: docs(include_str!("spread_idles_gpus.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Scheduling)

@@ -58,7 +58,7 @@ use crate::rules::scheduling::{AROUND_PODS, MAX_POOLS, all_pools, is_scheduled, 
 pub(crate) static RULE: Rule = Rule {
     id: "static-pool-exceeded",
     kinds: WORKLOAD_KINDS,
-    reads: &AROUND_PODS,
+    reads: AROUND_PODS,
     reports_absence: true,
     docs: docs(include_str!("static_pool_exceeded.rs")),
     check: Check::Object(check),

@@ -28,13 +28,10 @@ use crate::catalog::ZONE;
 use crate::cluster::storage::is_default;
 use crate::rules::prelude::*;
 
-const READS: [Kind; WORKLOAD_KINDS.len() + 2] =
-    with_workloads(&[Kind::PERSISTENT_VOLUME_CLAIM, Kind::NODE_POOL]);
-
 pub(crate) static RULE: Rule = Rule {
     id: "storage-class-binds-early",
     kinds: &[Kind::STORAGE_CLASS],
-    reads: &READS,
+    reads: kinds![[Kind::PERSISTENT_VOLUME_CLAIM, Kind::NODE_POOL], WORKLOAD_KINDS],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("storage_class_binds_early.rs")),
     check: Check::Object(check),

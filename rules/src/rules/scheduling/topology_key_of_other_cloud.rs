@@ -62,7 +62,7 @@ use crate::workload::template::REQUIRED_AFFINITY;
 
 pub(crate) static RULE: Rule = Rule {
     id: "topology-key-of-other-cloud",
-    kinds: &with_workloads::<{ WORKLOAD_KINDS.len() + 1 }>(&[TOPOLOGY]),
+    kinds: kinds![[TOPOLOGY], WORKLOAD_KINDS],
     reads: &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS],
     docs: docs(include_str!("topology_key_of_other_cloud.rs")),
     check: Check::Object(check),

@@ -50,12 +50,9 @@ use crate::rules::prelude::*;
 /// The annotation that takes precedence over the field, on claims and volumes.
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 
-static KINDS: [Kind; WORKLOAD_KINDS.len() + 2] =
-    with_workloads(&[Kind::PERSISTENT_VOLUME_CLAIM, Kind::PERSISTENT_VOLUME]);
-
 pub(crate) static RULE: Rule = Rule {
     id: "volume-claim-unbindable",
-    kinds: &KINDS,
+    kinds: kinds![[Kind::PERSISTENT_VOLUME_CLAIM, Kind::PERSISTENT_VOLUME], WORKLOAD_KINDS],
     reads: &[Kind::PERSISTENT_VOLUME, Kind::STORAGE_CLASS],
     pairs: &[Pair { with: &[Kind::PERSISTENT_VOLUME], partners: claims_of, beside: default_classes }],
     fix: Some(Safety::Unsafe),

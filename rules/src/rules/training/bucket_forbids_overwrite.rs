@@ -65,14 +65,11 @@ use crate::workload::checkpoint::{checkpoint_mounts, destination, mount_of, read
 pub(crate) static RULE: Rule = Rule {
     id: "bucket-forbids-overwrite",
     kinds: &[Kind::PERSISTENT_VOLUME],
-    reads: &READS,
+    reads: kinds![[Kind::PERSISTENT_VOLUME_CLAIM, Kind::NAMESPACE], WORKLOAD_KINDS],
     docs: docs(include_str!("bucket_forbids_overwrite.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Training)
 };
-
-static READS: [Kind; WORKLOAD_KINDS.len() + 2] =
-    with_workloads(&[Kind::PERSISTENT_VOLUME_CLAIM, Kind::NAMESPACE]);
 
 fn check(volume: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = volume.get("spec");

@@ -56,22 +56,21 @@ use crate::workload::template::workload_kind;
 
 const TOPOLOGY: Kind = Kind::new("kueue.x-k8s.io", "Topology");
 
-const READS: [Kind; WORKLOAD_KINDS.len() + 14] = with_workloads(&joined::<14>(
-    &[
-        Kind::LOCAL_QUEUE,
-        Kind::CONFIG_MAP,
-        Kind::RESOURCE_FLAVOR,
-        TOPOLOGY,
-        Kind::LIMIT_RANGE,
-        Kind::NAMESPACE,
-    ],
-    &POD_POLICIES,
-));
-
 pub(crate) static RULE: Rule = Rule {
     id: "cluster-queue-admits-nothing",
     kinds: &[Kind::CLUSTER_QUEUE],
-    reads: &READS,
+    reads: kinds![
+        [
+            Kind::LOCAL_QUEUE,
+            Kind::CONFIG_MAP,
+            Kind::RESOURCE_FLAVOR,
+            TOPOLOGY,
+            Kind::LIMIT_RANGE,
+            Kind::NAMESPACE
+        ],
+        POD_POLICIES,
+        WORKLOAD_KINDS
+    ],
     reports_absence: true,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("cluster_queue_admits_nothing.rs")),
@@ -208,7 +207,6 @@ fn missing_topology(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// The names of the flavors of a queue.
 fn flavor_names(object: &Object) -> impl Iterator<Item = Node<'_>> {
     let groups = object.path(&["spec", "resourceGroups"]);
     groups.items().flat_map(|group| group.get("flavors").items()).map(|item| item.get("name"))

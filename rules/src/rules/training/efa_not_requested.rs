@@ -65,19 +65,7 @@ use crate::workload::gpu::EFA;
 pub(crate) static RULE: Rule = Rule {
     id: "efa-not-requested",
     kinds: WORKLOAD_KINDS,
-    reads: &joined::<{ READS.len() + 8 }>(
-        &READS,
-        &[
-            RUNTIMES[0],
-            RUNTIMES[1],
-            RUNTIMES[2],
-            RUNTIMES[3],
-            TRAINER_KINDS[0],
-            TRAINER_KINDS[1],
-            TRAINER_KINDS[2],
-            TRAINER_KINDS[3],
-        ],
-    ),
+    reads: kinds![READS, RUNTIMES, TRAINER_KINDS],
     docs: docs(include_str!("efa_not_requested.rs")),
     check: Check::Object(check),
     ..Rule::info(Group::Training)

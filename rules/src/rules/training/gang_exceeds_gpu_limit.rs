@@ -76,18 +76,16 @@ use crate::workload::devices::first_accelerator;
 use crate::workload::gang::{Demand, Members, demands, is_gang_scheduled, members};
 
 /// The pools, and the runtimes with the pod templates of TrainJobs.
-static READS: [Kind; SHARING_SOURCES.len() + 4 + QUEUE_KINDS.len()] = joined(
-    &joined::<{ SHARING_SOURCES.len() + 4 }>(
-        &SHARING_SOURCES,
-        &[Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::TRAINING_RUNTIME, Kind::CLUSTER_TRAINING_RUNTIME],
-    ),
-    &QUEUE_KINDS,
-);
+const READS: &[Kind] = kinds![
+    SHARING_SOURCES,
+    [Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::TRAINING_RUNTIME, Kind::CLUSTER_TRAINING_RUNTIME],
+    QUEUE_KINDS
+];
 
 pub(crate) static RULE: Rule = Rule {
     id: "gang-exceeds-gpu-limit",
     kinds: WORKLOAD_KINDS,
-    reads: &READS,
+    reads: READS,
     docs: docs(include_str!("gang_exceeds_gpu_limit.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Training)

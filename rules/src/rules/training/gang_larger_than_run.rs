@@ -44,11 +44,9 @@ use crate::rules::prelude::*;
 use crate::rules::training::KUBEFLOW_JOBS;
 use crate::rules::training::volcano_enqueue_before_nodes::FILE as SCHEDULER_FILE;
 
-const KINDS: [Kind; KUBEFLOW_JOBS.len() + 1] = joined(&[Kind::VOLCANO_JOB], &KUBEFLOW_JOBS);
-
 pub(crate) static RULE: Rule = Rule {
     id: "gang-larger-than-run",
-    kinds: &KINDS,
+    kinds: kinds![[Kind::VOLCANO_JOB], KUBEFLOW_JOBS],
     reads: &[Kind::CONFIG_MAP],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("gang_larger_than_run.rs")),

@@ -56,11 +56,9 @@ use crate::workload::gang::{demands, members};
 use crate::workload::gpu::has_device_in;
 use crate::workload::template::run_limit;
 
-const KINDS: [Kind; KUBEFLOW_JOBS.len() + 2] = joined(&[Kind::JOB_SET, Kind::RAY_JOB], &KUBEFLOW_JOBS);
-
 pub(crate) static RULE: Rule = Rule {
     id: "gang-retries-unbounded",
-    kinds: &KINDS,
+    kinds: kinds![[Kind::JOB_SET, Kind::RAY_JOB], KUBEFLOW_JOBS],
     docs: docs(include_str!("gang_retries_unbounded.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Training)

@@ -64,13 +64,10 @@ use crate::workload::devices::first_accelerator;
 const JOBS: &[Kind] =
     &[Kind::JOB, Kind::JOB_SET, Kind::PYTORCH_JOB, Kind::MPI_JOB, Kind::TF_JOB, Kind::JAX_JOB, Kind::RAY_JOB];
 
-const READS: [Kind; WORKLOAD_KINDS.len() + 5] =
-    with_workloads(&[Kind::LOCAL_QUEUE, Kind::CLUSTER_QUEUE, DELIVERERS[0], DELIVERERS[1], DELIVERERS[2]]);
-
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-job-not-queued",
     kinds: JOBS,
-    reads: &READS,
+    reads: kinds![[Kind::LOCAL_QUEUE, Kind::CLUSTER_QUEUE], DELIVERERS, WORKLOAD_KINDS],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("gpu_job_not_queued.rs")),
     check: Check::Object(check),

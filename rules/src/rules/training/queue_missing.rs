@@ -65,11 +65,9 @@ const DEFAULT_QUEUE: &str = "default";
 /// The queues that the chart of KAI creates.
 const KAI_DEFAULTS: [&str; 2] = ["default-queue", "default-parent-queue"];
 
-const KINDS: [Kind; WORKLOAD_KINDS.len() + 2] = with_workloads(&[Kind::LOCAL_QUEUE, KAI_QUEUE]);
-
 pub(crate) static RULE: Rule = Rule {
     id: "queue-missing",
-    kinds: &KINDS,
+    kinds: kinds![[Kind::LOCAL_QUEUE, KAI_QUEUE], WORKLOAD_KINDS],
     reads: &[Kind::LOCAL_QUEUE, Kind::CLUSTER_QUEUE, KAI_QUEUE, VOLCANO_QUEUE],
     reports_absence: true,
     fix: Some(Safety::Unsafe),

@@ -44,12 +44,12 @@ use crate::workload::class::Classified;
 use crate::workload::template::{is_short_deadline, is_short_lived};
 
 /// The pools, and the workloads that determine the purpose of a pool.
-const READS: [Kind; WORKLOAD_KINDS.len() + 2] = with_workloads(&[Kind::NODE_POOL, Kind::NAMESPACE]);
+const READS: &[Kind] = kinds![[Kind::NODE_POOL, Kind::NAMESPACE], WORKLOAD_KINDS];
 
 pub(crate) static RULE: Rule = Rule {
     id: "training-on-spot",
     kinds: WORKLOAD_KINDS,
-    reads: &READS,
+    reads: READS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("training_on_spot.rs")),
     check: Check::Object(check),

@@ -79,7 +79,7 @@ pub(crate) static RULE: Rule = Rule {
         Kind::TRAIN_JOB,
         Kind::VOLCANO_JOB,
     ],
-    reads: &[Kind::NAMESPACE, RUNTIMES[0], RUNTIMES[1], RUNTIMES[2], RUNTIMES[3]],
+    reads: kinds![[Kind::NAMESPACE], RUNTIMES],
     docs: docs(include_str!("training_sidecar_injected.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Training)

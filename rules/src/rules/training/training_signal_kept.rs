@@ -48,12 +48,10 @@ use crate::workload::command::{Word, base_name};
 use crate::workload::gpu::has_device;
 use crate::workload::template::DEFAULT_GRACE;
 
-const READS: [Kind; WORKLOAD_KINDS.len() + 2] = with_workloads(&[Kind::NODE_POOL, Kind::NAMESPACE]);
-
 pub(crate) static RULE: Rule = Rule {
     id: "training-signal-kept",
     kinds: WORKLOAD_KINDS,
-    reads: &READS,
+    reads: kinds![[Kind::NODE_POOL, Kind::NAMESPACE], WORKLOAD_KINDS],
     docs: docs(include_str!("training_signal_kept.rs")),
     check: Check::Object(check),
     ..Rule::info(Group::Training)

@@ -51,7 +51,7 @@ use crate::workload::node_labels::{names_nodes, shared_topologies};
 pub(crate) static RULE: Rule = Rule {
     id: "training-topology",
     kinds: WORKLOAD_KINDS,
-    reads: &joined::<{ READS.len() + 1 }>(&READS, &[Kind::AUTO_MODE_NODE_CLASS]),
+    reads: kinds![READS, [Kind::AUTO_MODE_NODE_CLASS]],
     docs: docs(include_str!("training_topology.rs")),
     check: Check::Object(check),
     ..Rule::info(Group::Training)

@@ -437,7 +437,6 @@ fn script_with<'l>(line: &'l str, words: &[&str]) -> Option<&'l str> {
     })
 }
 
-/// The words of a name.
 fn words_of(name: &str) -> impl Iterator<Item = &str> {
     name.split(['_', '-', '.'])
 }

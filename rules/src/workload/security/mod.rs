@@ -10,7 +10,6 @@ pub(crate) enum User<'a> {
     Root,
     /// A user other than root, with the field that says so: its number, or that it is not root.
     Other(Node<'a>),
-    /// That of the image.
     Image,
     Unknown,
 }

@@ -94,7 +94,6 @@ fn host<'a>(template: &Template<'a>, out: &mut Found<'a>) {
     }
 }
 
-/// The profiles of a security context.
 fn profiles<'a>(context: &Node<'a>, version: Version, out: &mut Found<'a>) {
     for profile in ["seccompProfile", "appArmorProfile"] {
         let node = context.path(&[profile, "type"]);

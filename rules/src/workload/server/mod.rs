@@ -226,7 +226,6 @@ pub(crate) fn is_kept_from_signals(container: &Node<'_>) -> bool {
 }
 
 impl Server {
-    /// Whether the image of a container is one of its own.
     pub(crate) fn is_in_image_of(&self, container: &Node<'_>) -> bool {
         let is_copy = |written: ImageRef<'_>| {
             // A name that is known says more than the one that it replaces.
