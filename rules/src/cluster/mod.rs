@@ -55,7 +55,6 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
-use crate::cluster::converted::Converted;
 use crate::cluster::dependencies::{Digest, Invalidations, Read, untracked};
 use crate::cluster::objects::{ObjectChange, Objects};
 use crate::cluster::other_nodes::{OtherNodes, declares_nodes};
@@ -88,7 +87,7 @@ pub struct Cluster {
     shown: OnceLock<ShownVersions>,
     other_nodes: OnceLock<Box<[OtherNodes]>>,
     /// The same with objects of old APIs as what they become; `None` if there are none.
-    converted: OnceLock<Option<Box<Converted>>>,
+    converted: OnceLock<Option<Box<converted::Converted>>>,
 }
 
 pub(crate) enum Replaced {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::cell::Cell;
 
 use crate::cluster::Cluster;
-use crate::cluster::dependencies::{Read, record_read, untracked};
+use crate::cluster::dependencies::untracked;
 use crate::cluster::other_nodes::OtherNodes;
 use crate::cluster::placement::PoolsFor;
 use crate::karpenter::nodepool::NodePool;
@@ -114,9 +114,6 @@ impl<'a> Context<'a> {
         let path = self.subject.object.source().map(|source| source.scope());
         let settings = self.engine.settings();
         let nothing = Cluster::default();
-        if others.is_some() {
-            record_read(|| Read::All);
-        }
         for &rule in self.engine.all() {
             let is_read = others.is_some() || rule.reads.iter().all(|kind| self.rule.reads.contains(kind));
             let cluster = others.unwrap_or(if is_read { self.cluster } else { &nothing });

@@ -62,6 +62,7 @@
 //! - <https://karpenter.sh/v0.32/upgrading/v1beta1-migration/>
 
 use crate::cluster::converted::Converted;
+use crate::cluster::dependencies::{Read, record_read};
 use crate::migration::convert;
 use crate::platform::Platform;
 use crate::rules::migration::successors::{is_for_old_release, successor_alone, successors};
@@ -245,6 +246,10 @@ fn is_v1_but_its_version(object: &Object) -> bool {
 /// count as what they become; where nothing is known of them, the object is converted as if it were alone.
 fn report_kept_meaning(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let converted = ctx.cluster().converted(successors);
+    if converted.is_some() {
+        // Any object may decide whether this one can be converted, and what is beside it then.
+        record_read(|| Read::All);
+    }
     let made = converted.map_or(&[][..], |converted| converted.successors_of(object));
     if made.is_empty() {
         let successor = successor_alone(object)?;
