@@ -158,9 +158,11 @@ impl Cluster {
         mut reads: Vec<Read>,
     ) -> Replaced {
         let has_any = untracked(|| has_objects_of_old_apis(self));
-        let Some(mut converted) = before.filter(|_| has_any) else {
+        let mut converted = match (before, has_any) {
+            (Some(converted), true) => converted,
+            (None, false) => return Replaced::Reads(reads),
             // Without such objects, all rules read the objects as written.
-            return if has_any { Replaced::Everything } else { Replaced::Reads(reads) };
+            _ => return Replaced::Everything,
         };
         match converted.replace(self, old, new) {
             Replaced::Everything => Replaced::Everything,
