@@ -437,7 +437,7 @@ mod tests {
     use std::collections::BTreeSet;
     use std::path::PathBuf;
 
-    use gpulint_testing::{fixtures, is_full, sampled, yaml_below};
+    use gpulint_testing::{fixtures, is_full, yaml_below};
 
     use crate::cluster::Cluster;
     use crate::cluster::query::undeclared;
@@ -456,7 +456,7 @@ mod tests {
             let text = std::fs::read_to_string(path).ok()?;
             Some(File::read(Source::from_text(&path.display().to_string(), &text)))
         };
-        let files: Vec<File> = sampled(files).iter().filter_map(read).collect();
+        let files: Vec<File> = files.iter().filter_map(read).collect();
         let undeclared_reads = |complete: bool| {
             let engine = Engine::new(Settings { complete, ..Settings::default() });
             let mut undeclared = Vec::new();
