@@ -61,6 +61,7 @@
 //! - <https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#rolling-update-deployment>
 //! - <https://karpenter.sh/docs/concepts/nodepools/#speclimits>
 
+use super::kserve;
 use super::replacement::{Replacement, replacement};
 use super::rollout::{Rollout, rollout};
 use super::serving::{is_owned, tell_autoscaler};
@@ -71,9 +72,10 @@ use crate::rules::prelude::*;
 use crate::workload::devices::first_accelerator;
 use crate::workload::gang::{Members, demands};
 
-/// The pools with their limits, and the autoscalers that set the number of pods.
+/// The pools with their limits, the autoscalers that set the number of pods, and how KServe runs its services.
 const READS: &[Kind] = kinds![
     SHARING_SOURCES,
+    kserve::READS,
     [Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::HPA, Kind::SCALED_OBJECT],
     WORKLOAD_KINDS
 ];
