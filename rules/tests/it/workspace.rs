@@ -494,7 +494,7 @@ fn law_of_updates(documents: &[String], seed: u64, steps: usize) {
 /// The edits of each law; the weekly run makes two hundred.
 fn steps() -> usize {
     let asked = std::env::var("WORKSPACE_STEPS").ok();
-    asked.and_then(|n| n.parse().ok()).unwrap_or(12)
+    asked.and_then(|n| n.parse().ok()).unwrap_or(20)
 }
 
 #[test]
