@@ -7,7 +7,6 @@
 //! Every third set is compared, with `FULL=1` every one.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
