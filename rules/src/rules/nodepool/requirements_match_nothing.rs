@@ -56,7 +56,7 @@ use crate::facts::names::is_label_value;
 use crate::karpenter::labels::value::has_known_values;
 use crate::karpenter::requirement::{Requirement, normalise};
 use crate::karpenter::scheduling;
-use crate::karpenter::scheduling::{AmiFamily, Pool, RequirementSpec};
+use crate::karpenter::scheduling::{Pool, RequirementSpec};
 use crate::rules::prelude::*;
 use crate::rules::scheduling::pod_fits_no_pool;
 
@@ -92,12 +92,9 @@ fn of_pool(object: &Object, pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Optio
     if !own.requirements.iter().all(well_formed) {
         return None;
     }
-    // EKS Auto Mode starts nodes of Linux alone, and so does Karpenter with a class of another family than Windows.
-    let class = own.class.as_ref().filter(|class| !class.is_assumed && class.windows_build.is_none());
-    let is_linux = class.is_some_and(|class| class.ami_family != AmiFamily::Windows);
-    let counts = |key: &str, values: &[String]| {
-        counts(key, values) || normalise(key) == OS && (pool.is_auto_mode() || is_linux)
-    };
+    // EKS Auto Mode starts nodes of Linux alone.
+    let counts =
+        |key: &str, values: &[String]| counts(key, values) || normalise(key) == OS && pool.is_auto_mode();
     own.requirements.retain(|r| counts(&r.key, &r.values));
     own.labels.retain(|(k, v)| counts(k, std::slice::from_ref(v)));
     let keys = scheduling::smallest_conflict(&own, &scheduling::SchedulerOptions::default());
@@ -128,13 +125,10 @@ fn of_pool(object: &Object, pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Optio
         keys.iter().map(|k| (key_node(pool, k).unwrap_or_else(|| pool.requirements()), k)).collect();
     let ((node, _), others) = nodes.split_last()?;
     let finding = ctx.report(node, message);
-    let is_windows = matches!(keys.as_slice(), [only] if only == OS) && (pool.is_auto_mode() || is_linux);
+    let is_windows = pool.is_auto_mode() && matches!(keys.as_slice(), [only] if only == OS);
     finding.help(match (is_windows, not_started, unsure) {
-        (true, ..) if pool.is_auto_mode() => {
-            "EKS Auto Mode starts nodes of Linux alone: Windows needs a node group or a Karpenter of your own"
-        }
         (true, ..) => {
-            "the class is for Linux: Windows needs an `amiFamily` such as Windows2022, with own images as well"
+            "EKS Auto Mode starts nodes of Linux alone: Windows needs a node group or a Karpenter of your own"
         }
         (_, true, _) => {
             "it starts no nano, micro or small type, none of one vCPU, and not every family: admit others"
