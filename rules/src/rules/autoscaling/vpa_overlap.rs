@@ -39,6 +39,7 @@ use crate::rules::prelude::*;
 pub(crate) static RULE: Rule = Rule {
     id: "vpa-overlap",
     kinds: &[Kind::VPA],
+    reads: &[Kind::VPA],
     docs: docs(include_str!("vpa_overlap.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Autoscaling)
