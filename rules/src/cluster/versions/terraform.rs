@@ -10,7 +10,7 @@ use hcl_edit::expr::{
     Conditional, Expression, ForExpr, FuncCall, Object, ObjectKey, ObjectValue, Traversal, TraversalOperator,
 };
 use hcl_edit::parser::parse_body;
-use hcl_edit::structure::{Attribute, Block, BlockLabel};
+use hcl_edit::structure::{Attribute, Block, BlockLabel, Body};
 use hcl_edit::template::Element;
 use hcl_edit::visit::{self, Visit};
 
@@ -57,7 +57,7 @@ impl TerraformFile {
     /// Reads a file of a module or of values of variables. One that does not parse shows nothing.
     pub fn read(text: &str) -> TerraformFile {
         let text = text.strip_prefix('\u{FEFF}').unwrap_or(text);
-        let body = Some(text).filter(|text| text.len() <= MAX_BYTES).and_then(|text| parse_body(text).ok());
+        let body = Some(text).filter(|text| text.len() <= MAX_BYTES).and_then(parse);
         let mut reader = Reader { text, is_certain: true, file: TerraformFile::default() };
         if let Some(body) = body {
             for assigned in body.attributes() {
@@ -90,6 +90,27 @@ impl TerraformFile {
         });
         pins.collect()
     }
+}
+
+/// Maximum number of keys that stand twice in an object.
+const MAX_KEYS_TWICE: u8 = 20;
+
+/// Parses a file. Terraform takes the last of equal keys of an object, and the parser none: others get another first letter, which
+/// changes no place.
+fn parse(text: &str) -> Option<Body> {
+    let mut text = text.to_owned();
+    for letter in (b'A'..=b'Z').take(MAX_KEYS_TWICE.into()) {
+        let error = match parse_body(&text) {
+            Ok(body) => return Some(body),
+            Err(error) => error,
+        };
+        let at = error.location().offset();
+        let key = text.get(at..).filter(|_| error.message().contains("redefined object key"))?;
+        let first = at + usize::from(key.starts_with('"'));
+        let is_letter = text.as_bytes().get(first)?.is_ascii_alphanumeric();
+        text.replace_range(first..=first, is_letter.then(|| char::from(letter))?.encode_utf8(&mut [0; 4]));
+    }
+    None
 }
 
 /// The certain values of the variables and locals of a module: what Terraform would take for them, however it is run.

@@ -202,6 +202,14 @@ fn large_files_of_terraform_are_not_read() {
 }
 
 #[test]
+fn keys_of_terraform_may_stand_twice_in_an_object() {
+    let text = "locals {\n  cluster_version = \"1.33\"\n  tags = {\n    a = 1\n    \"b/c\" = 2\n    a = 3\n    \"b/c\" = 4\n    a = 5\n  }\n}\n";
+    assert_eq!(pins(text, &TerraformValues::default()), ["Kubernetes 1.33:2"]);
+    // Those of a block may not.
+    assert!(pins(&text.replace("tags =", "tags"), &TerraformValues::default()).is_empty());
+}
+
+#[test]
 fn variables_and_locals_of_terraform_have_values_where_there_is_one() {
     const USE: &str = "module \"eks\" {\n  cluster_version = var.kubernetes\n}\n\
                        resource \"helm_release\" \"keda\" {\n  chart = local.chart\n  version = local.keda\n}\n";
