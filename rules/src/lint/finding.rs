@@ -16,7 +16,7 @@ use crate::lint::fix::text::Repair;
 use crate::lint::message::{fit_to_limit, is_long};
 use crate::lint::rule::Rule;
 use crate::object::Object;
-use crate::platform::{Platform, Version};
+use crate::platform::{Platform, Product, Version};
 use crate::promql::Query;
 use crate::source::Source;
 use crate::tree::Span;
@@ -706,18 +706,18 @@ impl Finding {
         std::iter::once(&self.location).chain(self.related.iter().map(|related| &related.location))
     }
 
-    /// Whether it is about a field of an object of an old API whose meaning changed with Karpenter 1.0, and the platform has an older
-    /// one: nodes expire without regard to budgets since then, and `terminationGracePeriod` is new.
+    /// Whether it is about a field of an object of an old API whose meaning changed with Karpenter 1.0, which the platform may not have
+    /// yet: nodes expire without regard to budgets since then; `terminationGracePeriod` and aliases of AMIs are new.
     pub(crate) fn is_of_changed_meaning(&self, platform: &Platform) -> bool {
-        const EXPIRY: [&str; 3] =
-            ["expiry-ignores-budgets", "expiry-interrupts-server", "expiry-kills-training"];
+        const CHANGED: [&str; 4] =
+            ["ami-unpinned", "expiry-ignores-budgets", "expiry-interrupts-server", "expiry-kills-training"];
         let is_changed = |place: &Location| {
             let last = place.pointer().and_then(|pointer| pointer.steps().last());
             let is_new = last.is_some_and(|last| last == "terminationGracePeriod");
-            let is_expiry = EXPIRY.contains(&self.rule.id);
-            (is_new || is_expiry) && place.object().is_some_and(Object::is_converted)
+            (is_new || CHANGED.contains(&self.rule.id)) && place.object().is_some_and(Object::is_converted)
         };
-        platform.karpenter < Version::new(1, 0) && self.locations().any(is_changed)
+        let is_current = platform.is_stated(Product::Karpenter) && platform.karpenter >= Version::new(1, 0);
+        !is_current && self.locations().any(is_changed)
     }
 
     /// Moves its places to the objects as written.
