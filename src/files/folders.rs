@@ -56,7 +56,7 @@ const MAX_ENTRIES: usize = 100_000;
 /// The files of Terraform and templates of other programs below the folder of the inputs, and the scripts and documents there.
 fn other_files(inputs: &[Input], directories: &Directories) -> (Vec<PathBuf>, Vec<PathBuf>) {
     const ENDS: [&str; 7] = [".tf", ".tofu", ".tfvars", ".j2", ".jinja", ".tmpl", ".gotmpl"];
-    const SCRIPTS: [&str; 15] = [
+    const SCRIPTS: [&str; 14] = [
         ".sh",
         ".bash",
         ".fish",
@@ -69,7 +69,6 @@ fn other_files(inputs: &[Input], directories: &Directories) -> (Vec<PathBuf>, Ve
         "GNUmakefile",
         "justfile",
         "Justfile",
-        "Dockerfile",
         "Jenkinsfile",
         ".env.example",
     ];
@@ -87,6 +86,9 @@ const MAX_SCRIPTS: usize = 1_000;
 
 /// Whether a heredoc of a script has a Kubernetes object: `cat <<EOF | kubectl apply -f -`.
 fn has_manifest(text: &str) -> bool {
+    if memchr::memmem::find(text.as_bytes(), b"apiVersion:").is_none() {
+        return false;
+    }
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
         let Some((_, after)) = line.split_once("<<").filter(|(_, after)| !after.starts_with('<')) else {

@@ -89,7 +89,6 @@ fn versions_are_taken_from_scripts_and_documentation() {
         (".env", "KARPENTER_VERSION=0.37.6 # as in production\n", 1),
         ("env.sh", "export KARPENTER_VERSION=${KARPENTER_VERSION:-0.37.6}\n", 1),
         ("Makefile", "KARPENTER_VERSION ?= 0.37.6\n", 1),
-        ("docker/Dockerfile", "FROM alpine\nARG KARPENTER_CHART_VERSION=0.37.6\n", 2),
         (".github/workflows/deploy.yml", workflow, 4),
         ("make/Makefile", crds, 2),
         ("kustomization.yaml", remote, 3),
@@ -150,6 +149,18 @@ fn versions_are_taken_from_scripts_and_documentation() {
         let folder = Folder::new().with("auth.yaml", scaled).with(file, text);
         assert_eq!(versions(&folder), [json!(["KEDA", "2.14", file, 1])], "{file}");
     }
+}
+
+#[test]
+fn a_script_for_one_cluster_does_not_show_that_another_has_karpenter() {
+    let web = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n  selector: {matchLabels: {app: web}}\n  template:\n    metadata: {labels: {app: web}}\n    spec:\n      tolerations: [{operator: Exists}]\n      containers: [{name: web, image: \"example.com/web:1.0.0\"}]\n";
+    let check = ["check", "-f", "concise", "--quiet", "--select", "tolerates-disruption-taint"];
+    let repository = || Folder::new().with("simulation/pool.yaml", POOL).with("shop/web/web.yaml", web);
+    let script = "KARPENTER_VERSION=\"${KARPENTER_VERSION:-v1.8.0}\"\n";
+    let run = repository().with("simulation/scripts/install.sh", script).run(&check);
+    assert_eq!(run.out, "", "{run:#?}");
+    let configured = "platform: {karpenter: \"1.8\"}\n";
+    repository().with("gpulint.yaml", configured).run(&check).prints("shop/web/web.yaml");
 }
 
 #[test]

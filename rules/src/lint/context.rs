@@ -18,7 +18,7 @@ use crate::lint::rule::{Rule, RuleSet};
 use crate::lint::settings::{RuleSettings, Settings};
 use crate::lint::subject::Subject;
 use crate::object::Object;
-use crate::platform::Platform;
+use crate::platform::{Platform, Product};
 use crate::steps;
 use crate::tree::node::Node;
 use crate::tree::pointer::Pointer;
@@ -245,6 +245,11 @@ impl<'a> Context<'a> {
 
     pub(crate) fn platform(&self) -> &'a Platform {
         self.platform
+    }
+
+    /// Whether the configuration states the version of a product, and not only the files.
+    pub(crate) fn is_configured(&self, product: Product) -> bool {
+        self.engine.settings().platform.is_stated(product)
     }
 
     /// The resolved configuration.

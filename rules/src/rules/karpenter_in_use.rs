@@ -36,13 +36,15 @@ pub(super) fn uses_karpenter(ctx: &Context<'_>) -> bool {
     let around = cluster.around(ctx.object());
     let is_named =
         || cluster.views().referenced_labels().name_karpenter(|other| around.pairs(cluster, other));
-    karpenter_object(ctx).is_some()
-        || (is_named() || ctx.platform().is_stated(Product::Karpenter)) && !is_beside_others(ctx)
+    karpenter_object(ctx).is_some() || is_stated(ctx) || is_named() && !is_beside_others(ctx)
 }
 
-/// Whether a version of Karpenter is stated that counts for the object: the configuration is often that of several clusters.
+/// Whether a version of Karpenter is stated that counts for the object: the configuration is often that of several clusters, and a script
+/// may be for a cluster of tests.
 fn is_stated(ctx: &Context<'_>) -> bool {
-    ctx.platform().is_stated(Product::Karpenter) && !is_beside_others(ctx)
+    let shown = ctx.cluster().shown_version(Product::Karpenter);
+    let is_certain = ctx.is_configured(Product::Karpenter) || shown.is_some_and(|shown| !shown.is_mentioned);
+    is_certain && !is_beside_others(ctx)
 }
 
 /// Whether something that may be in the cluster of the object shows that it has other nodes: pods that require those of another

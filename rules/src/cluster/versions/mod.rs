@@ -134,6 +134,8 @@ pub struct ShownVersion {
     pub version: Version,
     /// The first place that shows it.
     pub place: VersionPlace,
+    /// A script or documentation mentions it, and nothing that is applied shows it.
+    pub is_mentioned: bool,
 }
 
 impl ShownVersion {
@@ -501,7 +503,7 @@ impl ShownVersions {
         for product in Product::ALL {
             let of_objects = signs.iter().filter(|(_, (of, ..))| *of == product).map(|(object, sign)| {
                 let place = VersionPlace::Field((*object).clone(), sign.2.pointer());
-                ShownVersion { product, version: sign.1, place }
+                ShownVersion { product, version: sign.1, place, is_mentioned: false }
             });
             let of_files = |mentioned: bool| {
                 let here = outside.iter().filter(|one| !is_elsewhere(one));
@@ -509,7 +511,7 @@ impl ShownVersions {
                 own.filter_map(move |one| {
                     let (_, version) = one.fact.version().filter(|(of, _)| *of == product)?;
                     let place = VersionPlace::Line(Arc::clone(&one.path), one.line);
-                    Some(ShownVersion { product, version, place })
+                    Some(ShownVersion { product, version, place, is_mentioned: mentioned })
                 })
             };
             let said = only(of_objects).or_else(|| only(of_files(false))).or_else(|| only(of_files(true)));

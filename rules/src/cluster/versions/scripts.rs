@@ -1,4 +1,4 @@
-//! Texts that people run, or copy commands from: scripts, Makefiles, files of environment variables, Dockerfiles, workflows and
+//! Texts that people run, or copy commands from: scripts, Makefiles, files of environment variables, workflows and
 //! documentation. They state versions as variables, in calls of `helm`, `eksctl` and `aws`, and in addresses of releases, and create
 //! Secrets and ConfigMaps with `kubectl`.
 
@@ -38,16 +38,12 @@ pub(super) fn releases_in(text: &str) -> impl Iterator<Item = (Product, &str)> {
 }
 
 /// Programs that start a cluster of their own on one machine, for tests: the version of Kubernetes beside them is that of the tests.
-const TEST_CLUSTERS: [&str; 8] = [
-    "kind create",
-    "kindest/node",
-    "kind-action",
-    "setup-kind",
-    "minikube",
-    "setup-envtest",
-    "k3d cluster",
-    "k3d-action",
-];
+static TEST_CLUSTERS: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(
+        "kind create|kindest/node|kind-action|setup-kind|minikube|setup-envtest|k3d cluster|k3d-action",
+    )
+    .expect("words are a pattern")
+});
 
 /// The versions of the product that can be meant: others are those of something else.
 fn is_plausible(product: Product, version: Version) -> bool {
@@ -64,7 +60,7 @@ pub fn facts_of_script(text: &str) -> Vec<(Fact, u32)> {
     if !SIGNS.is_match(text) {
         return found;
     }
-    let is_test = TEST_CLUSTERS.iter().any(|word| text.contains(word));
+    let is_test = TEST_CLUSTERS.is_match(text);
     let mut add = |product: Product, text: &str, line: u32| {
         let version = minor_of(text).filter(|version| is_plausible(product, *version));
         if let Some(version) = version.filter(|_| product != Product::Kubernetes || !is_test) {
@@ -78,15 +74,18 @@ pub fn facts_of_script(text: &str) -> Vec<(Fact, u32)> {
         if first.starts_with('#') || first.starts_with("//") {
             continue;
         }
-        for (line, code) in &command.lines {
-            assignments(code, &mut |product, value| add(product, value, *line));
-            releases_in(code).for_each(|(product, version)| add(product, version, *line));
+        // Few lines have a sign: a `check` of a repository with 500 scripts and documents takes half as long.
+        if command.lines.iter().any(|(_, code)| SIGNS.is_match(code)) {
+            for (line, code) in &command.lines {
+                assignments(code, &mut |product, value| add(product, value, *line));
+                releases_in(code).for_each(|(product, version)| add(product, version, *line));
+            }
+            let words = command.words();
+            if let Some((product, value, line)) = installed(&words) {
+                add(product, value, line);
+            }
+            created.extend(made_by_kubectl(&words));
         }
-        let words = command.words();
-        if let Some((product, value, line)) = installed(&words) {
-            add(product, value, line);
-        }
-        created.extend(made_by_kubectl(&words));
         // The configuration of eksctl that a script writes.
         if first.starts_with("kind:") {
             is_in_config = first.ends_with("ClusterConfig");
@@ -163,16 +162,15 @@ fn product_of_variable(name: &str) -> Option<Product> {
     }
 }
 
-/// The versions that a line assigns to variables: those of a shell, of make, of a Dockerfile, and of YAML.
+/// The versions that a line assigns to variables: those of a shell, of make and of YAML.
 fn assignments<'t>(code: &'t str, add: &mut dyn FnMut(Product, &'t str)) {
-    const BEFORE: [&str; 11] =
-        ["- ", "$ ", "export ", "readonly ", "declare ", "local ", "set ", "-gx ", "-x ", "ARG ", "ENV "];
-    // Those of fish, and of Docker in its old form, have no operator.
-    const WITHOUT_OPERATOR: [&str; 2] = ["set ", "ENV "];
+    const BEFORE: [&str; 9] =
+        ["- ", "$ ", "export ", "readonly ", "declare ", "local ", "set ", "-gx ", "-x "];
     let mut rest = code.trim_start();
     let mut needs_none = false;
     while let Some(next) = BEFORE.iter().find_map(|word| rest.strip_prefix(word)) {
-        needs_none |= WITHOUT_OPERATOR.iter().any(|word| rest.starts_with(word));
+        // Those of fish have no operator.
+        needs_none |= rest.starts_with("set ");
         rest = next.trim_start();
     }
     rest = rest.trim_start_matches(['"', '\'']);
