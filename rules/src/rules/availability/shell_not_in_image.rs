@@ -147,7 +147,7 @@ fn server_of_ssh(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let plain = |name: &&str| {
         image.is(name) || name.strip_prefix("library/").is_some_and(|name| image.repository == name)
     };
-    if image.tag.is_none() || !WITHOUT_SSHD.iter().any(|name| plain(&name)) || container.has_unknown_key() {
+    if image.tag.is_none() || !WITHOUT_SSHD.iter().any(plain) || container.has_unknown_key() {
         return None;
     }
     let words = words(&container);
