@@ -45,6 +45,7 @@ const INSTALLERS: &[Kind] = kinds![CHART_KINDS, [Kind::SERVICE_ACCOUNT]];
 pub(crate) static RULE: Rule = Rule {
     id: "node-class-identity",
     reads: INSTALLERS,
+    holds_alone: true,
     rejected_by: &[Authority::ApiServer, Authority::Karpenter],
     depends_on: &[Product::Karpenter],
     fix: Some(Safety::Safe),
