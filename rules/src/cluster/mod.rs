@@ -86,7 +86,7 @@ pub struct Cluster {
     outside: Option<Arc<[OutsideFact]>>,
     shown: OnceLock<ShownVersions>,
     other_nodes: OnceLock<Box<[OtherNodes]>>,
-    /// The same with objects of old APIs as what they become; `None` if there are none.
+    /// A cluster in which objects of old APIs stand as what they become; `None` if there are none.
     converted: OnceLock<Option<Box<converted::Converted>>>,
 }
 

@@ -1,10 +1,10 @@
-//! An image is built for CPUs, or for the GPUs of another vendor than the container requests.
+//! An image is built for CPUs, or for GPUs of another vendor than it is given.
 //!
 //! # Why
 //! Projects publish an image for each kind of processor, and the tag tells them apart: `cpu-1.8` of TEI,
-//! `server` beside `server-cuda` of llama.cpp, `-rocm` of Ollama and TGI. KServe's Hugging Face server has no
-//! CUDA since 0.15 unless its tag ends in `-gpu`. Such a program does not see the GPU: it ends with an error about
-//! `libcuda.so.1`, or it answers at the speed of the CPU on a node whose GPU is paid for.
+//! `server` beside `server-cuda` of llama.cpp, `-rocm` of Ollama and TGI. KServe's Hugging Face server has
+//! no CUDA since 0.15 unless its tag ends in `-gpu`. Such a program does not see the GPU: it ends with an
+//! error about `libcuda.so.1`, or it answers at the speed of the CPU on a node whose GPU is paid for.
 //!
 //! # Fix
 //! Take the image for the GPU, or request no GPU.

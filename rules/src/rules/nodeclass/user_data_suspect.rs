@@ -8,10 +8,11 @@
 //! nodes never join. A script for AL2 also edits `/etc/kubernetes/kubelet/kubelet-config.json` or the
 //! variable of `--kubelet-extra-args`. AL2023 has neither: nodeadm writes the kubelet's configuration
 //! elsewhere, after the script, and the settings are lost without a word. Karpenter itself reads MIME
-//! archives and Bottlerocket's TOML, and starts no node with one that it cannot read: `max-pods = "110"` is a
-//! text where it decodes a number. Of the TOML it keeps `settings` alone. A script that formats `/dev/nvme1n1` formats what Linux found second: the numbers do not
-//! follow the devices of the launch, and another instance type has its own disks before an EBS volume. XFS
-//! and Btrfs without `-f` stop where a file system is already, and this is information then.
+//! archives and Bottlerocket's TOML, and starts no node with one that it cannot read: `max-pods = "110"` is
+//! a text where it decodes a number. Of the TOML it keeps `settings` alone. A script that formats
+//! `/dev/nvme1n1` formats what Linux found second: the numbers do not follow the devices of the launch, and
+//! another instance type has its own disks before an EBS volume. XFS and Btrfs without `-f` stop where a
+//! file system is already, and this is information then.
 //!
 //! # Fix
 //! Load large scripts from S3 or build them into the AMI, and write the form that the family reads.

@@ -1,11 +1,11 @@
 //! Karpenter does not start, or starts no node, with the value of a setting.
 //!
 //! # Why
-//! Karpenter's chart passes settings on as text, and checks none. `vmMemoryOverheadPercent` is a part of one in
-//! spite of its name: `7.5` takes seven and a half times the memory of each instance type away, so that no pod fits
-//! on any. Karpenter ends when it starts with a policy or a log level that it does not know, such as `warn`, and
-//! with a `clusterEndpoint` that is not a URL. A duration or a number that it cannot read is replaced by
-//! the default, and nothing says so.
+//! Karpenter's chart passes settings on as text, and checks none. `vmMemoryOverheadPercent` is a part of
+//! one in spite of its name: `7.5` takes seven and a half times the memory of each instance type away, so
+//! that no pod fits on any. Karpenter ends when it starts with a policy or a log level that it does not
+//! know, such as `warn`, and with a `clusterEndpoint` that is not a URL. A duration or a number that it
+//! cannot read is replaced by the default, and nothing says so.
 //!
 //! # Fix
 //! Write the value in the form that Karpenter's reference of settings gives.

@@ -3,9 +3,10 @@
 //! # Why
 //! The API server accepts any parameter of a StorageClass. The drivers reject those they do not know,
 //! numbers with a unit, `iops` together with `iopsPerGB`, and what their service rejects: `iops` below the
-//! minimum of the type, `throughput` for another type than gp3, `io1` or `io2` without IOPS, or a persistent file system of FSx for Lustre without `perUnitStorageThroughput`. The
-//! claims of the class then stay Pending with an event that says why, and so do their pods. Parameters
-//! cannot be changed later. The driver of S3 makes no volumes at all: it mounts buckets that exist.
+//! minimum of the type, `throughput` for another type than gp3, `io1` or `io2` without IOPS, or a
+//! persistent file system of FSx for Lustre without `perUnitStorageThroughput`. The claims of the class
+//! then stay Pending with an event that says why, and so do their pods. Parameters cannot be changed later.
+//! The driver of S3 makes no volumes at all: it mounts buckets that exist.
 //!
 //! # Fix
 //! Write the parameters that the driver knows: for EBS `iops` and `throughput` as plain numbers, for FSx

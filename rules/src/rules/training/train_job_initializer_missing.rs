@@ -1,4 +1,4 @@
-//! A TrainJob configures a job, a container or an initializer that its runtime does not have.
+//! A TrainJob configures a job or a container that its runtime does not have.
 //!
 //! # Why
 //! `spec.initializer.dataset` and `.model` configure the replicated jobs `dataset-initializer` and
