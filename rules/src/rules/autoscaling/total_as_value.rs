@@ -8,10 +8,10 @@
 //!
 //! It is an error for the rate of a counter, a warning for work in progress and for metrics that only their
 //! name describes, and information for queues and other gauges: a queue does fall, but slower than replicas
-//! are added. `selenium-grid` counts the sessions of all browsers, running ones as well, and its target is
-//! 1. A `cron` trigger with `Value` asks for its replicas times those that run. Failures and two replicas
-//! at most are left alone, and so are metrics whose name says that they are a mean, a time, a ratio or a
-//! part for one replica, such as `average_queue_size` and `queue_lag_minutes`.
+//! are added. `selenium-grid` counts the sessions of all browsers, running ones as well, with a target of 1.
+//! A `cron` trigger with `Value` asks for its replicas times those that run. Failures and two replicas at
+//! most are left alone, and so are metrics whose name says that they are a mean, a time, a ratio or a part
+//! for one replica, such as `average_queue_size` and `queue_lag_minutes`.
 //!
 //! # Fix
 //! Write `metricType: AverageValue`, or `averageValue` in an HPA: the total is then divided by the target.
