@@ -11,6 +11,7 @@ use crate::cluster::versions::Fact;
 use crate::facts::suggest;
 use crate::facts::suggest::SUGGESTIONS_PER_RULE;
 use crate::file::File;
+use crate::karpenter::labels::PROVISIONER_NAME;
 use crate::kind::Kind;
 use crate::kind::definitions::CustomResourceDefinitions;
 use crate::lint::context::Context;
@@ -633,14 +634,11 @@ fn leave_aliased(findings: &mut Vec<Finding>, from: usize) {
     }
 }
 
-/// The label of the nodes of a Provisioner.
-const PROVISIONER_LABEL: &str = "karpenter.sh/provisioner-name";
-
 fn names_provisioner(object: &Object) -> bool {
     let (tree, root) = object.tree();
     (root..tree.end(root)).any(|at| {
-        let is_text = || matches!(tree.scalar(at), Some(Scalar::Str(PROVISIONER_LABEL)));
-        tree.key_name(at) == PROVISIONER_LABEL || is_text()
+        let is_text = || matches!(tree.scalar(at), Some(Scalar::Str(PROVISIONER_NAME)));
+        tree.key_name(at) == PROVISIONER_NAME || is_text()
     })
 }
 

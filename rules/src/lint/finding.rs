@@ -706,15 +706,13 @@ impl Finding {
         std::iter::once(&self.location).chain(self.related.iter().map(|related| &related.location))
     }
 
-    /// Whether it is about a field of an object of an old API whose meaning changed with Karpenter 1.0, which the platform may not have
-    /// yet: nodes expire without regard to budgets since then; `terminationGracePeriod` and aliases of AMIs are new.
+    /// Whether it is about what changed with Karpenter 1.0 in an object of an old API, and the platform may not have that version yet:
+    /// [`Rule::is_new_in_v1`], or the field `terminationGracePeriod`.
     pub(crate) fn is_of_changed_meaning(&self, platform: &Platform) -> bool {
-        const CHANGED: [&str; 4] =
-            ["ami-unpinned", "expiry-ignores-budgets", "expiry-interrupts-server", "expiry-kills-training"];
         let is_changed = |place: &Location| {
             let last = place.pointer().and_then(|pointer| pointer.steps().last());
             let is_new = last.is_some_and(|last| last == "terminationGracePeriod");
-            (is_new || CHANGED.contains(&self.rule.id)) && place.object().is_some_and(Object::is_converted)
+            (is_new || self.rule.is_new_in_v1) && place.object().is_some_and(Object::is_converted)
         };
         let is_current = platform.is_stated(Product::Karpenter) && platform.karpenter >= Version::new(1, 0);
         !is_current && self.locations().any(is_changed)

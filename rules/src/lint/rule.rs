@@ -255,6 +255,9 @@ pub struct Rule {
     /// Whether it says something about an object by itself as well: what others add makes it less. It then runs, as information,
     /// on the successor of an object of an API that is gone.
     pub(crate) holds_alone: bool,
+    /// Whether it is about what the `v1` API of Karpenter changed: it does not hold for an object of an older API that a Karpenter
+    /// before 1.0 reads.
+    pub(crate) is_new_in_v1: bool,
     /// Its findings that name another object, which a review of that object asks for.
     pub(crate) pairs: &'static [Pair],
     /// Whether it reports that an object is absent, such as a missing PodDisruptionBudget: its findings hold only
@@ -318,6 +321,7 @@ impl Rule {
             reads: &[],
             pairs: &[],
             holds_alone: false,
+            is_new_in_v1: false,
             reports_absence: false,
             params: &[],
             rejected_by: &[],

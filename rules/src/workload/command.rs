@@ -12,6 +12,8 @@ use crate::tree::placeholder::is_placeholder;
 /// Maximum number of bytes of a command line that are read. Scripts in manifests are shorter; Linux passes no argument of
 /// 128 KiB to a process (`MAX_ARG_STRLEN`). Rules read a command line many times.
 const MAX_LINE_BYTES: usize = 32 * 1024;
+/// The names of shells.
+pub(crate) const SHELLS: [&str; 5] = ["ash", "bash", "dash", "sh", "zsh"];
 /// Steps for each word, which is a text of its own.
 const STEPS_PER_WORD: usize = 4;
 

@@ -86,8 +86,7 @@ fn by_chart(installer: &Object, cluster: &Cluster) -> Option<Option<Mode>> {
     const LAST_READ: Version = Version::new(0, 20);
     let mut found = None;
     for chart in CHARTS {
-        let version = chart_version(installer, chart, cluster)
-            .and_then(|text| Version::parse(text.trim_start_matches('v')));
+        let version = chart_version(installer, chart, cluster).and_then(Version::parse);
         for_each_values(installer, chart, |values| {
             let mode = values.root.path(&["kserve", "controller", "deploymentMode"]);
             found = Some(match mode.text() {

@@ -88,9 +88,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 fn is_older(ctx: &Context<'_>) -> bool {
     let cluster = ctx.cluster();
     let mut versions = chart_installers(cluster).filter_map(|one| chart_version(one, "kserve", cluster));
-    versions.any(|text| {
-        Version::parse(text.trim_start_matches('v')).is_some_and(|version| version < Version::new(0, 15))
-    })
+    versions.any(|text| Version::parse(text).is_some_and(|version| version < Version::new(0, 15)))
 }
 
 /// Reports a name that the container of the runtime gets: `MergeRuntimeContainers` of KServe 0.11 to 0.20 keeps its own only where the

@@ -227,10 +227,12 @@ fn with_router(canary: &Node<'_>, routing: &Node<'_>, ctx: &mut Context<'_>) {
         }
     }
     let routes = routing.get("managedRoutes");
-    let adds = |name: &&&str| canary.get("steps").items().any(|step| step.get(name).is_set());
+    let step_with = |name: &'static str| {
+        let node = canary.get("steps").items().map(|step| step.get(name)).find(Node::is_set)?;
+        Some((name, node))
+    };
     if routes.is_absent()
-        && let Some(name) = ["setHeaderRoute", "setMirrorRoute"].iter().find(adds)
-        && let Some(node) = canary.get("steps").items().map(|step| step.get(name)).find(Node::is_set)
+        && let Some((name, node)) = ["setHeaderRoute", "setMirrorRoute"].into_iter().find_map(step_with)
     {
         ctx.report(&node, format!("Argo Rollouts rejects `{name}` without `trafficRouting.managedRoutes`"))
             .at_key()

@@ -48,6 +48,7 @@ pub(crate) static RULE: Rule = Rule {
     id: "ami-unpinned",
     kinds: &[Kind::EC2_NODE_CLASS],
     reads: READS,
+    is_new_in_v1: true,
     docs: docs(include_str!("ami_unpinned.rs")),
     check: Check::Object(check),
     ..Rule::info(Group::Disruption)

@@ -44,6 +44,7 @@ use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "expiry-ignores-budgets",
+    is_new_in_v1: true,
     docs: docs(include_str!("expiry_ignores_budgets.rs")),
     check: Check::NodePool(check),
     ..Rule::warning(Group::Disruption)

@@ -56,6 +56,7 @@ use crate::rules::prelude::*;
 pub(crate) static RULE: Rule = Rule {
     id: "expiry-interrupts-server",
     reads: kinds![[Kind::NODE_POOL, Kind::HPA, Kind::SCALED_OBJECT], WORKLOAD_KINDS],
+    is_new_in_v1: true,
     docs: docs(include_str!("expiry_interrupts_server.rs")),
     check: Check::NodePool(check),
     ..Rule::info(Group::Disruption)

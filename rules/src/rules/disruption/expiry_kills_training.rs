@@ -52,6 +52,7 @@ pub(crate) static RULE: Rule = Rule {
     id: "expiry-kills-training",
     reads: TRAINING_PROTECTION,
     fix: Some(Safety::Unsafe),
+    is_new_in_v1: true,
     docs: docs(include_str!("expiry_kills_training.rs")),
     check: Check::NodePool(check),
     ..Rule::warning(Group::Disruption)

@@ -52,7 +52,7 @@ use std::borrow::Cow;
 
 use crate::facts::text::first_line;
 use crate::rules::prelude::*;
-use crate::workload::command::base_name;
+use crate::workload::command::{SHELLS, base_name};
 use crate::workload::image::deep_learning_container;
 
 pub(crate) static RULE: Rule = Rule {
@@ -62,8 +62,6 @@ pub(crate) static RULE: Rule = Rule {
     check: Check::PodTemplate(check),
     ..Rule::warning(Group::Gpu)
 };
-
-const SHELLS: [&str; 5] = ["ash", "bash", "dash", "sh", "zsh"];
 
 fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     // KubeRay writes the items of a container into one script.

@@ -137,8 +137,7 @@ fn build_of(container: &Node<'_>, image: &ImageRef<'_>) -> Option<Build> {
         return None;
     }
     if image.is("kserve/huggingfaceserver") {
-        let release = Version::parse(tag.trim_start_matches('v').split('-').next()?)?;
-        return (release >= FIRST_OF_TWO && !has(&"gpu")).then_some(Build::Cpu);
+        return (image.version()? >= FIRST_OF_TWO && !has(&"gpu")).then_some(Build::Cpu);
     }
     let is_number = |word: &str| word.strip_prefix('b').is_some_and(|rest| rest.parse::<u32>().is_ok());
     if ["ggml-org/llama.cpp", "ggerganov/llama.cpp"].iter().any(|name| image.is(name)) {

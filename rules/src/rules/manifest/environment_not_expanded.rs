@@ -43,7 +43,7 @@ use std::ops::Range;
 
 use crate::rules::prelude::*;
 use crate::source::Source;
-use crate::workload::command::base_name;
+use crate::workload::command::{SHELLS, base_name};
 use crate::workload::environment::entry;
 
 pub(crate) static RULE: Rule = Rule {
@@ -210,11 +210,8 @@ const REPLACING: [&str; 5] = ["envsubst", "eval", "sed", "perl", "-c"];
 
 /// Reports references to variables of a container in the JSON of an option of a server that a script puts in single quotes.
 fn quoted_json(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    const SHELLS: [&str; 5] = ["sh", "bash", "ash", "dash", "zsh"];
-    let items: Vec<Node<'_>> = ["command", "args"]
-        .iter()
-        .flat_map(|field| container.get(field).items().collect::<Vec<_>>())
-        .collect();
+    let items: Vec<Node<'_>> =
+        ["command", "args"].into_iter().flat_map(|list| container.get(list).items()).collect();
     let program = items.first()?.raw_text()?;
     let at = items
         .iter()

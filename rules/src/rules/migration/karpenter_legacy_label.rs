@@ -40,9 +40,9 @@
 
 use super::rename_label::report_rename;
 use crate::karpenter::installation::is_controller;
+use crate::karpenter::labels::PROVISIONER_NAME as OLD;
 use crate::rules::prelude::*;
 
-const OLD: &str = "karpenter.sh/provisioner-name";
 const NEW: &str = "karpenter.sh/nodepool";
 
 pub(crate) static RULE: Rule = Rule {

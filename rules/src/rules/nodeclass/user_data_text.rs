@@ -5,6 +5,11 @@ fn is_template(text: &str) -> bool {
     text.contains("{{") || text.contains("${")
 }
 
+/// Whether each line of a text in TOML can be read by itself: no value goes on in the next line, and nothing is filled in later.
+fn is_read_by_lines(text: &str) -> bool {
+    !is_template(text) && !text.contains("\"\"\"") && !text.contains("'''")
+}
+
 /// A line of a MIME archive with which Karpenter cannot read it, and why: the rules of Go's `net/mail` and `mime/multipart`.
 pub(super) fn fault_of_archive(text: &str) -> Option<(&str, &'static str)> {
     if is_template(text) {
@@ -55,7 +60,7 @@ fn boundary(line: &str) -> Option<&str> {
 /// A line of TOML that is not one of Bottlerocket's settings: Karpenter reads `settings` alone, and writes nothing else. `None` also
 /// if the text may be no TOML.
 pub(super) fn line_outside_settings(text: &str) -> Option<&str> {
-    if is_template(text) || text.contains("\"\"\"") || text.contains("'''") {
+    if !is_read_by_lines(text) {
         return None;
     }
     let (mut in_settings, mut in_table, mut depth) = (false, false, 0_usize);
@@ -89,7 +94,7 @@ pub(super) fn line_outside_settings(text: &str) -> Option<&str> {
 /// A line of Bottlerocket's settings that is no TOML, and why: an open quote or bracket, or a text without quotes. `None` also for
 /// texts of several lines.
 pub(super) fn fault_of_toml(text: &str) -> Option<(&str, &'static str)> {
-    if is_template(text) || text.contains("\"\"\"") || text.contains("'''") {
+    if !is_read_by_lines(text) {
         return None;
     }
     let mut depth = 0;
@@ -206,7 +211,7 @@ fn decoded_form(path: &[String]) -> Option<Form> {
 
 /// A line of Bottlerocket's settings with a value of another form than Karpenter decodes, the name of the setting, and its form.
 pub(super) fn fault_of_form(text: &str) -> Option<(&str, String, &'static str)> {
-    if is_template(text) || text.contains("\"\"\"") || text.contains("'''") {
+    if !is_read_by_lines(text) {
         return None;
     }
     let (mut table, mut depth) = (Vec::new(), 0);

@@ -39,6 +39,7 @@ use super::is_too_long;
 use crate::catalog::HOSTNAME;
 use crate::fit::label_of_other_nodes;
 use crate::karpenter::installation::is_controller;
+use crate::karpenter::labels::PROVISIONER_NAME;
 use crate::karpenter::labels::key::{
     KeyLocation, KeyRejection, KeyRejectionReason, RejectedBy, rejection, suggest_key,
 };
@@ -174,7 +175,7 @@ fn help(key: &str, reason: KeyRejectionReason) -> String {
 
 fn of_pod(node: &Node<'_>, key: &str, selector: bool, ctx: &mut Context<'_>) {
     // A pod that selects a host expects an existing node; the deprecated key has another rule.
-    if matches!(key, HOSTNAME | "karpenter.sh/provisioner-name") {
+    if matches!(key, HOSTNAME | PROVISIONER_NAME) {
         return;
     }
     let Some(refusal) = rejection(key, KeyLocation::Pod, ctx.platform().karpenter, true) else { return };

@@ -332,11 +332,9 @@ fn inspect_affinity(
     }
     let object = ctx.object();
     // Without a version it is the newest release.
-    let version = chart_version(object, chart.name, ctx.cluster());
-    if version
-        .and_then(|text| Version::parse(text.trim().trim_start_matches('v')))
-        .is_some_and(|version| version < FIRST_WITH_AFFINITY)
-    {
+    let version =
+        chart_version(object, chart.name, ctx.cluster()).and_then(|text| Version::parse(text.trim()));
+    if version.is_some_and(|version| version < FIRST_WITH_AFFINITY) {
         return None;
     }
     let discovers = |installer: &Object| {
