@@ -15,6 +15,7 @@ import (
 	kubeletcel "github.com/aws/karpenter-provider-aws/pkg/cel"
 	"github.com/aws/karpenter-provider-aws/pkg/controllers/nodeclass"
 	awsoptions "github.com/aws/karpenter-provider-aws/pkg/operator/options"
+	"github.com/aws/karpenter-provider-aws/pkg/providers/amifamily"
 	"github.com/aws/karpenter-provider-aws/pkg/providers/arczonalshift"
 	"github.com/aws/karpenter-provider-aws/pkg/providers/instance/filter"
 	"github.com/aws/karpenter-provider-aws/pkg/providers/instancetype"
@@ -143,6 +144,7 @@ func newWorld(aws *account, asked input, order int) *world {
 			w.read(object)
 		}
 	}
+	w.bindClaims()
 	w.objects = append(w.objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default", Labels: map[string]string{"kubernetes.io/metadata.name": "default"}}})
 	for i, pod := range w.pods {
 		at := i
@@ -268,6 +270,58 @@ func podLevel(pod *corev1.Pod) {
 	pod.Spec.Resources.Requests = requests
 }
 
+// bindClaims does what the API server and the controllers of workloads and volumes do with claims: those of a pod are made with it, the
+// default class is written into them, and what names a volume that is there is bound to it. Nobody makes new volumes.
+func (w *world) bindClaims() {
+	claim := func(pod *corev1.Pod, name string, spec corev1.PersistentVolumeClaimSpec) {
+		made := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: pod.Namespace}, Spec: *spec.DeepCopy()}
+		w.objects = append(w.objects, made)
+	}
+	for _, pod := range w.pods {
+		for _, volume := range pod.Spec.Volumes {
+			if volume.Ephemeral != nil && volume.Ephemeral.VolumeClaimTemplate != nil {
+				claim(pod, pod.Name+"-"+volume.Name, volume.Ephemeral.VolumeClaimTemplate.Spec)
+			}
+		}
+		for _, object := range w.objects {
+			set, ok := object.(*appsv1.StatefulSet)
+			if !ok || set.Name != pod.Annotations[ownerOf] {
+				continue
+			}
+			for _, template := range set.Spec.VolumeClaimTemplates {
+				name := template.Name + "-" + pod.Name
+				claim(pod, name, template.Spec)
+				source := corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name}}
+				pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: template.Name, VolumeSource: source})
+			}
+		}
+	}
+	var usual *string
+	volumes := map[string]bool{}
+	for _, object := range w.objects {
+		switch of := object.(type) {
+		case *storagev1.StorageClass:
+			if of.Annotations["storageclass.kubernetes.io/is-default-class"] == "true" {
+				usual = &of.Name
+			}
+		case *corev1.PersistentVolume:
+			volumes[of.Name] = true
+		}
+	}
+	for _, object := range w.objects {
+		of, ok := object.(*corev1.PersistentVolumeClaim)
+		if !ok {
+			continue
+		}
+		if of.Spec.StorageClassName == nil {
+			of.Spec.StorageClassName = usual
+		}
+		if volumes[of.Spec.VolumeName] && of.Status.Phase == "" {
+			of.Annotations = withLabel(of.Annotations, "pv.kubernetes.io/bind-completed", "yes")
+		}
+	}
+}
+
 func withLabel(labels map[string]string, key, value string) map[string]string {
 	if labels == nil {
 		labels = map[string]string{}
@@ -364,7 +418,15 @@ func (p provider) GetInstanceTypes(ctx context.Context, pool *karpv1.NodePool) (
 	if err := p.client.Get(ctx, client.ObjectKey{Name: pool.Spec.Template.Spec.NodeClassRef.Name}, class); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
-	return instanceTypes.List(ctx, class)
+	all, err := instanceTypes.List(ctx, class)
+	// A type without an image starts no node, though the scheduler takes it.
+	started := map[*cloudprovider.InstanceType]bool{}
+	for _, types := range amifamily.MapToInstanceTypes(all, class.Status.AMIs) {
+		for _, of := range types {
+			started[of] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(of *cloudprovider.InstanceType) bool { return !started[of] }), err
 }
 
 // launch starts the nodes that were decided on, each of the cheapest type, and binds the pods. Says how many were bound.

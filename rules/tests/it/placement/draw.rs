@@ -13,7 +13,7 @@ pub(super) struct Set {
 /// What a set is about beside its pools and its pod.
 type Theme = fn(&mut Draw);
 
-const THEMES: [(&str, Theme); 23] = [
+const THEMES: [(&str, Theme); 30] = [
     ("mix", |_| {}),
     ("taints", taints),
     ("algebra", algebra),
@@ -37,6 +37,13 @@ const THEMES: [(&str, Theme); 23] = [
     ("nodeclass", node_class),
     ("storage", storage),
     ("ports", ports),
+    ("claims", claims),
+    ("keys", topology_keys),
+    ("zones", zones),
+    ("zonespread", zone_spread),
+    ("cpuspread", cpu_spread),
+    ("preferzone", prefer_zone),
+    ("windows", windows),
 ];
 
 const ZONES: [&str; 4] = ["us-east-1a", "us-east-1b", "us-east-1c", "us-east-1d"];
@@ -115,6 +122,7 @@ pub(super) fn drawn(number: u64) -> Set {
         replicas: 1,
         others: Vec::new(),
         settings: json!({}),
+        claim: Value::Null,
     };
     for _ in 0..6 {
         draw.dice.below(2);
@@ -149,6 +157,8 @@ struct Draw {
     replicas: u64,
     others: Vec<Value>,
     settings: Value,
+    /// The template of a claim, of a StatefulSet.
+    claim: Value,
 }
 
 fn aws(label: &str) -> String {
@@ -455,7 +465,8 @@ impl Draw {
         let mut objects = std::mem::take(&mut self.pools);
         objects.push(class);
         for other in self.others.clone() {
-            let is_other = |one: &Value| one["kind"] != other["kind"] || one["metadata"] != other["metadata"];
+            let is_other =
+                |one: &Value| one["kind"] != other["kind"] || one["metadata"]["name"] != other["metadata"]["name"];
             if objects.iter().all(is_other) {
                 objects.push(other);
             }
@@ -464,6 +475,9 @@ impl Draw {
         let mut app = self.workload(kind, "app", self.replicas, pod);
         if kind == "StatefulSet" {
             app["spec"]["serviceName"] = json!("app");
+            if !self.claim.is_null() {
+                app["spec"]["volumeClaimTemplates"] = json!([{"metadata": {"name": "data"}, "spec": self.claim}]);
+            }
         }
         objects.push(app);
         Set { scenario, objects, settings: self.settings }
@@ -1091,6 +1105,303 @@ fn storage(draw: &mut Draw) {
         .one(&["1Gi", "15Gi", "16Gi", "17Gi", "18Gi", "40Gi", "80Gi", "89Gi", "100G", "150Gi", "500Gi"]);
     requests_of(draw)["ephemeral-storage"] = json!(amount);
     draw.replicas = *draw.dice.one(&[1, 1, 3]);
+}
+
+/// Claims and what they need, of which some are missing.
+fn claims(draw: &mut Draw) {
+    let modes = ["WaitForFirstConsumer", "WaitForFirstConsumer", "Immediate"];
+    let provisioners = ["ebs.csi.aws.com", "ebs.csi.aws.com", "efs.csi.aws.com", "kubernetes.io/no-provisioner"];
+    for name in ["gp3", "standard"] {
+        let mut class = json!({
+            "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": name},
+            "provisioner": draw.dice.one(&provisioners), "volumeBindingMode": draw.dice.one(&modes),
+        });
+        if draw.is(3) {
+            class["allowedTopologies"] = json!([{"matchLabelExpressions": [
+                {"key": "topology.kubernetes.io/zone", "values": draw.some(&ZONES, 2)}]}]);
+        }
+        if name == "standard" && draw.is(2) {
+            class["metadata"]["annotations"] = json!({"storageclass.kubernetes.io/is-default-class": "true"});
+        }
+        if !draw.is(5) {
+            draw.others.push(class);
+        }
+    }
+    let mut spec = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "10Gi"}}});
+    match draw.dice.below(4) {
+        0 => {}
+        1 => spec["storageClassName"] = json!("standard"),
+        _ => spec["storageClassName"] = json!("gp3"),
+    }
+    match draw.dice.below(6) {
+        0 => {
+            draw.pod["volumes"] = json!([{"name": "data", "ephemeral": {"volumeClaimTemplate": {"spec": spec}}}]);
+        }
+        1 => {
+            draw.kind = "StatefulSet";
+            draw.claim = spec;
+        }
+        2 => draw.pod["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]),
+        _ => {
+            let mut claim = json!({
+                "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+                "metadata": {"name": "data", "namespace": "default"}, "spec": spec,
+            });
+            if draw.is(3) {
+                // A claim that is bound, as it is read from a cluster.
+                claim["metadata"]["uid"] = json!("6b0b5a5e");
+                claim["metadata"]["annotations"] = json!({"pv.kubernetes.io/bind-completed": "yes"});
+                claim["spec"]["volumeName"] = json!("pv-data");
+                claim["status"] = json!({"phase": draw.dice.one(&["Bound", "Bound", "Bound", "Lost"])});
+                if !draw.is(4) {
+                    draw.others.push(json!({
+                        "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "pv-data"},
+                        "spec": {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "10Gi"},
+                            "csi": {"driver": "ebs.csi.aws.com", "volumeHandle": "vol-1"},
+                            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [
+                                {"key": "topology.kubernetes.io/zone", "operator": "In", "values": [draw.dice.one(&ZONES)]}]}]}}},
+                    }));
+                }
+            } else if draw.is(3) {
+                claim["metadata"]["uid"] = json!("6b0b5a5e");
+                claim["status"] = json!({"phase": "Pending"});
+            }
+            draw.others.push(claim);
+            draw.pod["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]);
+        }
+    }
+    draw.replicas = *draw.dice.one(&[1, 1, 2]);
+}
+
+/// Rules about other pods over keys that all pools, some or none have.
+fn topology_keys(draw: &mut Draw) {
+    let keys = [
+        "example.com/rack", "example.com/tier", "team", "topology.kubernetes.io/region", "karpenter.sh/nodepool",
+        "topology.k8s.aws/zone-id", "eks.amazonaws.com/nodegroup", "kubernetes.io/os",
+    ];
+    if draw.is(2) {
+        for at in 0..draw.pools.len() {
+            let value = *draw.dice.one(&["r1", "r2", "r3"]);
+            match draw.dice.below(4) {
+                0 => template(&mut draw.pools[at])["metadata"]["labels"]["example.com/rack"] = json!(value),
+                1 => require(&mut draw.pools[at], json!({"key": "example.com/rack", "operator": "In", "values": ["r1", value]})),
+                2 => require(&mut draw.pools[at], json!({"key": "example.com/rack", "operator": "Exists"})),
+                _ => {}
+            }
+        }
+    }
+    subnets(draw);
+    draw.replicas = *draw.dice.one(&[1, 2, 3, 4]);
+    for _ in 0..*draw.dice.one(&[1, 1, 2]) {
+        let key = *draw.dice.one(&keys);
+        let selector = json!({"matchLabels": {"app": "app"}});
+        if draw.is(3) {
+            let constraint = json!({
+                "maxSkew": draw.dice.one(&[1, 2]), "topologyKey": key, "labelSelector": selector,
+                "whenUnsatisfiable": draw.dice.one(&["DoNotSchedule", "DoNotSchedule", "ScheduleAnyway"]),
+            });
+            draw.pod["topologySpreadConstraints"] = json!([constraint]);
+            continue;
+        }
+        let kind = *draw.dice.one(&["podAntiAffinity", "podAffinity"]);
+        let term = json!({"topologyKey": key, "labelSelector": selector});
+        if draw.is(4) {
+            push(
+                &mut draw.pod["affinity"][kind]["preferredDuringSchedulingIgnoredDuringExecution"],
+                json!({"weight": 10, "podAffinityTerm": term}),
+            );
+        } else {
+            push(&mut draw.pod["affinity"][kind]["requiredDuringSchedulingIgnoredDuringExecution"], term);
+        }
+    }
+}
+
+/// The subnets of the class are in its status, as it is read from a cluster; in all zones, or in some.
+fn subnets(draw: &mut Draw) {
+    if draw.is(4) {
+        return;
+    }
+    let all = ["use1-az1", "use1-az2", "use1-az3", "use1-az4"];
+    let count = *draw.dice.one(&[4, 4, 3, 2, 1]);
+    let subnet = |at: usize| json!({"id": format!("subnet-{at}"), "zone": ZONES[at], "zoneID": all[at]});
+    let subnets: Vec<Value> = (0..count).map(subnet).collect();
+    draw.status["subnets"] = json!(subnets);
+}
+
+const ZONE: &str = "topology.kubernetes.io/zone";
+
+/// Workloads that want to be in the zone of each other, or not.
+fn zones(draw: &mut Draw) {
+    subnets(draw);
+    draw.replicas = *draw.dice.one(&[1, 2, 3, 5]);
+    other(draw, "cache");
+    let at = draw.others.len() - 1;
+    let key = if draw.is(4) { *draw.dice.one(&["kubernetes.io/hostname", "karpenter.sh/capacity-type"]) } else { ZONE };
+    let to = |app: &str| json!({"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}});
+    let required = "requiredDuringSchedulingIgnoredDuringExecution";
+    let kind = *draw.dice.one(&["podAffinity", "podAffinity", "podAntiAffinity"]);
+    push(&mut draw.pod["affinity"][kind][required], to("cache"));
+    if draw.is(3) {
+        let kind = *draw.dice.one(&["podAffinity", "podAntiAffinity"]);
+        push(&mut draw.pod["affinity"][kind][required], to("app"));
+    }
+    let spec = |draw: &mut Draw| -> Value { draw.others[at]["spec"]["template"]["spec"].clone() };
+    let mut cache = spec(draw);
+    if draw.is(2) {
+        let kind = *draw.dice.one(&["podAffinity", "podAffinity", "podAntiAffinity"]);
+        push(&mut cache["affinity"][kind][required], to("app"));
+    }
+    if draw.is(3) {
+        push(&mut cache["affinity"]["podAffinity"][required], to("cache"));
+    }
+    if draw.is(3) {
+        cache["nodeSelector"][ZONE] = json!(draw.dice.one(&ZONES));
+    }
+    draw.others[at]["spec"]["template"]["spec"] = cache;
+    if draw.is(4) {
+        draw.pod["nodeSelector"][ZONE] = json!(draw.dice.one(&ZONES));
+    }
+    if draw.is(4) {
+        zone_of_volume(draw);
+    }
+}
+
+/// A volume of the pod that is in a zone.
+fn zone_of_volume(draw: &mut Draw) {
+    let zone = *draw.dice.one(&ZONES);
+    draw.others.push(json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data", "namespace": "default",
+            "annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "10Gi"}}, "storageClassName": "gp3", "volumeName": "pv-data"},
+    }));
+    draw.others.push(json!({
+        "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "pv-data"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "10Gi"}, "csi": {"driver": "ebs.csi.aws.com", "volumeHandle": "vol-1"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": ZONE, "operator": "In", "values": [zone]}]}]}}},
+    }));
+    draw.pod["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]);
+}
+
+/// Pods that spread over zones, of which pools have some.
+fn zone_spread(draw: &mut Draw) {
+    subnets(draw);
+    draw.replicas = *draw.dice.one(&[1, 2, 3, 5, 6, 9]);
+    let mut constraint = json!({
+        "maxSkew": draw.dice.one(&[1, 1, 2]), "topologyKey": ZONE,
+        "whenUnsatisfiable": draw.dice.one(&["DoNotSchedule", "DoNotSchedule", "DoNotSchedule", "ScheduleAnyway"]),
+        "labelSelector": {"matchLabels": {"app": "app"}},
+    });
+    if draw.is(3) && constraint["whenUnsatisfiable"] == "DoNotSchedule" {
+        constraint["minDomains"] = json!(draw.dice.one(&[1, 2, 3, 4, 5]));
+    }
+    if draw.is(3) {
+        constraint["nodeTaintsPolicy"] = json!(draw.dice.one(&["Ignore", "Honor"]));
+    }
+    if draw.is(3) {
+        constraint["nodeAffinityPolicy"] = json!(draw.dice.one(&["Ignore", "Honor"]));
+    }
+    draw.pod["topologySpreadConstraints"] = json!([constraint]);
+    for at in 0..draw.pools.len() {
+        if draw.is(3) {
+            let zones = draw.some(&ZONES, 3);
+            require(&mut draw.pools[at], json!({"key": ZONE, "operator": draw.dice.one(&["In", "In", "NotIn"]), "values": zones}));
+        }
+        if draw.is(4) {
+            template(&mut draw.pools[at])["spec"]["taints"] = json!([{"key": "team", "effect": "NoSchedule"}]);
+        }
+    }
+    if draw.is(3) {
+        push(&mut draw.pod["tolerations"], json!({"key": "team", "operator": "Exists"}));
+    }
+    if draw.is(3) {
+        let expression = draw.operator(ZONE, &ZONES, 3);
+        push(
+            &mut draw.pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"],
+            json!({"matchExpressions": [expression]}),
+        );
+    }
+    if draw.is(4) {
+        let mut constraint = json!({
+            "maxSkew": draw.dice.one(&[1, 2]), "topologyKey": "kubernetes.io/hostname",
+            "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"app": "app"}},
+        });
+        if draw.is(2) {
+            constraint["whenUnsatisfiable"] = json!("ScheduleAnyway");
+        }
+        push(&mut draw.pod["topologySpreadConstraints"], constraint);
+    }
+    if draw.is(5) {
+        zone_of_volume(draw);
+    }
+    if draw.is(3) {
+        other(draw, "cache");
+    }
+}
+
+/// Pods of several workloads that spread over nodes, where their CPU decides how many share one.
+fn cpu_spread(draw: &mut Draw) {
+    let cpus = ["900m", "1900m", "2", "3500m", "6", "7", "14", "30"];
+    requests_of(draw)["cpu"] = json!(draw.dice.one(&cpus));
+    requests_of(draw)["memory"] = json!("512Mi");
+    draw.replicas = *draw.dice.one(&[2, 3, 4, 6, 10]);
+    let constraint = |draw: &mut Draw, app: &str| {
+        json!({
+            "maxSkew": draw.dice.one(&[1, 1, 2, 3]), "topologyKey": "kubernetes.io/hostname",
+            "whenUnsatisfiable": draw.dice.one(&["DoNotSchedule", "DoNotSchedule", "ScheduleAnyway"]),
+            "labelSelector": {"matchLabels": {"app": app}},
+        })
+    };
+    let mut own = constraint(draw, "app");
+    if draw.is(5) {
+        own["labelSelector"] = json!({"matchLabels": {"tier": "all"}});
+    }
+    draw.pod["topologySpreadConstraints"] = json!([own]);
+    for name in ["cache", "batch"].iter().take(draw.dice.below(3)) {
+        other(draw, name);
+        let at = draw.others.len() - 1;
+        let cpu = *draw.dice.one(&cpus);
+        let spread = constraint(draw, name);
+        let spec = &mut draw.others[at]["spec"]["template"]["spec"];
+        spec["containers"][0]["resources"]["requests"] = json!({"cpu": cpu, "memory": "512Mi"});
+        spec["topologySpreadConstraints"] = json!([spread]);
+    }
+}
+
+/// Pods that prefer zones, of which some have no subnet.
+fn prefer_zone(draw: &mut Draw) {
+    if draw.is(2) {
+        subnets(draw);
+    }
+    let zones = ["us-east-1a", "us-east-1b", "us-east-1d", "us-east-1e", "us-east-1f"];
+    for _ in 0..*draw.dice.one(&[1, 1, 2]) {
+        let expression = draw.operator(ZONE, &zones, 2);
+        push(
+            &mut draw.pod["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"],
+            json!({"weight": draw.dice.one(&[1, 10, 100]), "preference": {"matchExpressions": [expression]}}),
+        );
+    }
+    draw.replicas = *draw.dice.one(&[1, 2, 4]);
+}
+
+/// Operating systems and architectures that a class has no image for.
+fn windows(draw: &mut Draw) {
+    let alias = *draw.dice.one(&["windows2022@latest", "windows2025@latest", "al2023@latest", "bottlerocket@latest", "al2@latest"]);
+    draw.class["amiSelectorTerms"] = json!([{"alias": alias}]);
+    for at in 0..draw.pools.len() {
+        if draw.is(3) {
+            require(&mut draw.pools[at], json!({"key": "kubernetes.io/os", "operator": "In", "values": draw.dice.one(&[["windows"], ["linux"]])}));
+        }
+        if draw.is(3) {
+            require(&mut draw.pools[at], json!({"key": "kubernetes.io/arch", "operator": "In", "values": ["arm64"]}));
+        }
+    }
+    match draw.dice.below(4) {
+        0 => draw.pod["nodeSelector"]["kubernetes.io/os"] = json!(draw.dice.one(&["windows", "linux"])),
+        1 => draw.pod["nodeSelector"]["kubernetes.io/arch"] = json!(draw.dice.one(&["arm64", "amd64"])),
+        2 => draw.pod["nodeSelector"]["node.kubernetes.io/windows-build"] = json!("10.0.20348"),
+        _ => {}
+    }
+    draw.replicas = *draw.dice.one(&[1, 2, 4]);
 }
 
 fn ports(draw: &mut Draw) {
