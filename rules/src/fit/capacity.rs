@@ -1,18 +1,17 @@
 //! Whether all pods of a cluster fit together, at minimum and at maximum replicas, with the nodes and their
 //! price.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::catalog::{HOSTNAME, InstanceType};
 use crate::cluster::Cluster;
-use crate::fit::domains::{Bound, DomainLimit, Spread};
+use crate::fit::domains::{Bound, DomainLimit, whole};
 use crate::fit::pools::{GPUS, scheduled_templates, starts_nodes};
 use crate::fit::{FitVerdict, Place, Situation, amount, gpus_of, workloads};
 use crate::karpenter::pod::{affinity_terms, rules_of};
 use crate::karpenter::scheduling::{
-    FullPool, HostRule, NodeGroup, Outcome, Packing, Pod, PodGroup, Pool, Reservations, Scheduler, Selected,
-    TopologyKind, Uncertainty, Verdict,
+    DomainRule, FullPool, HostRule, NodeGroup, Outcome, Packing, Pod, PodGroup, Pool, Reservations,
+    Scheduler, Selected, TopologyKind, Uncertainty, Verdict,
 };
 use crate::keda::{max_replicas, min_replicas};
 use crate::object::Object;
@@ -100,38 +99,32 @@ struct Demand<'c> {
     verdict: Verdict,
     /// The most pods that rules about other pods allow in all.
     bound: Option<Bound>,
-    /// How the pods spread over known values of a label, of which a node has one.
-    spread: Option<Spread>,
-    /// The demands whose pods it joins on their nodes by pod affinity, its own perhaps. [`None`] if these are not known.
+    /// The labels of its rules of spread and pod affinity, beside the host name, whose values on nodes are known.
+    known: BTreeSet<String>,
+    /// The demands whose pods it joins by pod affinity, its own perhaps. [`None`] if these are not known.
     joins: Option<Vec<usize>>,
     /// Whether pods may get nodes of capacity reservations, which take no other pods than those that fit on their types: how many
     /// instances these have left is not known.
     is_reserved: bool,
 }
 
+/// The most pods of a workload that are placed one by one, as rules about other pods want it.
+const MOST_ONE_BY_ONE: u64 = 1000;
+
 impl Demand<'_> {
     /// The number of pods that rules about other pods allow, given how many there are to be.
     fn allowed(&self, count: u64) -> u64 {
-        match &self.bound {
-            Some(Bound::Most(limit)) => count.min(limit.most),
-            Some(Bound::Unknown) | None => count,
+        match self.limit() {
+            Some(limit) if !self.known.contains(&limit.key) => count.min(limit.most),
+            _ => count,
         }
     }
 
-    /// The pods of the demand in parts that share no node; by rules that are not required if these are kept.
-    fn parts(&self, count: u64, keeps_preferences: bool) -> Vec<Part<'_>> {
-        let Some(pod) = &self.pod else { return Vec::new() };
-        // One pod alone leaves its node all values.
-        let is_kept = |spread: &&Spread| count > 1 && (spread.is_required || keeps_preferences);
-        let Some(spread) = self.spread.as_ref().filter(is_kept) else {
-            return vec![Part { demand: self, pod: Cow::Borrowed(pod), count }];
-        };
-        let in_domain = |(value, count): (&str, u64)| {
-            let mut pod = pod.clone();
-            pod.node_selector.push((spread.key.clone(), value.to_owned()));
-            Part { demand: self, pod: Cow::Owned(pod), count }
-        };
-        spread.shares(count).into_iter().map(in_domain).collect()
+    fn limit(&self) -> Option<&DomainLimit> {
+        match &self.bound {
+            Some(Bound::Most(limit)) => Some(limit),
+            Some(Bound::Unknown) | None => None,
+        }
     }
 }
 
@@ -210,23 +203,26 @@ impl Load {
             self.notes.push((workload.clone(), notes));
         }
         self.pods += count;
-        if let Some(Bound::Most(DomainLimit { most, key, rule, .. })) = &demand.bound
-            && *most < count
-        {
-            let reason = format!("its pods keep apart by `{key}`, which allows {most} of them");
-            let (object, pointer) = (workload.clone(), rule.clone());
-            let places = vec![Place { object, pointer, text: "this rule".to_owned() }];
-            self.misfits.push(Misfit { workload, pods: count - most, of: count, reason, places });
+        let allowed = demand.allowed(count);
+        if let Some(limit) = demand.limit().filter(|_| allowed < count) {
+            let (reason, place) = apart(&workload, limit);
+            self.misfits.push(Misfit {
+                workload,
+                pods: count - allowed,
+                of: count,
+                reason,
+                places: vec![place],
+            });
         }
         true
     }
 }
 
-/// Pods of a demand that are packed together.
-struct Part<'d> {
-    demand: &'d Demand<'d>,
-    pod: Cow<'d, Pod>,
-    count: u64,
+/// That pods keep apart over fewer values than there are pods.
+fn apart(workload: &Object, limit: &DomainLimit) -> (String, Place) {
+    let reason = format!("its pods keep apart by `{}`, which allows {} of them", limit.key, limit.most);
+    let (object, pointer) = (workload.clone(), limit.rule.clone());
+    (reason, Place { object, pointer, text: "this rule".to_owned() })
 }
 
 impl Situation<'_> {
@@ -274,7 +270,7 @@ impl Situation<'_> {
                     _ => None,
                 };
                 let is_reserved = pod.as_ref().is_some_and(|pod| self.takes_reservations(scheduler, pod));
-                let (spread, joins) = (None, Some(Vec::new()));
+                let (known, joins) = (BTreeSet::new(), Some(Vec::new()));
                 demands.push(Demand {
                     workload,
                     template,
@@ -282,39 +278,36 @@ impl Situation<'_> {
                     pod,
                     verdict,
                     bound,
-                    spread,
+                    known,
                     joins,
                     is_reserved,
                 });
             }
         }
-        self.settle_joins(scheduler, cluster, &mut demands);
-        let everyone: Vec<&Demand<'_>> = demands.iter().collect();
-        let spreads: Vec<Option<Spread>> = (0..everyone.len())
-            .map(|at| {
-                let demand = everyone[at];
-                let pod = demand.pod.as_ref().filter(|_| matches!(demand.verdict, Verdict::Fits { .. }))?;
-                let (spread, rule) = self.spread(scheduler, &demand.template, pod)?;
-                // Pods of others count as well, and where they are is not known before.
-                (selected(&everyone, at, &rule) == [at]).then_some(spread)
-            })
-            .collect();
-        demands.iter_mut().zip(spreads).for_each(|(demand, spread)| demand.spread = spread);
+        self.settle(scheduler, cluster, &mut demands);
         demands
     }
 
-    /// Decides about pods that join others on their nodes, which need not exist for one pod alone.
-    fn settle_joins(&self, scheduler: &Scheduler<'_>, cluster: &Cluster, demands: &mut [Demand<'_>]) {
+    /// Leaves the rules of pods about each other to where all are placed together.
+    fn settle(&self, scheduler: &Scheduler<'_>, cluster: &Cluster, demands: &mut [Demand<'_>]) {
         let everyone: Vec<&Demand<'_>> = demands.iter().collect();
         let joins: Vec<_> = (0..everyone.len()).map(|at| joined(&everyone, at, cluster)).collect();
         for (demand, joins) in demands.iter_mut().zip(joins) {
             demand.joins = joins;
-            let waits = matches!(&demand.verdict, Verdict::Unknown { uncertainties }
-                if *uncertainties == [Uncertainty::PodAffinity]);
-            let Some(pod) = demand.pod.as_mut().filter(|_| waits && demand.joins.is_some()) else { continue };
-            for rule in &mut pod.topology {
-                let is_on_host = rule.kind == TopologyKind::Affinity && rule.key == HOSTNAME;
-                rule.selects = if is_on_host { Selected::Itself } else { rule.selects };
+            let is_few = demand.counts.is_some_and(|(_, most)| most <= MOST_ONE_BY_ONE);
+            let Some(pod) = demand.pod.as_mut().filter(|pod| !pod.topology.is_empty()) else { continue };
+            if matches!(demand.verdict, Verdict::DoesNotFit(_)) || demand.joins.is_none() {
+                continue;
+            }
+            let knows = |key: &str| is_few && scheduler.domains_for(pod, key, |_| true).is_some();
+            let known: Vec<bool> = pod.topology.iter().map(|rule| knows(&rule.key)).collect();
+            for (rule, is_known) in pod.topology.iter_mut().zip(known) {
+                if rule.key == HOSTNAME || is_known {
+                    rule.selects = Selected::Placed;
+                }
+                if rule.key != HOSTNAME && is_known {
+                    demand.known.insert(rule.key.clone());
+                }
             }
             demand.verdict = self.decide(scheduler, pod);
             if matches!(demand.verdict, Verdict::Fits { .. }) {
@@ -353,22 +346,20 @@ impl Situation<'_> {
             notes: Vec::new(),
         };
         let packed = load.add_all(demands, of);
-        let allowed = |demand: &Demand<'_>| demand.allowed(demand.counts.map_or(0, of));
-        let pack = |keeps_preferences: bool| {
-            let in_parts = |demand: &&'d Demand<'d>| demand.parts(allowed(demand), keeps_preferences);
-            let parts: Vec<Part<'d>> = packed.iter().flat_map(in_parts).collect();
-            let of_parts: Vec<&Demand<'_>> = parts.iter().map(|part| part.demand).collect();
-            let groups: Vec<PodGroup<'_>> =
-                parts.iter().enumerate().map(|(at, part)| self.pod_group(part, at, &of_parts)).collect();
-            let packing = scheduler.pack(&groups, self.options.region.as_deref());
-            (packing, parts)
+        let group = |(at, demand): (usize, &&'d Demand<'d>)| {
+            self.pod_group(demand, at, &packed, demand.allowed(demand.counts.map_or(0, of)))
         };
-        let (mut packing, mut parts) = pack(true);
-        let is_preference = |spread: &Option<Spread>| spread.as_ref().is_some_and(|one| !one.is_required);
-        if packing.unplaced.iter().any(|left| is_preference(&parts[left.group].demand.spread)) {
-            (packing, parts) = pack(false);
+        let groups: Vec<PodGroup<'_>> = packed.iter().enumerate().filter_map(group).collect();
+        let packing = scheduler.pack(&groups, self.options.region.as_deref());
+        if packing.depends {
+            for demand in &packed {
+                let keys = demand.known.iter().cloned().map(Uncertainty::SpreadOver);
+                if !demand.known.is_empty() {
+                    load.notes.push((demand.workload.clone(), keys.collect()));
+                }
+            }
         }
-        self.tell_unplaced(&mut load, &packing, &parts, of);
+        self.tell_unplaced(&mut load, &packing, &packed, of);
         self.tell_nodes(&mut load, &packing.nodes, &scheduler.order());
         load.verdict = match (load.misfits.is_empty(), load.unknown.is_empty()) {
             (false, _) => FitVerdict::DoesNotFit,
@@ -378,41 +369,70 @@ impl Situation<'_> {
         load
     }
 
-    /// The pods of a part, with their constraints on pods of the same node.
-    fn pod_group<'d>(&self, part: &'d Part<'_>, at: usize, demands: &[&Demand<'_>]) -> PodGroup<'d> {
-        let Part { demand, pod, count } = part;
-        let on_host = rules_of(&demand.template).into_iter().map(|(kind, required, node)| {
+    /// The pods of a demand, with their constraints on other pods.
+    fn pod_group<'d>(
+        &self,
+        demand: &'d Demand<'_>,
+        at: usize,
+        demands: &[&Demand<'_>],
+        count: u64,
+    ) -> Option<PodGroup<'d>> {
+        let pod = demand.pod.as_ref()?;
+        let skew = |node: &Node<'_>| whole(node, "maxSkew").unwrap_or(1).max(1);
+        let host_rule = |(kind, required, node): &(TopologyKind, bool, Node<'_>)| {
+            let key = node.get("topologyKey").text().unwrap_or_default();
             // Pods that share no other domain share no node either.
-            let apart = kind == TopologyKind::AntiAffinity && required;
-            if node.get("topologyKey").text() != Some(HOSTNAME) && !apart {
+            let apart = *kind == TopologyKind::AntiAffinity && *required && !demand.known.contains(key);
+            if key != HOSTNAME && !apart {
                 return None;
             }
-            let counts = selected(demands, at, &node);
+            let counts = selected(demands, at, node);
             match kind {
                 TopologyKind::Affinity => Some(HostRule { counts, before: 0, mutual: false, joins: true }),
                 TopologyKind::AntiAffinity => {
-                    Some(HostRule { counts, before: 0, mutual: required, joins: false })
+                    Some(HostRule { counts, before: 0, mutual: *required, joins: false })
                 }
                 TopologyKind::Spread => {
-                    let skew = u64::try_from(node.get("maxSkew").int().unwrap_or(1)).unwrap_or(1).max(1);
                     // A new node is always possible, so the minimum number of pods on a node is 0.
-                    let before = if counts.contains(&at) { skew - 1 } else { skew };
+                    let before = if counts.contains(&at) { skew(node) - 1 } else { skew(node) };
                     Some(HostRule { counts, before, mutual: false, joins: false })
                 }
             }
-        });
-        PodGroup { pod, asked: self.asked(pod), count: *count, on_host: on_host.collect(), ports: Vec::new() }
+        };
+        let domain_rule = |(kind, required, node): &(TopologyKind, bool, Node<'_>)| {
+            let key = node.get("topologyKey").text().filter(|key| demand.known.contains(*key))?;
+            let policy = |name: &str| node.get(name).text().map(str::to_owned);
+            Some(DomainRule {
+                kind: *kind,
+                key: key.to_owned(),
+                required: *required,
+                counts: selected(demands, at, node),
+                skew: skew(node),
+                min_domains: whole(node, "minDomains").unwrap_or(0),
+                honors_taints: policy("nodeTaintsPolicy").as_deref() == Some("Honor"),
+                honors_affinity: policy("nodeAffinityPolicy").as_deref() != Some("Ignore"),
+            })
+        };
+        let rules = rules_of(&demand.template);
+        Some(PodGroup {
+            pod,
+            asked: self.asked(pod),
+            count,
+            on_host: rules.iter().map(host_rule).collect(),
+            on_domain: rules.iter().map(domain_rule).collect(),
+            ports: Vec::new(),
+        })
     }
 
     fn tell_unplaced(
         &self,
         load: &mut Load,
         packing: &Packing,
-        parts: &[Part<'_>],
+        packed: &[&Demand<'_>],
         of: fn((u64, u64)) -> u64,
     ) {
         for left in &packing.unplaced {
-            let Some(demand) = parts.get(left.group).map(|part| part.demand) else { continue };
+            let Some(demand) = packed.get(left.group) else { continue };
             let workload = demand.workload.clone();
             if !left.uncertainties.is_empty() {
                 load.pods = load.pods.saturating_sub(left.pods);
@@ -421,21 +441,19 @@ impl Situation<'_> {
             }
             let (reasons, places): (Vec<String>, Vec<Vec<Place>>) =
                 left.full.iter().map(|full| self.reached(full)).unzip();
-            let (reason, places) = match unjoined(demand, left.pods) {
+            let count = demand.counts.map_or(left.pods, of);
+            let kept_apart = || {
+                let limit = demand.limit().filter(|limit| limit.most + left.pods <= count)?;
+                Some(apart(&workload, limit))
+            };
+            let (reason, places) = match unjoined(demand, left.pods).or_else(kept_apart) {
                 Some((reason, place)) => (reason, vec![vec![place]]),
                 None => (reasons.join(", "), places),
             };
-            let same = load.misfits.iter_mut().find(|one| {
-                one.workload.ptr_eq(&workload) && demand.spread.is_some() && one.reason == reason
-            });
-            if let Some(same) = same {
-                same.pods += left.pods;
-                continue;
-            }
             load.misfits.push(Misfit {
                 workload,
                 pods: left.pods,
-                of: demand.counts.map_or(left.pods, of),
+                of: count,
                 reason,
                 places: places.into_iter().flatten().collect(),
             });
@@ -563,7 +581,7 @@ fn neighbours(demand: &Demand<'_>, count: u64) -> (Vec<Uncertainty>, Vec<Uncerta
     for constraint in spread.items() {
         match constraint.get("topologyKey").text() {
             Some(HOSTNAME) | None => {}
-            Some(key) if demand.spread.as_ref().is_some_and(|spread| spread.key == key) => {}
+            Some(key) if demand.known.contains(key) => {}
             Some(key) => notes.push(Uncertainty::SpreadOver(key.to_owned())),
         }
     }
@@ -572,12 +590,12 @@ fn neighbours(demand: &Demand<'_>, count: u64) -> (Vec<Uncertainty>, Vec<Uncerta
         let itself = selects(&term, &demand.template) != Some(false);
         match key {
             Some(HOSTNAME) | None => {}
+            Some(key) if demand.known.contains(key) => {}
             Some(_) if itself && required => {
                 if matches!(demand.bound, Some(Bound::Unknown)) {
                     unknown.push(Uncertainty::TopologySpread);
                 }
             }
-            Some(key) if demand.spread.as_ref().is_some_and(|spread| spread.key == key) => {}
             Some(key) => notes.push(Uncertainty::SpreadOver(key.to_owned())),
         }
     }
@@ -593,10 +611,9 @@ fn selects(term: &Node<'_>, template: &Template<'_>) -> Option<bool> {
     matches(&term.get("labelSelector"), &template.labels())
 }
 
-/// The terms of pod affinity to pods of the same node, and whether each is required.
+/// The terms of pod affinity, and whether each is required.
 fn joining_terms<'a>(demand: &Demand<'a>) -> impl Iterator<Item = (Node<'a>, bool)> {
-    let terms = affinity_terms(&demand.template.spec, "podAffinity");
-    terms.filter(|(term, _)| term.get("topologyKey").text() == Some(HOSTNAME))
+    affinity_terms(&demand.template.spec, "podAffinity")
 }
 
 /// Why pods that have to join others have no node, and the rule that says so. Limits keep the first of them from its node.

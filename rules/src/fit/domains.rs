@@ -2,15 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use crate::catalog::{CAPACITY_TYPE, HOSTNAME, TypeSet, ZONE, index, retired};
+use crate::catalog::{HOSTNAME, TypeSet, retired};
 use crate::cluster::Cluster;
 use crate::fit::Situation;
 use crate::fit::capacity::counts;
 use crate::karpenter::pod::rules_of;
 use crate::karpenter::requirement::{Operator, Requirement, Requirements, is_well_known, normalise};
 use crate::karpenter::scheduling::{
-    Outcome, PREFER_NO_SCHEDULE, Pod, RejectionStage, Reservations, Scheduler, Taint, TopologyKind, Verdict,
-    pool_requirements, tolerates,
+    Outcome, PREFER_NO_SCHEDULE, Pod, RejectionStage, Scheduler, Taint, TopologyKind, Verdict,
+    domains_of_pool, pool_requirements, tolerates,
 };
 use crate::object::Object;
 use crate::tree::node::Node;
@@ -33,40 +33,6 @@ pub(crate) struct DomainLimit {
     pub(crate) rule: Pointer,
     /// The values that count for spread and that no pod reaches.
     pub(crate) unreached: Vec<String>,
-}
-
-/// A rule that spreads pods over values of a label, all of which are known.
-pub(super) struct Spread {
-    pub(super) key: String,
-    /// The values that the pods reach, those of the pool that is tried first before others.
-    values: Vec<String>,
-    skew: u64,
-    /// Whether a domain counts that no pod reaches, so that the fewest pods in a domain are 0.
-    has_empty: bool,
-    /// Whether pods that the rule keeps off all nodes wait, instead of going without it.
-    pub(super) is_required: bool,
-}
-
-impl Spread {
-    /// The number of pods in each domain, as Karpenter gives them out one by one: on the node with the fewest pods that the rule allows
-    /// (`addToInflightNode`), and otherwise on a new one of the first pool with a domain that it allows.
-    pub(super) fn shares(&self, count: u64) -> Vec<(&str, u64)> {
-        let mut shares = vec![0; self.values.len()];
-        let mut started: Vec<usize> = Vec::new();
-        for _ in 0..count {
-            let fewest = if self.has_empty { 0 } else { shares.iter().copied().min().unwrap_or(0) };
-            started.sort_by_key(|at| shares[*at]);
-            let is_allowed = |at: &usize| shares[*at] < fewest + self.skew;
-            let next = started.iter().copied().find(is_allowed);
-            let Some(at) = next.or_else(|| (0..shares.len()).find(|at| shares[*at] == 0)) else { break };
-            if shares[at] == 0 {
-                started.push(at);
-            }
-            shares[at] += 1;
-        }
-        let used = self.values.iter().map(String::as_str).zip(shares);
-        used.filter(|(_, share)| *share > 0).collect()
-    }
 }
 
 /// The values of a label on nodes; `None` if they are not known.
@@ -127,60 +93,12 @@ impl Situation<'_> {
         }
     }
 
-    /// The rule that spreads the pods of a template over the values of a label, if there is one such rule and all values are known.
-    /// Anti-affinity is one as well: a required one allows a pod for each value.
-    pub(super) fn spread<'t>(
-        &self,
-        scheduler: &Scheduler<'_>,
-        template: &Template<'t>,
-        pod: &Pod,
-    ) -> Option<(Spread, Node<'t>)> {
-        let is_of_nodes = |node: &Node<'_>| node.get("topologyKey").text() == Some(HOSTNAME);
-        let mut rules = rules_of(template)
-            .into_iter()
-            .filter(|(kind, _, node)| *kind != TopologyKind::Affinity && !is_of_nodes(node));
-        let (kind, is_required, node) = rules.next()?;
-        let keeps_apart = kind == TopologyKind::AntiAffinity;
-        let counts_itself = matches(&node.get("labelSelector"), &template.labels()) == Some(true);
-        if rules.next().is_some() || !counts_itself {
-            return None;
-        }
-        let key = node.get("topologyKey").text()?;
-        let reach = self.reach(scheduler, pod, key, &node);
-        let Reach { all: Some(all), reachable: Some(reachable), by_pool, .. } = reach else { return None };
-        let (skew, wanted) = (whole(&node, "maxSkew").unwrap_or(1).max(1), whole(&node, "minDomains"));
-        let is_missed = all != reachable || (all.len() as u64) < wanted.unwrap_or(0);
-        let has_empty = if keeps_apart { is_required } else { is_missed };
-        // A node that may have several values keeps the next pods off all of them. Those that wait find the others free once it is
-        // there, and preferences are given up before.
-        let mut by_pool = by_pool;
-        if keeps_apart && !is_required {
-            by_pool = first_of_each(by_pool, |position| {
-                pool_requirements(&self.pools[position]).get(normalise(key)).cloned()
-            });
-        }
-        let mut nth: Vec<(usize, String)> =
-            by_pool.into_iter().flat_map(|(_, one)| one.into_iter().enumerate()).collect();
-        if keeps_apart {
-            nth.sort_by_key(|(at, _)| *at);
-        }
-        let values: Vec<String> = nth.into_iter().map(|(_, value)| value).collect();
-        // A preference is dropped before a taint that only prefers other pods is tolerated.
-        let is_relaxed = |outcome: &Outcome| matches!(outcome, Outcome::Admits(one) if one.relaxations > 0);
-        let may_be_dropped = || has_empty || scheduler.survey(pod).iter().any(|(_, one)| is_relaxed(one));
-        if values.is_empty() || !is_required && may_be_dropped() {
-            return None;
-        }
-        Some((Spread { key: key.to_owned(), values, skew, has_empty, is_required }, node))
-    }
-
     /// The domains of a key that count for a pod, and those that it can reach.
     fn reach(&self, scheduler: &Scheduler<'_>, pod: &Pod, key: &str, rule: &Node<'_>) -> Reach {
         let key = normalise(key);
         let own = own_requirement(pod, key);
         let honors_taints = rule.get("nodeTaintsPolicy").text() == Some("Honor");
         let (mut all, mut reachable) = (Some(BTreeSet::new()), Some(BTreeSet::new()));
-        let mut by_pool: Vec<(usize, Vec<String>)> = Vec::new();
         let allowed = |value: &String| own.as_ref().is_none_or(|own| own.has(value));
         let add = |known: &mut Domains, more: Domains| match (known.as_mut(), more) {
             (Some(known), Some(more)) => known.extend(more.into_iter().filter(allowed)),
@@ -215,64 +133,39 @@ impl Situation<'_> {
             }
             match outcome {
                 Outcome::Admits(admission) => {
-                    let values = self.values(position, &admission.types, key, &listed);
-                    let is_new = |value: &&String| {
-                        allowed(value)
-                            && !by_pool.iter().flat_map(|(_, known)| known).any(|known| known == *value)
-                    };
-                    let new = values.iter().flatten().filter(is_new).cloned().collect();
-                    by_pool.push((position, new));
-                    add(&mut reachable, values);
+                    add(&mut reachable, self.values(position, &admission.types, key, &listed));
                 }
                 Outcome::Undecided(_) => reachable = None,
                 Outcome::Rejects(_) => {}
             }
         }
         let written = own.filter(|own| own.operator() == Operator::In).map(|own| own.values.len() as u64);
-        Reach { all, reachable, by_pool, listed: written }
+        Reach { all, reachable, listed: written }
     }
 
     /// The values that pools list for a label.
-    fn listed(&self, scheduler: &Scheduler<'_>, key: &str) -> BTreeSet<String> {
+    pub(super) fn listed(&self, scheduler: &Scheduler<'_>, key: &str) -> BTreeSet<String> {
         let positions = (0..self.pools.len()).filter(|position| scheduler.admitted(*position).is_ok());
         let listed = positions.filter_map(|at| pool_requirements(&self.pools[at]).get(key).cloned());
         listed.flat_map(|one| one.values.to_vec()).collect()
     }
 
     /// The values of a label on nodes of a pool that have one of these types.
-    fn values(&self, position: usize, types: &TypeSet, key: &str, listed: &BTreeSet<String>) -> Domains {
+    pub(super) fn values(
+        &self,
+        position: usize,
+        types: &TypeSet,
+        key: &str,
+        listed: &BTreeSet<String>,
+    ) -> Domains {
         let pool = &self.pools[position];
         let requirements = pool_requirements(pool);
-        let required = requirements.get(key);
-        let allowed = |value: &&str| required.is_none_or(|required| required.has(value));
-        let zones = pool.class.as_ref().map_or(&[][..], |class| class.zones.as_slice());
-        if key == CAPACITY_TYPE {
-            let reserved = pool.class.as_ref().is_some_and(|class| class.reservations != Reservations::None);
-            let spot = types.iter().any(|t| t.spot);
-            let all = [("on-demand", true), ("spot", spot), ("reserved", reserved)];
-            let offered = all.into_iter().filter(|(_, is_offered)| *is_offered).map(|(name, _)| name);
-            return Some(offered.filter(allowed).map(str::to_owned).collect());
-        }
-        if key == ZONE && !zones.is_empty() {
-            return Some(
-                zones.iter().map(|zone| zone.name.as_str()).filter(allowed).map(str::to_owned).collect(),
-            );
-        }
-        if let Some(index) = index(key) {
-            let on_types = |value: &&str| index.with(value).is_some_and(|with| !with.is_disjoint(types));
-            let values = index.values().iter().copied().filter(on_types).filter(allowed);
-            return Some(values.map(str::to_owned).collect());
-        }
-        match required {
-            Some(required) if required.operator() == Operator::In => {
-                Some(required.values.iter().cloned().collect())
-            }
-            None if !is_well_known(key) => Some(BTreeSet::new()),
+        match requirements.get(key) {
             // A node gets one of the values that some pool lists.
-            Some(required) if !is_well_known(key) => {
+            Some(required) if required.operator() != Operator::In && !is_well_known(key) => {
                 Some(listed.iter().filter(|value| required.has(value)).cloned().collect())
             }
-            _ => None,
+            required => domains_of_pool(pool, required, types, key, self.options.region.as_deref()),
         }
     }
 }
@@ -281,28 +174,8 @@ impl Situation<'_> {
 struct Reach {
     all: Domains,
     reachable: Domains,
-    /// The domains that it can reach, by the pool that is tried first of those with the value, given by its position.
-    by_pool: Vec<(usize, Vec<String>)>,
     /// The number of domains that the pod lists itself.
     listed: Option<u64>,
-}
-
-/// The value of the first node of each pool, where pods prefer to keep apart by it: the requirements of a node, not its types, say which
-/// values it may have, and it keeps the next pods off all of these (`Record` in topology.go).
-fn first_of_each(
-    by_pool: Vec<(usize, Vec<String>)>,
-    required: impl Fn(usize) -> Option<Requirement>,
-) -> Vec<(usize, Vec<String>)> {
-    let mut taken: Vec<Option<Requirement>> = Vec::new();
-    let mut first = Vec::new();
-    for (position, values) in by_pool {
-        let is_free = |value: &String| !taken.iter().any(|one| one.as_ref().is_none_or(|one| one.has(value)));
-        if let Some(value) = values.into_iter().find(is_free) {
-            taken.push(required(position));
-            first.push((position, vec![value]));
-        }
-    }
-    first
 }
 
 impl Reach {
@@ -329,7 +202,7 @@ impl Reach {
     }
 }
 
-fn whole(rule: &Node<'_>, name: &str) -> Option<u64> {
+pub(super) fn whole(rule: &Node<'_>, name: &str) -> Option<u64> {
     rule.get(name).int().and_then(|number| u64::try_from(number).ok())
 }
 

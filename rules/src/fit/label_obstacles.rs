@@ -1,19 +1,22 @@
 //! The obstacles that are labels of nodes: those that the pod asks for, those that its volumes need, and those that its rules about other
 //! pods name.
 
-use crate::catalog::{ARCH, CAPACITY_TYPE};
+use crate::catalog::{ARCH, CAPACITY_TYPE, HOSTNAME};
 use crate::cluster::queues::flavor_with_label;
 use crate::fit::edits::{allow, drop_key, edit};
 use crate::fit::obstacles::{Attempt, Draft, Remedy};
 use crate::fit::words::unsatisfied;
 use crate::fit::{Change, Obstacle, Place, Side, Stage, ValueEdit, surroundings};
 use crate::karpenter::nodepool::NODEPOOL_LABEL;
-use crate::karpenter::pod::rules_of;
+use crate::karpenter::pod::{affinity_terms, rules_of};
 use crate::karpenter::provider::{Provider, is_documented_in_auto_mode};
 use crate::karpenter::requirement::{Clash, Operator, normalise};
-use crate::karpenter::scheduling::{Pod, Pool, TopologyKind};
+use crate::karpenter::scheduling::{Pod, Pool, Selected, TopologyKind};
+use crate::object::Object;
 use crate::tree::node::Node;
 use crate::workload::node_labels::{is_of_other_nodes, is_written_late};
+use crate::workload::selector::matches;
+use crate::workload::template::templates;
 use serde_json::json;
 
 /// Maximum number of values of a label that are tried for a pod.
@@ -230,12 +233,19 @@ impl Attempt<'_> {
         };
         let rule = rules_of(self.template).into_iter().find(is_it).map(|(_, _, node)| node);
         let key = key.to_owned();
-        let mut remedies = Vec::new();
+        let (mut remedies, mut places) = (Vec::new(), Vec::new());
         let all = (kind, key.clone());
         let drop_rule = move |pod: &mut Pod, _: &mut Pool| {
             pod.topology.retain(|rule| (rule.kind, &rule.key) != (all.0, &all.1));
         };
         let (reason, node) = match &rule {
+            None if kind == TopologyKind::Affinity => {
+                let (reason, node, others) = self.companions(&key);
+                let text = "prefer that affinity instead of requiring it".to_owned();
+                remedies.push(self.of_pod(&node, text, drop_rule.clone()));
+                places.extend(others.map(|(other, node)| Place::new(other, &node, "the pods that it joins")));
+                (reason, node)
+            }
             Some(rule) if kind == TopologyKind::Affinity => {
                 let (reason, meant) = surroundings::absent_pods(rule, self.template, cluster);
                 let node = rule.get("labelSelector");
@@ -245,7 +255,7 @@ impl Attempt<'_> {
             Some(rule) => (unsatisfied(kind, &key), rule.get("topologyKey")),
             None => (unsatisfied(kind, &key), self.template.spec.clone()),
         };
-        let places = vec![Place::new(self.workload, &node, "this rule")];
+        places.insert(0, Place::new(self.workload, &node, "this rule"));
         if kind != TopologyKind::Affinity && !is_written_late(&key) {
             let labels = self.object.path(&["spec", "template", "metadata", "labels"]);
             let label = (key.clone(), "a".to_owned());
@@ -255,6 +265,45 @@ impl Attempt<'_> {
         }
         let obstacle = Obstacle { stage: Stage::Topology, reason, places, changes: Vec::new() };
         Draft { obstacle, remedies, without: edit(drop_rule) }
+    }
+}
+
+impl<'s> Attempt<'s> {
+    /// Why the pods that a term of affinity names leave no node, the term, and a workload of these pods.
+    fn companions(&self, key: &str) -> (String, Node<'s>, Option<(&'s Object, Node<'s>)>) {
+        let pod = self.situation.pod(self.template);
+        let rules = rules_of(self.template).into_iter().zip(pod.iter().flat_map(|pod| &pod.topology));
+        let mut terms = rules.filter(|((kind, required, _), rule)| {
+            let is_closed = rule.selects == Selected::Nothing || rule.domains.is_some();
+            *required && *kind == TopologyKind::Affinity && rule.key == key && is_closed
+        });
+        let Some(((_, _, node), rule)) = terms.next() else {
+            return (unsatisfied(TopologyKind::Affinity, key), self.template.spec.clone(), None);
+        };
+        let other = surroundings::in_reach(&node, self.template, self.situation.cluster).next();
+        let name = other.map(|other| format!("those of `{}`", other.display_name()));
+        let name = name.unwrap_or_else(|| "others".to_owned());
+        let waits = |other: &Object| {
+            templates(other).iter().any(|other| {
+                let terms = affinity_terms(&other.spec, "podAffinity").filter(|(_, required)| *required);
+                terms.into_iter().any(|(term, _)| {
+                    matches(&term.get("labelSelector"), &self.template.labels()) == Some(true)
+                })
+            })
+        };
+        let reason = match &rule.domains {
+            Some(domains) if key != HOSTNAME => {
+                let domains = domains.join(", ");
+                format!("its pods join {name}, which are in `{key}` {domains}: it has no node there")
+            }
+            Some(_) => format!("its pods join {name}, which are on nodes that it may not enter"),
+            None if other.is_some_and(waits) => {
+                format!("its pods wait for {name}, which wait for them: none of them ever starts")
+            }
+            None => format!("its pods join {name}, which have no node themselves"),
+        };
+        let place = other.map(|other| (other, other.path(&["metadata", "name"])));
+        (reason, node.get("labelSelector"), place)
     }
 }
 

@@ -14,6 +14,7 @@
 
 mod ask;
 mod capacity;
+mod companions;
 mod domains;
 mod edits;
 mod expressions;

@@ -11,6 +11,7 @@ impl Situation<'_> {
     /// be read.
     pub(super) fn pod(&self, template: &Template<'_>) -> Option<Pod> {
         let mut pod = read::pod(template, &self.runtime_classes, self.cluster)?;
+        self.find_companions(&mut pod, template);
         let queued = queued(template, self.cluster);
         if let Queued::OneOf(choices) = &queued {
             pod = self.with_flavor(&pod, choices)?;

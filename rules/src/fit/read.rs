@@ -213,6 +213,7 @@ fn node_class(object: &Object) -> Option<NodeClass> {
         provider: Provider::Aws,
         is_assumed: false,
         ami_family: class.family()?,
+        has_alias: class.alias().is_some(),
         windows_build: class.family_text().and_then(AmiFamily::windows_build),
         kubelet: kubelet(&class.get("kubelet"))?,
         block_devices: class.block_devices().map(|node| block_device(&node)).collect::<Option<_>>()?,

@@ -5,7 +5,7 @@
 use crate::catalog::HOSTNAME;
 use crate::cluster::Cluster;
 use crate::cluster::objects::Lookup;
-use crate::cluster::storage::is_default;
+use crate::cluster::storage::{NO_PROVISIONER, is_default};
 use crate::facts::suggest;
 use crate::fit::Place;
 use crate::karpenter::pod::topology;
@@ -27,8 +27,9 @@ type Alternatives = Vec<Vec<RequirementSpec>>;
 /// What is known of a volume.
 enum Claimed {
     Requires(Alternatives),
-    /// One of these alternatives; which one it has is not known.
-    OneOf(Alternatives),
+    /// Its class binds claims at once: Karpenter ignores the pod until that is done. Then it has one of these alternatives, if any are
+    /// known.
+    ToBind(Alternatives),
     /// Karpenter ignores the pod.
     Fault(String),
     /// It may require anything.
@@ -53,9 +54,9 @@ pub(super) fn resolve(pod: &mut Pod, template: &Template<'_>, cluster: &Cluster)
     for claimed in claims {
         match claimed {
             Claimed::Requires(alternatives) => pod.volumes = merged(&pod.volumes, alternatives),
-            Claimed::OneOf(alternatives) => {
+            Claimed::ToBind(alternatives) => {
                 pod.volumes = merged(&pod.volumes, alternatives);
-                pod.uncertainties.push(Uncertainty::Volumes);
+                pod.uncertainties.push(Uncertainty::ClaimToBind);
             }
             Claimed::Fault(text) => pod.volume_fault = Some(text),
             Claimed::Unknown => pod.uncertainties.push(Uncertainty::Volumes),
@@ -96,7 +97,7 @@ fn joined_daemons<'c>(term: &Node<'c>, template: &Template<'_>, cluster: &'c Clu
 }
 
 /// The workloads with pods that a term of affinity selects, or may select, in the namespaces that it names.
-fn in_reach<'c>(
+pub(super) fn in_reach<'c>(
     term: &Node<'c>,
     template: &Template<'_>,
     cluster: &'c Cluster,
@@ -192,6 +193,12 @@ fn named_claim(name: &str, namespace: &str, cluster: &Cluster) -> Claimed {
     let is_bound = claim.path(&["metadata", "annotations", "pv.kubernetes.io/bind-completed"]).is_set()
         || claim.path(&["status", "phase"]).text() == Some("Bound");
     let is_live = claim.path(&["metadata", "uid"]).is_set();
+    if claim.path(&["metadata", "deletionTimestamp"]).is_set() {
+        return Claimed::Fault(format!("the PersistentVolumeClaim `{name}` is being deleted"));
+    }
+    if claim.path(&["status", "phase"]).text() == Some("Lost") {
+        return Claimed::Fault(format!("the volume of the PersistentVolumeClaim `{name}` is lost"));
+    }
     let names_volume = spec.get("volumeName").text().is_some_and(|name| !name.is_empty());
     match volume {
         Some(_) if is_live && !is_bound && names_volume => {
@@ -200,6 +207,9 @@ fn named_claim(name: &str, namespace: &str, cluster: &Cluster) -> Claimed {
         Some(_) if is_live && !is_bound => unbound(&spec, cluster),
         Some(volume) => bound(volume, cluster),
         None => match unbound(&spec, cluster) {
+            Claimed::ToBind(_) if is_live => {
+                Claimed::Fault(format!("the PersistentVolumeClaim `{name}` is not bound yet"))
+            }
             // A claim in a repository is bound once it is applied, to a volume that is not known.
             Claimed::Fault(_) if !cluster.is_complete() => Claimed::Unknown,
             claimed => claimed,
@@ -319,6 +329,11 @@ fn unbound(spec: &Node<'_>, cluster: &Cluster) -> Claimed {
             Lookup::Unknown => return Claimed::Unknown,
         },
         // An empty name asks for a volume without a class.
+        Some(_) if cluster.is_complete() && !has_free_volume("", cluster) => {
+            return Claimed::Fault(
+                "its claim names no StorageClass, and no volume without one is there".to_owned(),
+            );
+        }
         Some(_) => return Claimed::Unknown,
         // The API server writes the default class into the claim.
         None => match cluster.of(Kind::STORAGE_CLASS).find(|class| is_default(class)) {
@@ -354,17 +369,26 @@ fn unbound(spec: &Node<'_>, cluster: &Cluster) -> Claimed {
     let mode = class.get("volumeBindingMode");
     // The API server writes `Immediate` where the field is absent.
     let is_immediate = mode.text() == Some("Immediate") || is_of_ebs && !mode.is_set();
-    if is_immediate && !is_of_ebs {
-        return Claimed::Unknown;
-    }
-    let is_one = |terms: &[Vec<RequirementSpec>]| {
-        terms.len() == 1 && terms.iter().flatten().all(|expression| expression.values.len() == 1)
-    };
+    let makes_none = class.get("provisioner").text() == Some(NO_PROVISIONER);
     match is_immediate {
-        true if alternatives.is_empty() => Claimed::Unknown,
-        true if !is_one(&alternatives) => Claimed::OneOf(alternatives),
-        _ => Claimed::Requires(alternatives),
+        true if makes_none && cluster.is_complete() && !has_free_volume(class.name(), cluster) => {
+            let text =
+                format!("nobody makes volumes of the StorageClass `{}`, and none is there", class.name());
+            Claimed::Fault(text)
+        }
+        true if is_of_ebs => Claimed::ToBind(alternatives),
+        true => Claimed::ToBind(Vec::new()),
+        false => Claimed::Requires(alternatives),
     }
+}
+
+/// Whether a volume of a class may be there that no claim has.
+fn has_free_volume(class: &str, cluster: &Cluster) -> bool {
+    cluster.of(Kind::PERSISTENT_VOLUME).any(|volume| {
+        let of = volume.path(&["spec", "storageClassName"]);
+        let is_taken = volume.path(&["spec", "claimRef", "name"]).is_set();
+        of.is_unknown() || volume.is_partial() || !is_taken && of.text().unwrap_or_default() == class
+    })
 }
 
 /// The alternatives of all volumes so far together with those of another one: those that can hold together, or all if none can

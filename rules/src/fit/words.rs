@@ -33,6 +33,7 @@ pub fn uncertainty_code(uncertainty: &Uncertainty) -> &'static str {
         Uncertainty::BranchInterfaces => "branch-interfaces",
         Uncertainty::PreferredPodAffinity => "preferred-pod-affinity",
         Uncertainty::Volumes => "volumes",
+        Uncertainty::ClaimToBind => "claim-to-bind",
         Uncertainty::QueueFlavor => "queue-flavor",
         Uncertainty::PodPolicy => "pod-policy",
         Uncertainty::PodAffinity => "pod-affinity",
@@ -121,6 +122,10 @@ pub fn uncertainty_text(uncertainty: &Uncertainty) -> String {
                 .to_owned()
         }
         Uncertainty::Volumes => "the zone of its volumes may exclude nodes".to_owned(),
+        Uncertainty::ClaimToBind => {
+            "Karpenter ignores it until its claim is bound, and then it has to be in the zone of the volume"
+                .to_owned()
+        }
         Uncertainty::QueueFlavor => {
             "the flavor that its queue chooses, with its node labels and tolerations, is not known".to_owned()
         }

@@ -68,7 +68,7 @@ fn has_items(node: &Node<'_>, list: &str) -> bool {
 pub(crate) fn topology(template: &Template<'_>, exist: &dyn Fn(&Node<'_>) -> bool) -> Vec<TopologyRule> {
     let rule = |(kind, required, node): (TopologyKind, bool, Node<'_>)| {
         let key = node.get("topologyKey").text().unwrap_or_default().to_owned();
-        TopologyRule { kind, key, required, selects: selected(&node, template, exist) }
+        TopologyRule { kind, key, required, selects: selected(&node, template, exist), domains: None }
     };
     rules_of(template).into_iter().map(rule).collect()
 }

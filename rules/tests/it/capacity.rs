@@ -344,7 +344,7 @@ fn what_is_not_known_is_said() {
         .iter()
         .map(|(workload, pods, doubts)| (workload.name(), *pods, uncertainty_code(&doubts[0])))
         .collect();
-    assert_eq!(unknown, [("placeholder", None, "replicas"), ("volume", Some(2), "volumes")]);
+    assert_eq!(unknown, [("placeholder", None, "replicas"), ("volume", Some(2), "claim-to-bind")]);
     assert_eq!(
         (load.verdict, load.pods, nodes(&load)),
         (FitVerdict::Unknown, 3, vec![("a", "m5.large", 1, 3)])
@@ -574,6 +574,64 @@ fn pods_that_keep_apart_over_values_go_to_other_pools() {
     let soft = capacity(&[with_values("a", &["1", "2"]), with_values("b", &["3"]), soft]).floor;
     assert_eq!(nodes(&soft), [("b", "m5.xlarge", 1, 2), ("a", "m5.xlarge", 1, 1)]);
     assert!(soft.notes.is_empty() && soft.misfits.is_empty());
+}
+
+/// A class whose subnets are in these zones.
+fn class_in(zones: &[&str]) -> Value {
+    let mut class = class();
+    let subnets: Vec<Value> = zones.iter().map(|zone| json!({"id": "subnet-1", "zone": zone})).collect();
+    class["status"] = json!({"subnets": subnets});
+    class
+}
+
+const ZONE: &str = "topology.kubernetes.io/zone";
+
+/// The same pods with required affinity, or anti-affinity, to pods in the same zone.
+fn joining(mut workload: Value, kind: &str, app: &str) -> Value {
+    let term = json!({"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": app}}});
+    let rules = &mut workload["spec"]["template"]["spec"]["affinity"][kind]["requiredDuringSchedulingIgnoredDuringExecution"];
+    match rules {
+        Value::Array(all) => all.push(term),
+        other => *other = json!([term]),
+    }
+    workload
+}
+
+fn in_zone(workload: Value, zone: &str) -> Value {
+    with(workload, "nodeSelector", json!({ZONE: zone}))
+}
+
+#[test]
+fn zones_that_pods_share_decide_about_nodes() {
+    let zones = class_in(&["eu-west-1a", "eu-west-1b", "eu-west-1c"]);
+    let pool = pool("a", &["m5.large"], json!({}));
+    let web = |replicas| deployment("web", replicas, "cpu", "500m");
+    let cache = |replicas| deployment("cache", replicas, "cpu", "500m");
+    let load = |workloads: &[Value]| {
+        let mut objects = vec![zones.clone(), pool.clone()];
+        objects.extend(workloads.iter().cloned());
+        capacity(&objects).floor
+    };
+    // Three pods fit a node, and with spread each zone has two.
+    let even = |more| with(web(6), "topologySpreadConstraints", spread(ZONE, more));
+    let spread_evenly = load(&[even(json!({}))]);
+    assert_eq!((nodes(&spread_evenly), left(&spread_evenly)), (vec![("a", "m5.large", 3, 6)], vec![]));
+    // With more zones wanted than there are, each takes one pod.
+    assert_eq!(left(&load(&[even(json!({"minDomains": 4}))])), [("web", 3, 6)]);
+    // Pods that wait for each other wait for ever; one that also joins its own kind begins.
+    let mutual = [joining(web(2), "podAffinity", "cache"), joining(cache(2), "podAffinity", "web")];
+    assert_eq!(left(&load(&mutual)), [("cache", 2, 2), ("web", 2, 2)]);
+    let begun = [mutual[0].clone(), joining(cache(2), "podAffinity", "cache")];
+    assert_eq!(left(&load(&begun)), []);
+    // What pins one of them pins the other.
+    let cache_in_b = in_zone(cache(1), "eu-west-1b");
+    let fits = [joining(web(2), "podAffinity", "cache"), cache_in_b.clone()];
+    assert_eq!((nodes(&load(&fits)), left(&load(&fits))), (vec![("a", "m5.large", 1, 3)], vec![]));
+    let torn = [in_zone(fits[0].clone(), "eu-west-1a"), cache_in_b.clone()];
+    assert_eq!(left(&load(&torn)), [("web", 2, 2)]);
+    // Pods keep others out of their zone, whatever rules these have.
+    let apart = [joining(in_zone(web(1), "eu-west-1b"), "podAntiAffinity", "cache"), cache_in_b];
+    assert_eq!(load(&apart).misfits.len(), 1);
 }
 
 /// A node of a reservation takes only pods that fit on its type, and what the reservation has left is not known.

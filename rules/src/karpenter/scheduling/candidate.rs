@@ -35,6 +35,9 @@ use crate::steps;
 
 pub(crate) const PREFER_NO_SCHEDULE: &str = "PreferNoSchedule";
 
+/// The letters of the zones of a region in which subnets usually are.
+const USUAL_ZONES: [char; 4] = ['a', 'b', 'c', 'd'];
+
 pub(super) struct Candidate<'a> {
     pub(super) position: usize,
     pub(super) pool: &'a Pool,
@@ -287,7 +290,7 @@ impl<'a> Candidate<'a> {
             return Err(NotAdmitted::Rejected(stage));
         }
         uncertainties.extend(cluster_uncertainties(self.pool, &both, &types, settings));
-        uncertainties.extend(self.unknown_zone(pod, state, conditions.domains));
+        uncertainties.extend(self.unknown_zone(pod, state, &both, conditions.domains));
         let missed = misses_a_domain(&both, pod, state, &types, (conditions.domains, class, settings));
         uncertainties.extend(missed.map(|key| Uncertainty::DomainTaken(key.to_owned())));
         // Which of its types the nodes of a static pool have was decided when they were started.
@@ -330,17 +333,31 @@ impl<'a> Candidate<'a> {
 
     /// A zone of the pod in which the class may have no subnet: neither the class nor a pool names it. Where no pool names any, subnets
     /// are taken to be in the first zones of the region, as most are.
-    fn unknown_zone(&self, pod: &Pod, state: &Relaxation, domains: &Domains) -> Option<Uncertainty> {
+    fn unknown_zone(
+        &self,
+        pod: &Pod,
+        state: &Relaxation,
+        both: &Requirements,
+        domains: &Domains,
+    ) -> Option<Uncertainty> {
         if self.pool.class.as_ref().is_some_and(|class| !class.zones.is_empty()) {
             return None;
         }
         let required = pod_requirements(pod, state);
         let key = if required.get(ZONE).is_some() { ZONE } else { ZONE_ID };
-        let wanted = required.get(key).filter(|wanted| wanted.operator() == Operator::In)?;
+        let wanted = required.get(key)?;
+        // That a zone is left which none of the usual ones is.
+        let excludes = |letter: &char| {
+            both.get(ZONE).is_some_and(|one| one.values.iter().any(|zone| zone.ends_with(*letter)))
+        };
+        if wanted.operator() == Operator::NotIn && USUAL_ZONES.iter().all(excludes) {
+            return Some(Uncertainty::Subnets(format!("other than {}", wanted.values.join(", "))));
+        }
+        let wanted = Some(wanted).filter(|wanted| wanted.operator() == Operator::In)?;
         let is_usual = |zone: &String| match domains.listed(key) {
             Some(listed) => listed.contains(zone),
             // Not one of a Local Zone, such as `us-west-2-lax-1a`.
-            None => key == ZONE && zone.ends_with(['a', 'b', 'c', 'd']) && zone.matches('-').count() < 4,
+            None => key == ZONE && zone.ends_with(USUAL_ZONES) && zone.matches('-').count() < 4,
         };
         (!wanted.values.iter().any(is_usual)).then(|| Uncertainty::Subnets(wanted.values.join(", ")))
     }
@@ -416,7 +433,7 @@ impl<'a> Candidate<'a> {
             return (types, true);
         }
         let is_certain = cluster_uncertainties(self.pool, &both, &types, settings).is_empty()
-            && self.unknown_zone(pod, state, conditions.domains).is_none();
+            && self.unknown_zone(pod, state, &both, conditions.domains).is_none();
         let types = with_known_labels(&types, &both).unwrap_or(TypeSet::EMPTY);
         (if is_certain { types } else { TypeSet::EMPTY }, false)
     }

@@ -209,6 +209,8 @@ pub struct NodeClass {
     /// Whether the class is not known, so that these are the defaults of the provider.
     pub is_assumed: bool,
     pub ami_family: AmiFamily,
+    /// Whether its images are those that Amazon makes for the family.
+    pub has_alias: bool,
     /// The build of Windows on the nodes.
     pub windows_build: Option<&'static str>,
     pub kubelet: Kubelet,
@@ -406,6 +408,9 @@ pub struct TopologyRule {
     pub required: bool,
     /// Which pods it selects.
     pub selects: Selected,
+    /// Of required affinity to others: the values of the label in which these may be, if they are known; of nodes themselves, the names
+    /// of their pools.
+    pub domains: Option<Vec<String>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -424,6 +429,8 @@ pub enum Selected {
     Others,
     /// No pod of the cluster.
     Nothing,
+    /// Pods that are placed together with it, which decide later.
+    Placed,
 }
 
 /// A term of required node affinity, or the term of a preference.

@@ -12,8 +12,8 @@ use super::candidate::PREFER_NO_SCHEDULE;
 use super::resources::allocatable;
 use super::verdict::{Cause, Conflict, Uncertainty};
 use crate::catalog::{
-    ARCH, CAPACITY_TYPE, INSTANCE_FAMILY, INSTANCE_TYPE, OS, REGION, TENANCY, TypeSet, ZONE, ZONE_ID, find,
-    index, regions, retired,
+    ARCH, CAPACITY_TYPE, INSTANCE_FAMILY, INSTANCE_TYPE, InstanceType, Label, OS, REGION, TENANCY, TypeSet,
+    ZONE, ZONE_ID, find, index, regions, retired,
 };
 use crate::facts::names::{is_label_value, is_qualified_name};
 use crate::facts::region::of_zone_id;
@@ -403,6 +403,14 @@ fn usable_by_class(class: Option<&NodeClass>) -> TypeSet {
     static A1: LazyLock<TypeSet> = LazyLock::new(|| TypeSet::matching(|instance| instance.family() == "a1"));
     static AMD64: LazyLock<TypeSet> =
         LazyLock::new(|| TypeSet::matching(|instance| instance.arch == "amd64"));
+    static ACCELERATED_ARM64: LazyLock<TypeSet> = LazyLock::new(|| {
+        let has = |instance: &InstanceType, key: &str| matches!(instance.label(key), Label::Is(_));
+        TypeSet::matching(|instance| {
+            instance.arch == "arm64"
+                && (has(instance, "karpenter.k8s.aws/instance-gpu-count")
+                    || has(instance, "karpenter.k8s.aws/instance-accelerator-count"))
+        })
+    });
     static NITRO: LazyLock<TypeSet> = LazyLock::new(|| {
         let types = index("karpenter.k8s.aws/instance-hypervisor").and_then(|index| index.with("nitro"));
         types.copied().unwrap_or(TypeSet::EMPTY)
@@ -415,6 +423,8 @@ fn usable_by_class(class: Option<&NodeClass>) -> TypeSet {
     match class.ami_family {
         AmiFamily::Al2023 => types = types.without(&A1),
         AmiFamily::Windows => types = types.and(&AMD64),
+        // Its image for accelerators is for amd64 alone.
+        AmiFamily::Al2 if class.has_alias => types = types.without(&ACCELERATED_ARM64),
         AmiFamily::Al2 | AmiFamily::Bottlerocket | AmiFamily::Custom => {}
     }
     if !class.network_interfaces.is_empty() || class.enclaves || class.nested_virtualization {

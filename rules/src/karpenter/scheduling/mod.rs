@@ -30,12 +30,13 @@ pub use instance_types::{Admitted, admitted, matching};
 pub(crate) use instance_types::{
     admitted_types, admitted_without_class, auto_mode_types, pool_requirements, smallest_conflict,
 };
-pub use packing::{AskedPools, FullPool, HostRule, NodeGroup, Packing, PodGroup, UnplacedPods};
+pub use packing::{AskedPools, DomainRule, FullPool, HostRule, NodeGroup, Packing, PodGroup, UnplacedPods};
 pub use pod_requirements::{effective_tolerations, tolerates};
 pub use resources::{NodeResources, capacity, crashes, pod_requests};
 pub(crate) use resources::{POD_ENI, allocatable, pod_volume, resize_pod_volume};
 pub(crate) use room::types_with_room;
 pub use scheduler::{Scheduler, SuitedTypes};
+pub(crate) use topology::domains_of_pool;
 pub use verdict::{
     Admission, Cause, Conflict, IgnoreReason, Outcome, RejectionStage, Uncertainty, Unschedulable, Verdict,
 };

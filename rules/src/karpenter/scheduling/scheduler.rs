@@ -12,9 +12,9 @@ use super::overlay::effective_overlays;
 use super::resources::{allocatable, crashes, pod_requests};
 use super::topology::Domains;
 use super::verdict::{Outcome, RejectionStage, Uncertainty, Unschedulable, Verdict, sorted_unique};
-use crate::catalog::{InstanceType, TypeSet, retired};
+use crate::catalog::{InstanceType, TypeSet, ZONE, ZONE_ID, retired};
 use crate::karpenter::scheduling::input::{
-    DaemonSet, Overlay, Pod, Pool, ResourceList, SchedulerOptions, Selected, Taint, TopologyKind,
+    DaemonSet, Overlay, Pod, Pool, ResourceList, SchedulerOptions, Selected, Taint, Term, TopologyKind,
     TopologyRule,
 };
 use crate::karpenter::scheduling::instance_types::launch_order;
@@ -399,17 +399,28 @@ impl<'a> Scheduler<'a> {
         let need = pod_requests(pod);
         let mut uncertainties: Vec<Uncertainty> = Vec::new();
         let mut stages: Vec<Option<RejectionStage>> = vec![None; candidates.len()];
+        // The pools that take the pod if they have subnets in a zone, and whether the types are the same in any zone.
+        let mut doubts: Vec<(usize, bool)> = Vec::new();
         for state in self.relaxations(pod) {
             for (candidate, deepest) in candidates.iter().zip(&mut stages) {
                 match candidate.admit(pod, &state, &tolerations, &need, self.conditions()) {
                     // `addToNewNodeClaim` takes the first pool in order, and `trySchedule` relaxes the pod only after
                     // all pools have rejected it: neither a later pool nor a later relaxation is tried.
+                    Ok(_) if doubts.iter().any(|doubt| *doubt != (candidate.position, true)) => {
+                        return Verdict::Unknown { uncertainties: sorted_unique(uncertainties) };
+                    }
                     Ok(types) => return fits(pod, &state, candidate, types, uncertainties),
                     Err(NotAdmitted::Undecided(why)) => {
                         // The pod waits for a reservation that is full: no other pool is tried (`NewReservedOfferingError`). Nor is one after
                         // `minValues` that the list of types that is cut to 600 does not meet (`TruncateInstanceTypes`).
                         let may_wait = why == [Uncertainty::Reservations] && candidate.knows_reservations()
                             || why == [Uncertainty::MinValuesCut];
+                        if why.iter().any(|one| matches!(one, Uncertainty::Subnets(_))) {
+                            let is_about_zones = |term: &Term| {
+                                term.expressions.iter().all(|one| matches!(one.key.as_str(), ZONE | ZONE_ID))
+                            };
+                            doubts.push((candidate.position, state.preference.is_none_or(is_about_zones)));
+                        }
                         uncertainties.extend(why);
                         if may_wait {
                             return Verdict::Unknown { uncertainties: sorted_unique(uncertainties) };

@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::super::nodepool::NODEPOOL_LABEL;
 use super::super::provider::Provider;
-use super::super::requirement::{Operator, Requirement, Requirements, normalise};
+use super::super::requirement::{Operator, Requirement, Requirements, is_well_known, normalise};
 use super::candidate::{NotAdmitted, PREFER_NO_SCHEDULE};
+use super::scheduler::Scheduler;
 use super::verdict::{RejectionStage, Uncertainty};
 use crate::catalog::{CAPACITY_TYPE, HOSTNAME, OS, REGION, TENANCY, TypeSet, ZONE, ZONE_ID, index, retired};
 use crate::karpenter::scheduling::input::{
@@ -12,7 +14,7 @@ use crate::karpenter::scheduling::input::{
     Toleration, TopologyKind, TopologyRule,
 };
 use crate::karpenter::scheduling::instance_types::{RESERVATION_KEYS, filter_types};
-use crate::karpenter::scheduling::pod_requirements::{Relaxation, tolerates};
+use crate::karpenter::scheduling::pod_requirements::{Relaxation, pod_requirements, tolerates};
 use crate::steps;
 
 /// The values of labels that nodes can be told apart by, of all pools together (`buildDomainGroups` of Karpenter 1.15).
@@ -36,13 +38,7 @@ impl Domains {
         let some_prefers = pools.clone().any(|pool| pool.taints.iter().any(prefers));
         for pool in pools {
             domains.of_classes.extend(keys_of_class(pool.class.as_ref()));
-            let mut own = Requirements::new();
-            for spec in &pool.requirements {
-                own.add(&spec.key, Requirement::new(spec.op, &spec.values, None));
-            }
-            for (key, value) in &pool.labels {
-                own.add(key, Requirement::is(value));
-            }
+            let own = written(pool);
             for (key, requirement) in own.iter() {
                 let is_list = requirement.operator() == Operator::In;
                 let by_key = if is_list { &mut domains.listed } else { &mut domains.excluded };
@@ -85,6 +81,109 @@ impl Domains {
         is_of_types
             || matches!(key, ZONE | ZONE_ID | REGION | CAPACITY_TYPE | OS | TENANCY)
             || self.of_classes.contains(key)
+    }
+}
+
+/// What a pool writes about the labels of its nodes.
+fn written(pool: &Pool) -> Requirements {
+    let mut own = Requirements::new();
+    for spec in &pool.requirements {
+        own.add(&spec.key, Requirement::new(spec.op, &spec.values, None));
+    }
+    for (key, value) in &pool.labels {
+        own.add(key, Requirement::is(value));
+    }
+    own
+}
+
+impl Scheduler<'_> {
+    /// The domains of a label that count for a pod. Zones that nothing names are those that the pod asks for, if it asks for some.
+    pub(crate) fn domains_for(
+        &self,
+        pod: &Pod,
+        key: &str,
+        counts: impl Fn(&[Taint]) -> bool,
+    ) -> Option<BTreeSet<String>> {
+        self.domains_of(key, counts).or_else(|| {
+            let state = Relaxation {
+                term: pod.terms.first().filter(|_| pod.terms.len() < 2),
+                last_term: true,
+                preference: None,
+                dropped_rules: 0,
+                tolerate_prefer_no_schedule: false,
+            };
+            let asked = pod_requirements(pod, &state);
+            let asked = asked.get(key).filter(|asked| asked.operator() == Operator::In)?;
+            Some(asked.values.iter().cloned().collect())
+        })
+    }
+
+    /// The domains of a label that the pools with some taints make (`buildDomainGroups`). [`None`] if they are not known.
+    fn domains_of(&self, key: &str, counts: impl Fn(&[Taint]) -> bool) -> Option<BTreeSet<String>> {
+        // Karpenter counts the values of all types, whatever else the pool requires.
+        let every = TypeSet::full().without(retired());
+        let mut all = BTreeSet::new();
+        for pool in self.candidates.iter().map(|candidate| candidate.pool) {
+            if counts(&pool.taints) {
+                let written = written(pool);
+                let own = written.get(key);
+                all.extend(domains_of_pool(pool, own, &every, key, self.settings.region.as_deref())?);
+                // Listed values count even if no node can have them.
+                let listed = own.filter(|own| own.operator() == Operator::In);
+                all.extend(listed.into_iter().flat_map(|own| own.values.iter().cloned()));
+            }
+        }
+        Some(all)
+    }
+}
+
+/// The values of a label on nodes of a pool that have one of some types.
+pub(crate) fn domains_of_pool(
+    pool: &Pool,
+    own: Option<&Requirement>,
+    types: &TypeSet,
+    key: &str,
+    region: Option<&str>,
+) -> Option<BTreeSet<String>> {
+    let of = |values: &[&str]| -> BTreeSet<String> {
+        let allowed = values.iter().filter(|value| own.is_none_or(|own| own.has(value)));
+        allowed.map(|value| (*value).to_owned()).collect()
+    };
+    let class = pool.class.as_ref();
+    let zones = class.map_or(&[][..], |class| class.zones.as_slice());
+    let is_windows = class.is_some_and(|class| class.ami_family == AmiFamily::Windows);
+    match key {
+        // Karpenter looks the key up as it is written.
+        _ if normalise(key) != key => return Some(BTreeSet::new()),
+        CAPACITY_TYPE => {
+            let reserved = class.is_some_and(|class| class.reservations != Reservations::None);
+            let spot = types.iter().any(|t| t.spot);
+            let all = [("on-demand", true), ("spot", spot), ("reserved", reserved)];
+            let offered: Vec<&str> =
+                all.into_iter().filter(|(_, is_offered)| *is_offered).map(|(name, _)| name).collect();
+            return Some(of(&offered));
+        }
+        ZONE if !zones.is_empty() => {
+            return Some(of(&zones.iter().map(|zone| zone.name.as_str()).collect::<Vec<_>>()));
+        }
+        ZONE_ID if zones.iter().any(|zone| !zone.id.is_empty()) => {
+            return Some(of(&zones.iter().map(|zone| zone.id.as_str()).collect::<Vec<_>>()));
+        }
+        REGION if region.is_some() => return Some(of(&region.into_iter().collect::<Vec<_>>())),
+        OS if !is_windows => return Some(of(&["linux"])),
+        TENANCY => return Some(of(&["default", "dedicated"])),
+        NODEPOOL_LABEL => return Some(BTreeSet::new()),
+        _ => {}
+    }
+    if let Some(index) = index(&pool.provider().catalogue_key(key)) {
+        let on_types = |value: &&str| index.with(value).is_some_and(|with| !with.is_disjoint(types));
+        return Some(of(&index.values().iter().copied().filter(on_types).collect::<Vec<_>>()));
+    }
+    match own {
+        Some(own) if own.operator() == Operator::In => Some(own.values.iter().cloned().collect()),
+        _ if is_well_known(key) => None,
+        // Of a requirement that excludes values, Karpenter takes these for domains.
+        own => Some(own.into_iter().flat_map(|own| own.values.iter().cloned()).collect()),
     }
 }
 
@@ -133,7 +232,7 @@ pub(super) fn narrow_to_domains(
     domains: &Domains,
 ) -> Result<Vec<Uncertainty>, NotAdmitted> {
     let mut uncertainties = Vec::new();
-    for (_, rule) in state.rules(pod) {
+    for (_, rule) in state.rules(pod).filter(|(_, rule)| rule.selects != Selected::Placed) {
         steps::take(20);
         let unsatisfied = || {
             let stage = RejectionStage::Topology { kind: rule.kind, key: rule.key.clone() };
@@ -142,7 +241,19 @@ pub(super) fn narrow_to_domains(
         match (rule.kind, rule.selects) {
             (TopologyKind::Affinity, Selected::Nothing) => return unsatisfied(),
             (TopologyKind::Affinity, Selected::Others) => {
-                uncertainties.extend(rule.required.then_some(Uncertainty::PodAffinity));
+                let key = if rule.key == HOSTNAME { NODEPOOL_LABEL } else { &rule.key };
+                let joined = rule.domains.as_ref().map(|values| {
+                    let mut joined = Requirements::of(both.provider());
+                    joined.add(key, Requirement::new(Operator::In, values, None));
+                    joined
+                });
+                if joined.as_ref().is_some_and(|joined| both.compatible(joined).is_err()) {
+                    return unsatisfied();
+                }
+                both.add_all(joined.as_ref().unwrap_or(&Requirements::new()));
+                // Whether there is room on the nodes of the others is not known.
+                let is_open = joined.is_none() || rule.key == HOSTNAME;
+                uncertainties.extend((rule.required && is_open).then_some(Uncertainty::PodAffinity));
                 continue;
             }
             // Each new node is a domain of its own.
@@ -179,13 +290,23 @@ pub(super) fn misses_a_domain<'p>(
     (domains, class, settings): (&Domains, Option<&NodeClass>, &SchedulerOptions),
 ) -> Option<&'p str> {
     let takes_one = |rule: &&TopologyRule| match rule.kind {
+        _ if rule.selects == Selected::Placed => false,
         TopologyKind::Spread => true,
-        TopologyKind::Affinity => rule.selects == Selected::Itself,
+        TopologyKind::Affinity => rule.selects == Selected::Itself || joins(rule),
         TopologyKind::AntiAffinity => false,
     };
-    let mut keys = state.rules(pod).map(|(_, rule)| rule).filter(takes_one).map(|rule| rule.key.as_str());
-    keys.find(|key| {
-        let key = *key;
+    let has_none = |key: &str, value: &str| {
+        let mut there = both.clone();
+        there.add(key, Requirement::is(value));
+        filter_types(*types, &there, class, settings).is_empty()
+    };
+    let mut rules = state.rules(pod).map(|(_, rule)| rule).filter(takes_one);
+    let missing = rules.find(|rule| {
+        let key = rule.key.as_str();
+        // The others may be in any of these.
+        if let Some(values) = rule.domains.as_ref().filter(|_| joins(rule)) {
+            return values.iter().any(|value| has_none(key, value));
+        }
         let allowed = |value: &str| both.get(key).is_none_or(|known| known.has(value));
         if let Some(index) = index(&both.provider().catalogue_key(key)) {
             let current = types.without(retired());
@@ -208,11 +329,12 @@ pub(super) fn misses_a_domain<'p>(
             }
             _ => return false,
         }
-        let has_none = |value: &String| {
-            let mut there = both.clone();
-            there.add(key, Requirement::is(value));
-            filter_types(*types, &there, class, settings).is_empty()
-        };
-        values.iter().filter(|value| allowed(value)).any(has_none)
-    })
+        values.iter().filter(|value| allowed(value)).any(|value| has_none(key, value))
+    });
+    missing.map(|rule| rule.key.as_str())
+}
+
+/// Whether a rule makes a pod join others of which it is known where they may be.
+fn joins(rule: &TopologyRule) -> bool {
+    rule.selects == Selected::Others && rule.domains.is_some() && rule.key != HOSTNAME
 }

@@ -222,6 +222,8 @@ pub enum Uncertainty {
     PreferredPodAffinity,
     /// Zones of the pod's volumes.
     Volumes,
+    /// A claim of the pod whose class binds at once, and that is not bound.
+    ClaimToBind,
     /// Which flavor Kueue chooses for the pod, with its node labels and tolerations.
     QueueFlavor,
     /// The tolerations that a policy or a webhook adds to the pod.

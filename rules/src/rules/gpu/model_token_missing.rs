@@ -37,6 +37,7 @@
 //! - <https://docs.nvidia.com/nim/large-language-models/latest/configuration.html>
 
 use crate::cluster::pod_policies::{POD_POLICIES, PodPart, may_change_pods};
+use crate::cluster::storage::NO_PROVISIONER;
 use crate::rules::prelude::*;
 use crate::workload::environment::may_define;
 use crate::workload::image::{FIRST_KEYLESS_NIM, nim_release};
@@ -244,7 +245,7 @@ fn new_claim(
 /// Whether volumes of a class may have files from the beginning: those that somebody made, and folders of a file system.
 fn may_be_filled(class: &Object) -> bool {
     match class.get("provisioner").text() {
-        Some("kubernetes.io/no-provisioner") => true,
+        Some(NO_PROVISIONER) => true,
         Some("efs.csi.aws.com" | "fsx.csi.aws.com") => class.get("parameters").is_set(),
         _ => false,
     }

@@ -465,8 +465,9 @@ impl Draw {
         let mut objects = std::mem::take(&mut self.pools);
         objects.push(class);
         for other in self.others.clone() {
-            let is_other =
-                |one: &Value| one["kind"] != other["kind"] || one["metadata"]["name"] != other["metadata"]["name"];
+            let is_other = |one: &Value| {
+                one["kind"] != other["kind"] || one["metadata"]["name"] != other["metadata"]["name"]
+            };
             if objects.iter().all(is_other) {
                 objects.push(other);
             }
@@ -476,7 +477,8 @@ impl Draw {
         if kind == "StatefulSet" {
             app["spec"]["serviceName"] = json!("app");
             if !self.claim.is_null() {
-                app["spec"]["volumeClaimTemplates"] = json!([{"metadata": {"name": "data"}, "spec": self.claim}]);
+                app["spec"]["volumeClaimTemplates"] =
+                    json!([{"metadata": {"name": "data"}, "spec": self.claim}]);
             }
         }
         objects.push(app);
@@ -1110,7 +1112,8 @@ fn storage(draw: &mut Draw) {
 /// Claims and what they need, of which some are missing.
 fn claims(draw: &mut Draw) {
     let modes = ["WaitForFirstConsumer", "WaitForFirstConsumer", "Immediate"];
-    let provisioners = ["ebs.csi.aws.com", "ebs.csi.aws.com", "efs.csi.aws.com", "kubernetes.io/no-provisioner"];
+    let provisioners =
+        ["ebs.csi.aws.com", "ebs.csi.aws.com", "efs.csi.aws.com", "kubernetes.io/no-provisioner"];
     for name in ["gp3", "standard"] {
         let mut class = json!({
             "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": name},
@@ -1135,7 +1138,8 @@ fn claims(draw: &mut Draw) {
     }
     match draw.dice.below(6) {
         0 => {
-            draw.pod["volumes"] = json!([{"name": "data", "ephemeral": {"volumeClaimTemplate": {"spec": spec}}}]);
+            draw.pod["volumes"] =
+                json!([{"name": "data", "ephemeral": {"volumeClaimTemplate": {"spec": spec}}}]);
         }
         1 => {
             draw.kind = "StatefulSet";
@@ -1176,15 +1180,24 @@ fn claims(draw: &mut Draw) {
 /// Rules about other pods over keys that all pools, some or none have.
 fn topology_keys(draw: &mut Draw) {
     let keys = [
-        "example.com/rack", "example.com/tier", "team", "topology.kubernetes.io/region", "karpenter.sh/nodepool",
-        "topology.k8s.aws/zone-id", "eks.amazonaws.com/nodegroup", "kubernetes.io/os",
+        "example.com/rack",
+        "example.com/tier",
+        "team",
+        "topology.kubernetes.io/region",
+        "karpenter.sh/nodepool",
+        "topology.k8s.aws/zone-id",
+        "eks.amazonaws.com/nodegroup",
+        "kubernetes.io/os",
     ];
     if draw.is(2) {
         for at in 0..draw.pools.len() {
             let value = *draw.dice.one(&["r1", "r2", "r3"]);
             match draw.dice.below(4) {
                 0 => template(&mut draw.pools[at])["metadata"]["labels"]["example.com/rack"] = json!(value),
-                1 => require(&mut draw.pools[at], json!({"key": "example.com/rack", "operator": "In", "values": ["r1", value]})),
+                1 => require(
+                    &mut draw.pools[at],
+                    json!({"key": "example.com/rack", "operator": "In", "values": ["r1", value]}),
+                ),
                 2 => require(&mut draw.pools[at], json!({"key": "example.com/rack", "operator": "Exists"})),
                 _ => {}
             }
@@ -1236,7 +1249,11 @@ fn zones(draw: &mut Draw) {
     draw.replicas = *draw.dice.one(&[1, 2, 3, 5]);
     other(draw, "cache");
     let at = draw.others.len() - 1;
-    let key = if draw.is(4) { *draw.dice.one(&["kubernetes.io/hostname", "karpenter.sh/capacity-type"]) } else { ZONE };
+    let key = if draw.is(4) {
+        *draw.dice.one(&["kubernetes.io/hostname", "karpenter.sh/capacity-type"])
+    } else {
+        ZONE
+    };
     let to = |app: &str| json!({"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}});
     let required = "requiredDuringSchedulingIgnoredDuringExecution";
     let kind = *draw.dice.one(&["podAffinity", "podAffinity", "podAntiAffinity"]);
@@ -1304,10 +1321,14 @@ fn zone_spread(draw: &mut Draw) {
     for at in 0..draw.pools.len() {
         if draw.is(3) {
             let zones = draw.some(&ZONES, 3);
-            require(&mut draw.pools[at], json!({"key": ZONE, "operator": draw.dice.one(&["In", "In", "NotIn"]), "values": zones}));
+            require(
+                &mut draw.pools[at],
+                json!({"key": ZONE, "operator": draw.dice.one(&["In", "In", "NotIn"]), "values": zones}),
+            );
         }
         if draw.is(4) {
-            template(&mut draw.pools[at])["spec"]["taints"] = json!([{"key": "team", "effect": "NoSchedule"}]);
+            template(&mut draw.pools[at])["spec"]["taints"] =
+                json!([{"key": "team", "effect": "NoSchedule"}]);
         }
     }
     if draw.is(3) {
@@ -1385,14 +1406,26 @@ fn prefer_zone(draw: &mut Draw) {
 
 /// Operating systems and architectures that a class has no image for.
 fn windows(draw: &mut Draw) {
-    let alias = *draw.dice.one(&["windows2022@latest", "windows2025@latest", "al2023@latest", "bottlerocket@latest", "al2@latest"]);
+    let alias = *draw.dice.one(&[
+        "windows2022@latest",
+        "windows2025@latest",
+        "al2023@latest",
+        "bottlerocket@latest",
+        "al2@latest",
+    ]);
     draw.class["amiSelectorTerms"] = json!([{"alias": alias}]);
     for at in 0..draw.pools.len() {
         if draw.is(3) {
-            require(&mut draw.pools[at], json!({"key": "kubernetes.io/os", "operator": "In", "values": draw.dice.one(&[["windows"], ["linux"]])}));
+            require(
+                &mut draw.pools[at],
+                json!({"key": "kubernetes.io/os", "operator": "In", "values": draw.dice.one(&[["windows"], ["linux"]])}),
+            );
         }
         if draw.is(3) {
-            require(&mut draw.pools[at], json!({"key": "kubernetes.io/arch", "operator": "In", "values": ["arm64"]}));
+            require(
+                &mut draw.pools[at],
+                json!({"key": "kubernetes.io/arch", "operator": "In", "values": ["arm64"]}),
+            );
         }
     }
     match draw.dice.below(4) {

@@ -185,7 +185,8 @@ fn load_of(load: &Value) -> String {
 }
 
 fn app(set: &Set) -> &Value {
-    let is_app = |object: &&Value| object["metadata"]["name"] == "app" && !object["spec"]["selector"].is_null();
+    let is_app =
+        |object: &&Value| object["metadata"]["name"] == "app" && !object["spec"]["selector"].is_null();
     set.objects.iter().find(is_app).expect("the workload")
 }
 
@@ -255,10 +256,14 @@ fn compare<'r>(record: impl Iterator<Item = &'r str>) {
         // The program asks about the pod alone, in a cluster without the pods that it joins: where all are together decides.
         if joins_others(&set) {
             let waits = load.split(' ').any(|part| part == format!("{}-app", replicas_of(&set)));
-            let load_of_ours = ours.load.clone();
-            let ours = if ours.pod.contains(' ') { "a node" } else { &ours.pod };
-            compare("pod", ours, if load == "~" { "~" } else if waits { "-" } else { "a node" });
-            compare("load", &load_of_ours, load);
+            let theirs = match load {
+                "~" => "~",
+                _ if waits => "-",
+                _ => "a node",
+            };
+            let found = if ours.pod.contains(' ') { "a node" } else { ours.pod.as_str() };
+            compare("pod", found, theirs);
+            compare("load", &ours.load, load);
             continue;
         }
         compare("pod", &ours.pod, pod);

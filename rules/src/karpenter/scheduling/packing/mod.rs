@@ -26,10 +26,13 @@ use crate::karpenter::scheduling::verdict::Uncertainty;
 
 mod node;
 mod pods;
+mod topologies;
 
 use node::{FreeResources, NodeRoom, OpenNodes};
 pub use pods::AskedPools;
 use pods::PendingPods;
+pub use topologies::DomainRule;
+use topologies::Topology;
 
 /// Maximum number of batches that are tried one after the other. Each that starts a node leaves less to do.
 const MAX_BATCHES: usize = 5000;
@@ -44,6 +47,8 @@ pub struct PodGroup<'a> {
     pub count: u64,
     /// For each rule of spread and pod affinity of the pod, its bound on pods that share a node, if it is about the host name.
     pub on_host: Vec<Option<HostRule>>,
+    /// For each of these rules, what it is about if that is another label of nodes whose values are known.
+    pub on_domain: Vec<Option<DomainRule>>,
     /// The bounds by ports of the host, which the packer adds.
     pub ports: Vec<HostRule>,
 }
@@ -68,6 +73,15 @@ pub struct Packing {
     /// The nodes, in the order of their start.
     pub nodes: Vec<NodeGroup>,
     pub unplaced: Vec<UnplacedPods>,
+    /// Whether it depends on which of several equal domains Karpenter takes.
+    pub depends: bool,
+}
+
+/// Which of several equal domains is taken: Karpenter takes any.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tie {
+    First,
+    Last,
 }
 
 /// Equal nodes.
@@ -106,7 +120,22 @@ pub struct FullPool {
 impl Scheduler<'_> {
     /// The nodes that Karpenter starts for pods, beginning with none.
     pub(crate) fn pack(&self, groups: &[PodGroup<'_>], region: Option<&str>) -> Packing {
-        Packer::new(self, groups, region).run()
+        let mut packing = Packer::new(self, groups, region, Tie::First).run();
+        if groups.iter().any(|group| group.on_domain.iter().any(Option::is_some)) {
+            packing.depends = packing.sum() != Packer::new(self, groups, region, Tie::Last).run().sum();
+        }
+        packing
+    }
+}
+
+impl Packing {
+    /// The number of nodes by pool and type, and of pods that are left by group.
+    fn sum(&self) -> (BTreeMap<(usize, &str), u64>, BTreeMap<usize, u64>) {
+        let mut nodes = BTreeMap::new();
+        for group in &self.nodes {
+            *nodes.entry((group.pool, group.instance.name)).or_default() += group.nodes;
+        }
+        (nodes, self.unplaced.iter().map(|left| (left.group, left.pods)).collect())
     }
 }
 
@@ -125,13 +154,18 @@ struct Packer<'s, 'a> {
     /// The resources of a new node for pods, by candidate and type: they are read for each pod and node.
     free: RefCell<HashMap<(usize, &'static str), Rc<FreeResources<'s, 'a>>>>,
     open: Vec<OpenNodes>,
+    topologies: Vec<Topology>,
+    /// For each group, whether its pods are placed one by one.
+    is_tied: Vec<bool>,
+    tie: Tie,
 }
 
 impl<'s, 'a> Packer<'s, 'a> {
-    fn new(scheduler: &'s Scheduler<'a>, groups: &[PodGroup<'s>], region: Option<&'s str>) -> Self {
+    fn new(scheduler: &'s Scheduler<'a>, groups: &[PodGroup<'s>], region: Option<&'s str>, tie: Tie) -> Self {
         let current = |candidate: &Candidate<'_>| candidate.nodes.types.offered();
         let candidates = &scheduler.candidates;
-        let pods = groups.iter().map(|group| PendingPods::new(scheduler, group)).collect();
+        let pods: Vec<_> = groups.iter().map(|group| PendingPods::new(scheduler, group)).collect();
+        let is_tied = topologies::tied(&pods);
         let mut packer = Packer {
             scheduler,
             region,
@@ -141,6 +175,9 @@ impl<'s, 'a> Packer<'s, 'a> {
             within_limits: candidates.iter().map(|_| OnceCell::new()).collect(),
             free: RefCell::default(),
             open: Vec::new(),
+            topologies: Vec::new(),
+            is_tied,
+            tie,
         };
         packer.add_port_rules();
         packer.stand();
@@ -187,6 +224,7 @@ impl<'s, 'a> Packer<'s, 'a> {
         order.sort_by_key(|at| std::cmp::Reverse((size(at, "cpu"), size(at, "memory"))));
         for _ in 0..MAX_BATCHES {
             let before = self.pending();
+            self.count_domains();
             // `Queue.Pop` ends when all pods that are left have been tried without placing one.
             loop {
                 let pending = self.pending();
@@ -215,7 +253,7 @@ impl<'s, 'a> Packer<'s, 'a> {
                 pods: open.pods.clone(),
             })
         });
-        Packing { nodes: nodes.collect(), unplaced }
+        Packing { nodes: nodes.collect(), unplaced, depends: false }
     }
 
     /// The number of pods without a node.
@@ -230,6 +268,10 @@ impl<'s, 'a> Packer<'s, 'a> {
     /// Gives the pods of a group nodes, until none is left or nothing has room. Per state of relaxation, nodes of this batch
     /// come before new ones (`Scheduler.add`), and a pod is relaxed only after both have failed (`trySchedule`).
     fn place(&mut self, at: usize) {
+        if self.is_tied[at] {
+            while self.pods[at].left > 0 && self.place_one(at) {}
+            return;
+        }
         for state in 0..self.pods[at].states.len() {
             if self.pods[at].left == 0 {
                 return;
@@ -245,6 +287,42 @@ impl<'s, 'a> Packer<'s, 'a> {
             self.fill(at, state);
             self.start(at, state);
         }
+    }
+
+    /// Places one pod, whose domain decides about the next: on a node that stands, or on the planned one with the fewest pods, or on a
+    /// new one.
+    fn place_one(&mut self, at: usize) -> bool {
+        for state in 0..self.pods[at].states.len() {
+            self.ensure_topologies(at, state);
+            let requests = self.pods[at].common_requests;
+            let mut nodes: Vec<usize> =
+                (0..self.open.len()).filter(|node| self.open[*node].may_have_room(&requests)).collect();
+            nodes.sort_by_key(|node| {
+                let open = &self.open[*node];
+                (!open.launched, if open.launched { 0 } else { open.total })
+            });
+            let found =
+                nodes.into_iter().find_map(|node| Some((node, self.room(&self.open[node], at, state)?)));
+            if let Some((node, room)) = found {
+                if self.open[node].nodes > 1 {
+                    let mut others = self.open[node].clone();
+                    others.nodes -= 1;
+                    self.open[node].nodes = 1;
+                    self.open.insert(node + 1, others);
+                }
+                self.add(node, at, room, 1);
+                self.pods[at].left -= 1;
+                return true;
+            }
+            let left = std::mem::replace(&mut self.pods[at].left, 1);
+            self.start(at, state);
+            let is_placed = self.pods[at].left == 0;
+            self.pods[at].left = left - u64::from(is_placed);
+            if is_placed {
+                return true;
+            }
+        }
+        false
     }
 
     /// Adds pods to the nodes of this batch: each to the one with the fewest pods (`Scheduler.add` sorts them so before
@@ -420,6 +498,7 @@ impl<'s, 'a> Packer<'s, 'a> {
             if let Some(instance) = launched(from, &open.requirements, &open.types, self.region) {
                 open.types = std::iter::once(instance).collect();
             }
+            self.open[at].requirements = self.pin_labels(at);
             self.update_most(at);
         }
         let mut merged: Vec<OpenNodes> = Vec::new();
@@ -430,6 +509,9 @@ impl<'s, 'a> Packer<'s, 'a> {
             }
         }
         self.open = merged;
+        for open in &mut self.open {
+            open.bound.clone_from(&open.pods);
+        }
         for (candidate, remaining) in self.remaining.iter_mut().enumerate() {
             self.within_limits[candidate].take();
             remaining.clone_from(&self.scheduler.candidates[candidate].pool.limits);

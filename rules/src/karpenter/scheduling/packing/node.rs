@@ -8,10 +8,11 @@ use super::{HostRule, Packer};
 use crate::catalog::{InstanceType, TypeSet};
 use crate::karpenter::requirement::Requirements;
 use crate::karpenter::scheduling::candidate::Candidate;
-use crate::karpenter::scheduling::input::{HostPort, ResourceList};
+use crate::karpenter::scheduling::input::{HostPort, RequirementSpec, ResourceList};
 use crate::karpenter::scheduling::instance_types::{filter_types, unmet_min_values};
 use crate::karpenter::scheduling::pod_requirements::{Relaxation, host_ports_conflict};
 use crate::karpenter::scheduling::resources::{NodeResources, POD_ENI, add, allocatable};
+use crate::karpenter::scheduling::topology::with_volumes;
 
 /// The resources of a new node of a type for pods.
 pub(super) struct FreeResources<'s, 'a> {
@@ -36,6 +37,8 @@ pub(super) struct OpenNodes {
     pub(super) types: TypeSet,
     pub(super) used: ResourceList,
     pub(super) pods: BTreeMap<usize, u64>,
+    /// The pods that ran on each of them before this batch.
+    pub(super) bound: BTreeMap<usize, u64>,
     pub(super) total: u64,
     pub(super) nodes: u64,
     pub(super) launched: bool,
@@ -84,6 +87,23 @@ impl<'s, 'a> Packer<'s, 'a> {
         if bound == 0 {
             return None;
         }
+        // `tryVolumeAlternative` for one alternative after the other.
+        match pod.group.pod.volumes.as_slice() {
+            [] => self.room_with(node, at, state, bound, &[]),
+            volumes => volumes.iter().find_map(|one| self.room_with(node, at, state, bound, one)),
+        }
+    }
+
+    /// That room with one alternative of the volumes of a pod.
+    fn room_with(
+        &self,
+        node: &OpenNodes,
+        at: usize,
+        state: usize,
+        bound: u64,
+        volumes: &[RequirementSpec],
+    ) -> Option<NodeRoom> {
+        let pod = &self.pods[at];
         let candidate = &self.scheduler.candidates[node.candidate];
         let class = candidate.pool.class.as_ref();
         let required = &pod.states[state].required;
@@ -93,6 +113,14 @@ impl<'s, 'a> Packer<'s, 'a> {
         if required.iter().next().is_some() {
             requirements.compatible(required).ok()?;
             requirements.add_all(required);
+        }
+        if !volumes.is_empty() {
+            requirements = with_volumes(requirements, volumes).ok()?;
+        }
+        if self.is_tied[at] {
+            requirements = self.within_domains(at, state, &requirements)?;
+        }
+        if requirements != node.requirements {
             types = filter_types(types, &requirements, class, &self.scheduler.settings);
         }
         for daemon in candidate.daemons.iter().filter(|_| !pod.ports.is_empty()) {
@@ -226,6 +254,7 @@ impl<'s, 'a> Packer<'s, 'a> {
         *open.pods.entry(at).or_default() += pods;
         open.total += pods;
         self.update_most(node);
+        self.record(node, at, pods);
     }
 
     /// Works out the most that any type of a node has left.
@@ -264,6 +293,7 @@ impl OpenNodes {
             types,
             used: ResourceList::new(),
             pods: BTreeMap::new(),
+            bound: BTreeMap::new(),
             total: 0,
             nodes: 1,
             launched: false,

@@ -24,7 +24,7 @@ pub(super) struct PendingPods<'s> {
     pub(super) common_requests: [i128; COMMON_RESOURCES.len()],
     pub(super) ports: Vec<&'s HostPort>,
     pub(super) states: Vec<State<'s>>,
-    tolerations: Vec<Toleration>,
+    pub(super) tolerations: Vec<Toleration>,
 }
 
 /// A state of relaxation of pods.
