@@ -9,8 +9,8 @@ use crate::fit::capacity::counts;
 use crate::karpenter::pod::rules_of;
 use crate::karpenter::requirement::{Operator, Requirement, Requirements, is_well_known, normalise};
 use crate::karpenter::scheduling::{
-    Outcome, PREFER_NO_SCHEDULE, Pod, RejectionStage, Scheduler, Taint, TopologyKind, Verdict,
-    domains_of_pool, pool_requirements, tolerates,
+    Outcome, PREFER_NO_SCHEDULE, Pod, RejectionStage, RequirementSpec, Scheduler, Taint, TopologyKind,
+    Verdict, domains_of_pool, pool_requirements, tolerates,
 };
 use crate::object::Object;
 use crate::tree::node::Node;
@@ -133,7 +133,12 @@ impl Situation<'_> {
             }
             match outcome {
                 Outcome::Admits(admission) => {
-                    add(&mut reachable, self.values(position, &admission.types, key, &listed));
+                    let mut values = self.values(position, &admission.types, key, &listed);
+                    // Where the volumes are does not count for the rule: the other domains stay empty.
+                    values
+                        .iter_mut()
+                        .for_each(|values| values.retain(|value| volumes_allow(pod, key, value)));
+                    add(&mut reachable, values);
                 }
                 Outcome::Undecided(_) => reachable = None,
                 Outcome::Rejects(_) => {}
@@ -204,6 +209,15 @@ impl Reach {
 
 pub(super) fn whole(rule: &Node<'_>, name: &str) -> Option<u64> {
     rule.get(name).int().and_then(|number| u64::try_from(number).ok())
+}
+
+/// Whether the volumes of a pod leave nodes with a value of a label.
+fn volumes_allow(pod: &Pod, key: &str, value: &str) -> bool {
+    let allows = |spec: &RequirementSpec| Requirement::new(spec.op, &spec.values, None).has(value);
+    let about = |alternative: &Vec<RequirementSpec>| {
+        alternative.iter().filter(|spec| normalise(&spec.key) == key).all(allows)
+    };
+    pod.volumes.is_empty() || pod.volumes.iter().any(about)
 }
 
 /// What the selector and the last required term of a pod say of a label.
