@@ -519,7 +519,8 @@ fn spread_over_values_that_pools_list() {
     // At a limit, a rule that is required leaves pods waiting, and a preference is dropped.
     let limited = || pools(json!({"limits": {"cpu": 4}}));
     let required = load(limited(), web(8, json!({})));
-    assert_eq!(left(&required), [("web", 4, 8)]);
+    // The domains of the pods that wait stay empty, so that no other takes a second pod.
+    assert_eq!(left(&required), [("web", 6, 8)]);
     let preferred = load(limited(), web(8, json!({"whenUnsatisfiable": "ScheduleAnyway"})));
     assert_eq!((left(&preferred), preferred.verdict), (vec![], FitVerdict::Fits));
 }
@@ -587,7 +588,7 @@ fn class_in(zones: &[&str]) -> Value {
 const ZONE: &str = "topology.kubernetes.io/zone";
 
 /// The same pods with required affinity, or anti-affinity, to pods in the same zone.
-fn joining(mut workload: Value, kind: &str, app: &str) -> Value {
+fn tied(mut workload: Value, kind: &str, app: &str) -> Value {
     let term = json!({"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": app}}});
     let rules = &mut workload["spec"]["template"]["spec"]["affinity"][kind]["requiredDuringSchedulingIgnoredDuringExecution"];
     match rules {
@@ -619,18 +620,18 @@ fn zones_that_pods_share_decide_about_nodes() {
     // With more zones wanted than there are, each takes one pod.
     assert_eq!(left(&load(&[even(json!({"minDomains": 4}))])), [("web", 3, 6)]);
     // Pods that wait for each other wait for ever; one that also joins its own kind begins.
-    let mutual = [joining(web(2), "podAffinity", "cache"), joining(cache(2), "podAffinity", "web")];
+    let mutual = [tied(web(2), "podAffinity", "cache"), tied(cache(2), "podAffinity", "web")];
     assert_eq!(left(&load(&mutual)), [("cache", 2, 2), ("web", 2, 2)]);
-    let begun = [mutual[0].clone(), joining(cache(2), "podAffinity", "cache")];
+    let begun = [mutual[0].clone(), tied(cache(2), "podAffinity", "cache")];
     assert_eq!(left(&load(&begun)), []);
     // What pins one of them pins the other.
     let cache_in_b = in_zone(cache(1), "eu-west-1b");
-    let fits = [joining(web(2), "podAffinity", "cache"), cache_in_b.clone()];
+    let fits = [tied(web(2), "podAffinity", "cache"), cache_in_b.clone()];
     assert_eq!((nodes(&load(&fits)), left(&load(&fits))), (vec![("a", "m5.large", 1, 3)], vec![]));
     let torn = [in_zone(fits[0].clone(), "eu-west-1a"), cache_in_b.clone()];
     assert_eq!(left(&load(&torn)), [("web", 2, 2)]);
     // Pods keep others out of their zone, whatever rules these have.
-    let apart = [joining(in_zone(web(1), "eu-west-1b"), "podAntiAffinity", "cache"), cache_in_b];
+    let apart = [tied(in_zone(web(1), "eu-west-1b"), "podAntiAffinity", "cache"), cache_in_b];
     assert_eq!(load(&apart).misfits.len(), 1);
 }
 
