@@ -296,7 +296,12 @@ impl Situation<'_> {
             demand.joins = joins;
             let is_few = demand.counts.is_some_and(|(_, most)| most <= MOST_ONE_BY_ONE);
             let Some(pod) = demand.pod.as_mut().filter(|pod| !pod.topology.is_empty()) else { continue };
-            if matches!(demand.verdict, Verdict::DoesNotFit(_)) || demand.joins.is_none() {
+            let is_open = match &demand.verdict {
+                Verdict::Fits { .. } => true,
+                Verdict::Unknown { uncertainties } => *uncertainties == [Uncertainty::PodAffinity],
+                Verdict::DoesNotFit(_) => false,
+            };
+            if !is_open || demand.joins.is_none() {
                 continue;
             }
             let knows = |key: &str| is_few && scheduler.domains_for(pod, key, |_| true).is_some();

@@ -292,7 +292,7 @@ impl<'a> Candidate<'a> {
         uncertainties.extend(cluster_uncertainties(self.pool, &both, &types, settings));
         uncertainties.extend(self.unknown_zone(pod, state, &both, conditions.domains));
         let missed = misses_a_domain(&both, pod, state, &types, (conditions.domains, class, settings));
-        uncertainties.extend(missed.map(|key| Uncertainty::DomainTaken(key.to_owned())));
+        uncertainties.extend(missed);
         // Which of its types the nodes of a static pool have was decided when they were started.
         if self.pool.replicas.is_some() && !self.nodes.types.without(retired()).is_subset(&types) {
             uncertainties.push(Uncertainty::StandingTypes(self.pool.name.clone()));

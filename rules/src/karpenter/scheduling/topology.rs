@@ -280,15 +280,15 @@ pub(super) fn narrow_to_domains(
     Ok(uncertainties)
 }
 
-/// The key of a rule for which the first pod may get a domain in which the pool has no node for it: Karpenter takes any of those that
+/// That the first pod may get a domain of a rule in which the pool has no node for it: Karpenter takes any of those that
 /// the requirements on the key allow, before it looks at types, and tries no other (`nextDomainTopologySpread`, `nextDomainAffinity`).
-pub(super) fn misses_a_domain<'p>(
+pub(super) fn misses_a_domain(
     both: &Requirements,
-    pod: &'p Pod,
+    pod: &Pod,
     state: &Relaxation,
     types: &TypeSet,
     (domains, class, settings): (&Domains, Option<&NodeClass>, &SchedulerOptions),
-) -> Option<&'p str> {
+) -> Option<Uncertainty> {
     let takes_one = |rule: &&TopologyRule| match rule.kind {
         _ if rule.selects == Selected::Placed => false,
         TopologyKind::Spread => true,
@@ -331,7 +331,10 @@ pub(super) fn misses_a_domain<'p>(
         }
         values.iter().filter(|value| allowed(value)).any(|value| has_none(key, value))
     });
-    missing.map(|rule| rule.key.as_str())
+    missing.map(|rule| match joins(rule) {
+        true => Uncertainty::PodAffinity,
+        false => Uncertainty::DomainTaken(rule.key.clone()),
+    })
 }
 
 /// Whether a rule makes a pod join others of which it is known where they may be.
