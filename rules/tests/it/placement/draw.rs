@@ -13,7 +13,7 @@ pub(super) struct Set {
 /// What a set is about beside its pools and its pod.
 type Theme = fn(&mut Draw);
 
-const THEMES: [(&str, Theme); 30] = [
+const THEMES: [(&str, Theme); 23] = [
     ("mix", |_| {}),
     ("taints", taints),
     ("algebra", algebra),
@@ -37,6 +37,10 @@ const THEMES: [(&str, Theme); 30] = [
     ("nodeclass", node_class),
     ("storage", storage),
     ("ports", ports),
+];
+/// The themes of the sets from this number on, which leave the sets before as they are.
+const FIRST_OF_LATER: u64 = 690;
+const LATER: [(&str, Theme); 7] = [
     ("claims", claims),
     ("keys", topology_keys),
     ("zones", zones),
@@ -127,7 +131,10 @@ pub(super) fn drawn(number: u64) -> Set {
     for _ in 0..6 {
         draw.dice.below(2);
     }
-    let (scenario, theme) = THEMES[number as usize % THEMES.len()];
+    let (scenario, theme) = match number.checked_sub(FIRST_OF_LATER) {
+        Some(number) if number % 2 == 0 || number < 210 => LATER[number as usize % LATER.len()],
+        _ => THEMES[number as usize % THEMES.len()],
+    };
     let count = *draw.dice.one(&[1, 1, 1, 2, 2, 2, 3, 4]);
     let first = draw.dice.below(NAMES.len());
     for at in 0..count {

@@ -25,7 +25,7 @@ mod draw;
 
 use draw::{Set, drawn};
 
-const SETS: u64 = 720;
+const SETS: u64 = 900;
 
 /// Sets with another answer, and why.
 const DIFFERENT: [(u64, &str); 1] = [(
