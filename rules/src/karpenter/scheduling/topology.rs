@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::nodepool::NODEPOOL_LABEL;
 use super::super::provider::Provider;
 use super::super::requirement::{Operator, Requirement, Requirements, is_well_known, normalise};
 use super::candidate::{NotAdmitted, PREFER_NO_SCHEDULE};
@@ -16,6 +15,8 @@ use crate::karpenter::scheduling::input::{
 use crate::karpenter::scheduling::instance_types::{RESERVATION_KEYS, filter_types};
 use crate::karpenter::scheduling::pod_requirements::{Relaxation, pod_requirements, tolerates};
 use crate::steps;
+
+const NODEPOOL: &str = "karpenter.sh/nodepool";
 
 /// The values of labels that nodes can be told apart by, of all pools together (`buildDomainGroups` of Karpenter 1.15).
 #[derive(Default)]
@@ -172,7 +173,7 @@ pub(crate) fn domains_of_pool(
         REGION if region.is_some() => return Some(of(&region.into_iter().collect::<Vec<_>>())),
         OS if !is_windows => return Some(of(&["linux"])),
         TENANCY => return Some(of(&["default", "dedicated"])),
-        NODEPOOL_LABEL => return Some(BTreeSet::new()),
+        NODEPOOL => return Some(BTreeSet::new()),
         _ => {}
     }
     if let Some(index) = index(&pool.provider().catalogue_key(key)) {
@@ -241,7 +242,7 @@ pub(super) fn narrow_to_domains(
         match (rule.kind, rule.selects) {
             (TopologyKind::Affinity, Selected::Nothing) => return unsatisfied(),
             (TopologyKind::Affinity, Selected::Others) => {
-                let key = if rule.key == HOSTNAME { NODEPOOL_LABEL } else { &rule.key };
+                let key = if rule.key == HOSTNAME { NODEPOOL } else { &rule.key };
                 let joined = rule.domains.as_ref().map(|values| {
                     let mut joined = Requirements::of(both.provider());
                     joined.add(key, Requirement::new(Operator::In, values, None));
