@@ -156,6 +156,7 @@ pub static RULES: &[&Rule] = &[
     &nodeclass::auto_mode_class_field::RULE,
     &nodeclass::auto_mode_class_invalid::RULE,
     &nodeclass::auto_mode_reservation_scope::RULE,
+    &nodeclass::aws_auth_entry_unmatched::RULE,
     &nodeclass::block_device_incomplete::RULE,
     &nodeclass::block_device_invalid::RULE,
     &nodeclass::cluster_dns_unanswered::RULE,
