@@ -172,6 +172,8 @@ impl Kind {
     pub const SEALED_SECRET: Kind = Kind::new("bitnami.com", "SealedSecret");
     pub const SERVICE_ACCOUNT: Kind = Kind::new("", "ServiceAccount");
     pub const PRIORITY_CLASS: Kind = Kind::new("scheduling.k8s.io", "PriorityClass");
+    /// The subnet and the groups of the pods of a zone, for custom networking of the VPC CNI.
+    pub(crate) const ENI_CONFIG: Kind = Kind::new("crd.k8s.amazonaws.com", "ENIConfig");
     /// Security groups for pods, which Amazon's VPC resource controller reads.
     pub(crate) const SECURITY_GROUP_POLICY: Kind = Kind::new("vpcresources.k8s.aws", "SecurityGroupPolicy");
     pub(crate) const STORAGE_CLASS: Kind = Kind::new("storage.k8s.io", "StorageClass");

@@ -410,6 +410,7 @@ pub static KINDS: &[KindInfo] = &[
     namespaced("flow.volcano.sh", "v1alpha1", "JobFlow", "jobflows").schemas(&[operator("v1alpha1")]),
     cluster_scoped("topology.volcano.sh", "v1alpha1", "HyperNode", "hypernodes")
         .schemas(&[operator("v1alpha1")]),
+    cluster_scoped("crd.k8s.amazonaws.com", "v1alpha1", "ENIConfig", "eniconfigs"),
     namespaced("vpcresources.k8s.aws", "v1beta1", "SecurityGroupPolicy", "securitygrouppolicies"),
     namespaced("external-secrets.io", "v1", "ExternalSecret", "externalsecrets"),
     namespaced("bitnami.com", "v1alpha1", "SealedSecret", "sealedsecrets"),

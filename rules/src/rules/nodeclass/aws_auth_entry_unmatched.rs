@@ -103,7 +103,8 @@ fn faults(text: &str, list: List) -> Vec<Fault> {
         for (index, entry) in entries.iter().enumerate() {
             // EKS reads the keys in any case, and none of them is needed for what is said here.
             let arn = entry.get(list.key());
-            let is_replaced = entries.iter().skip(index + 1).any(|other| is_same(&arn, &other.get(list.key())));
+            let is_replaced =
+                entries.iter().skip(index + 1).any(|other| is_same(&arn, &other.get(list.key())));
             let fault = fault_of_arn(&arn, list)
                 .or_else(|| is_replaced.then(|| replaced(&arn))?)
                 .or_else(|| fault_of_groups(entry))
