@@ -306,6 +306,7 @@ pub static RULES: &[&Rule] = &[
     &availability::network_policy_port_mismatch::RULE,
     &availability::operator_chart_unpinned::RULE,
     &availability::operator_setting_inert::RULE,
+    &availability::overlay_network_unreachable::RULE,
     &availability::pdb_blocks_evictions::RULE,
     &availability::pdb_invalid::RULE,
     &availability::pdb_missing::RULE,

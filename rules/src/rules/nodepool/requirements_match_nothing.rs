@@ -177,6 +177,7 @@ fn other_system(object: &Object, pool: &NodePool<'_>, ctx: &mut Context<'_>) -> 
         object.display_name()
     );
     ctx.report(&values, message)
+        .severity(Severity::Warning)
         .help(match is_windows {
             true => "write `windows`, or name a class with images of Linux",
             false => "write `amiFamily: Windows2022` in the class, also for your own images of Windows",

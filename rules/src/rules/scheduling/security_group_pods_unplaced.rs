@@ -58,15 +58,14 @@
 //! - <https://docs.aws.amazon.com/eks/latest/userguide/security-groups-for-pods.html>
 //! - <https://docs.aws.amazon.com/eks/latest/userguide/auto-networking.html>
 
-use super::auto_mode_volume_driver::{is_all_auto_mode, is_pinned_to_auto_mode};
-use super::node_helpers::INSTALLING_KINDS;
+use super::auto_mode_volume_driver::is_pinned_to_auto_mode;
 use crate::cluster::branch_interfaces::selects;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "security-group-pods-unplaced",
     kinds: &[Kind::SECURITY_GROUP_POLICY],
-    reads: kinds![[Kind::NODE_POOL, Kind::NODE, Kind::EC2_NODE_CLASS], INSTALLING_KINDS, WORKLOAD_KINDS],
+    reads: kinds![[Kind::NODE_POOL], WORKLOAD_KINDS],
     docs: docs(include_str!("security_group_pods_unplaced.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Scheduling)
@@ -106,30 +105,21 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 /// may be Fargate's.
 fn on_auto_mode(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let namespace = object.namespace_or_default();
-    let workloads = WORKLOAD_KINDS.iter().flat_map(|kind| ctx.cluster().in_namespace(*kind, namespace));
-    let selected: Vec<&Object> = workloads
-        .filter(|workload| {
-            templates(workload).iter().any(|template| selects(object, template))
-                && ctx.pairs_with(workload)
-                && !workload.may_lack_fields()
-        })
-        .collect();
-    let is_pinned = |workload: &&&Object| {
+    let mut workloads = WORKLOAD_KINDS.iter().flat_map(|kind| ctx.cluster().in_namespace(*kind, namespace));
+    let is_there = |workload: &&Object| {
         let all = templates(workload);
-        all.iter()
-            .filter(|template| selects(object, template))
-            .all(|template| is_pinned_to_auto_mode(template, ctx))
+        let mut selected = all.iter().filter(|template| selects(object, template)).peekable();
+        selected.peek().is_some()
+            && selected.all(|template| is_pinned_to_auto_mode(template, ctx))
+            && ctx.pairs_with(workload)
+            && !workload.may_lack_fields()
     };
-    let pinned = selected.iter().find(is_pinned);
-    // Node groups that the input does not show may read the policy.
-    let whole = ctx.cluster().is_complete();
-    let workload = pinned.or_else(|| selected.first().filter(|_| is_all_auto_mode(ctx)))?;
+    let workload = workloads.find(is_there)?;
     let name = workload.display_name();
     let message =
         format!("nodes of EKS Auto Mode have no groups for pods: those of `{name}` keep their node's");
     ctx.report(&object.path(&["spec", "securityGroups"]), message)
         .at_key()
-        .severity(if pinned.is_some() || whole { Severity::Warning } else { Severity::Info })
         .help("write the groups as `podSecurityGroupSelectorTerms` of a NodeClass of its own, or choose other nodes")
         .related(workload, &workload.path(&["metadata", "name"]), "its pods are selected");
     None
