@@ -477,6 +477,7 @@ pub static RULES: &[&Rule] = &[
     &scheduling::quota_below_replicas::RULE,
     &scheduling::quota_key_inert::RULE,
     &scheduling::reference_missing::RULE,
+    &scheduling::role_annotation_unread::RULE,
     &scheduling::scheduler_unknown::RULE,
     &scheduling::security_group_pods_unplaced::RULE,
     &scheduling::spread_exceeds_domains::RULE,
