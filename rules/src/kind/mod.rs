@@ -202,6 +202,10 @@ impl Kind {
     pub(crate) const RESOURCE_FLAVOR: Kind = Kind::new("kueue.x-k8s.io", "ResourceFlavor");
     pub(crate) const FLUX_KUSTOMIZATION: Kind = Kind::new("kustomize.toolkit.fluxcd.io", "Kustomization");
     pub const LEADER_WORKER_SET: Kind = Kind::new("leaderworkerset.x-k8s.io", "LeaderWorkerSet");
+    /// What Datadog's operator runs.
+    pub(crate) const DATADOG_AGENT: Kind = Kind::new("datadoghq.com", "DatadogAgent");
+    /// Brokers of Strimzi.
+    pub(crate) const KAFKA: Kind = Kind::new("kafka.strimzi.io", "Kafka");
     /// A database of CloudNativePG, and of the product of EDB that is built on it.
     pub(crate) const CNPG_CLUSTER: Kind = Kind::new("postgresql.cnpg.io", "Cluster");
     pub(crate) const EDB_CLUSTER: Kind = Kind::new("postgresql.k8s.enterprisedb.io", "Cluster");

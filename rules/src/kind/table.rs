@@ -365,6 +365,8 @@ pub static KINDS: &[KindInfo] = &[
     namespaced("actions.summerwind.dev", "v1alpha1", "RunnerSet", "runnersets"),
     namespaced("kafka.strimzi.io", "v1beta2", "KafkaTopic", "kafkatopics"),
     namespaced("postgresql.cnpg.io", "v1", "Cluster", "clusters"),
+    namespaced("datadoghq.com", "v2alpha1", "DatadogAgent", "datadogagents"),
+    namespaced("kafka.strimzi.io", "v1beta2", "Kafka", "kafkas"),
     namespaced("postgresql.k8s.enterprisedb.io", "v1", "Cluster", "clusters"),
     // The object that installs NVIDIA's GPU Operator.
     cluster_scoped("nvidia.com", "v1", "ClusterPolicy", "clusterpolicies").schemas(&[operator("v1")]),

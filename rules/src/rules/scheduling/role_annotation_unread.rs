@@ -79,20 +79,18 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let all = templates(object);
-    let template = all.first()?;
-    let on_pods = template.metadata.get("annotations").get(ROLE);
-    let node = if own.get(ROLE).is_set() { own.get(ROLE) } else { on_pods };
-    if !node.is_set() {
-        return None;
-    }
-    let field = template.spec.get("serviceAccountName");
+    let first = all.first();
+    let of_pods = first.map(|template| template.metadata.get("annotations").get(ROLE));
+    let node = if own.get(ROLE).is_set() { own.get(ROLE) } else { of_pods.filter(Node::is_set)? };
+    let spec = first.map_or_else(|| object.get("spec"), |template| template.spec.clone());
+    let field = spec.get("serviceAccountName");
     let name = if field.is_set() { field.text() } else { Some("default") };
     let account =
         name.and_then(|name| ctx.partner(Kind::SERVICE_ACCOUNT, object.namespace_or_default(), name));
     let given = account.map(|account| account.annotation(ROLE)).filter(Node::is_set);
     let is_lost = given.is_none()
         && all.len() == 1
-        && !template.spec.has_unknown_key()
+        && !spec.has_unknown_key()
         && (account.is_some_and(|account| !account.may_lack_fields()) || name == Some("default"));
     let message = match given {
         Some(_) => "EKS reads the role on the ServiceAccount, and not here".to_owned(),
