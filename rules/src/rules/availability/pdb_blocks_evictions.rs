@@ -67,11 +67,14 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let finding = match object.kind() {
-        _ if object.is(Kind::PDB) => of_budget(object, ctx),
-        _ if object.is(Kind::DATADOG_AGENT) => of_cluster_agent(object, ctx),
-        _ if object.is(Kind::KAFKA) => of_brokers(object, ctx),
-        _ => of_database(object, ctx),
+    let finding = if object.is(Kind::PDB) {
+        of_budget(object, ctx)
+    } else if object.is(Kind::DATADOG_AGENT) {
+        of_cluster_agent(object, ctx)
+    } else if object.is(Kind::KAFKA) {
+        of_brokers(object, ctx)
+    } else {
+        of_database(object, ctx)
     }?;
     if is_chart_output(object) {
         finding.help("change it by a value of the chart, whose output this is").fix = None;
