@@ -56,6 +56,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     if group_text == "karpenter.sh" {
         ctx.report(&group, "group `karpenter.sh` has no node classes, so Karpenter ignores the pool")
+            .reports_absence(false)
             .help("on AWS the group is `karpenter.k8s.aws`, in EKS Auto Mode `eks.amazonaws.com`");
         return None;
     }
@@ -66,7 +67,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let finding =
         ctx.report(&kind, format!("group `{group_text}` has no `{text}`, so Karpenter ignores the pool"));
-    finding.help(format!("the kind of this group is `{}`", class.kind));
+    finding.reports_absence(false).help(format!("the kind of this group is `{}`", class.kind));
     if text.eq_ignore_ascii_case(class.kind) || (class == Kind::EC2_NODE_CLASS && text == "AWSNodeTemplate") {
         let title = format!("write `{}`", class.kind);
         finding.fix(Fix::new(title, Safety::Safe).set(&kind, json!(class.kind)));
