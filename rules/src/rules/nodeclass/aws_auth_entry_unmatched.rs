@@ -144,7 +144,7 @@ fn fault_of_arn(node: &Node<'_>, list: List) -> Option<Fault> {
     match (list, service, kind) {
         (List::Roles, "iam", "role") if rest.contains('/') => fault(
             node,
-            format!("the ARN of a session has no path, so nobody matches `{}`", ellipsize(rest)),
+            "the ARN of a session has no path, so nobody matches a role with one".to_owned(),
             format!("leave the path out: {}", role(name)),
         ),
         (List::Roles, "iam", "instance-profile") => fault(
