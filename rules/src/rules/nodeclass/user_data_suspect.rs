@@ -242,6 +242,14 @@ fn check_form(node: &Node<'_>, text: &str, family: AmiFamily, ctx: &mut Context<
             Shell => "write a MIME archive with the part `text/x-shellscript`",
             _ => "begin with `apiVersion: node.eks.aws/v1alpha1` and `kind: NodeConfig`",
         });
+    } else if family == AmiFamily::Al2
+        && !significant_lines(text).any(guards_bootstrap)
+        && let Some(call) = significant_lines(text).find(|line| calls_bootstrap(line))
+    {
+        let message =
+            "Karpenter adds its own call of `bootstrap.sh`: the node is configured twice".to_owned();
+        report_line(node, text, call, message, ctx)
+            .help("leave the call out: `spec.kubelet` of the class has settings of the kubelet");
     } else {
         check_system(node, text, family, ctx);
     }
@@ -286,14 +294,6 @@ fn check_system(node: &Node<'_>, text: &str, family: AmiFamily, ctx: &mut Contex
     {
         report_line(node, text, line, format!("`{name}` is for AL2: on AL2023 nothing reads it"), ctx)
             .help("write a NodeConfig part with `spec.kubelet.config`: nodeadm configures the kubelet");
-    } else if family == AmiFamily::Al2
-        && !significant_lines(text).any(guards_bootstrap)
-        && let Some(call) = significant_lines(text).find(|line| calls_bootstrap(line))
-    {
-        let message =
-            "Karpenter adds its own call of `bootstrap.sh`: the node is configured twice".to_owned();
-        report_line(node, text, call, message, ctx)
-            .help("leave the call out: `spec.kubelet` of the class has settings of the kubelet");
     } else if family == AmiFamily::Al2
         && !significant_lines(text).any(|line| SYSTEMS.iter().any(|name| line.contains(name)))
         && let Some((line, what)) =
