@@ -29,9 +29,8 @@
 //!    interval: 1h
 //!    chart:
 //!      spec: {chart: keda, version: 2.20.2, sourceRef: {kind: HelmRepository, name: keda}}
-//!    values:
-//! -    operator: {replicaCount: 2} # <-
-//! +    operator: {replicaCount: 2}
+//!    values: # <-
+//!      operator: {replicaCount: 2}
 //! +    metricsServer: {useHostNetwork: true}
 //!  ---
 //!  apiVersion: karpenter.k8s.aws/v1
