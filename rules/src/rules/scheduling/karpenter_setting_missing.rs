@@ -64,6 +64,7 @@ pub(crate) static RULE: Rule = Rule {
         [
             Kind::NODE_POOL,
             Kind::EC2_NODE_CLASS,
+            Kind::AUTO_MODE_NODE_CLASS,
             Kind::DAEMON_SET,
             Kind::DEPLOYMENT,
             Kind::ENI_CONFIG,
