@@ -195,6 +195,13 @@ impl Cluster {
         (are_misplaced(object, found) && self.surely_pairs(object, found)).then_some(found)
     }
 
+    /// As [`Cluster::only_elsewhere`], also of an object in another file of the same folder.
+    pub(crate) fn only_likely_elsewhere(&self, object: &Object, kind: Kind, name: &str) -> Option<&Object> {
+        let mut all = self.written_as(kind, name);
+        let found = all.next().filter(|_| all.next().is_none())?;
+        (are_misplaced(object, found) && self.likely_pairs(object, found)).then_some(found)
+    }
+
     /// An object with one of the names that meets a condition, if it is in another namespace than an object that means it, and
     /// likely applied with it.
     pub(crate) fn likely_elsewhere(

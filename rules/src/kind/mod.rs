@@ -172,6 +172,8 @@ impl Kind {
     pub const SEALED_SECRET: Kind = Kind::new("bitnami.com", "SealedSecret");
     pub const SERVICE_ACCOUNT: Kind = Kind::new("", "ServiceAccount");
     pub const PRIORITY_CLASS: Kind = Kind::new("scheduling.k8s.io", "PriorityClass");
+    /// The subnet and the groups of the pods of a zone, for custom networking of the VPC CNI.
+    pub(crate) const ENI_CONFIG: Kind = Kind::new("crd.k8s.amazonaws.com", "ENIConfig");
     /// Security groups for pods, which Amazon's VPC resource controller reads.
     pub(crate) const SECURITY_GROUP_POLICY: Kind = Kind::new("vpcresources.k8s.aws", "SecurityGroupPolicy");
     pub(crate) const STORAGE_CLASS: Kind = Kind::new("storage.k8s.io", "StorageClass");
@@ -200,6 +202,10 @@ impl Kind {
     pub(crate) const RESOURCE_FLAVOR: Kind = Kind::new("kueue.x-k8s.io", "ResourceFlavor");
     pub(crate) const FLUX_KUSTOMIZATION: Kind = Kind::new("kustomize.toolkit.fluxcd.io", "Kustomization");
     pub const LEADER_WORKER_SET: Kind = Kind::new("leaderworkerset.x-k8s.io", "LeaderWorkerSet");
+    /// What Datadog's operator runs.
+    pub(crate) const DATADOG_AGENT: Kind = Kind::new("datadoghq.com", "DatadogAgent");
+    /// Brokers of Strimzi.
+    pub(crate) const KAFKA: Kind = Kind::new("kafka.strimzi.io", "Kafka");
     /// A database of CloudNativePG, and of the product of EDB that is built on it.
     pub(crate) const CNPG_CLUSTER: Kind = Kind::new("postgresql.cnpg.io", "Cluster");
     pub(crate) const EDB_CLUSTER: Kind = Kind::new("postgresql.k8s.enterprisedb.io", "Cluster");

@@ -365,6 +365,8 @@ pub static KINDS: &[KindInfo] = &[
     namespaced("actions.summerwind.dev", "v1alpha1", "RunnerSet", "runnersets"),
     namespaced("kafka.strimzi.io", "v1beta2", "KafkaTopic", "kafkatopics"),
     namespaced("postgresql.cnpg.io", "v1", "Cluster", "clusters"),
+    namespaced("datadoghq.com", "v2alpha1", "DatadogAgent", "datadogagents"),
+    namespaced("kafka.strimzi.io", "v1beta2", "Kafka", "kafkas"),
     namespaced("postgresql.k8s.enterprisedb.io", "v1", "Cluster", "clusters"),
     // The object that installs NVIDIA's GPU Operator.
     cluster_scoped("nvidia.com", "v1", "ClusterPolicy", "clusterpolicies").schemas(&[operator("v1")]),
@@ -410,6 +412,7 @@ pub static KINDS: &[KindInfo] = &[
     namespaced("flow.volcano.sh", "v1alpha1", "JobFlow", "jobflows").schemas(&[operator("v1alpha1")]),
     cluster_scoped("topology.volcano.sh", "v1alpha1", "HyperNode", "hypernodes")
         .schemas(&[operator("v1alpha1")]),
+    cluster_scoped("crd.k8s.amazonaws.com", "v1alpha1", "ENIConfig", "eniconfigs"),
     namespaced("vpcresources.k8s.aws", "v1beta1", "SecurityGroupPolicy", "securitygrouppolicies"),
     namespaced("external-secrets.io", "v1", "ExternalSecret", "externalsecrets"),
     namespaced("bitnami.com", "v1alpha1", "SealedSecret", "sealedsecrets"),

@@ -6,6 +6,8 @@
 //! admission rejects a ScaledObject on a Deployment or a StatefulSet that has no other trigger and a
 //! minimum of 0.
 //!
+//! With another target, such as a Rollout, or with `idleReplicaCount: 0`, KEDA accepts it and never goes to zero.
+//!
 //! The same is true of a query on metrics that only the scaled pods export, such as those of vLLM, or that
 //! selects those pods by name, and of a `metrics-api` trigger that asks the Service of the target: without
 //! pods there is no answer, KEDA reads 0, and nothing starts. That is an error where the target is known to
@@ -95,7 +97,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return report_dead_signals(object, &field, ctx);
     }
     if !has_resource_triggers_only(object) {
-        return None;
+        return never_at_zero(object, &field, ctx);
     }
     ctx.report(
         &field,
@@ -103,6 +105,21 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     )
     .help("write `minReplicaCount: 1`, or add a trigger that works at zero replicas")
     .fix(Fix::unsafe_("keep one replica").set(&field, json!(1)));
+    None
+}
+
+/// Reports a zero that is never reached: where all triggers are `cpu` and `memory`, KEDA counts the object as active
+/// (`getScaledObjectState` in `pkg/scaling/scale_handler.go`), and its admission looks at two kinds of targets alone.
+fn never_at_zero(object: &Object, field: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let kind = object.path(&["spec", "scaleTargetRef", "kind"]);
+    if !field.is_set() || kind.is_unknown() || object.may_lack_fields() {
+        return None;
+    }
+    let name = target_name(object);
+    ctx.report(field, format!("`{name}` never scales to 0: with `cpu` and `memory` alone KEDA keeps a pod"))
+        .rejected_by(None)
+        .severity(Severity::Warning)
+        .help("add a trigger that knows of load without pods, such as a queue; or write the number that is meant");
     None
 }
 

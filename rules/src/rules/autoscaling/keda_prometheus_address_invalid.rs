@@ -6,7 +6,8 @@
 //! and the bare name of a Service is looked up in KEDA's namespace, where it usually is not. The
 //! metric cannot be read, and the replicas stay where they are. Amazon Managed Service for Prometheus answers
 //! 403 to requests that are not signed; KEDA signs them with a pod identity `aws`, with an access key and its
-//! secret, or, with `identityOwner: operator`, as its operator.
+//! secret, or, with `identityOwner: operator`, as its operator. The managed services of Azure, Google and
+//! Grafana answer 401 to a request without credentials.
 //!
 //! # Fix
 //! Write scheme, Service, namespace and port: `http://prometheus.monitoring.svc:9090`. For Amazon's service, name
@@ -74,6 +75,9 @@ fn check(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if name.starts_with("aps-workspaces") && name.ends_with(".amazonaws.com") {
         return unsigned(trigger, ctx);
     }
+    if let Some(service) = CLOSED.iter().find(|service| service.hosts.iter().any(|end| name.ends_with(end))) {
+        return anonymous(trigger, service, ctx);
+    }
     // What KEDA's operator itself is called is reported by keda-address-loopback.
     if !name.is_empty() && name != "localhost" && !name.contains(['.', '[']) {
         ctx.report(
@@ -86,6 +90,58 @@ fn check(trigger: &Trigger<'_>, ctx: &mut Context<'_>) -> Option<()> {
         .help("write the namespace too: `http://NAME.NAMESPACE.svc:PORT`")
         .severity(Severity::Warning);
     }
+    None
+}
+
+/// A service of Prometheus that answers no request without credentials.
+struct Closed {
+    /// The ends of its host names.
+    hosts: &'static [&'static str],
+    name: &'static str,
+    help: &'static str,
+}
+
+/// KEDA 2.21 `prometheus_scaler.go`: without a pod identity or a mode it sends no credentials to any of them.
+const CLOSED: [Closed; 3] = [
+    Closed {
+        hosts: &[
+            ".prometheus.monitor.azure.com",
+            ".prometheus.monitor.azure.us",
+            ".prometheus.monitor.azure.cn",
+        ],
+        name: "Azure's managed Prometheus",
+        help: "name a TriggerAuthentication with `podIdentity: {provider: azure-workload}`",
+    },
+    Closed {
+        hosts: &["monitoring.googleapis.com"],
+        name: "Google's managed Prometheus",
+        help: "name a TriggerAuthentication with `podIdentity: {provider: gcp}`",
+    },
+    Closed {
+        hosts: &[".grafana.net"],
+        name: "Grafana Cloud",
+        help: "write `authModes: basic`, and name a TriggerAuthentication with `username` and `password`",
+    },
+];
+
+/// Reports a trigger without any credentials.
+fn anonymous(trigger: &Trigger<'_>, service: &Closed, ctx: &mut Context<'_>) -> Option<()> {
+    let metadata = trigger.metadata();
+    let is_given = |key: &str| {
+        ["auth", "customHeaders", "queryParameters", "credentials"].iter().any(|word| key.starts_with(word))
+    };
+    if trigger.has_authentication()
+        || metadata.entries().iter().any(|(key, _)| is_given(key))
+        || metadata.has_unknown_key()
+        || trigger.node.has_unknown_key()
+        || ctx.object().may_lack_fields()
+    {
+        return None;
+    }
+    let message = format!("KEDA sends no credentials, and {} answers 401", service.name);
+    ctx.report(&trigger.node.get("authenticationRef"), message)
+        .severity(Severity::Warning)
+        .help(service.help);
     None
 }
 

@@ -261,7 +261,20 @@ fn unknown(trigger: &Trigger<'_>, scaler: &Scaler, name: &str, value: &Node<'_>,
         message = format!("{message} after KEDA {last}");
     }
     let is_elsewhere = names_other_namespace(trigger, name, value, ctx.object());
+    let object = ctx.object().clone();
+    let field = field_of_spec(name, &object);
     let finding = ctx.report(value, message).at_key();
+    if let Some(field) = field {
+        if field.is_set() {
+            finding.help(format!("remove it: `spec.{name}` counts"));
+            return;
+        }
+        finding.help("move it to `spec`: it is a field of the object, not of a trigger");
+        if let Some(number) = value.text().and_then(whole).filter(|number| *number >= 0) {
+            finding.fix(Fix::unsafe_("move it to `spec`").remove(value).set(&field, json!(number)));
+        }
+        return;
+    }
     match near {
         _ if is_of_trigger => {
             let fix = Fix::unsafe_("move it beside `type`");
@@ -290,6 +303,16 @@ fn unknown(trigger: &Trigger<'_>, scaler: &Scaler, name: &str, value: &Node<'_>,
         ),
         _ => finding.help("KEDA silently ignores it: remove it"),
     };
+}
+
+/// The field of the object's `spec` with the name of a key, which scalers do not read.
+fn field_of_spec<'a>(name: &str, object: &'a Object) -> Option<Node<'a>> {
+    let is_of_kind = match name {
+        "maxReplicaCount" | "minReplicaCount" | "pollingInterval" => true,
+        "cooldownPeriod" | "idleReplicaCount" | "initialCooldownPeriod" => object.is(Kind::SCALED_OBJECT),
+        _ => false,
+    };
+    is_of_kind.then(|| object.path(&["spec", name]))
 }
 
 /// Whether a key of a `kubernetes-workload` trigger is meant to count pods of another namespace, which KEDA cannot

@@ -117,7 +117,7 @@ fn is_made_by_flagger(object: &Object, name: &str, ctx: &Context<'_>) -> bool {
 /// The only workload of the name, in another namespace, where nothing scales it.
 fn in_other_namespace<'i>(object: &Object, kind: Kind, name: &str, ctx: &Context<'i>) -> Option<&'i Object> {
     let cluster = ctx.cluster();
-    let found = cluster.only_elsewhere(object, kind, name)?;
+    let found = cluster.only_likely_elsewhere(object, kind, name)?;
     cluster.views().autoscaler_of(found).is_none().then_some(found)
 }
 

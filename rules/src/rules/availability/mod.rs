@@ -36,6 +36,7 @@ pub(crate) mod multi_node_deadlock;
 pub(crate) mod network_policy_port_mismatch;
 pub(crate) mod operator_chart_unpinned;
 pub(crate) mod operator_setting_inert;
+pub(crate) mod overlay_network_unreachable;
 pub(crate) mod pdb_blocks_evictions;
 pub(crate) mod pdb_invalid;
 pub(crate) mod pdb_missing;

@@ -15,7 +15,9 @@
 //!
 //! CloudNativePG makes a PDB with `minAvailable: 1` for the primary of each Cluster. With `instances: 1` no
 //! other can become primary, so its node is never drained: `enablePDB: false` (1.23 and later) leaves the PDB
-//! out.
+//! out. Datadog's operator makes one with `minAvailable: 1` for its cluster agents on request, which a single
+//! agent never satisfies. Strimzi hands on the `maxUnavailable: 0` of its template: that is for its Drain Cleaner,
+//! and without it, in a whole cluster (`--complete`), no broker is ever evicted.
 //!
 //! # Fix
 //! Write `maxUnavailable: 1` instead: it is right for any number of replicas. Training pods are
@@ -55,7 +57,7 @@ const READS: &[Kind] =
 
 pub(crate) static RULE: Rule = Rule {
     id: "pdb-blocks-evictions",
-    kinds: &[Kind::PDB, Kind::CNPG_CLUSTER, Kind::EDB_CLUSTER],
+    kinds: &[Kind::PDB, Kind::CNPG_CLUSTER, Kind::EDB_CLUSTER, Kind::DATADOG_AGENT, Kind::KAFKA],
     reads: READS,
     fix: Some(Safety::Unsafe),
     pairs: &[Pair { with: WORKLOAD_KINDS, partners: budgets, beside: around_budget }],
@@ -65,7 +67,15 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let finding = if object.is(Kind::PDB) { of_budget(object, ctx) } else { of_database(object, ctx) }?;
+    let finding = if object.is(Kind::PDB) {
+        of_budget(object, ctx)
+    } else if object.is(Kind::DATADOG_AGENT) {
+        of_cluster_agent(object, ctx)
+    } else if object.is(Kind::KAFKA) {
+        of_brokers(object, ctx)
+    } else {
+        of_database(object, ctx)
+    }?;
     if is_chart_output(object) {
         finding.help("change it by a value of the chart, whose output this is").fix = None;
     }
@@ -140,6 +150,47 @@ fn of_database<'c>(object: &Object, ctx: &'c mut Context<'_>) -> Option<&'c mut 
             .help("write `enablePDB: false` for a short outage when its node is drained, or `instances: 2`")
             .fix(Fix::unsafe_("make no PDB for it").set(&pdb, json!(false)));
     }
+    Some(finding)
+}
+
+/// Reports the single cluster agent for which Datadog's operator makes a PDB: `overridePodDisruptionBudget` of datadog-operator 1.x,
+/// with `minAvailable: 1`.
+fn of_cluster_agent<'c>(object: &Object, ctx: &'c mut Context<'_>) -> Option<&'c mut Finding> {
+    let agent = object.path(&["spec", "override", "clusterAgent"]);
+    let (wanted, replicas) = (agent.get("createPodDisruptionBudget"), agent.get("replicas"));
+    let is_one = replicas.is_absent() || replicas.int() == Some(1);
+    if wanted.bool() != Some(true) || !is_one || agent.has_unknown_key() || object.may_lack_fields() {
+        return None;
+    }
+    let finding =
+        ctx.report(&wanted, "the operator's PDB for the one cluster agent allows no eviction, ever");
+    finding.severity(Severity::Warning).help(
+        "write `replicas: 2` beside it, or leave the PDB out: the other agents go on for a short while",
+    );
+    Some(finding)
+}
+
+/// Reports brokers that Strimzi's PDB keeps from each eviction, where nothing moves them instead.
+fn of_brokers<'c>(object: &Object, ctx: &'c mut Context<'_>) -> Option<&'c mut Finding> {
+    let most = object.path(&["spec", "kafka", "template", "podDisruptionBudget", "maxUnavailable"]);
+    let cluster = ctx.cluster();
+    let moves = |workload: &Object| {
+        templates(workload)
+            .iter()
+            .flat_map(Template::containers)
+            .any(|one| image_text(&one).is_some_and(|image| image.contains("drain-cleaner")))
+    };
+    if most.int() != Some(0)
+        || !cluster.is_complete()
+        || may_bring_objects(cluster)
+        || cluster.of(Kind::DEPLOYMENT).any(moves)
+        || object.may_lack_fields()
+    {
+        return None;
+    }
+    let finding =
+        ctx.report(&most, "the PDB of the brokers allows no eviction, and no Drain Cleaner moves them");
+    finding.severity(Severity::Warning).help("install Strimzi's Drain Cleaner, or write `maxUnavailable: 1`");
     Some(finding)
 }
 

@@ -51,11 +51,15 @@ use crate::workload::gpu::INSTANCE_RESOURCES;
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-resource-not-provisioned",
     kinds: WORKLOAD_KINDS,
-    reads: kinds![READS, [Kind::NODE_OVERLAY, Kind::CONFIG_MAP]],
+    reads: kinds![READS, [Kind::NODE_OVERLAY, Kind::CONFIG_MAP, Kind::PROVISIONER]],
+    depends_on: &[Product::Karpenter],
     docs: docs(include_str!("gpu_resource_not_provisioned.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Gpu)
 };
+
+/// The first version of Karpenter with NodeOverlays (`karpenter/minors.tsv`).
+const OVERLAYS_SINCE: Version = Version::new(1, 7);
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for template in gpu_templates(object, ctx) {
@@ -127,24 +131,31 @@ fn inspect(
     let name = object.display_name();
     let message = format!("`{name}` asks for `{resource}`, for which Karpenter starts no node");
     let beside = |known: &str| pod_devices(template).contains_key(known);
-    let help = match resource {
-        "aws.amazon.com/neurondevice" if beside("aws.amazon.com/neuron") => {
-            "remove it: `aws.amazon.com/neuron`, which is requested too, is the resource that Karpenter knows"
-        }
+    // Karpenter knows NodeOverlays from 1.7 on. An object of its old API is of an older one.
+    let has_overlays =
+        ctx.platform().karpenter >= OVERLAYS_SINCE && !ctx.cluster().has_any(Kind::PROVISIONER);
+    let (help, overlay) = match resource {
+        "aws.amazon.com/neurondevice" if beside("aws.amazon.com/neuron") => (
+            "remove it: `aws.amazon.com/neuron`, which is requested too, is the resource that Karpenter knows",
+            "",
+        ),
         name if name.starts_with("aws.amazon.com/") => {
-            "ask for `aws.amazon.com/neuron`, or declare the resource in a NodeOverlay"
+            ("ask for `aws.amazon.com/neuron`", ", or declare the resource in a NodeOverlay")
         }
-        _ if is_share => {
-            "ask for `nvidia.com/gpu`, with `renameByDefault: false` in the plugin's configuration, or declare it in a NodeOverlay"
-        }
+        _ if is_share => (
+            "ask for `nvidia.com/gpu`, with `renameByDefault: false` in the plugin's configuration",
+            ", or declare it in a NodeOverlay",
+        ),
         name if name.starts_with("nvidia.com/") => {
-            "ask for `nvidia.com/gpu`, use nodes that already exist, or declare it in a NodeOverlay"
+            ("ask for `nvidia.com/gpu`, use nodes that already exist", ", or declare it in a NodeOverlay")
         }
-        name if name.starts_with(HUGE_PAGES) => {
-            "remove it, or declare it in a NodeOverlay for nodes whose image or user data reserves the pages"
-        }
-        _ => "use nodes that already exist, or declare the resource in a NodeOverlay",
+        name if name.starts_with(HUGE_PAGES) => (
+            "remove it",
+            ", or declare it in a NodeOverlay for nodes whose image or user data reserves the pages",
+        ),
+        _ => ("use nodes that already exist", ", or declare the resource in a NodeOverlay"),
     };
+    let help = format!("{help}{}", if has_overlays { overlay } else { "" });
     let shown = karpenter_object(ctx);
     let finding = ctx.report(node, message);
     finding.at_key().severity(severity).help(help);

@@ -2,7 +2,8 @@
 //!
 //! # Why
 //! `karpenter.sh/do-not-evict` and `karpenter.sh/do-not-consolidate` were read up to v0.32. Today
-//! they are text: a training pod that carries one is consolidated away like any other.
+//! they are text: a training pod that carries one is consolidated away like any other. So are pods on which a
+//! policy of Kyverno writes one.
 //!
 //! # Fix
 //! Write `karpenter.sh/do-not-disrupt`. On nodes it is broader than the old
@@ -38,7 +39,10 @@ const OLD: [&str; 2] = ["karpenter.sh/do-not-evict", OLD_CONSOLIDATE];
 
 pub(crate) static RULE: Rule = Rule {
     id: "karpenter-legacy-annotation",
-    kinds: kinds![[Kind::NODE_POOL, Kind::NODE, Kind::PROVISIONER], WORKLOAD_KINDS],
+    kinds: kinds![
+        [Kind::NODE_POOL, Kind::NODE, Kind::PROVISIONER, Kind::KYVERNO_CLUSTER_POLICY, Kind::KYVERNO_POLICY],
+        WORKLOAD_KINDS
+    ],
     fix: Some(Safety::Safe),
     tag: Some(Tag::Deprecated),
     docs: docs(include_str!("karpenter_legacy_annotation.rs")),
@@ -57,6 +61,9 @@ enum Carrier {
 }
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if object.is(Kind::KYVERNO_CLUSTER_POLICY) || object.is(Kind::KYVERNO_POLICY) {
+        return of_policy(object, ctx);
+    }
     let own = object.path(&["metadata", "annotations"]);
     let mut carriers: Vec<(Node<'_>, Carrier)> = Vec::new();
     if object.is(Kind::NODE_POOL) {
@@ -86,6 +93,42 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
     }
     None
+}
+
+/// Reports what a policy of Kyverno writes on other objects. An anchor such as `+(KEY)` is around the key.
+fn of_policy(policy: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let rules = policy.path(&["spec", "rules"]);
+    let mut found = Vec::new();
+    for rule in rules.items() {
+        for part in ["mutate", "generate"] {
+            annotations_below(&rule.get(part), MAX_LEVELS, &mut found);
+        }
+    }
+    for (node, old) in found {
+        ctx.report(&node, format!("the policy writes `{old}`, which Karpenter does not read since 0.33"))
+            .at_key()
+            .help(format!("write `{NEW}` instead"));
+    }
+    None
+}
+
+/// The levels of a patch in which annotations are looked for.
+const MAX_LEVELS: usize = 16;
+
+fn annotations_below<'a>(node: &Node<'a>, levels: usize, found: &mut Vec<(Node<'a>, &'static str)>) {
+    if levels == 0 {
+        return;
+    }
+    for (key, value) in node.entries() {
+        let plain = key.trim_start_matches(['+', '=', '<', '^', 'X']).trim_matches(['(', ')']);
+        match OLD.into_iter().find(|old| *old == plain) {
+            Some(old) => found.push((value, old)),
+            None => annotations_below(&value, levels - 1, found),
+        }
+    }
+    for item in node.items() {
+        annotations_below(&item, levels - 1, found);
+    }
 }
 
 fn report(node: &Node<'_>, new: &Node<'_>, old: &str, carrier: Carrier, ctx: &mut Context<'_>) {

@@ -205,6 +205,9 @@ fn outdated(object: &Object, platform: &Platform) -> Option<Outdated> {
 /// `v1beta1` that consolidates empty nodes and does not say when, which is `0s` in `v1`, and one that consolidates others and
 /// does, which `v1` accepts. Gives the field, a message and a help.
 fn rejected_by_old_api(object: &Object) -> Option<(Node<'_>, &'static str, &'static str)> {
+    if object.is(Kind::PROVISIONER) {
+        return rejected_by_webhook(object);
+    }
     let disruption = object.path(&["spec", "disruption"]);
     let after = disruption.get("consolidateAfter");
     let is_old = object.is(Kind::NODE_POOL) && object.version() == "v1beta1" && !object.may_lack_fields();
@@ -225,6 +228,18 @@ fn rejected_by_old_api(object: &Object) -> Option<(Node<'_>, &'static str, &'sta
         after,
         "`v1beta1` rejects `consolidateAfter` with `WhenUnderutilized`",
         "write it in `v1`, with `WhenEmptyOrUnderutilized`: Karpenter waits for that long from 1.0 on",
+    ))
+}
+
+/// What the webhook of `v1alpha5` rejects: `validateTTLSecondsAfterEmpty` in `pkg/apis/v1alpha5/provisioner_validation.go` of
+/// Karpenter 0.27 to 0.32.
+fn rejected_by_webhook(provisioner: &Object) -> Option<(Node<'_>, &'static str, &'static str)> {
+    let empty = provisioner.path(&["spec", "ttlSecondsAfterEmpty"]);
+    let enabled = provisioner.path(&["spec", "consolidation", "enabled"]);
+    (empty.is_set() && enabled.bool() == Some(true)).then_some((
+        empty,
+        "`ttlSecondsAfterEmpty` and `consolidation` exclude each other: the webhook rejects both together",
+        "keep one of them: consolidation removes empty nodes as well",
     ))
 }
 

@@ -8,6 +8,7 @@ pub(crate) mod ami_unsupported_by_eks;
 pub(crate) mod auto_mode_class_field;
 pub(crate) mod auto_mode_class_invalid;
 pub(crate) mod auto_mode_reservation_scope;
+pub(crate) mod aws_auth_entry_unmatched;
 pub(crate) mod block_device_incomplete;
 pub(crate) mod block_device_invalid;
 pub(crate) mod cluster_dns_unanswered;

@@ -5,7 +5,9 @@
 //! Each family reads another form: settings in TOML on Bottlerocket, shell or MIME on AL2, PowerShell on
 //! Windows, and shell, MIME or a NodeConfig on AL2023, where `bootstrap.sh` is gone; AL2 in turn has no
 //! nodeadm. The names of public images tell which of them the family `Custom` runs. With anything else
-//! nodes never join. A script for AL2 also edits `/etc/kubernetes/kubelet/kubelet-config.json` or the
+//! nodes never join. Karpenter gives nodeadm any YAML as a NodeConfig, whose keys are read in exactly their
+//! letters, and adds its own call of `bootstrap.sh` to user data of AL2. A script for AL2 also edits
+//! `/etc/kubernetes/kubelet/kubelet-config.json` or the
 //! variable of `--kubelet-extra-args`. AL2023 has neither: nodeadm writes the kubelet's configuration
 //! elsewhere, after the script, and the settings are lost without a word. Karpenter itself reads MIME
 //! archives and Bottlerocket's TOML, and starts no node with one that it cannot read: `max-pods = "110"` is
@@ -47,6 +49,7 @@ use super::{public_name, significant_lines};
 use crate::karpenter::ami_name::{ImageFamily, image_of_parameter, images_named};
 use crate::karpenter::scheduling::AmiFamily;
 use crate::rules::prelude::*;
+use crate::source::with_embedded;
 
 pub(crate) static RULE: Rule = Rule {
     id: "user-data-suspect",
@@ -227,9 +230,55 @@ fn check_form(node: &Node<'_>, text: &str, family: AmiFamily, ctx: &mut Context<
         let message = format!("Karpenter keeps `settings` alone, and ignores `{}`", ellipsize(line));
         report_line(node, text, line, message, ctx)
             .help("write settings of Bottlerocket; it has none for other files, such as containerd's");
+    } else if family == AmiFamily::Al2023
+        && let Some((line, key, exact)) = misspelt_key(text)
+    {
+        let message = format!("nodeadm reads `{exact}`, and not `{}`: nodes never join", ellipsize(key));
+        report_line(node, text, line, message, ctx).help(format!("write `{exact}`"));
+    } else if family == AmiFamily::Al2023 && matches!(form, Form::Unknown | Shell) && is_other_yaml(text) {
+        let what = if form == Shell { "this script, which is also YAML," } else { "this" };
+        let message = format!("Karpenter gives {what} to nodeadm as a NodeConfig: nodes never join");
+        ctx.report(node, message).at_key().help(match form {
+            Shell => "write a MIME archive with the part `text/x-shellscript`",
+            _ => "begin with `apiVersion: node.eks.aws/v1alpha1` and `kind: NodeConfig`",
+        });
+    } else if family == AmiFamily::Al2
+        && !significant_lines(text).any(guards_bootstrap)
+        && let Some(call) = significant_lines(text).find(|line| calls_bootstrap(line))
+    {
+        let message =
+            "Karpenter adds its own call of `bootstrap.sh`: the node is configured twice".to_owned();
+        report_line(node, text, call, message, ctx)
+            .help("leave the call out: `spec.kubelet` of the class has settings of the kubelet");
     } else {
         check_system(node, text, family, ctx);
     }
+}
+
+/// The keys at the top of a NodeConfig. They are read in exactly these letters.
+const NODE_CONFIG_KEYS: [&str; 4] = ["apiVersion", "kind", "metadata", "spec"];
+
+/// The first line of a NodeConfig with one of its keys in other letters, the key, and the right one.
+fn misspelt_key(text: &str) -> Option<(&str, &str, &'static str)> {
+    if !text.contains(NODE_CONFIG_GROUP) {
+        return None;
+    }
+    text.lines().find_map(|line| {
+        let (key, _) = line.split_once(':')?;
+        let exact = NODE_CONFIG_KEYS.into_iter().find(|known| key.eq_ignore_ascii_case(known))?;
+        (key != exact).then_some((line, key, exact))
+    })
+}
+
+/// Whether a text is a mapping in YAML and no NodeConfig: Karpenter takes it for one (`parseUserData` in
+/// `pkg/providers/amifamily/bootstrap/nodeadm.go`, 1.15).
+fn is_other_yaml(text: &str) -> bool {
+    let read = |root: &Node<'_>| {
+        let is_config =
+            root.get("apiVersion").raw_text().is_none_or(|group| group.starts_with(NODE_CONFIG_GROUP));
+        (root.is_mapping() && !(is_config && root.get("apiVersion").is_set())).then_some(())
+    };
+    !is_placeholder(text) && with_embedded(text, read).is_some()
 }
 
 /// Reports what a script or an archive has of the other Amazon Linux.

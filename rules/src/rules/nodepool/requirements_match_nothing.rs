@@ -17,6 +17,9 @@
 //! region, or whose zones lie in another one, is found as well, as a warning: regions grow. Once
 //! gpulint's catalogue is half a year old, everything here is a warning.
 //!
+//! Karpenter takes the nodes of a class for Windows only where its `amiFamily` is one of Windows: a pool that
+//! requires `windows` of a class of the family `Custom` starts nothing.
+//!
 //! # Fix
 //! Change one of the requirements that the finding names; they are the fewest that leave nothing.
 //!
@@ -56,7 +59,7 @@ use crate::facts::names::is_label_value;
 use crate::karpenter::labels::value::has_known_values;
 use crate::karpenter::requirement::{Requirement, normalise};
 use crate::karpenter::scheduling;
-use crate::karpenter::scheduling::{Pool, RequirementSpec};
+use crate::karpenter::scheduling::{AmiFamily, Pool, RequirementSpec};
 use crate::rules::prelude::*;
 use crate::rules::scheduling::pod_fits_no_pool;
 
@@ -80,6 +83,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 
 fn of_pool(object: &Object, pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if pool.is_other_provider() || object.is_partial() {
+        return None;
+    }
+    if other_system(object, pool, ctx).is_some() {
         return None;
     }
     // A placeholder adds no type. If all requirements together admit a type, each subset does.
@@ -143,6 +149,41 @@ fn of_pool(object: &Object, pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Optio
         finding.related(object, other, format!("the requirement on `{}`", short(key)));
     }
     None
+}
+
+/// Reports a pool that wants another operating system than that of its class. To Karpenter the nodes of a class run Windows where
+/// its family is one of Windows, and Linux with any other, `Custom` too (`computeRequirements` of the AWS provider 1.15).
+fn other_system(object: &Object, pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let reference = pool.template_spec().get("nodeClassRef");
+    let is_ec2 = reference.get("kind").text() == Some(Kind::EC2_NODE_CLASS.kind);
+    let name = reference.get("name").text().filter(|_| is_ec2)?;
+    let class_object = ctx.partner(Kind::EC2_NODE_CLASS, "default", name)?;
+    let class = Ec2NodeClass::new(class_object).filter(|_| !class_object.may_lack_fields())?;
+    let is_windows = class.family()? == AmiFamily::Windows;
+    let wanted = if is_windows { "linux" } else { "windows" };
+    let requirements = pool.requirements();
+    let list = requirements.items().find(|item| {
+        item.get("key").text() == Some(OS)
+            && item.get("operator").text() == Some("In")
+            && item.get("values").items().count() > 0
+            && item.get("values").items().all(|value| value.text() == Some(wanted))
+    });
+    let values = list?.get("values");
+    let (family, system) = (class.family_text()?, if is_windows { "Windows" } else { "Linux" });
+    let place =
+        if class.get("amiFamily").is_set() { class.get("amiFamily") } else { class.get("amiSelectorTerms") };
+    let message = format!(
+        "to Karpenter nodes of the family `{family}` run {system}, so pool `{}` starts none",
+        object.display_name()
+    );
+    ctx.report(&values, message)
+        .severity(Severity::Warning)
+        .help(match is_windows {
+            true => "write `windows`, or name a class with images of Linux",
+            false => "write `amiFamily: Windows2022` in the class, also for your own images of Windows",
+        })
+        .related(class_object, &place, "the family of its class");
+    Some(())
 }
 
 /// Whether a list of a pool has only values that no type has for this key, as requirement-value-unknown reports.

@@ -54,13 +54,15 @@
 
 use super::PLACEMENT_READS;
 use crate::fit::Situation;
-use crate::karpenter::installation::is_controller;
+use crate::karpenter::installation::{CHART, INSTALLERS, is_controller};
+use crate::rules::gpu::report_place;
 use crate::rules::prelude::*;
+use crate::workload::charts::{ValuePlace, find_in_values};
 
 pub(crate) static RULE: Rule = Rule {
     id: "karpenter-on-own-nodes",
     depends_on: &[Product::Karpenter],
-    kinds: &[Kind::DEPLOYMENT],
+    kinds: &INSTALLERS,
     reads: PLACEMENT_READS,
     docs: docs(include_str!("karpenter_on_own_nodes.rs")),
     check: Check::Object(check),
@@ -70,12 +72,17 @@ pub(crate) static RULE: Rule = Rule {
 /// Maximum number of NodePools that are tried.
 const MAX_TRIED: usize = 8;
 
+const OS: &str = "kubernetes.io/os";
+
 /// The label with which EKS marks pods that run on Fargate.
 const FARGATE_PROFILE: &str = "eks.amazonaws.com/fargate-profile";
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.may_lack_fields() {
         return None;
+    }
+    if !object.is(Kind::DEPLOYMENT) {
+        return by_values(object, ctx);
     }
     let template = templates(object).into_iter().next()?;
     if !template.containers().any(|container| is_controller(&container)) {
@@ -99,6 +106,73 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         .help("require that the label `karpenter.sh/nodepool` does not exist, as the chart does")
         .related(&pool, &pool.path(&["metadata", "name"]), "the pods fit nodes of this pool");
     None
+}
+
+/// Reports values of the chart that take away what keeps its pods off Karpenter's nodes: its node affinity is replaced, or removed by
+/// a null, and no other label is selected.
+fn by_values(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let place = find_in_values(object, CHART, |values| {
+        let root = values.root;
+        let is_known = root.path(&["settings", "clusterName"]).is_set()
+            && !values.may_differ
+            && !root.has_unknown_key()
+            && !object.path(&["spec", "postRenderers"]).is_set();
+        let selector = root.get("nodeSelector");
+        let is_selected = selector.has_unknown() || selector.entries().iter().any(|(key, _)| *key != OS);
+        if !is_known || is_selected {
+            return None;
+        }
+        unpinned(&root.get("affinity")).map(|node| values.place(&node, object))
+    })?;
+    // A profile of Fargate may take the pods.
+    let pool = untainted_pool(ctx).filter(|_| ctx.cluster().other_nodes().is_empty())?;
+    report(&place, &pool, ctx);
+    None
+}
+
+fn report(place: &ValuePlace<'_>, pool: &Object, ctx: &mut Context<'_>) {
+    let message =
+        format!("Karpenter may run on nodes of NodePool `{}`, which it drains itself", pool.display_name());
+    report_place(place, message, ctx)
+        .help("require that the label `karpenter.sh/nodepool` does not exist, as the chart does by default")
+        .related(pool, &pool.path(&["metadata", "name"]), "the pods fit nodes of this pool");
+}
+
+/// The part of an affinity in values that leaves out what the chart requires of nodes.
+fn unpinned<'a>(affinity: &Node<'a>) -> Option<Node<'a>> {
+    let of_nodes = affinity.get("nodeAffinity");
+    let required = of_nodes.get("requiredDuringSchedulingIgnoredDuringExecution");
+    let terms = required.get("nodeSelectorTerms");
+    if let Some(removed) = [affinity, &of_nodes, &required, &terms].into_iter().find(|node| node.is_null()) {
+        return Some(removed.clone());
+    }
+    let is_free = |term: Node<'_>| {
+        let expressions = term.get("matchExpressions");
+        !term.has_unknown()
+            && !term.get("matchFields").is_set()
+            && expressions.items().all(|one| {
+                let key = one.get("key").text();
+                let is_negative = matches!(one.get("operator").text(), Some("NotIn" | "DoesNotExist"));
+                key == Some(OS) || is_negative && key != Some("karpenter.sh/nodepool")
+            })
+    };
+    terms.items().any(is_free).then_some(terms)
+}
+
+/// A NodePool of Karpenter's own nodes that takes pods without tolerations.
+fn untainted_pool(ctx: &Context<'_>) -> Option<Object> {
+    let mut pools = ctx.cluster().of(Kind::NODE_POOL);
+    let is_open = |object: &&Object| {
+        let group = object.path(&["spec", "template", "spec", "nodeClassRef", "group"]);
+        let taints = object.path(&["spec", "template", "spec", "taints"]);
+        Provider::of_group(&group) == Provider::Aws
+            && group.text().is_some()
+            && !object.may_lack_fields()
+            && !taints.is_set()
+            && !object.path(&["spec", "replicas"]).is_set()
+            && ctx.pairs_with(object)
+    };
+    pools.find(is_open).cloned()
 }
 
 /// A NodePool with a node class of one of `providers` that certainly takes the pods. The nodes of EKS Auto Mode are started by

@@ -7,7 +7,9 @@
 //! below `settings.aws`: the finding is where it stands, and Karpenter does not start without
 //! `settings.clusterName`. With custom networking (`AWS_VPC_K8S_CNI_CUSTOM_NETWORK_CFG`) the first network
 //! interface of a node has no addresses for pods. Karpenter counts them all the same unless `reservedENIs` is
-//! 1: it places pods on nodes that then stay in ContainerCreating.
+//! 1: it places pods on nodes that then stay in ContainerCreating. The same is true of security groups for pods,
+//! whose interface takes one of those places. Where an ENIConfig or a SecurityGroupPolicy alone shows it, it is
+//! an info: prefixes may give the nodes other numbers.
 //!
 //! # Fix
 //! Create the queue with its EventBridge rules and set `settings.interruptionQueue` to its name. With
@@ -59,7 +61,15 @@ pub(crate) static RULE: Rule = Rule {
     kinds: &INSTALLERS,
     reads: kinds![
         VERSIONED_CHARTS,
-        [Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::DAEMON_SET, Kind::DEPLOYMENT]
+        [
+            Kind::NODE_POOL,
+            Kind::EC2_NODE_CLASS,
+            Kind::AUTO_MODE_NODE_CLASS,
+            Kind::DAEMON_SET,
+            Kind::DEPLOYMENT,
+            Kind::ENI_CONFIG,
+            Kind::SECURITY_GROUP_POLICY
+        ]
     ],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("karpenter_setting_missing.rs")),
@@ -154,7 +164,8 @@ fn interruption_queue(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 
 fn reserved_interfaces(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let unset = unset_option(object, "reservedENIs", "RESERVED_ENIS", &["reservedENIs"])?;
-    let plugin = with_custom_networking(ctx)?;
+    let cause = with_custom_networking(ctx).map(|plugin| (plugin, Reserve::Surely));
+    let (cause, reserve) = cause.or_else(|| shown_by_objects(ctx))?;
     let counts = |pool: &NodePool<'_>| {
         let name = pool.template_spec().path(&["nodeClassRef", "name"]);
         let class = name.text().and_then(|name| ctx.partner(Kind::EC2_NODE_CLASS, "default", name));
@@ -163,13 +174,48 @@ fn reserved_interfaces(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         })
     };
     let pool = own_pool(ctx, counts)?;
-    let message =
-        "with custom networking no pods are on the first interface of a node, and Karpenter counts it";
+    let (message, what) = match reserve {
+        Reserve::Surely | Reserve::Networking => (
+            "with custom networking no pods are on the first interface of a node, and Karpenter counts it",
+            "the custom networking",
+        ),
+        Reserve::Groups => (
+            "an interface for groups of pods takes the place of one for other pods, and Karpenter counts both",
+            "the groups of pods",
+        ),
+    };
     report_place(unset.old.as_ref().unwrap_or(&unset.place), message.to_owned(), ctx)
+        .severity(if matches!(reserve, Reserve::Surely) { Severity::Warning } else { Severity::Info })
         .help("set `settings.reservedENIs: \"1\"` (`RESERVED_ENIS`), or `maxPods` in each EC2NodeClass")
-        .related(plugin, &plugin.path(&["metadata", "name"]), "the network plugin, with custom networking")
+        .related(cause, &cause.path(&["metadata", "name"]), what)
         .related(pool, &pool.path(&["metadata", "name"]), "the pods of its nodes are counted");
     None
+}
+
+/// Why one interface of a node is not for ordinary pods.
+#[derive(Clone, Copy)]
+enum Reserve {
+    /// The configuration of the network plugin says so.
+    Surely,
+    /// There are ENIConfigs: custom networking, with prefixes or without.
+    Networking,
+    /// There are groups for pods.
+    Groups,
+}
+
+/// An object that has an effect with a reserved interface alone, where the network plugin is not in the input.
+fn shown_by_objects<'i>(ctx: &Context<'i>) -> Option<(&'i Object, Reserve)> {
+    let cluster = ctx.cluster();
+    let is_plugin =
+        |object: &&Object| object.name().contains("aws-node") || object.name().contains("vpc-cni");
+    let has_plugin = cluster.of(Kind::DAEMON_SET).any(|set| is_plugin(&set))
+        || chart_installers(cluster).any(|one| is_plugin(&one) || installs(one, "aws-vpc-cni"));
+    if has_plugin || cluster.views().has_auto_mode() {
+        return None;
+    }
+    let of = |kind: Kind| cluster.of(kind).find(|one| ctx.pairs_with(one));
+    let networking = of(Kind::ENI_CONFIG).map(|object| (object, Reserve::Networking));
+    networking.or_else(|| of(Kind::SECURITY_GROUP_POLICY).map(|object| (object, Reserve::Groups)))
 }
 
 /// The first NodePool of Karpenter's own nodes for which a condition holds.

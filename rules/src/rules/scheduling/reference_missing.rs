@@ -4,7 +4,7 @@
 //! The API server rejects pods with a RuntimeClass, a PriorityClass or a ServiceAccount that does not
 //! exist: the Deployment stays at zero, and only the events of its ReplicaSet say why. A claim with a
 //! StorageClass that does not exist, or without one where none is the default, stays Pending, and so do its
-//! pods; a claim of devices with a DeviceClass that does not exist is never allocated; a container with a
+//! pods; no controller serves an Ingress of a class that does not exist; a claim of devices with a DeviceClass that does not exist is never allocated; a container with a
 //! variable from a key that its ConfigMap or Secret lacks does not start, nor does a pod that mounts the
 //! key. On EKS the images for NVIDIA make its runtime the default: there is no RuntimeClass `nvidia` unless
 //! the GPU Operator or somebody makes one. Absent objects are known only of a whole cluster, so they are
@@ -56,7 +56,7 @@ use crate::workload::dra::class_blocks;
 pub(crate) static RULE: Rule = Rule {
     id: "reference-missing",
     kinds: kinds![
-        [Kind::PERSISTENT_VOLUME_CLAIM, Kind::RESOURCE_CLAIM, Kind::RESOURCE_CLAIM_TEMPLATE],
+        [Kind::PERSISTENT_VOLUME_CLAIM, Kind::RESOURCE_CLAIM, Kind::RESOURCE_CLAIM_TEMPLATE, Kind::INGRESS],
         WORKLOAD_KINDS
     ],
     reads: &[
@@ -64,6 +64,7 @@ pub(crate) static RULE: Rule = Rule {
         Kind::PRIORITY_CLASS,
         Kind::SERVICE_ACCOUNT,
         Kind::STORAGE_CLASS,
+        Kind::INGRESS_CLASS,
         Kind::PERSISTENT_VOLUME,
         Kind::CONFIG_MAP,
         Kind::SECRET,
@@ -120,6 +121,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let has_charts = may_bring_objects(cluster);
     if !has_charts {
         device_class(object, ctx);
+        ingress_class(object, ctx);
     }
     for claim in object.path(&["spec", "volumeClaimTemplates"]).items() {
         storage_class(object, &claim.get("spec"), ctx);
@@ -230,6 +232,27 @@ fn service_account(object: &Object, template: &Template<'_>, ctx: &mut Context<'
                 did_you_mean,
             ),
         );
+    None
+}
+
+/// The class of an Ingress. The controllers of other clouds take the names of theirs without an object.
+fn ingress_class(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let field = object.path(&["spec", "ingressClassName"]);
+    let is_here = object.is(Kind::INGRESS) && ctx.platform().eks;
+    let name = field.text().filter(|name| is_here && !name.is_empty())?;
+    let is_of_cloud =
+        ["gce", "azure", "webapprouting", "openshift"].iter().any(|word| name.starts_with(word));
+    if is_of_cloud || !is_absent(Kind::INGRESS_CLASS, "default", name, ctx) {
+        return None;
+    }
+    let near = nearest(name, ctx.cluster().of(Kind::INGRESS_CLASS).map(Object::name)).map(str::to_owned);
+    ctx.report(&field, format!("there is no IngressClass `{name}`: no controller makes a load balancer"))
+        .identified_by("IngressClass")
+        .severity(Severity::Warning)
+        .help(near.map_or_else(
+            || format!("add an IngressClass `{name}` that names its controller, or name one that exists"),
+            did_you_mean,
+        ));
     None
 }
 
