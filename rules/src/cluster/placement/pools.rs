@@ -1,13 +1,11 @@
 //! NodePools as input of the scheduler, indexed by the properties that decide which pods they can admit.
 
-use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
 use crate::catalog::CAPACITY_TYPE;
 use crate::cluster::placement::admission::Fingerprint;
 use crate::cluster::table::{Row, View, ViewSlot};
 use crate::karpenter::nodepool::NodePool;
-use crate::karpenter::pod::to_scheduling_pod;
 use crate::karpenter::provider::is_custom;
 use crate::karpenter::requirement::{Requirement, Requirements};
 use crate::karpenter::scheduling::{
@@ -16,7 +14,6 @@ use crate::karpenter::scheduling::{
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::steps;
-use crate::workload::template::Template;
 
 pub(crate) struct CandidatePool {
     object: Object,
@@ -242,18 +239,6 @@ fn scheduler_pool(object: &Object) -> Option<Pool> {
         || pool.template_spec().get("taints").has_unknown()
         || pool.limits().has_unknown();
     (!unknown).then(|| pool.normalized_pool())
-}
-
-/// The capacity types that a template requests. `None` if it requests none.
-pub(crate) fn requested_capacity_types(template: &Template<'_>) -> Option<BTreeSet<&'static str>> {
-    let pod = to_scheduling_pod(template)?;
-    let mut out = BTreeSet::new();
-    for selected in alternatives(&pod) {
-        let wanted = selected.get(CAPACITY_TYPE)?;
-        let all = ["reserved", "spot", "on-demand"];
-        out.extend(all.into_iter().filter(|t| wanted.has(t)));
-    }
-    Some(out)
 }
 
 /// The alternative requirements of the pod on nodes: its selector combined with each of its terms.
