@@ -323,6 +323,7 @@ pub(crate) enum QuerySlot {
     NamedClaimTemplates,
     OpenTargets,
     OtherScalers,
+    PrometheusStacks,
     SharingConfigs,
     MetricServers,
 }

@@ -4,9 +4,7 @@ use crate::cluster::Cluster;
 use crate::fit::Situation;
 use crate::fit::capacity::counts;
 use crate::karpenter::nodepool::NodePool;
-use crate::karpenter::scheduling::{
-    Admission, Outcome, Pod, Scheduler, SchedulerOptions, Verdict, pod_requests,
-};
+use crate::karpenter::scheduling::{Admission, Outcome, Pod, Scheduler, Verdict, pod_requests};
 use crate::object::Object;
 use crate::workload::template::Template;
 
@@ -73,7 +71,7 @@ impl Situation<'_> {
                 Outcome::Admits(admission) => admission,
                 Outcome::Undecided(_) => return None,
             };
-            let (on_pool, limit) = self.room_within_limits(position, pod, &admission)?;
+            let (on_pool, limit) = self.room_within_limits(scheduler, position, pod, &admission)?;
             room = room.saturating_add(on_pool);
             pools.push((self.objects[position].clone(), limit));
         }
@@ -82,24 +80,30 @@ impl Situation<'_> {
 
     /// The most pods that the limits of a pool have room for, and the limit that is reached first. It is an upper bound: nodes of
     /// the type that uses each limit best, with all the memory that EC2 specifies.
-    fn room_within_limits(&self, position: usize, pod: &Pod, admission: &Admission) -> Option<(u64, String)> {
+    fn room_within_limits(
+        &self,
+        scheduler: &Scheduler<'_>,
+        position: usize,
+        pod: &Pod,
+        admission: &Admission,
+    ) -> Option<(u64, String)> {
         let pool = &self.pools[position];
         let is_open = NodePool::new(&self.objects[position])?.names_uncatalogued_values();
         if is_open || pool.replicas.is_some() || !pool.uncertainties.is_empty() {
             return None;
         }
-        let options = SchedulerOptions { memory_overhead: 0, ..self.options.clone() };
-        let roomy = Scheduler::new(&self.pools[position..=position], &self.daemonsets, &options);
-        let (alone, need) = (self.alone(position), pod_requests(pod));
+        let types = scheduler.most_pods_on(position, &admission.types, &pod_requests(pod));
         let pods_within = |(name, limit): &(String, i128)| {
-            let on_type = admission.types.iter().filter_map(|instance| {
-                let counted = alone.capacity_of(instance, name);
-                let pods = limit.max(&0) * roomy.pods_on(instance, &need);
+            let mut most = None;
+            for (instance, pods) in &types {
+                let counted = scheduler.capacity_on(position, instance, name);
                 // A type that the limit does not count is not limited by it.
-                (counted > 0).then(|| pods / counted)
-            });
-            let counts_all = admission.types.iter().all(|one| alone.capacity_of(one, name) > 0);
-            Some((on_type.max().filter(|_| counts_all)?, name.clone()))
+                if counted <= 0 {
+                    return None;
+                }
+                most = most.max(Some(limit.max(&0) * pods / counted));
+            }
+            Some((most?, name.clone()))
         };
         // Karpenter does not lower `limits.nodes` while it plans the nodes for one batch of pods.
         let enforced = pool.limits.iter().filter(|(name, _)| name != "nodes");

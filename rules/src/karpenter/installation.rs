@@ -55,12 +55,16 @@ pub(crate) fn setting<'a>(object: &'a Object, gate: &Gate) -> Option<GateSetting
     setting_in(object, gate, gate.list)
 }
 
-/// Whether an object may set gates: any but a Deployment without the variables of both lists.
+/// Whether an object may set gates: it installs the chart, or is a Deployment with the variable of a list. Otherwise nobody need look
+/// for each of them.
 pub(crate) fn may_set_gates(object: &Object) -> bool {
+    if !object.is(Kind::DEPLOYMENT) {
+        return find_in_values(object, CHART, |_| Some(())).is_some();
+    }
     let has_list = |container: Node<'_>| {
         [GateList::Core, GateList::Aws].iter().any(|list| variable(&container, *list).is_some())
     };
-    !object.is(Kind::DEPLOYMENT) || templates(object).iter().flat_map(Template::containers).any(has_list)
+    templates(object).iter().flat_map(Template::containers).any(has_list)
 }
 
 /// The policy for `minValues` that an installation sets.

@@ -61,7 +61,7 @@ impl<'a> OptionValue<'a> {
 pub(crate) fn items<'a>(container: &Node<'a>) -> (Vec<(&'a str, Node<'a>)>, bool) {
     let (mut found, mut left) = (Vec::new(), MAX_LINE_BYTES);
     for field in ["command", "args"] {
-        for item in container.get(field).items() {
+        for item in container.items_at(&[field]) {
             let Some(text) = item.raw_text() else { continue };
             let part = beginning(text, left);
             found.push((part, item));
@@ -135,7 +135,7 @@ fn is_quoted_value(text: &str) -> bool {
 }
 
 fn word<'a>(text: String, item: &Node<'a>) -> Word<'a> {
-    let known = !text.contains(['$', '`']) && !is_placeholder(&text);
+    let known = !text.contains(['$', '`']) && !(item.may_hold_placeholder() && is_placeholder(&text));
     Word { text, known, node: item.clone() }
 }
 

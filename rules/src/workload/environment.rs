@@ -50,8 +50,10 @@ impl<'a> Environment<'a> {
         let Environment::Container(container) = self else {
             return Variable::Unknown;
         };
-        let Some(entry) = entry(container, name) else {
-            return if is_open(container) { Variable::Unknown } else { Variable::Absent };
+        let entry = match look_up(container, name) {
+            Found::Entry(entry) => entry,
+            Found::Nothing => return Variable::Absent,
+            Found::Unknown => return Variable::Unknown,
         };
         let value = entry.get("value");
         match value.text() {
@@ -62,6 +64,33 @@ impl<'a> Environment<'a> {
     }
 }
 
+/// What a container says of a variable.
+enum Found<'a> {
+    /// The entry of `env` that defines it.
+    Entry(Node<'a>),
+    Nothing,
+    /// It has no entry that is known, and the container may define it nevertheless.
+    Unknown,
+}
+
+/// Looks a variable up in one pass: rules ask for many.
+fn look_up<'a>(container: &Node<'a>, name: &str) -> Found<'a> {
+    let env = container.get("env");
+    let (mut found, mut is_open) = (None, false);
+    for entry in env.items() {
+        match entry.text_at("name") {
+            Some(known) if known == name => found = Some(entry),
+            Some(_) => {}
+            None => is_open = true,
+        }
+    }
+    match found {
+        Some(entry) => Found::Entry(entry),
+        None if is_open || env.is_unknown() || container.get("envFrom").is_set() => Found::Unknown,
+        None => Found::Nothing,
+    }
+}
+
 /// The entry of `env` that defines a variable.
 pub(crate) fn entry<'a>(container: &Node<'a>, name: &str) -> Option<Node<'a>> {
     container.get("env").items().filter(|entry| entry.text_at("name") == Some(name)).last()
@@ -69,8 +98,10 @@ pub(crate) fn entry<'a>(container: &Node<'a>, name: &str) -> Option<Node<'a>> {
 
 /// The value of a variable, and its place; `Some(None)` if it is not set, `None` if it is unknown.
 pub(crate) fn variable<'a>(container: &Node<'a>, name: &str) -> Option<Option<(Cow<'a, str>, Node<'a>)>> {
-    let Some(entry) = entry(container, name) else {
-        return if is_open(container) { None } else { Some(None) };
+    let entry = match look_up(container, name) {
+        Found::Entry(entry) => entry,
+        Found::Nothing => return Some(None),
+        Found::Unknown => return None,
     };
     let value = entry.get("value");
     let text = value.string_or_number().filter(|text| !is_placeholder(text))?;

@@ -15,6 +15,11 @@ pub(crate) const KARPENTER_ACCELERATORS: &[&str] = &[
     "habana.ai/gaudi",
 ];
 
+/// Whether what a node has of a resource depends only on its instance type, not on its class.
+pub(crate) fn is_of_type(resource: &str) -> bool {
+    matches!(resource, "cpu" | "memory") || KARPENTER_ACCELERATORS.contains(&resource)
+}
+
 /// All resources that Karpenter provisions, including accelerators.
 pub(crate) const INSTANCE_RESOURCES: &[&str] = &[
     "cpu",

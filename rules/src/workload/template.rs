@@ -83,13 +83,13 @@ impl<'a> Template<'a> {
 
     /// Ordinary containers, and the model of an InferenceService's predictor, which is a container under another name.
     pub(crate) fn containers(&self) -> impl Iterator<Item = Node<'a>> + use<'a> {
-        let model = self.spec.get("model");
-        self.spec.get("containers").items().chain(model.is_mapping().then_some(model))
+        let model = self.spec.has("model").then(|| self.spec.get("model")).filter(Node::is_mapping);
+        self.spec.items_at(&["containers"]).chain(model)
     }
 
     /// Init containers that run as long as the ordinary ones.
     pub(crate) fn sidecars(&self) -> impl Iterator<Item = Node<'a>> + use<'a> {
-        let init = self.spec.get("initContainers").items();
+        let init = self.spec.items_at(&["initContainers"]);
         init.filter(|container| container.get("restartPolicy").text() == Some("Always"))
     }
 
@@ -101,7 +101,7 @@ impl<'a> Template<'a> {
 
     /// Init containers and ordinary ones.
     pub(crate) fn all_containers(&self) -> impl Iterator<Item = Node<'a>> + use<'a> {
-        let init = self.spec.get("initContainers").items();
+        let init = self.spec.items_at(&["initContainers"]);
         init.chain(self.containers())
     }
 }

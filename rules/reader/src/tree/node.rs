@@ -240,6 +240,11 @@ impl<'a> Node<'a> {
         self.shape() == Shape::Sequence
     }
 
+    /// Whether texts of the document may be placeholders: a quick test of the whole document.
+    pub fn may_hold_placeholder(&self) -> bool {
+        self.tree.may_have_placeholders
+    }
+
     /// Whether the node is a placeholder, so that its value is unknown.
     pub fn is_unknown(&self) -> bool {
         self.tree.may_have_placeholders
@@ -261,6 +266,13 @@ impl<'a> Node<'a> {
     pub fn get(&self, name: &str) -> Node<'a> {
         // Most names are literals, whose hashes are computed at compile time.
         self.get_of_hash(name, key_hash(name))
+    }
+
+    /// Whether this is a mapping with the key. Cheaper than [`Node::get`] where most have none.
+    #[cfg_attr(not(debug_assertions), inline)]
+    pub fn has(&self, name: &str) -> bool {
+        let hash = key_hash(name);
+        self.mapping_slot().is_some_and(|at| self.tree.entry_of_hash(at, name, hash).is_some())
     }
 
     fn get_of_hash(&self, name: &str, hash: u16) -> Node<'a> {

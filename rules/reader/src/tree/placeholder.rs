@@ -150,6 +150,11 @@ fn fill_word(text: &str) -> Option<&str> {
 
 /// Whether a word of capitals, digits and underscores marks a value to fill in.
 fn is_fill_word(word: &str) -> bool {
+    // Names of variables are such words too, and every value in a file with placeholders is asked.
+    let mut parts = word.as_bytes().windows(4);
+    if !word.starts_with("__") && !parts.any(|part| matches!(part, b"LACE" | b"HANG" | b"FILL")) {
+        return false;
+    }
     let between_underscores = || {
         let inner = word.strip_prefix("__").and_then(|rest| rest.strip_suffix("__"));
         inner.is_some_and(|inner| inner.starts_with(|c: char| c.is_ascii_uppercase()))

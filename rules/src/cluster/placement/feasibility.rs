@@ -1,10 +1,11 @@
 //! Which pools admit a pod, as far as NodePools alone decide it.
 
 use std::cmp::Ordering;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+use crate::catalog::CAPACITY_TYPE;
 use crate::cluster::Cluster;
 use crate::cluster::placement::admission::{AdmissionKey, Fingerprint};
 use crate::cluster::placement::pools::{CandidatePool, CandidatePools, PoolKey, alternatives, custom_label};
@@ -15,7 +16,8 @@ use crate::karpenter::nodepool::NODEPOOL_LABEL;
 use crate::karpenter::pod::to_scheduling_pod;
 use crate::karpenter::requirement::Requirements;
 use crate::karpenter::scheduling::{
-    Pod, SchedulerOptions, SuitedTypes, Taint, Toleration, pod_requests, tolerates, types_with_room,
+    Pod, ResourceList, SchedulerOptions, SuitedTypes, Taint, Toleration, pod_requests, tolerates,
+    types_with_room,
 };
 use crate::kind::Kind;
 use crate::object::{Memo, Object};
@@ -99,6 +101,23 @@ pub(super) fn shape_of(template: &Template<'_>) -> Option<Arc<PodShape>> {
         templates.iter().map(|template| steps::limited(steps::SHARED, || shape(template)).0).collect()
     });
     shapes.get(number)?.clone().unwrap_or_else(|| steps::cut_short())
+}
+
+/// What a pod of a template requests of a node, without disk. `None` if it cannot be read. If this exceeds the step limit, the calling
+/// rule is cancelled.
+pub(crate) fn requests_of(template: &Template<'_>) -> Option<ResourceList> {
+    Some(pod_requests(&shape_of(template)?.pod))
+}
+
+/// The capacity types that a template requests. `None` if it requests none, or cannot be read.
+pub(crate) fn requested_capacity_types(template: &Template<'_>) -> Option<BTreeSet<&'static str>> {
+    let mut out = BTreeSet::new();
+    for selected in &shape_of(template)?.alternatives {
+        let wanted = selected.get(CAPACITY_TYPE)?;
+        let all = ["reserved", "spot", "on-demand"];
+        out.extend(all.into_iter().filter(|t| wanted.has(t)));
+    }
+    Some(out)
 }
 
 /// A pod to find pools for, and whether EKS adds tolerations to it.

@@ -40,9 +40,9 @@ pub(crate) use eviction::{
     Blockers, EvictionBlocker, NodeStarters, PdbBlock, PoolsByDrainTime, READS, ShortestGrace, starts_nodes,
 };
 use feasibility::{Evaluation, FeasibleKey, FeasiblePools};
-pub(crate) use feasibility::{Feasibility, Feasible, PoolsFor};
+pub(crate) use feasibility::{Feasibility, Feasible, PoolsFor, requested_capacity_types, requests_of};
 use pools::PoolKey;
-pub(crate) use pools::{CandidatePool, CandidatePools, requested_capacity_types};
+pub(crate) use pools::{CandidatePool, CandidatePools};
 
 /// The properties of a platform that decide where pods are placed and what blocks their eviction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

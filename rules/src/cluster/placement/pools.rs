@@ -1,13 +1,11 @@
 //! NodePools as input of the scheduler, indexed by the properties that decide which pods they can admit.
 
-use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
 use crate::catalog::CAPACITY_TYPE;
 use crate::cluster::placement::admission::Fingerprint;
 use crate::cluster::table::{Row, View, ViewSlot};
 use crate::karpenter::nodepool::NodePool;
-use crate::karpenter::pod::to_scheduling_pod;
 use crate::karpenter::provider::is_custom;
 use crate::karpenter::requirement::{Requirement, Requirements};
 use crate::karpenter::scheduling::{
@@ -16,7 +14,7 @@ use crate::karpenter::scheduling::{
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::steps;
-use crate::workload::template::Template;
+use crate::workload::gpu::is_of_type;
 
 pub(crate) struct CandidatePool {
     object: Object,
@@ -34,6 +32,8 @@ pub(crate) struct CandidatePool {
     /// all pods. It is computed for the first pod, because in an input with many pools most are never
     /// evaluated.
     prepared: OnceLock<PreparedPool>,
+    /// The value of [`CandidatePool::sure_nodes`].
+    sure_nodes: OnceLock<u64>,
 }
 
 /// Whether a pool can start nodes for pending pods.
@@ -141,6 +141,7 @@ impl CandidatePool {
             requirements,
             spec: spec(&pool),
             prepared: OnceLock::new(),
+            sure_nodes: OnceLock::new(),
             pool,
         }
     }
@@ -155,6 +156,7 @@ impl CandidatePool {
             capacity_types: Vec::new(),
             spec: spec(&pool),
             prepared: OnceLock::new(),
+            sure_nodes: OnceLock::new(),
             pool,
         }
     }
@@ -186,6 +188,24 @@ impl CandidatePool {
     /// The limit of a resource, in thousandths.
     pub(crate) fn limit(&self, resource: &str) -> Option<i128> {
         self.pool.limits.iter().find(|(name, _)| name == resource).map(|(_, amount)| *amount)
+    }
+
+    /// The number of nodes that its limits leave room for, whichever of its types these have: overlays, and what the class decides,
+    /// are not counted. 0 if that is not known.
+    pub(crate) fn sure_nodes(&self) -> u64 {
+        *self.sure_nodes.get_or_init(|| {
+            let pool = NodePool::new(&self.object).filter(|pool| !pool.names_uncatalogued_values());
+            let Some(types) = pool.and_then(|pool| pool.admitted_types()) else { return 0 };
+            let limits = self.pool.limits.iter().filter(|(name, _)| name != "nodes");
+            let nodes = limits.filter_map(|(name, limit)| {
+                if !is_of_type(name) {
+                    return Some(0);
+                }
+                let largest = types.iter().map(|instance| instance.capacity(name)).max()?;
+                (largest > 0).then(|| u64::try_from(limit / largest).unwrap_or(0))
+            });
+            nodes.min().unwrap_or(u64::MAX)
+        })
     }
 
     pub(crate) fn has_taint(&self, key: &str) -> bool {
@@ -242,18 +262,6 @@ fn scheduler_pool(object: &Object) -> Option<Pool> {
         || pool.template_spec().get("taints").has_unknown()
         || pool.limits().has_unknown();
     (!unknown).then(|| pool.normalized_pool())
-}
-
-/// The capacity types that a template requests. `None` if it requests none.
-pub(crate) fn requested_capacity_types(template: &Template<'_>) -> Option<BTreeSet<&'static str>> {
-    let pod = to_scheduling_pod(template)?;
-    let mut out = BTreeSet::new();
-    for selected in alternatives(&pod) {
-        let wanted = selected.get(CAPACITY_TYPE)?;
-        let all = ["reserved", "spot", "on-demand"];
-        out.extend(all.into_iter().filter(|t| wanted.has(t)));
-    }
-    Some(out)
 }
 
 /// The alternative requirements of the pod on nodes: its selector combined with each of its terms.

@@ -543,6 +543,23 @@ impl<'a> Candidate<'a> {
             .unwrap_or_else(|| capacity(instance, self.pool.class.as_ref(), settings).get(resource))
     }
 
+    /// How many pods with these requests a node of a type has room for beside those of DaemonSets. 0 if they request nothing.
+    pub(super) fn pods_on(
+        &self,
+        instance: &'static InstanceType,
+        need: &ResourceList,
+        settings: &SchedulerOptions,
+    ) -> i128 {
+        let node = allocatable(instance, self.pool.class.as_ref(), settings);
+        let of_daemons = |resource: &str| {
+            let daemons = self.daemons.iter().filter(|daemon| daemon.types.contains(instance));
+            daemons.filter_map(|daemon| daemon.requests.get(resource)).sum::<i128>()
+        };
+        let requested = need.iter().filter(|(_, amount)| **amount > 0);
+        let has = |name: &str| self.overlaid(instance, name).unwrap_or_else(|| node.get(name));
+        requested.map(|(name, amount)| (has(name) - of_daemons(name)) / amount).min().unwrap_or(0)
+    }
+
     /// The cheapest of some types on a node with these requirements, by list price and overlays.
     pub(super) fn cheapest(
         &self,

@@ -280,8 +280,7 @@ impl<'a> Scheduler<'a> {
         if let Some((_, stage)) = self.excluded.iter().find(|(at, _)| *at == position) {
             return Err(stage);
         }
-        let candidate = self.candidates.iter().find(|candidate| candidate.position == position);
-        Ok(candidate.map_or((TypeSet::EMPTY, Vec::new()), |candidate| {
+        Ok(self.candidate(position).map_or((TypeSet::EMPTY, Vec::new()), |candidate| {
             let (nodes, class) = (&candidate.nodes, candidate.pool.class.as_ref());
             (nodes.types, launch_order(&nodes.requirements, &nodes.types, class))
         }))
@@ -300,23 +299,41 @@ impl<'a> Scheduler<'a> {
     /// How many pods with these requests a node of the first pool has room for beside those of DaemonSets. 0 if they
     /// request nothing.
     pub(crate) fn pods_on(&self, instance: &'static InstanceType, need: &ResourceList) -> i128 {
-        let Some(candidate) = self.candidates.first() else {
-            return 0;
-        };
-        let node = allocatable(instance, candidate.pool.class.as_ref(), &self.settings);
-        let of_daemons = |resource: &str| {
-            let daemons = candidate.daemons.iter().filter(|daemon| daemon.types.contains(instance));
-            daemons.filter_map(|daemon| daemon.requests.get(resource)).sum::<i128>()
-        };
-        let requested = need.iter().filter(|(_, amount)| **amount > 0);
-        let has = |name: &str| candidate.overlaid(instance, name).unwrap_or_else(|| node.get(name));
-        requested.map(|(name, amount)| (has(name) - of_daemons(name)) / amount).min().unwrap_or(0)
+        self.candidates.first().map_or(0, |candidate| candidate.pods_on(instance, need, &self.settings))
+    }
+
+    /// The types with [`Scheduler::pods_on`] for the pool at a position, with all the memory that EC2 states.
+    pub(crate) fn most_pods_on(
+        &self,
+        position: usize,
+        types: &TypeSet,
+        need: &ResourceList,
+    ) -> Vec<(&'static InstanceType, i128)> {
+        let settings = SchedulerOptions { memory_overhead: 0, ..self.settings.clone() };
+        let candidate = self.candidate(position);
+        let pods = |one| candidate.map_or(0, |candidate| candidate.pods_on(one, need, &settings));
+        types.iter().map(|instance| (instance, pods(instance))).collect()
     }
 
     /// The capacity of a node of the first pool for its limits, in thousandths, with that of overlays.
     pub(crate) fn capacity_of(&self, instance: &'static InstanceType, resource: &str) -> i128 {
         let candidate = self.candidates.first();
         candidate.map_or(0, |candidate| candidate.capacity(instance, resource, &self.settings))
+    }
+
+    /// [`Scheduler::capacity_of`] for the pool at a position.
+    pub(crate) fn capacity_on(
+        &self,
+        position: usize,
+        instance: &'static InstanceType,
+        resource: &str,
+    ) -> i128 {
+        let candidate = self.candidate(position);
+        candidate.map_or(0, |candidate| candidate.capacity(instance, resource, &self.settings))
+    }
+
+    fn candidate(&self, position: usize) -> Option<&Candidate<'a>> {
+        self.candidates.iter().find(|candidate| candidate.position == position)
     }
 
     /// Marks a rejection that is caused only by the estimate of the memory overhead.

@@ -204,13 +204,16 @@ fn whole_group(
 /// Reports that requests go to servers of two models, and says whether they do.
 fn two_models(object: &Object, first: &Object, selected: &[&Object], ctx: &mut Context<'_>) -> bool {
     let cluster = ctx.cluster();
+    let Some(mine) = model(first) else { return false };
     let differs = |other: &Object| {
-        let (mine, theirs) = (model(first)?, model(other)?);
-        let is_other = run_together(first, other, cluster) && mine != theirs;
-        (is_other && !are_model_versions(first, other)).then_some((mine, theirs))
+        if !run_together(first, other, cluster) {
+            return None;
+        }
+        let theirs = model(other)?;
+        (theirs != mine && !are_model_versions(first, other)).then_some(theirs)
     };
     let found = selected.iter().find_map(|other| Some((*other, differs(other)?)));
-    let Some((other, (mine, theirs))) = found else { return false };
+    let Some((other, theirs)) = found else { return false };
     let message = format!(
         "requests go to two models: `{}` of `{}` and `{}` of `{}`",
         short_name(&mine),

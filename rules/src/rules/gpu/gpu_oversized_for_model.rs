@@ -57,7 +57,8 @@
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
 
 use crate::catalog::{self, Label};
-use crate::karpenter::scheduling::{SchedulerOptions, allocatable, pod_requests};
+use crate::cluster::placement::requests_of;
+use crate::karpenter::scheduling::{SchedulerOptions, allocatable};
 use crate::rules::gpu::{dollars, gigabytes, gpu_templates, memory_of, selected_types};
 use crate::rules::prelude::*;
 use crate::workload::model::weights_of;
@@ -169,7 +170,7 @@ struct Need {
 
 impl Need {
     fn of(template: &Template<'_>) -> Option<Need> {
-        let requests = pod_requests(&to_scheduling_pod(template)?);
+        let requests = requests_of(template)?;
         let amount = |name: &str| requests.get(name).copied().unwrap_or(0);
         // Images of servers for GPUs are for amd64 unless the pods select another architecture.
         let arm = template.spec.path(&["nodeSelector", "kubernetes.io/arch"]).text() == Some("arm64");

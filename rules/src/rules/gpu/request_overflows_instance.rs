@@ -33,9 +33,10 @@
 //! - <https://karpenter.sh/docs/reference/instance-types/>
 //! - <https://kubernetes.io/docs/tasks/administer-cluster/reserve-compute-resources/>
 
+use crate::cluster::placement::requests_of;
 use crate::cluster::queues::may_run_elsewhere;
 use crate::fit::Situation;
-use crate::karpenter::scheduling::{Scheduler, SchedulerOptions, allocatable, pod_requests};
+use crate::karpenter::scheduling::{Scheduler, SchedulerOptions, allocatable};
 use crate::rules::gpu::dollars;
 use crate::rules::gpu::{gpu_templates, selected_types};
 use crate::rules::prelude::*;
@@ -168,7 +169,7 @@ struct Need {
 impl Need {
     /// `None` for a pod without accelerators.
     fn of(template: &Template<'_>) -> Option<Need> {
-        let requests = pod_requests(&to_scheduling_pod(template)?);
+        let requests = requests_of(template)?;
         let amount = |name: &str| requests.get(name).copied().unwrap_or(0);
         let device = KARPENTER_ACCELERATORS.iter().copied().find(|device| amount(device) > 0)?;
         Some(Need { device, devices: amount(device), cpu: amount("cpu"), memory: amount("memory") })

@@ -123,7 +123,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let releases = releases(selectors(object)?.0, ctx)?;
     let labels = object.path(&["metadata", "labels"]);
-    let is_selected = |release: &Release<'_>| labels.get("release").text() == Some(release.name.as_str());
+    let is_selected = |release: &Release| labels.get("release").text() == Some(release.name.as_str());
     let is_none = known.is_none() && releases.is_empty();
     if is_none
         || releases.iter().any(is_selected)
@@ -139,7 +139,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
 }
 
-fn report_release(object: &Object, release: &Release<'_>, ctx: &mut Context<'_>) -> Option<()> {
+fn report_release(object: &Object, release: &Release, ctx: &mut Context<'_>) -> Option<()> {
     let (own, _) = selectors(object)?;
     let labels = object.path(&["metadata", "labels"]);
     let Release { installer, name } = release;

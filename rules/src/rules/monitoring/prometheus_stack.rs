@@ -4,6 +4,9 @@
 //! the label `release` with the name of the release, unless the value that ends in `NilUsesHelmValues` is
 //! false.
 
+use std::sync::Arc;
+
+use crate::cluster::query::Query;
 use crate::rules::prelude::*;
 use crate::workload::charts::{chart_sources, installs, is_for_other_cluster, release_name, spec_of};
 
@@ -49,35 +52,47 @@ pub(super) fn runs_collector(ctx: &Context<'_>) -> bool {
 }
 
 /// A release of the chart whose Prometheus selects what has the label `release` with its name.
-pub(super) struct Release<'a> {
-    pub(super) installer: &'a Object,
+pub(super) struct Release {
+    pub(super) installer: Object,
     pub(super) name: String,
+}
+
+/// What installs the chart. `None` if another chart of the input may bring a Prometheus with another selector. Read for each monitor
+/// again, it took a quarter of a check of 187 monitors beside 330 HelmReleases.
+struct Stacks;
+
+impl Query for Stacks {
+    const SLOT: QuerySlot = QuerySlot::PrometheusStacks;
+    const KINDS: &'static [Kind] = kinds![CHART_KINDS, [Kind::ARGO_APPLICATION_SET]];
+    type Key = ();
+    type Value = Option<Arc<[ObjectKey]>>;
+
+    fn compute(cluster: &Cluster, (): &()) -> Option<Arc<[ObjectKey]>> {
+        let is_stack = |object: &&Object| installs(object, CHART);
+        let (stacks, others): (Vec<_>, Vec<_>) = chart_installers(cluster).partition(is_stack);
+        let sets = cluster.of(Kind::ARGO_APPLICATION_SET);
+        let has_collector = |object: &Object| {
+            let spec = spec_of(object);
+            let charts = chart_sources(&spec).filter_map(|source| source.get("chart").text());
+            let mut named = charts.chain([object.name()]);
+            named.any(|name| name == "prometheus" || mentions(name, &COLLECTORS))
+        };
+        let is_unclear = match stacks.is_empty() {
+            true => !others.is_empty(),
+            false => others.iter().copied().chain(sets).any(has_collector),
+        };
+        (!is_unclear).then(|| stacks.into_iter().cloned().map(ObjectKey).collect())
+    }
 }
 
 /// The releases of the chart, which select by their names with a selector such as `serviceMonitorSelector`. `None` if a chart of the
 /// input may bring a Prometheus with another selector.
-pub(super) fn releases<'a>(selector: &str, ctx: &Context<'a>) -> Option<Vec<Release<'a>>> {
-    let cluster = ctx.cluster();
-    let is_stack = |object: &&Object| installs(object, CHART);
-    let (stacks, others): (Vec<_>, Vec<_>) = chart_installers(cluster).partition(is_stack);
-    let sets = cluster.of(Kind::ARGO_APPLICATION_SET);
-    let has_collector = |object: &Object| {
-        let spec = spec_of(object);
-        let charts = chart_sources(&spec).filter_map(|source| source.get("chart").text());
-        let mut named = charts.chain([object.name()]);
-        named.any(|name| name == "prometheus" || mentions(name, &COLLECTORS))
-    };
-    let is_unclear = match stacks.is_empty() {
-        true => !others.is_empty(),
-        false => others.iter().copied().chain(sets).any(has_collector),
-    };
-    if is_unclear {
-        return None;
-    }
-    stacks.into_iter().map(|installer| release(installer, selector, ctx)).collect()
+pub(super) fn releases(selector: &str, ctx: &Context<'_>) -> Option<Vec<Release>> {
+    let stacks = ctx.cluster().query::<Stacks>(&())?;
+    stacks.iter().map(|ObjectKey(installer)| release(installer, selector, ctx)).collect()
 }
 
-fn release<'a>(installer: &'a Object, selector: &str, ctx: &Context<'_>) -> Option<Release<'a>> {
+fn release(installer: &Object, selector: &str, ctx: &Context<'_>) -> Option<Release> {
     if is_for_other_cluster(installer) || !ctx.pairs_with(installer) || installer.may_lack_fields() {
         return None;
     }
@@ -113,5 +128,5 @@ fn release<'a>(installer: &'a Object, selector: &str, ctx: &Context<'_>) -> Opti
         by_release = Some(selects_release && by_release != Some(false));
     });
     let name = release_name(installer, CHART)?;
-    (by_release == Some(true)).then_some(Release { installer, name })
+    (by_release == Some(true)).then(|| Release { installer: installer.clone(), name })
 }

@@ -41,6 +41,7 @@ use crate::catalog;
 use crate::facts::quantity::amount;
 use crate::karpenter::requirement::normalise;
 use crate::rules::prelude::*;
+use crate::workload::gpu::is_of_type;
 
 pub(crate) static RULE: Rule = Rule {
     id: "limit-below-any-instance",
@@ -49,11 +50,6 @@ pub(crate) static RULE: Rule = Rule {
     check: Check::NodePool(check),
     ..Rule::error(Group::NodePool)
 };
-
-/// Whether the capacity of a resource depends only on the type, not on the class.
-fn is_of_type(resource: &str) -> bool {
-    matches!(resource, "cpu" | "memory") || KARPENTER_ACCELERATORS.contains(&resource)
-}
 
 /// The keys that name types or groups of types.
 const NAMING: [&str; 3] = [

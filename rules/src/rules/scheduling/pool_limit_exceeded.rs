@@ -52,7 +52,10 @@
 //! # References
 //! - <https://karpenter.sh/docs/concepts/nodepools/#speclimits>
 
-use crate::fit::{BeyondLimits, Situation};
+use std::sync::Arc;
+
+use crate::cluster::placement::CandidatePool;
+use crate::fit::{BeyondLimits, Situation, counts};
 use crate::rules::availability::serving::tell_autoscaler;
 use crate::rules::gpu::gpu_sharing_mismatch::{SHARING_SOURCES, counts_shares};
 use crate::rules::gpu_room::{Asked, Room};
@@ -98,6 +101,13 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
     let is_bounded =
         |limit: &str| feasible.iter().any(|pool| pool.limit(limit).is_some_and(|amount| amount > 0));
     if !["cpu", "memory"].into_iter().any(is_bounded) {
+        return None;
+    }
+    let (_, most) = counts(cluster, object, template)?;
+    // Most limits leave every pod a node of its own.
+    let is_overlaid = cluster.has_any(Kind::NODE_OVERLAY);
+    let is_ample = |pool: &Arc<CandidatePool>| !is_overlaid && pool.sure_nodes() >= most;
+    if most < 2 || feasible.iter().take(MAX_TRIED).any(is_ample) {
         return None;
     }
     let pools = all_pools(MAX_LIMITED, ctx)?;

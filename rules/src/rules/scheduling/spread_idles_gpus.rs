@@ -56,7 +56,8 @@
 //! - <https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/>
 
 use super::AROUND_PODS;
-use crate::karpenter::scheduling::{pod_requests, types_with_room};
+use crate::cluster::placement::requests_of;
+use crate::karpenter::scheduling::types_with_room;
 use crate::rules::gpu::gpu_sharing_mismatch::{SHARING_SOURCES, counts_shares};
 use crate::rules::gpu::selected_types;
 use crate::rules::prelude::*;
@@ -97,9 +98,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let smallest = types.iter().map(devices_of).filter(|devices| *devices >= each).min()?;
     // Where the CPU and memory of a node are used up, the rule is not what leaves its devices idle.
     let one_more = i128::from(spread.most) + 1;
-    let requests = pod_requests(&to_scheduling_pod(template)?);
-    let need = requests.iter().filter(|(name, _)| name.as_str() != "ephemeral-storage");
-    let room = types_with_room(&need.map(|(name, amount)| (name.clone(), amount * one_more)).collect())?;
+    let requests = requests_of(template)?;
+    let need = requests.iter().map(|(name, amount)| (name.clone(), amount * one_more));
+    let room = types_with_room(&need.collect())?;
     if !types.and(&room).iter().any(|one| devices_of(one) == smallest) {
         return None;
     }

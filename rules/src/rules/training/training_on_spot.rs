@@ -37,7 +37,7 @@
 //! - <https://karpenter.sh/docs/concepts/nodepools/#capacity-type>
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
 
-use crate::cluster::placement::requested_capacity_types;
+use crate::cluster::placement::{requested_capacity_types, requests_of};
 use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::prelude::*;
 use crate::workload::class::Classified;
@@ -74,7 +74,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     for template in templates(object) {
         if uses_device(&template)
-            && to_scheduling_pod(&template).is_some()
+            && requests_of(&template).is_some()
             && !is_short_deadline(&template.spec.get("activeDeadlineSeconds"))
         {
             inspect(object, &template, &classified, ctx);

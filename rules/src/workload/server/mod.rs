@@ -175,8 +175,41 @@ pub(crate) fn server_of_image(container: &Node<'_>) -> Option<&'static Server> {
     if container.get("command").is_set() {
         return None;
     }
-    let by_name = SERVERS.iter().find(|server| server.is_in_image_of(container));
-    by_name.or_else(|| server_by_options(container))
+    server_by_name(container).or_else(|| server_by_options(container))
+}
+
+/// The server whose image a container has: by its own name, or else by the one that was written in the place of that.
+fn server_by_name(container: &Node<'_>) -> Option<&'static Server> {
+    let own = image_of(container);
+    let by_image = |image: &ImageRef<'_>| {
+        let signs = Signs::of(image);
+        SERVERS.iter().find(|server| server.has(&signs))
+    };
+    own.as_ref().and_then(by_image).or_else(|| {
+        let written = copied_image(container)?;
+        let name = own.map_or("", |image| image.last());
+        by_image(&written).filter(|_| !is_beside_server(name))
+    })
+}
+
+/// What of an image is compared with those of all servers. Worked out for each of them, it took half of the check of a Deployment
+/// without a command.
+struct Signs<'a> {
+    image: &'a ImageRef<'a>,
+    /// The repository among AWS's Deep Learning Containers.
+    deep_learning: Option<&'a str>,
+    /// The repository in lower case.
+    path: String,
+}
+
+impl<'a> Signs<'a> {
+    fn of(image: &'a ImageRef<'a>) -> Signs<'a> {
+        Signs {
+            image,
+            deep_learning: deep_learning_container(image),
+            path: image.repository.to_ascii_lowercase(),
+        }
+    }
 }
 
 /// The server that the arguments show in an image of one's own that is called after it: `team/vllm` with `--max-model-len`.
@@ -243,13 +276,19 @@ impl Server {
     }
 
     fn has_image(&self, image: &ImageRef<'_>) -> bool {
-        if let Some(name) = deep_learning_container(image) {
-            return self.name.eq_ignore_ascii_case(name) && image.tag.is_some_and(takes_arguments);
+        self.has(&Signs::of(image))
+    }
+
+    fn has(&self, signs: &Signs<'_>) -> bool {
+        let tag = signs.image.tag;
+        if let Some(name) = signs.deep_learning {
+            return self.name.eq_ignore_ascii_case(name) && tag.is_some_and(takes_arguments);
         }
-        let path = image.repository.to_ascii_lowercase();
         self.images.iter().any(|sign| match sign.split_once(':') {
-            None => is_part(&path, sign),
-            Some((name, tag)) => is_part(&path, name) && image.tag.is_some_and(|t| t.starts_with(tag)),
+            None => is_part(&signs.path, sign),
+            Some((name, start)) => {
+                is_part(&signs.path, name) && tag.is_some_and(|tag| tag.starts_with(start))
+            }
         })
     }
 
@@ -353,7 +392,10 @@ impl Server {
 
 /// Whether a path has a sign as whole steps: `nim/` or `vllm/vllm-openai` in `mirror/vllm/vllm-openai`.
 fn is_part(path: &str, sign: &str) -> bool {
-    path.match_indices(sign).any(|(at, _)| at == 0 || path.as_bytes()[at - 1] == b'/' || !sign.contains('/'))
+    if !sign.contains('/') {
+        return path.contains(sign);
+    }
+    path.starts_with(sign) || path.match_indices('/').any(|(at, _)| path[at + 1..].starts_with(sign))
 }
 
 /// Words in tags of the authors beside the release, which say what an image is built for.
