@@ -7,7 +7,7 @@
 use crate::rules::prelude::*;
 use crate::workload::charts::{chart_sources, installs, is_for_other_cluster, release_name, spec_of};
 
-const CHART: &str = "kube-prometheus-stack";
+pub(super) const CHART: &str = "kube-prometheus-stack";
 
 /// Words in the names of what else may read monitors, as charts and images are named.
 const COLLECTORS: [&str; 23] = [
