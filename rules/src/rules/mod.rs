@@ -512,6 +512,7 @@ pub static RULES: &[&Rule] = &[
     &monitoring::promql_invalid::RULE,
     &monitoring::promql_rate_of_gauge::RULE,
     &monitoring::scrape_annotation_misplaced::RULE,
+    &monitoring::scrape_annotation_unread::RULE,
     &monitoring::scrape_renames_labels::RULE,
     &monitoring::scrape_through_service::RULE,
     &monitoring::server_metrics_off::RULE,

@@ -22,6 +22,7 @@ pub(crate) mod promql_counter_as_level;
 pub(crate) mod promql_invalid;
 pub(crate) mod promql_rate_of_gauge;
 pub(crate) mod scrape_annotation_misplaced;
+pub(crate) mod scrape_annotation_unread;
 pub(crate) mod scrape_renames_labels;
 pub(crate) mod scrape_through_service;
 pub(crate) mod server_metrics_off;

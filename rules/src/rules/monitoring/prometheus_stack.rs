@@ -57,6 +57,11 @@ pub(super) struct Release<'a> {
 /// The releases of the chart, which select by their names with a selector such as `serviceMonitorSelector`. `None` if a chart of the
 /// input may bring a Prometheus with another selector.
 pub(super) fn releases<'a>(selector: &str, ctx: &Context<'a>) -> Option<Vec<Release<'a>>> {
+    installers(ctx)?.into_iter().map(|installer| release(installer, selector, ctx)).collect()
+}
+
+/// What installs the chart. `None` if another chart of the input may bring a Prometheus, or another collector.
+pub(super) fn installers<'a>(ctx: &Context<'a>) -> Option<Vec<&'a Object>> {
     let cluster = ctx.cluster();
     let is_stack = |object: &&Object| installs(object, CHART);
     let (stacks, others): (Vec<_>, Vec<_>) = chart_installers(cluster).partition(is_stack);
@@ -71,10 +76,7 @@ pub(super) fn releases<'a>(selector: &str, ctx: &Context<'a>) -> Option<Vec<Rele
         true => !others.is_empty(),
         false => others.iter().copied().chain(sets).any(has_collector),
     };
-    if is_unclear {
-        return None;
-    }
-    stacks.into_iter().map(|installer| release(installer, selector, ctx)).collect()
+    (!is_unclear).then_some(stacks)
 }
 
 fn release<'a>(installer: &'a Object, selector: &str, ctx: &Context<'_>) -> Option<Release<'a>> {
