@@ -57,9 +57,24 @@ fn entry(kind: Kind, version: &str) -> Option<(&'static str, &'static str)> {
     text.split_once(r#"","schema":"#)
 }
 
+/// Fields of `spec` that the definitions of some releases do not require, and without which the controllers of all create nothing: the
+/// RayCluster of an empty `rayClusterConfig` has no `headGroupSpec`, which its definition requires (KubeRay 1.0 to 1.7; that of the
+/// RayService requires the field since 1.4).
+const REQUIRED: [(Kind, &str); 1] = [(Kind::RAY_SERVICE, "rayClusterConfig")];
+
 /// The structural schema of a kind; null if there is none, which a test excludes.
 pub(super) fn schema(kind: Kind, version: &str) -> Value {
-    entry(kind, version).and_then(|(_, schema)| serde_json::from_str(schema).ok()).unwrap_or_default()
+    let schema = entry(kind, version).and_then(|(_, schema)| serde_json::from_str(schema).ok());
+    let mut schema: Value = schema.unwrap_or_default();
+    for (_, field) in REQUIRED.iter().filter(|(of, _)| *of == kind) {
+        if let Some(spec) = schema.pointer_mut("/properties/spec").and_then(Value::as_object_mut)
+            && let Some(list) =
+                spec.entry("required").or_insert_with(|| Value::Array(Vec::new())).as_array_mut()
+        {
+            list.push(Value::from(*field));
+        }
+    }
+    schema
 }
 
 /// The operator whose releases an object is checked against. `None` for other kinds, and for definitions that the user provides,

@@ -63,7 +63,7 @@ pub(crate) fn devices_of<'a>(container: &Node<'a>, resource: &str) -> Option<Dev
 }
 
 /// The devices of a resource in limits and requests.
-fn devices_in<'a>(resources: &Node<'a>, resource: &str) -> Option<Devices<'a>> {
+pub(crate) fn devices_in<'a>(resources: &Node<'a>, resource: &str) -> Option<Devices<'a>> {
     let node = ["limits", "requests"]
         .map(|side| resources.path(&[side, resource]))
         .into_iter()
@@ -122,7 +122,11 @@ pub(crate) fn pod_devices<'a>(template: &Template<'a>) -> BTreeMap<&'a str, Devi
 
 /// The extended resources that a container names, without duplicates.
 pub(crate) fn extended_resources_of<'a>(container: &Node<'a>) -> Vec<&'a str> {
-    let resources = container.get("resources");
+    extended_resources_in(&container.get("resources"))
+}
+
+/// The extended resources in limits and requests, without duplicates.
+pub(crate) fn extended_resources_in<'a>(resources: &Node<'a>) -> Vec<&'a str> {
     let limits = resources.get("limits").entries();
     let requests = resources.get("requests").entries();
     let mut out: Vec<&str> =

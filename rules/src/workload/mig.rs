@@ -1,5 +1,7 @@
 //! MIG: the profiles that GPUs support, and the GPUs without MIG. From the configuration of NVIDIA's MIG manager.
 use crate::facts::text::is_digits;
+use crate::tree::node::Node;
+use crate::workload::class::{command_line, has_word};
 
 /// The label with which NVIDIA's MIG manager divides the GPUs of a node: the name of a layout.
 pub(crate) const CONFIG_LABEL: &str = "nvidia.com/mig.config";
@@ -28,6 +30,21 @@ const OTHERS: [&str; 31] = [
 
 /// GPU models on EC2 without MIG, by the value of `karpenter.k8s.aws/instance-gpu-name`.
 const INCAPABLE: [&str; 8] = ["t4", "t4g", "a10g", "l4", "l40s", "v100", "k80", "m60"];
+
+/// Whether a container divides the GPUs of its node: `nvidia-smi mig -cgi 9,9`, or NVIDIA's `nvidia-mig-parted apply`.
+pub(crate) fn divides_gpus(container: &Node<'_>) -> bool {
+    let line = command_line(container);
+    let creates = has_word(&line, "-cgi") || line.contains("--create-gpu-instance");
+    creates && line.contains("nvidia-smi") || has_word(&line, "nvidia-mig-parted") && has_word(&line, "apply")
+}
+
+/// Whether a text is the UUID of a GPU or of a MIG device, which belongs to one node, or the beginning of one, which CUDA takes as well:
+/// `GPU-8932f937-d72c-4106-c12f-20bd9faed9f6`, `MIG-1ab04f24`, `MIG-GPU-8932f937-…/1/0` of drivers before 470.
+pub(crate) fn is_device_uuid(text: &str) -> bool {
+    let text = text.strip_prefix("MIG-").unwrap_or(text);
+    let uuid = text.strip_prefix("GPU-").unwrap_or(text).split('/').next().unwrap_or_default();
+    uuid.len() >= 8 && uuid.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
+}
 
 /// The start of the names of the device plugin's resources for MIG devices, where each profile has its own.
 const RESOURCES: &str = "nvidia.com/mig-";

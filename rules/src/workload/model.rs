@@ -253,6 +253,18 @@ pub(crate) fn published_weights(name: &str) -> Option<Weights> {
     Some(Weights { parameters, precision: precision.unwrap_or(Precision::Half) })
 }
 
+/// The least size in MB of a file of llama.cpp's weights, by the parameters and the bits of a parameter in its name:
+/// `chat-7b.Q4_K_M.gguf`. Scales, and layers with more bits, are not counted.
+pub(crate) fn megabytes_of_file(file: &str) -> Option<u64> {
+    let name = file.to_ascii_lowercase();
+    let name = name.strip_suffix(".gguf")?;
+    let bits = |word: &str| word.strip_prefix("iq").or_else(|| word.strip_prefix('q'))?.parse::<u64>().ok();
+    let bits = name.split(['.', '-', '_']).find_map(bits).filter(|bits| (2..=8).contains(bits))?;
+    // One of several files has a part of the weights.
+    (!name.contains("-of-"))
+        .then_some(parameters(&name.replace(".q", "-q").replace(".iq", "-iq"))? * bits / 8)
+}
+
 /// The precision of a model whose name does not contain it, if it is not the type that a server chooses by default.
 fn special_precision(name: &str, known: Option<&KnownModel>, parameters: u64) -> Option<Precision> {
     known.map_or_else(|| native_precision(name, parameters), KnownModel::published)

@@ -31,11 +31,21 @@ pub(crate) fn ray_image<'a>(container: &Node<'a>) -> Option<RayImage<'a>> {
     const IMAGES: [&str; 4] = ["rayproject/ray", "rayproject/ray-ml", "rayproject/ray-llm", "anyscale/ray"];
     let image = image_of(container)?;
     let tag = image.tag.filter(|_| IMAGES.iter().any(|known| image.is(known)))?;
-    let mut parts = tag.split('-');
-    let ray = parts.next()?;
-    let is_release = ray.split('.').count() == 3 && ray.split('.').all(is_digits);
-    let python = parts.find_map(|part| part.strip_prefix("py").filter(|version| is_digits(version)));
-    is_release.then_some(RayImage { ray, python })
+    let python = tag.split('-').find_map(|part| part.strip_prefix("py").filter(|version| is_digits(version)));
+    Some(RayImage { ray: release_in(tag)?, python })
+}
+
+/// The release of Ray in a tag, with what follows it left out: `2.11.0` of `2.11.0-py311` and of `2.11.0.a464b6-py311-cpu`, which has the
+/// commit of the release.
+pub(crate) fn release_in(tag: &str) -> Option<&str> {
+    let first = tag.split('-').next()?;
+    let mut numbers = first.split('.');
+    let is_release = (0..3).all(|_| numbers.next().is_some_and(is_digits));
+    let commit = numbers.next();
+    let is_commit = |text: &str| text.len() >= 6 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_known = is_release && commit.is_none_or(is_commit) && numbers.next().is_none();
+    let end = commit.map_or(first.len(), |commit| first.len() - commit.len() - 1);
+    is_known.then(|| &first[..end])
 }
 
 /// The version of Ray in a cluster: that of the head's image, where it is one of Ray's own, before `rayVersion`, which only describes it.
@@ -108,6 +118,8 @@ mod tests {
         for (image, expected) in [
             ("rayproject/ray:2.49.2-py310-gpu", Some(("2.49.2", Some("310")))),
             ("mirror.example.com/hub/rayproject/ray-ml:2.9.3", Some(("2.9.3", None))),
+            ("rayproject/ray-ml:2.11.0.a464b6-py311-cpu", Some(("2.11.0", Some("311")))),
+            ("rayproject/ray:2.11.0rc1", None),
             ("rayproject/ray:nightly-py311", None),
             ("rayproject/ray@sha256:a", None),
             ("example.com/ray:2.9.3", None),

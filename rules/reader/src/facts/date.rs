@@ -37,6 +37,13 @@ impl Date {
         (1..=u32::from(last)).contains(&date.day).then_some(date)
     }
 
+    /// The date some days after this one.
+    pub fn days_later(self, days: i64) -> Date {
+        let (month, day) = (u8::try_from(self.month).unwrap_or(1), u8::try_from(self.day).unwrap_or(1));
+        let since = days_from_civil(i64::from(self.year), month, day);
+        Date::from_unix_seconds(since.saturating_add(days).saturating_mul(86_400))
+    }
+
     /// The date in UTC of a Unix time in seconds.
     pub fn from_unix_seconds(seconds: i64) -> Date {
         let (year, month, day) = civil_from_days(seconds.div_euclid(86_400));
@@ -51,7 +58,6 @@ impl fmt::Display for Date {
 }
 
 /// Days since 1970-01-01 of a civil date (proleptic Gregorian).
-#[cfg(test)]
 pub(crate) fn days_from_civil(year: i64, month: u8, day: u8) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let (era, month) = (year.div_euclid(400), i64::from(month));

@@ -45,7 +45,7 @@
 
 use crate::rules::prelude::*;
 use crate::workload::environment::entry;
-use crate::workload::ray::{cluster_spec, ray_image};
+use crate::workload::ray::{cluster_spec, ray_image, release_in};
 
 pub(crate) static RULE: Rule = Rule {
     id: "ray-versions-differ",
@@ -99,10 +99,13 @@ fn ray_container<'a>(group: &Node<'a>) -> Option<Node<'a>> {
 /// Reports a `rayVersion` that is not the version of the image.
 fn stated(field: &Node<'_>, ray: &str, ctx: &mut Context<'_>) -> Option<()> {
     let text = field.string_or_number()?;
-    if Version::parse(&text)? == Version::parse(ray)? {
+    // It may be a tag, or a major and minor version alone.
+    let own = release_in(&text).unwrap_or(&text);
+    if Version::parse(own)? == Version::parse(ray)? {
         return None;
     }
-    ctx.report(field, format!("`rayVersion` is {text}, and the image of the head has Ray {ray}"))
+    let message = format!("`rayVersion` is {}, and the image of the head has Ray {ray}", ellipsize(&text));
+    ctx.report(field, message)
         .severity(Severity::Info)
         .help(format!("write `{ray}`: the field chooses no image"))
         .fix(Fix::unsafe_("write the version of the image").set(field, json!(ray)));

@@ -63,7 +63,7 @@ use crate::tree::placeholder::is_word_in_capitals;
 use crate::workload::environment::{may_define, variable};
 use crate::workload::ports::{find, number, target_of};
 use crate::workload::selector;
-use crate::workload::server::PortUse;
+use crate::workload::server::{PortUse, is_allowed};
 
 pub(crate) static RULE: Rule = Rule {
     id: "server-port-mismatch",
@@ -220,7 +220,7 @@ const OF_RAY: [&str; 5] = ["ray start", "ray status", "ray_init", "ray_cluster_s
 fn has_no_http(server: &Server, container: &Node<'_>) -> bool {
     let words = words(container);
     server.id == ServerId::Triton
-        && (!matches!(option(&words, &["allow-http"]), OptionValue::Absent)
+        && (is_allowed(&words, "allow-http") != Some(true)
             || words.iter().any(|word| word.text == "serve")
             || words.is_empty())
 }
@@ -404,7 +404,13 @@ fn check_probes(object: &Object, serving: &Serving<'_>, ctx: &mut Context<'_>) -
             true => serving.answers(PortUse::Http, serving.port),
             false => serving.listens(),
         };
-        let message = format!("`{name}` of port {port} {effect}: {why}");
+        let message = match serving.use_of(*port) {
+            // What is answered there depends on the release, and on the server in none.
+            Some(PortUse::Metrics) => {
+                format!("`{name}` asks port {port}, which has metrics and knows nothing of the server: {why}")
+            }
+            _ => format!("`{name}` of port {port} {effect}: {why}"),
+        };
         let of_http: Vec<&WrongProbe<'_>> = wrong.iter().filter(|one| one.handler != "grpc").collect();
         let mut fix = Fix::unsafe_(format!("ask port {}", serving.port));
         for one in &of_http {
@@ -519,6 +525,11 @@ fn check_service(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let target = target_of(port);
         let Some((number, node)) = number(&serving.container, &target) else { continue };
         let own = named.first().and_then(|wanted| Some((*wanted, serving.port_for(*wanted)?)));
+        // Its port for that use may be closed, or be another one.
+        let may_have_own = named.first().is_some_and(|wanted| serving.server.may_have_port_for(*wanted));
+        if own.is_none() && may_have_own && serving.further.iter().any(|(of, _)| *of == PortUse::Other) {
+            continue;
+        }
         let is_of_other_use = has_other_use(number, named);
         if !is_of_other_use && (serving.may_listen(number) || meant == Some(number)) {
             continue;

@@ -62,7 +62,7 @@ use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
 use crate::rules::scheduling::node_helpers::INSTALLING_KINDS;
 use crate::workload::node_labels::{is_off_karpenter, names_karpenter};
-use crate::workload::template::{is_short_deadline, is_short_lived, workload_kind};
+use crate::workload::template::{is_short_deadline, is_short_lived, run_limit, workload_kind};
 
 /// Workloads, and what starts runners of GitHub Actions.
 const KINDS: &[Kind] = kinds![runners::KINDS, WORKLOAD_KINDS];
@@ -146,7 +146,7 @@ fn of_training(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // On the object itself it is reported by do-not-disrupt-misplaced.
     let own = object.path(&["metadata", "annotations"]);
     let misplaced = NAMES.iter().any(|n| own.get(n).is_set());
-    if (misplaced && !object.is(Kind::POD)) || is_short_lived(object) {
+    if (misplaced && !object.is(Kind::POD)) || is_short_lived(object) || is_short_test(object) {
         return None;
     }
     let templates = templates(object);
@@ -183,6 +183,18 @@ fn of_training(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         .fix(fix);
     add_class_evidence(finding, object, &classified);
     None
+}
+
+/// Seconds within which a test that is evicted is run again without much loss.
+const TEST_SECONDS: i64 = 3600;
+
+/// Whether a run is a test, by its name, and ends within an hour.
+fn is_short_test(object: &Object) -> bool {
+    const WORDS: [&str; 5] = ["test", "tests", "smoke", "smoketest", "dryrun"];
+    let name = object.path(&["metadata", "name"]);
+    let name = name.raw_text().unwrap_or_default();
+    let is_named = name.split(['-', '.', '_']).any(|word| WORDS.contains(&word));
+    is_named && run_limit(object).is_some_and(|limit| limit <= TEST_SECONDS)
 }
 
 /// Whether a template requests accelerators, does not set the annotation, and may run on other capacity than

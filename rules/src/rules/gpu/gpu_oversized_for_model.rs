@@ -59,14 +59,20 @@
 use crate::catalog::{self, Label};
 use crate::cluster::placement::requests_of;
 use crate::karpenter::scheduling::{SchedulerOptions, allocatable};
-use crate::rules::gpu::{dollars, gigabytes, gpu_templates, memory_of, selected_types};
+use crate::rules::gpu::gpu_sharing_mismatch::{SHARING_SOURCES, counts_shares};
+use crate::rules::gpu::{dollars, gigabytes, gpu_templates, label_of_nodes, memory_of, selected_types};
 use crate::rules::prelude::*;
+use crate::workload::environment::entry;
+use crate::workload::mig::{CONFIG_LABEL, divides_gpus};
 use crate::workload::model::weights_of;
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-oversized-for-model",
     kinds: WORKLOAD_KINDS,
-    reads: &[Kind::NAMESPACE, Kind::NODE_POOL],
+    reads: kinds![
+        SHARING_SOURCES,
+        [Kind::NAMESPACE, Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::DAEMON_SET, Kind::CLUSTER_POLICY]
+    ],
     params: &[Param {
         name: "times",
         description: "how many times the memory for weights and a cache a GPU has at least to be far too large",
@@ -134,7 +140,7 @@ fn inspect(
     }
     let offered = region.and_then(catalog::offered_in).copied().unwrap_or_else(TypeSet::full);
     let (enough, smaller) = cheapest(&offered.offered(), needed)?;
-    if enough.saturating_mul(2) > paid {
+    if enough.saturating_mul(2) > paid || may_have_part(template, container, ctx) {
         return None;
     }
     let message = format!(
@@ -159,6 +165,41 @@ fn inspect(
         finding.related(&pool, &pool.path(&["metadata", "name"]), "takes the pods");
     }
     None
+}
+
+/// Labels of GPU feature discovery on nodes whose GPUs are divided or shared.
+const OF_PARTS: [&str; 5] = [
+    "nvidia.com/mig.strategy",
+    "nvidia.com/mig.capable",
+    "nvidia.com/gpu.sharing-strategy",
+    "nvidia.com/gpu.replicas",
+    "nvidia.com/device-plugin.config",
+];
+
+/// Whether the pod may get a part of a GPU: a MIG device, or a share.
+fn may_have_part(template: &Template<'_>, container: &Node<'_>, ctx: &Context<'_>) -> bool {
+    let names_device = |name: &str| {
+        let value = entry(container, name).map(|entry| entry.get("value"));
+        value.is_some_and(|value| value.raw_text().is_some_and(|text| text.contains("MIG")))
+    };
+    let product = template.spec.path(&["nodeSelector", "nvidia.com/gpu.product"]);
+    let selects_part = || {
+        let is_part = |text: &str| text.contains("MIG") || text.ends_with("-SHARED");
+        product.raw_text().is_some_and(is_part)
+            || referenced_labels(template).iter().any(|label| OF_PARTS.contains(&label.key))
+    };
+    let divides = |object: &Object| {
+        let policy = object.path(&["spec", "mig", "strategy"]);
+        ctx.pairs_with(object)
+            && (policy.is_set() && policy.text() != Some("none")
+                || templates(object).iter().flat_map(Template::all_containers).any(|one| divides_gpus(&one)))
+    };
+    let cluster = ctx.cluster();
+    ["CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"].into_iter().any(names_device)
+        || selects_part()
+        || label_of_nodes(template, CONFIG_LABEL, ctx).is_some()
+        || counts_shares(template, "nvidia.com/gpu", ctx) != Some(false)
+        || [Kind::DAEMON_SET, Kind::CLUSTER_POLICY].into_iter().flat_map(|kind| cluster.of(kind)).any(divides)
 }
 
 /// What the pod requests beside the memory of its GPU.

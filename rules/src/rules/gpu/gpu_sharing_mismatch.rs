@@ -187,6 +187,11 @@ pub(in crate::rules) fn counts_shares(
     if may_share { None } else { Some(false) }
 }
 
+/// Whether something in the cluster of the object shares GPUs.
+pub(in crate::rules) fn shares_gpus(ctx: &Context<'_>) -> bool {
+    ctx.cluster().satisfying::<SharingConfigs>().iter().any(|ObjectKey(map)| ctx.pairs_with(map))
+}
+
 /// The mapping that holds a node of the object.
 fn parent<'a>(ctx: &Context<'a>, node: &Node<'_>) -> Node<'a> {
     let pointer = node.pointer();

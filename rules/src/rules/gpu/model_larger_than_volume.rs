@@ -1,11 +1,13 @@
-//! A model is larger than the volume into which its server downloads it.
+//! A model is larger than the volume into which it is downloaded.
 //!
 //! # Why
 //! Kubelet evicts a pod whose `emptyDir` grows beyond its `sizeLimit`, or whose containers write more than
 //! their limit of `ephemeral-storage`; on a volume of EBS or in memory the download ends with `No space left on
 //! device`. The next pod downloads the same model and ends in the same way, while its GPU is paid for. The size
 //! of the weights is computed from the name of the model as in `model-exceeds-gpu-memory`, with at most two
-//! bytes a parameter, and is the least that the files need. Claims count where their class is known to be EBS:
+//! bytes a parameter, and is the least that the files need. So are the files that a command downloads before, in an
+//! init container as well: `hf download` of a whole repository, and `curl` or `wget` of a GGUF file whose name has the
+//! number of its parameters and their bits. Claims count where their class is known to be EBS:
 //! other file systems may be larger than the claim.
 //!
 //! # Fix
@@ -49,8 +51,9 @@
 use std::path::{Path, PathBuf};
 
 use crate::rules::prelude::*;
+use crate::workload::command::{Word, base_name};
 use crate::workload::environment::{may_define, variable};
-use crate::workload::model::{Precision, ROUNDED, Weights, weights_of};
+use crate::workload::model::{Precision, ROUNDED, Weights, megabytes_of_file, published_weights, weights_of};
 use crate::workload::security::effective_user;
 
 pub(crate) static RULE: Rule = Rule {
@@ -89,6 +92,100 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     for container in template.containers() {
         inspect(template, &container, ctx);
     }
+    for container in template.all_containers() {
+        let words = words(&container);
+        for command in words.split(|word| word.text == ";") {
+            downloads(template, &container, command, ctx);
+        }
+    }
+    None
+}
+
+/// Reports a command that downloads a model into a volume without room for it.
+fn downloads(
+    template: &Template<'_>,
+    container: &Node<'_>,
+    command: &[Word<'_>],
+    ctx: &mut Context<'_>,
+) -> Option<()> {
+    let Download { name, files, folder, node } = of_repository(command).or_else(|| of_file(command))?;
+    let room = room_at(&absolute(&folder)?, template, container, ctx)?;
+    tell(&name, files, &node, room, ctx)
+}
+
+/// What a command downloads: its name, the megabytes that it has at least, and the folder.
+struct Download<'a> {
+    name: String,
+    files: u64,
+    folder: String,
+    node: Node<'a>,
+}
+
+/// All files of a repository of Hugging Face: `hf download OWNER/NAME --local-dir FOLDER`.
+fn of_repository<'a>(command: &[Word<'a>]) -> Option<Download<'a>> {
+    let at = command.iter().position(|word| matches!(base_name(&word.text), "hf" | "huggingface-cli"))?;
+    let (subcommand, rest) = command.get(at + 1..)?.split_first()?;
+    // Single files, or those that a pattern leaves.
+    let selects = |word: &Word<'_>| {
+        ["--include", "--exclude", "--repo-type"].iter().any(|one| word.text.starts_with(one))
+    };
+    if subcommand.text != "download" || rest.iter().any(selects) {
+        return None;
+    }
+    let is_option = |word: &Word<'_>| word.text.starts_with('-');
+    let mut named = rest.iter().enumerate().filter(|(at, word)| {
+        let follows_option = *at > 0 && is_option(&rest[at - 1]) && !rest[at - 1].text.contains('=');
+        !is_option(word) && (!follows_option || rest[at - 1].text == "--quiet")
+    });
+    let ((_, name), None) = (named.next()?, named.next()) else { return None };
+    let OptionValue::Text(folder, _) = option(rest, &["local-dir"]) else { return None };
+    let weights = published_weights(&name.text)?;
+    Some(Download { name: name.text.clone(), files: megabytes(&weights), folder, node: name.node.clone() })
+}
+
+/// One file of quantized weights: `curl -L https://huggingface.co/…/resolve/main/chat-7b.Q4_K_M.gguf -o /models/chat.gguf`.
+fn of_file<'a>(command: &[Word<'a>]) -> Option<Download<'a>> {
+    let program = command.iter().position(|word| matches!(base_name(&word.text), "curl" | "wget"))?;
+    let command = &command[program..];
+    let is_wget = base_name(&command[0].text) == "wget";
+    let url = command.iter().find(|word| word.known && word.text.contains("/resolve/"))?;
+    let file = base_name(url.text.split('?').next()?);
+    let files = megabytes_of_file(file)?;
+    let (to_file, to_folder): (&[&str], &[&str]) = match is_wget {
+        true => (&["O", "output-document"], &["P", "directory-prefix"]),
+        false => (&["o", "output"], &["output-dir"]),
+    };
+    let folder = match (option(command, to_folder), option(command, to_file)) {
+        (OptionValue::Text(folder, _), _) => folder,
+        (OptionValue::Absent, OptionValue::Text(path, _)) => path.rsplit_once('/')?.0.to_owned(),
+        _ => return None,
+    };
+    Some(Download { name: file.to_owned(), files, folder, node: url.node.clone() })
+}
+
+fn tell(name: &str, files: u64, model: &Node<'_>, room: Room<'_, '_>, ctx: &mut Context<'_>) -> Option<()> {
+    if files * (100 - ROUNDED) <= room.megabytes * 100 {
+        return None;
+    }
+    let size = |megabytes: u64| match megabytes {
+        0..1000 => format!("{megabytes} MB"),
+        _ => format!("{} GB", (megabytes + 500) / 1000),
+    };
+    let message = format!(
+        "the files of `{}` need {} or more, and {} {}",
+        ellipsize(name),
+        size(files),
+        room.has,
+        size(room.megabytes)
+    );
+    let enough = files * (100 + SPARE) / 100 * 1_000_000 / (10 << 30) + 1;
+    let help = format!("leave room for the whole model, {}Gi or more: {}", enough * 10, room.otherwise);
+    let object = ctx.object();
+    let finding = ctx.report(&room.node, message);
+    finding.help(help).related(object, model, "the model");
+    if let Some((claim, size)) = room.claim {
+        finding.related(claim, &size, "the size of the claim");
+    }
     None
 }
 
@@ -103,28 +200,8 @@ fn inspect(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>)
     }
     let folder = folder_of(server, &launch, template, container)?;
     let room = room_at(&folder, template, container, ctx)?;
-    let files = megabytes(&weights);
-    if files * (100 - ROUNDED) <= room.megabytes * 100 {
-        return None;
-    }
-    let gigabytes = |megabytes: u64| (megabytes + 500) / 1000;
     let (name, _) = launch.model(container)?;
-    let message = format!(
-        "the files of `{}` need {} GB or more, and {} {} GB",
-        ellipsize(&name),
-        gigabytes(files),
-        room.has,
-        gigabytes(room.megabytes)
-    );
-    let enough = files * (100 + SPARE) / 100 * 1_000_000 / (10 << 30) + 1;
-    let help = format!("leave room for the whole model, {}Gi or more: {}", enough * 10, room.otherwise);
-    let object = ctx.object();
-    let finding = ctx.report(&room.node, message);
-    finding.help(help).related(object, &model, "the model");
-    if let Some((claim, size)) = room.claim {
-        finding.related(claim, &size, "the size of the claim");
-    }
-    None
+    tell(&name, megabytes(&weights), &model, room, ctx)
 }
 
 /// The least that the files of a model need, in MB. Servers may convert them when they load.

@@ -10,7 +10,8 @@
 //!
 //! `CUDA_VISIBLE_DEVICES` chooses among the GPUs of the container, which CUDA counts from 0, whatever their
 //! numbers on the node are. CUDA stops at the first number that is too large: `2,3` in a container with two GPUs
-//! hides both, and the program runs on the CPU or ends.
+//! hides both, and the program runs on the CPU or ends. With a UUID, `GPU-…` or `MIG-…`, it names one device of one
+//! node. The device plugin gives the container whichever is free, mostly another one, which is hidden then.
 //!
 //! # Fix
 //! Remove the variable. `void` and `none` of `NVIDIA_VISIBLE_DEVICES` are for containers that are to see none.
@@ -44,7 +45,9 @@
 use crate::catalog::GPUS_OF_WHOLE_NODE;
 use crate::rules::gpu::{is_left_alone, selected_types};
 use crate::rules::prelude::*;
+use crate::workload::devices::extended_resources_of;
 use crate::workload::environment::{entry, variable};
+use crate::workload::mig::{is_device_uuid, is_mig_resource};
 
 pub(crate) static RULE: Rule = Rule {
     id: "visible-devices-all",
@@ -64,6 +67,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     for template in templates(object) {
         for container in template.all_containers() {
+            named_by_uuid(&template, &container, ctx);
             let Some(devices) = devices_of(&container, GPU) else { continue };
             for variable in container.get("env").items() {
                 if variable.get("name").text() == Some("NVIDIA_VISIBLE_DEVICES") {
@@ -76,16 +80,50 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Reports numbers of GPUs of which the first is too large, so that CUDA shows none. A privileged container sees all GPUs of its node.
+/// Reports the UUID of a device, which a container of another node, or beside others, does not get. A pod that names its node may have been
+/// written for its devices.
+fn named_by_uuid(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let requested = extended_resources_of(container);
+    if !requested.iter().any(|name| *name == GPU || is_mig_resource(name)) {
+        return None;
+    }
+    let (text, value) = variable(container, "CUDA_VISIBLE_DEVICES")??;
+    let first = text.split(',').next()?.trim();
+    let is_uuid = (first.starts_with("GPU-") || first.starts_with("MIG-")) && is_device_uuid(first);
+    let names_node = template.spec.get("nodeName").is_set()
+        || referenced_labels(template).iter().any(|label| label.key == "kubernetes.io/hostname");
+    if !is_uuid || names_node || may_see_more(container) || fills_node(container) {
+        return None;
+    }
+    let kind = if first.starts_with("MIG") { "MIG device" } else { "GPU" };
+    let message = format!(
+        "`CUDA_VISIBLE_DEVICES` names one {kind} of one node, and the device plugin gives the container any of them"
+    );
+    ctx.report(&value, message)
+        .help("remove the variable: CUDA finds the device that the container gets, and no other");
+    None
+}
+
+/// Whether a container gets all GPUs of its node.
+fn fills_node(container: &Node<'_>) -> bool {
+    devices_of(container, GPU).is_some_and(|devices| devices.count >= i64::from(GPUS_OF_WHOLE_NODE))
+}
+
+/// Whether a container may see other GPUs than those that the device plugin gives it: it names them to the runtime, or it is privileged and sees
+/// all of its node.
+fn may_see_more(container: &Node<'_>) -> bool {
+    let context = container.get("securityContext");
+    entry(container, "NVIDIA_VISIBLE_DEVICES").is_some()
+        || context.has_unknown()
+        || context.get("privileged").bool() == Some(true)
+}
+
+/// Reports numbers of GPUs of which the first is too large, so that CUDA shows none.
 fn hidden(container: &Node<'_>, gpus: i64, ctx: &mut Context<'_>) -> Option<()> {
     let (text, value) = variable(container, "CUDA_VISIBLE_DEVICES")??;
     let numbers: Option<Vec<u32>> = text.split(',').map(|number| number.trim().parse().ok()).collect();
     let first = *numbers?.first()?;
-    let context = container.get("securityContext");
-    let may_see_more = entry(container, "NVIDIA_VISIBLE_DEVICES").is_some()
-        || context.has_unknown()
-        || context.get("privileged").bool() == Some(true);
-    if may_see_more || i64::from(first) < gpus {
+    if may_see_more(container) || i64::from(first) < gpus {
         return None;
     }
     let last = gpus - 1;

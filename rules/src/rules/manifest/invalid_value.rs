@@ -134,7 +134,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         if outdated.is_some() || later.is_some() {
             finding.severity(Severity::Warning);
         }
-        if may_differ && !is_common(violation) {
+        if may_differ && !is_common(violation) && !has_other_shape(violation, &node) {
             finding.severity(Severity::Warning).rejected_by(None);
         }
         if let Some(file) = contesting_file {
@@ -245,6 +245,13 @@ fn is_accepted_by_version(
 /// Whether a violation is about `metadata`, which is the same in every kind and version.
 fn is_common(violation: &Violation) -> bool {
     violation.pointer.steps().first().is_some_and(|first| first == "metadata")
+}
+
+/// Whether a map or a list is written where all releases of an operator have something else: objects that are stored keep a release from
+/// changing that.
+fn has_other_shape(violation: &Violation, node: &Node<'_>) -> bool {
+    let ViolationKind::Type { expected } = &violation.kind else { return false };
+    node.is_mapping() && !expected.contains(&"object") || node.is_sequence() && !expected.contains(&"array")
 }
 
 /// The component that rejects a value: in custom resources the API server accepts numbers beyond 32 bits, and

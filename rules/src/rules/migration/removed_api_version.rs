@@ -6,6 +6,9 @@
 //! What was stored before the upgrade lives on, so the manifest seems fine until it is needed for
 //! a new cluster.
 //!
+//! An operator may stop serving an old version of its own kinds as well: `ray.io/v1alpha1` gets no new fields since
+//! KubeRay 1.0, and is no longer served from KubeRay 1.9 on. This is information.
+//!
 //! In a file or folder called after a release, such as `install/v0.5.0`, this is information: it
 //! holds what was published for the Kubernetes of its time.
 //!
@@ -29,6 +32,7 @@
 //!
 //! # References
 //! - <https://kubernetes.io/docs/reference/using-api/deprecation-guide/>
+//! - <https://github.com/ray-project/kuberay/blob/v1.7.0/ray-operator/apis/ray/v1alpha1/rayjob_types.go>
 
 use std::sync::LazyLock;
 
@@ -51,6 +55,9 @@ pub(crate) static RULE: Rule = Rule {
         Kind::new("extensions", "ReplicaSet"),
         Kind::VALIDATING_WEBHOOK_CONFIGURATION,
         Kind::MUTATING_WEBHOOK_CONFIGURATION,
+        Kind::RAY_CLUSTER,
+        Kind::RAY_JOB,
+        Kind::RAY_SERVICE,
     ],
     rejected_by: &[Authority::ApiServer],
     fix: Some(Safety::Unsafe),
@@ -84,8 +91,19 @@ pub(in crate::rules) fn removed_in(api_version: &str) -> Option<Version> {
     Some(Version::new(1, row.removed_in))
 }
 
+/// Versions that an operator has announced to serve no longer, what replaces them, and the first release without them. Source: the markers
+/// `deprecatedversion` in `ray-operator/apis/ray/v1alpha1` of KubeRay 1.7.0.
+const OF_OPERATORS: [(&str, &str, &str); 1] = [("ray.io/v1alpha1", "ray.io/v1", "KubeRay 1.9")];
+
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let written = object.id().api_version();
+    if let Some((_, now, release)) = OF_OPERATORS.iter().find(|(version, ..)| *version == written) {
+        ctx.report(&object.get("apiVersion"), format!("{release} no longer serves `{written}`"))
+            .severity(Severity::Info)
+            .rejected_by(None)
+            .help(format!("write `{now}`"));
+        return None;
+    }
     let row = REMOVED.iter().find(|row| row.api_version == written)?;
     let served = ctx.platform().kubernetes < Version::new(1, row.removed_in);
     let kind = object.kind();

@@ -10,7 +10,7 @@ use crate::cluster::query::Query;
 use crate::rules::prelude::*;
 use crate::workload::charts::{chart_sources, installs, is_for_other_cluster, release_name, spec_of};
 
-const CHART: &str = "kube-prometheus-stack";
+pub(super) const CHART: &str = "kube-prometheus-stack";
 
 /// Words in the names of what else may read monitors, as charts and images are named.
 const COLLECTORS: [&str; 23] = [
@@ -88,8 +88,13 @@ impl Query for Stacks {
 /// The releases of the chart, which select by their names with a selector such as `serviceMonitorSelector`. `None` if a chart of the
 /// input may bring a Prometheus with another selector.
 pub(super) fn releases(selector: &str, ctx: &Context<'_>) -> Option<Vec<Release>> {
+    installers(ctx)?.into_iter().map(|installer| release(&installer, selector, ctx)).collect()
+}
+
+/// What installs the chart. `None` if another chart of the input may bring a Prometheus, or another collector.
+pub(super) fn installers(ctx: &Context<'_>) -> Option<Vec<Object>> {
     let stacks = ctx.cluster().query::<Stacks>(&())?;
-    stacks.iter().map(|ObjectKey(installer)| release(installer, selector, ctx)).collect()
+    Some(stacks.iter().map(|ObjectKey(installer)| installer.clone()).collect())
 }
 
 fn release(installer: &Object, selector: &str, ctx: &Context<'_>) -> Option<Release> {

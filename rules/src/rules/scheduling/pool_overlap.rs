@@ -3,7 +3,8 @@
 //! # Why
 //! Karpenter tries the pools of a pod by weight, the highest first. Pools of equal weight are tried by
 //! name in reverse order, so a rename moves pods to other nodes, and which budget, expiry and limit
-//! apply to a pod follows from the alphabet. Nor do pools for training and for serving keep their pods
+//! apply to a pod follows from the alphabet: of an on-demand pool and a Spot pool that differ in nothing else
+//! it is the one with the later name, for pods that ask for no capacity type. Nor do pools for training and for serving keep their pods
 //! apart where taints, labels and requirements let a pod into both: all go to the heavier one first.
 //! And an on-demand GPU pool that is heavier than the Spot pool beside it is filled first, so the Spot
 //! pool is used only at its limit. EKS Auto Mode and a Karpenter of one's own beside it are two controllers:
@@ -81,7 +82,7 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     // Most pairs of pools do not overlap, so the cheap comparisons come first.
     for other in group.iter().take(MOST_COMPARED) {
         let is_meant = || other.object().name() != object.name() && certain(other.object());
-        let Some((severity, message, help)) = unmeant(pool, (&own, other), &is_meant) else { continue };
+        let Some((severity, message, help)) = unmeant(pool, (&own, other), &is_meant, ctx) else { continue };
         if is_selected_by_name(pool, ctx) {
             return None;
         }
@@ -102,7 +103,9 @@ fn unmeant(
     pool: &NodePool<'_>,
     (own, other): (&OverlapGroup, &OverlapGroup),
     is_meant: &dyn Fn() -> bool,
+    ctx: &Context<'_>,
 ) -> Option<(Severity, String, &'static str)> {
+    let views = ctx.cluster().views();
     let weights = (own.weight(), other.weight());
     let (a, b) = (own.object().display_name(), other.object().display_name());
     let is_tried_first =
@@ -124,11 +127,20 @@ fn unmeant(
         let message =
             format!("pools `{a}` and `{b}` of equal weight admit the same pods: `{b}` is tried first");
         let help = "give the pool that is to be tried first the higher `weight`, or separate the two";
-        return (is_tried_first && own.overlaps(other) && is_meant()).then_some((
-            Severity::Info,
-            message,
-            help,
-        ));
+        if is_tried_first && own.overlaps(other) && is_meant() {
+            return Some((Severity::Info, message, help));
+        }
+        let is_split = own.is_only("on-demand") && other.is_only("spot")
+            || own.is_only("spot") && other.is_only("on-demand");
+        // Pods that choose show that their authors know of both.
+        let is_chosen =
+            || ["spot", "on-demand"].iter().any(|one| views.is_required(CAPACITY_TYPE, one, pool.object()));
+        let found =
+            is_tried_first && is_split && own.overlaps_but_for_capacity(other) && is_meant() && !is_chosen();
+        let message =
+            format!("pods that ask for no capacity type go to `{b}` before `{a}`, by its name alone");
+        let help = "give the pool that is to be tried first the higher `weight`";
+        return found.then_some((Severity::Info, message, help));
     }
     if is_tried_first && own.overlaps(other) && separates_purposes(pool, other.object()) && is_meant() {
         let message = format!("pods meant for `{a}` go to `{b}` first, of weight {}", weights.1);

@@ -4,13 +4,14 @@
 //! The API server rejects pods with a RuntimeClass, a PriorityClass or a ServiceAccount that does not
 //! exist: the Deployment stays at zero, and only the events of its ReplicaSet say why. A claim with a
 //! StorageClass that does not exist, or without one where none is the default, stays Pending, and so do its
-//! pods; no controller serves an Ingress of a class that does not exist; a claim of devices with a DeviceClass that does not exist is never allocated; a container with a
+//! pods, as do pods with a claim that does not exist; no controller serves an Ingress of a class that does not
+//! exist; a claim of devices with a DeviceClass that does not exist is never allocated; a container with a
 //! variable from a key that its ConfigMap or Secret lacks does not start, nor does a pod that mounts the
 //! key. On EKS the images for NVIDIA make its runtime the default: there is no RuntimeClass `nvidia` unless
 //! the GPU Operator or somebody makes one. Absent objects are known only of a whole cluster, so they are
 //! reported only with `--complete`, and not where charts, generators, operators, eksctl, policies or other
 //! repositories may bring them. Many Secrets come from elsewhere, so that an absent one is reported only
-//! beside one that is written almost the same. A Secret or ConfigMap in a file that is to be copied by its name,
+//! beside one that is written almost the same, and an absent claim only where the namespace has others. A Secret or ConfigMap in a file that is to be copied by its name,
 //! such as `secrets.example.yaml`, or whose values are all placeholders, shows that there is one, and not which
 //! keys it has.
 //!
@@ -66,8 +67,14 @@ pub(crate) static RULE: Rule = Rule {
         Kind::STORAGE_CLASS,
         Kind::INGRESS_CLASS,
         Kind::PERSISTENT_VOLUME,
+        Kind::PERSISTENT_VOLUME_CLAIM,
+        Kind::STATEFUL_SET,
         Kind::CONFIG_MAP,
         Kind::SECRET,
+        Kind::new("cdi.kubevirt.io", "DataVolume"),
+        Kind::new("data.fluid.io", "Dataset"),
+        Kind::new("volsync.backube", "ReplicationDestination"),
+        Kind::NIM_CACHE,
         Kind::DEVICE_CLASS,
         Kind::DAEMON_SET,
         Kind::CLUSTER_POLICY,
@@ -131,6 +138,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         if !has_charts {
             service_account(object, template, ctx);
             sources(object, template, ctx);
+            claims_of(object, template, ctx);
         }
     }
     None
@@ -370,6 +378,74 @@ fn sources(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
         source_object(*kind, namespace, name, node, ctx);
     }
     None
+}
+
+/// The claims that a pod mounts, in a namespace for which the input writes claims: those with data are often made apart from all
+/// manifests. Operators make those of their own resources, some of them called like the resource.
+fn claims_of(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let namespace = object.namespace_or_default();
+    let is_custom = !matches!(object.group(), "" | "apps" | "batch");
+    if is_custom
+        || object.is_namespace_unknown()
+        || !routes(object).is_empty()
+        || template.spec.has_unknown_key()
+    {
+        return None;
+    }
+    if ctx.cluster().in_namespace(Kind::PERSISTENT_VOLUME_CLAIM, namespace).next().is_none() {
+        return None;
+    }
+    for volume in template.spec.get("volumes").items() {
+        let field = volume.path(&["persistentVolumeClaim", "claimName"]);
+        let Some(name) = field.text().filter(|name| !name.is_empty() && !is_placeholder(name)) else {
+            continue;
+        };
+        let cluster = ctx.cluster();
+        if is_absent(Kind::PERSISTENT_VOLUME_CLAIM, namespace, name, ctx)
+            && cluster.written_as(Kind::PERSISTENT_VOLUME_CLAIM, name).next().is_none()
+            && !is_of_stateful_set(name, namespace, cluster)
+            && !is_made_by_operator(name, cluster)
+        {
+            let claims = cluster.in_namespace(Kind::PERSISTENT_VOLUME_CLAIM, namespace).map(Object::name);
+            let near = nearest(name, claims).map(str::to_owned);
+            let add = || format!("add a PersistentVolumeClaim `{name}`, or name one that exists");
+            let message = format!("there is no PersistentVolumeClaim `{name}`: the pods stay Pending");
+            ctx.report(&field, message)
+                .severity(Severity::Warning)
+                .identified_by("PersistentVolumeClaim")
+                .help(near.map_or_else(add, did_you_mean));
+        }
+    }
+    None
+}
+
+/// Kinds whose controllers make a claim with the name of the object (CDI, Fluid, VolSync), or with `-pvc` behind it (the NIM Operator).
+const CLAIM_MAKERS: [Kind; 4] = [
+    Kind::new("cdi.kubevirt.io", "DataVolume"),
+    Kind::new("data.fluid.io", "Dataset"),
+    Kind::new("volsync.backube", "ReplicationDestination"),
+    Kind::NIM_CACHE,
+];
+
+fn is_made_by_operator(name: &str, cluster: &Cluster) -> bool {
+    let own = name.strip_suffix("-pvc").unwrap_or(name);
+    let is_maker =
+        |kind: &Kind| [name, own].iter().any(|name| cluster.written_as(*kind, name).next().is_some());
+    CLAIM_MAKERS.iter().any(is_maker)
+}
+
+/// Whether a claim has the name of one that a StatefulSet makes for its pods: `data-db-0`.
+fn is_of_stateful_set(name: &str, namespace: &str, cluster: &Cluster) -> bool {
+    let Some((rest, number)) = name.rsplit_once('-') else { return false };
+    let is_own = |set: &Object| {
+        let templates = set.path(&["spec", "volumeClaimTemplates"]);
+        let mut names = templates.items().filter_map(|claim| claim.path(&["metadata", "name"]).text());
+        rest.strip_suffix(set.name())
+            .and_then(|rest| rest.strip_suffix('-'))
+            .is_some_and(|own| templates.has_unknown() || names.any(|name| name == own))
+    };
+    number.bytes().all(|byte| byte.is_ascii_digit())
+        && cluster.in_namespace(Kind::STATEFUL_SET, namespace).any(is_own)
 }
 
 /// The names of the ConfigMaps and Secrets of a pod that are not optional.

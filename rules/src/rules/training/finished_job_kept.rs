@@ -1,4 +1,4 @@
-//! Finished GPU Jobs, or workers of an MPIJob, stay until somebody deletes them.
+//! Finished GPU Jobs, or the workers of an MPIJob or RayJob, stay until they are deleted.
 //!
 //! # Why
 //! Without `ttlSecondsAfterFinished` a finished Job and its pods stay in the cluster. They use no GPU,
@@ -8,13 +8,18 @@
 //! The workers of an MPIJob run an SSH server, which does not end with the run: with `cleanPodPolicy: None`,
 //! the default of `v2beta1`, they keep their GPUs and nodes after it. That is a warning.
 //!
+//! A RayJob leaves the Ray cluster that it has made running, unless `shutdownAfterJobFinishes` is true: the
+//! default is false. The workers of its groups, with the autoscaler the minimum of them, keep their GPUs. That is
+//! a warning as well.
+//!
 //! A run that Argo CD with `selfHeal`, or Flux, applies is missing once its TTL has deleted it. They create
 //! it again, and it runs again, forever: this is a warning for every kind with a TTL. Argo CD runs a hook
 //! once for each sync.
 //!
 //! # Fix
 //! Write `ttlSecondsAfterFinished`, long enough to read the logs: a day is 86400. For an MPIJob write
-//! `cleanPodPolicy: Running`, which leaves finished pods and their logs.
+//! `cleanPodPolicy: Running`, which leaves finished pods and their logs, for a RayJob
+//! `shutdownAfterJobFinishes: true`.
 //!
 //! # Example
 //! ```yaml,diff
@@ -37,10 +42,14 @@
 //!
 //! # References
 //! - <https://kubernetes.io/docs/concepts/workloads/controllers/ttlafterfinished/>
+//! - <https://docs.ray.io/en/latest/cluster/kubernetes/getting-started/rayjob-quick-start.html>
 
 use crate::rules::gitops::{DELIVERERS, delivery_of, gets_annotation};
+use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
 use crate::workload::devices::accelerator_names;
+use crate::workload::gpu::has_device_in;
+use crate::workload::ray::{Extent, group_pods};
 
 pub(crate) static RULE: Rule = Rule {
     id: "finished-job-kept",
@@ -55,6 +64,7 @@ pub(crate) static RULE: Rule = Rule {
         Kind::JOB_SET,
         Kind::VOLCANO_JOB,
         Kind::ARGO_WORKFLOW,
+        Kind::RAY_JOB,
     ],
     reads: &DELIVERERS,
     fix: Some(Safety::Unsafe),
@@ -68,6 +78,9 @@ const HOOKS: [&str; 3] = ["helm.sh/hook", "argocd.argoproj.io/hook", "kustomize.
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = object.get("spec");
+    if object.is(Kind::RAY_JOB) {
+        return ray_cluster(object, ctx);
+    }
     let ttl = ttl_of(object);
     if ttl.is_set() {
         repeats(object, &ttl, ctx);
@@ -148,6 +161,49 @@ fn repeats(object: &Object, ttl: &Node<'_>, ctx: &mut Context<'_>) -> Option<()>
         finding.related(delivery.by, &delivery.by.path(&["metadata", "name"]), "applies the manifest");
     }
     Some(())
+}
+
+/// Reports the cluster of a RayJob that stays after it, with accelerators. Sources: `ShutdownAfterJobFinishes` in `rayjob_types.go`, and
+/// `deletionStrategy` in its place (KubeRay 1.4 to 1.7).
+fn ray_cluster(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let spec = object.get("spec");
+    let (ends, cluster) = (spec.get("shutdownAfterJobFinishes"), spec.get("rayClusterSpec"));
+    let has_other = ["deletionStrategy", "clusterSelector", "ttlSecondsAfterFinished", "suspend"]
+        .iter()
+        .any(|field| spec.get(field).is_set());
+    // A person works with the cluster, and ends it.
+    let is_interactive = spec.get("submissionMode").is_unknown()
+        || spec.get("submissionMode").text() == Some("InteractiveMode");
+    if ends.is_unknown()
+        || ends.bool() == Some(true)
+        || !cluster.is_mapping()
+        || has_other
+        || is_interactive
+        || object.may_lack_fields()
+        || object.is_owned()
+        || spec.has_unknown_key()
+    {
+        return None;
+    }
+    let extent = match cluster.get("enableInTreeAutoscaling").bool() {
+        Some(true) => Extent::Least,
+        _ => Extent::First,
+    };
+    let head = i64::from(has_device_in(&cluster.get("headGroupSpec")));
+    let groups = cluster.get("workerGroupSpecs");
+    let mut kept = groups.items().filter(has_device_in).map(|group| group_pods(&cluster, &group, extent));
+    let pods = kept.try_fold(head, |sum, pods| Some(sum + pods?)).filter(|pods| *pods > 0)?;
+    let workers = if pods == 1 { "one pod".to_owned() } else { format!("{pods} pods") };
+    let message = format!(
+        "the Ray cluster of `{}` stays after the job, with {workers} on accelerators",
+        object.display_name()
+    );
+    let severity = if is_example(object) { Severity::Info } else { Severity::Warning };
+    ctx.report(&ends, message)
+        .severity(severity)
+        .help("write `shutdownAfterJobFinishes: true`")
+        .fix(Fix::unsafe_("end the cluster with the job").set(&ends, json!(true)));
+    None
 }
 
 /// A time after which a finished MPIJob is deleted, with its workers, that nobody needs to shorten.

@@ -329,7 +329,8 @@ fn by_command(object: &Object, templates: &[Template<'_>]) -> Option<Classified>
     let ends = object.workload().is_some_and(|row| row.runs_to_completion);
     for line in &lines {
         let tuning = || script_with(line, TUNING_WORDS).filter(|_| ends && device());
-        if let Some(script) = training_script(line).or_else(tuning) {
+        let shell = || training_shell_script(line).filter(|_| device());
+        if let Some(script) = training_script(line).or_else(tuning).or_else(shell) {
             let reason = format!("it runs `{script}`");
             return Some(Classified::new(WorkloadClass::Training, Confidence::Medium, reason));
         }
@@ -412,11 +413,80 @@ pub(crate) fn has_word(line: &str, sign: &str) -> bool {
     false
 }
 
-/// Whether a script is named after training: `train_llm.py`, `finetune.py`, `pretrain.py`, `sft.py`.
+/// Words in the names of scripts that mean training: `train_llm.py`, `finetune.py`, `pretrain.py`, `sft.py`.
+const TRAINING_WORDS: &[&str] =
+    &["train", "training", "trainer", "finetune", "finetuning", "pretrain", "pretraining", "sft"];
+
+/// Whether a script is named after training.
 fn training_script(line: &str) -> Option<&str> {
-    const WORDS: &[&str] =
-        &["train", "training", "trainer", "finetune", "finetuning", "pretrain", "pretraining", "sft"];
-    script_with(line, WORDS)
+    script_with(line, TRAINING_WORDS)
+}
+
+/// Words in the names of shell scripts that do something else for training, or with what was trained.
+const BESIDE_TRAINING: &[&str] = &[
+    "agent",
+    "api",
+    "app",
+    "build",
+    "check",
+    "clean",
+    "cleanup",
+    "convert",
+    "copy",
+    "data",
+    "dataset",
+    "datasets",
+    "deploy",
+    "download",
+    "eval",
+    "evaluate",
+    "export",
+    "fetch",
+    "generate",
+    "gui",
+    "infer",
+    "inference",
+    "init",
+    "install",
+    "monitor",
+    "notify",
+    "operator",
+    "post",
+    "prep",
+    "prepare",
+    "preprocess",
+    "push",
+    "queue",
+    "serve",
+    "server",
+    "service",
+    "setup",
+    "stop",
+    "submit",
+    "sync",
+    "tensorboard",
+    "test",
+    "ui",
+    "upload",
+    "wait",
+    "watch",
+    "webui",
+    "worker",
+];
+
+/// A shell script that is named after training, and after nothing else: `train.sh`, `run_training_eks.sh`.
+fn training_shell_script(line: &str) -> Option<&str> {
+    script_of(line, ".sh", |name| {
+        words_of(name).any(|word| TRAINING_WORDS.contains(&word))
+            && !words_of(name).any(|word| BESIDE_TRAINING.contains(&word))
+    })
+}
+
+/// Whether one command of a script starts training, by the name of its script or its launcher.
+pub(crate) fn is_training_command(line: &str) -> bool {
+    let mut launchers = TRAINING.iter().filter(|(_, is_weak)| !is_weak);
+    launchers.any(|(sign, _)| has_word(line, sign))
+        || training_script(line).or_else(|| training_shell_script(line)).is_some()
 }
 
 /// Words in the names of scripts that mean training in a run on accelerators that ends, and may mean anything elsewhere:
@@ -430,10 +500,15 @@ fn diagnostic_script(line: &str) -> Option<&str> {
 
 /// The first Python script in a command line whose name has one of the words.
 fn script_with<'l>(line: &'l str, words: &[&str]) -> Option<&'l str> {
+    script_of(line, ".py", |name| words_of(name).any(|word| words.contains(&word)))
+}
+
+/// The first file in a command line with such an ending, whose name meets a condition.
+fn script_of<'l>(line: &'l str, ending: &str, is: impl Fn(&str) -> bool) -> Option<&'l str> {
     line.split(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ';' | '&' | '|' | '=')).find(|token| {
-        let Some(stem) = token.strip_suffix(".py") else { return false };
+        let Some(stem) = token.strip_suffix(ending) else { return false };
         let name = stem.rsplit('/').next().unwrap_or(stem).to_ascii_lowercase();
-        words_of(&name).any(|word| words.contains(&word))
+        is(&name)
     })
 }
 

@@ -23,7 +23,7 @@ use crate::workload::image::{
     copied_image, deep_learning_container, image_of, image_text, is_in_private_registry,
 };
 use crate::workload::template::{Template, templates};
-pub(crate) use further_ports::PortUse;
+pub(crate) use further_ports::{PortUse, is_allowed};
 use table::SERVERS;
 pub(crate) use table::{Cache, Gpus, Parallelism, Server, ServerId};
 

@@ -1,0 +1,131 @@
+//! The command of a probe hides each failure, so that the probe only fails by a timeout.
+//!
+//! # Why
+//! A probe with `exec` fails where its command ends with another code than 0. A script whose last command is
+//! `… || true`, `… || exit 0` or `…; exit 0` ends with 0 whatever it has found. The kubelet never restarts a server
+//! that hangs in a way which the script does notice, a readiness probe lets requests through from the first second,
+//! and a startup probe holds off the others for one period. The probe looks like one that works.
+//!
+//! A script with another exit, with `set -e` or with `kill` may fail elsewhere, and is not reported.
+//!
+//! # Fix
+//! Let the script end with the command that finds out, and raise `failureThreshold` where it fails too
+//! easily. Or remove the probe.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: apps/v1
+//!  kind: Deployment
+//!  metadata: {name: ranker}
+//!  spec:
+//!    replicas: 2
+//!    selector: {matchLabels: {app: ranker}}
+//!    template:
+//!      metadata: {labels: {app: ranker}}
+//!      spec:
+//!        containers:
+//!          - name: main
+//!            image: example.com/ranker:1.4.0
+//!            livenessProbe:
+//!              exec:
+//! -              command: [sh, -c, "ranker-status --quiet || true"] # <-
+//! +              command: [ranker-status, --quiet]
+//!              failureThreshold: 5
+//!            resources: {requests: {cpu: 500m, memory: 512Mi}}
+//! ```
+//!
+//! # References
+//! - <https://kubernetes.io/docs/concepts/workloads/pods/probes/>
+
+use crate::rules::prelude::*;
+use crate::workload::command::{SHELLS, base_name};
+
+pub(crate) static RULE: Rule = Rule {
+    id: "probe-cannot-fail",
+    docs: docs(include_str!("probe_cannot_fail.rs")),
+    check: Check::PodTemplate(check),
+    ..Rule::warning(Group::Availability)
+};
+
+fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    for container in template.all_containers() {
+        for name in ["startupProbe", "livenessProbe", "readinessProbe"] {
+            inspect(name, &container.path(&[name, "exec", "command"]), ctx);
+        }
+    }
+    None
+}
+
+fn inspect(name: &str, command: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let words: Option<Vec<(&str, Node<'_>)>> =
+        command.items().map(|item| Some((item.text()?, item))).collect();
+    let words = words?;
+    let ((shell, _), rest) = words.split_first()?;
+    let at = rest.iter().position(|(word, _)| !word.starts_with('-'))?;
+    let (options, script) = (&rest[..at], &rest[at]);
+    let is_script = options.iter().any(|(word, _)| word.ends_with('c') && !word.starts_with("--"));
+    // `-e` ends the script at the first command that fails.
+    let ends_early = options.iter().any(|(word, _)| !word.starts_with("--") && word.contains('e'));
+    if !SHELLS.contains(&base_name(shell)) || !is_script || ends_early || is_placeholder(script.0) {
+        return None;
+    }
+    let ending = hidden_by(script.0)?;
+    ctx.report(&script.1, format!("`{name}` ends in `{ending}`: nothing but a timeout makes it fail"))
+        .help(format!("remove `{ending}`, and raise `failureThreshold` if it fails too easily"));
+    None
+}
+
+/// The end of a script that makes it succeed whatever has failed before. `None` if the script may fail elsewhere.
+fn hidden_by(script: &str) -> Option<&'static str> {
+    /// What follows `||` or a separator.
+    const ENDS: [(&str, &str, &str); 4] = [
+        ("/bin/true", "|| /bin/true", "; /bin/true"),
+        ("true", "|| true", "; true"),
+        (":", "|| :", "; :"),
+        ("exit 0", "|| exit 0", "; exit 0"),
+    ];
+    let text = script.trim_end_matches(|c: char| c.is_whitespace() || c == ';');
+    let (end, alternative, sequence) = ENDS.into_iter().find(|(end, ..)| text.ends_with(end))?;
+    let before = text[..text.len() - end.len()].trim_end_matches([' ', '\t', '\\']);
+    let (before, ending) = match before.strip_suffix("||") {
+        Some(before) => (before, alternative),
+        None => (before.strip_suffix(['\n', ';']).filter(|_| end != ":")?, sequence),
+    };
+    let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    let mut words = before.split(|c: char| !is_word(c));
+    // What may end the script before, or end in another way than its last command says.
+    let may_fail =
+        words.any(|word| matches!(word, "exit" | "kill" | "pkill" | "set" | "exec" | "trap" | "return"));
+    // The end of a part of the script alone: `if a; then b || true`.
+    let is_open = before.matches('(').count() != before.matches(')').count()
+        || before.matches('\'').count() % 2 == 1
+        || before.matches('"').count() % 2 == 1;
+    let has_comment = before.lines().last().is_some_and(|line| line.contains('#'));
+    (!may_fail && !is_open && !has_comment && !before.trim().is_empty()).then_some(ending)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endings_that_hide_failures() {
+        for (script, expected) in [
+            ("ray status > /dev/null 2>&1 || exit 0", Some("|| exit 0")),
+            ("curl -sf localhost:8000/health || true\n", Some("|| true")),
+            ("a && b ||\n  :", None),
+            ("check-health\nexit 0;", Some("; exit 0")),
+            ("check-health; exit 1", None),
+            ("test -f /ready || exit 1; exit 0", None),
+            ("set -e; check-health; true", None),
+            ("pgrep worker && exit 1 || exit 0", None),
+            ("sh -c 'check || true'", None),
+            ("(check || true", None),
+            ("echo done-true", None),
+            ("true", None),
+            ("if a; then b; fi", None),
+        ] {
+            assert_eq!(hidden_by(script), expected, "{script}");
+        }
+    }
+}
