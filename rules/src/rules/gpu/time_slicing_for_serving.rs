@@ -3,9 +3,9 @@
 //! # Why
 //! Time slices of a GPU take turns. Each pod sees all the memory, so that one can end the others by
 //! filling it, and the response time of a server depends on what its neighbours do. MIG divides memory
-//! and compute in hardware, where the GPU can. This is a warning where servers of the same file or
-//! kustomization ask for the shared resource, otherwise advice. Servers that limit themselves to their share
-//! (`--gpu-memory-utilization`) fit beside each other. With the default of 0.9 a second vLLM does not start.
+//! and compute in hardware, where the GPU can. It is reported where servers of the same file or kustomization
+//! ask for the shared resource. Servers that limit themselves to their share (`--gpu-memory-utilization`) fit
+//! beside each other: then it is advice. With the default of 0.9 a second vLLM does not start.
 //!
 //! # Fix
 //! Use MIG profiles on GPUs that have MIG (A100, H100 and later), or MPS with memory limits; keep
@@ -26,6 +26,21 @@
 //! -          - {name: nvidia.com/gpu, replicas: 4}
 //! +    flags:
 //! +      migStrategy: mixed
+//!  ---
+//!  apiVersion: apps/v1
+//!  kind: Deployment
+//!  metadata: {name: rank, namespace: search}
+//!  spec:
+//!    replicas: 1
+//!    selector: {matchLabels: {app: rank}}
+//!    template:
+//!      metadata: {labels: {app: rank}}
+//!      spec:
+//!        containers:
+//!          - name: server
+//!            image: nvcr.io/nvidia/tritonserver:25.08-py3
+//! -          resources: {requests: {cpu: 4, memory: 16Gi}, limits: {memory: 16Gi, nvidia.com/gpu: 1}}
+//! +          resources: {requests: {cpu: 4, memory: 16Gi}, limits: {memory: 16Gi, nvidia.com/mig-1g.10gb: 1}}
 //! ```
 //!
 //! # References
@@ -86,11 +101,14 @@ fn report(
         return None;
     }
     let users = ctx.cluster().views().requesting(&renamed);
-    let server = users.iter().find(|user| {
-        ctx.cluster().likely_pairs(object, user)
-            && ctx.class_of(user).serves_requests()
-            && !fits(user, replicas)
-    });
+    let is_server =
+        |user: &&Object| ctx.cluster().likely_pairs(object, user) && ctx.class_of(user).serves_requests();
+    let servers: Vec<&Object> = users.iter().filter(is_server).collect();
+    // Transcoding, notebooks and batches share a GPU well.
+    if servers.is_empty() {
+        return None;
+    }
+    let server = servers.into_iter().find(|user| !fits(user, replicas));
     let pods = replicas.map_or("several".to_owned(), |n| n.to_string());
     let Some(server) = server else {
         if names_gpu_without_mig(object, entry) {
