@@ -1,9 +1,9 @@
 //! A container installs packages of its system without being root.
 //!
 //! # Why
-//! `apt-get`, `apk`, `dnf` and their like write to folders of root. Under `runAsNonRoot` or another `runAsUser` they end with
-//! `Permission denied`: with `set -e`, or before `&&`, so does the container, each time that it starts again.
-//! It is reported of scripts without `sudo` that do not ask who runs them.
+//! `apt-get`, `apk`, `dnf` and their like write to folders of root. Under `runAsNonRoot` or another `runAsUser`
+//! they end with `Permission denied`: with `set -e`, or before `&&`, so does the container, each time that it
+//! starts again. It is reported of scripts without `sudo` that do not ask who runs them.
 //!
 //! # Fix
 //! Build an image that has the packages: its pods also start faster, and without the network. `pip install
@@ -81,15 +81,14 @@ fn inspect(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>)
     if !SHELLS.contains(&base_name(&first.text)) {
         return None;
     }
-    let (manager, word) = (0..words.len()).find_map(|at| Some((installs(&words, at)?, &words[at])))?;
+    let (manager, at) = (0..words.len()).find_map(|at| Some((installs(&words, at)?, at)))?;
+    let word = &words[at];
     let script = word.node.raw_text()?;
     // The line decides of what may be done about an error, the script of the user.
     let lines = || script.lines().filter(|line| line.contains(manager));
     let is_caught = lines().any(|line| OTHERWISE.iter().any(|part| line.contains(part)));
     let changes_user = OTHERWISE.iter().filter(|part| **part != "||" && **part != "if " && **part != "<<");
-    if is_caught
-        || changes_user.clone().any(|part| script.contains(part))
-        || is_below_condition(script, manager)
+    if is_caught || changes_user.clone().any(|part| script.contains(part)) || is_below_condition(&words[..at])
     {
         return None;
     }
@@ -124,10 +123,16 @@ fn installs(words: &[Word<'_>], at: usize) -> Option<&'static str> {
     (starts && actions.contains(&action.text.as_str())).then_some(*manager)
 }
 
-/// Whether the first command of a manager stands in a block of a condition, which may be about the user.
-fn is_below_condition(script: &str, manager: &str) -> bool {
-    let before = script.find(manager).map_or("", |at| &script[..at]);
-    let count =
-        |word: &str| before.split_whitespace().filter(|one| one.trim_end_matches(';') == word).count();
-    count("if") > count("fi") || count("case") > count("esac")
+/// Whether a word of a script stands in a block of a condition, which may be about the user.
+fn is_below_condition(before: &[Word<'_>]) -> bool {
+    let count = |names: [&str; 2]| {
+        let starts = |at: usize| {
+            at.checked_sub(1).is_none_or(|at| {
+                let text = before[at].text.as_str();
+                matches!(text, ";" | "then" | "do" | "else") || text.starts_with('-') && text.ends_with('c')
+            })
+        };
+        (0..before.len()).filter(|at| names.contains(&before[*at].text.as_str()) && starts(*at)).count()
+    };
+    count(["if", "case"]) > count(["fi", "esac"])
 }
