@@ -3,9 +3,10 @@
 //! # Why
 //! Time slices of a GPU take turns. Each pod sees all the memory, so that one can end the others by
 //! filling it, and the response time of a server depends on what its neighbours do. MIG divides memory
-//! and compute in hardware, where the GPU can. It is reported where servers of the same file or kustomization
-//! ask for the shared resource. Servers that limit themselves to their share (`--gpu-memory-utilization`) fit
-//! beside each other: then it is advice. With the default of 0.9 a second vLLM does not start.
+//! and compute in hardware, where the GPU can. This is a warning where servers of the same file or
+//! kustomization ask for the shared resource, otherwise advice. Servers that limit themselves to their share
+//! (`--gpu-memory-utilization`) fit beside each other. With the default of 0.9 a second vLLM does not start.
+//! Nothing is reported where the input shows other users of the GPUs alone.
 //!
 //! # Fix
 //! Use MIG profiles on GPUs that have MIG (A100, H100 and later), or MPS with memory limits; keep
@@ -57,7 +58,7 @@ use crate::workload::mig::is_product_without_mig;
 pub(crate) static RULE: Rule = Rule {
     id: "time-slicing-for-serving",
     kinds: &SHARING_SOURCES,
-    reads: kinds![CLASSED_WORKLOADS, sharing::READERS],
+    reads: kinds![CLASSED_WORKLOADS, sharing::READERS, SHARING_SOURCES],
     docs: docs(include_str!("time_slicing_for_serving.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Gpu)
@@ -104,8 +105,8 @@ fn report(
     let is_server =
         |user: &&Object| ctx.cluster().likely_pairs(object, user) && ctx.class_of(user).serves_requests();
     let servers: Vec<&Object> = users.iter().filter(is_server).collect();
-    // Transcoding, notebooks and batches share a GPU well.
-    if servers.is_empty() {
+    // Transcoding, notebooks and batches share a GPU well, and so do most of what the charts of a whole cluster install.
+    if servers.is_empty() && (!users.is_empty() || has_other_charts(object, ctx)) {
         return None;
     }
     let server = servers.into_iter().find(|user| !fits(user, replicas));
@@ -148,6 +149,12 @@ fn report(
     });
     finding.related(server, &place, "asks for a slice");
     None
+}
+
+/// Whether the input has charts beside an object that installs one, or has the configuration of one.
+fn has_other_charts(object: &Object, ctx: &Context<'_>) -> bool {
+    let charts = SHARING_SOURCES.iter().filter(|kind| **kind != Kind::CONFIG_MAP);
+    charts.flat_map(|kind| ctx.cluster().of(*kind)).any(|other| !other.is_same_resource(object))
 }
 
 /// Whether the name of a configuration or of its object is that of a GPU without MIG: `v100-32gb`, `rtx4090`. Its GPUs are shared by
