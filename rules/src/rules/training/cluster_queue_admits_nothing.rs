@@ -12,7 +12,8 @@
 //! `nodeLabels` are others than they select, is not for them. Kueue reads the template of a Job, which does
 //! not yet have the tolerations for GPUs that EKS adds to pods, and the template of the pod that submits a
 //! RayJob, which KubeRay makes without any. Kueue rejects a queue with a flavor whose resources are not those
-//! of `coveredResources`, in their order, and one with a resource or a flavor in two resource groups. Nothing fails: the Jobs wait with a condition that few people read.
+//! of `coveredResources`, in their order, and one with a resource or a flavor in two resource groups. Nothing
+//! fails: the Jobs wait with a condition that few people read.
 //!
 //! # Fix
 //! Write `namespaceSelector: {}` for all namespaces, or a selector. List every resource that the pods
