@@ -64,6 +64,20 @@ pub(super) fn applies(by: &Object, object: &Object) -> bool {
     paths(by).any(|path| path.applies(by, object))
 }
 
+/// The option with which Argo CD merges objects into those of the cluster.
+const MERGES: &str = "ServerSideApply=true";
+
+/// Whether a controller of the set merges an object into the one that the cluster has, so that it may be a part of one: Flux applies
+/// everything so, Argo CD with an option.
+pub(super) fn is_merged(object: &Object, ctx: &Context<'_>) -> bool {
+    let merges = |by: &Object| {
+        let spec = spec_of(by);
+        let mut options = spec.path(&["syncPolicy", "syncOptions"]).items();
+        by.is(Kind::FLUX_KUSTOMIZATION) || options.any(|option| option.text() == Some(MERGES))
+    };
+    deliverers(ctx).any(|by| merges(by) && applies(by, object))
+}
+
 /// The Kustomization of Flux that applies an object and fails with it: it waits for all objects, or names it in its health
 /// checks (`spec.wait` and `spec.healthChecks` of kustomize-controller 1.0 to 1.7).
 pub(super) fn waiting_for<'a>(object: &Object, ctx: &Context<'a>) -> Option<&'a Object> {

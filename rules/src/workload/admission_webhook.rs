@@ -12,7 +12,7 @@ pub(crate) const KINDS: [Kind; 2] =
     [Kind::VALIDATING_WEBHOOK_CONFIGURATION, Kind::MUTATING_WEBHOOK_CONFIGURATION];
 
 /// The label that every namespace has with its own name.
-const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
+pub(crate) const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 
 /// A resource that the rules of a webhook may match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,6 +155,22 @@ impl<'a> Webhook<'a> {
                 }
         });
         if left_out { Some(false) } else { None }
+    }
+
+    /// The only term of the namespace selector, if it leaves namespaces out by a label that looks like their name and that none has by
+    /// itself: a `NotIn` matches all that lack the label.
+    pub(crate) fn excludes_by_lookalike(&self) -> Option<Node<'a>> {
+        const LOOKALIKES: [&str; 4] =
+            ["namespace", "metadata.name", "kubernetes.io/name", "kubernetes.io/namespace"];
+        let selector = self.get("namespaceSelector");
+        let mut terms = selector.get("matchExpressions").items();
+        let (term, None) = (terms.next()?, terms.next()) else { return None };
+        let is_lookalike = term.get("key").text().is_some_and(|key| LOOKALIKES.contains(&key));
+        (is_lookalike
+            && term.get("operator").text() == Some("NotIn")
+            && selector.get("matchLabels").entries().is_empty()
+            && !selector.has_unknown_key())
+        .then_some(term)
     }
 
     /// Whether the webhook certainly intercepts a resource that the cluster depends on, in one of its

@@ -51,9 +51,58 @@ pub(crate) fn is_test(object: &Object) -> bool {
     };
     templates(object).iter().flat_map(|t| t.all_containers()).any(|container| {
         let mut words = ["command", "args"].into_iter().flat_map(|list| container.get(list).items());
-        container.get("image").raw_text().is_some_and(has_sign)
+        // Containers of such a test are called after it.
+        ["image", "name"].iter().any(|field| container.get(field).raw_text().is_some_and(has_sign))
             || words.any(|w| w.raw_text().is_some_and(has_sign))
     })
+}
+
+/// Programs that show the accelerators of a node, and do nothing with them.
+const QUERIES: [&str; 13] = [
+    "nvidia-smi",
+    "nvidia-debugdump",
+    "amd-smi",
+    "rocm-smi",
+    "rocminfo",
+    "xpu-smi",
+    "hl-smi",
+    "sycl-ls",
+    "clinfo",
+    "neuron-ls",
+    "neuron-top",
+    "deviceQuery",
+    "npu-smi",
+];
+
+/// The program with which a container asks for its accelerators, if it does nothing else: `nvidia-smi`, alone or in a script that
+/// prints texts and waits.
+pub(crate) fn only_queries(container: &Node<'_>) -> Option<&'static str> {
+    let words = words(container);
+    let mut found = None;
+    for command in commands_of(&words) {
+        let mut words = command.iter().map(|word| base_name(&word.text));
+        let first = words.find(|word| !matches!(*word, "do" | "exec" | "while" | "watch"));
+        match QUERIES.iter().find(|query| first == Some(**query)) {
+            Some(query) => found = Some(*query),
+            None => match first {
+                None | Some("sleep" | "echo" | "set" | "date" | "true" | ":" | "done" | "exit" | "ls") => {}
+                Some(_) => return None,
+            },
+        }
+    }
+    found
+}
+
+/// The commands of a container: those of the script of a shell, or its only one.
+fn commands_of<'w, 'a>(words: &'w [Word<'a>]) -> impl Iterator<Item = &'w [Word<'a>]> + use<'w, 'a> {
+    let is_shell = |word: &Word<'_>| matches!(base_name(&word.text), "sh" | "bash" | "ash");
+    let script = match words {
+        [shell, rest @ ..] if is_shell(shell) => {
+            &rest[rest.iter().take_while(|word| word.text.starts_with('-')).count()..]
+        }
+        all => all,
+    };
+    script.split(|word| word.text == ";")
 }
 
 /// Whether a workload only waits, so that its node can be used or inspected manually.
@@ -126,15 +175,8 @@ pub(crate) fn only_sleeps(container: &Node<'_>) -> bool {
     if words.is_empty() {
         return image_of(container).is_some_and(|image| image.last() == "pause");
     }
-    let is_shell = |word: &Word<'_>| matches!(base_name(&word.text), "sh" | "bash" | "ash");
-    let script = match words.as_slice() {
-        [shell, rest @ ..] if is_shell(shell) => {
-            &rest[rest.iter().take_while(|word| word.text.starts_with('-')).count()..]
-        }
-        all => all,
-    };
     let mut waits = false;
-    for command in script.split(|word| word.text == ";") {
+    for command in commands_of(&words) {
         let mut words = command.iter().map(|word| word.text.as_str());
         match words.find(|word| !matches!(*word, "do" | "exec" | "while")) {
             Some("sleep" | "tail") => waits = true,

@@ -8,6 +8,7 @@ use crate::workload::command::{
 use crate::workload::devices::gpus_of;
 use crate::workload::environment::{may_define, variable};
 use crate::workload::image::{deep_learning_container, image_of, image_text};
+use crate::workload::server::dynamo::engine_at;
 use crate::workload::server::{
     Gpus, Parallelism, Server, ServerId, may_be_rebuilt, server_at, server_of_image,
 };
@@ -16,6 +17,8 @@ use crate::workload::template::Template;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Program {
     Server(&'static Server),
+    /// A worker of Dynamo: its module, and the server whose engine and options it has. It serves no HTTP API for clients.
+    Worker(&'static str, &'static Server),
     Torchrun,
     DeepSpeed,
     Accelerate,
@@ -26,21 +29,24 @@ impl Program {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Program::Server(server) => server.name,
+            Program::Worker(module, _) => module,
             Program::Torchrun => "torchrun",
             Program::DeepSpeed => "deepspeed",
             Program::Accelerate => "accelerate",
         }
     }
 
+    /// The server whose engine it runs.
     pub(crate) fn server(self) -> Option<&'static Server> {
         match self {
-            Program::Server(server) => Some(server),
+            Program::Server(server) | Program::Worker(_, server) => Some(server),
             _ => None,
         }
     }
 
+    /// Whether it is a server itself, and not another program around its engine.
     pub(crate) fn is(self, id: ServerId) -> bool {
-        self.server().is_some_and(|server| server.id == id)
+        matches!(self, Program::Server(server) if server.id == id)
     }
 }
 
@@ -121,6 +127,7 @@ impl<'a> Launch<'a> {
                     _ => variable_of_option(container, server, of.tensor),
                 }
             }),
+            Program::Worker(..) => None,
             _ => Some(in_variable(container, "PET_NPROC_PER_NODE")),
         };
         let of_own_entrypoint =
@@ -173,7 +180,7 @@ impl<'a> Launch<'a> {
     /// The position of the first positional argument, for programs that have one.
     fn positional(&self, server: &Server) -> Option<usize> {
         let is_module = self.words.first().is_some_and(|word| base_name(&word.text).starts_with("vllm."));
-        if !server.model_is_positional || is_module {
+        if !server.model_is_positional || is_module || matches!(self.program, Program::Worker(..)) {
             return None;
         }
         // `trtllm-serve serve MODEL`, as from 1.0 on, and `serve MODEL` of an image that starts `vllm`.
@@ -261,7 +268,9 @@ impl<'a> Launch<'a> {
     /// Number of GPUs that the program uses in each pod, and the item that states it, if any. `None` if it is unknown.
     pub(crate) fn gpus(&self) -> Option<(i64, Option<Node<'a>>)> {
         match self.program {
-            Program::Server(server) => self.gpus_of_server(server),
+            // A file with the settings of the engine, and ranks of MPI, decide before the options.
+            Program::Worker(_, server) if server.id == ServerId::TensorRtLlm => None,
+            Program::Server(server) | Program::Worker(_, server) => self.gpus_of_server(server),
             Program::Torchrun => single(&match self.option(&["nproc-per-node"]) {
                 OptionValue::Absent => self.processes.clone(),
                 stated => stated,
@@ -309,7 +318,9 @@ impl<'a> Launch<'a> {
         let value = match self.program {
             Program::Torchrun => self.option(&["nnodes"]),
             Program::Accelerate => self.option(&["num-machines"]),
-            Program::Server(server) => self.option(server.parallelism.as_ref()?.nodes),
+            Program::Server(server) | Program::Worker(_, server) => {
+                self.option(server.parallelism.as_ref()?.nodes)
+            }
             Program::DeepSpeed => return None,
         };
         Some((value.int_or(1)?, value.node()?))
@@ -325,7 +336,7 @@ impl<'a> Launch<'a> {
                     endpoint => endpoint,
                 }
             }
-            Program::Server(_) if self.program.is(ServerId::Sglang) => {
+            Program::Server(server) | Program::Worker(_, server) if server.id == ServerId::Sglang => {
                 self.option(&["dist-init-addr", "nccl-init-addr"])
             }
             Program::Accelerate => self.option(&["main-process-ip"]),
@@ -423,7 +434,9 @@ impl ServerSize {
         }
         // A script may start the ranks with a command each.
         let words = words(container);
-        let known_server = || words.iter().enumerate().any(|(at, _)| server_at(&words, at).is_some());
+        let known_server = || {
+            (0..words.len()).any(|at| program_at(&words, at).is_some_and(|(one, _)| one.server().is_some()))
+        };
         if launch.is_none() && !known_server() {
             return ServerSize::OnePod;
         }
@@ -485,6 +498,9 @@ fn single<'a>(value: &OptionValue<'a>) -> Option<(i64, Option<Node<'a>>)> {
 fn program_at(words: &[Word<'_>], at: usize) -> Option<(Program, usize)> {
     if let Some((server, length)) = server_at(words, at) {
         return Some((Program::Server(server), length));
+    }
+    if let Some((module, engine)) = engine_at(base_name(&words[at].text)) {
+        return Some((Program::Worker(module, engine), 1));
     }
     let next = words.get(at + 1).map_or("", |word| word.text.as_str());
     match base_name(&words[at].text) {

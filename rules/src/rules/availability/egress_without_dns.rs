@@ -6,6 +6,9 @@
 //! where no policy allows that, each connection fails with a name that cannot be resolved, also to what is
 //! allowed. Resolvers use TCP only for answers that are too long for UDP.
 //!
+//! In OpenShift the pods of DNS listen on 5353 in `openshift-dns`. A policy is about the port of the pods, so
+//! that one that allows 53 there, the port of the Service, allows nothing.
+//!
 //! All policies of the input that select the pods are taken together. It is reported where a variable or an
 //! argument of a container has the name of a host. Policies of other kinds, and of Kyverno, may allow it.
 //!
@@ -45,6 +48,7 @@
 
 use crate::facts::url::host;
 use crate::rules::prelude::*;
+use crate::workload::admission_webhook::NAMESPACE_NAME;
 use crate::workload::command::items;
 use crate::workload::selector;
 
@@ -67,6 +71,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let mut others =
         Kind::OTHER_NETWORK_POLICIES.into_iter().chain([Kind::KYVERNO_CLUSTER_POLICY, Kind::KYVERNO_POLICY]);
     if !limits_egress(object) || is_open(object) || others.any(|kind| cluster.has_any(kind)) {
+        return None;
+    }
+    if of_openshift(object, ctx).is_some() {
         return None;
     }
     let spec = object.get("spec");
@@ -101,6 +108,52 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         .related(owner, &node, "a name that is looked up")
         .fix(fix);
     None
+}
+
+/// The namespace of DNS in OpenShift, and the port of its pods. Its Service has 53, but a policy is about the port behind it.
+const OPENSHIFT_DNS: (&str, i64) = ("openshift-dns", 5353);
+
+/// Reports a rule that is for the DNS of OpenShift and allows the port of its Service alone.
+fn of_openshift(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let (namespace, port) = OPENSHIFT_DNS;
+    let is_of_dns = |peer: Node<'_>| {
+        peer.path(&["namespaceSelector", "matchLabels", NAMESPACE_NAME]).text() == Some(namespace)
+    };
+    let is_for_dns = |rule: &Node<'_>| {
+        let to = rule.get("to");
+        to.items().next().is_some() && to.items().all(is_of_dns)
+    };
+    let allows = |rule: &Node<'_>, wanted: i64| {
+        let mut ports = rule.get("ports").items();
+        ports.any(|entry| {
+            let (first, last) = (entry.get("port"), entry.get("endPort").int());
+            first.int().is_none_or(|first| (first..=last.unwrap_or(first)).contains(&wanted))
+        })
+    };
+    let own = rules(object);
+    let rule = own.iter().find(|rule| is_for_dns(rule) && allows(rule, 53) && !allows(rule, port))?;
+    let ports = rule.get("ports");
+    let place = ports.items().next()?.get("port");
+    // Any other rule may let the pods ask: one for all namespaces, or one of another policy.
+    let namespace_of = object.namespace_or_default();
+    let others = ctx.cluster().in_namespace(Kind::NETWORK_POLICY, namespace_of);
+    let may_reach = |rule: &Node<'_>| {
+        let to = rule.get("to");
+        let is_open = to.items().next().is_none()
+            || to.items().any(|peer| is_of_dns(peer.clone()) || peer.get("namespaceSelector").is_mapping());
+        is_open && (allows(rule, port) || rule.get("ports").items().next().is_none())
+    };
+    if others.flat_map(rules).chain(own.iter().cloned()).any(|rule| may_reach(&rule)) {
+        return None;
+    }
+    let mut fix = Fix::unsafe_(format!("allow port {port}"));
+    for entry in ports.items().filter(|entry| entry.get("port").int() == Some(53)) {
+        fix = fix.set(&entry.get("port"), json!(port));
+    }
+    let message =
+        format!("the pods of `{namespace}` listen on {port}: 53 is the port of their Service alone");
+    ctx.report(&place, message).help(format!("allow UDP and TCP {port}")).fix(fix);
+    Some(())
 }
 
 /// Whether a policy names what its pods may connect to: by `policyTypes`, or without it by a rule.

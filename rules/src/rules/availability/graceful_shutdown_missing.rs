@@ -57,6 +57,7 @@ use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
 use crate::workload::command::{Word, base_name};
 use crate::workload::launcher::is_later_rank;
+use crate::workload::server::dynamo::is_discovered;
 use crate::workload::server::{flag, is_kept_from_signals, server_at, serving_container};
 use crate::workload::template::DEFAULT_GRACE;
 
@@ -141,8 +142,10 @@ fn stopped_at_once<'a>(
     if is_single && (is_example(object) || !server.is_some_and(Server::generates)) {
         return None;
     }
-    // Of several ranks the first alone gets requests, and a script may keep the signal from the server.
+    // Of several ranks the first alone gets requests, workers of Dynamo leave its discovery by themselves, and a script may keep the
+    // signal from the server.
     if is_later_rank(template, &container)
+        || is_discovered(&container)
         || waits_in_image(template, &container)
         || (seconds > DEFAULT_GRACE && !aborts_requests(&container))
     {

@@ -9,7 +9,8 @@
 //! The container of a `model` comes from its runtime and has the name already. `name` in `model` renames it, and
 //! then the storage initializer finds no container for the model: each pod is rejected with `cannot find
 //! container: kserve-container`. It is not the name of the model, which is that of the InferenceService or
-//! `--model_name` of the server.
+//! `--model_name` of the server. A container of that name beside a `model` is a second server, and KServe's
+//! webhook rejects the InferenceService: what it was to change of the first one stands in `model`.
 //!
 //! # Fix
 //! Name the server `kserve-container`, and write it before the others. Leave `name` out of `model`.
@@ -59,6 +60,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     if MODEL_FIELDS.iter().any(|field| !predictor.get(field).is_absent()) {
+        if beside_model(&predictor, ctx).is_some() {
+            return None;
+        }
         return renamed(&predictor.get("model"), ctx);
     }
     let containers: Vec<Node<'_>> = predictor.get("containers").items().collect();
@@ -82,6 +86,26 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         finding.help(format!("name the server `{NAME}`, and write it before the others"));
     }
     None
+}
+
+/// Reports a server beside a model. The webhook of KServe counts both as implementations of the predictor, and rejects all numbers but
+/// one (`GetImplementations` and `validateExactlyOneImplementation`, 0.7 to 0.20).
+fn beside_model(predictor: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let field = MODEL_FIELDS.iter().map(|field| predictor.get(field)).find(|field| field.is_mapping())?;
+    let mut names = predictor.get("containers").items().map(|one| one.get("name"));
+    let name = names.find(|name| name.text() == Some(NAME))?;
+    let model = field.pointer().steps().last()?.clone();
+    let object = ctx.object();
+    ctx.report(
+        &name,
+        format!("KServe rejects a container `{NAME}` beside `{model}`: the predictor has two servers"),
+    )
+    .severity(Severity::Error)
+    .help(format!(
+        "move its fields, such as `env` and `args`, into `{model}`, which has those of a container"
+    ))
+    .related(object, &field, "the server of the runtime");
+    Some(())
 }
 
 /// Whether the chart of KServe in the input is of a release that names the first container.

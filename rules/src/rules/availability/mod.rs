@@ -6,6 +6,7 @@ pub(crate) mod backend_service_missing;
 pub(crate) mod chart_crds_kept;
 pub(crate) mod daemon_set_surge_blocked;
 pub(crate) mod drain_endpoint_unknown;
+pub(crate) mod egress_to_pods_only;
 pub(crate) mod egress_without_dns;
 mod gateway_route;
 pub(crate) mod gateway_timeout_short;

@@ -39,6 +39,9 @@
 //!            command: [python3, -m, sglang.launch_server]
 //!            args: [--model-path, m, --tp, "16", --nnodes, "2", --node-rank, $(RANK),
 //!              --dist-init-addr, "chat-0.chat:5000", --host, 0.0.0.0]
+//!            env:
+//!              - name: RANK
+//!                valueFrom: {fieldRef: {fieldPath: "metadata.labels['apps.kubernetes.io/pod-index']"}}
 //!            readinessProbe: {httpGet: {path: /health, port: 30000}, timeoutSeconds: 5}
 //!            lifecycle: {preStop: {sleep: {seconds: 15}}}
 //!            resources:

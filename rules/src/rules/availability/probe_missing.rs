@@ -49,6 +49,7 @@ use crate::rules::manifest_purpose::{is_copy, is_example, is_template};
 use crate::rules::prelude::*;
 use crate::workload::launcher::{ServerSize, is_later_rank};
 use crate::workload::ports::{self, target_of};
+use crate::workload::server::dynamo::is_discovered;
 use crate::workload::server::serving_container;
 use crate::workload::template::replicas;
 
@@ -142,8 +143,8 @@ fn of_model_server(object: &Object, template: &Template<'_>, ctx: &mut Context<'
     if may_be_later_rank(object, &container) || is_later_rank(template, &container) {
         return None;
     }
-    // A worker that reads requests from a queue listens on no port.
-    if has_probe(&container) || (server.is_none() && !listens) {
+    // A worker that reads requests from a queue listens on no port, and one of Dynamo gets none before its model is loaded.
+    if has_probe(&container) || is_discovered(&container) || (server.is_none() && !listens) {
         return None;
     }
     let views = ctx.cluster().views();

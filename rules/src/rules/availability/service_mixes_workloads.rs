@@ -70,7 +70,7 @@ use crate::cluster::views::Labels;
 use crate::cluster::views::disruptions::runs_as_job;
 use crate::rules::partners::{around_service, services};
 use crate::rules::prelude::*;
-use crate::workload::ports::target_of;
+use crate::workload::ports::{self, target_of};
 use crate::workload::selector;
 
 pub(crate) static RULE: Rule = Rule {
@@ -132,14 +132,34 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 && !run_alike(first, other)
                 && !has_version_label(first, other)
     })?;
+    // Pods without a port of the name that a port of the Service has as its target get none of its requests.
+    let ports: Vec<Node<'_>> = spec.get("ports").items().collect();
+    let reached: Vec<&Node<'_>> = ports.iter().filter(|port| reaches(port, other)).collect();
+    let is_spared = ports.first().is_some_and(|port| !reaches(port, other));
+    let what = match reached.as_slice() {
+        [port] if ports.len() > 1 => format!("requests for port {} of", port.get("port").int()?),
+        _ => "requests for".to_owned(),
+    };
     let message = format!(
-        "requests for `{}` also go to the pods of {} `{}`, which have the same labels",
+        "{what} `{}` also go to the pods of {} `{}`, which have the same labels",
         first.display_name(),
         other.kind(),
         other.display_name()
     );
-    report(object, message, Severity::Warning, (first, other), ctx);
+    let severity = if is_spared { Severity::Info } else { Severity::Warning };
+    report(object, message, severity, (first, other), ctx);
     None
+}
+
+/// Whether requests for a port of a Service go to a workload that it selects: a target by number needs no container port.
+fn reaches(port: &Node<'_>, workload: &Object) -> bool {
+    let target = target_of(port);
+    let templates = templates(workload);
+    target.text().is_none()
+        || templates
+            .iter()
+            .flat_map(Template::lasting_containers)
+            .any(|one| ports::find(&one, &target).is_some())
 }
 
 /// Reports an InferencePool whose pods have different models. Under several names of one model, as those of its adapters, the endpoint

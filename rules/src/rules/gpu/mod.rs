@@ -36,6 +36,7 @@ pub(crate) mod host_cache_over_limit;
 pub(crate) mod huggingface_cli_removed;
 pub(crate) mod image_runs_as_root;
 pub(crate) mod image_without_gpu;
+pub(crate) mod install_without_root;
 pub(crate) mod llama_layers_on_cpu;
 pub(crate) mod mig_config_unknown;
 pub(crate) mod mig_incapable_gpu;

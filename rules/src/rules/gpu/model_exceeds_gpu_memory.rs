@@ -47,7 +47,7 @@
 use crate::rules::gpu::{LargestGpu, gigabytes, whole_gpu_containers};
 use crate::rules::prelude::*;
 use crate::workload::devices::Devices;
-use crate::workload::model::{ROUNDED, weights_of};
+use crate::workload::model::{ROUNDED, Weights, weights_of};
 use crate::workload::processes::is_group;
 
 pub(crate) static RULE: Rule = Rule {
@@ -86,7 +86,9 @@ fn inspect(
     if gpus < 1 || gpus > devices.count && !is_group(object, template, &launch) {
         return None;
     }
-    let largest = LargestGpu::of(template, devices.count, ctx)?;
+    let Some(largest) = LargestGpu::of(template, devices.count, ctx) else {
+        return beyond_any_gpu(object, container, (&weights, &node), (gpus, &devices), ctx);
+    };
     let each = largest.each;
     let all = each * u64::try_from(gpus).ok()?;
     let needed = weights.megabytes();
@@ -117,6 +119,37 @@ fn inspect(
         return None;
     };
     largest.show(object, &devices, finding);
+    None
+}
+
+/// The memory, in MB, of the largest GPU that is sold: AMD's MI455X, 2026.
+const LARGEST: u64 = 432_000;
+
+/// Reports weights that no GPU has the memory for, whichever the pod gets.
+fn beyond_any_gpu(
+    object: &Object,
+    container: &Node<'_>,
+    (weights, node): (&Weights, &Node<'_>),
+    (gpus, devices): (i64, &Devices<'_>),
+    ctx: &mut Context<'_>,
+) -> Option<()> {
+    let needed = weights.megabytes();
+    // A part of the weights may be in the memory of the node.
+    let is_offloaded = Launch::of(container)?.has(&["cpu-offload-gb", "offload-backend"]);
+    if is_offloaded || needed * (100 - ROUNDED) <= u64::try_from(gpus).ok()? * LARGEST * 100 {
+        return None;
+    }
+    let (all, each) = (gigabytes(needed), gigabytes(LARGEST));
+    let of_gpus = if gpus == 1 { "one GPU".to_owned() } else { format!("{gpus} GPUs") };
+    let message = format!(
+        "{} parameters in {} need {all} GB of GPU memory: `{}` uses {of_gpus}, and the largest has {each} GB",
+        weights.parameters_text(),
+        weights.precision.name(),
+        object.display_name()
+    );
+    ctx.report(node, message)
+        .help("spread the model over more GPUs or nodes, or use weights of fewer bits")
+        .related(object, &devices.node, "the GPUs of the container");
     None
 }
 

@@ -59,6 +59,9 @@ fn is_gpu(resource: &&str) -> bool {
     resource.starts_with("nvidia.com/") || *resource == "amd.com/gpu"
 }
 
+/// The GPUs of the largest usual nodes: a container with as many sees no others.
+const MOST_GPUS: i64 = 8;
+
 /// Reports the network devices of the node in a container that has its own from the device plugin of EFA.
 fn fabric_of_host(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let is_fabric = |path: &str| matches!(path.trim_end_matches('/'), "/dev/infiniband" | "/dev");
@@ -122,6 +125,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let is_privileged = |container: &Node<'_>| {
             container.path(&["securityContext", "privileged"]).bool() == Some(true)
                 && extended_resources_of(container).iter().any(is_gpu)
+                && gpus_of(container).is_none_or(|devices| devices.count < MOST_GPUS)
         };
         let privileged: Vec<Node<'_>> = template.all_containers().filter(is_privileged).collect();
         if let Some((first, more)) = privileged.split_first() {

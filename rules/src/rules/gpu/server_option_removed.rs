@@ -86,7 +86,7 @@ fn inspect(object: &Object, container: &Node<'_>, ctx: &mut Context<'_>) -> Opti
     let node = container.get("image");
     let (id, release) = published(container)?;
     let launch = Launch::of(container).filter(|launch| !launch.may_be_installed)?;
-    let server = launch.program.server().filter(|server| server.id == id)?;
+    let server = launch.program.server().filter(|_| launch.program.is(id))?;
     let minor = Version::new(release[0], release[1]);
     let is_gone = |row: &&Removed| {
         row.server == server.name

@@ -6,6 +6,7 @@
 //! and compute in hardware, where the GPU can. This is a warning where servers of the same file or
 //! kustomization ask for the shared resource, otherwise advice. Servers that limit themselves to their share
 //! (`--gpu-memory-utilization`) fit beside each other. With the default of 0.9 a second vLLM does not start.
+//! Nothing is reported where the input shows other users of the GPUs alone.
 //!
 //! # Fix
 //! Use MIG profiles on GPUs that have MIG (A100, H100 and later), or MPS with memory limits; keep
@@ -26,6 +27,21 @@
 //! -          - {name: nvidia.com/gpu, replicas: 4}
 //! +    flags:
 //! +      migStrategy: mixed
+//!  ---
+//!  apiVersion: apps/v1
+//!  kind: Deployment
+//!  metadata: {name: rank, namespace: search}
+//!  spec:
+//!    replicas: 1
+//!    selector: {matchLabels: {app: rank}}
+//!    template:
+//!      metadata: {labels: {app: rank}}
+//!      spec:
+//!        containers:
+//!          - name: server
+//!            image: nvcr.io/nvidia/tritonserver:25.08-py3
+//! -          resources: {requests: {cpu: 4, memory: 16Gi}, limits: {memory: 16Gi, nvidia.com/gpu: 1}}
+//! +          resources: {requests: {cpu: 4, memory: 16Gi}, limits: {memory: 16Gi, nvidia.com/mig-1g.10gb: 1}}
 //! ```
 //!
 //! # References
@@ -42,7 +58,7 @@ use crate::workload::mig::is_product_without_mig;
 pub(crate) static RULE: Rule = Rule {
     id: "time-slicing-for-serving",
     kinds: &SHARING_SOURCES,
-    reads: kinds![CLASSED_WORKLOADS, sharing::READERS],
+    reads: kinds![CLASSED_WORKLOADS, sharing::READERS, SHARING_SOURCES],
     docs: docs(include_str!("time_slicing_for_serving.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Gpu)
@@ -86,11 +102,14 @@ fn report(
         return None;
     }
     let users = ctx.cluster().views().requesting(&renamed);
-    let server = users.iter().find(|user| {
-        ctx.cluster().likely_pairs(object, user)
-            && ctx.class_of(user).serves_requests()
-            && !fits(user, replicas)
-    });
+    let is_server =
+        |user: &&Object| ctx.cluster().likely_pairs(object, user) && ctx.class_of(user).serves_requests();
+    let servers: Vec<&Object> = users.iter().filter(is_server).collect();
+    // Transcoding, notebooks and batches share a GPU well, and so do most of what the charts of a whole cluster install.
+    if servers.is_empty() && (!users.is_empty() || has_other_charts(object, ctx)) {
+        return None;
+    }
+    let server = servers.into_iter().find(|user| !fits(user, replicas));
     let pods = replicas.map_or("several".to_owned(), |n| n.to_string());
     let Some(server) = server else {
         if names_gpu_without_mig(object, entry) {
@@ -130,6 +149,12 @@ fn report(
     });
     finding.related(server, &place, "asks for a slice");
     None
+}
+
+/// Whether the input has charts beside an object that installs one, or has the configuration of one.
+fn has_other_charts(object: &Object, ctx: &Context<'_>) -> bool {
+    let charts = SHARING_SOURCES.iter().filter(|kind| **kind != Kind::CONFIG_MAP);
+    charts.flat_map(|kind| ctx.cluster().of(*kind)).any(|other| !other.is_same_resource(object))
 }
 
 /// Whether the name of a configuration or of its object is that of a GPU without MIG: `v100-32gb`, `rtx4090`. Its GPUs are shared by

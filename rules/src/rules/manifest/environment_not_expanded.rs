@@ -10,6 +10,8 @@
 //! Nor does a shell read `command` and `args`, unless one of them starts it: with `--node-rank=$RANK` the program
 //! gets the five characters `$RANK`. It is reported of variables that the container has. A shell in turn expands
 //! nothing between single quotes: a server that gets JSON in such quotes reads `$POD_IP` as it is written.
+//! `$(MASTER_ADDR)` and the like stay as they are where neither the container nor its controller defines them:
+//! PyTorchJobs have `MASTER_ADDR`, TrainJobs `PET_MASTER_ADDR`, Jobs and JobSets none.
 //!
 //! # Fix
 //! Write the folders of the image in full, or set the variable in a script: `sh -c 'PATH=/opt/bin:$PATH exec …'`.
@@ -41,17 +43,19 @@
 
 use std::ops::Range;
 
+use crate::cluster::pod_policies::{POD_POLICIES, PodPart, may_change_pods};
 use crate::rules::prelude::*;
 use crate::source::Source;
 use crate::workload::command::{SHELLS, base_name};
-use crate::workload::environment::entry;
+use crate::workload::environment::{entry, is_open};
 
 pub(crate) static RULE: Rule = Rule {
     id: "environment-not-expanded",
     kinds: WORKLOAD_KINDS,
+    reads: &POD_POLICIES,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("environment_not_expanded.rs")),
-    check: Check::PodTemplate(check),
+    check: Check::Object(check),
     ..Rule::warning(Group::Manifest)
 };
 
@@ -123,14 +127,30 @@ const CODE: [&str; 3] = ["-c", "-e", "--eval"];
 const INJECTED: [(&str, &[&str]); 5] = [
     ("batch", &["JOB_COMPLETION_INDEX"]),
     ("jobset.x-k8s.io", &["JOB_COMPLETION_INDEX"]),
-    ("trainer.kubeflow.org", &["JOB_COMPLETION_INDEX", "PET_NNODES", "PET_NODE_RANK", "PET_MASTER_ADDR"]),
+    (
+        "trainer.kubeflow.org",
+        &["JOB_COMPLETION_INDEX", "PET_NNODES", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT"],
+    ),
     ("leaderworkerset.x-k8s.io", &["LWS_LEADER_ADDRESS", "LWS_GROUP_SIZE", "LWS_WORKER_INDEX"]),
     ("kubeflow.org", &["MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK"]),
 ];
 
-fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let templates = templates(object);
+    // Without its runtime the pods of a TrainJob are not known.
+    if object.is(Kind::TRAIN_JOB) && templates.is_empty() {
+        undefined(object, &object.path(&["spec", "trainer"]), ctx);
+    }
+    for template in &templates {
+        inspect(object, template, ctx);
+    }
+    None
+}
+
+fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     for container in template.all_containers() {
         arguments(template, &container, ctx);
+        undefined(object, &container, ctx);
         quoted_json(&container, ctx);
         // The variables of other objects come before those that are written here.
         let may_be_defined = container.get("envFrom").is_set();
@@ -203,6 +223,90 @@ fn arguments(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_
         }
     }
     None
+}
+
+/// Variables with which the processes of a run over several pods find each other.
+const OF_RUNS: [&str; 12] = [
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "WORLD_SIZE",
+    "RANK",
+    "NODE_RANK",
+    "JOB_COMPLETION_INDEX",
+    "PET_MASTER_ADDR",
+    "PET_MASTER_PORT",
+    "PET_NNODES",
+    "PET_NODE_RANK",
+    "LWS_LEADER_ADDRESS",
+    "LWS_WORKER_INDEX",
+];
+
+/// Reports a reference to a variable of distributed runs that nothing gives to the container: it stays a text of the argument.
+fn undefined(object: &Object, container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let names = injected(object)?;
+    if object.may_lack_fields()
+        || is_open(container)
+        || container.has_unknown_key()
+        || may_change_pods(ctx.cluster(), object.namespace_or_default(), PodPart::Environment)
+    {
+        return None;
+    }
+    let items: Vec<Node<'_>> =
+        ["command", "args"].into_iter().flat_map(|list| container.get(list).items()).collect();
+    let is_shell = |item: &Node<'_>| item.raw_text().is_some_and(|text| SHELLS.contains(&base_name(text)));
+    // To a shell it is a command whose output is taken.
+    if items.iter().any(is_shell) {
+        return None;
+    }
+    let (item, name) = items.iter().find_map(|item| {
+        let text = item.raw_text()?;
+        let found = references(text).find_map(|(_, rest)| {
+            let name = rest.strip_prefix('(')?.split_once(')')?.0;
+            let is_defined = entry(container, name).is_some() || names.contains(&name);
+            (OF_RUNS.contains(&name) && !is_defined).then_some(name)
+        });
+        Some((item, found?))
+    })?;
+    let is_filled = |source: &Source| source.is_filled(&format!("$({name})"), object.kind(), object.name());
+    if object.source().is_some_and(|source| is_filled(source)) {
+        return None;
+    }
+    // The runtime of a TrainJob may define more.
+    let is_of_runtime = object.is(Kind::TRAIN_JOB) && templates(object).is_empty();
+    let message = match is_of_runtime {
+        true => format!("nothing replaces `$({name})`, unless the runtime defines `{name}`"),
+        false => format!("nothing replaces `$({name})`: the container has no variable `{name}`"),
+    };
+    let other = format!("PET_{name}");
+    let help = match names.iter().find(|known| **known == other) {
+        Some(known) => {
+            format!("write `$({known})`, which is set; torchrun reads it without an option as well")
+        }
+        None => format!("define `{name}` in `env` of the container"),
+    };
+    let severity = if is_of_runtime { Severity::Info } else { Severity::Warning };
+    ctx.report(item, message).severity(severity).identified_by(name).help(help);
+    Some(())
+}
+
+/// The variables that a controller gives to the containers of an object. `None` for kinds of which they are not known.
+fn injected(object: &Object) -> Option<&'static [&'static str]> {
+    let is_known = match object.group() {
+        "batch" => is_indexed(object),
+        "kubeflow.org" => object.is(Kind::PYTORCH_JOB),
+        _ => true,
+    };
+    let row = INJECTED.iter().find(|(group, _)| object.group() == *group);
+    match row {
+        Some((_, names)) => is_known.then_some(*names),
+        None => matches!(object.group(), "" | "apps").then_some([].as_slice()),
+    }
+}
+
+fn is_indexed(object: &Object) -> bool {
+    [&["spec"][..], &["spec", "jobTemplate", "spec"]]
+        .iter()
+        .any(|path| object.path(path).get("completionMode").text() == Some("Indexed"))
 }
 
 /// Programs of a script that replace variables, or run a text as a script.
@@ -297,18 +401,8 @@ fn own_reference<'t>(
     if text.contains(char::is_whitespace) || text.starts_with(['{', '[']) {
         return None;
     }
-    let is_injected = match object.group() {
-        "batch" => [&["spec"][..], &["spec", "jobTemplate", "spec"]]
-            .iter()
-            .any(|path| object.path(path).get("completionMode").text() == Some("Indexed")),
-        "kubeflow.org" => object.is(Kind::PYTORCH_JOB),
-        _ => true,
-    };
-    let injected = INJECTED
-        .iter()
-        .filter(|(group, _)| is_injected && object.group() == *group)
-        .flat_map(|(_, names)| names.iter());
-    let has = |name: &str| entry(container, name).is_some() || injected.clone().any(|one| *one == name);
+    let injected = injected(object).unwrap_or_default();
+    let has = |name: &str| entry(container, name).is_some() || injected.contains(&name);
     for (at, rest) in references(text) {
         let braced = rest.strip_prefix('{');
         let inner = braced.unwrap_or(rest);

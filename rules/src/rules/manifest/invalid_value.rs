@@ -43,7 +43,8 @@ use crate::karpenter::minors;
 use crate::karpenter::minors::has_open_kubelet;
 use crate::kind::VALIDATED_KINDS;
 use crate::platform::Platform;
-use crate::rules::manifest::manifest_incomplete::{is_incomplete, is_part};
+use crate::rules::gitops::{DELIVERERS, is_merged};
+use crate::rules::manifest::manifest_incomplete::{is_change_of_workload, is_incomplete, is_part};
 use crate::rules::manifest::message_parts::{contest, in_releases, of_pods};
 use crate::rules::manifest::misplaced::{follows, misplaced};
 use crate::rules::manifest::since;
@@ -58,7 +59,7 @@ use crate::workload::template::is_workflow;
 pub(crate) static RULE: Rule = Rule {
     id: "invalid-value",
     kinds: VALIDATED_KINDS,
-    reads: &POD_POLICIES,
+    reads: kinds![POD_POLICIES, DELIVERERS],
     // A CRD accepts a number that does not fit into a Go integer, but no controller can then decode it.
     rejected_by: &[Authority::ApiServer, Authority::KedaAdmission],
     fix: Some(Safety::Safe),
@@ -80,6 +81,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let may_differ = schema::may_differ(object, ctx.definitions());
     let is_defined = schema::is_defined(object, ctx.definitions());
     let incomplete = is_incomplete(object, ctx.definitions());
+    let changes_workload = is_change_of_workload(object);
+    let is_merged = changes_workload && is_merged(object, ctx);
     let dropped = dropped_fields(object, ctx);
     // Violations that follow from a misplaced field are not reported beside unknown-field's finding.
     let misplaced =
@@ -97,7 +100,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
         let node = object.root().at(&violation.pointer);
         // A placeholder is reported by placeholder-unexpanded.
-        if incomplete && node.is_absent()
+        if (incomplete || is_merged) && node.is_absent()
             || stand_in(violation, &node).is_some()
             || comment_for_value(object, &node).is_some()
             || follows(object, violation, &misplaced)
@@ -133,6 +136,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         finding.rejected_by(later.is_none().then(|| rejecting_component(object, violation)));
         if outdated.is_some() || later.is_some() {
             finding.severity(Severity::Warning);
+        }
+        // A kustomization may have the selector, and a patch of an installed workload needs no image.
+        if changes_workload && node.is_absent() {
+            finding.severity(Severity::Info);
         }
         if may_differ && !is_common(violation) && !has_other_shape(violation, &node) {
             finding.severity(Severity::Warning).rejected_by(None);
@@ -172,6 +179,14 @@ fn report_of_pods(
     finding.rejected_by(None);
     // A newer version may accept more values.
     let is_uncertain = is_newer && matches!(violation.kind, ViolationKind::Enum { .. });
+    let is_injected = matches!(violation.kind, ViolationKind::Invalid { of: InvalidKind::UnknownVolume, .. })
+        && is_of_open_data_hub(object);
+    if is_injected {
+        finding
+            .severity(Severity::Info)
+            .help("write it under `volumes`, unless Open Data Hub's webhook adds it");
+        return;
+    }
     if is_uncertain || is_default || violation.subject == Subject::MergedPods {
         finding.severity(Severity::Warning);
     }
@@ -181,6 +196,15 @@ fn report_of_pods(
     if let Some(fix) = description.fix {
         finding.fix(fix);
     }
+}
+
+/// Whether an object is a Notebook of Open Data Hub, whose webhook adds volumes to it: of certificates, of pipelines, of runtimes
+/// (`notebook_webhook.go` of its odh-notebook-controller).
+fn is_of_open_data_hub(object: &Object) -> bool {
+    let metadata = object.get("metadata");
+    let maps = [metadata.get("labels"), metadata.get("annotations")];
+    object.is(Kind::NOTEBOOK)
+        && maps.iter().any(|map| map.entries().iter().any(|(key, _)| key.contains("opendatahub.io/")))
 }
 
 /// Whether a policy or a webhook may add the volume that a container mounts: operators such as that of Knative have webhooks for the

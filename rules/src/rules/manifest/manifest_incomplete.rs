@@ -8,6 +8,8 @@
 //!
 //! In a file that is called a patch, in a folder `patches`, or below a comment that speaks of patches,
 //! this is information: it may be meant for `kubectl patch`. Such a file has one finding for all its patches.
+//! So it is for a workload with neither a selector nor the image of a container, which changes an installed one;
+//! nothing is reported where Flux applies it, or Argo CD with `ServerSideApply=true`, which merge it.
 //!
 //! # Fix
 //! Add the parts that are missing; `kubectl explain` describes the fields of a kind. If the file is a
@@ -36,6 +38,7 @@
 use crate::kind::SCHEMA_KINDS;
 use crate::kind::definitions::CustomResourceDefinitions;
 use crate::lint::finding::{Location, Merge};
+use crate::rules::gitops::{DELIVERERS, is_merged};
 use crate::rules::manifest::misplaced::{follows, misplaced};
 use crate::rules::manifest_purpose::is_saved;
 use crate::rules::precedence::EarlierReports;
@@ -46,6 +49,7 @@ use crate::schema::{Violation, ViolationKind};
 pub(crate) static RULE: Rule = Rule {
     id: "manifest-incomplete",
     kinds: SCHEMA_KINDS,
+    reads: &DELIVERERS,
     rejected_by: &[Authority::ApiServer, Authority::KedaAdmission],
     docs: docs(include_str!("manifest_incomplete.rs")),
     check: Check::CatchAll(check),
@@ -65,7 +69,18 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if violations.is_empty() && !object.is_incomplete() {
         return None;
     }
+    let changes_workload = is_change_of_workload(object);
+    if changes_workload && is_merged(object, ctx) {
+        return None;
+    }
     let mut parts = parts(&violations, &EarlierReports::of(object, ctx));
+    // A program fills in the fields of a template that it names.
+    if object.path(&["metadata", "name"]).is_unknown() {
+        parts.retain(|part| !object.root().at(&part.pointer).is_null());
+        if parts.is_empty() && !violations.is_empty() {
+            return None;
+        }
+    }
     // A part in the wrong place is reported by unknown-field.
     if !parts.is_empty() && ctx.is_rule_enabled("unknown-field") {
         let misplaced = misplaced(object, ctx.definitions());
@@ -133,19 +148,36 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if may_differ {
         finding.severity(Severity::Warning);
     }
-    if called_patch {
+    if called_patch || changes_workload {
         finding.severity(Severity::Info).merges(merge);
     }
-    finding.rejected_by(refused.filter(|_| !may_differ)).help(if looks_like_a_patch(object) {
-        "if this is a patch, list it under `patches` in a kustomization; otherwise add what is missing"
-            .to_owned()
-    } else {
-        format!(
-            "add what is missing; `kubectl explain {}` describes the fields",
-            object.kind().to_lowercase()
-        )
-    });
+    finding.rejected_by(refused.filter(|_| !may_differ)).help(
+        if changes_workload || looks_like_a_patch(object) {
+            "if this is a patch, list it under `patches` in a kustomization; otherwise add what is missing"
+                .to_owned()
+        } else {
+            format!(
+                "add what is missing; `kubectl explain {}` describes the fields",
+                object.kind().to_lowercase()
+            )
+        },
+    );
     None
+}
+
+/// Whether an object changes a workload that is installed: it has neither a selector nor the image of a container, which no workload
+/// of one's own lacks together.
+pub(super) fn is_change_of_workload(object: &Object) -> bool {
+    let spec = object.get("spec");
+    let lacks_image = |container: Node<'_>| {
+        container.get("name").text().is_some()
+            && container.get("image").is_absent()
+            && !container.has_unknown_key()
+    };
+    object.group() == "apps"
+        && spec.get("selector").is_absent()
+        && !spec.has_unknown_key()
+        && spec.path(&["template", "spec", "containers"]).items().any(lacks_image)
 }
 
 /// Whether the path of the file indicates a patch.

@@ -29,6 +29,11 @@ const VALUES: [&str; 15] = [
 /// `{name}` is a map to YAML.
 pub(super) fn stand_in(violation: &Violation, node: &Node<'_>) -> Option<String> {
     let field = violation.pointer.steps().last()?;
+    if matches!(violation.kind, ViolationKind::Invalid { .. } | ViolationKind::Pattern { .. })
+        && let Some(name) = variable_in_key(field)
+    {
+        return Some(name.to_owned());
+    }
     match (&violation.kind, node.shape()) {
         (ViolationKind::Missing | ViolationKind::Unknown | ViolationKind::Count { .. }, _) => None,
         (kind, Shape::Scalar) => {
@@ -67,6 +72,16 @@ pub(super) fn stand_in(violation: &Violation, node: &Node<'_>) -> Option<String>
         }
         _ => None,
     }
+}
+
+/// The variable in the key of a map, in which no other program than one that fills it in has a dollar sign: `$NAME`, `${NAME}`.
+fn variable_in_key(key: &str) -> Option<&str> {
+    let rest = &key[key.find('$')?..];
+    let name = rest[1..].trim_start_matches('{');
+    let length = name.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(name.len());
+    let is_braced = rest.len() - name.len() > 1;
+    let end = rest.len() - name.len() + length + usize::from(is_braced && name[length..].starts_with('}'));
+    (length > 1 && name.starts_with(|c: char| c.is_ascii_uppercase() || c == '_')).then_some(&rest[..end])
 }
 
 /// The comment in the place of a value that is missing: `image: # address of the image`.

@@ -83,9 +83,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let platform = ctx.platform();
     let is_newer = platform.version(Product::Kubernetes) > Product::Kubernetes.newest();
     let is_unknown = |violation: &&Violation| {
-        violation.kind == ViolationKind::Unknown
-            && !owned.covers(violation)
-            && !(is_newer && violation.subject != Subject::Object)
+        violation.kind == ViolationKind::Unknown && !(is_newer && violation.subject != Subject::Object)
     };
     let subject = |field: &Pointer| {
         let found = all.iter().find(|violation| violation.pointer == *field);
@@ -108,6 +106,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             None => groups.push(vec![(violation.pointer.clone(), meant)]),
         }
     }
+    let mut told = all.iter().filter(|one| owned.covers(one)).map(|one| &one.pointer).collect::<Vec<_>>();
+    told.sort();
+    // Another rule that has reported one of them has told of all.
+    groups.retain(|group| !group.iter().any(|(pointer, _)| told.binary_search(&pointer).is_ok()));
     for group in groups {
         match group.as_slice() {
             [(pointer, meant)] => report(object, pointer, subject(pointer), meant.as_ref(), ctx),

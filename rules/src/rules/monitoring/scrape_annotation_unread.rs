@@ -84,7 +84,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let stack = only_stack(ctx)?;
-    if !has_plain_jobs(stack)
+    if !has_plain_jobs(&stack)
         || ctx.cluster().has_any(Kind::SCRAPE_CONFIG)
         || runs_collector(ctx)
         || runs_prometheus(ctx)
@@ -98,7 +98,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         .at_key()
         .severity(severity)
         .help("write a PodMonitor for the pods, or a job for the annotation in `additionalScrapeConfigs`")
-        .related(stack, &stack.path(&["metadata", "name"]), "the only Prometheus of the set");
+        .related(&stack, &stack.path(&["metadata", "name"]), "the only Prometheus of the set");
     None
 }
 

@@ -49,7 +49,11 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     for resources in resources.chain([of_pod]) {
         for resource in ["memory", "ephemeral-storage"] {
             let [request, limit] = ["requests", "limits"].map(|side| resources.path(&[side, resource]));
-            amount(&request, resource, ctx);
+            // Whoever writes a unit for the least that a program needs, and no limit, means it.
+            let is_meant = limit.is_absent() && request.text().is_some_and(|text| text.ends_with("Ki"));
+            if !is_meant {
+                amount(&request, resource, ctx);
+            }
             // One slip that is written twice is told once.
             if limit.string_or_number() != request.string_or_number() {
                 amount(&limit, resource, ctx);
@@ -73,7 +77,8 @@ fn amount(node: &Node<'_>, resource: &str, ctx: &mut Context<'_>) -> Option<()> 
     };
     // Small numbers are mostly meant in gibibytes.
     let unit = if digits.len() <= 2 { "Gi" } else { "Mi" };
+    let what = if text.ends_with("Ki") { "write the unit that is meant" } else { "write the unit" };
     ctx.report(node, format!("`{text}` of {resource} is {number} {unit_of}"))
-        .help(format!("write the unit: `{digits}{unit}`"));
+        .help(format!("{what}: `{digits}{unit}`"));
     None
 }

@@ -12,7 +12,8 @@
 //! `nodeLabels` are others than they select, is not for them. Kueue reads the template of a Job, which does
 //! not yet have the tolerations for GPUs that EKS adds to pods, and the template of the pod that submits a
 //! RayJob, which KubeRay makes without any. Kueue rejects a queue with a flavor whose resources are not those
-//! of `coveredResources`, in their order. Nothing fails: the Jobs wait with a condition that few people read.
+//! of `coveredResources`, in their order, and one with a resource or a flavor in two resource groups. Nothing
+//! fails: the Jobs wait with a condition that few people read.
 //!
 //! # Fix
 //! Write `namespaceSelector: {}` for all namespaces, or a selector. List every resource that the pods
@@ -87,6 +88,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     other_resources(object, ctx);
+    twice_in_groups(object, ctx);
     missing_flavor(object, ctx);
     missing_topology(object, ctx);
     let queues = ctx.cluster().of(Kind::LOCAL_QUEUE);
@@ -167,6 +169,57 @@ fn other_resources(object: &Object, ctx: &mut Context<'_>) {
             };
         }
     }
+}
+
+/// Reports a resource or a flavor that an earlier group of the queue has as well. Kueue's webhook rejects the queue: kueue 0.6 to
+/// 0.17 `pkg/webhooks/clusterqueue_webhook.go` (`validateResourceGroups`).
+fn twice_in_groups(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let groups: Vec<Node<'_>> = object.path(&["spec", "resourceGroups"]).items().collect();
+    let (what, (node, first)) = match repeated(&groups, |group| {
+        group.get("coveredResources").items().collect()
+    }) {
+        Some(found) => ("resource", found),
+        None => {
+            let names =
+                repeated(&groups, |group| group.get("flavors").items().map(|one| one.get("name")).collect());
+            ("flavor", names?)
+        }
+    };
+    let message = format!(
+        "the {what} `{}` is in two resource groups: Kueue rejects the queue",
+        ellipsize(node.text()?)
+    );
+    let help = match what {
+        "resource" => {
+            "write one group with all resources of the flavors, or leave the resource out of one group"
+        }
+        _ => "write a ResourceFlavor for each group, with labels of its own nodes",
+    };
+    ctx.report(&node, message).severity(Severity::Error).reports_absence(false).help(help).related(
+        object,
+        &first,
+        "the first one",
+    );
+    None
+}
+
+/// The first name in a list of groups that an earlier group has as well, and that one.
+fn repeated<'a>(
+    groups: &[Node<'a>],
+    names: impl Fn(&Node<'a>) -> Vec<Node<'a>>,
+) -> Option<(Node<'a>, Node<'a>)> {
+    let mut earlier: Vec<Node<'a>> = Vec::new();
+    for group in groups {
+        let own = names(group);
+        let find =
+            |node: &Node<'a>| earlier.iter().find(|one| node.text().is_some() && one.text() == node.text());
+        let found = own.iter().find_map(|node| Some((node.clone(), find(node)?.clone())));
+        if found.is_some() {
+            return found;
+        }
+        earlier.extend(own);
+    }
+    None
 }
 
 /// Reports a flavor that is not among those of the input.

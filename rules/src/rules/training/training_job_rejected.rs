@@ -52,6 +52,9 @@ pub(crate) static RULE: Rule = Rule {
         Kind::JOB_SET,
         Kind::RAY_JOB,
     ],
+    // `kubectl` has the API server look for unknown fields.
+    rejected_by: &[Authority::ApiServer],
+    fix: Some(Safety::Unsafe),
     docs: docs(include_str!("training_job_rejected.rs")),
     check: Check::Object(check),
     ..Rule::error(Group::Training)
@@ -145,6 +148,17 @@ fn invalid_ray_job(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let is_suspended = suspend.bool() == Some(true);
     let keeps = ends.is_absent() || ends.bool() == Some(false);
     if cluster.is_absent() && !selects {
+        // A cluster under another name.
+        let named = spec.entries().into_iter().find(|(_, value)| value.get("headGroupSpec").is_set());
+        if let Some((name, value)) = named {
+            let name = ellipsize(name);
+            ctx.report(&value, format!("KubeRay does not run a RayJob without a cluster: `{name}` is none"))
+                .at_key()
+                .help("write it as `rayClusterSpec`")
+                .rejected_by(Some(Authority::ApiServer))
+                .fix(Fix::unsafe_("rename it to `rayClusterSpec`").move_to(&value, &cluster));
+            return None;
+        }
         ctx.report(&cluster, "KubeRay does not run a RayJob without a cluster").help(
             "write `rayClusterSpec`, or the name of a cluster as `clusterSelector: {ray.io/cluster: …}`",
         );

@@ -12,7 +12,8 @@
 //! Set `failurePolicy: Ignore`, or leave these resources out of `rules`; for pods, leave out
 //! `kube-system` and Karpenter's namespace with a `namespaceSelector` on
 //! `kubernetes.io/metadata.name`. A webhook with `matchConditions` or an `objectSelector` is taken
-//! to know what it does, and so is one that selects namespaces by labels of its own.
+//! to know what it does, and so is one that selects namespaces by labels of its own. A `NotIn` of `namespace`
+//! or `metadata.name` leaves out nothing: no namespace has such a label unless somebody adds it.
 //! `namespaces` lists more namespaces whose pods must start.
 //!
 //! # Bad
@@ -69,12 +70,12 @@
 //! - <https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/>
 
 use crate::rules::prelude::*;
-use crate::workload::admission_webhook::{KINDS, NODE_RESOURCES, PODS, Webhook};
+use crate::workload::admission_webhook::{KINDS, NAMESPACE_NAME, NODE_RESOURCES, PODS, Resource, Webhook};
 
 pub(crate) static RULE: Rule = Rule {
     id: "webhook-blocks-nodes",
     kinds: &KINDS,
-    reads: &[Kind::DEPLOYMENT],
+    reads: &[Kind::DEPLOYMENT, Kind::NAMESPACE],
     params: &[Param {
         name: "namespaces",
         description: "namespaces, beside kube-system and Karpenter's, whose pods must start while a webhook is down",
@@ -106,6 +107,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             .map(|resource| resource.name)
             .collect();
         blocked.dedup();
+        if blocked.is_empty() && excludes_nothing(&webhook, ctx).is_some() {
+            continue;
+        }
         let policy = webhook.get("failurePolicy");
         let name = webhook.display_name();
         let own = |(namespace, _): &&(String, _)| webhook.blocks(PODS, std::slice::from_ref(namespace));
@@ -145,6 +149,32 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
     }
     None
+}
+
+/// Reports a selector that is to leave out the namespaces of the cluster and leaves out none.
+fn excludes_nothing(webhook: &Webhook<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let term = webhook.excludes_by_lookalike()?;
+    let key = term.get("key");
+    let label = key.text()?;
+    let is_namespaced = |resource: &&Resource| !resource.namespaces.is_empty();
+    let intercepts = webhook.intercepts(PODS)
+        || NODE_RESOURCES.iter().filter(is_namespaced).any(|resource| webhook.intercepts(*resource));
+    // Somebody may give namespaces the label.
+    let has_label = |namespace: &Object| {
+        let labels = namespace.path(&["metadata", "labels"]);
+        labels.get(label).is_set() || labels.has_unknown()
+    };
+    if webhook.has_unevaluated_conditions() || !intercepts || ctx.cluster().of(Kind::NAMESPACE).any(has_label)
+    {
+        return None;
+    }
+    let name = webhook.display_name();
+    let message = format!("no namespace has a label `{label}` by itself: {name} is asked about all of them");
+    ctx.report(&key, message)
+        .severity(Severity::Warning)
+        .help(format!("write `{NAMESPACE_NAME}`, the label that every namespace has"))
+        .fix(Fix::unsafe_(format!("select by `{NAMESPACE_NAME}`")).set(&key, json!(NAMESPACE_NAME)));
+    Some(())
 }
 
 struct KarpenterDeployments;

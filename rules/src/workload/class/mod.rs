@@ -13,7 +13,7 @@ use crate::object::{Memo, Object};
 use crate::steps;
 use crate::tree::node::Node;
 use crate::workload::command::{beginning, items};
-use crate::workload::diagnostic::{is_test, only_sleeps};
+use crate::workload::diagnostic::{is_test, only_queries, only_sleeps};
 use crate::workload::gpu::{has_device, requests_accelerator};
 use crate::workload::image::{copied_image, image_text};
 use crate::workload::server::server_of_image;
@@ -250,6 +250,12 @@ fn diagnostics(object: &Object, templates: &[Template<'_>]) -> Option<Classified
         return None;
     }
     let batch = |reason: String| Some(Classified::new(WorkloadClass::Batch, Confidence::Medium, reason));
+    let mut containers = templates.iter().flat_map(Template::containers).peekable();
+    if let Some(query) = containers.peek().and_then(only_queries)
+        && containers.all(|container| only_queries(&container).is_some())
+    {
+        return batch(format!("its command is `{query}`"));
+    }
     // A launcher starts the script of a benchmark as it starts that of a training run.
     if let Some(script) = lines.iter().find_map(|line| diagnostic_script(line)) {
         return batch(format!("it runs `{script}`"));
@@ -308,8 +314,12 @@ fn by_command(object: &Object, templates: &[Template<'_>]) -> Option<Classified>
         }
     }
     let device = || templates.iter().any(requests_accelerator);
+    let answers = answering(object, templates, &lines);
     for (sign, needs_device) in TRAINING {
         if has(sign) && (!needs_device || device()) {
+            if let Some(reason) = answers {
+                return Some(Classified::new(WorkloadClass::Realtime, Confidence::Medium, reason));
+            }
             let reason = format!("its command is `{sign}`");
             return Some(Classified::new(WorkloadClass::Training, Confidence::High, reason));
         }
@@ -346,6 +356,23 @@ fn by_command(object: &Object, templates: &[Template<'_>]) -> Option<Classified>
     let mut containers = templates.iter().flat_map(|t| t.containers()).filter(has_device);
     (!object.is(Kind::JOB) && containers.any(|container| waits(command_line(&container))))
         .then(|| Classified::new(WorkloadClass::Notebook, Confidence::Medium, "its command only waits"))
+}
+
+/// Why a launcher of training in a workload that does not end starts a server: its script is called one, or the kubelet asks it over
+/// HTTP whether it is well. A model that is distributed over GPUs is often served so.
+fn answering(object: &Object, templates: &[Template<'_>], lines: &[String]) -> Option<String> {
+    const WORDS: &[&str] =
+        &["api", "chat", "completion", "infer", "inference", "serve", "server", "serving", "web"];
+    let ends = object.workload().is_none_or(|row| row.runs_to_completion);
+    if ends || object.is(Kind::POD) || lines.iter().any(|line| training_script(line).is_some()) {
+        return None;
+    }
+    if let Some(script) = lines.iter().find_map(|line| script_with(line, WORDS)) {
+        return Some(format!("it runs `{script}`"));
+    }
+    let is_asked = |container: Node<'_>| container.path(&["readinessProbe", "httpGet"]).is_set();
+    let is_server = templates.iter().flat_map(Template::containers).any(is_asked);
+    is_server.then(|| "it has a readiness probe over HTTP".to_owned())
 }
 
 /// Maximum number of bytes of the command lines that the class follows from. Each is searched for some hundred words.

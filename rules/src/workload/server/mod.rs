@@ -1,5 +1,6 @@
 //! Model servers: which one a container runs, and what is known about it. `table` has the facts.
 
+pub(crate) mod dynamo;
 mod further_ports;
 pub(crate) mod health;
 pub(crate) mod release;
