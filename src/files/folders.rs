@@ -379,7 +379,7 @@ impl Folders {
         if KUSTOMIZATIONS.contains(&&*name) {
             return Some(SkipReason::Kustomization);
         }
-        if [".tf", ".tofu", ".tfvars", ".hcl"].iter().any(|end| name.ends_with(end)) {
+        if [".tfvars", ".hcl"].iter().any(|end| name.ends_with(end)) {
             return Some(SkipReason::Terraform);
         }
         if self.reshaping.contains(path) || !input.named && self.is_unlisted_patch(path) {

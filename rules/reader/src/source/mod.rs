@@ -271,6 +271,11 @@ impl Source {
         folders.any(is_folder) || ENDS.iter().any(|end| stem.ends_with(end))
     }
 
+    /// Whether the text is that of manifests in a file of another language, from which they cannot be written back: Terraform.
+    pub fn is_embedded(&self) -> bool {
+        [".tf", ".tofu"].iter().any(|end| self.path.ends_with(end))
+    }
+
     /// Sets the path that globs of the configuration are matched against, relative to its folder.
     pub fn with_scope(mut self, path: &str) -> Source {
         self.scope = Arc::from(path);

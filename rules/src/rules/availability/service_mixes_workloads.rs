@@ -113,13 +113,17 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     {
         return None;
     }
-    let first = *selected.iter().find(|workload| !runs_as_job(workload))?;
+    let meant = meant_workload(object, &spec, &selected);
+    let first = match meant {
+        Some(meant) => meant,
+        None => *selected.iter().find(|workload| !runs_as_job(workload))?,
+    };
     if !ctx.cluster().likely_pairs(object, first) {
         return None;
     }
     let cluster = ctx.cluster();
     let others = || selected.iter().filter(|other| run_together(first, other, cluster));
-    if two_models(object, first, &selected, ctx) {
+    if two_models(object, (first, meant.is_some()), &selected, ctx) {
         return None;
     }
     // A job ends before anybody would find out that it is behind a Service.
@@ -132,14 +136,37 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 && !run_alike(first, other)
                 && !has_version_label(first, other)
     })?;
-    let message = format!(
-        "requests for `{}` also go to the pods of {} `{}`, which have the same labels",
-        first.display_name(),
-        other.kind(),
-        other.display_name()
-    );
-    report(object, message, Severity::Warning, (first, other), ctx);
+    let (mine, kind, theirs) = (first.display_name(), other.kind(), other.display_name());
+    let message = match meant {
+        Some(_) => format!(
+            "requests for `{mine}` also go to the pods of {kind} `{theirs}`, which have the same labels"
+        ),
+        None => format!(
+            "requests go to the pods of `{mine}` and of {kind} `{theirs}`, which have the same labels"
+        ),
+    };
+    report(object, message, Severity::Warning, (first, other, meant.is_some()), ctx);
     None
+}
+
+/// The workload that a Service is for: the one of its name, the only one that lists its port, or the only one in its file. `None` if
+/// nothing shows it.
+fn meant_workload<'a>(service: &Object, spec: &Node<'_>, selected: &[&'a Object]) -> Option<&'a Object> {
+    let servers = || selected.iter().copied().filter(|workload| !runs_as_job(workload));
+    let name = service.name();
+    let stem = ["-service", "-svc"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name);
+    let by_name =
+        servers().find(|one| one.name() == name).or_else(|| servers().find(|one| one.name() == stem));
+    let only = |is_meant: &dyn Fn(&Object) -> bool| {
+        let mut found = servers().filter(|one| is_meant(one));
+        found.next().filter(|_| found.next().is_none())
+    };
+    let path = |object: &Object| object.origin().map(|origin| origin.source.path().to_owned());
+    let own = path(service);
+    by_name
+        .or_else(|| only(&|one| port_of(spec, one) == PortMatch::Listed))
+        .or_else(|| only(&|one| own.is_some() && path(one) == own))
+        .or_else(|| only(&|_| true))
 }
 
 /// Reports an InferencePool whose pods have different models. Under several names of one model, as those of its adapters, the endpoint
@@ -165,7 +192,7 @@ fn check_pool(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let differs = |other: &&Object| loaded_model(first) != loaded_model(other);
     let others: Vec<&Object> = selected.iter().copied().filter(differs).collect();
     if ctx.cluster().likely_pairs(object, first) {
-        two_models(object, first, &others, ctx);
+        two_models(object, (first, first.name() == object.name()), &others, ctx);
     }
     None
 }
@@ -202,7 +229,12 @@ fn whole_group(
 }
 
 /// Reports that requests go to servers of two models, and says whether they do.
-fn two_models(object: &Object, first: &Object, selected: &[&Object], ctx: &mut Context<'_>) -> bool {
+fn two_models(
+    object: &Object,
+    (first, is_meant): (&Object, bool),
+    selected: &[&Object],
+    ctx: &mut Context<'_>,
+) -> bool {
     let cluster = ctx.cluster();
     let differs = |other: &Object| {
         let (mine, theirs) = (model(first)?, model(other)?);
@@ -220,7 +252,7 @@ fn two_models(object: &Object, first: &Object, selected: &[&Object], ctx: &mut C
     );
     let certain = cluster.surely_pairs(first, other);
     let severity = if certain { Severity::Error } else { Severity::Warning };
-    report(object, message, severity, (first, other), ctx);
+    report(object, message, severity, (first, other, is_meant), ctx);
     true
 }
 
@@ -228,15 +260,26 @@ fn report(
     service: &Object,
     message: String,
     severity: Severity,
-    (first, other): (&Object, &Object),
+    (first, other, is_meant): (&Object, &Object, bool),
     ctx: &mut Context<'_>,
 ) {
     // Nobody sends requests to it.
     let severity = if is_for_monitor(service, ctx) { Severity::Info } else { severity };
+    let (help, role) = match is_meant {
+        true => {
+            let help =
+                format!("add a label to the selector that only the pods of `{}` have", first.display_name());
+            (help, "these are meant")
+        }
+        false => (
+            "add a label to the selector that only the pods for the requests have".to_owned(),
+            "these are selected",
+        ),
+    };
     ctx.report(&service.path(&["spec", "selector"]), message)
         .severity(severity)
-        .help(format!("add a label to the selector that only the pods of `{}` have", first.display_name()))
-        .related(first, &first.path(&["metadata", "name"]), "these are meant")
+        .help(help)
+        .related(first, &first.path(&["metadata", "name"]), role)
         .related(other, &other.path(&["metadata", "name"]), "these are selected as well");
 }
 
