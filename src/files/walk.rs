@@ -167,7 +167,7 @@ fn walk(root: &Path, found: &mut FoundFiles, candidates: &mut Vec<Candidate>) ->
     found.unread.extend(unread.into_iter().map(|(_, reason, path)| (reason, path)));
     found.errors.extend(errors);
     found.directories.extend(directories);
-    let given = root;
+    let given = if root == Path::new(".") { Path::new("") } else { root };
     let root = absolute(root);
     let mut unapplied = Unapplied::below(&root);
     let mut linked = false;

@@ -282,6 +282,8 @@ pub static RULES: &[&Rule] = &[
     &availability::backend_service_missing::RULE,
     &availability::chart_crds_kept::RULE,
     &availability::daemon_set_surge_blocked::RULE,
+    &availability::database_on_empty_dir::RULE,
+    &availability::default_deny_blocks_service::RULE,
     &availability::drain_endpoint_unknown::RULE,
     &availability::egress_without_dns::RULE,
     &availability::gateway_timeout_short::RULE,

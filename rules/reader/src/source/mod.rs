@@ -148,6 +148,8 @@ pub enum FilledPlaceholder {
     Annotation(String),
     /// A label of all objects, by its key.
     Label(String),
+    /// A label of all objects and their pods that selectors get as well, by its key, with its value.
+    Selector(String, String),
 }
 
 /// Names of folders with manifests that are examples.
@@ -380,7 +382,8 @@ impl Source {
             FilledPlaceholder::Image(_)
             | FilledPlaceholder::Labels
             | FilledPlaceholder::Annotation(_)
-            | FilledPlaceholder::Label(_) => false,
+            | FilledPlaceholder::Label(_)
+            | FilledPlaceholder::Selector(..) => false,
         })
     }
 
@@ -399,6 +402,14 @@ impl Source {
         self.filled
             .iter()
             .any(|filled| matches!(filled, FilledPlaceholder::Label(key) if key.starts_with(begin)))
+    }
+
+    /// The value that a kustomization of the input writes for a label into all selectors and pods.
+    pub fn selector_override(&self, key: &str) -> Option<&str> {
+        self.filled.iter().find_map(|filled| match filled {
+            FilledPlaceholder::Selector(own, value) if own == key => Some(value.as_str()),
+            _ => None,
+        })
     }
 
     /// Whether a kustomization of the input sets the tag of this image.

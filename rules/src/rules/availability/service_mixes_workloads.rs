@@ -10,6 +10,9 @@
 //! So is a selector that takes all pods of a server over several pods, such as a LeaderWorkerSet: of SGLang and
 //! vLLM the first rank alone answers requests, and workers of Ray listen on no such port.
 //!
+//! A kustomization whose `commonLabels` have the key that selectors use gives all pods one value of it: that is a
+//! warning at the first Service.
+//!
 //! Versions of one program (the same image and command, or a label such as `version` or `track` that differs),
 //! Deployments of one group, headless Services, and pods without the named port of the Service are left alone.
 //!
@@ -98,6 +101,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     {
         return None;
     }
+    if by_common_label(object, &selector, ctx).is_some() {
+        return None;
+    }
     let (workloads, _) = ctx.cluster().views().selected_by_service(object);
     let answers = |workload: &Object| {
         has_known_images(workload)
@@ -147,6 +153,67 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     };
     report(object, message, Severity::Warning, (first, other, meant.is_some()), ctx);
     None
+}
+
+/// Reports a label that a kustomization writes into all selectors and all pods, where Services and workloads are told apart by its key.
+/// It is reported at the first Service of the kustomization.
+fn by_common_label(service: &Object, selector: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let (key, value, rest) = overridden(service, selector)?;
+    let (cluster, namespace) = (ctx.cluster(), service.namespace_or_default());
+    let is_earlier = |other: &Object| {
+        other.sort_key() < service.sort_key()
+            && cluster.surely_pairs(service, other)
+            && overridden(other, &other.path(&["spec", "selector"])).is_some_and(|(own, ..)| own == key)
+    };
+    if cluster.in_namespace(Kind::SERVICE, namespace).any(is_earlier) {
+        return None;
+    }
+    let is_selected = |workload: &Object| {
+        workload.source().is_some_and(|source| source.selector_override(key) == Some(value))
+            && cluster.surely_pairs(service, workload)
+            && !workload.is_partial()
+            && !runs_as_job(workload)
+            && (rest.is_empty()
+                || templates(workload)
+                    .iter()
+                    .any(|template| selector::includes(&rest, &template.labels()) == Some(true)))
+    };
+    let workloads: Vec<&Object> = cluster
+        .views()
+        .workloads_in(namespace)
+        .map(|one| &one.object)
+        .filter(|one| is_selected(one))
+        .collect();
+    let (own, _) = cluster.views().selected_by_service(service);
+    let is_own = |workload: &&Object| own.iter().any(|one| one.object.is_same_resource(workload));
+    let first = *workloads.iter().find(|one| is_own(one))?;
+    let other = *workloads.iter().find(|one| !is_own(one) && !belong_together(first, one))?;
+    let label = format!("{key}: {value}");
+    let message = format!(
+        "kustomize writes `{label}` into all selectors and pods: requests for `{}` also go to `{}`",
+        first.display_name(),
+        other.display_name()
+    );
+    let node = selector.get(key);
+    ctx.report(&node, message)
+        .help("in the kustomization, use `labels` without `includeSelectors`, or another key than that of the selectors")
+        .related(other, &other.path(&["metadata", "name"]), "its pods get the label as well");
+    Some(())
+}
+
+/// The key of a selector whose value a kustomization replaces, with the new value and the labels that it leaves.
+fn overridden<'a>(
+    service: &'a Object,
+    selector: &Node<'a>,
+) -> Option<(&'a str, &'a str, Vec<(&'a str, Node<'a>)>)> {
+    let source = service.source()?;
+    let entries = selector.entries();
+    let (key, value) = entries.iter().find_map(|(key, value)| {
+        let new = source.selector_override(key)?;
+        (value.text()? != new).then_some((*key, new))
+    })?;
+    let rest = entries.into_iter().filter(|(key, _)| source.selector_override(key).is_none()).collect();
+    Some((key, value, rest))
 }
 
 /// The workload that a Service is for: the one of its name, the only one that lists its port, or the only one in its file. `None` if

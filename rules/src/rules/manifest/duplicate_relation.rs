@@ -47,7 +47,10 @@ pub(super) fn relation(object: &Object, other: &Object, complete: bool) -> Optio
         && (same_folder || !changed())
         && routes(object).iter().any(|a| routes(other).iter().any(|b| clash(a, b)));
     if kustomized {
-        let own = |one: &Object| (!one.is_namespace_unknown()).then(|| one.namespace_or_default().to_owned());
+        let own = |one: &Object| {
+            let written = one.as_written();
+            (!written.is_namespace_unknown()).then(|| written.namespace_or_default().to_owned())
+        };
         let is_moved = !object.is_cluster_scoped() && own(object) != own(other);
         return Some(if is_moved { Relation::Namespace } else { Relation::Kustomization });
     }

@@ -75,9 +75,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             entry.get("group").text().is_none_or(|group| matches!(group, "" | "*") || group == known.group)
         };
         let what = match kind.text() {
-            Some("*") => "any object".to_owned(),
+            Some("*") => "objects".to_owned(),
             Some(name) => match KINDS.iter().filter(of_group).find(|known| known.kind == name) {
-                Some(known) => format!("a {}", known.kind),
+                Some(known) => format!("{}s", known.kind),
                 None => continue,
             },
             None => continue,
