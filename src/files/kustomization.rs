@@ -23,6 +23,8 @@ pub(crate) struct Kustomization {
     pub(crate) file: PathBuf,
     /// The files and folders that it lists as resources.
     pub(crate) resources: Vec<PathBuf>,
+    /// These entries as they are written, with their paths.
+    pub(super) listed: Vec<(String, PathBuf)>,
     /// Folders of components, whose patches apply to the listed files.
     pub(crate) components: Vec<PathBuf>,
     /// Files and folders of generators, transformers and definitions.
@@ -123,6 +125,9 @@ impl Kustomization {
             };
             for entry in root.get(field).items().filter_map(|item| item.text()) {
                 paths.push(path(entry));
+                if matches!(field, "resources" | "bases") {
+                    self.listed.push((entry.to_owned(), path(entry)));
+                }
                 self.remote.extend(is_remote(entry).then(|| (field, entry.to_owned())));
             }
         }

@@ -101,6 +101,11 @@ enum Content {
 impl Content {
     fn read(input: &Input, scope: &str, folders: &Folders) -> Content {
         if let Some(reason) = folders.skip_reason(input) {
+            if let Some(read) =
+                (reason == SkipReason::Kustomization).then(|| unbuildable(input, scope, folders)).flatten()
+            {
+                return Content::Read(read);
+            }
             // A file that cannot be opened is an error regardless of its name.
             return Content::Read(match input.stream.is_none().then(|| system::open(&input.path)) {
                 Some(Err(error)) => failed(input, &error),
@@ -139,6 +144,37 @@ impl Content {
             }
         }
     }
+}
+
+/// A kustomization that lists files which do not exist. `None` if there are none.
+fn unbuildable(input: &Input, scope: &str, folders: &Folders) -> Option<ReadOutcome> {
+    let missing = folders.missing_resources(&input.absolute);
+    if missing.is_empty() || input.stream.is_some() {
+        return None;
+    }
+    let text = folders.disk.read_to_string(&input.absolute).ok()?;
+    let source = Arc::new(Source::from_text(&input.display_path, &text).with_scope(scope));
+    let mut documents = source::read(&source);
+    for document in &mut documents {
+        let root = document.root();
+        let lists = root.iter().flat_map(|root| ["resources", "bases"].map(|field| root.get(field)));
+        let entries: Vec<Node<'_>> = lists.flat_map(|list| list.items().collect::<Vec<_>>()).collect();
+        let found = entries.iter().filter_map(|entry| {
+            let name = entry.text().filter(|name| missing.contains(name))?;
+            Some(ParseDiagnostic {
+                kind: ParseDiagnosticKind::MissingFile,
+                span: entry.span()?,
+                message: format!("`{name}` does not exist: `kustomize build` fails"),
+                help: None,
+                other: None,
+                key_path: None,
+            })
+        });
+        let found: Vec<ParseDiagnostic> = found.collect();
+        document.diagnostics = found;
+    }
+    let file = File { source, documents, objects: Vec::new() };
+    Some(ReadOutcome { file: Some(file), ..skip(input, SkipReason::Kustomization) })
 }
 
 /// Reads a file whose content is already in memory.

@@ -518,6 +518,8 @@ pub enum ParseDiagnosticKind {
     Limit,
     /// Text after the document end marker `...`, which Kubernetes ignores.
     TextAfterEnd,
+    /// A kustomization lists a file that does not exist.
+    MissingFile,
 }
 
 /// A problem that the parser found in a document.
