@@ -339,7 +339,7 @@ fn report(
             (help, "these are meant")
         }
         false => (
-            "add a label to the selector that only the pods for the requests have".to_owned(),
+            "add a label to the selector that only the pods of one of them have".to_owned(),
             "these are selected",
         ),
     };

@@ -77,7 +77,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let what = match kind.text() {
             Some("*") => "objects".to_owned(),
             Some(name) => match KINDS.iter().filter(of_group).find(|known| known.kind == name) {
-                Some(known) => format!("{}s", known.kind),
+                Some(known) => plural(known.kind),
                 None => continue,
             },
             None => continue,
@@ -96,4 +96,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         .related(object, &option, "a sync writes the live value of what is ignored");
     }
     None
+}
+
+fn plural(kind: &str) -> String {
+    match kind.strip_suffix('y') {
+        Some(stem) => format!("{stem}ies"),
+        None if kind.ends_with('s') => format!("{kind}es"),
+        None => format!("{kind}s"),
+    }
 }

@@ -173,7 +173,7 @@ fn untold_capacity(
         && is_tried_first
         && (are_both(own, other) || are_both(other, own))
         && own.overlaps_but_for_capacity(other)
-        && NodePool::new(other.object())?.is_auto_mode() == pool.is_auto_mode();
+        && beside_capacity(pool) == beside_capacity(&NodePool::new(other.object())?);
     // Pods that choose a capacity type choose a pool by it.
     if !is_choice || ctx.cluster().views().referenced_labels().contains(CAPACITY_TYPE) || !is_meant() {
         return None;
@@ -183,6 +183,20 @@ fn untold_capacity(
         format!("pods that choose no capacity type fit `{a}` and `{b}`: `{b}` is tried first, by its name");
     let help = "give the pool that is to be tried first the higher `weight`, or separate the two by a taint";
     Some((Severity::Info, message, help))
+}
+
+/// The requirements of a pool but for its capacity type, in an order of their own.
+fn beside_capacity(pool: &NodePool<'_>) -> Vec<(String, String, Vec<String>)> {
+    let text = |node: Node<'_>| node.string_or_number().unwrap_or_default().into_owned();
+    let of = |item: Node<'_>| {
+        let mut values: Vec<String> = item.get("values").items().map(text).collect();
+        values.sort();
+        (text(item.get("key")), text(item.get("operator")), values)
+    };
+    let mut all: Vec<_> =
+        pool.requirements().items().map(of).filter(|(key, ..)| key != CAPACITY_TYPE).collect();
+    all.sort();
+    all
 }
 
 /// Whether workloads of the input select the pool, which makes their choice explicit.
