@@ -156,25 +156,31 @@ fn unbuildable(input: &Input, scope: &str, folders: &Folders) -> Option<ReadOutc
     let source = Arc::new(Source::from_text(&input.display_path, &text).with_scope(scope));
     let mut documents = source::read(&source);
     for document in &mut documents {
-        let root = document.root();
-        let lists = root.iter().flat_map(|root| ["resources", "bases"].map(|field| root.get(field)));
-        let entries: Vec<Node<'_>> = lists.flat_map(|list| list.items().collect::<Vec<_>>()).collect();
-        let found = entries.iter().filter_map(|entry| {
-            let name = entry.text().filter(|name| missing.contains(name))?;
-            Some(ParseDiagnostic {
+        document.diagnostics = entries_without_file(document, &missing);
+    }
+    let file = File { source, documents, objects: Vec::new() };
+    Some(ReadOutcome { file: Some(file), ..skip(input, SkipReason::Kustomization) })
+}
+
+/// A problem for each of the missing entries of a kustomization.
+fn entries_without_file(document: &Document, missing: &[&str]) -> Vec<ParseDiagnostic> {
+    let Some(root) = document.root() else { return Vec::new() };
+    let mut problems = Vec::new();
+    for list in ["resources", "bases"].map(|field| root.get(field)) {
+        for entry in list.items() {
+            let name = entry.text().filter(|name| missing.contains(name));
+            let Some((name, span)) = name.zip(entry.span()) else { continue };
+            problems.push(ParseDiagnostic {
                 kind: ParseDiagnosticKind::MissingFile,
-                span: entry.span()?,
+                span,
                 message: format!("`{name}` does not exist: `kustomize build` fails"),
                 help: None,
                 other: None,
                 key_path: None,
-            })
-        });
-        let found: Vec<ParseDiagnostic> = found.collect();
-        document.diagnostics = found;
+            });
+        }
     }
-    let file = File { source, documents, objects: Vec::new() };
-    Some(ReadOutcome { file: Some(file), ..skip(input, SkipReason::Kustomization) })
+    problems
 }
 
 /// Reads a file whose content is already in memory.

@@ -798,3 +798,20 @@ fn invalid_input_has_the_expected_findings() {
     }
     assert!(wrong.is_empty(), "{}\nUPDATE=1 accepts this", wrong.join("\n"));
 }
+
+#[test]
+fn kustomizations_that_list_what_is_not_there_are_found() {
+    let text = "resources: [a.yaml, absent.yaml, made.yaml, \"https://example.com/a.yaml\"]\n";
+    let folder = Folder::new()
+        .with("kustomization.yaml", text)
+        .with("a.yaml", CONFIG_MAP)
+        .with(".gitignore", "made.yaml\n")
+        .with(".git/HEAD", "");
+    let run = folder.run(&["check", "--format", "concise"]).exits(0);
+    let warning =
+        "kustomization.yaml:1:22: warning[render-failed] `absent.yaml` does not exist: `kustomize build` fails";
+    assert_eq!(run.prints(warning).out.matches("render-failed").count(), 1);
+    // The folder of a submodule may be filled later.
+    let folder = folder.with(".gitmodules", "");
+    assert!(!folder.run(&["check"]).exits(0).out.contains("render-failed"));
+}

@@ -110,6 +110,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             && !workload.is_partial()
             && port_of(&spec, workload) != PortMatch::OthersListed
             && !is_stopped(workload)
+            && ctx.cluster().likely_pairs(object, workload)
     };
     let selected: Vec<&Object> =
         workloads.iter().map(|workload| &workload.object).filter(|workload| answers(workload)).collect();
@@ -124,9 +125,6 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         Some(meant) => meant,
         None => *selected.iter().find(|workload| !runs_as_job(workload))?,
     };
-    if !ctx.cluster().likely_pairs(object, first) {
-        return None;
-    }
     let cluster = ctx.cluster();
     let others = || selected.iter().filter(|other| run_together(first, other, cluster));
     if two_models(object, (first, meant.is_some()), &selected, ctx) {
