@@ -443,7 +443,7 @@ impl Folders {
 
     /// The entries of the kustomization in a file that name nothing in the file system. Those that Git ignores are made by a program, and
     /// in a repository with submodules a folder may be that of one which is not there yet.
-    pub(super) fn missing_resources<'k>(&'k self, file: &Path) -> Vec<&'k str> {
+    pub(super) fn missing_resources(&self, file: &Path) -> Vec<&str> {
         let own = file.parent().and_then(|folder| self.kustomizations.get(folder));
         let Some(own) = own.filter(|own| own.file == file && own.is_built) else { return Vec::new() };
         let is_missing = |entry: &&(String, PathBuf)| {

@@ -51,7 +51,7 @@ pub(super) fn is_terraform(path: &Path) -> bool {
 /// The word that ends a heredoc which a line opens, and whether its lines may be indented (`<<-`).
 fn marker_of(line: &str) -> Option<(&str, bool)> {
     let line = line.trim_end();
-    let before = line.split(['#']).next().unwrap_or_default();
+    let before = line.split('#').next().unwrap_or_default();
     let (start, after) = line.rsplit_once("<<").filter(|(start, _)| start.len() < before.len())?;
     let is_indented = after.starts_with('-');
     let marker = after.trim_start_matches('-');
