@@ -544,14 +544,23 @@ impl Object {
     /// Whether a patch of the input may set an absent field, a field around it, or one in it. Of a patch whose fields are not known
     /// it may.
     pub(crate) fn may_be_set_by_patch(&self, node: &Node<'_>) -> bool {
+        self.may_be_patched_at(node.pointer().steps())
+    }
+
+    /// Whether a patch of the input may set an absent field, or a field beside it, which may make up for it.
+    pub(crate) fn may_be_patched_around(&self, node: &Node<'_>) -> bool {
         let own = node.pointer();
+        let (_, around) = own.steps().split_last().unzip();
+        self.is_patched_by_kustomize() && self.may_be_patched_at(around.unwrap_or_default())
+    }
+
+    fn may_be_patched_at(&self, own: &[String]) -> bool {
         let of_source =
             self.source().into_iter().flat_map(|source| source.patches_of(self.kind(), self.name()));
         let mut patches =
             of_source.chain(self.patches()).filter(|patch| patch.replicas != PatchedReplicas::Only);
-        patches.any(|patch| {
-            patch.fields.is_empty() || patch.fields.iter().any(|field| may_overlap(own.steps(), field))
-        })
+        patches
+            .any(|patch| patch.fields.is_empty() || patch.fields.iter().any(|field| may_overlap(own, field)))
     }
 
     /// Whether a kustomization of the input sets or removes the field of a node that is not in a list, as one of several overlays may.

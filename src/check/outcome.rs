@@ -97,6 +97,9 @@ impl Outcome {
                 }
                 summary.files += usize::from(read.manifest);
                 summary.skipped.extend(read.skipped.iter().cloned());
+            } else {
+                let is_kustomization = |one: &&files::Skipped| one.reason == SkipReason::Kustomization;
+                summary.skipped.extend(read.skipped.iter().filter(is_kustomization).cloned());
             }
             if let Some(file) = &read.file {
                 summary.objects += if rendered { 0 } else { file.objects.len() };

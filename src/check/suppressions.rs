@@ -88,7 +88,9 @@ impl Added {
         for (at, report) in reports.iter().enumerate() {
             let input = &batch.inputs[at].input;
             for finding in report.iter().flat_map(|report| &report.findings) {
-                let path = input.stream.is_none().then(|| input.absolute.clone());
+                let is_embedded =
+                    finding.location.resolve_span().is_some_and(|(source, ..)| source.is_embedded());
+                let path = (input.stream.is_none() && !is_embedded).then(|| input.absolute.clone());
                 self.add_target(&mut targets, finding, path);
             }
         }

@@ -10,7 +10,10 @@ use rayon::prelude::*;
 use super::filled::{Clues, FilledFolders, common_folder, has_placeholders, read_small};
 use super::kustomization::{KUSTOMIZATIONS, Kustomization};
 use super::walker::Walk;
-use super::{Directories, Disk, Input, SkipReason, display_path, is_configuration, map_on_all_threads};
+use super::{
+    Directories, Disk, Input, SkipReason, display_path, is_configuration, is_ignored_by_git,
+    map_on_all_threads,
+};
 
 /// Maximum depth to which nested kustomizations are followed.
 const MAX_KUSTOMIZE_DEPTH: usize = 16;
@@ -379,7 +382,7 @@ impl Folders {
         if KUSTOMIZATIONS.contains(&&*name) {
             return Some(SkipReason::Kustomization);
         }
-        if [".tf", ".tofu", ".tfvars", ".hcl"].iter().any(|end| name.ends_with(end)) {
+        if [".tfvars", ".hcl"].iter().any(|end| name.ends_with(end)) {
             return Some(SkipReason::Terraform);
         }
         if self.reshaping.contains(path) || !input.named && self.is_unlisted_patch(path) {
@@ -436,6 +439,27 @@ impl Folders {
         roots.sort();
         roots.dedup();
         roots
+    }
+
+    /// The entries of the kustomization in a file that name nothing in the file system. Those that Git ignores are made by a program, and
+    /// in a repository with submodules a folder may be that of one which is not there yet.
+    pub(super) fn missing_resources(&self, file: &Path) -> Vec<&str> {
+        let own = file.parent().and_then(|folder| self.kustomizations.get(folder));
+        let Some(own) = own.filter(|own| own.file == file && own.is_built) else { return Vec::new() };
+        let is_missing = |entry: &&(String, PathBuf)| {
+            let (name, path) = entry;
+            let is_elsewhere = own.remote.iter().any(|(_, remote)| remote == name);
+            let is_open = name.contains(['$', '{', '<', '\n']);
+            !is_elsewhere
+                && !is_open
+                && !path.exists()
+                && self.disk.buffer(path).is_none()
+                && !is_ignored_by_git(path)
+        };
+        let missing: Vec<&str> =
+            own.listed.iter().filter(is_missing).map(|(name, _)| name.as_str()).collect();
+        let has_submodules = || file.ancestors().any(|above| above.join(".gitmodules").exists());
+        if missing.is_empty() || has_submodules() { Vec::new() } else { missing }
     }
 
     pub(crate) fn kustomization_folders(&self) -> Vec<PathBuf> {
@@ -602,6 +626,8 @@ pub(crate) struct FileContext {
     targets: Arc<[PatchTarget]>,
     filled_by_kustomizations: Arc<[FilledPlaceholder]>,
     filled_by_tools: Vec<FilledPlaceholder>,
+    /// The entries of a kustomization that name nothing.
+    missing: Vec<String>,
 }
 
 impl FileContext {
@@ -633,6 +659,7 @@ impl FileContext {
             targets: folders.targets(input),
             filled_by_kustomizations: folders.filled_by_kustomizations(input),
             filled_by_tools: Vec::new(),
+            missing: folders.missing_resources(&input.absolute).into_iter().map(str::to_owned).collect(),
         }
     }
 }

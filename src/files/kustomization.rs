@@ -23,6 +23,8 @@ pub(crate) struct Kustomization {
     pub(crate) file: PathBuf,
     /// The files and folders that it lists as resources.
     pub(crate) resources: Vec<PathBuf>,
+    /// These entries as they are written, with their paths.
+    pub(super) listed: Vec<(String, PathBuf)>,
     /// Folders of components, whose patches apply to the listed files.
     pub(crate) components: Vec<PathBuf>,
     /// Files and folders of generators, transformers and definitions.
@@ -123,6 +125,9 @@ impl Kustomization {
             };
             for entry in root.get(field).items().filter_map(|item| item.text()) {
                 paths.push(path(entry));
+                if matches!(field, "resources" | "bases") {
+                    self.listed.push((entry.to_owned(), path(entry)));
+                }
                 self.remote.extend(is_remote(entry).then(|| (field, entry.to_owned())));
             }
         }
@@ -192,6 +197,14 @@ impl Kustomization {
             let keys = pairs.entries().into_iter().map(|(key, _)| FilledPlaceholder::Label(key.to_owned()));
             self.filled.extend(keys);
         }
+        let with_selectors = root.get("labels").items();
+        let with_selectors =
+            with_selectors.filter(|entry| entry.get("includeSelectors").bool() == Some(true));
+        let pairs = with_selectors.map(|entry| entry.get("pairs")).chain([root.get("commonLabels")]);
+        for (key, value) in pairs.flat_map(|pairs| pairs.entries()) {
+            let value = value.text().map(str::to_owned);
+            self.filled.extend(value.map(|value| FilledPlaceholder::Selector(key.to_owned(), value)));
+        }
         let by = Arc::from(format!("`{}`", short_path(&self.file)));
         for image in root.get("images").items() {
             self.images.extend(ImageChange::of_entry(&image, &by));
@@ -215,7 +228,8 @@ impl Kustomization {
     }
 
     fn add_patch(&mut self, patch: &Patch<'_>, path: &impl Fn(&str) -> PathBuf, disk: &Disk) {
-        let inline = patch.inline.as_ref().and_then(Node::text);
+        // A command in it, such as `$(pwd)`, looks like a placeholder.
+        let inline = patch.inline.as_ref().and_then(Node::raw_text);
         let file = patch.file.map(path);
         self.changes_kinds |= inline.is_some_and(|text| {
             text.lines().any(|line| line.trim().trim_start_matches("- ").trim() == "path: /kind")
@@ -287,7 +301,7 @@ impl Kustomization {
         match root.get("kind").text().filter(|_| is_builtin) {
             Some("LabelTransformer" | "AnnotationsTransformer") => self.add_created(&root.get("fieldSpecs")),
             Some("PatchTransformer") => {
-                let inline = Some(root.get("patch")).filter(|inline| inline.text().is_some());
+                let inline = Some(root.get("patch")).filter(|inline| inline.raw_text().is_some());
                 let patch = Patch { file: root.get("path").text(), inline, target: root.get("target") };
                 self.add_patch(&patch, path, disk);
             }
@@ -387,7 +401,7 @@ pub(crate) fn patches<'k>(root: &Node<'k>) -> Vec<Patch<'k>> {
     }
     for field in ["patches", "patchesJson6902"] {
         for entry in root.get(field).items() {
-            let inline = Some(entry.get("patch")).filter(|inline| inline.text().is_some());
+            let inline = Some(entry.get("patch")).filter(|inline| inline.raw_text().is_some());
             // Early versions of kustomize accept a list of files.
             let file = entry.get("path").text().or(entry.text());
             out.push(Patch { file, inline, target: entry.get("target") });

@@ -8,6 +8,7 @@ mod directories;
 mod disk;
 mod filled;
 mod folders;
+mod heredocs;
 mod ignores;
 mod kustomization;
 mod near;

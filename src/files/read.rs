@@ -8,7 +8,9 @@ use std::ops::Range;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use gpulint_rules::source;
-use gpulint_rules::source::{Document, MAX_BYTES, ParseDiagnostic, ParseDiagnosticKind, Source};
+use gpulint_rules::source::{
+    Document, FilledPlaceholder, MAX_BYTES, ParseDiagnostic, ParseDiagnosticKind, Source,
+};
 use gpulint_rules::tree::Span;
 use gpulint_rules::{
     Fact, File, K3S_CHARTS, Kind, Node, Object, charts_of, facts_of_script, facts_of_text, minor_of, pins_of,
@@ -17,6 +19,7 @@ use rayon::prelude::*;
 
 use super::broken::{has_template_action, is_manifest_text, is_script, mentions_kubernetes};
 use super::filled::{Clues, has_placeholders};
+use super::heredocs::{is_terraform, manifests_in};
 use super::{Folders, Input, SkipReason, Skipped, system};
 
 /// The files that list charts.
@@ -98,6 +101,11 @@ enum Content {
 impl Content {
     fn read(input: &Input, scope: &str, folders: &Folders) -> Content {
         if let Some(reason) = folders.skip_reason(input) {
+            if let Some(read) =
+                (reason == SkipReason::Kustomization).then(|| unbuildable(input, scope, folders)).flatten()
+            {
+                return Content::Read(read);
+            }
             // A file that cannot be opened is an error regardless of its name.
             return Content::Read(match input.stream.is_none().then(|| system::open(&input.path)) {
                 Some(Err(error)) => failed(input, &error),
@@ -138,11 +146,58 @@ impl Content {
     }
 }
 
+/// A kustomization that lists files which do not exist. `None` if there are none.
+fn unbuildable(input: &Input, scope: &str, folders: &Folders) -> Option<ReadOutcome> {
+    let missing = folders.missing_resources(&input.absolute);
+    if missing.is_empty() || input.stream.is_some() {
+        return None;
+    }
+    let text = folders.disk.read_to_string(&input.absolute).ok()?;
+    let source = Arc::new(Source::from_text(&input.display_path, &text).with_scope(scope));
+    let mut documents = source::read(&source);
+    for document in &mut documents {
+        document.diagnostics = entries_without_file(document, &missing);
+    }
+    let file = File { source, documents, objects: Vec::new() };
+    Some(ReadOutcome { file: Some(file), ..skip(input, SkipReason::Kustomization) })
+}
+
+/// A problem for each of the missing entries of a kustomization.
+fn entries_without_file(document: &Document, missing: &[&str]) -> Vec<ParseDiagnostic> {
+    let Some(root) = document.root() else { return Vec::new() };
+    let mut problems = Vec::new();
+    for list in ["resources", "bases"].map(|field| root.get(field)) {
+        for entry in list.items() {
+            let name = entry.text().filter(|name| missing.contains(name));
+            let Some((name, span)) = name.zip(entry.span()) else { continue };
+            problems.push(ParseDiagnostic {
+                kind: ParseDiagnosticKind::MissingFile,
+                span,
+                message: format!("`{name}` does not exist: `kustomize build` fails"),
+                help: None,
+                other: None,
+                key_path: None,
+            });
+        }
+    }
+    problems
+}
+
 /// Reads a file whose content is already in memory.
 pub(crate) fn read_bytes(input: &Input, scope: &str, folders: &Folders, bytes: Vec<u8>) -> ReadOutcome {
+    let is_terraform = is_terraform(&input.absolute);
+    let bytes = match is_terraform.then(|| std::str::from_utf8(&bytes).ok().and_then(manifests_in)) {
+        None => bytes,
+        Some(Some(manifests)) => manifests.into_bytes(),
+        Some(None) => return skip(input, SkipReason::Terraform),
+    };
     let source = Source::new(&input.display_path, bytes).with_scope(scope);
     let source = source.with_kustomized(folders.is_kustomized(input)).with_patches(folders.targets(input));
-    let filled = folders.filled(input, source.text());
+    // Terraform fills in its expressions.
+    let filled = match is_terraform {
+        true => Arc::from([FilledPlaceholder::Syntax("${")]),
+        false => folders.filled(input, source.text()),
+    };
     let source = source.with_routes(folders.routes(input)).with_filled(filled);
     let source = source.with_left_out(folders.is_left_out(input));
     let is_patch = folders.is_patch(input);
@@ -238,7 +293,9 @@ fn facts_of(input: &Input, bytes: &[u8]) -> Vec<(Fact, u32)> {
 /// Whether a file that the user did not name is a template of Terraform, judging by its name.
 fn is_terraform_template(input: &Input) -> bool {
     let name = input.display_path.rsplit('/').next().unwrap_or_default();
-    !input.named && (name.contains(".tftpl.") || name.contains(".tpl.") || name.ends_with(".tftpl"))
+    // What an expression gives may be any part of the YAML.
+    is_terraform(&input.absolute)
+        || !input.named && (name.contains(".tftpl.") || name.contains(".tpl.") || name.ends_with(".tftpl"))
 }
 
 fn failed(input: &Input, error: &io::Error) -> ReadOutcome {

@@ -5,10 +5,12 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use super::directories::Directories;
+use super::filled::read_small;
+use super::heredocs::{is_terraform, manifests_in};
 use super::system::EntryType;
 use super::unapplied::Unapplied;
 use super::walker::{Entry, Walk, Walked};
-use super::{SkipReason, Skipped, absolute, display_path, system};
+use super::{Disk, SkipReason, Skipped, absolute, display_path, map_on_all_threads, system};
 
 /// A file to read.
 #[derive(Clone, Debug)]
@@ -87,6 +89,9 @@ pub(crate) fn find_with_unsaved(paths: &[PathBuf], stdin: &Path, unsaved: &[Path
                 None | Some(SkipReason::TerraformTemplate) => {
                     candidates.push(Candidate { input: named(path), real: None });
                 }
+                Some(SkipReason::Terraform) if has_manifests(path) => {
+                    candidates.push(Candidate { input: named(path), real: None });
+                }
                 Some(reason) => found.skip(path, reason),
             },
             (Ok(_), _) => {
@@ -154,12 +159,25 @@ pub(crate) fn count_hidden(paths: &[PathBuf]) -> usize {
 fn walk(root: &Path, found: &mut FoundFiles, candidates: &mut Vec<Candidate>) -> bool {
     let walk = Walk { known: &found.directories, is_filtered: true, limit: usize::MAX };
     let Walked { entries, errors, directories, unread } = walk.run(root, is_manifest_name);
-    found.unread.extend(unread);
+    let unread = map_on_all_threads(unread, |(reason, path): (SkipReason, PathBuf)| {
+        let is_read = reason == SkipReason::Terraform && has_manifests(&path);
+        (is_read, reason, path)
+    });
+    let (read, unread): (Vec<_>, Vec<_>) = unread.into_iter().partition(|(is_read, ..)| *is_read);
+    found.unread.extend(unread.into_iter().map(|(_, reason, path)| (reason, path)));
     found.errors.extend(errors);
     found.directories.extend(directories);
+    let given = if root == Path::new(".") { Path::new("") } else { root };
     let root = absolute(root);
     let mut unapplied = Unapplied::below(&root);
     let mut linked = false;
+    for (.., absolute) in read {
+        let path = absolute.strip_prefix(&root).map_or_else(|_| absolute.clone(), |below| given.join(below));
+        let unapplied = unapplied.reason(&absolute, &found.directories);
+        let display_path = display_path(&path);
+        let input = Input { display_path, path, absolute, named: false, stream: None, unapplied };
+        candidates.push(Candidate { input, real: None });
+    }
     for Entry { path, absolute, real, entry_type } in entries {
         let is_link = entry_type == EntryType::Link;
         if is_link {
@@ -187,6 +205,11 @@ fn walk(root: &Path, found: &mut FoundFiles, candidates: &mut Vec<Candidate>) ->
         candidates.push(Candidate { input, real: (!is_link).then_some(real) });
     }
     linked
+}
+
+/// Whether a file of Terraform has manifests in its heredocs.
+fn has_manifests(path: &Path) -> bool {
+    is_terraform(path) && read_small(path, &Disk::default()).is_some_and(|text| manifests_in(&text).is_some())
 }
 
 fn is_manifest_name(name: &OsStr) -> bool {

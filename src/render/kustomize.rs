@@ -160,6 +160,8 @@ pub(super) fn render(job: &Job<'_>) -> Rendering {
             Err(_) if top.has_remote() => out.uncertain.extend(top.files.iter().cloned()),
             Err(failure) => {
                 out.uncertain.extend(top.files.iter().cloned());
+                // What their entries lack is part of the failure.
+                out.covered.extend(top.all.iter().map(|one| one.file.clone()));
                 out.add_failure(failure);
             }
         }

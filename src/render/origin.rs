@@ -62,7 +62,7 @@ impl BuiltBy {
     /// The text of a patch: its file, or the inline text in the kustomization.
     fn text_of(&self, kustomization: &Kustomization, patch: &Patch<'_>) -> Option<Arc<Source>> {
         match (&patch.inline, patch.file) {
-            (Some(inline), _) => Some(Arc::new(Source::from_text("patch", inline.text()?))),
+            (Some(inline), _) => Some(Arc::new(Source::from_text("patch", inline.raw_text()?))),
             (None, file) => self.sources.get(&absolute(&kustomization.folder().join(file?))),
         }
     }

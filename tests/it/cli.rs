@@ -257,6 +257,39 @@ fn files_that_may_hold_manifests_and_are_not_read_are_counted() {
 }
 
 #[test]
+fn manifests_in_heredocs_of_terraform_are_read() {
+    let text = "\
+resource \"kubectl_manifest\" \"pool\" {
+  yaml_body = <<-YAML
+    apiVersion: karpenter.sh/v1
+    kind: NodePool
+    metadata:
+      name: ${var.name}
+    spec:
+      limits: {cpu: 100}
+      disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 30s, expireAfter: 384h}
+      template:
+        spec:
+          nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
+          requirements:
+            - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+            - {key: topology.kubernetes.io/zone, operator: In, values: ${jsonencode(local.zones)}}
+            - {key: karpenter.k8s.aws/instance-category, operator: In, values: [c, m, r]}
+  YAML
+}
+";
+    let folder = Folder::new().with("infra/karpenter.tf", text).with("infra/main.tf", "");
+    let out = folder.run(&["check", "--format", "concise"]).exits(1).out;
+    assert!(out.starts_with("infra/karpenter.tf:9:") && out.contains("spec.disruption.expireAfter"), "{out}");
+    assert!(out.contains("1 Terraform file not read") && !out.contains("placeholder"), "{out}");
+    folder.run(&["check", "infra/karpenter.tf"]).exits(1);
+    // The other language around it would be lost.
+    folder.run(&["check", "--fix", "--unsafe-fixes"]).exits(1);
+    let kept = fs::read_to_string(folder.0.join("infra/karpenter.tf")).unwrap();
+    assert_eq!(kept, text);
+}
+
+#[test]
 fn no_findings_is_not_said_beside_an_error() {
     let folder = Folder::new().with("notes.yaml", "a: 1\n").with("sound.yaml", CONFIG_MAP);
     for args in
@@ -764,4 +797,20 @@ fn invalid_input_has_the_expected_findings() {
         validate(&run_in(&folder, &["check", "--format", "json", name], "").json());
     }
     assert!(wrong.is_empty(), "{}\nUPDATE=1 accepts this", wrong.join("\n"));
+}
+
+#[test]
+fn kustomizations_that_list_what_is_not_there_are_found() {
+    let text = "resources: [a.yaml, absent.yaml, made.yaml, \"https://example.com/a.yaml\"]\n";
+    let folder = Folder::new()
+        .with("kustomization.yaml", text)
+        .with("a.yaml", CONFIG_MAP)
+        .with(".gitignore", "made.yaml\n")
+        .with(".git/HEAD", "");
+    let run = folder.run(&["check", "--format", "concise"]).exits(1);
+    let warning = "kustomization.yaml:1:22: warning[render-failed] `absent.yaml` does not exist: `kustomize build` fails";
+    assert_eq!(run.prints(warning).out.matches("render-failed").count(), 1);
+    // The folder of a submodule may be filled later.
+    let folder = folder.with(".gitmodules", "");
+    assert!(!folder.run(&["check"]).exits(0).out.contains("render-failed"));
 }

@@ -63,18 +63,86 @@ pub(crate) fn company(a: &Object, b: &Object) -> Company {
     if routes(a).iter().any(|route| routes(b).iter().any(|other| other.root == route.root)) {
         return Company::Kustomization;
     }
-    of_folders(folder(from.source.path()), folder(to.source.path()))
+    let (here, there) = (folder(from.source.path()), folder(to.source.path()));
+    let is_far = || depth(here).abs_diff(depth(there)) > MAX_LEVELS_BELOW;
+    match of_folders(here, there) {
+        Company::Below if !a.is_cluster_scoped() && !b.is_cluster_scoped() && is_far() => Company::Apart,
+        company => company,
+    }
+}
+
+/// Maximum number of levels between the folders of two objects with a namespace that are compared. A tree that is deeper has exercises,
+/// environments or applications of their own.
+const MAX_LEVELS_BELOW: usize = 3;
+
+fn depth(folder: &str) -> usize {
+    folder.split('/').filter(|part| !part.is_empty() && *part != ".").count()
 }
 
 /// The company of objects in these folders that no kustomization includes.
 pub(crate) fn of_folders(here: &str, there: &str) -> Company {
     if here == there {
         Company::Folder
+    } else if application_of(here).is_some_and(|own| application_of(there) == Some(own)) {
+        Company::Below
     } else if is_below(here, there) || is_below(there, here) {
         Company::Below
     } else {
         Company::Apart
     }
+}
+
+/// The folder around one that is called after a kind of objects, as `deployments` and `keda` are: it has those of one application.
+fn application_of(path: &str) -> Option<&str> {
+    const KINDS: [&str; 45] = [
+        "autoscaler",
+        "autoscalers",
+        "autoscaling",
+        "configmap",
+        "configmaps",
+        "cronjob",
+        "cronjobs",
+        "daemonset",
+        "daemonsets",
+        "deploy",
+        "deployment",
+        "deployments",
+        "hpa",
+        "hpas",
+        "ingress",
+        "ingresses",
+        "job",
+        "jobs",
+        "keda",
+        "namespace",
+        "namespaces",
+        "netpol",
+        "network-policies",
+        "network-policy",
+        "networkpolicies",
+        "networkpolicy",
+        "pdb",
+        "pdbs",
+        "pvc",
+        "pvcs",
+        "rbac",
+        "scaledobject",
+        "scaledobjects",
+        "secret",
+        "secrets",
+        "service",
+        "serviceaccount",
+        "serviceaccounts",
+        "servicemonitors",
+        "services",
+        "statefulset",
+        "statefulsets",
+        "svc",
+        "volumes",
+        "workloads",
+    ];
+    let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
+    KINDS.contains(&name.to_ascii_lowercase().as_str()).then_some(above)
 }
 
 /// The properties of an object that determine with which objects without a namespace it pairs. Most objects share them
@@ -260,7 +328,13 @@ mod tests {
             ("a.yaml", "a.yaml", Company::File),
             ("x/a.yaml", "x/b.yaml", Company::Folder),
             ("x/a.yaml", "x/y/z/b.yaml", Company::Below),
+            ("x/deployments/a.yaml", "x/keda/b.yaml", Company::Below),
+            ("deployments/a.yaml", "hpa/b.yaml", Company::Below),
+            ("x/deployments/a.yaml", "y/keda/b.yaml", Company::Apart),
+            ("x/web/a.yaml", "x/keda/b.yaml", Company::Apart),
             ("a.yaml", "x/b.yaml", Company::Below),
+            ("x/a.yaml", "x/y/z/w/b.yaml", Company::Below),
+            ("x/a.yaml", "x/y/z/v/w/b.yaml", Company::Apart),
             ("x/a.yaml", "y/b.yaml", Company::Apart),
             ("x/a.yaml", "xy/b.yaml", Company::Apart),
             ("a.yaml", "../b.yaml", Company::Apart),

@@ -22,6 +22,16 @@ pub(crate) enum ImageFamily {
 }
 
 impl ImageFamily {
+    /// Whether EKS has images of the family for a minor of Kubernetes: the last of AL2 are for 1.32, the first of Windows Server 2025 for
+    /// 1.35.
+    fn is_published_for(self, minor: u32) -> bool {
+        match self {
+            ImageFamily::Al2 => minor <= 32,
+            ImageFamily::Windows2025 => minor >= 35,
+            _ => true,
+        }
+    }
+
     /// The name of the family, as in `spec.amiFamily`.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -220,7 +230,8 @@ pub(crate) fn images_named(pattern: &str) -> Vec<Image> {
 /// The minors of the images of each scheme that a pattern matches, in the order of the schemes; empty lists are left out.
 pub(crate) fn minors_named(pattern: &str) -> impl Iterator<Item = Vec<u32>> + '_ {
     let minors = move |scheme: &Scheme| -> Vec<u32> {
-        MINORS.filter(|minor| is_named(pattern, scheme.0, *minor)).collect()
+        let published = MINORS.filter(|minor| scheme.1.is_published_for(*minor));
+        published.filter(|minor| is_named(pattern, scheme.0, *minor)).collect()
     };
     SCHEMES.iter().map(minors).filter(|minors| !minors.is_empty())
 }

@@ -22,6 +22,9 @@ const SYNONYMS: &[(&[&str], &[&str], &str)] = &[
 /// Fields of a trigger that people write into its metadata.
 pub(crate) const TRIGGER_FIELDS: [&str; 4] = ["authenticationRef", "metricType", "name", "useCachedMetrics"];
 
+/// Minimum length of a word that is compared with the beginnings of keys.
+const SHORTEST_WORD: usize = 4;
+
 /// The key of a trigger type that one which the type does not have is most likely meant to be: a word for it, or nearly its name.
 pub(crate) fn intended_key(scaler: &Scaler, written: &str) -> Option<&'static str> {
     if !matches!(scaler.key_status(written), KeyStatus::Unknown)
@@ -30,8 +33,21 @@ pub(crate) fn intended_key(scaler: &Scaler, written: &str) -> Option<&'static st
     {
         return None;
     }
-    let known = scaler.keys.iter().filter(|key| key.reads(KeySource::Metadata)).flat_map(|key| key.names());
-    meant_key(scaler.name, written).or_else(|| nearest(written, known))
+    let known =
+        || scaler.keys.iter().filter(|key| key.reads(KeySource::Metadata)).flat_map(|key| key.names());
+    meant_key(scaler.name, written)
+        .or_else(|| extended(written, known()))
+        .or_else(|| nearest(written, known()))
+}
+
+/// The only key that begins with a word, as `vhostName` with `vhost`.
+fn extended<'k>(written: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
+    let begins = |key: &&str| {
+        let start = key.get(..written.len());
+        key.len() > written.len() && start.is_some_and(|start| start.eq_ignore_ascii_case(written))
+    };
+    let mut found = known.filter(begins);
+    found.next().filter(|_| found.next().is_none() && written.len() >= SHORTEST_WORD)
 }
 
 /// The key of a trigger type that a word stands for.

@@ -72,11 +72,11 @@ impl<'a> Context<'a> {
     }
 
     /// Adds a finding at a node of the object. A finding at an absent node is dropped if the field may be set
-    /// elsewhere: in a patch, in a fragment, and if a kustomization of the input patches the object. A finding at
+    /// elsewhere: in a patch, in a fragment, and if a kustomization of the input patches the field or what is around it. A finding at
     /// another node is dropped if a patch of the set changes what is written there.
     pub(crate) fn report(&mut self, node: &Node<'_>, message: impl Into<String>) -> &mut Finding {
         let is_elsewhere = match node.is_absent() {
-            true => self.subject.object.may_lack_fields(),
+            true => self.subject.object.is_partial() || self.subject.object.may_be_patched_around(node),
             false => self.subject.object.is_set_by_patch(node),
         };
         self.report_unless(is_elsewhere, node, message.into())

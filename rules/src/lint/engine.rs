@@ -385,6 +385,7 @@ impl Engine {
                     ParseDiagnosticKind::DuplicateKey { .. } => "yaml-duplicate-key",
                     ParseDiagnosticKind::Limit => "yaml-limit-exceeded",
                     ParseDiagnosticKind::TextAfterEnd => "yaml-text-after-end",
+                    ParseDiagnosticKind::MissingFile => "render-failed",
                 };
                 let place = |span: Span| Location::Text {
                     source: std::sync::Arc::clone(source),
@@ -404,7 +405,9 @@ impl Engine {
                 };
                 let is_harmless =
                     problem.kind == ParseDiagnosticKind::DuplicateKey { equal: true } && !begins_object;
-                let severity = is_harmless.then_some(Severity::Warning);
+                // A program may write the file before the kustomization is built.
+                let is_milder = is_harmless || problem.kind == ParseDiagnosticKind::MissingFile;
+                let severity = is_milder.then_some(Severity::Warning);
                 let mut finding = self.rules.builtin_finding(id, severity, place(problem.span), message)?;
                 if let Some(path) = &problem.key_path {
                     finding.identified_by(path);
@@ -434,6 +437,10 @@ impl Engine {
                     ParseDiagnosticKind::DuplicateKey { .. } => problem.help.unwrap_or_default().to_owned(),
                     ParseDiagnosticKind::Limit => {
                         "split the document, or write it without the anchors".to_owned()
+                    }
+                    ParseDiagnosticKind::MissingFile => {
+                        "add the file, or remove the entry; a file that a program writes belongs into .gitignore"
+                            .to_owned()
                     }
                     ParseDiagnosticKind::TextAfterEnd => {
                         "begin the next document with `---`, or remove the text".to_owned()

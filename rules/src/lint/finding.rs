@@ -680,8 +680,14 @@ impl Finding {
         }
         self.sets.join(&other.sets);
         let place = Related { location: other.location, message: ALSO_HERE.to_owned() };
-        self.related.extend(std::iter::once(place).chain(other.related));
-        self.related.truncate(MAX_MERGED_RELATED);
+        for related in std::iter::once(place).chain(other.related).take(MAX_MERGED_RELATED) {
+            let is_same = |one: &Related| {
+                one.message == related.message && one.location.renders_equal(&related.location)
+            };
+            if self.related.len() < MAX_MERGED_RELATED && !self.related.iter().any(is_same) {
+                self.related.push(related);
+            }
+        }
     }
 
     /// Whether reports show two findings as the same: the same messages at the same places.

@@ -10,6 +10,7 @@ use crate::lint::settings::Settings;
 mod autoscaling;
 mod availability;
 mod class_evidence;
+mod comments;
 mod disruption;
 mod gitops;
 mod gpu;
@@ -53,6 +54,7 @@ pub static RULES: &[&Rule] = &[
     &manifest::project_forbids_application::RULE,
     &manifest::render_failed::RULE,
     &manifest::secret_in_plain_text::RULE,
+    &manifest::spec_never_synced::RULE,
     &manifest::step_limit_exceeded::RULE,
     &manifest::unknown_field::RULE,
     &manifest::yaml_duplicate_key::RULE,
@@ -106,6 +108,7 @@ pub static RULES: &[&Rule] = &[
     &nodepool::requirement_excludes_nothing::RULE,
     &nodepool::requirement_key_lookalike::RULE,
     &nodepool::requirement_key_restricted::RULE,
+    &nodepool::requirement_order_ignored::RULE,
     &nodepool::requirement_range_empty::RULE,
     &nodepool::requirement_value_dead::RULE,
     &nodepool::requirement_value_not_offered::RULE,
@@ -282,6 +285,8 @@ pub static RULES: &[&Rule] = &[
     &availability::backend_service_missing::RULE,
     &availability::chart_crds_kept::RULE,
     &availability::daemon_set_surge_blocked::RULE,
+    &availability::database_on_empty_dir::RULE,
+    &availability::default_deny_blocks_service::RULE,
     &availability::drain_endpoint_unknown::RULE,
     &availability::egress_to_pods_only::RULE,
     &availability::egress_without_dns::RULE,

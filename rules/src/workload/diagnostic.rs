@@ -170,16 +170,31 @@ fn script_ends_in_wait(script: &str) -> bool {
 
 /// Whether the command of a container only waits: `sleep infinity`, or a shell script that prints a text and sleeps.
 pub(crate) fn only_sleeps(container: &Node<'_>) -> bool {
-    let words = words(container);
     // The pause image of Kubernetes does nothing else.
-    if words.is_empty() {
+    if words(container).is_empty() {
         return image_of(container).is_some_and(|image| image.last() == "pause");
     }
+    ends_in(container, &["sleep", "tail"], &[])
+}
+
+/// Whether the command of a container serves nothing: it waits, or makes load, as `stress-ng` does, perhaps after it has installed
+/// that.
+pub(crate) fn never_listens(container: &Node<'_>) -> bool {
+    const LASTING: [&str; 5] = ["sleep", "tail", "stress", "stress-ng", "yes"];
+    const SETUP: [&str; 7] = ["set", "apk", "apt", "apt-get", "dnf", "yum", "date"];
+    let has_background = words(container).iter().any(|word| !word.known || word.text.ends_with('&'));
+    !has_background && ends_in(container, &LASTING, &SETUP)
+}
+
+/// Whether a container runs one of some programs, and beside it only what prints, waits or is named as setup.
+fn ends_in(container: &Node<'_>, lasting: &[&str], setup: &[&str]) -> bool {
+    let words = words(container);
     let mut waits = false;
     for command in commands_of(&words) {
         let mut words = command.iter().map(|word| word.text.as_str());
         match words.find(|word| !matches!(*word, "do" | "exec" | "while")) {
-            Some("sleep" | "tail") => waits = true,
+            Some(program) if lasting.contains(&base_name(program)) => waits = true,
+            Some(program) if setup.contains(&program) => {}
             None | Some("echo" | "trap" | "wait" | ":" | "true" | "done" | "exit") => {}
             Some(_) => return false,
         }

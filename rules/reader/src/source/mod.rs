@@ -148,6 +148,8 @@ pub enum FilledPlaceholder {
     Annotation(String),
     /// A label of all objects, by its key.
     Label(String),
+    /// A label of all objects and their pods that selectors get as well, by its key, with its value.
+    Selector(String, String),
 }
 
 /// Names of folders with manifests that are examples.
@@ -271,6 +273,11 @@ impl Source {
         folders.any(is_folder) || ENDS.iter().any(|end| stem.ends_with(end))
     }
 
+    /// Whether the text is that of manifests in a file of another language, from which they cannot be written back: Terraform.
+    pub fn is_embedded(&self) -> bool {
+        [".tf", ".tofu"].iter().any(|end| self.path.ends_with(end))
+    }
+
     /// Sets the path that globs of the configuration are matched against, relative to its folder.
     pub fn with_scope(mut self, path: &str) -> Source {
         self.scope = Arc::from(path);
@@ -375,7 +382,8 @@ impl Source {
             FilledPlaceholder::Image(_)
             | FilledPlaceholder::Labels
             | FilledPlaceholder::Annotation(_)
-            | FilledPlaceholder::Label(_) => false,
+            | FilledPlaceholder::Label(_)
+            | FilledPlaceholder::Selector(..) => false,
         })
     }
 
@@ -394,6 +402,14 @@ impl Source {
         self.filled
             .iter()
             .any(|filled| matches!(filled, FilledPlaceholder::Label(key) if key.starts_with(begin)))
+    }
+
+    /// The value that a kustomization of the input writes for a label into all selectors and pods.
+    pub fn selector_override(&self, key: &str) -> Option<&str> {
+        self.filled.iter().find_map(|filled| match filled {
+            FilledPlaceholder::Selector(own, value) if own == key => Some(value.as_str()),
+            _ => None,
+        })
     }
 
     /// Whether a kustomization of the input sets the tag of this image.
@@ -502,6 +518,8 @@ pub enum ParseDiagnosticKind {
     Limit,
     /// Text after the document end marker `...`, which Kubernetes ignores.
     TextAfterEnd,
+    /// A kustomization lists a file that does not exist.
+    MissingFile,
 }
 
 /// A problem that the parser found in a document.

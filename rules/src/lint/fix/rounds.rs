@@ -165,6 +165,10 @@ impl FileEdit {
 /// The changes that the fix of a finding makes to its file. `None` if the finding has no fix of this safety.
 pub fn applicable_repair(finding: &Finding, max_safety: Safety) -> Option<Result<Repair, FixError>> {
     let fix = finding.fix.as_ref().filter(|fix| fix.safety <= max_safety)?;
+    // The text is a part of a file in another language.
+    if finding.location.resolve_span().is_some_and(|(source, ..)| source.is_embedded()) {
+        return None;
+    }
     match finding.location.rendered() {
         Some(rendered) => rendered.repair.clone().map(Ok),
         None => Some(repair(finding.location.object()?, fix)),

@@ -4,6 +4,8 @@
 //! With a minimum equal to the maximum an HPA computes its metrics and never changes the number of replicas.
 //! A ScaledObject with these bounds has no effect either, except where `idleReplicaCount` scales it to zero.
 //!
+//! A comment that says that the number stays, such as `# keep at 1: one volume`, keeps it silent.
+//!
 //! # Fix
 //! Widen the bounds, or remove the autoscaler and write `replicas`.
 //!
@@ -24,6 +26,7 @@
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/>
 
 use crate::keda::MIN_REPLICAS;
+use crate::rules::comments::comments_on;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -49,7 +52,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     };
     let count = max.int()?;
-    if count == min.int_or(least)? && count >= 1 && !object.is_owned() {
+    let is_meant = || [&min, &max].iter().any(|bound| is_pinned_by_comment(object, bound));
+    if count == min.int_or(least)? && count >= 1 && !object.is_owned() && !is_meant() {
         let message = format!("minimum and maximum are both {count}: the number of replicas never changes");
         ctx.report(&max, message).help("widen the bounds, or remove the autoscaler");
     }
@@ -60,4 +64,23 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 fn is_of_canary(autoscaler: &Object, ctx: &Context<'_>) -> bool {
     let mut canaries = ctx.cluster().in_namespace(Kind::CANARY, autoscaler.namespace_or_default());
     canaries.any(|canary| canary.path(&["spec", "autoscalerRef", "name"]).text() == Some(autoscaler.name()))
+}
+
+/// Whether a comment on a bound says that the number of replicas stays as it is.
+fn is_pinned_by_comment(autoscaler: &Object, bound: &Node<'_>) -> bool {
+    const SIGNS: [&str; 12] = [
+        "keep at",
+        "kept at",
+        "keep it at",
+        "pinned",
+        "fixed at",
+        "single replica",
+        "only one",
+        "exactly one",
+        "singleton",
+        "constraint",
+        "cannot scale",
+        "can't scale",
+    ];
+    comments_on(autoscaler, bound).iter().any(|comment| mentions(comment, &SIGNS))
 }

@@ -9,7 +9,7 @@
 //! With another target, such as a Rollout, or with `idleReplicaCount: 0`, KEDA accepts it and never goes to zero.
 //!
 //! The same is true of a query on metrics that only the scaled pods export, such as those of vLLM, or that
-//! selects those pods by name, and of a `metrics-api` trigger that asks the Service of the target: without
+//! selects those pods by name, by their label `app` or by their Service, and of a `metrics-api` trigger that asks the Service of the target: without
 //! pods there is no answer, KEDA reads 0, and nothing starts. That is an error where the target is known to
 //! be that server, and a warning elsewhere. It is not reported where another workload that the query may
 //! read runs that server and is not scaled to zero: its load starts the target. A query that gives a value
@@ -288,7 +288,9 @@ fn own_metrics<'a>(object: &Object, query: &str, ctx: &Context<'a>) -> Option<De
             if is_exported_elsewhere(object, server, series, ctx) {
                 return None;
             }
-        } else if series.selects_pods_of(name) && !series.name.starts_with("kube_") {
+        } else if series.selects_pods_of(name) && !series.name.starts_with("kube_")
+            || names_target(object, workload, series, ctx)
+        {
             certain = false;
         } else {
             return None;
@@ -296,6 +298,70 @@ fn own_metrics<'a>(object: &Object, query: &str, ctx: &Context<'a>) -> Option<De
     }
     let metric = ellipsize(reads.series[0].name);
     Some(DeadSignal { what: format!("`{metric}` exists"), certain, service: None, instead: None })
+}
+
+/// Parts of the names of metrics that something in front of the target or around it exports, with labels of the target.
+const OF_OTHERS: [&str; 27] = [
+    "kube_",
+    "container_",
+    "node_",
+    "aws_",
+    "probe_",
+    "keda_",
+    "istio_",
+    "envoy_",
+    "linkerd",
+    "nginx_ingress",
+    "nginxplus",
+    "traefik_",
+    "haproxy_",
+    "kong_",
+    "contour_",
+    "apisix_",
+    "cilium_",
+    "knative",
+    "activator_",
+    "interceptor",
+    "gateway",
+    "ingress",
+    "router",
+    "proxy",
+    "queue",
+    "kafka_",
+    "upstream",
+];
+
+/// Whether a query selects the series that the pods of the target export, by a label that its scraping gives them: the name of the
+/// workload, its label `app`, or its only Service, which the Prometheus Operator makes the `job`.
+fn names_target(object: &Object, workload: Option<&Object>, series: &Series<'_>, ctx: &Context<'_>) -> bool {
+    const APP: [&str; 4] = ["app", "app_kubernetes_io_name", "deployment", "app_name"];
+    const SERVICE: [&str; 2] = ["job", "service"];
+    // Linkerd's proxies have metrics with these names, and labels of both sides.
+    if mentions(series.name, &OF_OTHERS) || ["request_total", "response_total"].contains(&series.name) {
+        return false;
+    }
+    let target = object.path(&["spec", "scaleTargetRef", "name"]).text().unwrap_or_default();
+    let templates = workload.map(templates).unwrap_or_default();
+    let is_label = |value: &str| {
+        templates.iter().any(|template| {
+            let labels = template.labels();
+            let own = labels.iter().filter(|(key, _)| matches!(*key, "app" | "app.kubernetes.io/name"));
+            own.into_iter().any(|(_, own)| own.text() == Some(value))
+        })
+    };
+    let is_service = |value: &str| {
+        let Some(workload) = workload else { return false };
+        let views = ctx.cluster().views();
+        let services =
+            templates.iter().flat_map(|one| views.services_of(workload.namespace_or_default(), one));
+        let mut named = services.filter(|service| service.name() == value && ctx.pairs_with(service));
+        named.next().is_some_and(|service| views.selected_by_service(service).0.len() == 1)
+    };
+    series.matchers.iter().any(|(label, operator, value)| {
+        *operator == "="
+            && (APP.contains(label) && (*value == target || is_label(value))
+                || SERVICE.contains(label) && is_service(value))
+    })
 }
 
 /// A count of the entries that consumers have read and not acknowledged (`XPENDING`). A `lagCount` of 0 is as good as absent

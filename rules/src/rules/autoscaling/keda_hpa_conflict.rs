@@ -7,7 +7,8 @@
 //! the ScaledObject only where the HPA was there first. It is an error where both are applied together
 //! for certain: in one file, in one kustomization, in a cluster, or with `--complete`. In other files of a
 //! folder, or of one below it, it is a warning, because they may be alternatives; info where that is likely:
-//! no kustomization lists both, or a name says `option`, `alternative` or `examples`. Between unrelated
+//! no kustomization lists both, a name says `option`, `alternative` or `examples`, or the comment at the
+//! beginning of a file says that it is not applied. Between unrelated
 //! folders nothing is reported. The HTTP add-on of KEDA makes a ScaledObject of each HTTPScaledObject, and
 //! KServe an HPA for each Deployment of an InferenceService in its standard mode: beside them it is a warning.
 //! The Cluster Proportional Autoscaler writes the replicas of its `--target` every 10 seconds, and a
@@ -56,6 +57,7 @@ use crate::cluster::together::{Company, company, routes};
 use crate::cluster::views::{AUTOSCALER_MAKERS, ScaleTarget, scale_target};
 use crate::keda::{OWNERSHIP, TRANSFER, hpa_name};
 use crate::rules::autoscaling::crashes_keda_operator::panics_on_transfer;
+use crate::rules::comments::is_set_aside;
 use crate::rules::manifest_purpose::{is_alternative, is_example};
 use crate::rules::partners::rivals;
 use crate::rules::prelude::*;
@@ -291,7 +293,7 @@ fn severity(object: &Object, other: &Object, ctx: &Context<'_>) -> Severity {
         return Severity::Error;
     }
     let both = [object, other];
-    let is_choice = both.iter().any(|one| is_example(one) || is_alternative(one));
+    let is_choice = both.iter().any(|one| is_example(one) || is_alternative(one) || is_set_aside(one));
     let is_listed_apart =
         company(object, other) == Company::Folder && both.iter().any(|one| !routes(one).is_empty());
     if is_choice || is_listed_apart { Severity::Info } else { Severity::Warning }

@@ -6,6 +6,7 @@
 //! `pollingInterval` and every activation threshold are read and have no effect. In particular
 //! `cooldownPeriod` does not slow the way in: that is the HPA's stabilization window. From KEDA 2.19 on the
 //! polls also count the failures of a `fallback`, so that `pollingInterval` has an effect beside one.
+//! Where minimum and maximum are equal, `autoscaler-without-range` is the one finding.
 //!
 //! # Fix
 //! Remove the setting. To slow scaling in, write `scaleDown.stabilizationWindowSeconds` into the `behavior`
@@ -57,7 +58,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let min = spec.get("minReplicaCount").int()?;
     let idle = spec.get("idleReplicaCount");
     let is_open = spec.has_unknown_key() || object.may_lack_fields();
-    if min < 1 || idle.is_set() || idle.is_unknown() || is_open {
+    // It never scales at all, which autoscaler-without-range reports.
+    let is_fixed = spec.get("maxReplicaCount").int() == Some(min);
+    if min < 1 || is_fixed || idle.is_set() || idle.is_unknown() || is_open {
         return None;
     }
     let cached = |node: &Node<'_>| {
@@ -106,10 +109,7 @@ fn meant_window(object: &Object, node: &Node<'_>, ctx: &mut Context<'_>) -> Opti
     let seconds = node.int().filter(|seconds| *seconds != DEFAULT_COOLDOWN)?;
     let behavior =
         object.path(&["spec", "advanced", "horizontalPodAutoscalerConfig", "behavior", "scaleDown"]);
-    let bound = |name: &str| object.path(&["spec", name]).int();
-    // What never scales needs no window.
-    let is_fixed = bound("maxReplicaCount") == bound("minReplicaCount");
-    if !behavior.is_absent() || is_fixed {
+    if !behavior.is_absent() {
         return None;
     }
     let window = behavior.get("stabilizationWindowSeconds");

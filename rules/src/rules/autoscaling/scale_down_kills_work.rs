@@ -8,7 +8,8 @@
 //! ScaledJob, whose Jobs a scale-down does not end.
 //!
 //! It is a warning where the manifest says how long work may take: a time limit of Celery, or a variable such
-//! as `TASK_TIMEOUT_SECONDS`. For workers on accelerators that leave the time at its default it is advice.
+//! as `TASK_TIMEOUT_SECONDS`, and for agents of Azure Pipelines and runners of GitHub with less than ten
+//! minutes, whose builds fail. For workers on accelerators that leave the time at its default it is advice.
 //!
 //! # Fix
 //! Raise `terminationGracePeriodSeconds` above the longest work and let the worker finish its message after
@@ -101,6 +102,8 @@ const OTHER: [&str; 24] = [
     "IDLE",
     "CONCURRENCY",
 ];
+/// Seconds of grace in which the agents of most builds end by themselves.
+const LONG_ENOUGH_FOR_BUILDS: i64 = 600;
 /// Seconds that are left to the pod besides its work in the help.
 const AFTER: i64 = 60;
 
@@ -112,7 +115,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let goes_down = scale_down.get("selectPolicy").text() != Some("Disabled");
     // The step to zero is left to KEDA, which takes it when the queue is empty.
     let kills = goes_down && most > 1 && min < most && !never_scales_in(object)?;
-    if object.is_partial() || !triggers(object).all(is_queue) || !kills {
+    let is_for_agents = triggers(object).all(|trigger| trigger.kind().is_some_and(starts_builds));
+    if object.is_partial() || !(is_for_agents || triggers(object).all(is_queue)) || !kills {
         return None;
     }
     let workload = target(object, ctx)?;
@@ -134,6 +138,17 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         .containers()
         .filter_map(|container| longest(&container))
         .max_by_key(|(seconds, ..)| *seconds);
+    if is_for_agents {
+        if grace < LONG_ENOUGH_FOR_BUILDS && !hooked {
+            let message = format!(
+                "a scale-down ends agents of `{name}` in the middle of their builds, after {grace} s"
+            );
+            ctx.report(&node, message)
+                .help("use a ScaledJob, which starts an agent for each build and ends none")
+                .related(workload, &template.spec, "its pods");
+        }
+        return None;
+    }
     match stated {
         Some((seconds, what, place)) if seconds >= 2 * grace && !hooked => {
             let message = format!(
@@ -158,6 +173,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         _ => {}
     }
     None
+}
+
+/// Whether triggers of a type count builds that wait for an agent.
+fn starts_builds(kind: &str) -> bool {
+    matches!(kind, "azure-pipelines" | "github-runner")
 }
 
 /// The longest time that the options or variables of a container give to a piece of work, their name and place.

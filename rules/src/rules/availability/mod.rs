@@ -5,6 +5,8 @@ pub(crate) mod alb_target_cluster_ip;
 pub(crate) mod backend_service_missing;
 pub(crate) mod chart_crds_kept;
 pub(crate) mod daemon_set_surge_blocked;
+pub(crate) mod database_on_empty_dir;
+pub(crate) mod default_deny_blocks_service;
 pub(crate) mod drain_endpoint_unknown;
 pub(crate) mod egress_to_pods_only;
 pub(crate) mod egress_without_dns;

@@ -4,7 +4,7 @@
 //! The eviction API supports one budget a pod. Where two select it, each eviction fails with status
 //! 500, however many replicas are healthy: `kubectl drain` retries without end, and Karpenter neither
 //! consolidates the node nor replaces it. It is an error where both budgets are applied together, and a
-//! warning for files of one folder.
+//! warning for files of one folder. Several budgets of the same pods are one finding.
 //!
 //! # Fix
 //! Keep one of them, or make their selectors exclusive with a label that one workload alone has.
@@ -78,31 +78,50 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             if selector::matches(&node, &template.labels()) != Some(true) {
                 continue;
             }
-            for other in views.pdbs_of(namespace, &template).0 {
-                // Of two budgets the one that sorts last is reported. Two of one name are one object, or alternatives.
-                let first = other.sort_key() < object.sort_key();
-                let name = other.name();
-                if !first || name == object.name() || said.contains(&name) || other.is_patched_by_kustomize()
-                {
-                    continue;
-                }
-                let Some(severity) = severity(object, other, ctx) else { continue };
-                said.push(name);
-                let whose = workload.object.display_name();
-                // A line that is rendered several times is not one of them.
-                let this = match is_rendered_beside(object, other) {
-                    true => format!("`{}`", object.display_name()),
-                    false => "this one".to_owned(),
-                };
-                let message =
-                    format!("the pods of `{whose}` have two PDBs, {this} and `{name}`: no eviction succeeds");
-                ctx.report(&node, message)
-                    .help("keep one of them, or make their selectors exclusive")
-                    .identified_by(name)
-                    .severity(severity)
-                    .related(other, &other.path(&["spec", "selector"]), "the other PDB")
-                    .related(&workload.object, &workload.object.path(&["metadata", "name"]), "the pods");
+            let all = views.pdbs_of(namespace, &template).0;
+            // Two of one name are one object, or alternatives.
+            let is_other = |other: &Object| other.name() != object.name() && !other.is_patched_by_kustomize();
+            let is_earlier = |other: &Object| other.sort_key() < object.sort_key();
+            let rivals: Vec<(&Object, Severity)> = all
+                .iter()
+                .copied()
+                .filter(|other| is_other(other) && is_earlier(other))
+                .filter_map(|other| Some((other, severity(object, other, ctx)?)))
+                .collect();
+            // Of all budgets of the pods the one that sorts last is reported, with all others.
+            let is_said_later = all.iter().any(|later| {
+                let is_beside = |other: &Object| severity(later, other, ctx).is_some();
+                is_other(later)
+                    && !is_earlier(later)
+                    && is_beside(object)
+                    && rivals.iter().all(|(other, _)| other.name() != later.name() && is_beside(other))
+            });
+            let rivals: Vec<_> = rivals.into_iter().filter(|(one, _)| !said.contains(&one.name())).collect();
+            let Some(((first, _), more)) = rivals.split_first().filter(|_| !is_said_later) else { continue };
+            said.extend(rivals.iter().map(|(one, _)| one.name()));
+            let severity = rivals.iter().map(|(_, severity)| *severity).max().unwrap_or(Severity::Error);
+            let whose = workload.object.display_name();
+            // A line that is rendered several times is not one of them.
+            let this = match is_rendered_beside(object, first) {
+                true => format!("`{}`", object.display_name()),
+                false => "this one".to_owned(),
+            };
+            let count = if more.is_empty() { "two".to_owned() } else { (rivals.len() + 1).to_string() };
+            let others = match more.len() {
+                0 => format!("{this} and `{}`", first.name()),
+                n => format!("{this}, `{}` and {n} more", first.name()),
+            };
+            let message = format!("the pods of `{whose}` have {count} PDBs, {others}: no eviction succeeds");
+            let finding = ctx.report(&node, message);
+            finding.help("keep one of them, or make their selectors exclusive").severity(severity);
+            for (other, _) in &rivals {
+                finding.identified_by(other.name()).related(
+                    other,
+                    &other.path(&["spec", "selector"]),
+                    "the other PDB",
+                );
             }
+            finding.related(&workload.object, &workload.object.path(&["metadata", "name"]), "the pods");
         }
     }
     None

@@ -6,7 +6,8 @@
 //! ones cannot answer. It is reported for servers of models (as information for a single replica that no
 //! Service of the input selects), and behind such a Service for others with two or more replicas, also by an
 //! autoscaler, or with accelerators. A startup probe holds requests back as well. Workers of a
-//! LeaderWorkerSet serve nothing, nor do the ranks of a server beside the first.
+//! LeaderWorkerSet serve nothing, nor do the ranks of a server beside the first. Where the containers only
+//! sleep or make load, as `stress-ng` does, nothing answers the Service: that is reported instead.
 //!
 //! # Fix
 //! Add a readiness probe that asks the server itself: `/health` of vLLM, SGLang, TGI and TEI,
@@ -47,6 +48,7 @@ use super::serving::{has_silent_pods, is_owned, model_server, serving_templates,
 use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::manifest_purpose::{is_copy, is_example, is_template};
 use crate::rules::prelude::*;
+use crate::workload::diagnostic::never_listens;
 use crate::workload::launcher::{ServerSize, is_later_rank};
 use crate::workload::ports::{self, target_of};
 use crate::workload::server::dynamo::is_discovered;
@@ -229,6 +231,17 @@ fn behind_service(object: &Object, template: &Template<'_>, ctx: &mut Context<'_
         return None;
     }
     let container = container_behind(service, template)?;
+    // A probe would never succeed.
+    if template.containers().all(|container| never_listens(&container)) {
+        let port = spec.get("ports").items().next()?;
+        let port = target_of(&port).int().map(|port| format!(" on port {port}")).unwrap_or_default();
+        let message =
+            format!("nothing in the pod listens{port}, where Service `{}` sends", service.display_name());
+        ctx.report(&container.get("command"), message)
+            .help("remove the Service, or run a server: the command of the container serves nothing")
+            .related(service, &service.path(&["spec", "ports"]), "the Service sends requests here");
+        return None;
+    }
     let probe = container.get("readinessProbe");
     let name = container.get("name").text().unwrap_or_default();
     let message = format!(

@@ -10,6 +10,9 @@
 //! So is a selector that takes all pods of a server over several pods, such as a LeaderWorkerSet: of SGLang and
 //! vLLM the first rank alone answers requests, and workers of Ray listen on no such port.
 //!
+//! A kustomization whose `commonLabels` have the key that selectors use gives all pods one value of it: that is a
+//! warning at the first Service.
+//!
 //! Versions of one program (the same image and command, or a label such as `version` or `track` that differs),
 //! Deployments of one group, headless Services, and pods without the named port of the Service are left alone.
 //!
@@ -70,7 +73,7 @@ use crate::cluster::views::Labels;
 use crate::cluster::views::disruptions::runs_as_job;
 use crate::rules::partners::{around_service, services};
 use crate::rules::prelude::*;
-use crate::workload::ports::{self, target_of};
+use crate::workload::ports::target_of;
 use crate::workload::selector;
 
 pub(crate) static RULE: Rule = Rule {
@@ -98,12 +101,16 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     {
         return None;
     }
+    if by_common_label(object, &selector, ctx).is_some() {
+        return None;
+    }
     let (workloads, _) = ctx.cluster().views().selected_by_service(object);
     let answers = |workload: &Object| {
         has_known_images(workload)
             && !workload.is_partial()
             && port_of(&spec, workload) != PortMatch::OthersListed
             && !is_stopped(workload)
+            && ctx.cluster().likely_pairs(object, workload)
     };
     let selected: Vec<&Object> =
         workloads.iter().map(|workload| &workload.object).filter(|workload| answers(workload)).collect();
@@ -113,13 +120,14 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     {
         return None;
     }
-    let first = *selected.iter().find(|workload| !runs_as_job(workload))?;
-    if !ctx.cluster().likely_pairs(object, first) {
-        return None;
-    }
+    let meant = meant_workload(object, &spec, &selected);
+    let first = match meant {
+        Some(meant) => meant,
+        None => *selected.iter().find(|workload| !runs_as_job(workload))?,
+    };
     let cluster = ctx.cluster();
     let others = || selected.iter().filter(|other| run_together(first, other, cluster));
-    if two_models(object, first, &selected, ctx) {
+    if two_models(object, (first, meant.is_some()), &selected, ctx) {
         return None;
     }
     // A job ends before anybody would find out that it is behind a Service.
@@ -132,23 +140,110 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 && !run_alike(first, other)
                 && !has_version_label(first, other)
     })?;
+    let (mine, kind, theirs) = (first.display_name(), other.kind(), other.display_name());
     // Pods without a port of the name that a port of the Service has as its target get none of its requests.
     let ports: Vec<Node<'_>> = spec.get("ports").items().collect();
     let reached: Vec<&Node<'_>> = ports.iter().filter(|port| reaches(port, other)).collect();
     let is_spared = ports.first().is_some_and(|port| !reaches(port, other));
-    let what = match reached.as_slice() {
-        [port] if ports.len() > 1 => format!("requests for port {} of", port.get("port").int()?),
-        _ => "requests for".to_owned(),
+    let port = match reached.as_slice() {
+        [port] if ports.len() > 1 => format!(" for port {}", port.get("port").int()?),
+        _ => String::new(),
     };
+    let message = match (meant, port.as_str()) {
+        (Some(_), "") => format!(
+            "requests for `{mine}` also go to the pods of {kind} `{theirs}`, which have the same labels"
+        ),
+        (Some(_), _) => format!(
+            "requests{port} of `{mine}` also go to the pods of {kind} `{theirs}`, which have the same labels"
+        ),
+        (None, _) => format!(
+            "requests{port} go to the pods of `{mine}` and of {kind} `{theirs}`, which have the same labels"
+        ),
+    };
+    let severity = if is_spared { Severity::Info } else { Severity::Warning };
+    report(object, message, severity, (first, other, meant.is_some()), ctx);
+    None
+}
+
+/// Reports a label that a kustomization writes into all selectors and all pods, where Services and workloads are told apart by its key.
+/// It is reported at the first Service of the kustomization.
+fn by_common_label(service: &Object, selector: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let (key, value, rest) = overridden(service, selector)?;
+    let (cluster, namespace) = (ctx.cluster(), service.namespace_or_default());
+    let is_earlier = |other: &Object| {
+        other.sort_key() < service.sort_key()
+            && cluster.surely_pairs(service, other)
+            && overridden(other, &other.path(&["spec", "selector"])).is_some_and(|(own, ..)| own == key)
+    };
+    if cluster.in_namespace(Kind::SERVICE, namespace).any(is_earlier) {
+        return None;
+    }
+    let is_selected = |workload: &Object| {
+        workload.source().is_some_and(|source| source.selector_override(key) == Some(value))
+            && cluster.surely_pairs(service, workload)
+            && !workload.is_partial()
+            && !runs_as_job(workload)
+            && (rest.is_empty()
+                || templates(workload)
+                    .iter()
+                    .any(|template| selector::includes(&rest, &template.labels()) == Some(true)))
+    };
+    let workloads: Vec<&Object> = cluster
+        .views()
+        .workloads_in(namespace)
+        .map(|one| &one.object)
+        .filter(|one| is_selected(one))
+        .collect();
+    let (own, _) = cluster.views().selected_by_service(service);
+    let is_own = |workload: &&Object| own.iter().any(|one| one.object.is_same_resource(workload));
+    let first = *workloads.iter().find(|one| is_own(one))?;
+    let other = *workloads.iter().find(|one| !is_own(one) && !belong_together(first, one))?;
+    let label = format!("{key}: {value}");
     let message = format!(
-        "{what} `{}` also go to the pods of {} `{}`, which have the same labels",
+        "kustomize writes `{label}` into all selectors and pods: requests for `{}` also go to `{}`",
         first.display_name(),
-        other.kind(),
         other.display_name()
     );
-    let severity = if is_spared { Severity::Info } else { Severity::Warning };
-    report(object, message, severity, (first, other), ctx);
-    None
+    let node = selector.get(key);
+    ctx.report(&node, message)
+        .help("in the kustomization, use `labels` without `includeSelectors`, or another key than that of the selectors")
+        .related(other, &other.path(&["metadata", "name"]), "its pods get the label as well");
+    Some(())
+}
+
+/// The key of a selector whose value a kustomization replaces, with the new value and the labels that it leaves.
+fn overridden<'a>(
+    service: &'a Object,
+    selector: &Node<'a>,
+) -> Option<(&'a str, &'a str, Vec<(&'a str, Node<'a>)>)> {
+    let source = service.source()?;
+    let entries = selector.entries();
+    let (key, value) = entries.iter().find_map(|(key, value)| {
+        let new = source.selector_override(key)?;
+        (value.text()? != new).then_some((*key, new))
+    })?;
+    let rest = entries.into_iter().filter(|(key, _)| source.selector_override(key).is_none()).collect();
+    Some((key, value, rest))
+}
+
+/// The workload that a Service is for: the one of its name, the only one that lists its port, or the only one in its file. `None` if
+/// nothing shows it.
+fn meant_workload<'a>(service: &Object, spec: &Node<'_>, selected: &[&'a Object]) -> Option<&'a Object> {
+    let servers = || selected.iter().copied().filter(|workload| !runs_as_job(workload));
+    let name = service.name();
+    let stem = ["-service", "-svc"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name);
+    let by_name =
+        servers().find(|one| one.name() == name).or_else(|| servers().find(|one| one.name() == stem));
+    let only = |is_meant: &dyn Fn(&Object) -> bool| {
+        let mut found = servers().filter(|one| is_meant(one));
+        found.next().filter(|_| found.next().is_none())
+    };
+    let path = |object: &Object| object.origin().map(|origin| origin.source.path().to_owned());
+    let own = path(service);
+    by_name
+        .or_else(|| only(&|one| port_of(spec, one) == PortMatch::Listed))
+        .or_else(|| only(&|one| own.is_some() && path(one) == own))
+        .or_else(|| only(&|_| true))
 }
 
 /// Whether requests for a port of a Service go to a workload that it selects: a target by number needs no container port.
@@ -185,7 +280,7 @@ fn check_pool(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let differs = |other: &&Object| loaded_model(first) != loaded_model(other);
     let others: Vec<&Object> = selected.iter().copied().filter(differs).collect();
     if ctx.cluster().likely_pairs(object, first) {
-        two_models(object, first, &others, ctx);
+        two_models(object, (first, first.name() == object.name()), &others, ctx);
     }
     None
 }
@@ -222,7 +317,12 @@ fn whole_group(
 }
 
 /// Reports that requests go to servers of two models, and says whether they do.
-fn two_models(object: &Object, first: &Object, selected: &[&Object], ctx: &mut Context<'_>) -> bool {
+fn two_models(
+    object: &Object,
+    (first, is_meant): (&Object, bool),
+    selected: &[&Object],
+    ctx: &mut Context<'_>,
+) -> bool {
     let cluster = ctx.cluster();
     let Some(mine) = model(first) else { return false };
     let differs = |other: &Object| {
@@ -243,7 +343,7 @@ fn two_models(object: &Object, first: &Object, selected: &[&Object], ctx: &mut C
     );
     let certain = cluster.surely_pairs(first, other);
     let severity = if certain { Severity::Error } else { Severity::Warning };
-    report(object, message, severity, (first, other), ctx);
+    report(object, message, severity, (first, other, is_meant), ctx);
     true
 }
 
@@ -251,15 +351,26 @@ fn report(
     service: &Object,
     message: String,
     severity: Severity,
-    (first, other): (&Object, &Object),
+    (first, other, is_meant): (&Object, &Object, bool),
     ctx: &mut Context<'_>,
 ) {
     // Nobody sends requests to it.
     let severity = if is_for_monitor(service, ctx) { Severity::Info } else { severity };
+    let (help, role) = match is_meant {
+        true => {
+            let help =
+                format!("add a label to the selector that only the pods of `{}` have", first.display_name());
+            (help, "these are meant")
+        }
+        false => (
+            "add a label to the selector that only the pods of one of them have".to_owned(),
+            "these are selected",
+        ),
+    };
     ctx.report(&service.path(&["spec", "selector"]), message)
         .severity(severity)
-        .help(format!("add a label to the selector that only the pods of `{}` have", first.display_name()))
-        .related(first, &first.path(&["metadata", "name"]), "these are meant")
+        .help(help)
+        .related(first, &first.path(&["metadata", "name"]), role)
         .related(other, &other.path(&["metadata", "name"]), "these are selected as well");
 }
 

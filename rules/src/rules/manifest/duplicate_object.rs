@@ -3,7 +3,8 @@
 //! # Why
 //! The one that is applied later replaces the other, and which one that is depends on the order
 //! of files. With a NodePool it means that limits or taints of one file are gone. Where one
-//! kustomization lists both, `kustomize build` fails with "already registered id".
+//! kustomization lists both, `kustomize build` fails with "already registered id"; where its `namespace:`
+//! moves objects of several namespaces into one, with "namespace transformation produces ID conflict".
 //!
 //! # Fix
 //! Rename one of them, or remove the one that is out of date. It is an error among the resources of
@@ -90,10 +91,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // The first object that is most certainly applied together with this one.
     let (relation, first) = related.min_by_key(|(relation, other)| (*relation, position(other)))?;
     let is_fragment = |object: &Object| is_incomplete(object, ctx.definitions());
-    if relation != Relation::Kustomization
-        && file(first) != file(object)
-        && (is_fragment(object) || is_fragment(first))
-    {
+    let is_kustomized = matches!(relation, Relation::Kustomization | Relation::Namespace);
+    if !is_kustomized && file(first) != file(object) && (is_fragment(object) || is_fragment(first)) {
         return None;
     }
     let rivals = are_rivals(object, first);
@@ -109,6 +108,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let words = match (relation, same_file) {
         (Relation::Kustomization, true) => twice_in_a_kustomization,
         (Relation::Kustomization, false) => again_in_a_kustomization,
+        (Relation::Namespace, true) => moved_in_a_file,
+        (Relation::Namespace, false) => moved_in_a_kustomization,
         (_, true) => twice_in_a_file,
         (_, false) => again_in_a_file,
     };
@@ -116,7 +117,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // Which of two equal objects is applied last does not matter.
     let identical = object.root().has_value_of(&first.root());
     let merge = Merge::new(shown, subject, words).identical(identical);
-    let (severity, help) = advice(relation, identical, rivals);
+    let (severity, mut help) = advice(relation, identical, rivals);
+    if is_kustomized && !same_file && (is_called_patch(file(object)) || is_called_patch(file(first))) {
+        help =
+            "list a patch under `patches`: as a resource it is a second object, and `kustomize build` fails";
+    }
     ctx.report(&name, merge.message())
         .severity(severity)
         .help(help)
@@ -144,6 +149,10 @@ fn advice(relation: Relation, identical: bool, rivals: bool) -> (Severity, &'sta
         Relation::Kustomization => (
             Severity::Error,
             "rename one, or list only one: `kustomize build` fails with \"already registered id\"",
+        ),
+        Relation::Namespace => (
+            Severity::Error,
+            "remove `namespace:` from the kustomization, or split it: `kustomize build` fails",
         ),
         Relation::File if identical => (Severity::Warning, "remove one of the two"),
         Relation::File => (Severity::Warning, "rename one of the two, or remove the one that is out of date"),
@@ -291,6 +300,25 @@ fn again_in_a_kustomization(merge: &Merge) -> String {
     let (subjects, one) = subjects(merge);
     let is = if one { "is" } else { "are" };
     format!("{subjects} {is} also defined in {}; kustomize rejects duplicates", merge.key())
+}
+
+/// Whether a file is called a patch.
+fn is_called_patch(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    name.split(['-', '_', '.']).any(|word| matches!(word, "patch" | "patches"))
+}
+
+fn moved_in_a_file(merge: &Merge) -> String {
+    let (subjects, one) = subjects(merge);
+    let is = if one { "is" } else { "are" };
+    format!("{subjects} {is} here for several namespaces, which the kustomization's `namespace` makes one")
+}
+
+fn moved_in_a_kustomization(merge: &Merge) -> String {
+    let (subjects, one) = subjects(merge);
+    let is = if one { "is" } else { "are" };
+    let key = merge.key();
+    format!("{subjects} {is} also in {key}; the kustomization's `namespace` makes their namespaces one")
 }
 
 fn twice_in_a_file(merge: &Merge) -> String {

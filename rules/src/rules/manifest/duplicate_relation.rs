@@ -10,6 +10,8 @@ use crate::source::KustomizeRoute;
 pub(super) enum Relation {
     /// One kustomization reaches both, and kustomize rejects the second.
     Kustomization,
+    /// As above, but they are written for two namespaces, which the `namespace` of a kustomization makes one.
+    Namespace,
     File,
     /// Both are in one folder, and may be alternatives.
     Folder,
@@ -45,7 +47,12 @@ pub(super) fn relation(object: &Object, other: &Object, complete: bool) -> Optio
         && (same_folder || !changed())
         && routes(object).iter().any(|a| routes(other).iter().any(|b| clash(a, b)));
     if kustomized {
-        return Some(Relation::Kustomization);
+        let own = |one: &Object| {
+            let written = one.as_written();
+            (!written.is_namespace_unknown()).then(|| written.namespace_or_default().to_owned())
+        };
+        let is_moved = !object.is_cluster_scoped() && own(object) != own(other);
+        return Some(if is_moved { Relation::Namespace } else { Relation::Kustomization });
     }
     // Where each kustomization gives its objects a namespace or a prefix, they are the same only within one.
     let (a, b) = (routes(object).first(), routes(other).first());

@@ -27,6 +27,7 @@ pub(crate) mod render_failed;
 mod secret_forms;
 pub(crate) mod secret_in_plain_text;
 mod since;
+pub(crate) mod spec_never_synced;
 mod stand_in;
 pub(crate) mod step_limit_exceeded;
 pub(crate) mod unknown_field;

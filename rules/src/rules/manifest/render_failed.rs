@@ -5,7 +5,8 @@
 //! what they print. Where the program is missing or fails, nothing of that chart or kustomization
 //! was checked as it is applied, and whoever applies it probably meets the same error. The message
 //! has the program's own words. Nothing is downloaded: the dependencies of a chart must be in its
-//! folder `charts`.
+//! folder `charts`. Without `--render` a kustomization that lists a file which does not exist is a warning,
+//! unless Git ignores the file or the repository has submodules.
 //!
 //! # Fix
 //! Repair what the program names. Run `helm dependency build` for missing dependencies. For a chart

@@ -3,7 +3,7 @@
 //! # Why
 //! `karpenter.sh/do-not-evict` and `karpenter.sh/do-not-consolidate` were read up to v0.32. Today
 //! they are text: a training pod that carries one is consolidated away like any other. So are pods on which a
-//! policy of Kyverno writes one.
+//! policy of Kyverno writes one. Where Karpenter is known to be older than 0.33, it is information.
 //!
 //! # Fix
 //! Write `karpenter.sh/do-not-disrupt`. On nodes it is broader than the old
@@ -36,6 +36,8 @@ use crate::rules::prelude::*;
 const NEW: &str = "karpenter.sh/do-not-disrupt";
 const OLD_CONSOLIDATE: &str = "karpenter.sh/do-not-consolidate";
 const OLD: [&str; 2] = ["karpenter.sh/do-not-evict", OLD_CONSOLIDATE];
+/// The last version with Provisioners, and with these annotations, is 0.32.
+const FIRST_WITHOUT: Version = Version::new(0, 33);
 
 pub(crate) static RULE: Rule = Rule {
     id: "karpenter-legacy-annotation",
@@ -44,6 +46,7 @@ pub(crate) static RULE: Rule = Rule {
         WORKLOAD_KINDS
     ],
     fix: Some(Safety::Safe),
+    depends_on: &[Product::Karpenter],
     tag: Some(Tag::Deprecated),
     docs: docs(include_str!("karpenter_legacy_annotation.rs")),
     check: Check::Object(check),
@@ -132,6 +135,13 @@ fn annotations_below<'a>(node: &Node<'a>, levels: usize, found: &mut Vec<(Node<'
 }
 
 fn report(node: &Node<'_>, new: &Node<'_>, old: &str, carrier: Carrier, ctx: &mut Context<'_>) {
+    if ctx.platform().karpenter < FIRST_WITHOUT {
+        ctx.report(node, format!("Karpenter no longer reads `{old}` from 0.33 on"))
+            .at_key()
+            .severity(Severity::Info)
+            .help(format!("write `{NEW}` before the update to Karpenter 0.33"));
+        return;
+    }
     let finding =
         ctx.report(node, format!("`{old}` is not read since Karpenter 0.33, so nothing is protected"));
     finding.at_key();

@@ -4,7 +4,7 @@
 //! Up to v0.32 the label `karpenter.sh/provisioner-name` named a node's Provisioner. Today Karpenter
 //! ignores a pod that selects this label, with an event and nothing else: the pod stays Pending.
 //! Written as `DoesNotExist`, the usual way to stay away from Karpenter's nodes, it is true of every
-//! node and keeps the pod off none.
+//! node and keeps the pod off none. Where Karpenter is known to be older than 0.33, it is information.
 //!
 //! # Fix
 //! Select `karpenter.sh/nodepool`. Check the value: it is the name of the NodePool, which need not be
@@ -44,11 +44,14 @@ use crate::karpenter::labels::PROVISIONER_NAME as OLD;
 use crate::rules::prelude::*;
 
 const NEW: &str = "karpenter.sh/nodepool";
+/// Karpenter 0.32 still has Provisioners, whose nodes have the label.
+const FIRST_WITHOUT: Version = Version::new(0, 33);
 
 pub(crate) static RULE: Rule = Rule {
     id: "karpenter-legacy-label",
     reads: &[Kind::NODE_POOL],
     fix: Some(Safety::Unsafe),
+    depends_on: &[Product::Karpenter],
     tag: Some(Tag::Deprecated),
     docs: docs(include_str!("karpenter_legacy_label.rs")),
     check: Check::PodTemplate(check),
@@ -60,7 +63,14 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     if template.containers().any(|container| is_controller(&container)) {
         return None;
     }
+    let is_still_set = ctx.platform().karpenter < FIRST_WITHOUT;
     for mention in referenced_labels(template).into_iter().filter(|mention| mention.key == OLD) {
+        if is_still_set {
+            report_rename(&mention, NEW, format!("Karpenter no longer sets `{OLD}` from 0.33 on"), None, ctx)
+                .severity(Severity::Info)
+                .help(format!("select `{NEW}` when Provisioners become NodePools, before Karpenter 0.33"));
+            continue;
+        }
         let (severity, message) = match mention.usage {
             LabelUse::Required => (Severity::Error, format!("Karpenter ignores pods that select `{OLD}`")),
             LabelUse::Excluded => (

@@ -6,7 +6,8 @@
 //! old one is no longer placed on nodes that drain, and one that is there is evicted with the rest.
 //! `karpenter.sh/not-ready` is a taint of Karpenter before v0.20, and `karpenter.sh/unschedulable` and
 //! `karpenter.sh/disrupting` have never been taints of Karpenter. Keys that a NodePool of the input
-//! sets are left alone.
+//! sets are left alone. It is a warning for a DaemonSet, and where a NodePool of the input has a taint of
+//! this domain that the pods do not tolerate and may mean; for other workloads it is information.
 //!
 //! # Fix
 //! In a DaemonSet, tolerate `karpenter.sh/disrupted`, which has no value. In any other workload, remove
@@ -78,6 +79,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             if !ctx.cluster().views().pools_with_taint(old).is_empty() {
                 continue;
             }
+            let meant_taint = meant_taint(object, &tolerations, ctx);
             let value = toleration.get("value");
             let never = if was_set { "no longer" } else { "never" };
             let finding = ctx.report(&key, format!("Karpenter {never} sets the taint `{old}`"));
@@ -92,7 +94,14 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 continue;
             }
             if !object.is(Kind::DAEMON_SET) {
+                if let Some((pool, taint, meant)) = meant_taint {
+                    finding
+                        .help(format!("to run on nodes of `{}`, tolerate `{meant}`", pool.display_name()))
+                        .related(pool, &taint, "its nodes have this taint");
+                    continue;
+                }
                 finding
+                    .severity(Severity::Info)
                     .help(format!(
                         "remove it; a pod that tolerates `{NEW}` is not drained and ends with its node"
                     ))
@@ -117,4 +126,30 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
     }
     None
+}
+
+/// The taint that the pods of a workload may mean, with its pool: the only one in Karpenter's domain that the pools of the input set, and
+/// that the pods do not tolerate.
+fn meant_taint<'c>(
+    object: &Object,
+    tolerations: &Node<'_>,
+    ctx: &Context<'c>,
+) -> Option<(&'c Object, Node<'c>, &'c str)> {
+    let is_tolerated = |key: &str| {
+        tolerations.items().any(|one| {
+            let own = one.get("key");
+            own.text() == Some(key) || !own.is_set()
+        })
+    };
+    let pools = ctx.cluster().of(Kind::NODE_POOL).filter(|pool| ctx.pairs_with(pool) && !pool.is_partial());
+    let taints = pools.flat_map(|pool| {
+        let taints = pool.path(&["spec", "template", "spec", "taints"]);
+        taints.items().map(move |taint| (pool, taint.get("key"))).collect::<Vec<_>>()
+    });
+    let mut found = taints.filter_map(|(pool, key)| {
+        let name = key.text()?;
+        (name.starts_with("karpenter.sh/") && !is_tolerated(name)).then_some((pool, key, name))
+    });
+    let first = found.next().filter(|_| !object.is_partial())?;
+    found.all(|(_, _, name)| name == first.2).then_some(first)
 }

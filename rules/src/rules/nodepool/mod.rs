@@ -46,6 +46,7 @@ pub(crate) mod requirement_contradiction;
 pub(crate) mod requirement_excludes_nothing;
 pub(crate) mod requirement_key_lookalike;
 pub(crate) mod requirement_key_restricted;
+pub(crate) mod requirement_order_ignored;
 pub(crate) mod requirement_range_empty;
 pub(crate) mod requirement_value_dead;
 pub(crate) mod requirement_value_not_offered;

@@ -45,8 +45,8 @@ use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "requirement-key-lookalike",
-    kinds: &[Kind::NODE_POOL],
-    reads: WORKLOAD_KINDS,
+    kinds: kinds![[Kind::NODE_POOL], WORKLOAD_KINDS],
+    reads: kinds![[Kind::NODE_POOL, Kind::EC2_NODE_CLASS], WORKLOAD_KINDS],
     reports_absence: true,
     params: &[Param {
         name: "domains",
@@ -60,6 +60,9 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if !object.is(Kind::NODE_POOL) {
+        return of_pods(object, ctx);
+    }
     let (pool, list) = (NodePool::new(object)?, ctx.requirements()?);
     if list.provider == Provider::Other {
         return None;
@@ -159,4 +162,57 @@ fn made_up(item: &RequirementItem<'_>, key: &str, ctx: &mut Context<'_>) {
 /// Whether all workloads are known.
 fn knows_workloads(cluster: &Cluster) -> bool {
     WORKLOAD_KINDS.iter().all(|kind| cluster.is_complete_for(*kind))
+}
+
+/// Reports node selectors whose key has the name of a label of instances without its domain, and a value that only that label has.
+fn of_pods(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if object.is(Kind::DAEMON_SET) || object.is_partial() {
+        return None;
+    }
+    let cluster = ctx.cluster();
+    let has_pools = cluster.of(Kind::NODE_POOL).any(|pool| ctx.pairs_with(pool));
+    // What fits no pool of a whole cluster is reported by pod-fits-no-pool.
+    if has_pools && cluster.is_complete_for(Kind::NODE_POOL) {
+        return None;
+    }
+    for template in templates(object) {
+        let selector = template.spec.get("nodeSelector");
+        for (key, node) in selector.entries() {
+            let Some((word, severity)) = node.text().and_then(|value| meant_by_pods(key, value, has_pools))
+            else {
+                continue;
+            };
+            // Somebody labels nodes so: a pool, its class or what other nodes the input has.
+            let is_known = cluster.views().feasibility(ctx.platform()).declares(key)
+                || ctx.other_nodes_for(&template).is_some()
+                || cluster.of(Kind::EC2_NODE_CLASS).any(|class| {
+                    class.path(&["spec", "userData"]).raw_text().is_some_and(|text| text.contains(key))
+                });
+            if is_known {
+                continue;
+            }
+            let target = selector.get(word);
+            let message =
+                format!("`{key}` is not a label of instances: no pod starts unless somebody labels nodes so");
+            let finding = ctx.report(&node, message).at_key();
+            finding.severity(severity).help(format!("write `{word}`, which every node of Karpenter has"));
+            if target.is_absent() {
+                let title = format!("write `{word}`; check which nodes the pod then gets");
+                finding.fix(Fix::new(title, Safety::Unsafe).move_to(&node, &target));
+            }
+        }
+    }
+    None
+}
+
+/// The label that a key without a domain stands for, by its value. People label nodes of their own by capacity types, so that these say
+/// nothing without a NodePool.
+fn meant_by_pods(key: &str, value: &str, has_pools: bool) -> Option<(&'static str, Severity)> {
+    match key.replace(['-', '_', '.'], "").to_ascii_lowercase().as_str() {
+        "instancetype" if catalog::find(value).is_some() => Some((catalog::INSTANCE_TYPE, Severity::Warning)),
+        "capacitytype" if has_pools && matches!(value, "spot" | "on-demand") => {
+            Some((CAPACITY_TYPE, Severity::Info))
+        }
+        _ => None,
+    }
 }

@@ -64,7 +64,7 @@ use std::sync::Arc;
 
 use crate::cluster::branch_interfaces::{BRANCH_INTERFACE, is_selected};
 use crate::cluster::queues::{is_queued, may_run_elsewhere};
-use crate::cluster::together::is_renamed;
+use crate::cluster::together::{Company, company, is_renamed};
 use crate::facts::suggest::is_within;
 use crate::fit::{
     Change, NearestMiss, Obstacle, Proposes, Side, Situation, Stage, ValueEdit, has_built_in_pools,
@@ -164,7 +164,11 @@ fn find(object: &Object, template: &Template<'_>, proposes: Proposes, ctx: &Cont
     if !is_listed && feasibility.has_unreadable_pools() {
         return None;
     }
-    let alike = if is_listed || labelled() { Vec::new() } else { alike_pools(template, ctx) };
+    let mut alike = if is_listed || labelled() { Vec::new() } else { alike_pools(template, ctx) };
+    let is_only = alike.is_empty() && !is_listed && !labelled();
+    if is_only {
+        alike.extend(only_pool_beside(object, ctx).cloned());
+    }
     if !is_listed && !labelled() && alike.is_empty() {
         return None;
     }
@@ -192,6 +196,13 @@ fn find(object: &Object, template: &Template<'_>, proposes: Proposes, ctx: &Cont
     let is_told_elsewhere = obstacles.iter().any(|obstacle| is_of_another_rule(obstacle, template, ctx))
         || obstacles.iter().any(is_taint) && has_unknown_runtime(template, ctx);
     if obstacles.is_empty() || missing.is_none() && is_told_elsewhere {
+        return None;
+    }
+    let is_of_size = |obstacle: &Obstacle| match &obstacle.stage {
+        Stage::Resources(names) => names.iter().all(|name| matches!(name.as_str(), "cpu" | "memory")),
+        _ => false,
+    };
+    if is_only && !obstacles.iter().all(is_of_size) {
         return None;
     }
     (!by_likeness || obstacles.len() == 1).then_some(Unfit { miss, pinned, missing, by_likeness })
@@ -226,6 +237,14 @@ fn nearest_miss(
         return None;
     }
     situation(pools).nearest_miss(object, template, proposes)
+}
+
+/// The only pool of the input, if it is in the folder of an object: who keeps both together means the pods for it.
+fn only_pool_beside<'a>(object: &Object, ctx: &Context<'a>) -> Option<&'a Object> {
+    let mut pools = ctx.cluster().of(Kind::NODE_POOL);
+    let (only, None) = (pools.next()?, pools.next()) else { return None };
+    let is_read = !only.is_partial() && !ctx.cluster().has_any(Kind::PROVISIONER);
+    (is_read && company(object, only) <= Company::Folder && object.origin().is_some()).then_some(only)
 }
 
 /// The pools that give their nodes a label that is nearly one that a pod selects: the value under nearly the key, or nearly the value

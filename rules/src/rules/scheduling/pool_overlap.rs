@@ -3,8 +3,8 @@
 //! # Why
 //! Karpenter tries the pools of a pod by weight, the highest first. Pools of equal weight are tried by
 //! name in reverse order, so a rename moves pods to other nodes, and which budget, expiry and limit
-//! apply to a pod follows from the alphabet: of an on-demand pool and a Spot pool that differ in nothing else
-//! it is the one with the later name, for pods that ask for no capacity type. Nor do pools for training and for serving keep their pods
+//! apply to a pod follows from the alphabet. The same is true of a Spot pool and an on-demand pool, unless
+//! pods choose a capacity type. Nor do pools for training and for serving keep their pods
 //! apart where taints, labels and requirements let a pod into both: all go to the heavier one first.
 //! And an on-demand GPU pool that is heavier than the Spot pool beside it is filled first, so the Spot
 //! pool is used only at its limit. EKS Auto Mode and a Karpenter of one's own beside it are two controllers:
@@ -53,6 +53,7 @@
 //! - <https://karpenter.sh/docs/concepts/scheduling/#weighted-nodepools>
 
 use crate::cluster::views::OverlapGroup;
+use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -74,7 +75,10 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     }
     let cluster = ctx.cluster();
     // Examples of one folder are often alternatives.
-    let certain = |other: &Object| cluster.surely_pairs(object, other);
+    let certain = |other: &Object| {
+        cluster.surely_pairs(object, other)
+            || cluster.likely_pairs(object, other) && !is_example(object) && !is_example(other)
+    };
     let group = cluster.views().overlap_group(&own);
     let named = |other: &OverlapGroup| {
         NodePool::new(other.object()).is_some_and(|other| is_selected_by_name(&other, ctx))
@@ -82,7 +86,11 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     // Most pairs of pools do not overlap, so the cheap comparisons come first.
     for other in group.iter().take(MOST_COMPARED) {
         let is_meant = || other.object().name() != object.name() && certain(other.object());
-        let Some((severity, message, help)) = unmeant(pool, (&own, other), &is_meant, ctx) else { continue };
+        let Some((severity, message, help)) = unmeant(pool, (&own, other), &is_meant)
+            .or_else(|| untold_capacity(pool, (&own, other), &is_meant, ctx))
+        else {
+            continue;
+        };
         if is_selected_by_name(pool, ctx) {
             return None;
         }
@@ -103,9 +111,7 @@ fn unmeant(
     pool: &NodePool<'_>,
     (own, other): (&OverlapGroup, &OverlapGroup),
     is_meant: &dyn Fn() -> bool,
-    ctx: &Context<'_>,
 ) -> Option<(Severity, String, &'static str)> {
-    let views = ctx.cluster().views();
     let weights = (own.weight(), other.weight());
     let (a, b) = (own.object().display_name(), other.object().display_name());
     let is_tried_first =
@@ -127,20 +133,11 @@ fn unmeant(
         let message =
             format!("pools `{a}` and `{b}` of equal weight admit the same pods: `{b}` is tried first");
         let help = "give the pool that is to be tried first the higher `weight`, or separate the two";
-        if is_tried_first && own.overlaps(other) && is_meant() {
-            return Some((Severity::Info, message, help));
-        }
-        let is_split = own.is_only("on-demand") && other.is_only("spot")
-            || own.is_only("spot") && other.is_only("on-demand");
-        // Pods that choose show that their authors know of both.
-        let is_chosen =
-            || ["spot", "on-demand"].iter().any(|one| views.is_required(CAPACITY_TYPE, one, pool.object()));
-        let found =
-            is_tried_first && is_split && own.overlaps_but_for_capacity(other) && is_meant() && !is_chosen();
-        let message =
-            format!("pods that ask for no capacity type go to `{b}` before `{a}`, by its name alone");
-        let help = "give the pool that is to be tried first the higher `weight`";
-        return found.then_some((Severity::Info, message, help));
+        return (is_tried_first && own.overlaps(other) && is_meant()).then_some((
+            Severity::Info,
+            message,
+            help,
+        ));
     }
     if is_tried_first && own.overlaps(other) && separates_purposes(pool, other.object()) && is_meant() {
         let message = format!("pods meant for `{a}` go to `{b}` first, of weight {}", weights.1);
@@ -160,6 +157,46 @@ fn unmeant(
     );
     let help = "give the Spot pool the higher `weight` where its pods can bear interruptions";
     is_filled_first.then_some((Severity::Info, message, help))
+}
+
+/// What nobody means of a Spot pool and an on-demand pool of equal weight that are alike otherwise: pods that choose no capacity type
+/// go to one of them by its name.
+fn untold_capacity(
+    pool: &NodePool<'_>,
+    (own, other): (&OverlapGroup, &OverlapGroup),
+    is_meant: &dyn Fn() -> bool,
+    ctx: &Context<'_>,
+) -> Option<(Severity, String, &'static str)> {
+    let are_both = |one: &OverlapGroup, two: &OverlapGroup| one.is_only("on-demand") && two.is_only("spot");
+    let is_tried_first = other.object().name() > own.object().name();
+    let is_choice = own.weight() == other.weight()
+        && is_tried_first
+        && (are_both(own, other) || are_both(other, own))
+        && own.overlaps_but_for_capacity(other)
+        && beside_capacity(pool) == beside_capacity(&NodePool::new(other.object())?);
+    // Pods that choose a capacity type choose a pool by it.
+    if !is_choice || ctx.cluster().views().referenced_labels().contains(CAPACITY_TYPE) || !is_meant() {
+        return None;
+    }
+    let (a, b) = (own.object().display_name(), other.object().display_name());
+    let message =
+        format!("pods that choose no capacity type fit `{a}` and `{b}`: `{b}` is tried first, by its name");
+    let help = "give the pool that is to be tried first the higher `weight`, or separate the two by a taint";
+    Some((Severity::Info, message, help))
+}
+
+/// The requirements of a pool but for its capacity type, in an order of their own.
+fn beside_capacity(pool: &NodePool<'_>) -> Vec<(String, String, Vec<String>)> {
+    let text = |node: Node<'_>| node.string_or_number().unwrap_or_default().into_owned();
+    let of = |item: Node<'_>| {
+        let mut values: Vec<String> = item.get("values").items().map(text).collect();
+        values.sort();
+        (text(item.get("key")), text(item.get("operator")), values)
+    };
+    let mut all: Vec<_> =
+        pool.requirements().items().map(of).filter(|(key, ..)| key != CAPACITY_TYPE).collect();
+    all.sort();
+    all
 }
 
 /// Whether workloads of the input select the pool, which makes their choice explicit.

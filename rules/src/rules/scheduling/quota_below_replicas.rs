@@ -10,7 +10,8 @@
 //!
 //! A quota for just the pods that run stops rollouts: up to three replicas, 25 % of which round down to none
 //! that may be unavailable, a Deployment starts a pod before it ends another one. For that, the fewest
-//! replicas of all Deployments, StatefulSets and Rollouts in the input are added up.
+//! replicas of all Deployments, StatefulSets and Rollouts in the input are added up. Where just the maxima of
+//! several autoscalers exceed the quota together, it is information.
 //!
 //! # Fix
 //! Raise the quota, or lower the replicas or the requests. A rollout with `maxSurge: 0` and
@@ -154,6 +155,8 @@ struct Steady<'a> {
     members: Vec<Members<'a>>,
     /// The pod that a rollout starts before another one ends. Empty if it starts none.
     surge: Vec<Members<'a>>,
+    /// Its pods at most, with the maximum of its autoscaler.
+    most: Vec<Members<'a>>,
 }
 
 /// A workload that certainly counts for a quota. `None` if it may not, or its replicas are unknown.
@@ -165,13 +168,14 @@ fn steady<'i>(quota: &Object, object: &'i Object, ctx: &Context<'i>) -> Option<S
     if is_open || may_run_elsewhere(object, cluster) || !cluster.likely_pairs(quota, object) {
         return None;
     }
-    let floor = cluster.views().replicas(object)?.floor;
+    let replicas = cluster.views().replicas(object)?;
+    let floor = replicas.floor;
     let with = |pods: i64| -> Option<Vec<Members<'i>>> {
         Some(members(object)?.into_iter().map(|member| Members { pods, ..member }).collect())
     };
     let surges = rollout(object, floor).is_some_and(|update| update.surge > 0 && update.unavailable == 0);
     let surge = if floor > 0 && surges && !object.is(Kind::STATEFUL_SET) { with(1)? } else { Vec::new() };
-    Some(Steady { object, members: with(floor)?, surge })
+    Some(Steady { object, members: with(floor)?, surge, most: with(replicas.max)? })
 }
 
 /// Reports a quota without room for the fewest pods of all workloads, and one more pod of a rollout.
@@ -194,6 +198,9 @@ fn without_room(quota: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let total = sum.checked_add(more)?;
         // One workload that is larger than the quota is reported by itself.
         if total <= limit.milli() || each.iter().any(|one| *one > limit.milli()) {
+            if total <= limit.milli() {
+                beyond_quota(&all, &need, (name, &hard, limit), ctx);
+            }
             continue;
         }
         let allowed = hard.string_or_number()?;
@@ -216,6 +223,36 @@ fn without_room(quota: &Object, ctx: &mut Context<'_>) -> Option<()> {
             )
             .related(largest.object, &place, "it starts a pod before it ends another one");
         return None;
+    }
+    None
+}
+
+/// Reports a quota that several autoscalers exceed together at their maximum, where none does alone.
+fn beyond_quota(
+    all: &[Steady<'_>],
+    need: &dyn Fn(&[Members<'_>]) -> i128,
+    (name, hard, limit): (&str, &Node<'_>, Quantity),
+    ctx: &mut Context<'_>,
+) -> Option<()> {
+    let most: Vec<i128> = all.iter().map(|one| need(&one.most)).collect();
+    let sum = most.iter().try_fold(0i128, |sum, one| sum.checked_add(*one))?;
+    let is_scaled = |one: &&Steady<'_>| need(&one.most) > need(&one.members);
+    let scaled: Vec<&Steady<'_>> = all.iter().filter(is_scaled).collect();
+    if sum <= limit.milli() || most.iter().any(|one| *one > limit.milli()) || scaled.len() < 2 {
+        return None;
+    }
+    let (needed, allowed) = (amount_of(sum, name), hard.string_or_number()?);
+    let message = format!(
+        "at the maximum of their autoscalers the workloads need {needed} of `{name}`, and the quota allows {allowed}"
+    );
+    let finding = ctx.report(hard, message);
+    finding
+        .severity(Severity::Info)
+        .help("raise the quota, or lower the maxima: pods beyond it are rejected");
+    for one in scaled {
+        let autoscaler = one.object.path(&["metadata", "name"]);
+        let each = amount_of(need(&one.most), name);
+        finding.related(one.object, &autoscaler, format!("{each} at its maximum"));
     }
     None
 }

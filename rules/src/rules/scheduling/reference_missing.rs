@@ -13,7 +13,8 @@
 //! repositories may bring them. Many Secrets come from elsewhere, so that an absent one is reported only
 //! beside one that is written almost the same, and an absent claim only where the namespace has others. A Secret or ConfigMap in a file that is to be copied by its name,
 //! such as `secrets.example.yaml`, or whose values are all placeholders, shows that there is one, and not which
-//! keys it has.
+//! keys it has. Without `--complete` an absent ConfigMap is a warning where the only one beside the pods has the
+//! key that they read.
 //!
 //! # Fix
 //! Remove the reference, or add the object.
@@ -534,6 +535,9 @@ fn keys(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) {
         {
             if reference.get("optional").bool() != Some(true) {
                 key_of(object, kind, &reference.get("name"), &reference.get("key"), ctx);
+                if kind == Kind::CONFIG_MAP {
+                    sibling(object, &reference.get("name"), &reference.get("key"), ctx);
+                }
             }
         }
     }
@@ -586,6 +590,43 @@ fn key_of(object: &Object, kind: Kind, name: &Node<'_>, key: &Node<'_>, ctx: &mu
             did_you_mean,
         ))
         .related(source, &source.path(&["metadata", "name"]), format!("the {}", kind.kind));
+    None
+}
+
+/// Reports a ConfigMap that the input lacks, where the only one beside the pods has the key that they read.
+fn sibling(object: &Object, name: &Node<'_>, key: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    // Keys that many ConfigMaps have.
+    const COMMON: [&str; 8] =
+        ["ca.crt", "ENV", "ENVIRONMENT", "LOG_LEVEL", "NAMESPACE", "REGION", "AWS_REGION", "TZ"];
+    let (cluster, namespace) = (ctx.cluster(), object.namespace_or_default());
+    let (missing, text) = (name.text()?, key.text().filter(|key| !COMMON.contains(key))?);
+    let is_custom = !matches!(object.group(), "" | "apps" | "batch");
+    if is_custom
+        || object.is_namespace_unknown()
+        || object.may_lack_fields()
+        // Of a whole cluster it is known that there is none.
+        || cluster.is_complete_for(Kind::CONFIG_MAP)
+        || cluster.written_as(Kind::CONFIG_MAP, missing).next().is_some()
+        || may_be_made(cluster, Kind::CONFIG_MAP, namespace, missing)
+        || cluster.is_shown(&Fact::Elsewhere)
+    {
+        return None;
+    }
+    let mut beside =
+        cluster.in_namespace(Kind::CONFIG_MAP, namespace).filter(|one| cluster.likely_pairs(object, one));
+    let (only, None) = (beside.next()?, beside.next()) else { return None };
+    let is_kept_apart = is_example(only) || is_template(only) || is_to_be_copied(only);
+    if is_kept_apart || only.may_lack_fields() || !only.get("data").get(text).is_set() {
+        return None;
+    }
+    let other = only.display_name();
+    let message =
+        format!("ConfigMap `{missing}` is not in the input, and `{other}` beside it has the key `{text}`");
+    ctx.report(name, message)
+        .severity(Severity::Warning)
+        .identified_by("ConfigMap")
+        .help(format!("did you mean `{other}`? Without the ConfigMap the container does not start"))
+        .related(only, &only.path(&["data", text]), "the key");
     None
 }
 

@@ -5,7 +5,8 @@
 //! times as long as within one, traffic between zones is billed, and EFA does not cross them: ranks that ask for
 //! it in two zones never find each other. This is a warning where the pods ask to be spread over zones, or for
 //! EFA, as the groups of a server over several nodes do as well; otherwise information. Pods that name their
-//! nodes, or must run on one, are where the author put them.
+//! nodes, or must run on one, are where the author put them. A spread over the labels of network nodes
+//! (`topology.k8s.aws/network-node-layer-2`) puts workers under different switches: that is a warning as well.
 //!
 //! # Fix
 //! Keep the run in one zone: a node selector on `topology.kubernetes.io/zone`, pod affinity by that
@@ -57,6 +58,9 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::info(Group::Training)
 };
 
+/// The labels of the switches above a node, of which pods on one have the shortest ways to each other.
+const NETWORK_NODES: &str = "topology.k8s.aws/network-node-layer-";
+
 /// Parts of keys with which queues and controllers place the pods of a run together.
 const GANGS: [&str; 5] =
     ["kueue.x-k8s.io/", "exclusive-topology", "subgroup-", "scheduling.x-k8s.io/", "volcano.sh/"];
@@ -88,6 +92,15 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             ctx.report(&key, format!("workers of {what} `{name}` are spread over zones"))
                 .severity(Severity::Warning)
                 .help("keep the workers of a run in one zone: a node selector, or pod affinity, by zone");
+            return None;
+        }
+        if key.text().is_some_and(|key| key.starts_with(NETWORK_NODES)) {
+            ctx.report(
+                &key,
+                format!("workers of {what} `{name}` are spread over network nodes, away from each other"),
+            )
+            .severity(Severity::Warning)
+            .help("bring them together: a preferred `podAffinity` by this key, without the spread");
             return None;
         }
     }

@@ -1,0 +1,123 @@
+//! A database keeps its data in a volume that ends with its pod.
+//!
+//! # Why
+//! An `emptyDir` is deleted with the pod. Karpenter replaces nodes to save money, on drift and when they expire,
+//! and the evicted database starts anew on another node: empty. It is a warning where a NodePool of the input
+//! moves pods that run, and information where no pool is there.
+//!
+//! # Fix
+//! Mount a PersistentVolumeClaim, best by `volumeClaimTemplates` of a StatefulSet.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: apps/v1
+//!  kind: StatefulSet
+//!  metadata: {name: orders-db, namespace: shop}
+//!  spec:
+//!    serviceName: orders-db
+//!    selector: {matchLabels: {app: orders-db}}
+//!    template:
+//!      metadata: {labels: {app: orders-db}}
+//!      spec:
+//! -      volumes:
+//! -        - {name: data, emptyDir: {}} # <-
+//!        containers:
+//!          - name: postgres
+//!            image: postgres:16.4
+//!            volumeMounts: [{name: data, mountPath: /var/lib/postgresql/data}]
+//!            resources: {requests: {cpu: 1, memory: 2Gi}}
+//! +  volumeClaimTemplates:
+//! +    - metadata: {name: data}
+//! +      spec:
+//! +        accessModes: [ReadWriteOnce]
+//! +        resources: {requests: {storage: 20Gi}}
+//! ```
+//!
+//! # References
+//! - <https://kubernetes.io/docs/concepts/storage/volumes/#emptydir>
+//! - <https://karpenter.sh/docs/concepts/disruption/>
+
+use crate::karpenter::do_not_disrupt::keeps_busy_nodes;
+use crate::rules::manifest_purpose::is_example;
+use crate::rules::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "database-on-empty-dir",
+    kinds: WORKLOAD_KINDS,
+    reads: kinds![[Kind::NODE_POOL, Kind::HPA, Kind::SCALED_OBJECT], WORKLOAD_KINDS],
+    docs: docs(include_str!("database_on_empty_dir.rs")),
+    check: Check::Object(check),
+    ..Rule::warning(Group::Availability)
+};
+
+/// The ends of the names of images of databases that one pod runs, and the folders of their data.
+const DATABASES: [(&[&str], &[&str]); 6] = [
+    (
+        &["postgres", "postgresql", "postgis", "pgvector", "timescaledb", "timescaledb-ha"],
+        &["/var/lib/postgresql", "/bitnami/postgresql", "/home/postgres/pgdata"],
+    ),
+    (
+        &["mysql", "mysql-server", "mariadb", "percona-server"],
+        &["/var/lib/mysql", "/bitnami/mysql", "/bitnami/mariadb"],
+    ),
+    (&["mongo", "mongodb", "mongodb-community-server"], &["/data/db", "/bitnami/mongodb"]),
+    (&["influxdb"], &["/var/lib/influxdb", "/var/lib/influxdb2"]),
+    (&["neo4j"], &["/data"]),
+    (&["qdrant"], &["/qdrant/storage"]),
+];
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if !runs_forever(object) || object.is_partial() || object.is_owned() {
+        return None;
+    }
+    // Replicas have copies of the data.
+    if ctx.cluster().views().replicas(object).is_some_and(|replicas| replicas.max > 1) {
+        return None;
+    }
+    for template in templates(object) {
+        let found = template.containers().find_map(|container| {
+            let image = image_of(&container)?;
+            let (_, folders) = DATABASES.iter().find(|(names, _)| names.contains(&image.last()))?;
+            let mut mounts = container.get("volumeMounts").items();
+            let mount = mounts.find(|mount| {
+                let path = mount.get("mountPath").text().map(|path| path.trim_end_matches('/'));
+                path.is_some_and(|path| folders.iter().any(|folder| is_at_or_below(path, folder)))
+            })?;
+            let name = mount.get("name");
+            let mut volumes = template.spec.get("volumes").items();
+            let volume =
+                volumes.find(|volume| volume.get("name").text() == name.text() && name.text().is_some())?;
+            volume.get("emptyDir").is_set().then(|| (volume.get("emptyDir"), mount.get("mountPath")))
+        });
+        let Some((volume, path)) = found else { continue };
+        let moves = |pool: &&Object| {
+            let is_open = pool.path(&["spec", "template", "spec", "taints"]).items().next().is_none();
+            ctx.pairs_with(pool) && is_open && !pool.is_partial() && !keeps_busy_nodes(pool)
+        };
+        let pool = ctx.cluster().of(Kind::NODE_POOL).find(moves);
+        let name = object.display_name();
+        let path = path.text().unwrap_or_default();
+        let finding = ctx.report(
+            &volume,
+            format!("the data of database `{name}` is gone with each pod: its volume is an emptyDir"),
+        );
+        finding.help(format!("mount a PersistentVolumeClaim at `{}`", ellipsize(path)));
+        match pool.filter(|_| !is_example(object)) {
+            Some(pool) => {
+                finding.related(
+                    pool,
+                    &pool.path(&["metadata", "name"]),
+                    "its nodes are replaced while pods run",
+                );
+            }
+            None => {
+                finding.severity(Severity::Info);
+            }
+        }
+    }
+    None
+}
+
+fn is_at_or_below(path: &str, folder: &str) -> bool {
+    path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
