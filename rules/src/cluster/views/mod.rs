@@ -337,13 +337,6 @@ impl<'i> Views<'i> {
         found.into_iter().map(Arc::as_ref).collect()
     }
 
-    /// Whether a workload of the cluster of an object may require a value of a label of its nodes.
-    pub(crate) fn is_required(self, key: &str, value: &str, object: &Object) -> bool {
-        let wanted = WorkloadKey::RequiredLabel(key.to_owned(), value.to_owned());
-        let requiring = self.cluster.table::<Workloads>().get(&wanted);
-        requiring.iter().any(|workload| self.cluster.pairs(object, &workload.object))
-    }
-
     /// The purpose of a pool: from its name, labels and taints, otherwise from the workloads that select it, with the
     /// first of these.
     pub(crate) fn purpose(self, pool: &NodePool<'_>) -> Option<(WorkloadClass, Option<&'i Workload>)> {

@@ -73,7 +73,7 @@ use crate::cluster::views::Labels;
 use crate::cluster::views::disruptions::runs_as_job;
 use crate::rules::partners::{around_service, services};
 use crate::rules::prelude::*;
-use crate::workload::ports::target_of;
+use crate::workload::ports::{self, target_of};
 use crate::workload::selector;
 
 pub(crate) static RULE: Rule = Rule {
