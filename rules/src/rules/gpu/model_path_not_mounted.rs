@@ -6,9 +6,12 @@
 //! Face, and the pod restarts for ever while its GPU is paid for. Often the volume is there, at another path.
 //! It is not reported for images of your own, and where another command runs first, which may bring the files.
 //!
+//! KServe downloads the model of an InferenceService from a `storageUri`, whose scheme names the storage. Without one
+//! it takes the text for a path in the image: `models/gemma` is not there, and nothing is downloaded.
+//!
 //! # Fix
 //! Mount the volume at the path, or name the path at which it is mounted. KServe has the files of
-//! `storageUri` at `/mnt/models`.
+//! `storageUri` at `/mnt/models`. Begin a `storageUri` with `s3://`, `hf://`, `pvc://` or the scheme of another storage.
 //!
 //! # Example
 //! ```yaml,diff
@@ -43,6 +46,7 @@
 
 use std::path::Path;
 
+use crate::cluster::runtimes::model_of;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -75,10 +79,26 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     {
         return None;
     }
+    if object.is(Kind::INFERENCE_SERVICE) && template.place.1 == 0 {
+        without_scheme(object, ctx);
+    }
     for container in template.containers() {
         inspect(&container, ctx);
     }
     None
+}
+
+/// Reports a `storageUri` that names no storage: `ValidateStorageURI` of KServe 0.11 to 0.20 takes it for a local path.
+fn without_scheme(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let (_, model, _) = model_of(object)?;
+    let uri = model.get("storageUri");
+    let text = uri.text().filter(|text| !text.is_empty() && !text.contains("://"))?;
+    if text.starts_with(['/', '.']) {
+        return None;
+    }
+    ctx.report(&uri, format!("`{}` names no storage, so that KServe downloads nothing", ellipsize(text)))
+        .help("begin it with the scheme of the storage, such as `s3://`, `hf://` or `pvc://`");
+    Some(())
 }
 
 fn inspect(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
