@@ -128,7 +128,7 @@ fn name(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if text.len() > longest {
         let message =
             format!("KubeRay 1.4 and later reject this name: a {kind} has at most {longest} characters");
-        ctx.report(&node, message).help(format!("make it {} characters shorter", text.len() - longest));
+        ctx.report(&node, message).help(format!("shorten it by {}", text.len() - longest));
     } else if !text.starts_with(|c: char| c.is_ascii_lowercase()) || text.contains('.') {
         let is_valid =
             text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'.'));
