@@ -9,6 +9,9 @@
 //! KServe downloads the model of an InferenceService from a `storageUri`, whose scheme names the storage. Without one
 //! it takes the text for a path in the image: `models/gemma` is not there, and nothing is downloaded.
 //!
+//! Triton reads models of an S3 server from `s3://https://HOST:PORT/BUCKET/PATH`. Without the port it takes `https:` for
+//! the name of a bucket of AWS, and ends.
+//!
 //! # Fix
 //! Mount the volume at the path, or name the path at which it is mounted. KServe has the files of
 //! `storageUri` at `/mnt/models`. Begin a `storageUri` with `s3://`, `hf://`, `pvc://` or the scheme of another storage.
@@ -43,6 +46,7 @@
 //! # References
 //! - <https://docs.vllm.ai/en/stable/deployment/docker/>
 //! - <https://kserve.github.io/website/docs/model-serving/storage/overview>
+//! - <https://docs.nvidia.com/deeplearning/triton-inference-server/user-guide/docs/user_guide/model_repository.html>
 
 use std::path::Path;
 
@@ -101,9 +105,35 @@ fn without_scheme(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     Some(())
 }
 
+/// Reports the address of an S3 server without a port: `s3_regex_` of Triton's core (`src/filesystem/implementations/s3.h`)
+/// requires one, and what does not match is a bucket and a path.
+fn without_port<'a>(
+    launch: &Launch<'a>,
+    container: &Node<'a>,
+    names: &[&str],
+    ctx: &mut Context<'_>,
+) -> Option<()> {
+    let OptionValue::Text(uri, node) = launch.setting(container, names) else { return None };
+    let rest = uri.strip_prefix("s3://")?;
+    let (scheme, rest) = ["https", "http"]
+        .into_iter()
+        .find_map(|scheme| Some((scheme, rest.strip_prefix(scheme)?.strip_prefix("://")?)))?;
+    let (host, path) = rest.split_once('/')?;
+    if host.is_empty() || host.contains([':', '$', '{']) {
+        return None;
+    }
+    let port = if scheme == "https" { 443 } else { 80 };
+    ctx.report(&node, format!("Triton takes `{scheme}:` for a bucket of S3: the address has no port"))
+        .help(format!("write `s3://{scheme}://{host}:{port}/{path}`, with the port of the server"));
+    Some(())
+}
+
 fn inspect(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let launch = Launch::of(container).filter(|launch| launch.is_first)?;
     let server = launch.program.server()?;
+    if server.id == ServerId::Triton {
+        without_port(&launch, container, server.model_paths, ctx);
+    }
     let mounts = container.get("volumeMounts");
     if !WITHOUT_MODELS.contains(&server.id)
         || !server.is_in_published_image_of(container)
