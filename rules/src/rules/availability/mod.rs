@@ -54,6 +54,7 @@ pub(crate) mod probe_host_loopback;
 pub(crate) mod probe_missing;
 pub(crate) mod probe_timeout_short;
 pub(crate) mod progress_deadline_short;
+pub(crate) mod ray_cluster_rejected;
 pub(crate) mod ray_versions_differ;
 pub(crate) mod ray_worker_restart_policy;
 mod replacement;

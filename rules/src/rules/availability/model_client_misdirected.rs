@@ -7,7 +7,9 @@
 //! below `/v1` alone: without it they answer 404. LiteLLM sends what follows the provider in `model` as the
 //! name of the model. vLLM answers 404 to each name but those of `--served-model-name`, or that of the
 //! model without the option, and of its adapters. LiteLLM starts and Open WebUI loads all the same: only
-//! requests fail.
+//! requests fail. AIBrix finds the pods of a model by their label `model.aibrix.ai/name`, and asks them by that
+//! name. The router of vLLM's production stack looks for servers in the namespace `default`, unless
+//! `--k8s-namespace` names another one.
 //!
 //! Where something else answers at the port, such as a router, or a variable may change the names, nothing
 //! is said.
@@ -56,7 +58,7 @@ use std::ops::Range;
 use super::serving::{is_owned, serving_templates};
 use crate::rules::prelude::*;
 use crate::source::with_embedded;
-use crate::workload::command::Word;
+use crate::workload::command::{Word, may_have_more_options};
 use crate::workload::environment::may_define;
 use crate::workload::ports::{number, target_of};
 use crate::workload::selector;
@@ -115,10 +117,67 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     for template in templates(object) {
+        of_aibrix(&template, ctx);
         for container in template.all_containers() {
             of_environment(&container, ctx);
+            of_router(&container, ctx);
         }
     }
+    None
+}
+
+/// Reports the name by which AIBrix's gateway finds pods and asks them, where their server has another one. Source: aibrix 0.4
+/// `pkg/constants/model.go`, and its page on deployments.
+fn of_aibrix(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let label = template.metadata.get("labels").get("model.aibrix.ai/name");
+    let name = label.text()?;
+    let mut servers = template.containers().filter(|container| server_of(container).is_some());
+    let container = servers.next().filter(|_| servers.next().is_none())?;
+    let names = served_names(&container).filter(|names| !names.iter().any(|served| served == name))?;
+    let served = names.first()?;
+    let message = format!(
+        "vLLM answers 404: AIBrix asks for model `{}`, which it calls `{}`",
+        ellipsize(name),
+        ellipsize(served)
+    );
+    let object = ctx.object();
+    ctx.report(&label, message)
+        .help(format!("write `--served-model-name {name}`, or the name that vLLM has as the label"))
+        .related(object, &container.get("name"), "the server");
+    None
+}
+
+/// Reports a router that looks for servers in another namespace than its own, for want of an option. Source: `parsers/parser.py` of
+/// vllm-project/production-stack 0.1.
+fn of_router(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let words = words(container);
+    let is_router = words.iter().any(|word| word.text == "vllm-router")
+        || image_of(container).is_some_and(|image| image.last() == "lmstack-router");
+    let discovery = option(&words, &["service-discovery"]);
+    let is_closed = matches!(option(&words, &["k8s-namespace"]), OptionValue::Absent)
+        && matches!(option(&words, &["config", "dynamic-config-json"]), OptionValue::Absent)
+        && !may_have_more_options(&words);
+    let object = ctx.object();
+    let namespace = object.namespace().filter(|name| *name != "default" && !is_placeholder(name))?;
+    if !is_router || !discovery.is("k8s") || !is_closed || object.may_lack_fields() {
+        return None;
+    }
+    let runs_vllm = |other: &Object| {
+        let mut containers =
+            templates(other).into_iter().flat_map(|template| template.containers().collect::<Vec<_>>());
+        other.namespace() == Some(namespace)
+            && containers
+                .any(|container| server_of(&container).is_some_and(|server| server.id == ServerId::Vllm))
+            && ctx.pairs_with(other)
+    };
+    let engine =
+        REPLICATED_KINDS.iter().find_map(|kind| ctx.cluster().of(*kind).find(|other| runs_vllm(other)))?;
+    ctx.report(
+        &discovery.node()?,
+        format!("the router looks for servers in `default`, and runs in `{namespace}`"),
+    )
+    .help(format!("add `--k8s-namespace {namespace}`"))
+    .related(engine, &engine.path(&["metadata", "namespace"]), "a server that it does not find");
     None
 }
 

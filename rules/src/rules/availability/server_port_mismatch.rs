@@ -68,7 +68,7 @@ use crate::workload::server::{PortUse, is_allowed};
 pub(crate) static RULE: Rule = Rule {
     id: "server-port-mismatch",
     kinds: kinds![ALL_SERVER_KINDS, [Kind::DAEMON_SET, Kind::POD, Kind::SERVICE]],
-    reads: kinds![[Kind::SERVICE], WORKLOAD_KINDS],
+    reads: kinds![[Kind::SERVICE, Kind::SERVICE_MONITOR], WORKLOAD_KINDS],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("server_port_mismatch.rs")),
     check: Check::Object(check),
@@ -485,6 +485,30 @@ fn no_such_name(
     None
 }
 
+/// The monitor that scrapes a port of a Service, and the name of the port in it.
+fn monitor_of<'i>(service: &Object, port: &Node<'_>, ctx: &Context<'i>) -> Option<(&'i Object, Node<'i>)> {
+    let name = port.get("name").text()?;
+    let labels = service.path(&["metadata", "labels"]);
+    let cluster: &'i Cluster = ctx.cluster();
+    cluster.of(Kind::SERVICE_MONITOR).find_map(|monitor| {
+        let selector = monitor.path(&["spec", "selector"]);
+        let wanted = selector.get("matchLabels").entries();
+        let selects = !wanted.is_empty()
+            && selector.get("matchExpressions").is_absent()
+            && wanted
+                .iter()
+                .all(|(key, value)| value.text().is_some_and(|text| labels.get(key).text() == Some(text)));
+        let is_near = monitor.namespace() == service.namespace()
+            || monitor.path(&["spec", "namespaceSelector"]).is_set();
+        if !selects || !is_near || !ctx.pairs_with(monitor) {
+            return None;
+        }
+        let mut endpoints = monitor.path(&["spec", "endpoints"]).items();
+        let endpoint = endpoints.find(|endpoint| endpoint.get("port").text() == Some(name))?;
+        Some((monitor, endpoint.get("port")))
+    })
+}
+
 fn check_service(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = object.get("spec");
     let selector_node = spec.get("selector");
@@ -542,13 +566,20 @@ fn check_service(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let has_none = named.first() == Some(&PortUse::Grpc) && wanted != PortUse::Grpc;
         let owner = &workload.object;
         let message = format!("the Service sends requests to port {number} of the pods, and {why}");
+        let scraped = monitor_of(object, port, ctx);
         let finding = ctx.report(&target, message);
         // Another port of the Service reaches the server.
         if reached.contains(&own) {
-            finding
-                .severity(Severity::Info)
-                .help("remove this port: another one reaches the server")
-                .related(owner, &serving.container.get("name"), "the server");
+            finding.related(owner, &serving.container.get("name"), "the server");
+            if let Some((monitor, endpoint)) = scraped {
+                finding.help("scrape the port that the server has, and remove this one").related(
+                    monitor,
+                    &endpoint,
+                    "scrapes a port where nobody listens",
+                );
+            } else {
+                finding.severity(Severity::Info).help("remove this port: another one reaches the server");
+            }
         } else if has_none {
             finding.help(format!("remove this port: {} has none for gRPC", serving.server.name)).related(
                 owner,

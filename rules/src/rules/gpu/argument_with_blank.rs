@@ -10,7 +10,8 @@
 //! `"'{...}'"` is no JSON, and `--served-model-name='chat'` names a model with quotes. YAML removes its own
 //! quotes only.
 //!
-//! As the first item of `command`, `python3 serve.py` is the name of a program that does not exist.
+//! As the first item of `command`, `python3 serve.py` is the name of a program that does not exist, and so is
+//! `--model`: `command` replaces the program that the image starts, and its options are `args`.
 //! `sh` without `-c` takes a command line for the name of a file, and with `-c` it runs the item after it
 //! alone: options in further items reach no program. That is reported for all containers, probes and hooks.
 //!
@@ -94,6 +95,12 @@ fn command(command: &Node<'_>, args: &[Node<'_>], ctx: &mut Context<'_>) -> Opti
     let first = command.items().next()?;
     let items = command.items().chain(args.iter().cloned()).skip(1);
     let program = first.text()?;
+    if program.starts_with('-') && program.len() > 1 {
+        let message =
+            format!("no program is called `{}`: `command` replaces that of the image", shown(program));
+        ctx.report(&first, message).help("write it in `args`, which the program of the image gets");
+        return Some(());
+    }
     if is_command_line(program, true) {
         let message = format!("no program is called `{}`: an item of `command` is one word", shown(program));
         ctx.report(&first, message).help("write each word as an item, or run it with `sh -c`");

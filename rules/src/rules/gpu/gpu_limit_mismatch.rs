@@ -3,7 +3,8 @@
 //! # Why
 //! Extended resources are not overcommitted. The API server rejects a container that requests a
 //! GPU without a limit, whose limit differs from the request, or that asks for part of one. In a
-//! ScaledJob nobody checks: the object is stored and every Job it makes is rejected.
+//! ScaledJob nobody checks: the object is stored and every Job it makes is rejected. The same holds for what an
+//! operator writes into its pods: `resourcesPerNode` of a TrainJob, `resources` of a NIMService.
 //!
 //! # Fix
 //! Write the limit, or both with the same whole number. A part of a GPU comes from MIG,
@@ -44,27 +45,39 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    // The operator writes these into a container as they are.
+    let of_operator = match (object.group(), object.kind()) {
+        ("trainer.kubeflow.org", "TrainJob") => Some(object.path(&["spec", "trainer", "resourcesPerNode"])),
+        ("apps.nvidia.com", "NIMService") => Some(object.path(&["spec", "resources"])),
+        _ => None,
+    };
+    if let Some(resources) = of_operator {
+        inspect(&resources, object, ctx);
+        return None;
+    }
     for template in templates(object) {
         for container in template.all_containers() {
-            let resources = container.get("resources");
-            let requests = resources.get("requests");
-            let limits = resources.get("limits");
-            if requests.is_unknown() || limits.is_unknown() {
-                continue;
-            }
-            for (name, request) in requests.entries() {
-                if is_extended(name) {
-                    compare(name, &request, &limits.get(name), object, ctx);
-                }
-            }
-            for (name, limit) in limits.entries() {
-                if is_extended(name) {
-                    whole(name, &limit, object, ctx);
-                }
-            }
+            inspect(&container.get("resources"), object, ctx);
         }
     }
     None
+}
+
+fn inspect(resources: &Node<'_>, object: &Object, ctx: &mut Context<'_>) {
+    let (requests, limits) = (resources.get("requests"), resources.get("limits"));
+    if requests.is_unknown() || limits.is_unknown() {
+        return;
+    }
+    for (name, request) in requests.entries() {
+        if is_extended(name) {
+            compare(name, &request, &limits.get(name), object, ctx);
+        }
+    }
+    for (name, limit) in limits.entries() {
+        if is_extended(name) {
+            whole(name, &limit, object, ctx);
+        }
+    }
 }
 
 fn compare(name: &str, request: &Node<'_>, limit: &Node<'_>, object: &Object, ctx: &mut Context<'_>) {

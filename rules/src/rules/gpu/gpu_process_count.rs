@@ -180,7 +180,9 @@ fn inspect_mig(
     if used < 2 {
         let all: i64 = mig.iter().map(|(_, devices)| devices.count).sum();
         let is_stated = launch.gpus().is_some_and(|(_, node)| node.is_some());
-        let is_certain = !launch.may_have_more_options() && (is_stated || launch.is_plain_vllm(container));
+        let is_known =
+            is_stated || launch.is_plain_vllm(container) || launch.program.is(ServerId::HuggingFace);
+        let is_certain = !launch.may_have_more_options() && is_known;
         if all < 2 || launch.is_data_parallel() || !is_certain {
             return None;
         }

@@ -30,6 +30,7 @@
 //!    containers:
 //!      - name: sglang
 //!        image: lmsysorg/sglang:v0.5.5
+//!        command: [python3, -m, sglang.launch_server]
 //!        args:
 //!          - --model-path=Qwen/Qwen3-32B
 //!          - --host=0.0.0.0

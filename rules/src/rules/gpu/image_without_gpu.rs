@@ -3,7 +3,8 @@
 //! # Why
 //! Projects publish an image for each kind of processor, and the tag tells them apart: `cpu-1.8` of TEI,
 //! `server` beside `server-cuda` of llama.cpp, `-rocm` of Ollama and TGI. KServe's Hugging Face server has
-//! no CUDA since 0.15 unless its tag ends in `-gpu`. Such a program does not see the GPU: it ends with an
+//! no CUDA since 0.15 unless its tag ends in `-gpu`, and TensorFlow's, Immich's and Whisper's images have none
+//! unless their tag says `gpu` or `cuda`. Such a program does not see the GPU: it ends with an
 //! error about `libcuda.so.1`, or it answers at the speed of the CPU on a node whose GPU is paid for.
 //!
 //! # Fix
@@ -54,7 +55,7 @@ enum Build {
 
 /// Images that a word of their tag, or of their name, says are built for certain processors; without words every tag is. A word may
 /// go on after the sign: `rocm630`. Sources: the pages of the projects on their images, read in November 2026.
-const BUILDS: [(&str, &[&str], Build); 17] = [
+const BUILDS: [(&str, &[&str], Build); 21] = [
     ("huggingface/text-embeddings-inference", &["cpu"], Build::Cpu),
     ("huggingface/text-generation-inference", &["cpu"], Build::Cpu),
     ("huggingface/text-generation-inference", &["rocm"], Build::Amd),
@@ -72,6 +73,20 @@ const BUILDS: [(&str, &[&str], Build); 17] = [
     ("rocm/vllm", &[], Build::Amd),
     ("rocm/pytorch", &[], Build::Amd),
     ("nvidia/cuda", &[], Build::Nvidia),
+    ("immich-app/immich-machine-learning", &["rocm"], Build::Amd),
+    ("immich-app/immich-machine-learning", &["cuda"], Build::Nvidia),
+    ("fedirz/faster-whisper-server", &["cpu"], Build::Cpu),
+    ("speaches-ai/speaches", &["cpu"], Build::Cpu),
+];
+
+/// Images whose tag without a word is the one for CPUs: `v2.3.1` beside `v2.3.1-cuda`, `2.19.0` beside `2.19.0-gpu`. Each with the words of
+/// its tags that keep it so, besides numbers and names of releases.
+const PLAIN: [(&str, &[&str]); 5] = [
+    ("immich-app/immich-machine-learning", &[]),
+    ("onerahmet/openai-whisper-asr-webservice", &[]),
+    ("tensorflow/tensorflow", &["jupyter"]),
+    ("kubeflownotebookswg/jupyter-pytorch-full", &[]),
+    ("kubeflownotebookswg/jupyter-tensorflow-full", &[]),
 ];
 
 /// The first release of KServe with images of its Hugging Face server with and without CUDA (kserve/kserve, issue 4640).
@@ -145,6 +160,12 @@ fn build_of(container: &Node<'_>, image: &ImageRef<'_>) -> Option<Build> {
             && words[1..].iter().all(|word| is_number(word));
         return is_plain.then_some(Build::Cpu);
     }
+    if let Some((_, kept)) = PLAIN.iter().find(|(name, _)| image.is(name)) {
+        let is_release = |word: &str| {
+            word == "release" || word == "latest" || word.trim_start_matches('v').parse::<u32>().is_ok()
+        };
+        return words.iter().all(|word| is_release(word) || kept.contains(word)).then_some(Build::Cpu);
+    }
     let is_plain = image.repository == "tensorflow/serving" && image.version().is_some() && words.len() < 4;
     (is_plain && !has(&"gpu") && !has(&"devel")).then_some(Build::Cpu)
 }
@@ -176,6 +197,17 @@ mod tests {
             ("ollama/ollama:0.12.3", None),
             ("tensorflow/serving:2.19.0", Some(Build::Cpu)),
             ("tensorflow/serving:2.19.0-gpu", None),
+            ("ghcr.io/immich-app/immich-machine-learning:v2.3.1", Some(Build::Cpu)),
+            ("ghcr.io/immich-app/immich-machine-learning:release", Some(Build::Cpu)),
+            ("ghcr.io/immich-app/immich-machine-learning:v2.3.1-cuda", Some(Build::Nvidia)),
+            ("ghcr.io/immich-app/immich-machine-learning:v2.3.1-openvino", None),
+            ("onerahmet/openai-whisper-asr-webservice:v1.9.1", Some(Build::Cpu)),
+            ("onerahmet/openai-whisper-asr-webservice:v1.9.1-gpu", None),
+            ("tensorflow/tensorflow:2.19.0", Some(Build::Cpu)),
+            ("tensorflow/tensorflow:2.19.0-jupyter", Some(Build::Cpu)),
+            ("tensorflow/tensorflow:2.19.0-gpu-jupyter", None),
+            ("tensorflow/tensorflow:devel", None),
+            ("registry.example.com/tensorflow/tensorflow:2.19.0", None),
             ("rocm/vllm:latest", Some(Build::Amd)),
             ("lmsysorg/sglang:v0.5.3-rocm630-mi30x", Some(Build::Amd)),
             ("lmsysorg/sglang:v0.5.3-cu126", Some(Build::Nvidia)),

@@ -1,6 +1,7 @@
 //! What pods ask of GPUs.
 
 pub(crate) mod argument_with_blank;
+pub(crate) mod command_never_reached;
 pub(crate) mod context_exceeds_gpu_memory;
 pub(crate) mod debug_variable_left;
 pub(crate) mod device_taint_rule_evicts;
@@ -16,6 +17,7 @@ pub(crate) mod dra_mig_without_profile;
 pub(crate) mod dra_not_provisioned;
 pub(crate) mod dra_request_shape;
 pub(crate) mod dra_selector;
+pub(crate) mod driver_capability_missing;
 pub(crate) mod efa_plugin_too_old;
 pub(crate) mod gpu_count_unsatisfiable;
 pub(crate) mod gpu_cpu_memory_unrequested;

@@ -9,6 +9,9 @@
 //! A server with a read-only root file system needs a volume at the folder into which it downloads. Where that
 //! folder is mounted read-only, the model has to be there already, which is advice here: nothing shows it.
 //!
+//! A folder of the node that a `hostPath` of the type `DirectoryOrCreate` names is made by the kubelet, for root
+//! alone, and `fsGroup` changes nothing there: another user cannot write to it on a new node.
+//!
 //! KServe mounts the claim of a `storageUri` with `pvc://` read-only at `/mnt/models` (since 0.14 unless the
 //! annotation `storage.kserve.io/readonly` is `"false"`): NIM with its cache there does not start.
 //!
@@ -97,6 +100,7 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     for container in template.containers() {
         if inspect(template, &container, ctx).is_none() {
             cannot_write(template, &container, ctx);
+            on_node(template, &container, ctx);
         }
         in_claim_of_kserve(template, &container, ctx);
     }
@@ -217,6 +221,43 @@ fn cannot_write(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context
     None
 }
 
+/// Reports a cache in a folder of the node that the kubelet makes with the mode 0755 for root (`hostPath` in the manual of Kubernetes).
+fn on_node(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let server = server_of(container)?;
+    let User::Other(user) = effective_user(template, container) else { return None };
+    if !downloads(server, container) || is_offline(container)? {
+        return None;
+    }
+    let (folder, _) = folder(server, template, container)?;
+    let mount = mount_of(template, container, &format!("{}/hub", folder.trim_end_matches('/')))??;
+    let name = mount.get("name").text()?;
+    let host = volume(template, name)?.get("hostPath");
+    if host.get("type").text() != Some("DirectoryOrCreate") {
+        return None;
+    }
+    // Another container may change the owner.
+    let mounts = |other: Node<'_>| {
+        let mut mounts = other.get("volumeMounts").items();
+        other.pointer() != container.pointer()
+            && mounts.any(|one| one.get("name").text().is_none_or(|own| own == name))
+    };
+    if template.all_containers().any(mounts) {
+        return None;
+    }
+    let who = user.int().map_or_else(|| "a user other than root".to_owned(), |user| format!("user {user}"));
+    let path = host.get("path");
+    let message = format!(
+        "{who} cannot write to `{}`, which the kubelet makes for root: {} keeps its model there",
+        ellipsize(path.text()?),
+        server.name
+    );
+    let object = ctx.object();
+    ctx.report(&user, message)
+        .help("change its owner in an init container that runs as root, or take an emptyDir or a claim")
+        .related(object, &path, "the folder of the node");
+    Some(())
+}
+
 /// Reports a download into a bucket that is mounted as a folder, unless it is a directory bucket, whose files can be renamed.
 fn into_bucket(
     server: &Server,
@@ -335,14 +376,16 @@ fn folder<'a>(
         OptionValue::Unknown => return None,
         OptionValue::Absent => {}
     }
-    let mut set = env.into_iter().filter(|(name, _)| cache.variables.contains(name));
-    match (set.next(), set.next()) {
-        // These name a folder above.
-        (Some((name, value)), None) if !matches!(name, "HOME" | "XDG_CACHE_HOME") => {
+    let set = env.into_iter().filter(|(name, _)| cache.variables.contains(name));
+    // These name a folder above, for want of the others.
+    let (above, own): (Vec<_>, Vec<_>) =
+        set.partition(|(name, _)| matches!(*name, "HOME" | "XDG_CACHE_HOME"));
+    match own.as_slice() {
+        [(_, value)] => {
             let path = value.text()?;
-            path.starts_with('/').then(|| (path.to_owned(), Some(value)))
+            path.starts_with('/').then(|| (path.to_owned(), Some(value.clone())))
         }
-        (None, _) if cache.folders.len() == 1 && server.is_in_published_image_of(container) => {
+        [] if above.is_empty() && cache.folders.len() == 1 && server.is_in_published_image_of(container) => {
             let folder = cache.folders[0];
             let is_known = !folder.starts_with('~') || effective_user(template, container).may_be_root();
             is_known.then(|| (folder.replace('~', "/root"), None))

@@ -6,9 +6,15 @@
 //! Face, and the pod restarts for ever while its GPU is paid for. Often the volume is there, at another path.
 //! It is not reported for images of your own, and where another command runs first, which may bring the files.
 //!
+//! KServe downloads the model of an InferenceService from a `storageUri`, whose scheme names the storage. Without one
+//! it takes the text for a path in the image: `models/gemma` is not there, and nothing is downloaded.
+//!
+//! Triton reads models of an S3 server from `s3://https://HOST:PORT/BUCKET/PATH`. Without the port it takes `https:` for
+//! the name of a bucket of AWS, and ends.
+//!
 //! # Fix
 //! Mount the volume at the path, or name the path at which it is mounted. KServe has the files of
-//! `storageUri` at `/mnt/models`.
+//! `storageUri` at `/mnt/models`. Begin a `storageUri` with `s3://`, `hf://`, `pvc://` or the scheme of another storage.
 //!
 //! # Example
 //! ```yaml,diff
@@ -40,9 +46,11 @@
 //! # References
 //! - <https://docs.vllm.ai/en/stable/deployment/docker/>
 //! - <https://kserve.github.io/website/docs/model-serving/storage/overview>
+//! - <https://docs.nvidia.com/deeplearning/triton-inference-server/user-guide/docs/user_guide/model_repository.html>
 
 use std::path::Path;
 
+use crate::cluster::runtimes::model_of;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -75,15 +83,57 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     {
         return None;
     }
+    if object.is(Kind::INFERENCE_SERVICE) && template.place.1 == 0 {
+        without_scheme(object, ctx);
+    }
     for container in template.containers() {
         inspect(&container, ctx);
     }
     None
 }
 
+/// Reports a `storageUri` that names no storage: `ValidateStorageURI` of KServe 0.11 to 0.20 takes it for a local path.
+fn without_scheme(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let (_, model, _) = model_of(object)?;
+    let uri = model.get("storageUri");
+    let text = uri.text().filter(|text| !text.is_empty() && !text.contains("://"))?;
+    if text.starts_with(['/', '.']) {
+        return None;
+    }
+    ctx.report(&uri, format!("`{}` names no storage, so that KServe downloads nothing", ellipsize(text)))
+        .help("begin it with the scheme of the storage, such as `s3://`, `hf://` or `pvc://`");
+    Some(())
+}
+
+/// Reports the address of an S3 server without a port: `s3_regex_` of Triton's core (`src/filesystem/implementations/s3.h`)
+/// requires one, and what does not match is a bucket and a path.
+fn without_port<'a>(
+    launch: &Launch<'a>,
+    container: &Node<'a>,
+    names: &[&str],
+    ctx: &mut Context<'_>,
+) -> Option<()> {
+    let OptionValue::Text(uri, node) = launch.setting(container, names) else { return None };
+    let rest = uri.strip_prefix("s3://")?;
+    let (scheme, rest) = ["https", "http"]
+        .into_iter()
+        .find_map(|scheme| Some((scheme, rest.strip_prefix(scheme)?.strip_prefix("://")?)))?;
+    let (host, path) = rest.split_once('/')?;
+    if host.is_empty() || host.contains([':', '$', '{']) {
+        return None;
+    }
+    let port = if scheme == "https" { 443 } else { 80 };
+    ctx.report(&node, format!("Triton takes `{scheme}:` for a bucket of S3: the address has no port"))
+        .help(format!("write `s3://{scheme}://{host}:{port}/{path}`, with the port of the server"));
+    Some(())
+}
+
 fn inspect(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let launch = Launch::of(container).filter(|launch| launch.is_first)?;
     let server = launch.program.server()?;
+    if server.id == ServerId::Triton {
+        without_port(&launch, container, server.model_paths, ctx);
+    }
     let mounts = container.get("volumeMounts");
     if !WITHOUT_MODELS.contains(&server.id)
         || !server.is_in_published_image_of(container)

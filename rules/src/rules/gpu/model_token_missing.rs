@@ -4,8 +4,9 @@
 //! The owners of some models, such as Llama of Meta and Gemma 1 to 3 of Google, give them only to accounts
 //! that have accepted their terms. Without a token of such an account the download ends in `401 Client Error:
 //! Cannot access gated repo`, and the container restarts again and again on a node that costs money. The
-//! container has a token where one of its variables is `HF_TOKEN` or `HUGGING_FACE_HUB_TOKEN`. NIM needs
-//! `NGC_API_KEY` to download a model from NVIDIA before release 2.0.10.
+//! container has a token where one of its variables is `HF_TOKEN` or `HUGGING_FACE_HUB_TOKEN`; names such as
+//! `HUGGINGFACEHUB_API_TOKEN`, which is LangChain's, are read by no server. NIM needs `NGC_API_KEY` to download a
+//! model from NVIDIA before release 2.0.10.
 //!
 //! Nothing is said where the token may come from elsewhere: `envFrom`, a script, an agent that injects
 //! secrets, a mounted folder for models, which may hold the model or the token already, a mirror. A claim of
@@ -39,7 +40,7 @@
 use crate::cluster::pod_policies::{POD_POLICIES, PodPart, may_change_pods};
 use crate::cluster::storage::NO_PROVISIONER;
 use crate::rules::prelude::*;
-use crate::workload::environment::may_define;
+use crate::workload::environment::{entry, may_define};
 use crate::workload::image::{FIRST_KEYLESS_NIM, nim_release};
 use crate::workload::server::is_server;
 
@@ -92,6 +93,16 @@ const SIGNS: [&str; 10] = [
     "NIM_REPOSITORY",
     "S3_",
     "PROXY",
+];
+
+/// Variables with a token for other programs, which the library of Hugging Face does not read (`get_token` of huggingface_hub 0.20 to 1.0).
+const OF_OTHERS: [&str; 6] = [
+    "HUGGINGFACEHUB_API_TOKEN",
+    "HUGGINGFACE_API_TOKEN",
+    "HUGGINGFACE_TOKEN",
+    "HUGGING_FACE_TOKEN",
+    "HUGGINGFACE_HUB_TOKEN",
+    "HF_ACCESS_TOKEN",
 ];
 
 /// Domains of annotations that ask for a sidecar or for tracing, which bring no token.
@@ -148,6 +159,13 @@ fn inspect(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>)
     if !GATED.iter().any(|begin| lower.starts_with(begin)) || launch.has(&["hf-token", "load-format"]) {
         return None;
     }
+    if let Some((name, entry)) = OF_OTHERS.into_iter().find_map(|name| Some((name, entry(container, name)?)))
+    {
+        let message =
+            format!("{} reads no `{name}`, and `{}` is a gated model", server.name, ellipsize(&model));
+        ctx.report(&entry.get("name"), message).severity(severity).help("call the variable `HF_TOKEN`");
+        return None;
+    }
     let message =
         format!("`{}` is a gated model, and {} has no token to download it", ellipsize(&model), server.name);
     ctx.report(&node, message).severity(severity).help("give the container `HF_TOKEN` from a Secret");
@@ -163,7 +181,8 @@ fn injects(key: &str) -> bool {
 
 fn may_have_token(container: &Node<'_>) -> bool {
     let line = command_line(container).to_ascii_lowercase();
-    let is_sign = |name: &str| SIGNS.iter().any(|sign| name.contains(sign)) && !NEUTRAL.contains(&name);
+    let is_other = |name: &str| NEUTRAL.contains(&name) || OF_OTHERS.contains(&name);
+    let is_sign = |name: &str| SIGNS.iter().any(|sign| name.contains(sign)) && !is_other(name);
     container.has_unknown_key()
         || may_define(container, |name| is_sign(&name.to_ascii_uppercase()))
         || ["token", "login", "secret", "source "].iter().any(|word| line.contains(word))

@@ -12,15 +12,16 @@
 //! tokens for Qwen3-8B, unless a variable allows it. With `HF_HUB_OFFLINE` a model that is named as on
 //! Hugging Face has to be in a volume. Images of vLLM, TGI, TEI and Ollama start their program by themselves:
 //! where `args` begin with the program or with a shell and `command` is not set, these words are its
-//! arguments. Of AWS's Deep Learning Containers those for SageMaker read variables alone: vLLM starts there
-//! with its default model. Triton takes `--load-model` together with `--model-control-mode=explicit`: without
+//! arguments. Those of Triton, SGLang, PyTorch and CUDA start none: where `args` begin with an option, that is
+//! run as the program, and without `args` and `command` the container ends at once. Of AWS's Deep Learning
+//! Containers those for SageMaker read variables alone: vLLM starts there with its default model. Triton takes `--load-model` together with `--model-control-mode=explicit`: without
 //! it, it loads all models up to 24.05, and ends with an error from 24.06 on. Flags of vLLM and SGLang take no
 //! value: after `--enforce-eager true` vLLM ends because of an argument that it does not know, or takes `true`
 //! for the name of the model.
 //!
 //! # Fix
-//! Write the missing option, correct the limits, move the program to `command`, or write a flag alone: `false`
-//! is the flag's absence, or `--no-` before its name with vLLM.
+//! Write the missing option, correct the limits, move the program to `command`, begin `args` with it where the
+//! image starts none, or write a flag alone: `false` is the flag's absence, or `--no-` before its name with vLLM.
 //!
 //! # Example
 //! ```yaml,diff
@@ -46,6 +47,7 @@
 //! - <https://kubernetes.io/docs/tasks/inject-data-application/define-command-argument-container/>
 
 use super::model_token_missing::{DOWNLOADERS, if_empty};
+use crate::facts::text::first_line;
 use crate::platform::Release;
 use crate::rules::prelude::*;
 use crate::workload::attention::{context_of, heads_of, tokens};
@@ -78,6 +80,18 @@ const ENTRYPOINTS: [(&str, &[&str]); 4] = [
 ];
 const SHELLS: [&str; 2] = ["sh", "bash"];
 
+/// Images that start no program: their entrypoint, if any, runs the arguments (`nvidia_entrypoint.sh` of NVIDIA's images, on which
+/// SGLang's is built). With the program that people mean, if it is one.
+const WITHOUT_PROGRAM: [(&str, &str); 7] = [
+    ("nvidia/tritonserver", "tritonserver"),
+    ("nvidia/tensorrt-llm/release", "trtllm-serve"),
+    ("lmsysorg/sglang", "python3 -m sglang.launch_server"),
+    ("nvidia/pytorch", ""),
+    ("nvidia/cuda", ""),
+    ("pytorch/pytorch", ""),
+    ("rocm/pytorch", ""),
+];
+
 /// The limits of TGI: the length of a question, under both of its names, and that of question and answer.
 const INPUT: [&str; 2] = ["max-input-tokens", "max-input-length"];
 const TOTAL: [&str; 1] = ["max-total-tokens"];
@@ -89,7 +103,7 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     // A runtime of KServe that is not in the input may have further options.
     let is_whole = |container: &Node<'_>| !container.has_unknown_key() && !is_model_of_runtime(container);
     for container in template.containers().filter(is_whole) {
-        if repeated(&container, ctx).is_some() {
+        if repeated(&container, ctx).is_some() || no_program(&container, ctx).is_some() {
             continue;
         }
         let launch = Launch::of(&container);
@@ -139,6 +153,43 @@ fn repeated(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
         "write the options of the server alone, or move the program to `command`"
     };
     ctx.report(&first.node, message).help(help);
+    Some(())
+}
+
+/// Reports an image that starts no program by itself, and gets none. `Some` where it does.
+fn no_program(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let image = container.get("image");
+    let path =
+        image.text().filter(|image| !may_be_rebuilt(image)).map(|image| ImageRef::parse(image).repository)?;
+    let (_, program) = WITHOUT_PROGRAM.iter().find(|(name, _)| *name == path)?;
+    // The operators of these write the command.
+    let object = ctx.object();
+    let is_completed = matches!(object.group(), "ray.io" | "trainer.kubeflow.org" | "argoproj.io")
+        || object.kind().starts_with("LLMInferenceService");
+    let (command, args) = (container.get("command"), container.get("args"));
+    if is_completed || command.is_set() || args.is_unknown() {
+        return None;
+    }
+    if let Some(first) = args.items().next() {
+        let text = first.text().filter(|text| text.starts_with('-'))?;
+        let message = format!(
+            "the image starts no program: `{}` is run as one, and does not exist",
+            first_line(text, 40)
+        );
+        ctx.report(&first, message).help(match *program {
+            "" => "begin `args` with the program, or write it as `command`".to_owned(),
+            program => format!("begin `args` with the program: `{program}`"),
+        });
+        return Some(());
+    }
+    // With a terminal the shell of the image waits.
+    let waits = ["stdin", "tty"].iter().any(|field| container.get(field).is_set());
+    let is_plain = matches!(object.group(), "" | "apps");
+    if program.is_empty() || waits || args.is_set() || !is_plain || !runs_forever(object) {
+        return None;
+    }
+    ctx.report(&image, "the image starts no program by itself: the container ends at once".to_owned())
+        .help(format!("write `command`, such as `{program}` with its options"));
     Some(())
 }
 

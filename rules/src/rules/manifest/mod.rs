@@ -26,6 +26,7 @@ pub(crate) mod project_forbids_application;
 pub(crate) mod render_failed;
 mod secret_forms;
 pub(crate) mod secret_in_plain_text;
+pub(crate) mod secret_not_encoded;
 mod since;
 pub(crate) mod spec_never_synced;
 mod stand_in;

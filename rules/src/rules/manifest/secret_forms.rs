@@ -61,6 +61,11 @@ const STAND_INS: [&str; 16] = [
     "...",
 ];
 
+/// Whether a text in lower case stands for a token.
+pub(super) fn stands_in(lower: &str) -> bool {
+    STAND_INS.iter().any(|part| lower.contains(part))
+}
+
 /// The length of the shortest token in bytes.
 const MIN_LENGTH: usize = {
     let (mut least, mut at) = (MAX_LENGTH, 0);
