@@ -2,7 +2,7 @@
 //! price.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::catalog::{HOSTNAME, InstanceType};
 use crate::cluster::Cluster;
@@ -360,8 +360,7 @@ impl Situation<'_> {
             let of_parts: Vec<&Demand<'_>> = parts.iter().map(|part| part.demand).collect();
             let groups: Vec<PodGroup<'_>> =
                 parts.iter().enumerate().map(|(at, part)| self.pod_group(part, at, &of_parts)).collect();
-            let packing = scheduler.pack(&groups, self.options.region.as_deref());
-            (packing, parts)
+            (self.pack(scheduler, &groups), parts)
         };
         let (mut packing, mut parts) = pack(true);
         let is_preference = |spread: &Option<Spread>| spread.as_ref().is_some_and(|one| !one.is_required);
@@ -411,6 +410,7 @@ impl Situation<'_> {
         parts: &[Part<'_>],
         of: fn((u64, u64)) -> u64,
     ) {
+        let mut reached: HashMap<&FullPool, (String, Vec<Place>)> = HashMap::new();
         for left in &packing.unplaced {
             let Some(demand) = parts.get(left.group).map(|part| part.demand) else { continue };
             let workload = demand.workload.clone();
@@ -419,8 +419,8 @@ impl Situation<'_> {
                 load.unknown.push((workload, Some(left.pods), left.uncertainties.clone()));
                 continue;
             }
-            let (reasons, places): (Vec<String>, Vec<Vec<Place>>) =
-                left.full.iter().map(|full| self.reached(full)).unzip();
+            let of_pool = |full| reached.entry(full).or_insert_with(|| self.reached(full)).clone();
+            let (reasons, places): (Vec<String>, Vec<Vec<Place>>) = left.full.iter().map(of_pool).unzip();
             let (reason, places) = match unjoined(demand, left.pods) {
                 Some((reason, place)) => (reason, vec![vec![place]]),
                 None => (reasons.join(", "), places),
