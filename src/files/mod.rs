@@ -37,7 +37,7 @@ pub(crate) use near::Near;
 pub(crate) use read::{ReadOutcome, Sharing, read, read_all, read_bytes};
 pub(crate) use sets::{
     Evidence, FluxBuild, FluxChanges, Release, ReleaseParameter, ReleaseValues, SetFile, Sets, Sign,
-    ValuesPlace, discover_builds, discover_releases, discover_sets, references,
+    UNCLAIMED, ValuesPlace, discover_builds, discover_releases, discover_sets, references,
 };
 pub(crate) use system::{
     Revision, Standing, canonicalize, exists, is_file, read as read_file, read_to_string, without_link,

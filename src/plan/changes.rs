@@ -84,6 +84,8 @@ pub(super) fn findings(
         let old = gone.iter().position(is_same);
         old.map(|old| gone.remove(old)).is_none()
     });
+    // What fails, and what is worse, comes first: reports for people list some.
+    change.new.sort_by_key(|one| (!one.fails, std::cmp::Reverse(one.finding.severity)));
     change.still += after_count - change.new.len() - change.still - change.baselined;
     change.gone = gone.into_iter().map(|one| (one.finding.clone(), one.fingerprint.clone())).collect();
     change

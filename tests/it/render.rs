@@ -830,7 +830,7 @@ fn overlays_are_sets_of_their_own() {
     let args = ["plan", "--render", "--before", "before", "--after", "after"];
     let plan = run_with_path(&programs, &folder.0, &args).exits(0);
     plan.prints("(base/pool.yaml:4)")
-        .prints("In kustomize build overlays/prod, kustomize build overlays/stage:");
+        .prints("In each of kustomize build overlays/prod, kustomize build overlays/stage:");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Whether all pods of a cluster fit together, at minimum and at maximum replicas, with the nodes and their
 //! price.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::catalog::{HOSTNAME, InstanceType};
 use crate::cluster::Cluster;
@@ -355,7 +355,7 @@ impl Situation<'_> {
             self.pod_group(demand, at, &packed, demand.allowed(demand.counts.map_or(0, of)))
         };
         let groups: Vec<PodGroup<'_>> = packed.iter().enumerate().filter_map(group).collect();
-        let packing = scheduler.pack(&groups, self.options.region.as_deref());
+        let packing = self.pack(scheduler, &groups);
         if packing.depends {
             for demand in &packed {
                 let keys = demand.known.iter().cloned().map(Uncertainty::SpreadOver);
@@ -436,6 +436,7 @@ impl Situation<'_> {
         packed: &[&Demand<'_>],
         of: fn((u64, u64)) -> u64,
     ) {
+        let mut reached: HashMap<&FullPool, (String, Vec<Place>)> = HashMap::new();
         for left in &packing.unplaced {
             let Some(demand) = packed.get(left.group) else { continue };
             let workload = demand.workload.clone();
@@ -444,8 +445,8 @@ impl Situation<'_> {
                 load.unknown.push((workload, Some(left.pods), left.uncertainties.clone()));
                 continue;
             }
-            let (reasons, places): (Vec<String>, Vec<Vec<Place>>) =
-                left.full.iter().map(|full| self.reached(full)).unzip();
+            let of_pool = |full| reached.entry(full).or_insert_with(|| self.reached(full)).clone();
+            let (reasons, places): (Vec<String>, Vec<Vec<Place>>) = left.full.iter().map(of_pool).unzip();
             let count = demand.counts.map_or(left.pods, of);
             let kept_apart = || {
                 let limit = demand.limit().filter(|limit| limit.most + left.pods <= count)?;

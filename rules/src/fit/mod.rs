@@ -32,6 +32,8 @@ mod standing;
 mod surroundings;
 mod words;
 
+use std::sync::Arc;
+
 use crate::catalog::{InstanceType, TypeSet, cheapest_first, retired};
 use crate::cluster::Cluster;
 use crate::cluster::placement::Feasibility;
@@ -65,7 +67,8 @@ pub(crate) use settings::min_values_policy;
 pub(crate) use standing::BeyondStandingNodes;
 
 pub use crate::facts::quantity::amount;
-pub use pools::{Ceiling, GpuModel, Keeper, PoolOverview, PoolSummary, Tenant, gpu_name, gpus_of};
+pub use pools::{Ceiling, GpuModel, Keeper, Offer, PoolOverview, PoolSummary, Tenant, gpu_name, gpus_of};
+pub use read::shown_name;
 pub(crate) use surroundings::VOLUME_KINDS;
 pub use words::{uncertainty_code, uncertainty_text};
 
@@ -379,7 +382,7 @@ pub struct Situation<'c> {
     runtime_classes: RuntimeClasses,
     unreadable_daemonsets: Vec<String>,
     options: SchedulerOptions,
-    known: Known,
+    known: Arc<Known>,
 }
 
 impl<'c> Situation<'c> {
@@ -458,7 +461,7 @@ impl<'c> Situation<'c> {
             runtime_classes,
             unreadable_daemonsets: Vec::new(),
             options,
-            known: Known::default(),
+            known: Arc::default(),
         }
     }
 
@@ -548,7 +551,7 @@ impl<'c> Situation<'c> {
         let mut flags = keep.iter();
         self.objects.retain(|_| flags.next() == Some(&true));
         self.left_out.retain(|(object, _)| object.name() == name);
-        self.known = Known::default();
+        self.known = Arc::default();
         (!self.is_empty()).then_some(self)
     }
 

@@ -44,6 +44,18 @@ pub struct Ceiling {
     pub micro_dollars: Option<i128>,
 }
 
+/// The nodes that a pool starts for pending pods.
+#[derive(Clone, Debug)]
+pub struct Offer {
+    /// The name of the pool.
+    pub pool: String,
+    /// The names of the types that EC2 still offers.
+    pub types: Vec<&'static str>,
+    /// The capacity types in the order in which Karpenter prefers them.
+    pub capacity_types: Vec<&'static str>,
+    pub ceiling: Ceiling,
+}
+
 /// A workload whose pods land on a pool.
 #[derive(Clone, Debug)]
 pub struct Tenant {
@@ -163,17 +175,19 @@ impl Situation<'_> {
         std::iter::once(first).chain(other)
     }
 
-    /// The written pools that start nodes for pending pods, each with what its limits allow.
-    pub(crate) fn ceilings(&self) -> Vec<(&Object, Ceiling)> {
+    /// The nodes that the written pools start for pending pods.
+    pub(crate) fn offers(&self) -> Vec<Offer> {
         let scheduler = self.scheduler();
         let of = |position: usize| {
             let pool = &self.pools[position];
             if pool.is_built_in || pool.replicas.is_some() {
                 return None;
             }
-            let (types, _) = scheduler.admitted(position).ok()?;
+            let (types, capacity_types) = scheduler.admitted(position).ok()?;
             let types: Vec<&'static InstanceType> = types.offered().iter().collect();
-            Some((&self.objects[position], self.ceiling(position, &types)))
+            let ceiling = self.ceiling(position, &types);
+            let types = types.iter().map(|instance| instance.name).collect();
+            Some(Offer { pool: self.objects[position].name().to_owned(), types, capacity_types, ceiling })
         };
         scheduler.order().into_iter().filter_map(of).collect()
     }

@@ -81,9 +81,17 @@ fn refused_expression<'a>(
     (settings::gate("NodeClassCEL", platform, cluster) == Some(false)).then_some(expression)
 }
 
+/// The name of an object as it is written, where a placeholder hides it.
+#[must_use]
+pub fn shown_name(object: &Object) -> String {
+    let written = || object.path(&["metadata", "name"]).raw_text().map(str::to_owned);
+    let name = object.name();
+    if name.is_empty() { written().unwrap_or_default() } else { name.to_owned() }
+}
+
 /// A pool with its node class. A field that cannot be read becomes an uncertainty.
 pub(super) fn pool(object: &Object, cluster: &Cluster, platform: &Platform) -> Pool {
-    let unreadable = || Uncertainty::UnreadablePool(object.name().to_owned());
+    let unreadable = || Uncertainty::UnreadablePool(shown_name(object));
     let Some(view) = NodePool::new(object) else {
         let name = object.name().to_owned();
         return Pool { name, uncertainties: vec![unreadable()], ..Pool::default() };

@@ -25,6 +25,7 @@ use crate::kind::Kind;
 use crate::object::Object;
 use crate::platform::Platform;
 
+pub use crate::fit::shown_name;
 pub use edits::{Edit, Effect};
 pub use money::{Bill, Money, MoneyCause, PoolMoney, left_out};
 pub use nodes::{ClassPlan, Fate, NodeCount, PoolPlan};
@@ -108,7 +109,8 @@ impl<'c> View<'c> {
 /// far as the caller knows them.
 #[must_use]
 pub fn plan(before: Side<'_>, after: Side<'_>, counts: &BTreeMap<String, u64>) -> SetPlan {
-    let (before, after) = (View::of(before), View::of(after));
+    let (before, mut after) = (View::of(before), View::of(after));
+    after.situation.take_known(&before.situation);
     let has_pools = !before.situation.is_empty() || !after.situation.is_empty();
     if has_pools {
         // Placing all pods takes most of the time: 44 s, and not 56, in the dev profile with 3,000 files and two cores.
@@ -134,14 +136,6 @@ pub fn plan(before: Side<'_>, after: Side<'_>, counts: &BTreeMap<String, u64>) -
 pub fn fates(before: Side<'_>, after: Side<'_>) -> (Vec<PoolPlan>, Vec<ClassPlan>) {
     let pools: Vec<PoolPlan> = nodes::fates(before, after).into_iter().map(|(_, plan)| plan).collect();
     (pools, nodes::classes(before, after, &[]))
-}
-
-/// The name of an object as it is written, where a placeholder hides it.
-#[must_use]
-pub fn shown_name(object: &Object) -> String {
-    let written = || object.path(&["metadata", "name"]).raw_text().map(str::to_owned);
-    let name = object.name();
-    if name.is_empty() { written().unwrap_or_default() } else { name.to_owned() }
 }
 
 /// The objects of a kind by name; of several with one name, which cannot be applied together, the first.

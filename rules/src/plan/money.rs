@@ -187,8 +187,8 @@ impl OfPool {
 /// The highest bill of each pool that starts nodes, under its limits.
 fn bills(view: &View<'_>) -> BTreeMap<String, Bill> {
     let bill = |most: Option<i128>| most.map_or(Bill::Unlimited, Bill::Micro);
-    let all = view.situation.ceilings().into_iter();
-    all.map(|(pool, ceiling)| (pool.name().to_owned(), bill(ceiling.micro_dollars))).collect()
+    let all = view.situation.offers().into_iter();
+    all.map(|offer| (offer.pool, bill(offer.ceiling.micro_dollars))).collect()
 }
 
 fn bill(bills: &BTreeMap<String, Bill>, name: &str) -> Bill {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use crate::cluster::Cluster;
-use crate::fit::{PoolLoad, class_object};
+use crate::fit::{Offer, PoolLoad, class_object};
 use crate::karpenter::drift::{self, Drift};
 use crate::kind::Kind;
 use crate::object::Object;
@@ -89,6 +89,8 @@ pub struct PoolPlan {
     pub nodes: NodeCount,
     /// How the replacement goes on; `None` if no node is replaced.
     pub rollout: Option<Rollout>,
+    /// The nodes that it starts, if it is new and that is known.
+    pub offer: Option<Offer>,
 }
 
 /// A changed EC2NodeClass that no NodePool of the set uses, or another changed object that has to do with nodes.
@@ -179,6 +181,7 @@ fn of_object(object: &Object, fate: Fate) -> PoolPlan {
         edits: Vec::new(),
         nodes: NodeCount::Unknown,
         rollout: None,
+        offer: None,
     }
 }
 
@@ -244,6 +247,11 @@ fn with_nodes(
     after: &View<'_>,
     counts: &BTreeMap<String, u64>,
 ) -> PoolPlan {
+    if plan.fate == Fate::Added {
+        let mut offers = after.situation.offers().into_iter();
+        plan.offer = offers.find(|offer| offer.pool == plan.name);
+        return plan;
+    }
     let Some(old) = old.filter(|_| plan.fate.costs_nodes() || plan.fate == Fate::Unknown) else {
         return plan;
     };

@@ -274,6 +274,9 @@ fn turns(before: Option<&Landing>, after: Option<&Landing>) -> Vec<Turn> {
     let mut turns = Vec::new();
     match (before.verdict, after.verdict) {
         (FitVerdict::DoesNotFit, FitVerdict::DoesNotFit) | (FitVerdict::Unknown, FitVerdict::Unknown) => {}
+        // Where there is no NodePool, they may have other nodes.
+        (FitVerdict::Unknown, FitVerdict::DoesNotFit) if !after.has_pools => {}
+        (FitVerdict::DoesNotFit, FitVerdict::Unknown) if !before.has_pools => {}
         (_, FitVerdict::DoesNotFit) => turns.push(Turn::Lost),
         (FitVerdict::DoesNotFit, _) => turns.push(Turn::Found),
         (_, FitVerdict::Unknown) => turns.push(Turn::Uncertain),

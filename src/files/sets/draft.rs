@@ -15,7 +15,7 @@ use super::transform::Transform;
 use crate::files::kustomization::KUSTOMIZATIONS;
 
 /// The name of the set of files that no other set claims.
-const UNCLAIMED: &str = "unclaimed";
+pub(crate) const UNCLAIMED: &str = "unclaimed";
 
 /// The evidence that files form a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

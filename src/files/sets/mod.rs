@@ -25,7 +25,7 @@ use claimer::{Checkout, GitOpsObject};
 use draft::Draft;
 use index::Files;
 
-pub(crate) use draft::{Evidence, Sets, Sign};
+pub(crate) use draft::{Evidence, Sets, Sign, UNCLAIMED};
 pub(crate) use flux::{FluxBuild, FluxChanges};
 pub(crate) use index::SetFile;
 pub(crate) use reference::references;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use gpulint_rules::ObjectKey;
+use gpulint_rules::fit::FitVerdict;
 use gpulint_rules::plan::{Fate, Move, PodCount, Turn, left_out};
 
 use crate::terminal::count;
@@ -65,7 +66,7 @@ fn fates(report: &PlanReport) -> Vec<String> {
     let stay = if stay > 0 { count(stay, "NodePool") } else { String::new() };
     let mut parts = Vec::new();
     for (kinds, does) in [
-        (kinds(Fate::costs_nodes), "are replaced"),
+        (kinds(|fate| matches!(fate, Fate::All | Fate::Some)), "are replaced"),
         (stay, "drift and stay"),
         (kinds(|fate| fate == Fate::Unknown), "may be replaced"),
     ] {
@@ -73,11 +74,25 @@ fn fates(report: &PlanReport) -> Vec<String> {
             parts.push(format!("nodes of {kinds} {does}"));
         }
     }
+    let gone = kinds(|fate| fate == Fate::Removed);
+    if !gone.is_empty() {
+        let is_one = gone.starts_with("1 ") && !gone.contains(" and ");
+        parts.push(format!(
+            "{gone} {} gone with {} nodes",
+            if is_one { "is" } else { "are" },
+            if is_one { "its" } else { "their" }
+        ));
+    }
     let added = pools().filter(|pool| pool.fate == Fate::Added).count();
     if added > 0 {
         parts.push(count(added, "new NodePool"));
     }
     parts
+}
+
+/// Whether pods certainly fit after the change.
+fn is_certain(one: &Move) -> bool {
+    one.after.as_ref().is_some_and(|landing| landing.verdict == FitVerdict::Fits)
 }
 
 /// What is different about a workload.
@@ -87,6 +102,7 @@ enum Difference {
     Moves,
     MayMove,
     Found,
+    MayFit,
     Resized,
     New,
     Gone,
@@ -102,7 +118,8 @@ impl Difference {
             () if moves.iter().any(|one| one.fits_nowhere()) => Some(Difference::Lost),
             () if all(Turn::New) => Some(Difference::New),
             () if all(Turn::Gone) => Some(Difference::Gone),
-            () if all(Turn::Found) => Some(Difference::Found),
+            () if all(Turn::Found) && moves.iter().all(|one| is_certain(one)) => Some(Difference::Found),
+            () if all(Turn::Found) => Some(Difference::MayFit),
             () if all(Turn::Certain) => None,
             () if [Turn::Uncertain, Turn::Architecture, Turn::Loses, Turn::Gains].into_iter().any(has)
                 && ![Turn::Pool, Turn::CapacityType].into_iter().any(has) =>
@@ -121,6 +138,7 @@ impl Difference {
             Difference::Moves => format!("pods of {counted} go elsewhere"),
             Difference::MayMove => format!("pods of {counted} may go elsewhere"),
             Difference::Found => format!("{counted} {} a NodePool now", if is_one { "fits" } else { "fit" }),
+            Difference::MayFit => format!("{counted} may fit a NodePool now"),
             Difference::Resized => format!("another number of pods of {counted}"),
             Difference::New => count(workloads, "new workload"),
             Difference::Gone => format!("{counted} {} gone", if is_one { "is" } else { "are" }),

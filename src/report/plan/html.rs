@@ -10,7 +10,7 @@ use crate::report::html::{MAX_LISTED, Mark, Markup, begin, excerpt, more};
 use crate::report::json;
 
 use super::headline::headline;
-use super::page::{Body, Item, MoneyTable, Section, bodies, findings_line, notes, unread};
+use super::page::{Body, Item, MoneyTable, Section, bodies, findings_line, in_sets, notes, unread};
 use super::words::sentence;
 use super::{FindingsChange, PlanReport, Upgrades};
 
@@ -68,10 +68,10 @@ fn parts(page: &mut Markup, report: &PlanReport) -> Result<(), CliError> {
 
 fn body(page: &mut Markup, body: &Body, several: bool) {
     page.raw("<section>");
-    let names: Vec<&str> = body.sets.iter().map(String::as_str).filter(|name| !name.is_empty()).collect();
+    let names: Vec<String> = body.sets.iter().filter(|name| !name.is_empty()).cloned().collect();
     let is_named = several && !names.is_empty();
     if is_named {
-        page.raw("<h2>In ").text(&names.join(", ")).raw("</h2>");
+        page.raw("<h2>").text(&in_sets(&names)).raw("</h2>");
     }
     for section in &body.sections {
         items(page, section, !is_named);

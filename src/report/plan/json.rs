@@ -75,6 +75,11 @@ fn pool(pool: &PoolPlan) -> Value {
         "edits": pool.edits.iter().map(edit).collect::<Vec<_>>(),
         "count": count(pool.nodes),
         "rollout": pool.rollout.as_ref().map(rollout),
+        "starts": pool.offer.as_ref().map(|offer| json!({
+            "types": offer.types,
+            "capacityTypes": offer.capacity_types,
+            "dollarsAnHourByLimits": offer.ceiling.micro_dollars.map(dollars),
+        })),
     })
 }
 

@@ -11,7 +11,7 @@ use crate::report::markdown::{Links, bounded, escaped, finding_line};
 use crate::terminal::count;
 
 use super::headline::headline;
-use super::page::{Body, Item, Section, bodies, findings_line, notes, unread};
+use super::page::{Body, Item, Section, bodies, findings_line, in_sets, notes, unread};
 use super::words::sentence;
 use super::{FindingsChange, PlanReport, Upgrades};
 
@@ -75,7 +75,7 @@ fn body_text(page: &mut String, body: &Body, several: bool, links: &Links, most:
     let names: Vec<String> =
         body.sets.iter().filter(|name| !name.is_empty()).map(|name| format!("`{}`", escaped(name))).collect();
     if several && !names.is_empty() {
-        let _ = writeln!(page, "\n#### In {}", names.join(", "));
+        let _ = writeln!(page, "\n#### {}", in_sets(&names));
     }
     for section in &body.sections {
         section_text(page, section, links, most);

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use gpulint_rules::fit::Offer;
 use gpulint_rules::plan::{
     ASSUMED_START_MINUTES, Bill, ClassPlan, Edit, Fate, Money, MoneyCause, Move, PoolPlan, Resized, Turn,
     left_out, shown_name,
 };
-use gpulint_rules::{ObjectKey, Pointer};
+use gpulint_rules::{Object, ObjectKey, Pointer};
 
+use crate::files::UNCLAIMED;
 use crate::report::answer::{HOURS_OF_A_MONTH, dollars, place_of, workload_name};
 use crate::report::place::position;
 
@@ -70,11 +72,14 @@ pub(super) fn bodies(report: &PlanReport) -> Vec<Body> {
     for set in &report.sets {
         let (sections, money) =
             (sections(set), set.plan.money.as_ref().map(money_table).filter(|table| !table.rows.is_empty()));
-        let name = match (&set.name, set.is_new, set.is_gone) {
-            (None, ..) => String::new(),
-            (Some(name), true, _) => format!("{name} (new)"),
-            (Some(name), _, true) => format!("{name} (gone)"),
-            (Some(name), ..) => name.to_string(),
+        let name = set
+            .name
+            .as_deref()
+            .map_or("", |name| if name == UNCLAIMED { "files of no cluster" } else { name });
+        let name = match (set.is_new, set.is_gone) {
+            (true, _) if !name.is_empty() => format!("{name} (new)"),
+            (_, true) if !name.is_empty() => format!("{name} (gone)"),
+            _ => name.to_owned(),
         };
         let key = key_of(&sections, money.as_ref());
         match bodies.iter_mut().find(|(known, _)| *known == key) {
@@ -83,6 +88,12 @@ pub(super) fn bodies(report: &PlanReport) -> Vec<Body> {
         }
     }
     bodies.into_iter().map(|(_, body)| body).collect()
+}
+
+/// The names of sets as a heading.
+pub(super) fn in_sets(names: &[String]) -> String {
+    let each = if names.len() > 1 { "each of " } else { "" };
+    format!("In {each}{}", names.join(", "))
 }
 
 /// The files that cannot be read, in one section.
@@ -119,17 +130,26 @@ fn key_of(sections: &[Section], money: Option<&MoneyTable>) -> String {
 fn sections(set: &PlannedSet) -> Vec<Section> {
     let (stay, pools): (Vec<&PoolPlan>, Vec<&PoolPlan>) =
         set.plan.pools.iter().partition(|pool| words::stays(pool));
-    let pools = pools.into_iter().map(pool_item);
-    let classes = set.plan.classes.iter().map(class_item);
-    let (nodes, kept): (Vec<_>, Vec<_>) = pools.chain(classes).partition(|(costs, _)| *costs);
-    let plain = |items: Vec<(bool, Item)>| items.into_iter().map(|(_, item)| item).collect::<Vec<_>>();
+    let (added, pools): (Vec<&PoolPlan>, Vec<&PoolPlan>) =
+        pools.into_iter().partition(|pool| pool.fate == Fate::Added);
+    let pools = pools.into_iter().map(|pool| (pool.fate, pool_item(pool)));
+    let changes = pools.chain(set.plan.classes.iter().map(|class| (class.fate, class_item(class))));
+    let (mut replaced, mut unsure, mut gone, mut kept) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for (fate, item) in changes {
+        match fate {
+            Fate::Removed => gone.push(item),
+            Fate::Unknown => unsure.push(item),
+            fate if fate.costs_nodes() => replaced.push(item),
+            _ => kept.push(item),
+        }
+    }
     let mut sections = vec![
-        Section { title: "Nodes that are replaced", items: plain(nodes) },
-        Section {
-            title: "Nodes that drift and stay",
-            items: plain(stay.into_iter().map(pool_item).collect()),
-        },
-        Section { title: "Changes that replace no node", items: plain(kept) },
+        Section { title: "Nodes that are replaced", items: replaced },
+        Section { title: "Nodes that may be replaced", items: unsure },
+        Section { title: "Nodes that drift and stay", items: stay.into_iter().map(pool_item).collect() },
+        Section { title: "NodePools that are gone", items: gone },
+        Section { title: "New NodePools", items: added.into_iter().map(pool_item).collect() },
+        Section { title: "Changes that replace no node", items: kept },
         Section { title: "Pods whose place changes", items: moves(set) },
         Section { title: "Number of pods", items: only_resized(set).map(resized_item).collect() },
     ];
@@ -137,35 +157,42 @@ fn sections(set: &PlannedSet) -> Vec<Section> {
     sections
 }
 
-fn pool_item(pool: &PoolPlan) -> (bool, Item) {
-    let costs = pool.fate.costs_nodes() || pool.fate == Fate::Unknown;
+fn pool_item(pool: &PoolPlan) -> Item {
     let mut details = Vec::new();
     if let Some(rollout) = &pool.rollout {
         details.extend(words::rollout(pool, rollout));
         details.extend(words::holders(rollout));
     }
+    details.extend(pool.offer.as_ref().and_then(words::offer));
     let place = place_of_edits(&pool.edits, &pool.object);
-    details.extend(pool.edits.iter().map(|edit| edit_text(edit, place.as_ref())));
-    (costs, Item { name: pool.name.clone(), text: words::fate(pool), place, details })
+    details.extend(pool.edits.iter().map(|edit| edit_text(edit, &pool.object, place.as_ref())));
+    titled(format!("NodePool {}", pool.name), words::fate(pool), place, details)
 }
 
-fn class_item(class: &ClassPlan) -> (bool, Item) {
-    let costs = class.fate.costs_nodes() || class.fate == Fate::Unknown;
+fn class_item(class: &ClassPlan) -> Item {
     let place = place_of_edits(&class.edits, &class.object);
-    let details = class.edits.iter().map(|edit| edit_text(edit, place.as_ref())).collect();
+    let details = class.edits.iter().map(|edit| edit_text(edit, &class.object, place.as_ref())).collect();
     let name = format!("{} {}", class.object.id().kind, shown_name(&class.object));
-    (costs, Item { name, text: words::class_fate(class), place, details })
+    titled(name, words::class_fate(class), place, details)
+}
+
+/// An item about an object: its name is the subject of the text, or stands before a colon.
+fn titled(mut name: String, text: String, place: Option<(String, u32)>, details: Vec<String>) -> Item {
+    if !["is ", "changes "].iter().any(|verb| text.starts_with(verb)) {
+        name.push(':');
+    }
+    Item { name, text, place, details }
 }
 
 /// The place of the first edit, or of the object where nothing is edited.
-fn place_of_edits(edits: &[Edit], object: &gpulint_rules::Object) -> Option<(String, u32)> {
+fn place_of_edits(edits: &[Edit], object: &Object) -> Option<(String, u32)> {
     let first = edits.first().and_then(|edit| place(&edit.object, &edit.pointer));
     first.or_else(|| place(object, &Pointer::root()))
 }
 
 /// An edit, with its place if that is not the one of the item.
-fn edit_text(edit: &Edit, of_item: Option<&(String, u32)>) -> String {
-    let text = words::edit(edit);
+fn edit_text(edit: &Edit, told: &Object, of_item: Option<&(String, u32)>) -> String {
+    let text = words::edit(edit, told);
     match place(&edit.object, &edit.pointer) {
         Some((file, line)) if of_item.is_none_or(|known| (&known.0, known.1) != (&file, line)) => {
             format!("{text} ({file}:{line})")
@@ -174,7 +201,7 @@ fn edit_text(edit: &Edit, of_item: Option<&(String, u32)>) -> String {
     }
 }
 
-fn place(object: &gpulint_rules::Object, pointer: &Pointer) -> Option<(String, u32)> {
+fn place(object: &Object, pointer: &Pointer) -> Option<(String, u32)> {
     position(object, pointer).map(|(file, line, _)| (file, line))
 }
 
@@ -271,7 +298,7 @@ fn money_table(money: &Money) -> MoneyTable {
         rows.push(row("pods without room", had.to_string(), has.to_string()));
     }
     if money.limits.0 != money.limits.1 {
-        rows.push(row("most by limits", words::bill(money.limits.0), words::bill(money.limits.1)));
+        rows.push(row("most that limits allow", words::bill(money.limits.0), words::bill(money.limits.1)));
     }
     let most = (money.before.ceiling.micro_dollars, money.after.ceiling.micro_dollars);
     // What is saved by pods that do not run is no saving.
@@ -299,7 +326,7 @@ pub(super) fn notes(report: &PlanReport) -> Vec<String> {
              `--nodes POOL=N` says how many run."
         ));
     }
-    if pools().any(|pool| pool.fate.costs_nodes()) {
+    if pools().any(|pool| pool.fate.costs_nodes() && pool.fate != Fate::Removed) {
         notes.push(
             "Not known here: what selectors of AMIs, subnets and security groups choose in EC2.".to_owned(),
         );
@@ -324,7 +351,10 @@ pub(super) fn notes(report: &PlanReport) -> Vec<String> {
         notes.push(words::sentence(&note));
     }
     let turns = || report.sets.iter().flat_map(|set| set.plan.moves.iter().flat_map(|one| &one.turns));
-    if report.sets.iter().any(|set| set.plan.money.is_some()) {
+    let mut tables = report.sets.iter().filter_map(|set| set.plan.money.as_ref()).map(money_table);
+    if tables.any(|table| !table.rows.is_empty())
+        || pools().any(|pool| pool.offer.as_ref().is_some_and(is_bounded))
+    {
         let prices = crate::report::answer::price_note(report.region.as_deref());
         notes.push(format!("Dollars: an hour, with the fewest to the most replicas. {prices}"));
     } else if turns().any(|turn| *turn == Turn::CapacityType) {
@@ -333,6 +363,11 @@ pub(super) fn notes(report: &PlanReport) -> Vec<String> {
         );
     }
     notes
+}
+
+/// Whether limits bound what the nodes of a pool cost.
+fn is_bounded(offer: &Offer) -> bool {
+    offer.ceiling.micro_dollars.is_some()
 }
 
 /// The names of what is told of and patched by kustomizations that nothing renders.

@@ -11,7 +11,7 @@ use crate::report::paint::{Paint, Style};
 use crate::terminal::{RenderOptions, printable};
 
 use super::headline::headline;
-use super::page::{Body, Item, MoneyTable, Section, bodies, findings_line, notes, unread};
+use super::page::{Body, Item, MoneyTable, Section, bodies, findings_line, in_sets, notes, unread};
 use super::{FindingsChange, PlanReport, Upgrades};
 
 /// Maximum number of items of a section, and of lines below an item.
@@ -67,10 +67,10 @@ fn title(page: &mut String, text: &str, paint: Paint) {
 
 fn body_text(page: &mut String, body: &Body, several: bool, width: usize, paint: Paint) {
     if several {
-        let names: Vec<&str> = body.sets.iter().map(String::as_str).filter(|name| !name.is_empty()).collect();
+        let names: Vec<String> = body.sets.iter().filter(|name| !name.is_empty()).cloned().collect();
         if !names.is_empty() {
             page.push('\n');
-            wrapped(page, "In ", &format!("{}:", names.join(", ")), width);
+            wrapped(page, "", &format!("{}:", in_sets(&names)), width);
         }
     }
     for section in &body.sections {

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use gpulint_rules::fit::{FitVerdict, uncertainty_text};
+use gpulint_rules::Object;
+use gpulint_rules::fit::{FitVerdict, Offer, uncertainty_text};
 use gpulint_rules::karpenter::budget::{Cell, Week};
 use gpulint_rules::karpenter::drift::{Departure, Drift};
 use gpulint_rules::plan::{
@@ -58,9 +59,9 @@ fn owner(edit: &Edit) -> String {
     }
 }
 
-/// `field`: before -> after.
-pub(super) fn edit(edit: &Edit) -> String {
-    let object = owner(edit);
+/// `field`: before -> after. The object of the field is named if it is not the one that is told of.
+pub(super) fn edit(edit: &Edit, told: &Object) -> String {
+    let object = if edit.object.is_same_resource(told) { String::new() } else { owner(edit) };
     let values = match (&edit.before, &edit.after) {
         (Some(before), Some(after)) => format!("{before} -> {after}"),
         (None, Some(after)) => format!("added, {after}"),
@@ -162,7 +163,8 @@ fn of_edits(fate: Fate, edits: &[Edit], drifted: &str) -> String {
             let hidden = with(|effect| *effect == Effect::Unknown);
             let selected = with(|effect| *effect == Effect::Selects);
             if hidden.is_empty() {
-                format!("nodes {drifted} if {} selects something else in EC2", fields(&selected))
+                let select = if selected.len() == 1 { "selects" } else { "select" };
+                format!("nodes {drifted} if {} {select} something else in EC2", fields(&selected))
             } else {
                 format!("whether nodes {drifted} is not known: a placeholder hides {}", fields(&hidden))
             }
@@ -235,6 +237,16 @@ pub(super) fn types(all: &[&'static str]) -> String {
         }
     }
     listed(&named)
+}
+
+/// The nodes that a new pool starts, and what they cost at most; `None` if it starts none.
+pub(super) fn offer(offer: &Offer) -> Option<String> {
+    let first = offer.capacity_types.first().map_or_else(String::new, |first| format!(", `{first}` first"));
+    let most = match offer.ceiling.micro_dollars {
+        Some(micro) => format!("its limits allow ${:.2} an hour", dollars(micro)),
+        None => "no limit bounds what they cost".to_owned(),
+    };
+    (!offer.types.is_empty()).then(|| format!("starts nodes of {}{first}; {most}", types(&offer.types)))
 }
 
 /// How the replacement goes on: nodes, how many at a time, when not, how long.
@@ -326,7 +338,7 @@ fn node_count(nodes: NodeCount) -> String {
         NodeCount::Stated(nodes) => plain(nodes),
         NodeCount::Packed(least, most) if least == most => plain(most),
         NodeCount::Packed(least, most) => format!("{least} to {}", plain(most)),
-        NodeCount::Unknown => "the nodes".to_owned(),
+        NodeCount::Unknown => "an unknown number of nodes".to_owned(),
     }
 }
 
@@ -486,14 +498,16 @@ fn range((least, most): Range) -> String {
     if least == most { most.to_string() } else { format!("{least} to {most}") }
 }
 
+fn pods(pods: Range) -> String {
+    if pods == (1, 1) { "1 pod".to_owned() } else { format!("{} pods", range(pods)) }
+}
+
 fn runs(before: Range, after: Range) -> String {
-    format!("runs {} pods, was {}", range(after), range(before))
+    format!("runs {}, was {}", pods(after), range(before))
 }
 
 /// How many pods a workload runs.
 pub(super) fn resized(one: &Resized) -> String {
-    let pods =
-        |pods: Range| if pods == (1, 1) { "1 pod".to_owned() } else { format!("{} pods", range(pods)) };
     match (one.before, one.after) {
         (PodCount::Known(before), PodCount::Known(after)) => runs(before, after),
         (PodCount::Absent, PodCount::Known(after)) => format!("is new: {}", pods(after)),

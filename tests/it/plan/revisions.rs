@@ -74,7 +74,7 @@ fn the_working_tree_is_compared_with_where_it_left_the_default_branch() {
     repository.run(&["plan"]).exits(0).prints("main -> the working tree: nothing changes");
     repository.git(&["checkout", "-q", "-b", "topic"]);
     repository.change_pool();
-    let expected = "gpu all nodes are replaced, by `spec.template.spec.expireAfter`";
+    let expected = "gpu: all nodes are replaced, by `spec.template.spec.expireAfter`";
     repository.run(&["plan"]).exits(0).prints(expected).prints("(clusters/pool.yaml:10)");
     repository.commit("expire sooner");
     repository.run(&["plan"]).exits(0).prints(expected);

@@ -107,11 +107,11 @@ fn a_class_of_new_nodes_alone_replaces_none() {
     for (before, after, expected) in [
         (&old, &new, "EC2NodeClass gpu changes only new nodes, by `spec.role`"),
         (&String::new(), &new, "EC2NodeClass gpu changes only new nodes, by `spec.role`"),
-        (&old, &old, "old all nodes are replaced, by `spec.role`"),
+        (&old, &old, "NodePool old: all nodes are replaced, by `spec.role`"),
         (
             &String::new(),
             &String::new(),
-            "EC2NodeClass gpu no NodePool here uses it; of those that do, all nodes",
+            "EC2NodeClass gpu: no NodePool here uses it; of those that do, all nodes",
         ),
     ] {
         let text = line(&sides(format!("{CLASS}---\n{before}"), format!("{other}---\n{after}")));
@@ -133,6 +133,95 @@ fn pods_had_other_nodes_where_there_was_no_node_pool() {
 }
 
 #[test]
+fn new_node_pools_say_what_they_start_and_those_that_go_are_not_replaced() {
+    let one = format!("{CLASS}---\n{}", pool("gpu", "m6a.large", "", ""));
+    let two = format!("{one}---\n{}", pool("more", "m6a.large", "", "  limits: {cpu: 4}\n"));
+    let folder = sides(&one, &two);
+    let text = line(&folder);
+    assert!(text.contains("New NodePools NodePool more is new") && text.contains("1 new NodePool"), "{text}");
+    let starts = "starts nodes of m6a.large, `on-demand` first; its limits allow $0.17 an hour";
+    assert!(text.contains(starts) && text.contains("Dollars: an hour"), "{text}");
+    assert_eq!(
+        json(&folder.0, "before", "after")["sets"][0]["pools"][0]["starts"]["types"],
+        json!(["m6a.large"])
+    );
+    let text = line(&sides(&two, &one));
+    let gone = ["1 NodePool is gone with its nodes", "NodePools that are gone NodePool more is gone:"];
+    assert!(gone.iter().all(|words| text.contains(words)), "{text}");
+    assert!(!text.contains("AMIs") && !text.contains("are replaced"), "{text}");
+    // Nothing is said of dollars where none are shown.
+    let text = line(&sides(&one, format!("{one}---\n{}", pool("more", "m6a.large", "", ""))));
+    assert!(text.contains("no limit bounds what they cost") && !text.contains("Prices"), "{text}");
+}
+
+#[test]
+fn what_was_not_known_is_not_lost() {
+    let hidden = format!(
+        "{CLASS}---\n{}",
+        pool("\"${NAME}\"", "m6a.large", "", "").replace("[m6a.large]", "[\"${TYPES}\"]")
+    );
+    let app = deployment("web", "{}", 1);
+    let (with, without) = (format!("{hidden}---\n{app}"), app.clone());
+    for (before, after) in [(&with, &without), (&without, &with)] {
+        let text = line(&sides(before, after));
+        assert!(
+            !["fits nowhere", "no NodePool", "may fit"].iter().any(|words| text.contains(words)),
+            "{text}"
+        );
+    }
+    let text = line(&sides(&hidden, &with));
+    assert!(text.contains("value of the NodePool `${NAME}` decides"), "{text}");
+    let selects = |tag: &str| {
+        let terms = format!(
+            "subnetSelectorTerms: [{{tags: {{a: {tag}}}}}]\n  securityGroupSelectorTerms: [{{tags: {{a: {tag}}}}}]"
+        );
+        format!("{}---\n{}", CLASS.replace("role: nodes", &terms), pool("gpu", "m6a.large", "", ""))
+    };
+    let text = line(&sides(selects("b"), selects("c")));
+    assert!(text.contains("Nodes that may be replaced NodePool gpu: nodes are replaced if"), "{text}");
+    assert!(text.contains("` select something else in EC2"), "{text}");
+    assert!(text.contains("an unknown number of nodes, 10 % at a time"), "{text}");
+}
+
+#[test]
+fn sets_are_named_so_that_counts_are_understood() {
+    let cluster = |role: &str| {
+        format!("{}---\n{}", CLASS.replace("role: nodes", role), pool("gpu", "m6a.large", "", ""))
+    };
+    let sets = "clusters: [{name: east, paths: [east]}, {name: west, paths: [west]}]\n";
+    let mut folder = Folder::new();
+    for (side, role, replicas) in [("before", "role: nodes", 1), ("after", "role: others", 2)] {
+        folder = folder
+            .with(&format!("{side}/gpulint.yaml"), sets)
+            .with(&format!("{side}/east/all.yaml"), cluster(role))
+            .with(&format!("{side}/other/web.yaml"), deployment("web", "{}", replicas));
+        folder = folder.with(&format!("{side}/west/all.yaml"), cluster(role));
+    }
+    let text = line(&folder);
+    assert!(text.contains("nodes of 2 NodePools are replaced"), "{text}");
+    assert!(text.contains("In files of no cluster: Number of pods") && !text.contains("unclaimed"), "{text}");
+}
+
+/// Reports for people show some findings: the worst are among them.
+#[test]
+fn the_worst_findings_come_first() {
+    let mild = |name: &str| deployment(name, "{}", 1).replace("'a:1'", "'a:latest'");
+    let bad = deployment("zzz", "{}", 1).replace("replicas: 1", "replicas: one");
+    let all = ('a'..='n').map(|name| mild(&name.to_string())).collect::<Vec<_>>().join("---\n");
+    let folder =
+        sides(deployment("base", "{}", 1), format!("{}---\n{all}---\n{bad}", deployment("base", "{}", 1)));
+    let value = json(&folder.0, "before", "after");
+    let severities: Vec<&str> = value["findings"]["new"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|one| one["severity"].as_str())
+        .collect();
+    assert!(severities.len() > 1 && severities[0] == "error", "{severities:?}");
+    assert!(severities.iter().skip_while(|one| **one != "info").all(|one| *one == "info"), "{severities:?}");
+}
+
+#[test]
 fn another_number_of_pods_is_told_without_node_pools() {
     let scaled = |most: u32| {
         format!(
@@ -145,6 +234,7 @@ fn another_number_of_pods_is_told_without_node_pools() {
     let resized = "another number of pods of 1 workload";
     for (before, after, headline, expected) in [
         (scaled(4), scaled(12), resized, "deployment/web runs 2 to 12 pods, was 2 to 4"),
+        (scaled(2), deployment("web", "{}", 1), resized, "deployment/web runs 1 pod, was 2"),
         (String::new(), deployment("web", "{}", 1), "1 new workload", "deployment/web is new: 1 pod"),
         (scaled(4), String::new(), "1 workload is gone", "deployment/web is gone, was 2 to 4 pods"),
     ] {

@@ -24,10 +24,12 @@ use crate::karpenter::scheduling::pod_requirements::host_ports_conflict;
 use crate::karpenter::scheduling::scheduler::Scheduler;
 use crate::karpenter::scheduling::verdict::Uncertainty;
 
+mod index;
 mod node;
 mod pods;
 mod topologies;
 
+use index::Block;
 use node::{FreeResources, NodeRoom, OpenNodes};
 pub use pods::AskedPools;
 use pods::PendingPods;
@@ -109,7 +111,7 @@ pub struct UnplacedPods {
     pub uncertainties: Vec<Uncertainty>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct FullPool {
     /// The position of the pool.
     pub pool: usize,
@@ -158,6 +160,10 @@ struct Packer<'s, 'a> {
     /// For each group, whether its pods are placed one by one.
     is_tied: Vec<bool>,
     tie: Tie,
+    /// The nodes of each candidate.
+    blocks: Vec<Vec<Block>>,
+    /// The candidates that may start nodes, in order: their limits leave a type.
+    starting: Vec<usize>,
 }
 
 impl<'s, 'a> Packer<'s, 'a> {
@@ -178,6 +184,8 @@ impl<'s, 'a> Packer<'s, 'a> {
             topologies: Vec::new(),
             is_tied,
             tie,
+            blocks: candidates.iter().map(|_| Vec::new()).collect(),
+            starting: starting(candidates),
         };
         packer.add_port_rules();
         packer.stand();
@@ -192,12 +200,12 @@ impl<'s, 'a> Packer<'s, 'a> {
             let Some(instance) = launched(candidate, requirements, &self.types[number], self.region) else {
                 continue;
             };
-            self.open.push(OpenNodes {
+            let at = self.open_nodes(OpenNodes {
                 launched: true,
                 nodes,
                 ..OpenNodes::new(number, requirements.clone(), std::iter::once(instance).collect())
             });
-            self.update_most(self.open.len() - 1);
+            self.update_most(at);
         }
     }
 
@@ -241,8 +249,10 @@ impl<'s, 'a> Packer<'s, 'a> {
                 break;
             }
         }
-        let unplaced =
-            order.iter().filter(|at| self.pods[**at].left > 0).map(|at| self.unplaced(*at)).collect();
+        let over_limits: Vec<OnceCell<Vec<TypeSet>>> =
+            self.within_limits.iter().map(|_| OnceCell::new()).collect();
+        let unplaced = order.iter().filter(|at| self.pods[**at].left > 0);
+        let unplaced = unplaced.map(|at| self.unplaced(*at, &over_limits)).collect();
         let nodes = self.open.iter().filter_map(|open| {
             let class = self.candidate(open).pool.class.as_ref();
             Some(NodeGroup {
@@ -294,12 +304,10 @@ impl<'s, 'a> Packer<'s, 'a> {
     fn place_one(&mut self, at: usize) -> bool {
         for state in 0..self.pods[at].states.len() {
             self.ensure_topologies(at, state);
-            let requests = self.pods[at].common_requests;
-            let mut nodes: Vec<usize> =
-                (0..self.open.len()).filter(|node| self.open[*node].may_have_room(&requests)).collect();
+            let mut nodes = self.nodes_with_room(at, state);
             nodes.sort_by_key(|node| {
                 let open = &self.open[*node];
-                (!open.launched, if open.launched { 0 } else { open.total })
+                (!open.launched, if open.launched { 0 } else { open.total }, *node)
             });
             let found =
                 nodes.into_iter().find_map(|node| Some((node, self.room(&self.open[node], at, state)?)));
@@ -308,7 +316,7 @@ impl<'s, 'a> Packer<'s, 'a> {
                     let mut others = self.open[node].clone();
                     others.nodes -= 1;
                     self.open[node].nodes = 1;
-                    self.open.insert(node + 1, others);
+                    self.open_nodes(others);
                 }
                 self.add(node, at, room, 1);
                 self.pods[at].left -= 1;
@@ -366,8 +374,7 @@ impl<'s, 'a> Packer<'s, 'a> {
                 let mut others = self.open[node].clone();
                 others.nodes -= extra;
                 self.open[node].nodes = extra;
-                self.open.push(others);
-                let others = self.open.len() - 1;
+                let others = self.open_nodes(others);
                 let same =
                     NodeRoom { pods: room.pods, requirements: room.requirements.clone(), types: room.types };
                 self.add(others, at, same, pods);
@@ -381,13 +388,9 @@ impl<'s, 'a> Packer<'s, 'a> {
     /// with fewer pods take all that are left.
     fn rooms(&self, at: usize, state: usize) -> Vec<(usize, NodeRoom)> {
         let pod = &self.pods[at];
-        let mut nodes: Vec<usize> = (0..self.open.len())
-            .filter(|node| self.open[*node].may_have_room(&pod.common_requests))
-            .collect();
-        nodes.sort_by_key(|node| self.open[*node].total);
         let mut rooms: Vec<(usize, NodeRoom)> = Vec::new();
         let mut level = None;
-        for node in nodes {
+        for node in self.nodes_with_room(at, state) {
             let open = &self.open[node];
             if level.replace(open.total) != Some(open.total)
                 && self.pods_at_level(&rooms, open.total) > pod.left
@@ -412,13 +415,8 @@ impl<'s, 'a> Packer<'s, 'a> {
     /// Starts nodes for the pods that are left (`addToNewNodeClaim`): from the first pool in order that admits them.
     fn start(&mut self, at: usize, state: usize) {
         while self.pods[at].left > 0 {
-            let starts = |candidate: &usize| self.scheduler.candidates[*candidate].pool.replicas.is_none();
-            let Some((mut node, room)) = (0..self.scheduler.candidates.len())
-                .filter(starts)
-                .find_map(|candidate| self.new_node(candidate, at, state))
-            else {
-                return;
-            };
+            let first = self.starting.iter().find_map(|candidate| self.new_node(*candidate, at, state));
+            let Some((mut node, room)) = first else { return };
             let candidate = node.candidate;
             let (left, each) = (self.pods[at].left, room.pods);
             let one = self.types_with_room(&node, at, &room.types, 1);
@@ -437,14 +435,17 @@ impl<'s, 'a> Packer<'s, 'a> {
                 *remaining -= most * i128::from(nodes);
             }
             self.within_limits[candidate].take();
+            if self.within_limits(candidate).is_empty() {
+                self.starting.retain(|other| *other != candidate);
+            }
             let pods = left.min(nodes.saturating_mul(each));
             let (whole, rest) = (pods / each, pods % each);
             for (count, pods) in [(whole, each), (u64::from(rest > 0), rest)] {
                 if count > 0 {
                     node.nodes = count;
-                    self.open.push(node.clone());
+                    let opened = self.open_nodes(node.clone());
                     let same = NodeRoom { pods, requirements: room.requirements.clone(), types: room.types };
-                    self.add(self.open.len() - 1, at, same, pods);
+                    self.add(opened, at, same, pods);
                 }
             }
             self.pods[at].left -= pods;
@@ -502,16 +503,17 @@ impl<'s, 'a> Packer<'s, 'a> {
             self.update_most(at);
         }
         let mut merged: Vec<OpenNodes> = Vec::new();
-        for open in self.open.drain(..) {
+        for open in std::mem::take(&mut self.open) {
             match merged.iter_mut().find(|known| known.equals(&open)) {
                 Some(known) => known.nodes += open.nodes,
                 None => merged.push(open),
             }
         }
-        self.open = merged;
+        self.replace_open(merged);
         for open in &mut self.open {
             open.bound.clone_from(&open.pods);
         }
+        self.starting = starting(&self.scheduler.candidates);
         for (candidate, remaining) in self.remaining.iter_mut().enumerate() {
             self.within_limits[candidate].take();
             remaining.clone_from(&self.scheduler.candidates[candidate].pool.limits);
@@ -526,8 +528,19 @@ impl<'s, 'a> Packer<'s, 'a> {
         }
     }
 
-    /// Why pods of a group have no node.
-    fn unplaced(&self, at: usize) -> UnplacedPods {
+    /// For each limit of a candidate, the types that count more towards it than is left.
+    fn over_limits(&self, number: usize) -> Vec<TypeSet> {
+        let (candidate, settings) = (&self.scheduler.candidates[number], &self.scheduler.settings);
+        let over = |(name, left): &(String, i128)| -> TypeSet {
+            let counts =
+                |instance| if name == NODES { 1000 } else { candidate.capacity(instance, name, settings) };
+            self.types[number].iter().filter(|instance| *left < counts(instance)).collect()
+        };
+        self.remaining[number].iter().map(over).collect()
+    }
+
+    /// Why pods of a group have no node. `over_limits` keeps what is worked out for each candidate.
+    fn unplaced(&self, at: usize, over_limits: &[OnceCell<Vec<TypeSet>>]) -> UnplacedPods {
         let pod = &self.pods[at];
         let admitted = |number: usize| {
             (0..pod.states.len()).rev().find_map(|state| pod.admitted(self.scheduler, state, number))
@@ -535,31 +548,25 @@ impl<'s, 'a> Packer<'s, 'a> {
         let mut full: Vec<FullPool> = Vec::new();
         for (number, candidate) in self.scheduler.candidates.iter().enumerate() {
             let Some(types) = admitted(number) else { continue };
-            let over = |instance: &&'static InstanceType, name: &str, left: i128| {
-                let counts = || candidate.capacity(instance, name, &self.scheduler.settings);
-                left < if name == NODES { 1000 } else { counts() }
-            };
             let types = types.and(&self.types[number]);
-            let remaining = &self.remaining[number];
-            let excluded = |all: bool| -> Vec<String> {
-                let excludes = |(name, left): &&(String, i128)| {
-                    let mut types = types.iter();
-                    if all {
-                        types.all(|t| over(&t, name, *left))
-                    } else {
-                        types.any(|t| over(&t, name, *left))
-                    }
-                };
-                remaining.iter().filter(excludes).map(|(name, _)| name.clone()).collect()
+            let over = over_limits[number].get_or_init(|| self.over_limits(number));
+            let excluded = |excludes: &dyn Fn(&TypeSet) -> bool| -> Vec<String> {
+                let limits = self.remaining[number].iter().zip(over);
+                limits.filter(|(_, over)| excludes(over)).map(|((name, _), _)| name.clone()).collect()
             };
-            let mut limits = excluded(true);
+            let mut limits = excluded(&|over| types.is_subset(over));
             if limits.is_empty() {
-                limits = excluded(false);
+                limits = excluded(&|over| !types.is_disjoint(over));
             }
             full.push(FullPool { pool: candidate.position, limits });
         }
         UnplacedPods { group: at, pods: pod.left, full, uncertainties: pod.uncertainties(self.scheduler) }
     }
+}
+
+/// The candidates that start nodes for pods.
+fn starting(candidates: &[Candidate<'_>]) -> Vec<usize> {
+    (0..candidates.len()).filter(|candidate| candidates[*candidate].pool.replicas.is_none()).collect()
 }
 
 /// The cheapest type by list price and overlays. Metal types and those with devices are left out where others remain, unless `minValues`

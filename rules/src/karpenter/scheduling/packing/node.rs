@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use super::index::CommonAmounts;
 use super::pods::COMMON_RESOURCES;
 use super::{HostRule, Packer};
 use crate::catalog::{InstanceType, TypeSet};
@@ -43,7 +44,9 @@ pub(super) struct OpenNodes {
     pub(super) nodes: u64,
     pub(super) launched: bool,
     /// The most of each resource of [`COMMON_RESOURCES`] that any of the types has left, in thousandths.
-    pub(super) most: [i128; COMMON_RESOURCES.len()],
+    pub(super) most: CommonAmounts,
+    /// Its block among those of the candidate.
+    pub(super) block: usize,
 }
 
 /// The number of pods of a group that a node has room for, and the requirements and types of the node with them.
@@ -268,6 +271,7 @@ impl<'s, 'a> Packer<'s, 'a> {
             }
         }
         self.open[node].most = most;
+        self.update_block(node);
     }
 }
 
@@ -298,12 +302,8 @@ impl OpenNodes {
             nodes: 1,
             launched: false,
             most: [i128::MAX; COMMON_RESOURCES.len()],
+            block: 0,
         }
-    }
-
-    /// Whether a pod may have room: a quick check, which says no for most full nodes.
-    pub(super) fn may_have_room(&self, requests: &[i128; COMMON_RESOURCES.len()]) -> bool {
-        self.most.iter().zip(requests).all(|(most, amount)| *amount == 0 || amount <= most)
     }
 
     /// Whether these nodes equal others that were started before.

@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 
 use super::PodGroup;
+use super::index::CommonAmounts;
 use crate::catalog::TypeSet;
 use crate::karpenter::requirement::Requirements;
 use crate::karpenter::scheduling::candidate::NotAdmitted;
@@ -21,7 +22,7 @@ pub(super) struct PendingPods<'s> {
     pub(super) left: u64,
     pub(super) need: ResourceList,
     /// What the pods request of the resources of [`COMMON_RESOURCES`], in thousandths.
-    pub(super) common_requests: [i128; COMMON_RESOURCES.len()],
+    pub(super) common_requests: CommonAmounts,
     pub(super) ports: Vec<&'s HostPort>,
     pub(super) states: Vec<State<'s>>,
     pub(super) tolerations: Vec<Toleration>,
