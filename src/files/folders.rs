@@ -450,8 +450,11 @@ impl Folders {
             let (name, path) = entry;
             let is_elsewhere = own.remote.iter().any(|(_, remote)| remote == name);
             let is_open = name.contains(['$', '{', '<', '\n']);
+            // `flux bootstrap` writes this folder into the repository.
+            let is_of_flux = path.file_name().is_some_and(|last| last == "flux-system");
             !is_elsewhere
                 && !is_open
+                && !is_of_flux
                 && !path.exists()
                 && self.disk.buffer(path).is_none()
                 && !is_ignored_by_git(path)
