@@ -23,8 +23,6 @@ const MAX_JOINED: usize = 8;
 /// The values of a label with which pods may have a node.
 enum Domains {
     In(BTreeSet<String>),
-    /// Any value: nothing is known of them, and nothing restricts them.
-    Anywhere,
     Unknown,
 }
 
@@ -35,9 +33,7 @@ impl Domains {
                 all.extend(more);
                 Domains::In(all)
             }
-            (Domains::Unknown, _) | (_, Domains::Unknown) => Domains::Unknown,
-            (Domains::In(none), other) | (other, Domains::In(none)) if none.is_empty() => other,
-            _ => Domains::Anywhere,
+            _ => Domains::Unknown,
         }
     }
 }
@@ -54,14 +50,6 @@ impl Situation<'_> {
     }
 
     fn find_companions_of(&self, pod: &mut Pod, template: &Template<'_>, waiting: &mut Waiting) {
-        let bare = pod.clone();
-        let is_bound = |key: &str| {
-            let has_it = |pool: &Pool| pool_requirements(pool).get(key).is_some();
-            required(&bare, key).is_some()
-                || bare.terms.len() > 1
-                || bare.volumes.len() > 1
-                || self.pools.iter().any(has_it)
-        };
         for ((_, _, term), rule) in rules_of(template).into_iter().zip(&mut pod.topology) {
             let joins_others =
                 rule.required && rule.kind == TopologyKind::Affinity && rule.selects == Selected::Others;
@@ -74,9 +62,7 @@ impl Situation<'_> {
             match domains {
                 Domains::In(all) if all.is_empty() => rule.selects = Selected::Nothing,
                 Domains::In(all) => rule.domains = Some(all.into_iter().collect()),
-                // Wherever they are, the pod may be as well.
-                Domains::Anywhere if !is_bound(&rule.key) => rule.selects = Selected::Itself,
-                Domains::Anywhere | Domains::Unknown => {}
+                Domains::Unknown => {}
             }
         }
     }
@@ -152,8 +138,7 @@ impl Situation<'_> {
                         (None, Some(own)) if own.operator() == Operator::In => {
                             Domains::In(own.values.iter().cloned().collect())
                         }
-                        (None, Some(_)) => Domains::Unknown,
-                        (None, None) => Domains::Anywhere,
+                        (None, _) => Domains::Unknown,
                     }
                 }
             };

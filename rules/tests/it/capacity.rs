@@ -581,6 +581,7 @@ fn pods_that_keep_apart_over_values_go_to_other_pools() {
 fn class_in(zones: &[&str]) -> Value {
     let mut class = class();
     let subnets: Vec<Value> = zones.iter().map(|zone| json!({"id": "subnet-1", "zone": zone})).collect();
+    class["metadata"]["name"] = json!("zoned");
     class["status"] = json!({"subnets": subnets});
     class
 }
@@ -605,7 +606,8 @@ fn in_zone(workload: Value, zone: &str) -> Value {
 #[test]
 fn zones_that_pods_share_decide_about_nodes() {
     let zones = class_in(&["eu-west-1a", "eu-west-1b", "eu-west-1c"]);
-    let pool = pool("a", &["m5.large"], json!({}));
+    let mut pool = pool("a", &["m5.large"], json!({}));
+    pool["spec"]["template"]["spec"]["nodeClassRef"]["name"] = json!("zoned");
     let web = |replicas| deployment("web", replicas, "cpu", "500m");
     let cache = |replicas| deployment("cache", replicas, "cpu", "500m");
     let load = |workloads: &[Value]| {

@@ -52,11 +52,17 @@ fn drift_is_that_of_karpenter() {
 }
 
 /// Cases with another answer, and why.
-const DIFFERENT: [(&str, &str); 1] = [(
-    "k0827",
-    "the client of the program that made the cases finds no PersistentVolume, since Karpenter looks it up with the namespace of the pod, \
+const DIFFERENT: [(&str, &str); 2] = [
+    (
+        "k0795",
+        "the pod is asked about alone, without the pods that it joins: where all wait at once, it gets a node",
+    ),
+    (
+        "k0827",
+        "the client of the program that made the cases finds no PersistentVolume, since Karpenter looks it up with the namespace of the pod, \
      which an API server ignores: zones of volumes do not count there (as in k0822, whose `zones` are all four)",
-)];
+    ),
+];
 
 /// The platform of a case with Karpenter's settings.
 pub(crate) fn platform_of(settings: &Value) -> Platform {
