@@ -83,13 +83,16 @@ fn depth(folder: &str) -> usize {
 pub(crate) fn of_folders(here: &str, there: &str) -> Company {
     if here == there {
         Company::Folder
-    } else if application_of(here).is_some_and(|own| application_of(there) == Some(own)) {
-        Company::Below
-    } else if is_below(here, there) || is_below(there, here) {
+    } else if is_below(here, there) || is_below(there, here) || are_of_one_application(here, there) {
         Company::Below
     } else {
         Company::Apart
     }
+}
+
+/// Whether two folders with the objects of some kinds are beside each other.
+fn are_of_one_application(here: &str, there: &str) -> bool {
+    application_of(here).is_some_and(|own| application_of(there) == Some(own))
 }
 
 /// The folder around one that is called after a kind of objects, as `deployments` and `keda` are: it has those of one application.

@@ -168,12 +168,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 /// Reports a label that a kustomization writes into all selectors and all pods, where Services and workloads are told apart by its key.
 /// It is reported at the first Service of the kustomization.
 fn by_common_label(service: &Object, selector: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    let (key, value, rest) = overridden(service, selector)?;
+    let Overridden { key, value, rest } = overridden(service, selector)?;
     let (cluster, namespace) = (ctx.cluster(), service.namespace_or_default());
     let is_earlier = |other: &Object| {
         other.sort_key() < service.sort_key()
             && cluster.surely_pairs(service, other)
-            && overridden(other, &other.path(&["spec", "selector"])).is_some_and(|(own, ..)| own == key)
+            && overridden(other, &other.path(&["spec", "selector"])).is_some_and(|one| one.key == key)
     };
     if cluster.in_namespace(Kind::SERVICE, namespace).any(is_earlier) {
         return None;
@@ -212,10 +212,13 @@ fn by_common_label(service: &Object, selector: &Node<'_>, ctx: &mut Context<'_>)
 }
 
 /// The key of a selector whose value a kustomization replaces, with the new value and the labels that it leaves.
-fn overridden<'a>(
-    service: &'a Object,
-    selector: &Node<'a>,
-) -> Option<(&'a str, &'a str, Vec<(&'a str, Node<'a>)>)> {
+struct Overridden<'a> {
+    key: &'a str,
+    value: &'a str,
+    rest: Vec<(&'a str, Node<'a>)>,
+}
+
+fn overridden<'a>(service: &'a Object, selector: &Node<'a>) -> Option<Overridden<'a>> {
     let source = service.source()?;
     let entries = selector.entries();
     let (key, value) = entries.iter().find_map(|(key, value)| {
@@ -223,7 +226,7 @@ fn overridden<'a>(
         (value.text()? != new).then_some((*key, new))
     })?;
     let rest = entries.into_iter().filter(|(key, _)| source.selector_override(key).is_none()).collect();
-    Some((key, value, rest))
+    Some(Overridden { key, value, rest })
 }
 
 /// The workload that a Service is for: the one of its name, the only one that lists its port, or the only one in its file. `None` if
