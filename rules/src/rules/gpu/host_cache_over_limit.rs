@@ -14,6 +14,11 @@
 //! kubelet evicts the pod, or the disk is full. Without these it is reported where they may take twice the
 //! volume of the nodes.
 //!
+//! llama.cpp keeps the state of prompts that it may see again in the memory of the node: up to 8 GiB, unless
+//! `--cache-ram` says another number of MiB. It grows with each conversation, until the limit ends it. Ollama 0.30 and
+//! later run llama.cpp for each model, and leave it this default: only `LLAMA_ARG_CACHE_RAM` changes it. The default
+//! is reported of containers with a GPU.
+//!
 //! LMCache in a process of its own, with a configuration file, or with settings that make it allocate less is
 //! left alone. Of models whose attention is not known, one process is counted: of MLA models only the first
 //! one allocates.
@@ -50,12 +55,15 @@
 //! - <https://github.com/LMCache/LMCache/issues/1399>
 //! - <https://docs.sglang.io/docs/advanced_features/hicache_design>
 //! - <https://docs.vllm.ai/en/latest/configuration/engine_args/>
+//! - <https://github.com/ggml-org/llama.cpp/pull/16391>
+//! - <https://github.com/ollama/ollama/issues/18264>
 
 use std::path::Path;
 
 use crate::facts::quantity::{amount, amount_rounded_up};
 use crate::karpenter::node_class::{PodVolume, volume_gib};
-use crate::platform::Release;
+use crate::platform::{Release, release_of};
+use crate::rules::gpu::llama_layers_on_cpu::build_of;
 use crate::rules::gpu::model_larger_than_volume::room_at;
 use crate::rules::prelude::*;
 use crate::rules::scheduling::gpu_helper_missing::class_of;
@@ -63,6 +71,7 @@ use crate::source::with_embedded;
 use crate::workload::attention::heads_of;
 use crate::workload::checkpoint::{mount_of, volume};
 use crate::workload::environment::{is_open, may_define, variable};
+use crate::workload::gpu::has_device;
 use crate::workload::model::published_weights;
 use crate::workload::server::release::published;
 use crate::workload::template::is_model_of_runtime;
@@ -111,6 +120,9 @@ fn inspect(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>)
         return exceeds_shared_memory(template, container, ctx);
     };
     let launch = Launch::of(container)?;
+    if launch.program.is(ServerId::LlamaCpp) || launch.program.is(ServerId::Ollama) {
+        return keeps_prompts(&launch, container, &limit, most, ctx);
+    }
     let found = [of_lmcache(&launch, container), of_sglang(&launch), of_vllm(&launch, container)];
     let is_too_large = |cache: &Cache<'_>| cache.each * i128::from(cache.processes) > most;
     let Some(cache) = found.into_iter().flatten().find(is_too_large) else {
@@ -125,6 +137,86 @@ fn inspect(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>)
     };
     ctx.report(&cache.node, message).help(help).related(object, &limit, "the memory limit");
     None
+}
+
+/// Reports the states of prompts that llama.cpp keeps (`cache_ram_mib` of `common/common.h`, 8192 by default, 0 for none and -1
+/// for no limit), if they exceed the memory limit. Servers of embeddings keep none.
+fn keeps_prompts<'a>(
+    launch: &Launch<'a>,
+    container: &Node<'a>,
+    limit: &Node<'a>,
+    most: i128,
+    ctx: &mut Context<'_>,
+) -> Option<()> {
+    const NAME: &str = "LLAMA_ARG_CACHE_RAM";
+    const OTHERS: [&str; 5] = ["embedding", "embeddings", "reranking", "rerank", "no-cache-prompt"];
+    const OTHER_VARIABLES: [&str; 4] = [
+        "LLAMA_ARG_EMBEDDINGS",
+        "LLAMA_ARG_RERANKING",
+        "LLAMA_ARG_CACHE_PROMPT",
+        "LLAMA_ARG_NO_CACHE_PROMPT",
+    ];
+    if launch.may_have_more_options()
+        || launch.has(&OTHERS)
+        || is_open(container)
+        || may_define(container, |name| OTHER_VARIABLES.contains(&name))
+    {
+        return None;
+    }
+    let written = match launch.option(&["cache-ram", "cram"]) {
+        OptionValue::Text(text, node) => Some((text, node, "--cache-ram")),
+        OptionValue::Unknown => return None,
+        OptionValue::Absent => variable(container, NAME)?.map(|(text, node)| (text.into_owned(), node, NAME)),
+    };
+    let killed_at = amount("memory", most * 1000);
+    let server = launch.program.server()?;
+    let setting = if server.id == ServerId::Ollama { NAME } else { "--cache-ram" };
+    let help = format!("write a smaller `{setting}`, in MiB, or raise the memory limit");
+    let Some((text, node, name)) = written else {
+        if PROMPTS <= most || !keeps_by_default(launch, container) {
+            return None;
+        }
+        let what = if server.id == ServerId::Ollama { "for each model" } else { "by default" };
+        let message =
+            format!("{} keeps up to 8Gi of prompts {what}, and is killed at {killed_at}", server.name);
+        ctx.report(limit, message).help(help);
+        return None;
+    };
+    let cache = Cache { name, node, each: text.parse::<i128>().ok()?.checked_mul(1 << 20)?, processes: 1 };
+    if cache.each > most {
+        let message = format!("{}, and the container is killed at {killed_at}", described(&cache));
+        let object = ctx.object();
+        ctx.report(&cache.node, message).help(help).related(object, limit, "the memory limit");
+    }
+    None
+}
+
+/// What llama.cpp keeps of prompts by default.
+const PROMPTS: i128 = 8192 << 20;
+
+/// Whether an image is llama.cpp as its authors publish it, and surely newer than its cache of prompts (of October 2025), or an
+/// Ollama that runs it (`llm/llama_server.go`, from 0.30.0 on). Without a GPU many have a tiny model, or one for embeddings.
+fn keeps_by_default(launch: &Launch<'_>, container: &Node<'_>) -> bool {
+    const FLOATING: [&str; 4] = ["server", "server-cuda", "server-vulkan", "server-rocm"];
+    if !has_device(container) {
+        return false;
+    }
+    let image = container.get("image");
+    let Some(text) = image.text() else { return false };
+    // A digest alone may be of any release.
+    let default = if text.contains('@') { "" } else { "latest" };
+    let tag = ImageRef::parse(text).tag.unwrap_or(default);
+    let Some(server) = launch.program.server().filter(|server| server.is_in_published_image_of(container))
+    else {
+        return false;
+    };
+    match server.id {
+        ServerId::Ollama => {
+            let is_new = release_of(tag).is_some_and(|release| release >= [0, 30, 0]);
+            is_new || ["latest", "rocm"].contains(&tag)
+        }
+        _ => build_of(&image).map_or(FLOATING.contains(&tag), |build| build >= 7000),
+    }
 }
 
 /// The amount of a cache, for a message.

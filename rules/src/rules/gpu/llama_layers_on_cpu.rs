@@ -124,7 +124,7 @@ fn layers<'a>(
 }
 
 /// The build that the tag of an image of llama.cpp names: `server-cuda-b5200`.
-fn build_of(image: &Node<'_>) -> Option<u32> {
+pub(super) fn build_of(image: &Node<'_>) -> Option<u32> {
     let number = ImageRef::parse(image.text()?).tag?.rsplit('-').next()?.strip_prefix('b')?;
     number.parse().ok().filter(|_| is_digits(number))
 }
