@@ -393,9 +393,7 @@ fn claims_of(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) ->
     {
         return None;
     }
-    if ctx.cluster().in_namespace(Kind::PERSISTENT_VOLUME_CLAIM, namespace).next().is_none() {
-        return None;
-    }
+    ctx.cluster().in_namespace(Kind::PERSISTENT_VOLUME_CLAIM, namespace).next()?;
     for volume in template.spec.get("volumes").items() {
         let field = volume.path(&["persistentVolumeClaim", "claimName"]);
         let Some(name) = field.text().filter(|name| !name.is_empty() && !is_placeholder(name)) else {
