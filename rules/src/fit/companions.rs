@@ -10,7 +10,7 @@ use crate::fit::surroundings::in_reach;
 use crate::fit::{Situation, read};
 use crate::karpenter::pod::rules_of;
 use crate::karpenter::requirement::{Operator, Requirement, Requirements, normalise};
-use crate::karpenter::scheduling::{Outcome, Pod, Pool, Selected, TopologyKind, Verdict, pool_requirements};
+use crate::karpenter::scheduling::{Outcome, Pod, Selected, TopologyKind, Verdict};
 use crate::object::Object;
 use crate::tree::node::Node;
 use crate::tree::pointer::Pointer;
