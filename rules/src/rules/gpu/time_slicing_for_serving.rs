@@ -40,6 +40,7 @@
 //!        containers:
 //!          - name: server
 //!            image: nvcr.io/nvidia/tritonserver:25.08-py3
+//!            command: [tritonserver, "--model-repository=s3://search-models/rank"]
 //! -          resources: {requests: {cpu: 4, memory: 16Gi}, limits: {memory: 16Gi, nvidia.com/gpu: 1}}
 //! +          resources: {requests: {cpu: 4, memory: 16Gi}, limits: {memory: 16Gi, nvidia.com/mig-1g.10gb: 1}}
 //! ```
