@@ -7,6 +7,9 @@ use std::sync::Arc;
 
 use super::system;
 
+/// Maximum size in bytes of a file that is read for what it shows of others.
+pub(super) const MAX_SMALL_BYTES: u64 = 1024 * 1024;
+
 /// Reads files. The text of an open buffer replaces the file of its path. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Disk {
@@ -51,6 +54,14 @@ impl Disk {
         match self.buffers.get(path) {
             Some(text) => Ok(text.to_string()),
             None => system::read_to_string(path),
+        }
+    }
+
+    /// The text of the file with this absolute path, if it is at most [`MAX_SMALL_BYTES`] long and can be read.
+    pub(crate) fn read_small(&self, path: &Path) -> Option<String> {
+        match self.buffers.get(path) {
+            Some(text) => Some(text.to_string()),
+            None => String::from_utf8(system::read_up_to(path, MAX_SMALL_BYTES).ok()??).ok(),
         }
     }
 }

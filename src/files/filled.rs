@@ -5,9 +5,10 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
 
+use super::disk::MAX_SMALL_BYTES;
 use super::kustomization::{POST_BUILD, is_for_all_kustomizations};
 use super::walker::Walk;
-use super::{Directories, Disk, Input, absolute, map_on_all_threads, system};
+use super::{Directories, Disk, Input, absolute, map_on_all_threads};
 use gpulint_rules::source::{FilledPlaceholder, Source};
 use gpulint_rules::{Node, source};
 
@@ -23,8 +24,6 @@ const FLUX_WORDS: [&str; 2] = [POST_BUILD, "kustomize.toolkit.fluxcd.io"];
 const LEVELS: usize = 3;
 /// Number of files with blocks of a template language from which on the files around them are templates too.
 const MANY: usize = 5;
-/// Maximum size in bytes of a file that is searched.
-const MAX_BYTES: u64 = 1024 * 1024;
 /// Maximum number of scripts that are searched for the files that they fill in.
 const MAX_SCRIPTS: usize = 2_000;
 /// Maximum number of files and folders to visit when looking for scripts.
@@ -196,7 +195,7 @@ struct Script {
 impl Script {
     fn read(path: &Path, disk: &Disk) -> Script {
         let words = ["envsubst", "templatefile(", "template_file", "kubectl_path_documents"];
-        let text = read_small(path, disk).unwrap_or_default();
+        let text = disk.read_small(path).unwrap_or_default();
         let has = |word: &&str| memchr::memmem::find(text.as_bytes(), word.as_bytes()).is_some();
         let mut script = Script { mentions_tool: words.iter().any(has), ..Script::default() };
         if has(&"sed ") {
@@ -307,14 +306,6 @@ fn is_script_name(name: &OsStr) -> bool {
         || ["Taskfile.", "skaffold."].iter().any(|start| name.starts_with(start))
 }
 
-/// The text of a file that is at most [`MAX_BYTES`] long.
-pub(super) fn read_small(path: &Path, disk: &Disk) -> Option<String> {
-    if let Some(text) = disk.buffer(path) {
-        return Some(text.to_string());
-    }
-    String::from_utf8(system::read_up_to(path, MAX_BYTES).ok()??).ok()
-}
-
 /// What an input shows about placeholders of other inputs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Clues {
@@ -334,7 +325,7 @@ impl Clues {
 
     pub(super) fn of(path: &Path, bytes: &[u8]) -> Clues {
         let has = |word: &str| memchr::memmem::find(bytes, word.as_bytes()).is_some();
-        if bytes.len() as u64 > MAX_BYTES {
+        if bytes.len() as u64 > MAX_SMALL_BYTES {
             return Clues::default();
         }
         let text = |is: bool| if is { std::str::from_utf8(bytes).unwrap_or_default() } else { "" };

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use gpulint_rules::source::{FilledPlaceholder, KustomizeRoute, PatchTarget};
 use rayon::prelude::*;
 
-use super::filled::{Clues, FilledFolders, common_folder, has_placeholders, read_small};
+use super::filled::{Clues, FilledFolders, common_folder, has_placeholders};
 use super::kustomization::{KUSTOMIZATIONS, Kustomization};
 use super::walker::Walk;
 use super::{
@@ -231,7 +231,7 @@ impl Folders {
         };
         let programs = self.scripts.iter().filter(is_program).take(MAX_SCRIPTS).cloned().collect();
         let has = map_on_all_threads(programs, |path: PathBuf| {
-            read_small(&path, &self.disk).is_some_and(|text| has_manifest(&text))
+            self.disk.read_small(&path).is_some_and(|text| has_manifest(&text))
         });
         has.into_iter().filter(|has| *has).count()
     }
@@ -603,7 +603,7 @@ impl Folders {
 
     fn clues(&self, input: &Input) -> Option<Clues> {
         let path = if self.disk.buffer(&input.absolute).is_some() { &input.absolute } else { &input.path };
-        let text = (input.stream.is_none()).then(|| read_small(path, &self.disk)).flatten();
+        let text = (input.stream.is_none()).then(|| self.disk.read_small(path)).flatten();
         text.map(|text| Clues::of(&input.absolute, text.as_bytes()))
     }
 

@@ -94,17 +94,24 @@ fn with_words(line: &str, out: &mut String) {
             (depth == 0).then_some(start + at)
         });
         let Some(end) = end else { break };
-        out.push_str(&rest[..start + 2]);
-        let inner = rest[start + 2..end].bytes();
-        out.extend(
-            inner.map(
-                |byte| if byte.is_ascii_alphanumeric() || byte == b'.' { char::from(byte) } else { '_' },
-            ),
-        );
-        out.push('}');
+        let (before, after) = (&rest[..start], &rest[end + 1..]);
+        let inner: String = rest[start + 2..end].bytes().map(word_char).collect();
+        out.push_str(before);
+        // In `{…}` and `[…]` the braces would end the value: it is quoted, and two characters shorter.
+        let is_in_flow =
+            before.trim_end().ends_with([':', ',', '[']) && after.trim_start().starts_with([',', ']', '}']);
+        match inner.get(2..).filter(|_| is_in_flow) {
+            Some(inner) => out.push_str(&format!("\"${{{inner}}}\"")),
+            None => out.push_str(&format!("${{{inner}}}")),
+        }
         rest = &rest[end + 1..];
     }
     out.push_str(rest);
+}
+
+/// A character that means nothing to YAML in the place of a byte of an expression.
+fn word_char(byte: u8) -> char {
+    if byte.is_ascii_alphanumeric() || byte == b'.' { char::from(byte) } else { '_' }
 }
 
 #[cfg(test)]
@@ -148,6 +155,15 @@ YAML
         assert!(found.contains("name: ${lookup_var.names___pool__}\n"));
         assert!(!found.contains("replicas") && !found.contains("resource") && !found.contains("YAML"));
         assert_eq!(found.matches("\n---").count(), 2);
+    }
+
+    #[test]
+    fn expressions_in_flow_are_quoted() {
+        let text =
+            "x = <<EOT\napiVersion: v1\nkind: Pod\na: {b: ${jsonencode(c)}, d: [${e.f}, g-${h}]}\nEOT\n";
+        let found = manifests_in(text).unwrap();
+        assert_eq!(found.len(), text.len());
+        assert!(found.contains("a: {b: \"${onencode_c_}\", d: [\"${f}\", g-${h}]}"), "{found}");
     }
 
     #[test]

@@ -5,7 +5,6 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use super::directories::Directories;
-use super::filled::read_small;
 use super::heredocs::{is_terraform, manifests_in};
 use super::system::EntryType;
 use super::unapplied::Unapplied;
@@ -209,7 +208,7 @@ fn walk(root: &Path, found: &mut FoundFiles, candidates: &mut Vec<Candidate>) ->
 
 /// Whether a file of Terraform has manifests in its heredocs.
 fn has_manifests(path: &Path) -> bool {
-    is_terraform(path) && read_small(path, &Disk::default()).is_some_and(|text| manifests_in(&text).is_some())
+    is_terraform(path) && Disk::default().read_small(path).is_some_and(|text| manifests_in(&text).is_some())
 }
 
 fn is_manifest_name(name: &OsStr) -> bool {

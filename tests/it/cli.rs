@@ -808,7 +808,7 @@ fn kustomizations_that_list_what_is_not_there_are_found() {
         .with(".gitignore", "made.yaml\n")
         .with(".git/HEAD", "");
     let run = folder.run(&["check", "--format", "concise"]).exits(1);
-    let warning = "kustomization.yaml:1:22: warning[render-failed] `absent.yaml` does not exist: `kustomize build` fails";
+    let warning = "kustomization.yaml:1:21: warning[render-failed] `absent.yaml` does not exist: `kustomize build` fails";
     assert_eq!(run.prints(warning).out.matches("render-failed").count(), 1);
     // The folder of a submodule may be filled later.
     let folder = folder.with(".gitmodules", "");

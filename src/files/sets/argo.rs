@@ -18,7 +18,6 @@ use super::releases::{Release, ReleaseParameter, ReleaseValues, ValuesPlace};
 use super::template_patch::PatchedTemplate;
 use super::transform::Transform;
 use crate::files::Disk;
-use crate::files::filled::read_small;
 
 /// Why values of an ApplicationSet are not known.
 const OF_CLUSTER: &str = "only the cluster knows what its generators give";
@@ -589,7 +588,7 @@ fn file_parameters(checkout: &Checkout<'_, '_>, place: &Path, file: &Path) -> Ve
     let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
     own.insert("path.filenameNormalized".to_owned(), normal(&name));
     own.insert("path.filename".to_owned(), name);
-    let text = read_small(file, &Disk::default()).unwrap_or_default();
+    let text = Disk::default().read_small(file).unwrap_or_default();
     let documents = read(&Source::from_text("file", &text));
     let value = documents.first().and_then(|document| document.root()).map(|root| root.to_json());
     let items = match value {

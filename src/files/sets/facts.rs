@@ -14,7 +14,6 @@ use super::claimer::{Checkout, GitOpsObject};
 use super::draft::{Evidence, Sets, Sign};
 use super::flux;
 use super::index::Files;
-use crate::files::filled::read_small;
 use crate::files::terraform::Terraform;
 use crate::files::{map_on_all_threads, short_path};
 
@@ -231,7 +230,7 @@ fn of_other_repositories(files: &Files<'_>) -> Vec<Found> {
 fn of_other_files(files: &Files<'_>) -> Vec<Found> {
     let mut out = Vec::new();
     let paths = files.folders.others.iter().take(MAX_OTHERS);
-    let texts = paths.filter_map(|path| Some((path.as_path(), read_small(path, &files.folders.disk)?)));
+    let texts = paths.filter_map(|path| Some((path.as_path(), files.folders.disk.read_small(path)?)));
     let texts: Vec<(&Path, String)> = texts.collect();
     let terraform = Terraform::new(texts.iter().map(|(path, text)| (*path, text.as_str())));
     for (path, text) in &texts {
@@ -262,7 +261,7 @@ fn of_scripts(files: &Files<'_>) -> Vec<Found> {
     };
     let paths = files.folders.scripts.iter().filter(|path| !is_history(path)).take(MAX_SCRIPTS).cloned();
     let read = map_on_all_threads(paths.collect(), |path| {
-        let facts = read_small(&path, &files.folders.disk).map(|text| facts_of_script(&text));
+        let facts = files.folders.disk.read_small(&path).map(|text| facts_of_script(&text));
         (path, facts.unwrap_or_default())
     });
     let found = read.into_iter().flat_map(|(path, facts)| {
