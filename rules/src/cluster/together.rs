@@ -266,7 +266,7 @@ impl Cluster {
         (are_misplaced(object, found) && self.surely_pairs(object, found)).then_some(found)
     }
 
-    /// As [`Cluster::only_elsewhere`], also of an object in another file of the same folder.
+    /// The object of [`Cluster::only_elsewhere`], also where it is in another file of the same folder.
     pub(crate) fn only_likely_elsewhere(&self, object: &Object, kind: Kind, name: &str) -> Option<&Object> {
         let mut all = self.written_as(kind, name);
         let found = all.next().filter(|_| all.next().is_none())?;

@@ -52,7 +52,7 @@ impl Manifests<'_> {
                     request(spec, name, amount);
                 }
             }
-            (text, []) if text.starts_with("remove the rule") => {
+            (text, []) if text.starts_with("remove the rule") || text.starts_with("prefer that affinity") => {
                 drop(spec["affinity"].as_object_mut().expect("an affinity").remove("podAffinity"));
             }
             other => panic!("a change of a pod: {other:?}"),

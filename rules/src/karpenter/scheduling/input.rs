@@ -408,8 +408,8 @@ pub struct TopologyRule {
     pub required: bool,
     /// Which pods it selects.
     pub selects: Selected,
-    /// Of required affinity to others: the values of the label in which these may be, if they are known; of nodes themselves, the names
-    /// of their pools.
+    /// The values of the label that the pods which required affinity joins may have, if they are known. For nodes themselves, the names of
+    /// their pools.
     pub domains: Option<Vec<String>>,
 }
 

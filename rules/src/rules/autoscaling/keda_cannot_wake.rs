@@ -9,12 +9,12 @@
 //! With another target, such as a Rollout, or with `idleReplicaCount: 0`, KEDA accepts it and never goes to zero.
 //!
 //! The same is true of a query on metrics that only the scaled pods export, such as those of vLLM, or that
-//! selects those pods by name, by their label `app` or by their Service, and of a `metrics-api` trigger that asks the Service of the target: without
-//! pods there is no answer, KEDA reads 0, and nothing starts. That is an error where the target is known to
-//! be that server, and a warning elsewhere. It is not reported where another workload that the query may
-//! read runs that server and is not scaled to zero: its load starts the target. A query that gives a value
-//! for an absent series, such as `… or vector(1)`, is not reported, nor are metrics of routers and
-//! gateways.
+//! selects those pods by name, by their label `app` or by their Service, and of a `metrics-api` trigger
+//! that asks the Service of the target: without pods there is no answer, KEDA reads 0, and nothing starts.
+//! That is an error where the target is known to be that server, and a warning elsewhere. It is not
+//! reported where another workload that the query may read runs that server and is not scaled to zero: its
+//! load starts the target. A query that gives a value for an absent series, such as `… or vector(1)`, is
+//! not reported, nor are metrics of routers and gateways.
 //!
 //! A trigger on a Redis stream with a `consumerGroup` counts pending entries without `lagCount`: those that a
 //! consumer has read and not yet acknowledged. New entries are pending for no one while there is no consumer.

@@ -1,13 +1,15 @@
-//! A policy denies all requests of a namespace, and no other allows those of a Service.
+//! A policy denies all requests of a namespace, also those that a Service sends.
 //!
 //! # Why
-//! A NetworkPolicy with an empty `podSelector` and no rule for ingress lets nothing connect to any pod of its namespace, except what
-//! another policy allows. Pods behind a Service that no policy allows get no request: clients, the Ingress
-//! and Prometheus wait until they time out, and the probes of the kubelet, which are let through, stay green. On EKS
-//! policies count where the network policy agent of the VPC CNI is on, or another plugin enforces them.
+//! A NetworkPolicy with an empty `podSelector` and no rule for ingress lets nothing connect to any pod of
+//! its namespace, except what another policy allows. Pods behind a Service that no policy allows get no
+//! request: clients, the Ingress and Prometheus wait until they time out, and the probes of the kubelet,
+//! which are let through, stay green. On EKS policies count where the network policy agent of the VPC CNI
+//! is on, or another plugin enforces them.
 //!
-//! It is a warning where both are in one folder, one file or one kustomization, and information where they are farther apart.
-//! Input with policies of Cilium, Calico or the administrator, or with Kyverno, which may add policies, is left alone.
+//! It is a warning where both are in one folder, one file or one kustomization, and information where they
+//! are farther apart. Input with policies of Cilium, Calico or the administrator, or with Kyverno, which
+//! may add policies, is left alone.
 //!
 //! # Fix
 //! Add a policy that allows ingress to the port of the pods, from those who ask.

@@ -14,10 +14,10 @@
 //! percentages need the number of replicas that a controller states, and allow no eviction without one.
 //!
 //! CloudNativePG makes a PDB with `minAvailable: 1` for the primary of each Cluster. With `instances: 1` no
-//! other can become primary, so its node is never drained: `enablePDB: false` (1.23 and later) leaves the PDB
-//! out. Datadog's operator makes one with `minAvailable: 1` for its cluster agents on request, which a single
-//! agent never satisfies. Strimzi hands on the `maxUnavailable: 0` of its template: that is for its Drain Cleaner,
-//! and without it, in a whole cluster (`--complete`), no broker is ever evicted.
+//! other can become primary, so its node is never drained: `enablePDB: false` (1.23 and later) leaves the
+//! PDB out. Datadog's operator makes one with `minAvailable: 1` for its cluster agents on request, which a
+//! single agent never satisfies. Strimzi hands on the `maxUnavailable: 0` of its template: that is for its
+//! Drain Cleaner, and without it, in a whole cluster (`--complete`), no broker is ever evicted.
 //!
 //! # Fix
 //! Write `maxUnavailable: 1` instead: it is right for any number of replicas. Training pods are

@@ -1,10 +1,11 @@
-//! The command of a probe hides each failure, so that the probe only fails by a timeout.
+//! The command of a probe hides each failure, so that only a timeout fails it.
 //!
 //! # Why
-//! A probe with `exec` fails where its command ends with another code than 0. A script whose last command is
-//! `… || true`, `… || exit 0` or `…; exit 0` ends with 0 whatever it has found. The kubelet never restarts a server
-//! that hangs in a way which the script does notice, a readiness probe lets requests through from the first second,
-//! and a startup probe holds off the others for one period. The probe looks like one that works.
+//! A probe with `exec` fails where its command ends with another code than 0. A script whose last command
+//! is `… || true`, `… || exit 0` or `…; exit 0` ends with 0 whatever it has found. The kubelet never
+//! restarts a server that hangs in a way which the script does notice, a readiness probe lets requests
+//! through from the first second, and a startup probe holds off the others for one period. The probe looks
+//! like one that works.
 //!
 //! A script with another exit, with `set -e` or with `kill` may fail elsewhere, and is not reported.
 //!

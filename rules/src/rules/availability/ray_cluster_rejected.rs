@@ -1,12 +1,13 @@
 //! KubeRay makes no pods of a cluster, because it finds its specification invalid.
 //!
 //! # Why
-//! The schema of a RayCluster accepts more than KubeRay does. What its controller finds wrong is an event of the
-//! object: no pod is made, and a server in front of it has no endpoints. The Service of the head has a name that
-//! KubeRay writes; in a RayService it rejects another one since 1.3, because a new cluster could not take it over.
-//! `RAY_REDIS_ADDRESS` without `gcsFaultToleranceOptions` is rejected since 1.3, and so is the password of Redis in
-//! a place of its own beside it. A group cannot be suspended while Ray's autoscaler scales it. Since 1.4 names have
-//! to begin with a letter and end after 53 characters, those of a RayService and of a RayJob after 47.
+//! The schema of a RayCluster accepts more than KubeRay does. What its controller finds wrong is an event
+//! of the object: no pod is made, and a server in front of it has no endpoints. The Service of the head has
+//! a name that KubeRay writes; in a RayService it rejects another one since 1.3, because a new cluster
+//! could not take it over. `RAY_REDIS_ADDRESS` without `gcsFaultToleranceOptions` is rejected since 1.3,
+//! and so is the password of Redis in a place of its own beside it. A group cannot be suspended while Ray's
+//! autoscaler scales it. Since 1.4 names have to begin with a letter and end after 53 characters, those of
+//! a RayService and of a RayJob after 47.
 //!
 //! # Fix
 //! Leave out the name of the head's Service: it is `<cluster>-head-svc`. Write the address of Redis in

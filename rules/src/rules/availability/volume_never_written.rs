@@ -1,13 +1,13 @@
 //! A container reads its files from an `emptyDir` that no container can write to.
 //!
 //! # Why
-//! An `emptyDir` is made anew and empty for each pod. Where all mounts of it have `readOnly: true`, nothing ever writes
-//! a file: the server starts with a model repository or a configuration folder without anything in it, is ready, and
-//! answers each request with an error. Often the init container or the claim that was to bring the files was left
-//! for later.
+//! An `emptyDir` is made anew and empty for each pod. Where all mounts of it have `readOnly: true`, nothing
+//! ever writes a file: the server starts with a model repository or a configuration folder without anything
+//! in it, is ready, and answers each request with an error. Often the init container or the claim that was
+//! to bring the files was left for later.
 //!
-//! Only a folder that the command, the arguments or a variable of the container names is reported: an empty one may
-//! hide a folder of the image.
+//! Only a folder that the command, the arguments or a variable of the container names is reported: an empty
+//! one may hide a folder of the image.
 //!
 //! # Fix
 //! Mount the volume that has the files, or fill it by an init container that mounts it without `readOnly`.

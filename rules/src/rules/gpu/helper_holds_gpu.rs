@@ -1,11 +1,12 @@
 //! A helper of GPU nodes requests a GPU, which no other pod can get.
 //!
 //! # Why
-//! Exporters, device plugins and feature discovery run on each node beside the pods that work. A device is given
-//! to one pod at a time, so that a helper that requests `nvidia.com/gpu: 1` keeps one GPU of each node from them:
-//! the only one, or an eighth of a node. On nodes that are full the helper stays Pending and the metrics of just
-//! these nodes are missing, and one that runs sees the GPU that it was given and no other, unless it is privileged.
-//! Where the GPUs of the set are shared it takes a share, and that is information. The device plugin waits for the resource that nobody but itself offers.
+//! Exporters, device plugins and feature discovery run on each node beside the pods that work. A device is
+//! given to one pod at a time, so that a helper that requests `nvidia.com/gpu: 1` keeps one GPU of each
+//! node from them: the only one, or an eighth of a node. On nodes that are full the helper stays Pending
+//! and the metrics of just these nodes are missing, and one that runs sees the GPU that it was given and no
+//! other, unless it is privileged. Where the GPUs of the set are shared it takes a share, and that is
+//! information. The device plugin waits for the resource that nobody but itself offers.
 //!
 //! # Fix
 //! Remove the request. The images of the helpers see all devices by their own `NVIDIA_VISIBLE_DEVICES`, or by a

@@ -14,10 +14,10 @@
 //! kubelet evicts the pod, or the disk is full. Without these it is reported where they may take twice the
 //! volume of the nodes.
 //!
-//! llama.cpp keeps the state of prompts that it may see again in the memory of the node: up to 8 GiB, unless
-//! `--cache-ram` says another number of MiB. It grows with each conversation, until the limit ends it. Ollama 0.30 and
-//! later run llama.cpp for each model, and leave it this default: only `LLAMA_ARG_CACHE_RAM` changes it. The default
-//! is reported of containers with a GPU.
+//! llama.cpp keeps the state of prompts that it may see again in the memory of the node: up to 8 GiB,
+//! unless `--cache-ram` says another number of MiB. It grows with each conversation, until the limit ends
+//! it. Ollama 0.30 and later run llama.cpp for each model, and leave it this default: only
+//! `LLAMA_ARG_CACHE_RAM` changes it. The default is reported of containers with a GPU.
 //!
 //! LMCache in a process of its own, with a configuration file, or with settings that make it allocate less is
 //! left alone. Of models whose attention is not known, one process is counted: of MLA models only the first

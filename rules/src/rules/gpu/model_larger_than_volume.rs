@@ -2,13 +2,13 @@
 //!
 //! # Why
 //! Kubelet evicts a pod whose `emptyDir` grows beyond its `sizeLimit`, or whose containers write more than
-//! their limit of `ephemeral-storage`; on a volume of EBS or in memory the download ends with `No space left on
-//! device`. The next pod downloads the same model and ends in the same way, while its GPU is paid for. The size
-//! of the weights is computed from the name of the model as in `model-exceeds-gpu-memory`, with at most two
-//! bytes a parameter, and is the least that the files need. So are the files that a command downloads before, in an
-//! init container as well: `hf download` of a whole repository, and `curl` or `wget` of a GGUF file whose name has the
-//! number of its parameters and their bits. Claims count where their class is known to be EBS:
-//! other file systems may be larger than the claim.
+//! their limit of `ephemeral-storage`; on a volume of EBS or in memory the download ends with `No space
+//! left on device`. The next pod downloads the same model and ends in the same way, while its GPU is paid
+//! for. The size of the weights is computed from the name of the model as in `model-exceeds-gpu-memory`,
+//! with at most two bytes a parameter, and is the least that the files need. So are the files that a
+//! command downloads before, in an init container as well: `hf download` of a whole repository, and `curl`
+//! or `wget` of a GGUF file whose name has the number of its parameters and their bits. Claims count where
+//! their class is known to be EBS: other file systems may be larger than the claim.
 //!
 //! # Fix
 //! Make the volume or the limit larger than the files of the model, with some room for tokenizers and kernels.

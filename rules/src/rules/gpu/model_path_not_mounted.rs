@@ -6,15 +6,17 @@
 //! Face, and the pod restarts for ever while its GPU is paid for. Often the volume is there, at another path.
 //! It is not reported for images of your own, and where another command runs first, which may bring the files.
 //!
-//! KServe downloads the model of an InferenceService from a `storageUri`, whose scheme names the storage. Without one
-//! it takes the text for a path in the image: `models/gemma` is not there, and nothing is downloaded.
+//! KServe downloads the model of an InferenceService from a `storageUri`, whose scheme names the storage.
+//! Without one it takes the text for a path in the image: `models/gemma` is not there, and nothing is
+//! downloaded.
 //!
-//! Triton reads models of an S3 server from `s3://https://HOST:PORT/BUCKET/PATH`. Without the port it takes `https:` for
-//! the name of a bucket of AWS, and ends.
+//! Triton reads models of an S3 server from `s3://https://HOST:PORT/BUCKET/PATH`. Without the port it takes
+//! `https:` for the name of a bucket of AWS, and ends.
 //!
 //! # Fix
 //! Mount the volume at the path, or name the path at which it is mounted. KServe has the files of
-//! `storageUri` at `/mnt/models`. Begin a `storageUri` with `s3://`, `hf://`, `pvc://` or the scheme of another storage.
+//! `storageUri` at `/mnt/models`. Begin a `storageUri` with `s3://`, `hf://`, `pvc://` or the scheme of
+//! another storage.
 //!
 //! # Example
 //! ```yaml,diff

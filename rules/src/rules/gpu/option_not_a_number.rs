@@ -1,9 +1,10 @@
 //! An option that reads one number has a list of them.
 //!
 //! # Why
-//! `vllm bench serve --max-concurrency 1,4,8` looks like a sweep, and is an error: the option reads one whole number.
-//! The program prints its usage and ends, before it has sent a request or loaded a model. A container then crash-loops,
-//! and a script that repeats the command in a loop, or ignores its failure, runs for weeks without a result.
+//! `vllm bench serve --max-concurrency 1,4,8` looks like a sweep, and is an error: the option reads one
+//! whole number. The program prints its usage and ends, before it has sent a request or loaded a model. A
+//! container then crash-loops, and a script that repeats the command in a loop, or ignores its failure,
+//! runs for weeks without a result.
 //!
 //! # Fix
 //! Write one number, and run the program once for each, as a loop of the shell does.

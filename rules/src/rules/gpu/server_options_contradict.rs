@@ -1,23 +1,24 @@
 //! The options of a model server contradict each other, so that it does not start.
 //!
 //! # Why
-//! A server checks its command line before it loads the model, and ends with an error that only its log has:
-//! the container restarts again and again on a node that costs money. vLLM requires `--tool-call-parser` with
-//! `--enable-auto-tool-choice`, and one API server with `VLLM_ALLOW_RUNTIME_LORA_UPDATING`. Until 0.19 it ends
-//! with `--enable-sleep-mode` where PyTorch is to use `expandable_segments`. TGI requires
-//! `max-input-tokens` to be less than `max-total-tokens`, which is the length of the question and the answer
-//! together; both may be variables. vLLM and SGLang give each GPU as many attention heads of a model, and
-//! heads of its KV cache: Qwen2.5-7B has 28, which 8 does not divide, and Phi-4 has 10 in its cache, which 4
-//! does not. Neither takes requests that are longer than the positions of the model's configuration, 40960
-//! tokens for Qwen3-8B, unless a variable allows it. With `HF_HUB_OFFLINE` a model that is named as on
-//! Hugging Face has to be in a volume. Images of vLLM, TGI, TEI and Ollama start their program by themselves:
-//! where `args` begin with the program or with a shell and `command` is not set, these words are its
-//! arguments. Those of Triton, SGLang, PyTorch and CUDA start none: where `args` begin with an option, that is
-//! run as the program, and without `args` and `command` the container ends at once. Of AWS's Deep Learning
-//! Containers those for SageMaker read variables alone: vLLM starts there with its default model. Triton takes `--load-model` together with `--model-control-mode=explicit`: without
-//! it, it loads all models up to 24.05, and ends with an error from 24.06 on. Flags of vLLM and SGLang take no
-//! value: after `--enforce-eager true` vLLM ends because of an argument that it does not know, or takes `true`
-//! for the name of the model.
+//! A server checks its command line before it loads the model, and ends with an error that only its log
+//! has: the container restarts again and again on a node that costs money. vLLM requires
+//! `--tool-call-parser` with `--enable-auto-tool-choice`, and one API server with
+//! `VLLM_ALLOW_RUNTIME_LORA_UPDATING`. Until 0.19 it ends with `--enable-sleep-mode` where PyTorch is to
+//! use `expandable_segments`. TGI requires `max-input-tokens` to be less than `max-total-tokens`, which is
+//! the length of the question and the answer together; both may be variables. vLLM and SGLang give each GPU
+//! as many attention heads of a model, and heads of its KV cache: Qwen2.5-7B has 28, which 8 does not
+//! divide, and Phi-4 has 10 in its cache, which 4 does not. Neither takes requests that are longer than the
+//! positions of the model's configuration, 40960 tokens for Qwen3-8B, unless a variable allows it. With
+//! `HF_HUB_OFFLINE` a model that is named as on Hugging Face has to be in a volume. Images of vLLM, TGI,
+//! TEI and Ollama start their program by themselves: where `args` begin with the program or with a shell
+//! and `command` is not set, these words are its arguments. Those of Triton, SGLang, PyTorch and CUDA start
+//! none: where `args` begin with an option, that is run as the program, and without `args` and `command`
+//! the container ends at once. Of AWS's Deep Learning Containers those for SageMaker read variables alone:
+//! vLLM starts there with its default model. Triton takes `--load-model` together with
+//! `--model-control-mode=explicit`: without it, it loads all models up to 24.05, and ends with an error
+//! from 24.06 on. Flags of vLLM and SGLang take no value: after `--enforce-eager true` vLLM ends because of
+//! an argument that it does not know, or takes `true` for the name of the model.
 //!
 //! # Fix
 //! Write the missing option, correct the limits, move the program to `command`, begin `args` with it where the

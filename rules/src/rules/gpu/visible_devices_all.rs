@@ -9,9 +9,10 @@
 //! of its node anyway.
 //!
 //! `CUDA_VISIBLE_DEVICES` chooses among the GPUs of the container, which CUDA counts from 0, whatever their
-//! numbers on the node are. CUDA stops at the first number that is too large: `2,3` in a container with two GPUs
-//! hides both, and the program runs on the CPU or ends. With a UUID, `GPU-…` or `MIG-…`, it names one device of one
-//! node. The device plugin gives the container whichever is free, mostly another one, which is hidden then.
+//! numbers on the node are. CUDA stops at the first number that is too large: `2,3` in a container with two
+//! GPUs hides both, and the program runs on the CPU or ends. With a UUID, `GPU-…` or `MIG-…`, it names one
+//! device of one node. The device plugin gives the container whichever is free, mostly another one, which
+//! is hidden then.
 //!
 //! # Fix
 //! Remove the variable. `void` and `none` of `NVIDIA_VISIBLE_DEVICES` are for containers that are to see none.

@@ -10,7 +10,7 @@ use crate::source::KustomizeRoute;
 pub(super) enum Relation {
     /// One kustomization reaches both, and kustomize rejects the second.
     Kustomization,
-    /// As above, but they are written for two namespaces, which the `namespace` of a kustomization makes one.
+    /// Objects that are written for two namespaces, which the `namespace` of a kustomization makes one.
     Namespace,
     File,
     /// Both are in one folder, and may be alternatives.

@@ -1,10 +1,10 @@
 //! A container defines a variable twice, with different values.
 //!
 //! # Why
-//! Of several entries of one name in `env` the last one counts. The API server accepts them all, and only `kubectl`
-//! prints a warning that few see in the output of a pipeline. Whoever changes the first one waits for an effect that
-//! never comes. A patch of Kustomize, or an overlay of Helm values, merges the list by names and may change the
-//! other one of the two.
+//! Of several entries of one name in `env` the last one counts. The API server accepts them all, and only
+//! `kubectl` prints a warning that few see in the output of a pipeline. Whoever changes the first one waits
+//! for an effect that never comes. A patch of Kustomize, or an overlay of Helm values, merges the list by
+//! names and may change the other one of the two.
 //!
 //! Entries with the same value are not reported, nor is one whose value uses the one before: `$(NAME)`.
 //!

@@ -1,11 +1,11 @@
 //! A manifest downloads from a presigned URL, which expires.
 //!
 //! # Why
-//! A presigned URL of S3, Google Cloud Storage, Azure or CloudFront carries a signature and the time until which it
-//! is valid: seven days at most for S3 and Google, and less where it was signed with temporary credentials. After
-//! it each download is answered with `403 Forbidden`. The first pods start, and those that start later do not: after
-//! a rollout, on a new node, for a run that is tried again. Whoever reads the manifest can download the object as well
-//! until then.
+//! A presigned URL of S3, Google Cloud Storage, Azure or CloudFront carries a signature and the time until
+//! which it is valid: seven days at most for S3 and Google, and less where it was signed with temporary
+//! credentials. After it each download is answered with `403 Forbidden`. The first pods start, and those
+//! that start later do not: after a rollout, on a new node, for a run that is tried again. Whoever reads
+//! the manifest can download the object as well until then.
 //!
 //! It is a warning where the time has passed, otherwise information.
 //!

@@ -1,9 +1,9 @@
 //! A value in `data` of a Secret is not base64.
 //!
 //! # Why
-//! The API server decodes each value in `data` and rejects the Secret if one is plain text: `illegal base64 data`.
-//! Pods that take a token or a password from it then wait with `CreateContainerConfigError`, or keep the value of
-//! an older Secret. Kubernetes encodes what is in `stringData` by itself.
+//! The API server decodes each value in `data` and rejects the Secret if one is plain text: `illegal base64
+//! data`. Pods that take a token or a password from it then wait with `CreateContainerConfigError`, or keep
+//! the value of an older Secret. Kubernetes encodes what is in `stringData` by itself.
 //!
 //! Values that stand for another one are left alone, and so are those that a tool decrypts or looks up when it
 //! applies the Secret.

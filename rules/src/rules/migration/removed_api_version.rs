@@ -6,8 +6,8 @@
 //! What was stored before the upgrade lives on, so the manifest seems fine until it is needed for
 //! a new cluster.
 //!
-//! An operator may stop serving an old version of its own kinds as well: `ray.io/v1alpha1` gets no new fields since
-//! KubeRay 1.0, and is no longer served from KubeRay 1.9 on. This is information.
+//! An operator may stop serving an old version of its own kinds as well: `ray.io/v1alpha1` gets no new
+//! fields since KubeRay 1.0, and is no longer served from KubeRay 1.9 on. This is information.
 //!
 //! In a file or folder called after a release, such as `install/v0.5.0`, this is information: it
 //! holds what was published for the Kubernetes of its time.

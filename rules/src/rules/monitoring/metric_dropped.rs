@@ -1,13 +1,13 @@
 //! A query reads a metric of containers that kube-prometheus-stack does not keep.
 //!
 //! # Why
-//! By default the chart kube-prometheus-stack removes a part of what the kubelet's cAdvisor exports before Prometheus stores it:
-//! `container_spec_*`, `container_cpu_cfs_throttled_seconds_total`, and some metrics of file systems and processes that are
-//! always zero or that kube-state-metrics has as well. A rule that reads one of them finds no series: its alert never fires,
-//! and no error says so.
+//! By default the chart kube-prometheus-stack removes a part of what the kubelet's cAdvisor exports before
+//! Prometheus stores it: `container_spec_*`, `container_cpu_cfs_throttled_seconds_total`, and some metrics
+//! of file systems and processes that are always zero or that kube-state-metrics has as well. A rule that
+//! reads one of them finds no series: its alert never fires, and no error says so.
 //!
-//! It is a warning where the chart is in the same set, and information where only the label `release` shows that a rule is
-//! meant for the chart.
+//! It is a warning where the chart is in the same set, and information where only the label `release` shows
+//! that a rule is meant for the chart.
 //!
 //! # Fix
 //! Read what is kept: `kube_pod_container_resource_limits{resource="memory"}` for a limit, the ratio of
@@ -21,7 +21,11 @@
 //!  metadata: {name: prometheus, namespace: monitoring}
 //!  spec:
 //!    interval: 1h
-//!    chart: {spec: {chart: kube-prometheus-stack, version: 88.5.3, sourceRef: {kind: HelmRepository, name: prometheus}}}
+//!    chart:
+//!      spec:
+//!        chart: kube-prometheus-stack
+//!        version: 88.5.3
+//!        sourceRef: {kind: HelmRepository, name: prometheus}
 //!    values: {grafana: {enabled: true}}
 //!  ---
 //!  apiVersion: monitoring.coreos.com/v1

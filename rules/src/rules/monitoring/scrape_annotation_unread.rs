@@ -1,17 +1,17 @@
-//! Pods ask for a scrape by an annotation that the Prometheus of the set does not read.
+//! An annotation asks for a scrape, and the Prometheus of the set does not read it.
 //!
 //! # Why
-//! `prometheus.io/scrape` is a convention of one scrape configuration that many examples copy, and not a feature of Prometheus. The
-//! chart kube-prometheus-stack has no such configuration: its Prometheus scrapes what a ServiceMonitor, a PodMonitor, a Probe or a
-//! ScrapeConfig selects. Pods with the annotation alone appear nowhere, so that dashboards, alerts and autoscalers find no series of
-//! theirs.
+//! `prometheus.io/scrape` is a convention of one scrape configuration that many examples copy, and not a
+//! feature of Prometheus. The chart kube-prometheus-stack has no such configuration: its Prometheus scrapes
+//! what a ServiceMonitor, a PodMonitor, a Probe or a ScrapeConfig selects. Pods with the annotation alone
+//! appear nowhere, so that dashboards, alerts and autoscalers find no series of theirs.
 //!
-//! It is a warning for pods with accelerators, and otherwise information. Where the set has another collector, which may read the
-//! annotation, nothing is reported.
+//! It is a warning for pods with accelerators, and otherwise information. Where the set has another
+//! collector, which may read the annotation, nothing is reported.
 //!
 //! # Fix
-//! Write a PodMonitor for the pods, or a ServiceMonitor for their Service. Or give the chart a job for the annotation, in
-//! `prometheus.prometheusSpec.additionalScrapeConfigs`.
+//! Write a PodMonitor for the pods, or a ServiceMonitor for their Service. Or give the chart a job for the
+//! annotation, in `prometheus.prometheusSpec.additionalScrapeConfigs`.
 //!
 //! # Example
 //! ```yaml,diff
@@ -20,7 +20,11 @@
 //!  metadata: {name: prometheus, namespace: monitoring}
 //!  spec:
 //!    interval: 1h
-//!    chart: {spec: {chart: kube-prometheus-stack, version: 88.5.3, sourceRef: {kind: HelmRepository, name: prometheus}}}
+//!    chart:
+//!      spec:
+//!        chart: kube-prometheus-stack
+//!        version: 88.5.3
+//!        sourceRef: {kind: HelmRepository, name: prometheus}
 //!    values: {grafana: {enabled: true}}
 //!  ---
 //!  apiVersion: apps/v1

@@ -2,8 +2,8 @@
 //!
 //! # Why
 //! The values of `In` are a set. Karpenter orders offerings by price, and where a pool allows both
-//! `on-demand` and `spot`, it asks for Spot first and takes on-demand only where Spot has no capacity. A list that
-//! begins with `on-demand` "to prioritize it" gets Spot, with its interruptions.
+//! `on-demand` and `spot`, it asks for Spot first and takes on-demand only where Spot has no capacity. A
+//! list that begins with `on-demand` "to prioritize it" gets Spot, with its interruptions.
 //!
 //! # Fix
 //! Write two NodePools: the one whose nodes are wanted first with the higher `weight`. It is a warning for

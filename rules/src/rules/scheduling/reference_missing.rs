@@ -4,17 +4,18 @@
 //! The API server rejects pods with a RuntimeClass, a PriorityClass or a ServiceAccount that does not
 //! exist: the Deployment stays at zero, and only the events of its ReplicaSet say why. A claim with a
 //! StorageClass that does not exist, or without one where none is the default, stays Pending, and so do its
-//! pods, as do pods with a claim that does not exist; no controller serves an Ingress of a class that does not
-//! exist; a claim of devices with a DeviceClass that does not exist is never allocated; a container with a
-//! variable from a key that its ConfigMap or Secret lacks does not start, nor does a pod that mounts the
-//! key. On EKS the images for NVIDIA make its runtime the default: there is no RuntimeClass `nvidia` unless
-//! the GPU Operator or somebody makes one. Absent objects are known only of a whole cluster, so they are
-//! reported only with `--complete`, and not where charts, generators, operators, eksctl, policies or other
-//! repositories may bring them. Many Secrets come from elsewhere, so that an absent one is reported only
-//! beside one that is written almost the same, and an absent claim only where the namespace has others. A Secret or ConfigMap in a file that is to be copied by its name,
-//! such as `secrets.example.yaml`, or whose values are all placeholders, shows that there is one, and not which
-//! keys it has. Without `--complete` an absent ConfigMap is a warning where the only one beside the pods has the
-//! key that they read.
+//! pods, as do pods with a claim that does not exist; no controller serves an Ingress of a class that does
+//! not exist; a claim of devices with a DeviceClass that does not exist is never allocated; a container
+//! with a variable from a key that its ConfigMap or Secret lacks does not start, nor does a pod that mounts
+//! the key. On EKS the images for NVIDIA make its runtime the default: there is no RuntimeClass `nvidia`
+//! unless the GPU Operator or somebody makes one. Absent objects are known only of a whole cluster, so they
+//! are reported only with `--complete`, and not where charts, generators, operators, eksctl, policies or
+//! other repositories may bring them. Many Secrets come from elsewhere, so that an absent one is reported
+//! only beside one that is written almost the same, and an absent claim only where the namespace has
+//! others. A Secret or ConfigMap in a file that is to be copied by its name, such as
+//! `secrets.example.yaml`, or whose values are all placeholders, shows that there is one, and not which
+//! keys it has. Without `--complete` an absent ConfigMap is a warning where the only one beside the pods
+//! has the key that they read.
 //!
 //! # Fix
 //! Remove the reference, or add the object.

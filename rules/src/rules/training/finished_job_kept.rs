@@ -1,4 +1,4 @@
-//! Finished GPU Jobs, or the workers of an MPIJob or RayJob, stay until they are deleted.
+//! Finished GPU Jobs, and workers of MPIJobs and RayJobs, stay until deleted.
 //!
 //! # Why
 //! Without `ttlSecondsAfterFinished` a finished Job and its pods stay in the cluster. They use no GPU,

@@ -3,9 +3,9 @@
 //! # Why
 //! The pods of a Deployment, a StatefulSet or a ReplicaSet have `restartPolicy: Always`. When a training
 //! script is done, the kubelet starts its container again: it trains from the beginning, overwrites the
-//! result or fails on it, and holds its accelerators until somebody deletes the object. Nothing says whether
-//! a run has succeeded, and a rollout or the loss of a node starts it anew. That is so as well where the first rank
-//! starts Ray, and then trains in the foreground.
+//! result or fails on it, and holds its accelerators until somebody deletes the object. Nothing says
+//! whether a run has succeeded, and a rollout or the loss of a node starts it anew. That is so as well
+//! where the first rank starts Ray, and then trains in the foreground.
 //!
 //! # Fix
 //! Run it as a Job, or as the object of a training operator.
