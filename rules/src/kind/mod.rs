@@ -221,6 +221,9 @@ impl Kind {
     pub(crate) const CLUSTER_POLICY: Kind = Kind::new("nvidia.com", "ClusterPolicy");
     /// The volume of a model for NIMServices.
     pub(crate) const NIM_CACHE: Kind = Kind::new("apps.nvidia.com", "NIMCache");
+    pub(crate) const DATA_VOLUME: Kind = Kind::new("cdi.kubevirt.io", "DataVolume");
+    pub(crate) const FLUID_DATASET: Kind = Kind::new("data.fluid.io", "Dataset");
+    pub(crate) const REPLICATION_DESTINATION: Kind = Kind::new("volsync.backube", "ReplicationDestination");
     pub(crate) const NIM_SERVICE: Kind = Kind::new("apps.nvidia.com", "NIMService");
     pub(crate) const OPENTELEMETRY_COLLECTOR: Kind = Kind::new("opentelemetry.io", "OpenTelemetryCollector");
     pub(crate) const VM_AGENT: Kind = Kind::new("operator.victoriametrics.com", "VMAgent");

@@ -344,6 +344,10 @@ pub static KINDS: &[KindInfo] = &[
     // The operator has the pod template: `cluster::runtimes` writes it into the NIMService.
     namespaced("apps.nvidia.com", "v1alpha1", "NIMService", "nimservices").replicated(TEMPLATE),
     namespaced("apps.nvidia.com", "v1alpha1", "NIMCache", "nimcaches"),
+    // Their controllers make claims.
+    namespaced("cdi.kubevirt.io", "v1beta1", "DataVolume", "datavolumes"),
+    namespaced("data.fluid.io", "v1alpha1", "Dataset", "datasets"),
+    namespaced("volsync.backube", "v1alpha1", "ReplicationDestination", "replicationdestinations"),
     namespaced("serving.knative.dev", "v1", "Service", "services").pods(TEMPLATE),
     namespaced("operator.knative.dev", "v1beta1", "KnativeServing", "knativeservings"),
     namespaced("argoproj.io", "v1alpha1", "Rollout", "rollouts").replicated(TEMPLATE),

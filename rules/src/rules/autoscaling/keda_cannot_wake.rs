@@ -61,16 +61,7 @@ use crate::rules::prelude::*;
 use crate::workload::server::{is_beside_server, likely_server_of, runs};
 use crate::workload::template::replicas;
 
-const READS: [Kind; 8] = [
-    Kind::SCALED_OBJECT,
-    Kind::HPA,
-    Kind::DEPLOYMENT,
-    Kind::STATEFUL_SET,
-    Kind::REPLICA_SET,
-    Kind::LEADER_WORKER_SET,
-    Kind::ROLLOUT,
-    Kind::SERVICE,
-];
+const READS: &[Kind] = kinds![[Kind::SCALED_OBJECT, Kind::HPA, Kind::SERVICE], WORKLOAD_KINDS];
 
 /// What a rule reads that asks this one about model servers.
 pub(super) const READS_FOR_SERVERS: &[Kind] =
@@ -79,7 +70,7 @@ pub(super) const READS_FOR_SERVERS: &[Kind] =
 pub(crate) static RULE: Rule = Rule {
     id: "keda-cannot-wake",
     kinds: &[Kind::SCALED_OBJECT],
-    reads: &READS,
+    reads: READS,
     rejected_by: &[Authority::KedaAdmission],
     fix: Some(Safety::Unsafe),
     pairs: &[

@@ -80,7 +80,7 @@ use crate::rules::gpu::gpu_toleration_missing::is_spoken_of;
 use crate::rules::nodepool::instance_label_other_provider::missing_everywhere;
 use crate::rules::nodepool::required_keys;
 use crate::rules::prelude::*;
-use crate::rules::scheduling::{PLACEMENT_READS, is_scheduled, states_its_pods};
+use crate::rules::scheduling::{AROUND_PODS, is_scheduled, states_its_pods};
 use crate::workload::gpu::{INSTANCE_RESOURCES, requested_extended_resources};
 
 /// Maximum number of pools that are tried one by one before all are looked at together.
@@ -88,8 +88,9 @@ const MAX_TRIED: usize = 8;
 /// Maximum number of NodePools whose labels are compared.
 const MAX_COMPARED: usize = 64;
 
-/// A NodeClaim shows that Karpenter runs.
-pub(in crate::rules) const READS: &[Kind] = kinds![PLACEMENT_READS, [Kind::NODE_CLAIM]];
+/// A NodeClaim shows that Karpenter runs, and beside a Provisioner pods may fit elsewhere. How many pods there are decides about those that
+/// join them.
+pub(in crate::rules) const READS: &[Kind] = kinds![AROUND_PODS, [Kind::NODE_CLAIM, Kind::PROVISIONER]];
 
 pub(crate) static RULE: Rule = Rule {
     id: "pod-fits-no-pool",

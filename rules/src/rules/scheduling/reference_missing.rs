@@ -73,9 +73,9 @@ pub(crate) static RULE: Rule = Rule {
         Kind::STATEFUL_SET,
         Kind::CONFIG_MAP,
         Kind::SECRET,
-        Kind::new("cdi.kubevirt.io", "DataVolume"),
-        Kind::new("data.fluid.io", "Dataset"),
-        Kind::new("volsync.backube", "ReplicationDestination"),
+        Kind::DATA_VOLUME,
+        Kind::FLUID_DATASET,
+        Kind::REPLICATION_DESTINATION,
         Kind::NIM_CACHE,
         Kind::DEVICE_CLASS,
         Kind::DAEMON_SET,
@@ -420,12 +420,8 @@ fn claims_of(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) ->
 }
 
 /// Kinds whose controllers make a claim with the name of the object (CDI, Fluid, VolSync), or with `-pvc` behind it (the NIM Operator).
-const CLAIM_MAKERS: [Kind; 4] = [
-    Kind::new("cdi.kubevirt.io", "DataVolume"),
-    Kind::new("data.fluid.io", "Dataset"),
-    Kind::new("volsync.backube", "ReplicationDestination"),
-    Kind::NIM_CACHE,
-];
+const CLAIM_MAKERS: [Kind; 4] =
+    [Kind::DATA_VOLUME, Kind::FLUID_DATASET, Kind::REPLICATION_DESTINATION, Kind::NIM_CACHE];
 
 fn is_made_by_operator(name: &str, cluster: &Cluster) -> bool {
     let own = name.strip_suffix("-pvc").unwrap_or(name);
