@@ -135,7 +135,7 @@ fn is_quoted_value(text: &str) -> bool {
 }
 
 fn word<'a>(text: String, item: &Node<'a>) -> Word<'a> {
-    let known = !text.contains(['$', '`']) && !(item.may_hold_placeholder() && is_placeholder(&text));
+    let known = !(text.contains(['$', '`']) || item.may_hold_placeholder() && is_placeholder(&text));
     Word { text, known, node: item.clone() }
 }
 

@@ -123,6 +123,7 @@ impl Scheduler<'_> {
     /// The nodes that Karpenter starts for pods, beginning with none.
     pub(crate) fn pack(&self, groups: &[PodGroup<'_>], region: Option<&str>) -> Packing {
         let mut packing = Packer::new(self, groups, region, Tie::First).run();
+        // Where both ends of the order lead to the same nodes, what lies between is taken to do so as well.
         if groups.iter().any(|group| group.on_domain.iter().any(Option::is_some)) {
             packing.depends = packing.sum() != Packer::new(self, groups, region, Tie::Last).run().sum();
         }
@@ -130,9 +131,11 @@ impl Scheduler<'_> {
     }
 }
 
+/// The number of nodes by pool and type, and of pods that are left by group.
+type Sum<'p> = (BTreeMap<(usize, &'p str), u64>, BTreeMap<usize, u64>);
+
 impl Packing {
-    /// The number of nodes by pool and type, and of pods that are left by group.
-    fn sum(&self) -> (BTreeMap<(usize, &str), u64>, BTreeMap<usize, u64>) {
+    fn sum(&self) -> Sum<'_> {
         let mut nodes = BTreeMap::new();
         for group in &self.nodes {
             *nodes.entry((group.pool, group.instance.name)).or_default() += group.nodes;
