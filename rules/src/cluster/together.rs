@@ -90,13 +90,17 @@ pub(crate) fn of_folders(here: &str, there: &str) -> Company {
     }
 }
 
-/// Whether two folders with the objects of some kinds are beside each other.
+/// Whether two folders are beside each other and called after kinds of objects, as `deployments` and `keda` are: they have those of one
+/// application.
 fn are_of_one_application(here: &str, there: &str) -> bool {
-    application_of(here).is_some_and(|own| application_of(there) == Some(own))
+    let split = |path| str::rsplit_once(path, '/').unwrap_or(("", path));
+    let ((above, own), (other_above, other)) = (split(here), split(there));
+    // Every pair of objects is asked about: the cheap comparison comes first.
+    above == other_above && is_called_after_a_kind(own) && is_called_after_a_kind(other)
 }
 
-/// The folder around one that is called after a kind of objects, as `deployments` and `keda` are: it has those of one application.
-fn application_of(path: &str) -> Option<&str> {
+fn is_called_after_a_kind(name: &str) -> bool {
+    // In order, for the search.
     const KINDS: [&str; 45] = [
         "autoscaler",
         "autoscalers",
@@ -144,8 +148,9 @@ fn application_of(path: &str) -> Option<&str> {
         "volumes",
         "workloads",
     ];
-    let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
-    KINDS.contains(&name.to_ascii_lowercase().as_str()).then_some(above)
+    KINDS
+        .binary_search_by(|kind| kind.bytes().cmp(name.bytes().map(|byte| byte.to_ascii_lowercase())))
+        .is_ok()
 }
 
 /// The properties of an object that determine with which objects without a namespace it pairs. Most objects share them
@@ -261,16 +266,17 @@ impl Cluster {
 
     /// The only object of a name, if it is in another namespace than an object that means it, and surely applied with it.
     pub(crate) fn only_elsewhere(&self, object: &Object, kind: Kind, name: &str) -> Option<&Object> {
-        let mut all = self.written_as(kind, name);
-        let found = all.next().filter(|_| all.next().is_none())?;
-        (are_misplaced(object, found) && self.surely_pairs(object, found)).then_some(found)
+        self.only_misplaced(object, kind, name).filter(|found| self.surely_pairs(object, found))
     }
 
     /// The object of [`Cluster::only_elsewhere`], also where it is in another file of the same folder.
     pub(crate) fn only_likely_elsewhere(&self, object: &Object, kind: Kind, name: &str) -> Option<&Object> {
+        self.only_misplaced(object, kind, name).filter(|found| self.likely_pairs(object, found))
+    }
+
+    fn only_misplaced(&self, object: &Object, kind: Kind, name: &str) -> Option<&Object> {
         let mut all = self.written_as(kind, name);
-        let found = all.next().filter(|_| all.next().is_none())?;
-        (are_misplaced(object, found) && self.likely_pairs(object, found)).then_some(found)
+        all.next().filter(|found| all.next().is_none() && are_misplaced(object, found))
     }
 
     /// An object with one of the names that meets a condition, if it is in another namespace than an object that means it, and

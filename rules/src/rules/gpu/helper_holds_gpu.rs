@@ -77,12 +77,11 @@ const CHARTS: [(&str, &str, &[&str]); 7] = [
 ];
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    // Of a GPU that is shared the helper takes one share.
-    let severity = if shares_gpus(ctx) { Severity::Info } else { Severity::Warning };
     if object.is(Kind::CLUSTER_POLICY) {
         for (_, name, path) in CHARTS.iter().filter(|(chart, ..)| *chart == "gpu-operator") {
             let Some((resource, devices)) = accelerator_in(&object.get("spec").path(path)) else { continue };
             let message = message(name, PLUGINS.contains(name), resource, devices.count);
+            let severity = severity(ctx);
             ctx.report(&devices.node, message).severity(severity).help(HELP);
         }
     } else if CHART_KINDS.iter().any(|kind| object.is(*kind)) {
@@ -90,6 +89,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             for_each_values(object, chart, |values| {
                 if let Some((resource, devices)) = accelerator_in(&values.root.path(path)) {
                     let message = message(name, PLUGINS.contains(&name), resource, devices.count);
+                    let severity = severity(ctx);
                     report_value(values, &devices.node, message, ctx).severity(severity).help(HELP);
                 }
             });
@@ -97,7 +97,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     } else {
         for template in templates(object) {
             for container in template.all_containers() {
-                of_container(&container, severity, ctx);
+                of_container(&container, ctx);
             }
         }
     }
@@ -106,13 +106,19 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 
 const HELP: &str = "remove the request: the helper sees all devices of its node without one";
 
-fn of_container(container: &Node<'_>, severity: Severity, ctx: &mut Context<'_>) -> Option<()> {
+/// Of a GPU that is shared the helper takes one share.
+fn severity(ctx: &Context<'_>) -> Severity {
+    if shares_gpus(ctx) { Severity::Info } else { Severity::Warning }
+}
+
+fn of_container(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let image = images_of(container).find(|image| is_helper(image.last()))?;
     let (resource, devices) = accelerator_in(&container.get("resources"))?;
     let name = image.last();
     // The image of NVIDIA's plugin has other programs as well.
     let offers = PLUGINS.contains(&name) && (!resource.starts_with("nvidia.com/") || is_plugin(container));
     let message = message(name, offers, resource, devices.count);
+    let severity = severity(ctx);
     ctx.report(&devices.node, message).severity(severity).help(HELP);
     None
 }

@@ -170,18 +170,19 @@ fn of_pods(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let cluster = ctx.cluster();
-    let has_pools = cluster.of(Kind::NODE_POOL).any(|pool| ctx.pairs_with(pool));
-    // What fits no pool of a whole cluster is reported by pod-fits-no-pool.
-    if has_pools && cluster.is_complete_for(Kind::NODE_POOL) {
-        return None;
-    }
     for template in templates(object) {
         let selector = template.spec.get("nodeSelector");
         for (key, node) in selector.entries() {
-            let Some((word, severity)) = node.text().and_then(|value| meant_by_pods(key, value, has_pools))
-            else {
+            let Some((word, severity)) = node.text().and_then(|value| meant_by_pods(key, value)) else {
                 continue;
             };
+            let has_pools = cluster.of(Kind::NODE_POOL).any(|pool| ctx.pairs_with(pool));
+            // What fits no pool of a whole cluster is reported by pod-fits-no-pool. People label nodes of their own by capacity types, so
+            // that these say nothing without a NodePool.
+            let is_of_another_rule = has_pools && cluster.is_complete_for(Kind::NODE_POOL);
+            if is_of_another_rule || !has_pools && word == CAPACITY_TYPE {
+                continue;
+            }
             // Somebody labels nodes so: a pool, its class or what other nodes the input has.
             let is_known = cluster.views().feasibility(ctx.platform()).declares(key)
                 || ctx.other_nodes_for(&template).is_some()
@@ -205,14 +206,11 @@ fn of_pods(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// The label that a key without a domain stands for, by its value. People label nodes of their own by capacity types, so that these say
-/// nothing without a NodePool.
-fn meant_by_pods(key: &str, value: &str, has_pools: bool) -> Option<(&'static str, Severity)> {
+/// The label that a key without a domain stands for, by its value.
+fn meant_by_pods(key: &str, value: &str) -> Option<(&'static str, Severity)> {
     match key.replace(['-', '_', '.'], "").to_ascii_lowercase().as_str() {
         "instancetype" if catalog::find(value).is_some() => Some((catalog::INSTANCE_TYPE, Severity::Warning)),
-        "capacitytype" if has_pools && matches!(value, "spot" | "on-demand") => {
-            Some((CAPACITY_TYPE, Severity::Info))
-        }
+        "capacitytype" if matches!(value, "spot" | "on-demand") => Some((CAPACITY_TYPE, Severity::Info)),
         _ => None,
     }
 }
