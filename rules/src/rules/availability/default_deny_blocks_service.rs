@@ -58,6 +58,7 @@
 //! - <https://docs.aws.amazon.com/eks/latest/userguide/cni-network-policy.html>
 
 use crate::cluster::views::disruptions::runs_as_job;
+use crate::rules::availability::egress_without_dns::POLICY_SOURCES;
 use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
 use crate::workload::selector;
@@ -65,11 +66,7 @@ use crate::workload::selector;
 pub(crate) static RULE: Rule = Rule {
     id: "default-deny-blocks-service",
     kinds: &[Kind::NETWORK_POLICY],
-    reads: kinds![
-        Kind::OTHER_NETWORK_POLICIES,
-        [Kind::NETWORK_POLICY, Kind::SERVICE, Kind::KYVERNO_CLUSTER_POLICY, Kind::KYVERNO_POLICY],
-        WORKLOAD_KINDS
-    ],
+    reads: kinds![POLICY_SOURCES, [Kind::NETWORK_POLICY, Kind::SERVICE], WORKLOAD_KINDS],
     reports_absence: true,
     docs: docs(include_str!("default_deny_blocks_service.rs")),
     check: Check::Object(check),
@@ -78,9 +75,7 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let cluster = ctx.cluster();
-    let mut others =
-        Kind::OTHER_NETWORK_POLICIES.into_iter().chain([Kind::KYVERNO_CLUSTER_POLICY, Kind::KYVERNO_POLICY]);
-    if !denies_all(object) || is_example(object) || others.any(|kind| cluster.has_any(kind)) {
+    if !denies_all(object) || is_example(object) || POLICY_SOURCES.iter().any(|kind| cluster.has_any(*kind)) {
         return None;
     }
     let namespace = object.namespace_or_default();

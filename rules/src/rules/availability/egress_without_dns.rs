@@ -52,14 +52,14 @@ use crate::workload::admission_webhook::NAMESPACE_NAME;
 use crate::workload::command::items;
 use crate::workload::selector;
 
+/// The kinds of policies beside those of Kubernetes, and those of Kyverno, which makes such policies.
+pub(super) const POLICY_SOURCES: &[Kind] =
+    kinds![Kind::OTHER_NETWORK_POLICIES, [Kind::KYVERNO_CLUSTER_POLICY, Kind::KYVERNO_POLICY]];
+
 pub(crate) static RULE: Rule = Rule {
     id: "egress-without-dns",
     kinds: &[Kind::NETWORK_POLICY],
-    reads: kinds![
-        Kind::OTHER_NETWORK_POLICIES,
-        [Kind::NETWORK_POLICY, Kind::KYVERNO_CLUSTER_POLICY, Kind::KYVERNO_POLICY],
-        WORKLOAD_KINDS
-    ],
+    reads: kinds![POLICY_SOURCES, [Kind::NETWORK_POLICY], WORKLOAD_KINDS],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("egress_without_dns.rs")),
     check: Check::Object(check),
@@ -68,9 +68,7 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let cluster = ctx.cluster();
-    let mut others =
-        Kind::OTHER_NETWORK_POLICIES.into_iter().chain([Kind::KYVERNO_CLUSTER_POLICY, Kind::KYVERNO_POLICY]);
-    if !limits_egress(object) || is_open(object) || others.any(|kind| cluster.has_any(kind)) {
+    if !limits_egress(object) || is_open(object) || POLICY_SOURCES.iter().any(|kind| cluster.has_any(*kind)) {
         return None;
     }
     if of_openshift(object, ctx).is_some() {
