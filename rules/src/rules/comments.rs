@@ -14,10 +14,22 @@ pub(super) fn comments_on(object: &Object, node: &Node<'_>) -> Vec<String> {
     let Some((origin, span)) = object.origin().zip(node.key_span().or_else(|| node.span())) else {
         return Vec::new();
     };
-    let mut lines = lines_upwards(origin.source.text(), span.start as usize);
-    let beside = lines.next().and_then(|own| own.split_once(" #").map(|(_, comment)| comment));
-    let above = lines.map(str::trim).take_while(|line| line.starts_with('#')).take(LINES_ABOVE);
-    beside.into_iter().chain(above).map(str::to_lowercase).collect()
+    let (text, at) = (origin.source.text(), span.start as usize);
+    let own = lines_upwards(text, at).next();
+    let beside = own.and_then(|own| own.split_once(" #").map(|(_, comment)| comment));
+    beside.into_iter().chain(above(text, at).take(LINES_ABOVE)).map(str::to_lowercase).collect()
+}
+
+/// The comment right above the line of a value, in lower case, from its last line to its first.
+pub(super) fn comment_above(object: &Object, node: &Node<'_>) -> Option<String> {
+    let (origin, span) = object.origin().zip(node.span())?;
+    let lines: Vec<&str> = above(origin.source.text(), span.start as usize).collect();
+    Some(lines.join(" ").to_lowercase())
+}
+
+/// The lines of the comment right above the line of an offset, the last one first.
+fn above(text: &str, offset: usize) -> impl Iterator<Item = &str> {
+    lines_upwards(text, offset).skip(1).map(str::trim).take_while(|line| line.starts_with('#'))
 }
 
 /// Whether the comment at the beginning of the object's file says that the file is not applied: it is kept for reference, or instead of

@@ -30,6 +30,7 @@
 //! # References
 //! - <https://kubernetes.io/docs/concepts/services-networking/network-policies/#behavior-of-to-and-from-selectors>
 
+use crate::rules::comments::comment_above;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -84,7 +85,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let selector = rule.get("to").items().next()?.get("namespaceSelector");
     ctx.report(
         &selector,
-        "`namespaceSelector: {}` selects pods alone: the rule allows nothing outside of the cluster",
+        "`namespaceSelector: {}` selects only pods: the rule allows nothing outside of the cluster",
     )
     .help(format!("write `ipBlock: {{cidr: 0.0.0.0/0}}` for what the comment above calls `{word}`"));
     None
@@ -124,11 +125,6 @@ fn is_open(rule: &Node<'_>) -> bool {
 
 /// The word for something outside of the cluster in the comment directly above a rule.
 fn word_above(object: &Object, rule: &Node<'_>) -> Option<&'static str> {
-    let (origin, span) = object.origin().zip(rule.span())?;
-    let before = origin.source.text().get(..span.start as usize)?;
-    // The line of the rule itself has the dash.
-    let above = before.lines().rev().skip(usize::from(!before.ends_with('\n')));
-    let comment = above.map(str::trim).take_while(|line| line.starts_with('#'));
-    let text = comment.collect::<Vec<_>>().join(" ").to_ascii_lowercase();
-    OUTSIDE.into_iter().find(|word| text.contains(word))
+    let comment = comment_above(object, rule)?;
+    OUTSIDE.into_iter().find(|word| comment.contains(word))
 }
