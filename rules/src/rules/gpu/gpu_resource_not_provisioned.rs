@@ -40,6 +40,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::karpenter::minors::gate;
 use crate::rules::gpu::gpu_resource_unknown::renames_shares;
 use crate::rules::gpu::gpu_templates;
 use crate::rules::karpenter_in_use::{
@@ -57,9 +58,6 @@ pub(crate) static RULE: Rule = Rule {
     check: Check::Object(check),
     ..Rule::warning(Group::Gpu)
 };
-
-/// The first version of Karpenter with NodeOverlays (`karpenter/minors.tsv`).
-const OVERLAYS_SINCE: Version = Version::new(1, 7);
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for template in gpu_templates(object, ctx) {
@@ -131,9 +129,9 @@ fn inspect(
     let name = object.display_name();
     let message = format!("`{name}` asks for `{resource}`, for which Karpenter starts no node");
     let beside = |known: &str| pod_devices(template).contains_key(known);
-    // Karpenter knows NodeOverlays from 1.7 on. An object of its old API is of an older one.
-    let has_overlays =
-        ctx.platform().karpenter >= OVERLAYS_SINCE && !ctx.cluster().has_any(Kind::PROVISIONER);
+    // An object of the old API is of a Karpenter that knows no NodeOverlays.
+    let is_known = gate("NodeOverlay").is_some_and(|gate| gate.state(ctx.platform().karpenter).is_some());
+    let has_overlays = is_known && !ctx.cluster().has_any(Kind::PROVISIONER);
     let (help, overlay) = match resource {
         "aws.amazon.com/neurondevice" if beside("aws.amazon.com/neuron") => (
             "remove it: `aws.amazon.com/neuron`, which is requested too, is the resource that Karpenter knows",
