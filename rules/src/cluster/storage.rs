@@ -13,7 +13,7 @@ pub(crate) const FSX_DRIVER: &str = "fsx.csi.aws.com";
 /// The driver of Mountpoint for Amazon S3.
 pub(crate) const S3_DRIVER: &str = "s3.csi.aws.com";
 
-/// That nobody makes volumes of a class.
+/// The provisioner of a class whose volumes are made by hand.
 pub(crate) const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 
 pub(crate) const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";

@@ -331,7 +331,7 @@ fn unbound(spec: &Node<'_>, cluster: &Cluster) -> Claimed {
         // An empty name asks for a volume without a class.
         Some(_) if cluster.is_complete() && !has_free_volume("", cluster) => {
             return Claimed::Fault(
-                "its claim names no StorageClass, and no volume without one is there".to_owned(),
+                "its PersistentVolumeClaim names no StorageClass, and no PersistentVolume without one is free".to_owned(),
             );
         }
         Some(_) => return Claimed::Unknown,
@@ -372,8 +372,10 @@ fn unbound(spec: &Node<'_>, cluster: &Cluster) -> Claimed {
     let makes_none = class.get("provisioner").text() == Some(NO_PROVISIONER);
     match is_immediate {
         true if makes_none && cluster.is_complete() && !has_free_volume(class.name(), cluster) => {
-            let text =
-                format!("nobody makes volumes of the StorageClass `{}`, and none is there", class.name());
+            let text = format!(
+                "nothing provisions volumes of the StorageClass `{}`, and none is free",
+                class.name()
+            );
             Claimed::Fault(text)
         }
         true if is_of_ebs => Claimed::ToBind(alternatives),
