@@ -75,6 +75,11 @@ pub(crate) fn items<'a>(container: &Node<'a>) -> (Vec<(&'a str, Node<'a>)>, bool
     (found, false)
 }
 
+/// All items of `command` and then of `args` of a container.
+pub(crate) fn command_and_args<'a>(container: &Node<'a>) -> impl Iterator<Item = Node<'a>> + use<'a> {
+    container.get("command").items().chain(container.get("args").items())
+}
+
 /// The beginning of a text, of a maximum length in bytes.
 pub(crate) fn beginning(text: &str, most: usize) -> &str {
     &text[..text.floor_char_boundary(most)]

@@ -3,7 +3,7 @@
 use crate::object::Object;
 use crate::tree::node::Node;
 use crate::workload::class::{Evidence, WorkloadClass, own_class};
-use crate::workload::command::{Word, base_name, words};
+use crate::workload::command::{Word, base_name, command_and_args, words};
 use crate::workload::image::image_of;
 use crate::workload::template::templates;
 
@@ -50,7 +50,7 @@ pub(crate) fn is_test(object: &Object) -> bool {
         SIGNS.iter().any(|sign| text.contains(sign))
     };
     templates(object).iter().flat_map(|t| t.all_containers()).any(|container| {
-        let mut words = ["command", "args"].into_iter().flat_map(|list| container.get(list).items());
+        let mut words = command_and_args(&container);
         // Containers of such a test are called after it.
         ["image", "name"].iter().any(|field| container.get(field).raw_text().is_some_and(has_sign))
             || words.any(|w| w.raw_text().is_some_and(has_sign))

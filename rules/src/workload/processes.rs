@@ -9,7 +9,9 @@ use crate::kind::Kind;
 use crate::object::Object;
 use crate::tree::node::Node;
 use crate::tree::pointer::Pointer;
-use crate::workload::command::{OptionValue, Word, base_name, may_have_more_options, words};
+use crate::workload::command::{
+    OptionValue, Word, base_name, command_and_args, may_have_more_options, words,
+};
 use crate::workload::devices::{Devices, gpus_in, gpus_of, pods_of};
 use crate::workload::environment::{entry, variable};
 use crate::workload::launcher::{Launch, Program, names_ray};
@@ -62,7 +64,7 @@ pub(crate) fn processes_of<'a>(
 /// Whether the environment of a container selects among its GPUs.
 fn chooses(container: &Node<'_>) -> bool {
     let mut variables = container.get("env").items();
-    let mut words = ["command", "args"].into_iter().flat_map(|list| container.get(list).items());
+    let mut words = command_and_args(container);
     variables.any(|v| v.get("name").raw_text().is_some_and(|name| CHOICES.contains(&name)))
         || words.any(|w| w.raw_text().is_some_and(|text| CHOICES.iter().any(|c| text.contains(c))))
 }

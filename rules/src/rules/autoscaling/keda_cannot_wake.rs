@@ -58,6 +58,7 @@ use crate::rules::autoscaling::scale_target::{rests_at_zero, target, target_name
 use crate::rules::class_evidence::CLASSED_TARGETS;
 use crate::rules::partners::{around_scaler, asking, autoscalers, service_asked};
 use crate::rules::prelude::*;
+use crate::workload::command::command_and_args;
 use crate::workload::server::{is_beside_server, likely_server_of, runs};
 use crate::workload::template::replicas;
 
@@ -384,7 +385,7 @@ fn is_consumed_elsewhere(object: &Object, names: &[&str], ctx: &Context<'_>) -> 
     let is_named =
         |node: Node<'_>| node.text().is_some_and(|text| names.iter().any(|one| text.contains(*one)));
     let names_one = |container: Node<'_>| {
-        let mut words = ["command", "args"].into_iter().flat_map(|list| container.get(list).items());
+        let mut words = command_and_args(&container);
         words.any(is_named) || container.get("env").items().any(|one| is_named(one.get("value")))
     };
     let namespace = object.namespace_or_default();

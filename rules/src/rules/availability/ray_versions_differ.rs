@@ -44,6 +44,7 @@
 //! - <https://github.com/ray-project/ray/blob/ray-2.49.2/python/ray/_private/node.py>
 
 use crate::rules::prelude::*;
+use crate::workload::command::command_and_args;
 use crate::workload::environment::entry;
 use crate::workload::ray::{cluster_spec, ray_image, release_in};
 
@@ -89,7 +90,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 /// script that does, or its variables choose another environment of Python.
 fn ray_container<'a>(group: &Node<'a>) -> Option<Node<'a>> {
     let first = group.path(&["template", "spec", "containers"]).items().next()?;
-    let mut words = ["command", "args"].into_iter().flat_map(|list| first.get(list).items());
+    let mut words = command_and_args(&first);
     let may_install = |text: &str| text.contains("install") || text.contains(".sh");
     let installs = words.any(|word| word.raw_text().is_none_or(may_install));
     let chooses = ["PATH", "VIRTUAL_ENV"].iter().any(|name| entry(&first, name).is_some());

@@ -47,6 +47,7 @@ use std::net::IpAddr;
 
 use super::service_name_breaks_server::replaced_by_link;
 use crate::rules::prelude::*;
+use crate::workload::command::command_and_args;
 use crate::workload::environment::{entry, variable};
 use crate::workload::server::is_server;
 
@@ -95,7 +96,7 @@ fn reference<'a>(container: &Node<'a>, option: &str, name: &str) -> Option<Found
     let mut follows = false;
     let is_name =
         |text: &str| text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').any(|word| word == name);
-    for item in ["command", "args"].iter().flat_map(|field| container.get(field).items()) {
+    for item in command_and_args(container) {
         let text = item.raw_text().unwrap_or_default();
         for word in text.split_whitespace() {
             let value = word.strip_prefix(option).and_then(|rest| rest.strip_prefix('='));

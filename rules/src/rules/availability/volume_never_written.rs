@@ -39,6 +39,7 @@
 //! - <https://kubernetes.io/docs/concepts/storage/volumes/#emptydir>
 
 use crate::rules::prelude::*;
+use crate::workload::command::command_and_args;
 
 pub(crate) static RULE: Rule = Rule {
     id: "volume-never-written",
@@ -119,8 +120,7 @@ fn names_folder(container: &Node<'_>, folder: &str) -> bool {
             !before.is_some_and(|c| is_part(c) || c == '/') && !after.is_some_and(is_part)
         })
     };
-    let words =
-        ["command", "args"].into_iter().flat_map(|list| container.get(list).items().collect::<Vec<_>>());
+    let words = command_and_args(container);
     let values = container.get("env").items().map(|variable| variable.get("value"));
     !folder.is_empty() && words.chain(values).any(|node| node.raw_text().is_some_and(names))
 }

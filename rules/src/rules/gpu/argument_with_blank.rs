@@ -53,7 +53,7 @@ use std::borrow::Cow;
 
 use crate::facts::text::first_line;
 use crate::rules::prelude::*;
-use crate::workload::command::{SHELLS, base_name};
+use crate::workload::command::{SHELLS, base_name, command_and_args};
 use crate::workload::image::deep_learning_container;
 
 pub(crate) static RULE: Rule = Rule {
@@ -212,8 +212,7 @@ fn is_command_line(text: &str, in_path: bool) -> bool {
 
 /// The items of a command line. `None` if a shell may read them: an argument of a shell is a script, or one of a script.
 fn plain_items<'a>(container: &Node<'a>) -> Option<Vec<Node<'a>>> {
-    let words: Vec<Node<'a>> =
-        container.get("command").items().chain(container.get("args").items()).collect();
+    let words: Vec<Node<'a>> = command_and_args(container).collect();
     let is_shell = |word: &Node<'_>| {
         let program = word.raw_text().map(base_name);
         program.is_some_and(|name| matches!(name, "sh" | "bash" | "ash" | "dash" | "env" | "tini" | "-c"))
@@ -310,7 +309,7 @@ fn split(text: &str) -> Option<(&str, &str)> {
 
 /// The launcher, if it is the container's program.
 fn launcher(container: &Node<'_>) -> Option<&'static str> {
-    let mut words = container.get("command").items().chain(container.get("args").items());
+    let mut words = command_and_args(container);
     let first = words.next()?;
     let program = first.text()?.rsplit('/').next()?;
     match program {

@@ -109,7 +109,7 @@ fn inspect(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>)
     Some(())
 }
 
-/// The manager of packages that a word of a script starts to install something.
+/// The package manager that a word of a script runs to install something.
 fn installs(words: &[Word<'_>], at: usize) -> Option<&'static str> {
     let starts = at.checked_sub(1).is_none_or(|before| {
         let before = words[before].text.as_str();

@@ -52,6 +52,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::rules::prelude::*;
+use crate::workload::command::command_and_args;
 use crate::workload::environment::{may_define, variable};
 use crate::workload::security::effective_user;
 use crate::workload::server::Cache;
@@ -294,8 +295,7 @@ fn is_for_models(server: &Server, template: &Template<'_>, container: &Node<'_>,
     let mut shared = others.flat_map(|other| other.get("volumeMounts").items().collect::<Vec<_>>());
     let is_named = |node: Node<'_>| node.raw_text().is_some_and(|text| text.contains(path));
     let variables = container.get("env").items().map(|entry| entry.get("value"));
-    let mut words =
-        ["command", "args"].into_iter().flat_map(|list| container.get(list).items()).chain(variables);
+    let mut words = command_and_args(container).chain(variables);
     (of_other || [path, name].into_iter().chain(claim).any(says))
         && !shared.any(|mount| mount.get("name").text() == Some(name))
         && !words.any(is_named)

@@ -7,7 +7,7 @@ use crate::rules::scheduling::gpu_helper_missing::user_data_has;
 use crate::rules::scheduling::node_helpers::has_devices;
 use crate::source::with_embedded;
 use crate::workload::charts::{installs, target_namespace, value_fields};
-use crate::workload::command::{Word, base_name};
+use crate::workload::command::{Word, base_name, command_and_args};
 use crate::workload::environment::may_define;
 
 /// The entries of the ConfigMap that an object is, or that a chart writes with its values.
@@ -255,7 +255,7 @@ fn is_labelled(map: &Object, ctx: &Context<'_>) -> bool {
 fn may_read_config(plugin: &Object, ctx: &Context<'_>) -> bool {
     let says = |node: &Node<'_>| node.text().is_none_or(|text| text.to_ascii_lowercase().contains("config"));
     let may_read = |container: Node<'_>| {
-        let mut words = ["command", "args"].into_iter().flat_map(|field| container.get(field).items());
+        let mut words = command_and_args(&container);
         container.has_unknown()
             || container.get("envFrom").is_unknown()
             || container.get("envFrom").items().any(|source| may_name_file(plugin, &source, ctx))

@@ -46,7 +46,7 @@ use std::ops::Range;
 use crate::cluster::pod_policies::{POD_POLICIES, PodPart, may_change_pods};
 use crate::rules::prelude::*;
 use crate::source::Source;
-use crate::workload::command::{SHELLS, base_name};
+use crate::workload::command::{SHELLS, base_name, command_and_args};
 use crate::workload::environment::{entry, is_open};
 
 pub(crate) static RULE: Rule = Rule {
@@ -251,8 +251,7 @@ fn undefined(object: &Object, container: &Node<'_>, ctx: &mut Context<'_>) -> Op
     {
         return None;
     }
-    let items: Vec<Node<'_>> =
-        ["command", "args"].into_iter().flat_map(|list| container.get(list).items()).collect();
+    let items: Vec<Node<'_>> = command_and_args(container).collect();
     let is_shell = |item: &Node<'_>| item.raw_text().is_some_and(|text| SHELLS.contains(&base_name(text)));
     // To a shell it is a command whose output is taken.
     if items.iter().any(is_shell) {
@@ -314,8 +313,7 @@ const REPLACING: [&str; 5] = ["envsubst", "eval", "sed", "perl", "-c"];
 
 /// Reports references to variables of a container in the JSON of an option of a server that a script puts in single quotes.
 fn quoted_json(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    let items: Vec<Node<'_>> =
-        ["command", "args"].into_iter().flat_map(|list| container.get(list).items()).collect();
+    let items: Vec<Node<'_>> = command_and_args(container).collect();
     let program = items.first()?.raw_text()?;
     let at = items
         .iter()

@@ -40,6 +40,7 @@
 
 use crate::rules::prelude::*;
 use crate::rules::training::{JOBS, job_spec};
+use crate::workload::command::command_and_args;
 
 pub(crate) static RULE: Rule = Rule {
     id: "indexed-job-required",
@@ -110,7 +111,7 @@ fn reader_in<'a>(container: &Node<'a>) -> Option<Node<'a>> {
     if defined || container.get("env").is_unknown() || container.get("envFrom").is_set() {
         return None;
     }
-    let items = ["command", "args"].into_iter().flat_map(|list| container.get(list).items());
+    let items = command_and_args(container);
     let texts: Vec<Node<'a>> = items.chain(variables.iter().map(|v| v.get("value"))).collect();
     let assigned = |text: &Node<'_>| text.raw_text().is_some_and(|t| t.contains(&format!("{VARIABLE}=")));
     if texts.iter().any(assigned) {

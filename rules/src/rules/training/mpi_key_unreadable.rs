@@ -50,6 +50,7 @@
 //! - <https://github.com/kubeflow/mpi-operator/pull/383>
 
 use crate::rules::prelude::*;
+use crate::workload::command::command_and_args;
 
 pub(crate) static RULE: Rule = Rule {
     id: "mpi-key-unreadable",
@@ -114,7 +115,7 @@ fn names_folder(text: &str) -> bool {
 fn finds_key(container: &Node<'_>) -> bool {
     let variables = container.get("env");
     let of_env = variables.items().flat_map(|one| [one.get("name"), one.get("value")]);
-    let of_command = ["command", "args"].into_iter().flat_map(|list| container.get(list).items());
+    let of_command = command_and_args(container);
     let names_other = |node: Node<'_>| {
         node.is_unknown()
             || node

@@ -39,6 +39,7 @@
 //! - <https://www.kubeflow.org/docs/components/notebooks/>
 
 use crate::rules::prelude::*;
+use crate::workload::command::command_and_args;
 use crate::workload::devices::{extended_resources_of, first_accelerator};
 use crate::workload::diagnostic::{ends_in_wait, waits_for_hours};
 use crate::workload::template::{run_limit, workload_kind};
@@ -112,7 +113,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 fn culls(template: &Template<'_>) -> bool {
     let says = |node: Node<'_>| node.raw_text().is_some_and(|text| mentions(text, &CULLS));
     template.containers().any(|container| {
-        let mut words = ["command", "args"].into_iter().flat_map(|list| container.get(list).items());
+        let mut words = command_and_args(&container);
         let mut variables = container.get("env").items();
         words.any(says) || variables.any(|v| says(v.get("name")))
     })
