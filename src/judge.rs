@@ -170,7 +170,7 @@ impl Judged {
 pub(crate) fn judge(
     scopes: Scopes,
     reading: &Reading<'_>,
-    mut states: Option<&mut States>,
+    states: Option<&mut States>,
 ) -> Result<Judged, CliError> {
     let absent: BTreeSet<usize> =
         (0..reading.paths.len()).filter(|at| !files::exists(&reading.paths[*at])).collect();
@@ -181,15 +181,17 @@ pub(crate) fn judge(
     let configuration = files::absolute(Path::new(CONFIGURATIONS[0]));
     let here = selection.scopes.scope_of(&configuration, &Directories::default());
     let mut engines = selection.engines()?;
-    if let Some(states) = &mut states {
+    let mut disk = reading.disk.clone();
+    if let Some(states) = &states {
         states.take_known(&mut engines);
+        disk = states.disk(&disk);
     }
     let Selection { scopes, mut found, inputs } = selection;
     let (baselines, errors) = Baselines::load(&scopes, None);
     if !errors.is_empty() {
         return Err(CliError::Several(errors));
     }
-    let mut batch = Batch::read(inputs, &mut found, reading.disk, &engines, false);
+    let mut batch = Batch::read(inputs, &mut found, &disk, &engines, false);
     let options = RenderOptions {
         requested: reading.render,
         limit: Duration::from_secs(reading.render_limit),

@@ -68,7 +68,8 @@ pub(crate) fn run(args: &CheckArgs, color: Color) -> Result<ExitCode, CliError> 
     }
     let mut states = args.since.is_some().then(States::begin);
     let (run, selected) = select(args, color)?;
-    let read = read(&run, selected)?;
+    let disk = states.as_ref().map_or_else(Disk::default, |states| states.disk(&Disk::default()));
+    let read = read(&run, selected, &disk)?;
     if args.show_sets {
         return show_sets(&read.batch, args);
     }
@@ -111,9 +112,9 @@ fn select(args: &CheckArgs, color: Color) -> Result<(Run<'_>, Selected), CliErro
 }
 
 /// Reads the files, and determines their sets.
-fn read<'r>(run: &'r Run<'_>, selected: Selected) -> Result<Read<'r>, CliError> {
+fn read<'r>(run: &'r Run<'_>, selected: Selected, disk: &Disk) -> Result<Read<'r>, CliError> {
     let Selected { inputs, mut found, context } = selected;
-    let mut batch = Batch::read(inputs, &mut found, &Disk::default(), &run.engines, !run.args.quiet);
+    let mut batch = Batch::read(inputs, &mut found, disk, &run.engines, !run.args.quiet);
     batch.baselines = baseline::load(run.args, &run.scopes)?;
     let mut claimed = Vec::new();
     match context {

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::outcome::KnownFiles;
 use super::system;
 
 /// Maximum size in bytes of a file that is read for what it shows of others.
@@ -14,9 +15,19 @@ pub(super) const MAX_SMALL_BYTES: u64 = 1024 * 1024;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Disk {
     buffers: Arc<HashMap<PathBuf, Arc<str>>>,
+    known: Option<Arc<KnownFiles>>,
 }
 
 impl Disk {
+    /// These files, where those that are known are not read again.
+    pub(crate) fn with_known(&self, known: &Arc<KnownFiles>) -> Disk {
+        Disk { known: Some(Arc::clone(known)), ..self.clone() }
+    }
+
+    pub(super) fn known(&self) -> Option<&KnownFiles> {
+        self.known.as_deref()
+    }
+
     /// Sets or removes the buffer for the file with this absolute path.
     pub(crate) fn put(&mut self, path: &Path, text: Option<Arc<str>>) {
         let buffers = Arc::make_mut(&mut self.buffers);

@@ -12,6 +12,7 @@ mod heredocs;
 mod ignores;
 mod kustomization;
 mod near;
+mod outcome;
 mod read;
 mod sets;
 mod system;
@@ -34,7 +35,8 @@ pub(crate) use folders::{FileContext, Folders};
 pub(crate) use ignores::is_ignored_by_git;
 pub(crate) use kustomization::{KUSTOMIZATIONS, Kustomization, Patch, patches};
 pub(crate) use near::Near;
-pub(crate) use read::{ReadOutcome, Sharing, read, read_all, read_bytes};
+pub(crate) use outcome::{KnownFiles, ReadOutcome};
+pub(crate) use read::{read, read_all, read_bytes};
 pub(crate) use sets::{
     Evidence, FluxBuild, FluxChanges, Release, ReleaseParameter, ReleaseValues, SetFile, Sets, Sign,
     UNCLAIMED, ValuesPlace, discover_builds, discover_releases, discover_sets, references,

@@ -1,11 +1,10 @@
 //! Reads a file and parses its objects.
 
 use std::cell::LazyCell;
-use std::collections::HashMap;
 use std::io;
 use std::io::Read as _;
 use std::ops::Range;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use gpulint_rules::source;
 use gpulint_rules::source::{
@@ -20,6 +19,7 @@ use rayon::prelude::*;
 use super::broken::{has_template_action, is_manifest_text, is_script, mentions_kubernetes};
 use super::filled::{Clues, has_placeholders};
 use super::heredocs::{is_terraform, manifests_in};
+use super::outcome::ReadOutcome;
 use super::{Folders, Input, SkipReason, Skipped, system};
 
 /// The files that list charts.
@@ -30,22 +30,6 @@ const PARSE_CHUNK_BYTES: usize = 256 * 1024;
 
 /// Number of documents of a file that one thread classifies at a time.
 const CLASSIFIED_AT_A_TIME: usize = 256;
-
-#[derive(Clone, Debug, Default)]
-pub(crate) struct ReadOutcome {
-    /// The part that is checked; `None` if nothing is.
-    pub(crate) file: Option<File>,
-    /// Whether it counts as a manifest. A patch is checked but does not count.
-    pub(crate) manifest: bool,
-    /// The parts that are not checked, or only partially.
-    pub(crate) skipped: Vec<Skipped>,
-    /// What a file that is no manifest shows of the cluster, each with its line.
-    pub(crate) facts: Vec<(Fact, u32)>,
-    /// The reason why the file could not be read.
-    pub(crate) error: Option<String>,
-    /// The content of a stream, which is written to standard output when it is fixed.
-    pub(crate) stream: Option<Vec<u8>>,
-}
 
 /// Reads files, each with its path relative to the folder of its configuration, and returns one outcome for
 /// each. Calls `step` after each.
@@ -201,65 +185,20 @@ pub(crate) fn read_bytes(input: &Input, scope: &str, folders: &Folders, bytes: V
     let source = source.with_routes(folders.routes(input)).with_filled(filled);
     let source = source.with_left_out(folders.is_left_out(input));
     let is_patch = folders.is_patch(input);
-    if let Some(known) = Sharing::find(input, &source, is_patch) {
-        return known;
+    // Only what is a file stays the same between two states, and not what a program has printed.
+    let is_file = input.stream.is_none() && !input.path.as_os_str().is_empty();
+    let known = folders.disk.known().filter(|_| is_file);
+    if let Some(read) = known.and_then(|known| known.find(&source, input.named, is_patch)) {
+        return read;
     }
     let source = Arc::new(source);
     let documents = parse(&source);
     let facts = facts_of(input, source.text().as_bytes());
     let read = ReadOutcome { facts, ..classify_documents(input, Arc::clone(&source), documents, is_patch) };
-    Sharing::keep(input, source, is_patch, &read);
+    if let Some(known) = known {
+        known.keep(source, input.named, is_patch, &read);
+    }
     read
-}
-
-/// A file as it was read, with what decides how it is read beside its source.
-struct Known {
-    source: Arc<Source>,
-    is_named: bool,
-    is_patch: bool,
-    read: ReadOutcome,
-}
-
-/// The files that were read, by the path that is reported; `None` while nobody reads a second state of them.
-static KNOWN: RwLock<Option<HashMap<String, Known>>> = RwLock::new(None);
-
-/// While it lives, files that are equal in two states are read once.
-pub(crate) struct Sharing;
-
-impl Sharing {
-    pub(crate) fn begin() -> Sharing {
-        *KNOWN.write().unwrap_or_else(PoisonError::into_inner) = Some(HashMap::new());
-        Sharing
-    }
-
-    /// Whether it is a file, and not what a program has printed.
-    fn is_shared(input: &Input) -> bool {
-        input.stream.is_none() && !input.path.as_os_str().is_empty()
-    }
-
-    fn find(input: &Input, source: &Source, is_patch: bool) -> Option<ReadOutcome> {
-        let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
-        let known = known.as_ref()?.get(&input.display_path).filter(|_| Sharing::is_shared(input))?;
-        let is_same =
-            known.is_named == input.named && known.is_patch == is_patch && known.source.is_same(source);
-        is_same.then(|| known.read.clone())
-    }
-
-    fn keep(input: &Input, source: Arc<Source>, is_patch: bool, read: &ReadOutcome) {
-        if !Sharing::is_shared(input) || KNOWN.read().unwrap_or_else(PoisonError::into_inner).is_none() {
-            return;
-        }
-        let known = Known { source, is_named: input.named, is_patch, read: read.clone() };
-        if let Some(all) = KNOWN.write().unwrap_or_else(PoisonError::into_inner).as_mut() {
-            all.insert(input.display_path.clone(), known);
-        }
-    }
-}
-
-impl Drop for Sharing {
-    fn drop(&mut self) {
-        *KNOWN.write().unwrap_or_else(PoisonError::into_inner) = None;
-    }
 }
 
 /// What a file shows of the cluster beside its manifests: the charts that it installs as well, if it is a chart or a helmfile.
