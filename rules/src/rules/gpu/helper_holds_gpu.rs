@@ -106,7 +106,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 
 const HELP: &str = "remove the request: the helper sees all devices of its node without one";
 
-/// Of a GPU that is shared the helper takes one share.
+/// The severity of the finding: on a GPU that is shared, the helper takes one share.
 fn severity(ctx: &Context<'_>) -> Severity {
     if shares_gpus(ctx) { Severity::Info } else { Severity::Warning }
 }
