@@ -129,7 +129,8 @@ impl Demand<'_> {
 }
 
 impl Load {
-    /// Adds all demands. Those that are to be packed: where pods are that others join has to be known.
+    /// Adds all demands. Those that are to be packed: where pods are that others join has to be known, and pods that fit nowhere may
+    /// keep others off.
     fn add_all<'d>(&mut self, demands: &'d [Demand<'d>], of: fn((u64, u64)) -> u64) -> Vec<&'d Demand<'d>> {
         let mut packed = Vec::new();
         let mut lost = vec![false; demands.len()];
@@ -168,7 +169,7 @@ impl Load {
                 self.pods += pods;
                 let reason = "no NodePool admits such a pod".to_owned();
                 self.misfits.push(Misfit { workload, pods, of: pods, reason, places: Vec::new() });
-                false
+                !demand.known.is_empty()
             }
             (Verdict::Fits { uncertainties, .. }, Some(count)) => {
                 self.add_fitting(demand, count, uncertainties)
@@ -301,10 +302,17 @@ impl Situation<'_> {
                 Verdict::Unknown { uncertainties } => *uncertainties == [Uncertainty::PodAffinity],
                 Verdict::DoesNotFit(_) => false,
             };
+            let knows = |key: &str| is_few && scheduler.domains_for(pod, key, |_| true).is_some();
+            // Pods without a node keep others off as well, where these have no pool of domains that they tolerate.
+            if matches!(demand.verdict, Verdict::DoesNotFit(_)) {
+                let rules = pod.topology.iter().filter(|rule| {
+                    rule.kind == TopologyKind::AntiAffinity && rule.required && rule.key != HOSTNAME
+                });
+                demand.known.extend(rules.filter(|rule| knows(&rule.key)).map(|rule| rule.key.clone()));
+            }
             if !is_open || demand.joins.is_none() {
                 continue;
             }
-            let knows = |key: &str| is_few && scheduler.domains_for(pod, key, |_| true).is_some();
             let known: Vec<bool> = pod.topology.iter().map(|rule| knows(&rule.key)).collect();
             for (rule, is_known) in pod.topology.iter_mut().zip(known) {
                 if rule.key == HOSTNAME || is_known {
@@ -357,7 +365,7 @@ impl Situation<'_> {
         let groups: Vec<PodGroup<'_>> = packed.iter().enumerate().filter_map(group).collect();
         let packing = self.pack(scheduler, &groups);
         if packing.depends {
-            for demand in &packed {
+            for demand in packed.iter().filter(|demand| matches!(demand.verdict, Verdict::Fits { .. })) {
                 let keys = demand.known.iter().cloned().map(Uncertainty::SpreadOver);
                 if !demand.known.is_empty() {
                     load.notes.push((demand.workload.clone(), keys.collect()));
@@ -439,6 +447,10 @@ impl Situation<'_> {
         let mut reached: HashMap<&FullPool, (String, Vec<Place>)> = HashMap::new();
         for left in &packing.unplaced {
             let Some(demand) = packed.get(left.group) else { continue };
+            // Told with those that no pool admits.
+            if matches!(demand.verdict, Verdict::DoesNotFit(_)) {
+                continue;
+            }
             let workload = demand.workload.clone();
             if !left.uncertainties.is_empty() {
                 load.pods = load.pods.saturating_sub(left.pods);

@@ -637,6 +637,40 @@ fn zones_that_pods_share_decide_about_nodes() {
     assert_eq!(load(&apart).misfits.len(), 1);
 }
 
+/// Pods that no pool takes count as well: the domains of their rules are those of pools whose taints they tolerate.
+#[test]
+fn pods_without_a_node_keep_others_off() {
+    let mut tainted = pool("a", &["m5.large"], json!({}));
+    tainted["spec"]["template"]["spec"]["nodeClassRef"]["name"] = json!("zoned");
+    tainted["spec"]["template"]["spec"]["taints"] = json!([{"key": "team", "effect": "NoSchedule"}]);
+    let cache = with(deployment("cache", 2, "cpu", "500m"), "tolerations", json!([{"operator": "Exists"}]));
+    let web = deployment("web", 1, "cpu", "500m");
+    let load = |web: &Value| {
+        capacity(&[class_in(&["eu-west-1a"]), tainted.clone(), cache.clone(), web.clone()]).floor
+    };
+    assert_eq!(left(&load(&web)), [("web", 1, 1)]);
+    assert_eq!(left(&load(&tied(web.clone(), "podAntiAffinity", "cache"))), [("web", 1, 1), ("cache", 2, 2)]);
+    // The same with affinity keeps nobody off.
+    assert_eq!(left(&load(&tied(web, "podAffinity", "cache"))), [("web", 1, 1)]);
+}
+
+/// Pods that are relaxed still join those that were placed before.
+#[test]
+fn relaxed_pods_join_those_that_are_there() {
+    let mut pool = pool("a", &["m5.large", "m5.4xlarge"], json!({}));
+    pool["spec"]["template"]["spec"]["nodeClassRef"]["name"] = json!("zoned");
+    let terms = json!([
+        {"matchExpressions": [{"key": "example.com/tier", "operator": "Exists"}]},
+        {"matchExpressions": [{"key": "karpenter.k8s.aws/instance-family", "operator": "In", "values": ["m5"]}]},
+    ]);
+    let mut web = tied(deployment("web", 1, "cpu", "500m"), "podAffinity", "cache");
+    web["spec"]["template"]["spec"]["affinity"]["nodeAffinity"] =
+        json!({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}});
+    let cache = in_zone(deployment("cache", 1, "cpu", "1"), "eu-west-1b");
+    let load = capacity(&[class_in(&["eu-west-1a", "eu-west-1b"]), pool, cache, web]).floor;
+    assert_eq!((nodes(&load), left(&load)), (vec![("a", "m5.large", 1, 2)], vec![]));
+}
+
 /// A node of a reservation takes only pods that fit on its type, and what the reservation has left is not known.
 #[test]
 fn reservations_leave_the_number_of_nodes_open() {

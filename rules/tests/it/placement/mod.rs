@@ -28,10 +28,21 @@ use draw::{Set, drawn};
 const SETS: u64 = 900;
 
 /// Sets with another answer, and why.
-const DIFFERENT: [(u64, &str); 1] = [(
-    296,
-    "the scheduler takes arm64 types for Windows, for which no AMI is found when the node is to start: the pool takes no pod",
-)];
+const DIFFERENT: [(u64, &str); 4] = [
+    (
+        296,
+        "the scheduler takes arm64 types for Windows, for which no AMI is found when the node is to start: the pool takes no pod",
+    ),
+    (
+        712,
+        "the first pod takes any zone ID, also one of a zone that the pool does not have: a later batch takes another",
+    ),
+    (726, "the program asks about each pool alone, and the domains of spread are listed by another pool"),
+    (
+        806,
+        "a state of relaxation begins to count by host name when a pod is first in it, so that two pods more than `maxSkew` share a node",
+    ),
+];
 
 /// What is said about a set: about one pod, about that pod in each pool, about all pods at once.
 #[derive(Default)]

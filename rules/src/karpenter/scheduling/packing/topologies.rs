@@ -31,6 +31,18 @@ pub struct DomainRule {
     pub honors_affinity: bool,
 }
 
+impl DomainRule {
+    /// What of the state of a pod decides which nodes count: states that are equal in it share the count, which goes on
+    /// (`TopologyGroup.Hash`).
+    fn seen_from(&self, (dropped, tolerates_preferences): View) -> View {
+        let is_spread = self.kind == TopologyKind::Spread;
+        (
+            if is_spread && self.honors_affinity { dropped } else { 0 },
+            is_spread && self.honors_taints && tolerates_preferences,
+        )
+    }
+}
+
 /// The number of pods that a rule counts, by domain (`TopologyGroup`).
 pub(super) struct Topology {
     rule: DomainRule,
@@ -182,9 +194,8 @@ impl<'s, 'a> Packer<'s, 'a> {
         let kept: Vec<usize> =
             relaxation.rules(self.pods[at].group.pod).map(|(position, _)| position).collect();
         for position in kept {
-            if self.pods[at].group.on_domain.get(position).is_none_or(Option::is_none) {
-                continue;
-            }
+            let Some(Some(rule)) = self.pods[at].group.on_domain.get(position) else { continue };
+            let view = rule.seen_from(view);
             let is_it = |one: &Topology| {
                 !one.is_inverse && (one.owner, one.position, one.view) == (at, position, view)
             };
@@ -260,7 +271,9 @@ impl<'s, 'a> Packer<'s, 'a> {
         let relaxation = &self.pods[at].states[state].relaxation;
         let kept: BTreeSet<usize> =
             relaxation.rules(self.pods[at].group.pod).map(|(position, _)| position).collect();
-        let own = |one: &Topology| one.owner == at && one.view == view && kept.contains(&one.position);
+        let own = |one: &Topology| {
+            one.owner == at && one.view == one.rule.seen_from(view) && kept.contains(&one.position)
+        };
         let strict =
             pod_requirements(self.pods[at].group.pod, &Relaxation { preference: None, ..*relaxation });
         let mut narrowed = Requirements::of(requirements.provider());
