@@ -365,7 +365,12 @@ fn unread_line(read: &ReadOutcome) -> Option<u32> {
     if read.error.is_some() {
         return Some(1);
     }
-    let templates = [SkipReason::HelmTemplate, SkipReason::JinjaTemplate, SkipReason::TerraformTemplate];
+    let templates = [
+        SkipReason::HelmTemplate,
+        SkipReason::JinjaTemplate,
+        SkipReason::TerraformTemplate,
+        SkipReason::YttTemplate,
+    ];
     if read.file.is_none() && read.skipped.iter().any(|one| templates.contains(&one.reason)) {
         return Some(1);
     }

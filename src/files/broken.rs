@@ -56,6 +56,17 @@ pub(super) fn has_template_action(text: &str) -> bool {
     })
 }
 
+/// Whether a text has annotations of [ytt](https://carvel.dev/ytt/docs/latest/lang-ref-annotation/), which YAML takes for comments:
+/// a value behind a field that is empty without it, a condition, or an overlay.
+pub(super) fn is_ytt_template(text: &str) -> bool {
+    let is_annotation = |line: &str| {
+        let rest = line.trim_start().strip_prefix("#@");
+        rest.is_some_and(|rest| rest.starts_with(|c: char| c == ' ' || c == '/' || c.is_ascii_lowercase()))
+    };
+    memchr::memmem::find(text.as_bytes(), b"#@").is_some()
+        && text.lines().any(|line| is_annotation(line) || line.contains(": #@ ") || line.contains("- #@ "))
+}
+
 /// The lines that are neither empty, comments, directives nor separators.
 fn content(text: &str) -> impl Iterator<Item = &str> {
     let lines = text.lines().map(|line| line.trim_end().trim_start_matches('\u{feff}'));
@@ -91,7 +102,7 @@ fn begins_like_yaml(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{has_template_action, is_manifest_text, is_script};
+    use super::{has_template_action, is_manifest_text, is_script, is_ytt_template};
 
     #[test]
     fn text_above_a_manifest_makes_no_script() {
@@ -121,5 +132,8 @@ mod tests {
         assert!(!has_template_action("a: {{ $labels.pod }}, {{ $value | humanize }}"));
         assert!(has_template_action("a: {{ $labels.pod }}\n{{- end }}"));
         assert!(!has_template_action("a: b"));
+        assert!(is_ytt_template("image: #@ data.values.image\n"));
+        assert!(is_ytt_template("#@overlay/match by=overlay.all\n---\na: b\n"));
+        assert!(!is_ytt_template("a: b #@ c\n#@\n# @schema\nd: '#@ e'\n"));
     }
 }

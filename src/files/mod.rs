@@ -93,6 +93,8 @@ pub(crate) enum SkipReason {
     Terraform,
     /// A template of Jinja, as Ansible has.
     JinjaTemplate,
+    /// A document with annotations of ytt, which gives what follows them.
+    YttTemplate,
     /// A script with manifests in its heredocs.
     Script,
     /// A packed chart or folder.
@@ -151,9 +153,10 @@ impl SkipReason {
             SkipReason::Terraform | SkipReason::Script => {
                 Some("pipe the applied manifests to gpulint check -")
             }
-            SkipReason::TerraformTemplate | SkipReason::JinjaTemplate | SkipReason::HelmTemplate => {
-                Some("pipe the rendered manifests to gpulint check -")
-            }
+            SkipReason::TerraformTemplate
+            | SkipReason::JinjaTemplate
+            | SkipReason::YttTemplate
+            | SkipReason::HelmTemplate => Some("pipe the rendered manifests to gpulint check -"),
             SkipReason::Archive => Some("unpack first"),
             _ => None,
         }
@@ -184,6 +187,7 @@ impl SkipReason {
             SkipReason::TerraformTemplate => ("terraform-template", "a template of Terraform"),
             SkipReason::Terraform => ("terraform", "in Terraform's language"),
             SkipReason::JinjaTemplate => ("jinja-template", "a template of Jinja"),
+            SkipReason::YttTemplate => ("ytt-template", "a template of ytt"),
             SkipReason::Script => ("script", "a script with manifests"),
             SkipReason::Archive => ("archive", "an archive"),
             SkipReason::RemoteBase => {

@@ -10,13 +10,13 @@ use gpulint_rules::source;
 use gpulint_rules::source::{
     Document, FilledPlaceholder, MAX_BYTES, ParseDiagnostic, ParseDiagnosticKind, Source,
 };
-use gpulint_rules::tree::Span;
+use gpulint_rules::tree::{PATCH_DIRECTIVE, Span};
 use gpulint_rules::{
     Fact, File, K3S_CHARTS, Kind, Node, Object, charts_of, facts_of_script, facts_of_text, minor_of, pins_of,
 };
 use rayon::prelude::*;
 
-use super::broken::{has_template_action, is_manifest_text, is_script, mentions_kubernetes};
+use super::broken::{has_template_action, is_manifest_text, is_script, is_ytt_template, mentions_kubernetes};
 use super::filled::{Clues, has_placeholders};
 use super::heredocs::{is_terraform, manifests_in};
 use super::outcome::ReadOutcome;
@@ -458,6 +458,9 @@ fn classify(source: &Arc<Source>, document: &Document, patch: bool) -> DocumentC
             DocumentClass::Broken
         };
     };
+    if is_ytt_template(text_of(source, document)) {
+        return DocumentClass::Other(SkipReason::YttTemplate);
+    }
     let mut objects = Object::from_document(source, document, patch);
     if objects.is_empty() {
         // An empty Kubernetes list is a manifest.
@@ -481,6 +484,11 @@ fn classify(source: &Arc<Source>, document: &Document, patch: bool) -> DocumentC
     // The core group has one version: what has no name and another one is a document of another program, such as Talos.
     if objects.iter().all(|o| o.id().group.is_empty() && o.id().version != "v1" && is_patch(o)) {
         return DocumentClass::Other(SkipReason::Foreign);
+    }
+    // A patch that removes an object has no field of it.
+    let removes = |o: &Object| o.get(PATCH_DIRECTIVE).text() == Some("delete");
+    if objects.iter().all(removes) {
+        return DocumentClass::Other(SkipReason::KustomizePatch);
     }
     objects.retain(|o| !o.is(CRD));
     if objects.is_empty() {

@@ -84,6 +84,7 @@ pub(crate) fn unread_lines(summary: &Summary) -> Vec<String> {
             SkipReason::Terraform => "Terraform file",
             SkipReason::TerraformTemplate => "Terraform template",
             SkipReason::JinjaTemplate => "Jinja template",
+            SkipReason::YttTemplate => "ytt template",
             SkipReason::Script => "script",
             _ => "archive",
         };

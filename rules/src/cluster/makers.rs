@@ -110,10 +110,14 @@ pub(crate) fn may_bring_objects(cluster: &Cluster) -> bool {
 
 /// Whether a tool or an operator makes an object of this kind and name of another one of the input, or a kustomization generates it.
 pub(crate) fn may_be_made(cluster: &Cluster, kind: Kind, namespace: &str, name: &str) -> bool {
-    let is_generated = |one: &OutsideFact| matches!(&one.fact, Fact::Generated(own) if own == name);
     cluster.query::<MadeObjects>(&()).iter().any(|made| made.fits(kind, namespace, name))
-        || [Kind::SECRET, Kind::CONFIG_MAP].contains(&kind)
-            && cluster.outside_facts().iter().any(is_generated)
+        || [Kind::SECRET, Kind::CONFIG_MAP].contains(&kind) && is_generated(cluster, name)
+}
+
+/// Whether a kustomization generates a ConfigMap or a Secret of this name, or adds keys to one.
+pub(crate) fn is_generated(cluster: &Cluster, name: &str) -> bool {
+    let is_it = |one: &OutsideFact| matches!(&one.fact, Fact::Generated(own) if own == name);
+    cluster.outside_facts().iter().any(is_it)
 }
 
 fn made_by(object: &Object) -> Vec<Made> {

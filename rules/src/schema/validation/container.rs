@@ -13,7 +13,9 @@ use crate::tree::node::Node;
 use super::pod::{PodContext, PodSpecOwner};
 use super::syntax::{CONFIG_KEY, DNS_LABEL, DNS_SUBDOMAIN, ENV_NAME, PORT_NAME, is_config_key, is_port_name};
 use super::volume::{is_subscript, no_backsteps, relative};
-use super::{Checker, Completion, mapping_items, may_hold_more_fields, probe, quote, resources, security};
+use super::{
+    Checker, Completion, is_kept, mapping_items, may_hold_more_fields, probe, quote, resources, security,
+};
 
 pub(super) fn containers<'a>(pod: &PodContext<'a>, report: &mut Checker<'a>) {
     let spec = &pod.spec;
@@ -184,7 +186,7 @@ fn env<'a>(container: &Node<'a>, report: &mut Checker<'a>) {
     for variable in mapping_items(&container.get("env")) {
         report.required_name(&variable, "name", &ENV_NAME);
         let from = variable.get("valueFrom");
-        if !from.is_mapping() {
+        if !from.is_mapping() || !is_kept(&from) {
             continue;
         }
         let value = variable.get("value");
@@ -192,7 +194,7 @@ fn env<'a>(container: &Node<'a>, report: &mut Checker<'a>) {
             report.error(&from, "`value` and `valueFrom` exclude each other").help("leave one of them out");
         }
         const SOURCES: &[&str] = &["fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef"];
-        let written = SOURCES.iter().filter(|s| from.get(s).is_set()).count();
+        let written = SOURCES.iter().filter(|s| is_kept(&from.get(s))).count();
         if written > 1 || (written == 0 && !report.partial && !may_hold_more_fields(&from)) {
             report
                 .error(&from, format!("`valueFrom` requires one source and has {written}"))

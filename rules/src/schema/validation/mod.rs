@@ -26,6 +26,7 @@ use crate::lint::fix::{Fix, Safety};
 use crate::object::Object;
 use crate::schema::violation::{InvalidKind, Violation};
 use crate::steps;
+use crate::tree::PATCH_DIRECTIVE;
 use crate::tree::node::Node;
 use crate::workload::template::runs_forever;
 
@@ -383,7 +384,7 @@ impl<'a> Checker<'a> {
     /// Requires exactly one of the given fields of `parent`. Reports the second one, or the parent if none is
     /// set.
     pub(crate) fn exactly_one(&mut self, parent: &Node<'a>, fields: &[&str]) {
-        let mut written = fields.iter().filter(|f| parent.get(f).is_set());
+        let mut written = fields.iter().filter(|f| is_kept(&parent.get(f)));
         let first = written.next();
         match (first, written.next()) {
             (Some(a), Some(b)) => {
@@ -451,4 +452,9 @@ pub(crate) fn join_or(words: &[&str]) -> String {
         out.push('`');
     }
     out
+}
+
+/// Whether a node is set, and is not a patch directive that removes the field.
+fn is_kept(node: &Node<'_>) -> bool {
+    node.is_set() && node.get(PATCH_DIRECTIVE).text() != Some("delete")
 }

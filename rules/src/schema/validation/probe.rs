@@ -6,7 +6,7 @@ use crate::lint::fix::{Fix, Safety};
 use crate::tree::node::Node;
 
 use super::syntax::{HEADER_NAME, PORT_NAME, is_port_name};
-use super::{Checker, mapping_items, may_hold_more_fields, quote};
+use super::{Checker, is_kept, mapping_items, may_hold_more_fields, quote};
 
 pub(super) fn probes<'a>(container: &Node<'a>, report: &mut Checker<'a>) {
     // A container without an image is part of a patch, whose probes get their handlers elsewhere.
@@ -54,7 +54,7 @@ fn handler<'a>(
     is_whole: bool,
     report: &mut Checker<'a>,
 ) {
-    let mut written = kinds.iter().filter(|k| block.get(k).is_set());
+    let mut written = kinds.iter().filter(|k| is_kept(&block.get(k)));
     match (written.next(), written.next()) {
         (Some(a), Some(b)) => {
             report

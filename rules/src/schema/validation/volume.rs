@@ -4,14 +4,13 @@ use std::collections::BTreeSet;
 
 use crate::facts::quantity::Quantity;
 use crate::schema::violation::InvalidKind;
-use crate::tree::PATCH_DIRECTIVE;
 use crate::tree::node::Node;
 
 use super::pod::PodSpecOwner;
 use super::selector;
 use super::selector::selector;
 use super::syntax::{DNS_LABEL, DNS_SUBDOMAIN, DRIVER_NAME};
-use super::{Checker, field_name, mapping_items, may_hold_more_fields, quote};
+use super::{Checker, field_name, is_kept, mapping_items, may_hold_more_fields, quote};
 
 /// The sources of a volume, in the order in which the API server checks them.
 const SOURCES: &[&str] = &[
@@ -74,11 +73,6 @@ pub(super) fn volumes<'a>(
         source(&volume, report);
     }
     report.unique(named.into_iter(), "the volume");
-}
-
-/// Whether a node is set, and is not a patch directive that removes the field.
-fn is_kept(node: &Node<'_>) -> bool {
-    node.is_set() && node.get(PATCH_DIRECTIVE).text() != Some("delete")
 }
 
 fn source<'a>(volume: &Node<'a>, report: &mut Checker<'a>) {
