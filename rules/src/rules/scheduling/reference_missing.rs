@@ -15,7 +15,7 @@
 //! others. A Secret or ConfigMap in a file that is to be copied by its name, such as
 //! `secrets.example.yaml`, or whose values are all placeholders, shows that there is one, and not which
 //! keys it has. Without `--complete` an absent ConfigMap is a warning where the only one beside the pods
-//! has the key that they read.
+//! has the key that they read, and an absent claim where the only one beside the pods is used by nothing.
 //!
 //! # Fix
 //! Remove the reference, or add the object.
@@ -116,6 +116,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let templates = templates(object);
     for template in &templates {
         keys(object, template, ctx);
+        sibling_claim(object, template, ctx);
     }
     // Charts, applications and other repositories that are not rendered may bring any object.
     let cluster = ctx.cluster();
@@ -566,6 +567,7 @@ fn key_of(object: &Object, kind: Kind, name: &Node<'_>, key: &Node<'_>, ctx: &mu
         || is_example(source)
         || is_template(source)
         || is_to_be_copied(source)
+        || is_generated(ctx.cluster(), name)
         || !ctx.cluster().likely_pairs(object, source)
     {
         return None;
@@ -623,6 +625,59 @@ fn sibling(object: &Object, name: &Node<'_>, key: &Node<'_>, ctx: &mut Context<'
         .help(format!("did you mean `{other}`? Without the ConfigMap the container does not start"))
         .related(only, &only.path(&["data", text]), "the key");
     None
+}
+
+/// Reports a claim that the input lacks, where the only one beside the pods is used by nothing.
+fn sibling_claim(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    const KIND: Kind = Kind::PERSISTENT_VOLUME_CLAIM;
+    let (cluster, namespace) = (ctx.cluster(), object.namespace_or_default());
+    let is_custom = !matches!(object.group(), "" | "apps" | "batch");
+    // Of a whole cluster it is known that there is none.
+    if is_custom
+        || object.is_namespace_unknown()
+        || cluster.is_complete_for(KIND)
+        || cluster.is_shown(&Fact::Elsewhere)
+    {
+        return None;
+    }
+    let volumes = template.spec.get("volumes");
+    let claims = volumes.items().map(|volume| volume.path(&["persistentVolumeClaim", "claimName"]));
+    let mut claims = claims.filter(Node::is_set);
+    let (named, None) = (claims.next()?, claims.next()) else { return None };
+    let missing = named.text().filter(|name| !name.is_empty())?;
+    let mut beside = cluster.in_namespace(KIND, namespace).filter(|one| cluster.likely_pairs(object, one));
+    let (only, None) = (beside.next()?, beside.next()) else { return None };
+    if cluster.written_as(KIND, missing).next().is_some()
+        || is_of_stateful_set(missing, namespace, cluster)
+        || is_made_by_operator(missing, cluster)
+        || is_example(only)
+        || is_template(only)
+        || only.may_lack_fields()
+        || !cluster.views().users_of_claim(namespace, only.name()).is_empty()
+        || cluster.objects().iter().any(|other| names_claim(other, only.name()))
+    {
+        return None;
+    }
+    let other = only.display_name();
+    let message = format!(
+        "PersistentVolumeClaim `{missing}` is not in the input, and `{other}` beside it is mounted by no pod"
+    );
+    ctx.report(&named, message)
+        .severity(Severity::Warning)
+        .identified_by("PersistentVolumeClaim")
+        .help(format!("did you mean `{other}`? Without the claim the pods stay Pending"))
+        .related(only, &only.path(&["metadata", "name"]), "the claim");
+    None
+}
+
+/// Whether a text of an object other than a claim names a claim, such as a `storageUri` or the resource of an operator.
+fn names_claim(object: &Object, claim: &str) -> bool {
+    fn holds(node: &Node<'_>, claim: &str) -> bool {
+        node.text().is_some_and(|text| text.contains(claim))
+            || node.entries().iter().any(|(_, value)| holds(value, claim))
+            || node.items().any(|item| holds(&item, claim))
+    }
+    !object.is(Kind::PERSISTENT_VOLUME_CLAIM) && holds(&object.get("spec"), claim)
 }
 
 /// Whether the value of a key is empty or a placeholder, also in base64.
