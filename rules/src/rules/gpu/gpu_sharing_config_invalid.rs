@@ -2,8 +2,9 @@
 //!
 //! # Why
 //! NVIDIA's device plugin shares GPUs by time-slicing or by MPS, not by both at once. MPS works only
-//! for whole GPUs under `nvidia.com/gpu`, and a shared resource needs at least two replicas. The plugin
-//! ends with an error at such a configuration, and its nodes advertise no GPU. So does a plugin without
+//! for whole GPUs under `nvidia.com/gpu`, a shared resource needs at least two replicas, and each of both
+//! needs a list of `resources`. The plugin ends with an error at such a configuration, and its nodes
+//! advertise no GPU. So does a plugin without
 //! `--mps-root`, as in a DaemonSet of one's own: the chart of the plugin sets it, and starts the daemon of MPS
 //! as well. That is a warning.
 //!
@@ -175,8 +176,9 @@ const PLUGIN: Level = Level {
 };
 const SHARING: Level = Level { place: "`sharing`", keys: &["timeSlicing", "mps"] };
 const REPLICATED: [&str; 3] = ["renameByDefault", "failRequestsGreaterThanOne", "resources"];
-const TIME_SLICING: Level = Level { place: "`sharing.timeSlicing`", keys: &REPLICATED };
-const MPS: Level = Level { place: "`sharing.mps`", keys: &REPLICATED };
+const REPLICATED_PLACES: [&str; 2] = ["`sharing.timeSlicing`", "`sharing.mps`"];
+const TIME_SLICING: Level = Level { place: REPLICATED_PLACES[0], keys: &REPLICATED };
+const MPS: Level = Level { place: REPLICATED_PLACES[1], keys: &REPLICATED };
 const RESOURCE: Level =
     Level { place: "an entry of `resources`", keys: &["name", "rename", "devices", "replicas"] };
 
@@ -202,6 +204,13 @@ fn ignored<'c>(config: &Node<'c>) -> Vec<Ignored<'c>> {
     }
     for (mapping, level) in levels {
         for (key, node) in mapping.entries() {
+            // Said of the level: it lacks the list in which the key belongs.
+            if RESOURCE.keys.contains(&key)
+                && REPLICATED_PLACES.contains(&level.place)
+                && !mapping.has("resources")
+            {
+                continue;
+            }
             if let Some(help) = misplaced(key, level, replicated) {
                 out.push(Ignored { key, node, place: level.place, help });
             }
@@ -256,6 +265,19 @@ fn fault(config: &Node<'_>) -> Option<(String, &'static str)> {
     if has(&slicing) && has(&mps) {
         let message = "`timeSlicing` and `mps` are both set, and the device plugin accepts only one of them";
         return Some((message.to_owned(), "keep one of them"));
+    }
+    let lacks = |kind: &Node<'_>| {
+        !kind.entries().is_empty()
+            && !kind.has_unknown_key()
+            && !has(kind)
+            && !kind.get("resources").is_unknown()
+    };
+    for (name, kind) in [("timeSlicing", &slicing), ("mps", &mps)] {
+        if lacks(kind) {
+            let message =
+                format!("`sharing.{name}` has no `resources`: the device plugin ends with an error");
+            return Some((message, "write `resources: [{name: nvidia.com/gpu, replicas: N}]` there"));
+        }
     }
     for resource in mps.get("resources").items() {
         if let Some(name) = resource.get("name").text().filter(|name| *name != "nvidia.com/gpu") {
