@@ -36,6 +36,7 @@
 //! - <https://karpenter.sh/docs/tasks/managing-amis/>
 //! - <https://github.com/aws/karpenter-provider-aws/issues/6952>
 
+use crate::karpenter::budget::{AllowanceState, DisruptionReason};
 use crate::rules::manifest_purpose::is_example;
 use crate::rules::nodeclass::ami_name_spans_versions;
 use crate::rules::nodeclass::ami_name_spans_versions::spans_versions;
@@ -87,14 +88,15 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         };
         let views = ctx.cluster().views();
         let pools = views.class_pools().pools_of(object).pools;
+        let pools: Vec<&Object> = pools.iter().filter(|pool| replaces_drifted(pool)).collect();
         let is_training = |object: &Object| {
             let pool = NodePool::new(object)?;
             let (purpose, _) = views.purpose(&pool)?;
             (purpose == WorkloadClass::Training).then_some(())
         };
-        let trained = pools.iter().find(|pool| is_training(pool).is_some());
+        let trained = pools.iter().copied().find(|pool| is_training(pool).is_some());
         let is_gpu = |object: &Object| NodePool::new(object).is_some_and(|pool| pool.is_gpu_intended());
-        let shared = pools.get(1).is_some() && pools.iter().any(is_gpu) && !is_example(object);
+        let shared = pools.get(1).is_some() && pools.iter().any(|pool| is_gpu(pool)) && !is_example(object);
         let finding = ctx.report(node, message);
         finding.help(help);
         if let Some(pool) = trained {
@@ -102,12 +104,19 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             finding.severity(Severity::Warning).related(pool, &node, "a training pool uses the class");
         } else if shared {
             finding.severity(Severity::Warning);
-            for pool in pools.iter().take(3) {
+            for pool in pools.into_iter().take(3) {
                 finding.related(pool, &pool.path(&["metadata", "name"]), "this pool uses the class");
             }
         }
     }
     None
+}
+
+/// Whether the budgets of a pool ever let drifted nodes go.
+fn replaces_drifted(pool: &Object) -> bool {
+    let pool = NodePool::new(pool);
+    let calendar = pool.as_ref().and_then(NodePool::written_budgets);
+    !calendar.is_some_and(|(_, calendar)| calendar.is_always(DisruptionReason::Drifted, AllowanceState::Zero))
 }
 
 /// An example of a pinned alias of a family.

@@ -6,8 +6,8 @@
 //! `expireAfter: Never`; empty nodes stay until then. It does not protect what it is meant to protect
 //! either: expiry ignores budgets and takes a node in the middle of a run. A window whose duration
 //! reaches the next hit of its schedule never closes and is the same thing. Beside
-//! `consolidateAfter: Never` it is information: both keep the nodes as they are. Budgets hold for drift
-//! in a static pool as well.
+//! `consolidateAfter: Never` it is information, as both keep the nodes as they are, and so it is where nodes
+//! expire within three weeks. Budgets hold for drift in a static pool as well.
 //!
 //! # Fix
 //! Give the zero budget a schedule and a duration that leave some time open, protect the pods
@@ -94,6 +94,12 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Disruption)
 };
 
+/// Seconds of a day.
+const DAY: u64 = 86_400;
+
+/// Maximum number of days after which all nodes of a pool are new ones anyway: the longest life of a node of EKS Auto Mode.
+const SOON_DAYS: u64 = 21;
+
 fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let object = pool.object();
     let (list, written) = pool.written_budgets()?;
@@ -178,6 +184,15 @@ fn report_shut(
         finding
             .severity(Severity::Info)
             .help("if that is meant, `consolidationPolicy: WhenEmpty` says it better");
+    } else if let Some(days) = pool
+        .expire_after()
+        .and_then(|span| span.seconds())
+        .map(|all| all / DAY)
+        .filter(|days| *days <= SOON_DAYS)
+    {
+        finding
+            .severity(Severity::Info)
+            .help(format!("if a patch may not wait up to {days} days, leave a window for it"));
     } else if training && expires {
         finding
             .severity(Severity::Info)
