@@ -44,7 +44,7 @@ use crate::cluster::together::{folder, routes};
 use crate::lint::finding::Merge;
 use crate::rules::manifest::duplicate_relation::{Relation, relation};
 use crate::rules::manifest::manifest_incomplete::is_incomplete;
-use crate::rules::manifest_purpose::{is_example, is_release_manifest, is_saved};
+use crate::rules::manifest_purpose::{is_example, is_read_by_tool, is_release_manifest, is_saved};
 use crate::rules::prelude::*;
 use crate::tree::placeholder::is_word_in_capitals;
 
@@ -59,18 +59,17 @@ pub(crate) static RULE: Rule = Rule {
 /// files; and of namespaces with such objects, above which only the own one counts.
 const MAX_COMPARED: usize = 512;
 
-/// API groups of files that a tool reads and no API server serves.
-const TOOL_GROUPS: [&str; 5] =
-    ["eksctl.io", "kind.x-k8s.io", "kubeadm.k8s.io", "kubelet.config.k8s.io", "kubeproxy.config.k8s.io"];
-
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     object.origin()?;
     let id = object.id();
     let name = object.path(&["metadata", "name"]);
-    if TOOL_GROUPS.contains(&&*id.group) {
-        return None;
-    }
-    if object.is_partial() || id.name.is_empty() || name.is_unknown() || !name.is_set() || is_saved(object) {
+    if is_read_by_tool(object)
+        || object.is_partial()
+        || id.name.is_empty()
+        || name.is_unknown()
+        || !name.is_set()
+        || is_saved(object)
+    {
         return None;
     }
     // A name in capitals is to be replaced, and no API server accepts it for most kinds.

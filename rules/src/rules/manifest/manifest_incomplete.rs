@@ -40,7 +40,7 @@ use crate::kind::definitions::CustomResourceDefinitions;
 use crate::lint::finding::{Location, Merge};
 use crate::rules::gitops::{DELIVERERS, is_merged};
 use crate::rules::manifest::misplaced::{follows, misplaced};
-use crate::rules::manifest_purpose::is_saved;
+use crate::rules::manifest_purpose::{is_read_by_tool, is_saved};
 use crate::rules::precedence::EarlierReports;
 use crate::rules::prelude::*;
 use crate::schema;
@@ -58,7 +58,7 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // What is missing may be in the patch.
-    if object.is_patch() || object.is_patched_by_kustomize() {
+    if is_read_by_tool(object) || object.is_patch() || object.is_patched_by_kustomize() {
         return None;
     }
     // The status of an object, as a program saved it.
@@ -165,8 +165,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Whether an object changes a workload that is installed: it has neither a selector nor the image of a container, which no workload
-/// of one's own lacks together.
+/// Whether an object changes a workload that is installed: it has neither a selector nor the image of a container, or no container at
+/// all, which no workload of one's own lacks together.
 pub(super) fn is_change_of_workload(object: &Object) -> bool {
     let spec = object.get("spec");
     let lacks_image = |container: Node<'_>| {
@@ -177,7 +177,10 @@ pub(super) fn is_change_of_workload(object: &Object) -> bool {
     object.group() == "apps"
         && spec.get("selector").is_absent()
         && !spec.has_unknown_key()
-        && spec.path(&["template", "spec", "containers"]).items().any(lacks_image)
+        && match spec.path(&["template", "spec", "containers"]) {
+            containers if containers.is_set() => containers.items().any(lacks_image),
+            _ => spec.path(&["template", "spec"]).is_mapping(),
+        }
 }
 
 /// Whether the path of the file indicates a patch.
