@@ -76,15 +76,23 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = object.get("spec");
     let scalers: Vec<Object> =
         authenticated(object, ctx.cluster()).into_iter().filter(|scaler| ctx.pairs_with(scaler)).collect();
+    let mut references: Vec<(Kind, Node<'_>)> = Vec::new();
     for (field, kind) in [("secretTargetRef", Kind::SECRET), ("configMapTargetRef", Kind::CONFIG_MAP)] {
-        for item in spec.get(field).items() {
-            key(object, &item, kind, &scalers, ctx);
-        }
+        references.extend(spec.get(field).items().map(|item| (kind, item)));
     }
     for (store, fields) in CREDENTIALS {
-        for field in fields {
-            let reference = spec.path(&[store, "credentials", *field, "valueFrom", "secretKeyRef"]);
-            key(object, &reference, Kind::SECRET, &scalers, ctx);
+        references.extend(fields.iter().map(|field| {
+            (Kind::SECRET, spec.path(&[store, "credentials", *field, "valueFrom", "secretKeyRef"]))
+        }));
+    }
+    // Several keys of one object are one mistake if it is in the wrong namespace.
+    let mut misplaced: Vec<(Kind, &str)> = Vec::new();
+    for (kind, item) in &references {
+        let name = item.get("name").text().unwrap_or_default();
+        if !misplaced.contains(&(*kind, name))
+            && key(object, item, *kind, &scalers, ctx) == Some(Place::Other)
+        {
+            misplaced.push((*kind, name));
         }
     }
     for item in spec.get("env").items() {
@@ -186,14 +194,22 @@ fn made_keys<'a>(namespace: &str, name: &str, ctx: &Context<'a>) -> Option<(&'a 
     (!adds).then(|| Some((maker, keys.collect::<Option<Vec<_>>>()?)))?
 }
 
-/// A key of a Secret or of a ConfigMap, for some scalers.
+/// Where the Secret or the ConfigMap of a reported key is.
+#[derive(PartialEq)]
+enum Place {
+    Own,
+    /// In another namespace than that in which KEDA reads it.
+    Other,
+}
+
+/// Reports a key of a Secret or of a ConfigMap, for some scalers.
 fn key(
     object: &Object,
     item: &Node<'_>,
     kind: Kind,
     scalers: &[Object],
     ctx: &mut Context<'_>,
-) -> Option<()> {
+) -> Option<Place> {
     let (name, key) = (item.get("name"), item.get("key"));
     let (name_text, key_text) = (name.text()?, key.text()?);
     let namespace = if object.is(Kind::CLUSTER_TRIGGER_AUTHENTICATION) {
@@ -234,7 +250,7 @@ fn key(
             None => "write one of its keys: KEDA takes an empty value, and the scaler fails".to_owned(),
         })
         .related(source, &source.path(&["metadata", "name"]), "it has other keys");
-    None
+    Some(Place::Own)
 }
 
 /// The objects of the input that are a Secret or a ConfigMap of a name in any namespace, or from which it is made. `None` if there
@@ -251,7 +267,7 @@ fn sources<'i>(name: &str, kind: Kind, ctx: &Context<'i>) -> Option<Vec<&'i Obje
 }
 
 /// A Secret of a ClusterTriggerAuthentication in the namespace of a scaler that needs it, and in no other. KEDA is rarely there.
-fn beside_scaler(name: &Node<'_>, kind: Kind, scalers: &[Object], ctx: &mut Context<'_>) -> Option<()> {
+fn beside_scaler(name: &Node<'_>, kind: Kind, scalers: &[Object], ctx: &mut Context<'_>) -> Option<Place> {
     if scalers.is_empty() {
         return None;
     }
@@ -270,7 +286,7 @@ fn beside_scaler(name: &Node<'_>, kind: Kind, scalers: &[Object], ctx: &mut Cont
         ellipsize(text)
     );
     report_place(name, message, found, ctx).severity(Severity::Info);
-    None
+    Some(Place::Other)
 }
 
 /// Reports the name of a Secret that is in another namespace than that in which KEDA reads it.
@@ -286,7 +302,7 @@ fn report_place<'f>(
 }
 
 /// A Secret of a ClusterTriggerAuthentication that is in another namespace than the operator.
-fn elsewhere(name: &Node<'_>, kind: Kind, namespace: &str, ctx: &mut Context<'_>) -> Option<()> {
+fn elsewhere(name: &Node<'_>, kind: Kind, namespace: &str, ctx: &mut Context<'_>) -> Option<Place> {
     let text = name.text()?;
     let sources = sources(text, kind, ctx)?;
     let found = *sources.first()?;
@@ -302,7 +318,7 @@ fn elsewhere(name: &Node<'_>, kind: Kind, namespace: &str, ctx: &mut Context<'_>
         ellipsize(text)
     );
     report_place(name, message, found, ctx);
-    None
+    Some(Place::Other)
 }
 
 /// A variable of the environment of a container of the target.
