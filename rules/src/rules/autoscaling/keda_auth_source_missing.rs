@@ -5,7 +5,8 @@
 //! ConfigMap lacks, and a variable that the container lacks, become an empty parameter, and the scaler fails
 //! at its source. The Secrets of a ClusterTriggerAuthentication are read in the namespace of KEDA's operator
 //! and nowhere else; where the operator is not in the input, a Secret in the namespace of a scaler that needs it
-//! is information. `identityOwner: workload`, and the provider `aws-eks`, take the role from the annotation
+//! is information, and so is the Secret of a TriggerAuthentication that is only in another namespace of the input.
+//! `identityOwner: workload`, and the provider `aws-eks`, take the role from the annotation
 //! `eks.amazonaws.com/role-arn` of the workload's ServiceAccount: EKS Pod Identity is not enough, and without
 //! the annotation the scaler is never built. Only objects of the input are compared.
 //!
@@ -35,6 +36,7 @@
 //! - <https://keda.sh/docs/latest/concepts/authentication/>
 //! - <https://keda.sh/docs/latest/authentication-providers/aws/>
 
+use crate::cluster::together::are_misplaced;
 use crate::rules::autoscaling::scale_target::target;
 use crate::rules::partners::authenticated;
 use crate::rules::prelude::*;
@@ -235,7 +237,7 @@ fn key(
             None if object.is(Kind::CLUSTER_TRIGGER_AUTHENTICATION) => {
                 return elsewhere(&name, kind, &namespace, ctx);
             }
-            None => return None,
+            None => return in_other_namespace(object, &name, kind, ctx),
         },
     };
     // An empty object is filled by another program.
@@ -286,6 +288,30 @@ fn beside_scaler(name: &Node<'_>, kind: Kind, scalers: &[Object], ctx: &mut Cont
         ellipsize(text)
     );
     report_place(name, message, found, ctx).severity(Severity::Info);
+    Some(Place::Other)
+}
+
+/// Reports a Secret of a TriggerAuthentication that is in the input only in another namespace.
+fn in_other_namespace(object: &Object, name: &Node<'_>, kind: Kind, ctx: &mut Context<'_>) -> Option<Place> {
+    let text = name.text()?;
+    let sources = sources(text, kind, ctx)?;
+    let [found] = sources.as_slice() else { return None };
+    let cluster = ctx.cluster();
+    let is_sure = are_misplaced(object, found) && cluster.likely_pairs(object, found);
+    if !is_sure || may_be_made(cluster, kind, object.namespace_or_default(), text) {
+        return None;
+    }
+    let other = ellipsize(found.namespace()?);
+    let message = format!(
+        "{} `{}` is in namespace `{other}`, and this {} is not",
+        kind.kind,
+        ellipsize(text),
+        object.kind()
+    );
+    ctx.report(name, message)
+        .severity(Severity::Info)
+        .help("put it into the namespace of the TriggerAuthentication: KEDA looks in no other")
+        .related(found, &found.path(&["metadata", "namespace"]), "it is here");
     Some(Place::Other)
 }
 
