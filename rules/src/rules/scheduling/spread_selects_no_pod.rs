@@ -25,11 +25,13 @@
 //!      metadata: {labels: {app: api}}
 //!      spec:
 //!        topologySpreadConstraints:
-//!          - maxSkew: 1
+//! -        - maxSkew: 1 # <-
+//! +        - maxSkew: 1
 //!            topologyKey: topology.kubernetes.io/zone
-//! -          whenUnsatisfiable: DoNotSchedule # <-
-//! +          whenUnsatisfiable: DoNotSchedule
-//! +          labelSelector: {matchLabels: {app: api}}
+//!            whenUnsatisfiable: DoNotSchedule
+//! +          labelSelector:
+//! +            matchLabels:
+//! +              app: api
 //!        containers:
 //!          - name: main
 //!            image: example.com/api:1.4.0
@@ -284,17 +286,15 @@ fn report(
             (missed.node.clone(), format!("this {what} selects `{label}`, but the pods {have}"))
         }
     };
-    let help = match fault.kind {
-        TopologyKind::Affinity => "select the labels of the pods beside which they belong".to_owned(),
-        _ => match labels.iter().find(|(label, _)| own_selector.get(label).is_set()) {
-            Some((label, value)) if value.text().is_some() => {
-                format!(
-                    "select the pods, such as by `{label}: {}`",
-                    ellipsize(value.text().unwrap_or_default())
-                )
-            }
-            _ => "select labels of the pod template".to_owned(),
-        },
+    let label = labels.iter().find(|(label, _)| own_selector.get(label).is_set());
+    let label = label.and_then(|(label, value)| Some(format!("{label}: {}", ellipsize(value.text()?))));
+    let help = match (fault.kind, label) {
+        (TopologyKind::Affinity, _) => "select the pods beside which they belong".to_owned(),
+        (_, None) => "select labels of the pod template".to_owned(),
+        (_, Some(label)) if fault.missed.is_none() => {
+            format!("write `labelSelector: {{matchLabels: {{{label}}}}}`")
+        }
+        (_, Some(label)) => format!("write `{label}`, a label of the pods"),
     };
     let selected = ctx.cluster().views().selected_by_labels(object, &selector).0;
     let severity = if fault.is_required { Severity::Warning } else { Severity::Info };
