@@ -24,6 +24,7 @@ pub(crate) const POD_POLICIES: [Kind; 8] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum PodPart {
     Environment,
+    Labels,
     PullSecrets,
     Resources,
     SecurityContext,
@@ -36,6 +37,7 @@ impl PodPart {
     fn words(self) -> &'static [&'static str] {
         match self {
             PodPart::Environment => &["env"],
+            PodPart::Labels => &["labels"],
             PodPart::PullSecrets => &["imagePullSecrets"],
             PodPart::Resources => &["requests", "limits"],
             PodPart::SecurityContext => &["ecurityContext"],

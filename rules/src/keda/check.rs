@@ -33,6 +33,8 @@ pub struct TriggerProblem<'a> {
     pub missing_variable: Option<&'a str>,
     /// The absent key, if `node` is a key of the metadata that is most likely meant to be it.
     pub meant: Option<&'static str>,
+    /// The key that is nowhere, if a TriggerAuthentication may give it.
+    pub absent: Option<&'static str>,
 }
 
 /// The parts of the ScaledObject and of other objects that the check of a trigger reads.
@@ -155,6 +157,7 @@ impl<'a> TriggerCheck<'a> {
             reads_environment: false,
             missing_variable: None,
             meant: None,
+            absent: None,
         });
     }
 
@@ -423,6 +426,8 @@ impl<'a> TriggerCheck<'a> {
         self.report(node, message, help);
         if let Some(problem) = self.problems.last_mut() {
             problem.missing_variable = missing;
+            let is_parameter = is_absent && key.reads(KeySource::Authentication);
+            problem.absent = is_parameter.then_some(key.name);
         }
         if is_absent {
             self.blame_misspelling([key.name]);

@@ -31,6 +31,26 @@ const SERVICE_PRINCIPAL: [(&str, &str); 7] = [
     ("clientCertificatePassword", "azureServicePrincipalClientCertificatePassword"),
 ];
 
+/// The lists of a (Cluster)TriggerAuthentication's `spec` whose items name a parameter.
+fn parameter_lists<'a>(spec: &Node<'a>) -> [Node<'a>; 8] {
+    [
+        spec.get("secretTargetRef"),
+        spec.get("configMapTargetRef"),
+        spec.get("env"),
+        spec.get("boundServiceAccountToken"),
+        spec.path(&["hashiCorpVault", "secrets"]),
+        spec.path(&["azureKeyVault", "secrets"]),
+        spec.path(&["gcpSecretManager", "secrets"]),
+        spec.path(&["awsSecretManager", "secrets"]),
+    ]
+}
+
+/// The fields with the names of the parameters that a (Cluster)TriggerAuthentication's `spec` lists.
+pub(crate) fn parameter_names<'a>(spec: &Node<'a>) -> Vec<Node<'a>> {
+    let lists = parameter_lists(spec);
+    lists.iter().flat_map(Node::items).map(|item| item.get("parameter")).filter(Node::is_set).collect()
+}
+
 impl<'a> Authentication<'a> {
     /// The parameters and the pod identity in the `spec` of a (Cluster)TriggerAuthentication.
     pub fn of(spec: &Node<'a>) -> Authentication<'a> {
@@ -45,18 +65,8 @@ impl<'a> Authentication<'a> {
         if ["filePath", "oauth2"].iter().any(|name| !spec.get(name).is_absent()) {
             return None;
         }
-        let lists = [
-            spec.get("secretTargetRef"),
-            spec.get("configMapTargetRef"),
-            spec.get("env"),
-            spec.get("boundServiceAccountToken"),
-            spec.path(&["hashiCorpVault", "secrets"]),
-            spec.path(&["azureKeyVault", "secrets"]),
-            spec.path(&["gcpSecretManager", "secrets"]),
-            spec.path(&["awsSecretManager", "secrets"]),
-        ];
         let mut names = Vec::new();
-        for list in lists {
+        for list in parameter_lists(spec) {
             if list.is_unknown() {
                 return None;
             }

@@ -499,6 +499,7 @@ pub static RULES: &[&Rule] = &[
     &scheduling::security_group_pods_unplaced::RULE,
     &scheduling::spread_exceeds_domains::RULE,
     &scheduling::spread_idles_gpus::RULE,
+    &scheduling::spread_selects_no_pod::RULE,
     &scheduling::static_pool_exceeded::RULE,
     &scheduling::storage_class_binds_early::RULE,
     &scheduling::storage_class_parameter_invalid::RULE,

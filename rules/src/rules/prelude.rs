@@ -48,7 +48,7 @@ pub(super) use crate::workload::gpu::{
 };
 pub(super) use crate::workload::image::{image_of, image_text, images_of};
 pub(super) use crate::workload::launcher::Launch;
-pub(super) use crate::workload::node_labels::{LabelUse, referenced_labels};
+pub(super) use crate::workload::node_labels::{LabelReference, LabelUse, referenced_labels};
 pub(super) use crate::workload::server::{Server, ServerId, server_of};
 pub(super) use crate::workload::suspended::is_suspended;
 pub(super) use crate::workload::template::{Template, WORKLOAD_KINDS, runs_forever, templates};

@@ -134,8 +134,9 @@ fn find<'a>(ctx: &Context<'a>, kind: Kind, namespace: &str, name: &str) -> Optio
 /// The only TriggerAuthentication of a name, in another namespace, where no scaler uses it.
 fn in_other_namespace<'a>(object: &Object, name: &str, ctx: &Context<'a>) -> Option<&'a Object> {
     let cluster = ctx.cluster();
-    let found = cluster.only_elsewhere(object, ONE, name)?;
-    authenticated(found, cluster).is_empty().then_some(found)
+    let found = cluster.only_likely_elsewhere(object, ONE, name)?;
+    let is_made = may_be_made(cluster, ONE, object.namespace_or_default(), name);
+    (authenticated(found, cluster).is_empty() && !is_made).then_some(found)
 }
 
 /// The only authentication that is applied with a scaler and has a similar name to one that is missing, while no scaler

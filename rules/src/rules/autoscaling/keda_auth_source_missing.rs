@@ -5,7 +5,8 @@
 //! ConfigMap lacks, and a variable that the container lacks, become an empty parameter, and the scaler fails
 //! at its source. The Secrets of a ClusterTriggerAuthentication are read in the namespace of KEDA's operator
 //! and nowhere else; where the operator is not in the input, a Secret in the namespace of a scaler that needs it
-//! is information. `identityOwner: workload`, and the provider `aws-eks`, take the role from the annotation
+//! is information, and so is the Secret of a TriggerAuthentication that is only in another namespace of the input.
+//! `identityOwner: workload`, and the provider `aws-eks`, take the role from the annotation
 //! `eks.amazonaws.com/role-arn` of the workload's ServiceAccount: EKS Pod Identity is not enough, and without
 //! the annotation the scaler is never built. Only objects of the input are compared.
 //!
@@ -35,6 +36,7 @@
 //! - <https://keda.sh/docs/latest/concepts/authentication/>
 //! - <https://keda.sh/docs/latest/authentication-providers/aws/>
 
+use crate::cluster::together::are_misplaced;
 use crate::rules::autoscaling::scale_target::target;
 use crate::rules::partners::authenticated;
 use crate::rules::prelude::*;
@@ -76,15 +78,23 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = object.get("spec");
     let scalers: Vec<Object> =
         authenticated(object, ctx.cluster()).into_iter().filter(|scaler| ctx.pairs_with(scaler)).collect();
+    let mut references: Vec<(Kind, Node<'_>)> = Vec::new();
     for (field, kind) in [("secretTargetRef", Kind::SECRET), ("configMapTargetRef", Kind::CONFIG_MAP)] {
-        for item in spec.get(field).items() {
-            key(object, &item, kind, &scalers, ctx);
-        }
+        references.extend(spec.get(field).items().map(|item| (kind, item)));
     }
     for (store, fields) in CREDENTIALS {
-        for field in fields {
-            let reference = spec.path(&[store, "credentials", *field, "valueFrom", "secretKeyRef"]);
-            key(object, &reference, Kind::SECRET, &scalers, ctx);
+        references.extend(fields.iter().map(|field| {
+            (Kind::SECRET, spec.path(&[store, "credentials", *field, "valueFrom", "secretKeyRef"]))
+        }));
+    }
+    // Several keys of one object are one mistake if it is in the wrong namespace.
+    let mut misplaced: Vec<(Kind, &str)> = Vec::new();
+    for (kind, item) in &references {
+        let name = item.get("name").text().unwrap_or_default();
+        if !misplaced.contains(&(*kind, name))
+            && key(object, item, *kind, &scalers, ctx) == Some(Place::Other)
+        {
+            misplaced.push((*kind, name));
         }
     }
     for item in spec.get("env").items() {
@@ -186,14 +196,22 @@ fn made_keys<'a>(namespace: &str, name: &str, ctx: &Context<'a>) -> Option<(&'a 
     (!adds).then(|| Some((maker, keys.collect::<Option<Vec<_>>>()?)))?
 }
 
-/// A key of a Secret or of a ConfigMap, for some scalers.
+/// Where the Secret or the ConfigMap of a reported key is.
+#[derive(PartialEq)]
+enum Place {
+    Own,
+    /// In another namespace than that in which KEDA reads it.
+    Other,
+}
+
+/// Reports a key of a Secret or of a ConfigMap, for some scalers.
 fn key(
     object: &Object,
     item: &Node<'_>,
     kind: Kind,
     scalers: &[Object],
     ctx: &mut Context<'_>,
-) -> Option<()> {
+) -> Option<Place> {
     let (name, key) = (item.get("name"), item.get("key"));
     let (name_text, key_text) = (name.text()?, key.text()?);
     let namespace = if object.is(Kind::CLUSTER_TRIGGER_AUTHENTICATION) {
@@ -219,7 +237,7 @@ fn key(
             None if object.is(Kind::CLUSTER_TRIGGER_AUTHENTICATION) => {
                 return elsewhere(&name, kind, &namespace, ctx);
             }
-            None => return None,
+            None => return in_other_namespace(object, &name, kind, ctx),
         },
     };
     // An empty object is filled by another program.
@@ -234,7 +252,7 @@ fn key(
             None => "write one of its keys: KEDA takes an empty value, and the scaler fails".to_owned(),
         })
         .related(source, &source.path(&["metadata", "name"]), "it has other keys");
-    None
+    Some(Place::Own)
 }
 
 /// The objects of the input that are a Secret or a ConfigMap of a name in any namespace, or from which it is made. `None` if there
@@ -251,7 +269,7 @@ fn sources<'i>(name: &str, kind: Kind, ctx: &Context<'i>) -> Option<Vec<&'i Obje
 }
 
 /// A Secret of a ClusterTriggerAuthentication in the namespace of a scaler that needs it, and in no other. KEDA is rarely there.
-fn beside_scaler(name: &Node<'_>, kind: Kind, scalers: &[Object], ctx: &mut Context<'_>) -> Option<()> {
+fn beside_scaler(name: &Node<'_>, kind: Kind, scalers: &[Object], ctx: &mut Context<'_>) -> Option<Place> {
     if scalers.is_empty() {
         return None;
     }
@@ -270,7 +288,31 @@ fn beside_scaler(name: &Node<'_>, kind: Kind, scalers: &[Object], ctx: &mut Cont
         ellipsize(text)
     );
     report_place(name, message, found, ctx).severity(Severity::Info);
-    None
+    Some(Place::Other)
+}
+
+/// Reports a Secret of a TriggerAuthentication that is in the input only in another namespace.
+fn in_other_namespace(object: &Object, name: &Node<'_>, kind: Kind, ctx: &mut Context<'_>) -> Option<Place> {
+    let text = name.text()?;
+    let sources = sources(text, kind, ctx)?;
+    let [found] = sources.as_slice() else { return None };
+    let cluster = ctx.cluster();
+    let is_sure = are_misplaced(object, found) && cluster.likely_pairs(object, found);
+    if !is_sure || may_be_made(cluster, kind, object.namespace_or_default(), text) {
+        return None;
+    }
+    let other = ellipsize(found.namespace()?);
+    let message = format!(
+        "{} `{}` is in namespace `{other}`, and this {} is not",
+        kind.kind,
+        ellipsize(text),
+        object.kind()
+    );
+    ctx.report(name, message)
+        .severity(Severity::Info)
+        .help("put it into the namespace of the TriggerAuthentication: KEDA looks in no other")
+        .related(found, &found.path(&["metadata", "namespace"]), "it is here");
+    Some(Place::Other)
 }
 
 /// Reports the name of a Secret that is in another namespace than that in which KEDA reads it.
@@ -286,7 +328,7 @@ fn report_place<'f>(
 }
 
 /// A Secret of a ClusterTriggerAuthentication that is in another namespace than the operator.
-fn elsewhere(name: &Node<'_>, kind: Kind, namespace: &str, ctx: &mut Context<'_>) -> Option<()> {
+fn elsewhere(name: &Node<'_>, kind: Kind, namespace: &str, ctx: &mut Context<'_>) -> Option<Place> {
     let text = name.text()?;
     let sources = sources(text, kind, ctx)?;
     let found = *sources.first()?;
@@ -302,7 +344,7 @@ fn elsewhere(name: &Node<'_>, kind: Kind, namespace: &str, ctx: &mut Context<'_>
         ellipsize(text)
     );
     report_place(name, message, found, ctx);
-    None
+    Some(Place::Other)
 }
 
 /// A variable of the environment of a container of the target.

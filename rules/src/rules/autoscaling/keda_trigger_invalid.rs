@@ -6,7 +6,8 @@
 //! later: no scaler or no HPA is made, the object is not Ready, and the replicas stay where they are.
 //!
 //! A TriggerAuthentication and the `env` of the target's container are looked at where the input has them. Of
-//! parameters only the names are known, not the values. A variable that the container lacks counts as an empty
+//! parameters only the names are known, not the values: parameters under names that the trigger does not read are
+//! named beside those that it lacks. A variable that the container lacks counts as an empty
 //! value: it is a warning where the scaler can be built without one, such as a password.
 //!
 //! # Fix
@@ -29,10 +30,11 @@
 //! - <https://keda.sh/docs/latest/scalers/>
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/#triggers>
 
-use crate::keda::check::{Surroundings, problems, unset_variables};
-use crate::keda::scalers::{Scaler, type_added_after};
-use crate::keda::sources::Authentication;
+use crate::keda::check::{Surroundings, TriggerProblem, problems, unset_variables};
+use crate::keda::scalers::{KeySource, Scaler, type_added_after};
+use crate::keda::sources::{Authentication, parameter_names};
 use crate::keda::value::number;
+use crate::keda::with_article;
 use crate::platform::Platform;
 use crate::rules::autoscaling::scale_target;
 use crate::rules::partners::{around_scaler, authenticated, autoscalers};
@@ -82,6 +84,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             let holder = holder(object, ctx);
             let around = surroundings(object, &trigger, source, holder);
             let mut all = problems(trigger.clone(), scaler, &around);
+            let unread = source.map(|source| unread_parameters(scaler, source)).unwrap_or_default();
+            name_unread(&mut all, &unread, &trigger);
             let (fatal, places) = (all.len(), all.iter().map(|one| one.node.pointer()).collect::<Vec<_>>());
             let unset = unset_variables(trigger.clone(), scaler, &around).into_iter();
             all.extend(unset.filter(|problem| !places.contains(&problem.node.pointer())));
@@ -102,6 +106,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 }
                 if let Some(source) = source.filter(|_| problem.reads_authentication) {
                     finding.related(source, &source.path(&["metadata", "name"]), "this gives the parameters");
+                    for parameter in unread.iter().filter(|_| problem.absent.is_some()) {
+                        finding.related(source, parameter, "a parameter that the trigger does not read");
+                    }
                 }
                 if let Some((holder, container)) = holder.zip(other) {
                     name_container(object, holder, &container, is_right_for_all, finding);
@@ -117,6 +124,41 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
     }
     None
+}
+
+/// The parameters of a TriggerAuthentication that a trigger type does not read.
+fn unread_parameters<'a>(scaler: &Scaler, source: &'a Object) -> Vec<Node<'a>> {
+    let is_read = |parameter: &Node<'_>| {
+        let read = |name| scaler.key(name).is_some_and(|key| key.reads(KeySource::Authentication));
+        parameter.text().is_none_or(read)
+    };
+    let mut parameters = parameter_names(&source.get("spec"));
+    parameters.retain(|parameter| !is_read(parameter));
+    parameters
+}
+
+/// Makes one problem of the parameters that a trigger lacks while its TriggerAuthentication has some that the trigger does not read:
+/// those have the wrong names.
+fn name_unread(problems: &mut Vec<TriggerProblem<'_>>, unread: &[Node<'_>], trigger: &Trigger<'_>) {
+    let Some(written) = unread.first().and_then(Node::text) else { return };
+    let is_misnamed = |problem: &TriggerProblem<'_>| problem.reads_authentication && problem.meant.is_none();
+    let lacking = problems.iter().filter(|problem| is_misnamed(problem)).filter_map(|problem| problem.absent);
+    let lacking: Vec<&str> = lacking.collect();
+    let Some(first) = problems.iter().position(|problem| problem.absent.is_some() && is_misnamed(problem))
+    else {
+        return;
+    };
+    let names = lacking.join("` and `");
+    let kind = with_article(trigger.kind().unwrap_or_default());
+    problems[first].message =
+        format!("{kind} trigger needs `{names}`, and does not read the parameter `{}`", ellipsize(written));
+    problems[first].help = format!("call the parameters of the TriggerAuthentication `{names}`");
+    problems[first].keys = lacking.join(",");
+    let mut position = 0;
+    problems.retain(|problem| {
+        position += 1;
+        position - 1 == first || problem.absent.is_none() || !is_misnamed(problem)
+    });
 }
 
 /// The parts of other objects that a trigger's values depend on.

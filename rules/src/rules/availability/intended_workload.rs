@@ -88,6 +88,7 @@ pub(in crate::rules) fn workload_elsewhere<'i>(
     })
 }
 
-pub(super) fn has_added_labels(object: &Object) -> bool {
+/// Whether a kustomization adds labels to the pods of an object, or to its selector.
+pub(in crate::rules) fn has_added_labels(object: &Object) -> bool {
     object.origin().is_some_and(|origin| origin.source.sets_labels())
 }

@@ -7,6 +7,10 @@
 //! makes one up: a random number for `Exists`, `NotIn` and comparisons, any one of a list. That is
 //! of use only where pods select a value of their own.
 //!
+//! Pods have such keys as well: in node selectors, and as `topologyKey` of spreads and affinities.
+//! `topology.kubernetes.io/hostname` is on no node: a preference for it has no effect, anti-affinity keeps no pods
+//! apart, and with `DoNotSchedule` the pods stay Pending.
+//!
 //! A key that some workload of the input selects is deliberate, and so is one of the template's labels.
 //! Domains whose names happen to look alike go into the parameter `domains`.
 //!
@@ -36,16 +40,19 @@
 //! - <https://karpenter.sh/docs/concepts/scheduling/#well-known-labels>
 //! - <https://karpenter.sh/docs/concepts/scheduling/#user-defined-labels>
 
-use crate::catalog;
+use crate::catalog::{self, HOSTNAME, REGION, ZONE};
+use crate::facts::suggest::is_within;
 use crate::karpenter::labels::key::{KeyLocation, rejection};
 use crate::karpenter::labels::typo::{TypoConfidence, intended_key};
 use crate::karpenter::requirement::{Requirement, is_well_known, normalise};
 use crate::karpenter::requirement_list::is_comparison;
 use crate::rules::prelude::*;
+use crate::rules::scheduling::topology_key_of_other_cloud::{TOPOLOGY, exclusive_topologies};
+use crate::workload::node_labels::{is_of_other_cloud, requires_other_cloud};
 
 pub(crate) static RULE: Rule = Rule {
     id: "requirement-key-lookalike",
-    kinds: kinds![[Kind::NODE_POOL], WORKLOAD_KINDS],
+    kinds: kinds![[Kind::NODE_POOL, TOPOLOGY], WORKLOAD_KINDS],
     reads: kinds![[Kind::NODE_POOL, Kind::EC2_NODE_CLASS], WORKLOAD_KINDS],
     reports_absence: true,
     params: &[Param {
@@ -61,7 +68,8 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if !object.is(Kind::NODE_POOL) {
-        return of_pods(object, ctx);
+        of_pods(object, ctx);
+        return of_places(object, ctx);
     }
     let (pool, list) = (NodePool::new(object)?, ctx.requirements()?);
     if list.provider == Provider::Other {
@@ -183,13 +191,7 @@ fn of_pods(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             if is_of_another_rule || !has_pools && word == CAPACITY_TYPE {
                 continue;
             }
-            // Somebody labels nodes so: a pool, its class or what other nodes the input has.
-            let is_known = cluster.views().feasibility(ctx.platform()).declares(key)
-                || ctx.other_nodes_for(&template).is_some()
-                || cluster.of(Kind::EC2_NODE_CLASS).any(|class| {
-                    class.path(&["spec", "userData"]).raw_text().is_some_and(|text| text.contains(key))
-                });
-            if is_known {
+            if is_given(key, ctx) || ctx.other_nodes_for(&template).is_some() {
                 continue;
             }
             let target = selector.get(word);
@@ -204,6 +206,123 @@ fn of_pods(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
     }
     None
+}
+
+/// Whether somebody labels nodes with a key: a pool or its class.
+fn is_given(key: &str, ctx: &Context<'_>) -> bool {
+    let cluster = ctx.cluster();
+    let names =
+        |class: &Object| class.path(&["spec", "userData"]).raw_text().is_some_and(|text| text.contains(key));
+    cluster.views().feasibility(ctx.platform()).declares(key) || cluster.of(Kind::EC2_NODE_CLASS).any(names)
+}
+
+/// Reports keys that look like the label of a node's host, zone or region, but are on no node.
+fn of_places(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let cluster = ctx.cluster();
+    let feasibility = cluster.views().feasibility(ctx.platform());
+    if object.is(Kind::DAEMON_SET) || object.is_partial() || feasibility.has_unreadable_pools() {
+        return None;
+    }
+    let has_pools = cluster.of(Kind::NODE_POOL).any(|pool| ctx.pairs_with(pool));
+    // What a whole cluster cannot satisfy is reported by pod-fits-no-pool.
+    let is_whole = has_pools && cluster.is_complete_for(Kind::NODE_POOL);
+    let levels = object.path(&["spec", "levels"]);
+    let levels = levels.items().filter(|_| object.is(TOPOLOGY)).map(|level| level.get("nodeLabel"));
+    let mut places: Vec<LabelReference<'_>> =
+        levels.chain(exclusive_topologies(object)).filter_map(topology).collect();
+    for template in templates(object) {
+        if requires_other_cloud(&template) {
+            return None;
+        }
+        let has_others = ctx.other_nodes_for(&template).is_some();
+        places.extend(referenced_labels(&template).into_iter().filter(|label| match label.usage {
+            LabelUse::Required => !is_whole && !has_others,
+            LabelUse::Topology => !is_whole,
+            LabelUse::Preferred | LabelUse::SoftTopology => true,
+            LabelUse::Excluded => false,
+        }));
+    }
+    // What is required is reported, with the preferences by the same key as further places.
+    places.sort_by_key(|label| is_soft(label.usage));
+    for (number, first) in places.iter().enumerate() {
+        let Some(word) = place_meant(first.key).filter(|_| !is_given(first.key, ctx)) else { continue };
+        let is_alike = |other: &&LabelReference<'_>| other.key == first.key;
+        if places[..number].iter().any(|before| is_alike(&before)) {
+            continue;
+        }
+        let others: Vec<&LabelReference<'_>> = places[number + 1..].iter().filter(is_alike).collect();
+        // Somebody may label nodes with a zone of their own, where no pool shows who makes the nodes.
+        let is_info = is_soft(first.usage) || !has_pools && word != HOSTNAME;
+        report_place(object, first, &others, (word, is_info), ctx);
+    }
+    None
+}
+
+/// The text of a field as a topology that pods require.
+fn topology<'a>(node: Node<'a>) -> Option<LabelReference<'a>> {
+    let (key, usage) = (node.text()?, LabelUse::Topology);
+    Some(LabelReference { key, usage, node, selector: None, values: Vec::new() })
+}
+
+fn is_soft(usage: LabelUse) -> bool {
+    matches!(usage, LabelUse::Preferred | LabelUse::SoftTopology)
+}
+
+fn report_place(
+    object: &Object,
+    place: &LabelReference<'_>,
+    others: &[&LabelReference<'_>],
+    (word, is_info): (&str, bool),
+    ctx: &mut Context<'_>,
+) {
+    let effect = match place.usage {
+        LabelUse::Preferred | LabelUse::SoftTopology => "what prefers it has no effect",
+        LabelUse::Topology => "pods cannot be placed by it",
+        _ => "no pod starts there",
+    };
+    let message = format!("nodes have `{word}`, and not `{}`: {effect}", ellipsize(place.key));
+    let finding = ctx.report(&place.node, message);
+    finding
+        .severity(if is_info { Severity::Info } else { Severity::Warning })
+        .help(format!("write `{word}`"));
+    for other in others {
+        finding.related(object, &other.node, "and here");
+    }
+    let fix = Fix::new(format!("write `{word}`; check where the pods then go"), Safety::Unsafe);
+    match &place.selector {
+        Some(selector) => {
+            let target = selector.get(word);
+            finding.at_key();
+            if target.is_absent() && others.is_empty() {
+                finding.fix(fix.move_to(&place.node, &target));
+            }
+        }
+        None if others.iter().all(|other| other.selector.is_none()) => {
+            let all = std::iter::once(&place.node).chain(others.iter().map(|other| &other.node));
+            finding.fix(all.fold(fix, |fix, node| fix.set(node, json!(word))));
+        }
+        None => {}
+    }
+}
+
+/// The label that a key stands for: one in a domain of Kubernetes whose name is nearly that of a host, a zone or a region. Nobody
+/// else gives labels in these domains.
+fn place_meant(key: &str) -> Option<&'static str> {
+    const PLACES: [&str; 3] = [HOSTNAME, ZONE, REGION];
+    let (domain, name) = key.split_once('/')?;
+    let is_of_kubernetes = domain == "kubernetes.io"
+        || domain.ends_with(".kubernetes.io")
+        || matches!(domain, "topology.k8s.aws" | "topology.k8s.io" | "k8s.io");
+    if !is_of_kubernetes || is_of_other_cloud(key) || is_well_known(normalise(key)) || PLACES.contains(&key) {
+        return None;
+    }
+    let by_name = match &*name.replace(['-', '_', '.'], "").to_ascii_lowercase() {
+        "hostname" | "hostnames" | "host" | "nodename" => Some(HOSTNAME),
+        "zone" | "zones" | "zonename" | "az" | "availabilityzone" | "availabilityzones" => Some(ZONE),
+        "region" | "regions" => Some(REGION),
+        _ => None,
+    };
+    by_name.or_else(|| PLACES.into_iter().find(|place| is_within(key, place, 2)))
 }
 
 /// The label that a key without a domain stands for, by its value.

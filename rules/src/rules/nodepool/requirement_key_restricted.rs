@@ -5,7 +5,8 @@
 //! be required, and some came with a later version or are allowed only at some places. In NodePools,
 //! NodeClaims and NodeOverlays the API server rejects the others; what it accepts the controller rejects, and
 //! the pool is never Ready. A pod that selects such a label is ignored, with an event and no node. So is one
-//! whose required affinity leaves out hosts, by `kubernetes.io/hostname` or by `matchFields`; before 1.5 a
+//! whose required affinity leaves out hosts, by `kubernetes.io/hostname` or by `matchFields`, or names EC2
+//! instances alone, which nothing starts again once they are gone; before 1.5 a
 //! preference does so too. A preference for nodes without such a label gets into the NodeClaims, and the API
 //! server rejects each of them; those without `karpenter.sh/registered` or `karpenter.sh/initialized` only
 //! before 1.14. A preference for nodes without `karpenter.sh/nodepool` is taken for a requirement if no other
@@ -199,16 +200,42 @@ fn pinned_host(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) 
     if object.is(Kind::POD) || object.is(Kind::JOB) || object.may_lack_fields() {
         return None;
     }
-    let host = template.spec.path(&["nodeSelector", HOSTNAME]);
-    let name = host.text().filter(|name| is_of_instance(name))?;
+    let host = instance_of(template)?;
+    let name = host.text()?;
     let pool = ctx.cluster().of(Kind::NODE_POOL).find(|pool| ctx.pairs_with(pool))?;
     let message = format!("`{}` is one EC2 instance: without it the pods stay Pending", ellipsize(name));
+    let is_bound = host.pointer() == template.spec.get("nodeName").pointer();
+    let help = if is_bound {
+        "select a label that the pool gives its nodes: no scheduler and no Karpenter looks at pods with `nodeName`"
+    } else {
+        "select a label that the pool gives its nodes: Karpenter ignores pods that select a host"
+    };
     ctx.report(&host, message)
         .severity(Severity::Warning)
-        .rejected_by(Some(Authority::Karpenter))
-        .help("select a label that the pool gives its nodes: Karpenter ignores pods that select a host")
+        .rejected_by(Some(Authority::Karpenter).filter(|_| !is_bound))
+        .help(help)
         .related(pool, &pool.path(&["metadata", "name"]), "Karpenter starts nodes here");
     None
+}
+
+/// The name of the EC2 instance on which alone the pods of a template run. Of several terms of an affinity each must name one.
+fn instance_of<'a>(template: &Template<'a>) -> Option<Node<'a>> {
+    let spec = &template.spec;
+    let written = [spec.get("nodeName"), spec.path(&["nodeSelector", HOSTNAME])];
+    if let Some(host) = written.into_iter().find(Node::is_set) {
+        return host.text().is_some_and(is_of_instance).then_some(host);
+    }
+    let of_term = |term: Node<'a>| {
+        let labels = term.get("matchExpressions").items();
+        let labels = labels.filter(|one| one.get("key").text() == Some(HOSTNAME));
+        let fields = term.get("matchFields").items();
+        let mut named = labels.chain(fields).filter(|one| one.get("operator").text() == Some("In"));
+        let values: Vec<Node<'a>> = named.next()?.get("values").items().collect();
+        let are_instances = values.iter().all(|value| value.text().is_some_and(is_of_instance));
+        values.into_iter().next().filter(|_| are_instances)
+    };
+    let terms: Option<Vec<Node<'a>>> = template.required_terms().items().map(of_term).collect();
+    terms?.into_iter().next()
 }
 
 /// Whether a name is the private DNS name of an EC2 instance: of its address, or of its id.

@@ -4,7 +4,8 @@
 //! Karpenter starts nodes for pods that do not tolerate a startup taint, and expects that something removes
 //! it. The drivers of EBS, EFS, FSx and S3, Cilium and Istio remove their own key alone. Under another key
 //! no pod lands on the node, which is never initialized, and Karpenter does not disrupt it. In `taints` the
-//! key keeps pods away for good: no node is started for them. Istio removes its taint only if
+//! key keeps pods away for good: no node is started for them. A key and value that are also a label of the nodes
+//! dedicate these to some pods, and nothing removes them. Istio removes its taint only if
 //! `taint.enabled` is set for istiod, and Cilium only the key of its configuration. Nothing removes a taint
 //! that is named after an accelerator, such as `nvidia.com/gpu`. Cilium's operator taints
 //! nodes by itself: where the pool does not declare that, pods cannot be bound for a while, and Karpenter
@@ -46,7 +47,17 @@ use crate::workload::template::replicas;
 
 pub(crate) static RULE: Rule = Rule {
     id: "startup-taint-kept",
-    reads: kinds![VERSIONED_CHARTS, [Kind::CONFIG_MAP, Kind::DEPLOYMENT, Kind::DAEMON_SET]],
+    reads: kinds![
+        VERSIONED_CHARTS,
+        [
+            Kind::CONFIG_MAP,
+            Kind::DEPLOYMENT,
+            Kind::DAEMON_SET,
+            Kind::JOB,
+            Kind::CRON_JOB,
+            Kind::EC2_NODE_CLASS
+        ]
+    ],
     docs: docs(include_str!("startup_taint_kept.rs")),
     check: Check::NodePool(check),
     ..Rule::warning(Group::NodePool)
@@ -83,9 +94,11 @@ fn check(pool: &NodePool<'_>, ctx: &mut Context<'_>) -> Option<()> {
                 .help("move it to `startupTaints`: its agent removes it when it is ready");
         }
     }
-    for key in startup.items().map(|taint| taint.get("key")) {
+    for taint in startup.items() {
+        let key = taint.get("key");
         if let Some(name) = key.text() {
             startup_key(&key, name, ctx);
+            dedication(pool, &taint, name, ctx);
         }
     }
     undeclared(pool, ctx)
@@ -126,6 +139,71 @@ fn startup_key(key: &Node<'_>, name: &str, ctx: &mut Context<'_>) {
             .help("set `taint.enabled: true` in the values of istiod")
             .related(istiod, &istiod.path(&["metadata", "name"]), "istiod");
     }
+}
+
+/// Words in the keys of taints that something removes once a node is ready.
+const TEMPORARY: [&str; 21] = [
+    "ready",
+    "readi",
+    "agent",
+    "startup",
+    "start-up",
+    "init",
+    "wait",
+    "boot",
+    "pending",
+    "provision",
+    "setup",
+    "set-up",
+    "warm",
+    "cni",
+    "csi",
+    "join",
+    "prepare",
+    "progress",
+    "unschedul",
+    "health",
+    "install",
+];
+
+/// Reports a startup taint that is a dedication: the nodes have a label with its key and value, by which pods choose them. Nothing
+/// removes the taint if no object of the input names it beside pods that tolerate it.
+fn dedication(pool: &NodePool<'_>, taint: &Node<'_>, name: &str, ctx: &mut Context<'_>) -> Option<()> {
+    let value = taint.get("value").text().filter(|value| !value.is_empty())?;
+    let label = pool.labels().get(name);
+    let is_temporary = mentions(name, &TEMPORARY) || mentions(value, &TEMPORARY);
+    // A domain is that of a product, whose controller may remove its taint.
+    if is_temporary || name.contains('/') || label.text() != Some(value) || is_removed(name, value, ctx) {
+        return None;
+    }
+    let message = format!(
+        "`{}` is also a label of the nodes: nothing removes such a taint, and they are never initialized",
+        ellipsize(name)
+    );
+    ctx.report(&taint.get("key"), message)
+        .help("move it to `taints`: pods that tolerate it then have the nodes for themselves")
+        .related(pool.object(), &label, "the label");
+    None
+}
+
+/// Whether a script or a program of the input may remove a taint: its text has the key as a taint.
+fn is_removed(name: &str, value: &str, ctx: &Context<'_>) -> bool {
+    let forms = [format!("{name}-"), format!("{name}:"), format!("{name}={value}")];
+    let removes = |text: &str| mentions(text, &["taint"]) && forms.iter().any(|form| text.contains(form));
+    let cluster = ctx.cluster();
+    let has = |object: &Object, path: &[&str]| removes(&object.path(path).to_json().to_string());
+    let of_scripts = cluster.of(Kind::CONFIG_MAP).any(|object| has(object, &["data"]));
+    let of_classes = cluster.of(Kind::EC2_NODE_CLASS).any(|object| has(object, &["spec", "userData"]));
+    let of_pods = [Kind::DEPLOYMENT, Kind::DAEMON_SET, Kind::JOB, Kind::CRON_JOB].iter().any(|kind| {
+        cluster.of(*kind).flat_map(templates).any(|template| {
+            template.all_containers().any(|container| {
+                let fields =
+                    ["command", "args", "env"].map(|field| container.get(field).to_json().to_string());
+                removes(&fields.join(" "))
+            })
+        })
+    });
+    of_scripts || of_classes || of_pods
 }
 
 /// Whether what installs an agent surely serves the nodes of the pool: in another folder it may be that of another cluster.

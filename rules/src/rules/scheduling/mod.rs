@@ -54,6 +54,7 @@ pub(crate) mod scheduler_unknown;
 pub(crate) mod security_group_pods_unplaced;
 pub(crate) mod spread_exceeds_domains;
 pub(crate) mod spread_idles_gpus;
+pub(crate) mod spread_selects_no_pod;
 pub(crate) mod static_pool_exceeded;
 pub(crate) mod storage_class_binds_early;
 pub(crate) mod storage_class_parameter_invalid;

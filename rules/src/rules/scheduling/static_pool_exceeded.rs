@@ -52,8 +52,10 @@
 
 use crate::fit::{BeyondStandingNodes, Situation, amount};
 use crate::karpenter::nodepool::NODEPOOL_LABEL;
+use crate::karpenter::requirement::{is_well_known, normalise};
 use crate::rules::prelude::*;
 use crate::rules::scheduling::{AROUND_PODS, MAX_POOLS, all_pools, is_scheduled, states_its_pods};
+use crate::workload::node_labels::{is_of_other_nodes, is_written_late, labels_of_all_nodes};
 
 pub(crate) static RULE: Rule = Rule {
     id: "static-pool-exceeded",
@@ -73,7 +75,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let templates = templates(object);
-    let on_pools: Vec<_> = templates.iter().filter(|template| is_on_pools(object, template)).collect();
+    let on_pools: Vec<_> =
+        templates.iter().filter(|template| is_on_standing_nodes(object, template, ctx)).collect();
     if on_pools.is_empty() {
         return None;
     }
@@ -124,7 +127,8 @@ fn with_others(
     situation: &Situation<'_>,
     ctx: &mut Context<'_>,
 ) -> Option<()> {
-    let crowd = situation.crowd(ctx.cluster(), object, template, is_on_pools)?;
+    let is_here = |other: &Object, template: &Template<'_>| is_on_standing_nodes(other, template, ctx);
+    let crowd = situation.crowd(ctx.cluster(), object, template, is_here)?;
     let (last, others) = crowd.workloads.split_last()?;
     let first = others.first().filter(|_| last.is_same_resource(object))?;
     let (name, resource, pool) = (object.display_name(), &crowd.resource, &crowd.pool);
@@ -142,6 +146,24 @@ fn with_others(
         .related(pool, &pool.path(&["spec", "replicas"]), "as many nodes stand")
         .related(first, &first.path(&["metadata", "name"]), "this one runs there as well");
     Some(())
+}
+
+/// Whether the pods of a template run on nodes of NodePools alone, by which they are or by a label of their own that only static pools
+/// give their nodes.
+fn is_on_standing_nodes(object: &Object, template: &Template<'_>, ctx: &Context<'_>) -> bool {
+    let is_standing = |pool: &Object| pool.path(&["spec", "replicas"]).is_set();
+    let of_static_pools = |(key, values): &(&str, Vec<Node<'_>>)| {
+        !is_well_known(normalise(key))
+            && !is_written_late(key)
+            && !is_of_other_nodes(key)
+            && !values.is_empty()
+            && values.iter().all(|value| {
+                let pools = value.text().map(|value| ctx.cluster().views().pools_with_label(key, value));
+                pools.is_some_and(|pools| !pools.is_empty() && pools.iter().all(is_standing))
+            })
+    };
+    let selects = || is_scheduled(template) && labels_of_all_nodes(template).iter().any(of_static_pools);
+    is_on_pools(object, template) || selects() && ctx.other_nodes_for(template).is_none()
 }
 
 /// Whether the pods of a template run on nodes of NodePools alone, and a scheduler looks at them.

@@ -69,7 +69,7 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Scheduling)
 };
 
-const TOPOLOGY: Kind = Kind::new("kueue.x-k8s.io", "Topology");
+pub(in crate::rules) const TOPOLOGY: Kind = Kind::new("kueue.x-k8s.io", "Topology");
 /// A stand-in in the documentation of Kueue, which people may give their own nodes.
 const STAND_IN: &str = "cloud.provider.com/";
 /// With this annotation, JobSet (0.11) adds a node selector in the place of an affinity: the nodes have its label before.
@@ -102,18 +102,27 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if is_elsewhere || object.is_partial() {
         return None;
     }
-    let jobs = object.path(&["spec", "replicatedJobs"]);
-    let owners = || {
-        let jobs = jobs.items().map(|job| job.path(&["template", "metadata"]));
-        std::iter::once(object.get("metadata")).chain(jobs)
-    };
-    if owners().any(|owner| owner.get("annotations").get(NODE_SELECTOR).is_set()) {
+    if annotations(object).iter().any(|annotations| annotations.get(NODE_SELECTOR).is_set()) {
         return None;
     }
-    let exclusive = owners().flat_map(|owner| EXCLUSIVE.map(|name| owner.get("annotations").get(name)));
     let required = templates.iter().flat_map(required_keys);
-    let node = exclusive.chain(required).find(|node| node.text().is_some_and(is_of_cloud))?;
+    let node = exclusive_topologies(object)
+        .into_iter()
+        .chain(required)
+        .find(|node| node.text().is_some_and(is_of_cloud))?;
     report(&node, &format!("pods of `{}` stay Pending", object.display_name()), ctx)
+}
+
+/// The annotations of an object and of the Jobs of a JobSet.
+fn annotations(object: &Object) -> Vec<Node<'_>> {
+    let jobs = object.path(&["spec", "replicatedJobs"]);
+    let jobs = jobs.items().map(|job| job.path(&["template", "metadata", "annotations"]));
+    std::iter::once(object.path(&["metadata", "annotations"])).chain(jobs).collect()
+}
+
+/// The labels over which a JobSet or a LeaderWorkerSet places its groups exclusively.
+pub(in crate::rules) fn exclusive_topologies(object: &Object) -> Vec<Node<'_>> {
+    annotations(object).iter().flat_map(|annotations| EXCLUSIVE.map(|name| annotations.get(name))).collect()
 }
 
 /// Reports a label that no node has, where the nodes of a pool are in AWS.
