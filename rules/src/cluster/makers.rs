@@ -95,12 +95,21 @@ impl Query for Charts {
 
     fn may_read(object: &Object) -> bool {
         CHART_KINDS.iter().chain(&[Kind::ARGO_APPLICATION_SET]).any(|kind| object.is(*kind))
+            || is_chart_of_k3s(object)
     }
 
     fn compute(cluster: &Cluster, (): &()) -> bool {
         CHART_KINDS.iter().any(|kind| cluster.has_any(*kind))
-            || cluster.objects().iter().any(|object| object.is(Kind::ARGO_APPLICATION_SET))
+            || cluster
+                .objects()
+                .iter()
+                .any(|object| object.is(Kind::ARGO_APPLICATION_SET) || is_chart_of_k3s(object))
     }
+}
+
+/// Whether an object is a chart that K3s or RKE2 installs.
+fn is_chart_of_k3s(object: &Object) -> bool {
+    object.group() == "helm.cattle.io" && object.kind() == "HelmChart"
 }
 
 /// Whether charts, generated Applications, or resources of other repositories may bring objects that are not in the input.
@@ -128,6 +137,10 @@ fn made_by(object: &Object) -> Vec<Made> {
         ("policies.kyverno.io", "GeneratingPolicy" | "NamespacedGeneratingPolicy") => {
             vec![Made { kind: None, namespace: None, name: None }]
         }
+        // A chart may bring anything.
+        _ if is_chart_of_k3s(object) => vec![Made { kind: None, namespace: None, name: None }],
+        // K3s brings RuntimeClasses for each runtime that it finds, `nvidia` among them (`manifests/runtimes.yaml`, from 1.29 on).
+        ("helm.cattle.io" | "k3s.cattle.io", _) => vec![Made::new("RuntimeClass", None, None)],
         ("external-secrets.io", "ClusterExternalSecret") => {
             let spec = object.get("spec");
             let names =

@@ -192,6 +192,7 @@ impl Kind {
     pub const JAX_JOB: Kind = Kind::new("kubeflow.org", "JAXJob");
     pub const MPI_JOB: Kind = Kind::new("kubeflow.org", "MPIJob");
     pub(crate) const NOTEBOOK: Kind = Kind::new("kubeflow.org", "Notebook");
+    pub(crate) const POD_DEFAULT: Kind = Kind::new("kubeflow.org", "PodDefault");
     pub const PADDLE_JOB: Kind = Kind::new("kubeflow.org", "PaddleJob");
     pub const PYTORCH_JOB: Kind = Kind::new("kubeflow.org", "PyTorchJob");
     pub const TF_JOB: Kind = Kind::new("kubeflow.org", "TFJob");

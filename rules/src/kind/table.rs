@@ -296,6 +296,7 @@ pub static KINDS: &[KindInfo] = &[
         .job(&["spec.mpiReplicaSpecs.*.template"])
         .schemas(&[operator("v2beta1"), operator("v1")]),
     namespaced("kubeflow.org", "v1", "Notebook", "notebooks").pods(TEMPLATE),
+    namespaced("kubeflow.org", "v1alpha1", "PodDefault", "poddefaults"),
     // The TrainingRuntime has the pod template: `cluster::runtimes` writes its Jobs into the TrainJob.
     namespaced("trainer.kubeflow.org", "v1alpha1", "TrainJob", "trainjobs")
         .job(&["spec.replicatedJobs.[].template.spec.template"])

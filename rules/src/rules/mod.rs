@@ -398,6 +398,7 @@ pub static RULES: &[&Rule] = &[
     &gpu::neuron_devices_scattered::RULE,
     &gpu::option_not_a_number::RULE,
     &gpu::privileged_gpu_pod::RULE,
+    &gpu::ray_entrypoint_without_gpu::RULE,
     &gpu::ray_packages_at_start::RULE,
     &gpu::ray_serve_exceeds_cluster::RULE,
     &gpu::request_overflows_instance::RULE,

@@ -138,6 +138,13 @@ pub(crate) fn heads_of(name: &str) -> Option<(u64, u64)> {
     known.or_else(|| row_of(name, HEADS, |(names, ..)| names).map(|row| (row.1, row.2)))
 }
 
+/// The attention heads of a model by the last folder of a path, which is mostly called after the model: a reason for a warning, and for
+/// no more.
+pub(crate) fn heads_of_folder(path: &str) -> Option<(u64, u64)> {
+    let path = path.strip_prefix('/')?.trim_end_matches('/');
+    heads_of(&format!("folder/{}", path.rsplit('/').next()?))
+}
+
 /// The most tokens of a request for a model, by its name as for [`attention_of`], of an owner who leaves the configuration as it is.
 /// `None` for the models of Mistral, of which servers may read `params.json` instead.
 pub(crate) fn context_of(name: &str) -> Option<u64> {
@@ -172,7 +179,7 @@ fn row_of<'t, T>(name: &str, rows: &'t [T], names: impl Fn(&T) -> &[&'static str
 
 #[cfg(test)]
 mod tests {
-    use super::{attention_of, context_of, heads_of};
+    use super::{attention_of, context_of, heads_of, heads_of_folder};
 
     #[test]
     fn names_of_copies_are_known() {
@@ -190,6 +197,9 @@ mod tests {
         assert_eq!(heads_of("RedHatAI/Qwen2.5-7B-Instruct-quantized.w8a8"), Some((28, 4)));
         assert_eq!(heads_of("microsoft/phi-4"), Some((40, 10)));
         assert_eq!(heads_of("microsoft/Phi-4-mini-instruct"), None);
+        assert_eq!(heads_of_folder("/models/Llama-3.1-70B-Instruct/"), Some((64, 8)));
+        assert_eq!(heads_of_folder("/mnt/models"), None);
+        assert_eq!(heads_of_folder("meta-llama/Llama-3.1-70B-Instruct"), None);
     }
     #[test]
     fn the_context_is_known_of_faithful_copies() {

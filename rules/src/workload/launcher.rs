@@ -494,6 +494,13 @@ fn single<'a>(value: &OptionValue<'a>) -> Option<(i64, Option<Node<'a>>)> {
     Some((value.int_or(1).filter(|n| *n > 0)?, Some(node)))
 }
 
+/// The program that a command line begins with, behind variables that are set for it alone.
+pub(crate) fn first_program(words: &[Word<'_>]) -> Option<Program> {
+    let is_before = |word: &Word<'_>| STARTERS.contains(&base_name(&word.text)) || word.text.contains('=');
+    let at = words.iter().position(|word| !is_before(word))?;
+    program_at(words, at).map(|(program, _)| program)
+}
+
 /// The program that starts at a word, and the number of words of its command.
 fn program_at(words: &[Word<'_>], at: usize) -> Option<(Program, usize)> {
     if let Some((server, length)) = server_at(words, at) {

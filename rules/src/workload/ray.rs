@@ -5,6 +5,8 @@ use crate::kind::Kind;
 use crate::object::Object;
 use crate::platform::Version;
 use crate::tree::node::Node;
+use crate::workload::devices::gpus_of;
+use crate::workload::environment::may_define;
 use crate::workload::image::image_of;
 use crate::workload::template::Template;
 
@@ -97,6 +99,29 @@ pub(crate) fn group_pods(cluster: &Node<'_>, group: &Node<'_>, extent: Extent) -
         _ => group.get("replicas").int_or(0)?.max(least).min(most.int_or(i64::MAX)?),
     };
     Some(replicas.max(0).saturating_mul(group.get("numOfHosts").int_or(1)?))
+}
+
+/// The GPUs that Ray counts in each pod of a worker group, or in the head. `None` if they are not known.
+pub(crate) fn gpus_of_group(group: &Node<'_>) -> Option<i64> {
+    let template = group.path(&["template", "spec"]);
+    // `resources` of a group replaces what its parameters say.
+    let of_group = group.path(&["resources", "GPU"]);
+    let announced = if of_group.is_set() { of_group } else { group.path(&["rayStartParams", "num-gpus"]) };
+    if announced.is_set() {
+        return announced.string_or_number()?.parse().ok();
+    }
+    let containers = template.get("containers");
+    if containers.has_unknown() {
+        return None;
+    }
+    // Ray finds the GPUs that a claim or the runtime of NVIDIA gives to a container without a limit.
+    let hidden = template.get("resourceClaims").is_set() || template.get("runtimeClassName").is_set();
+    let Some(first) = containers.items().next() else { return Some(0) };
+    match gpus_of(&first) {
+        Some(devices) => Some(devices.count),
+        None if hidden || may_define(&first, |name| name == "NVIDIA_VISIBLE_DEVICES") => None,
+        None => Some(0),
+    }
 }
 
 /// Whether a RayJob has rules of its own for what is deleted when, which exclude `shutdownAfterJobFinishes`

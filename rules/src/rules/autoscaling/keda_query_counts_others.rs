@@ -39,7 +39,7 @@
 //!      metadata: {labels: {app: chat}}
 //!      spec:
 //!        containers:
-//!          - {name: vllm, image: "vllm/vllm-openai:v0.11.0", args: [--model, a/chat]}
+//!          - {name: vllm, image: "example.com/vllm:v0.11.0", args: [serve, a/chat, --max-model-len=8192]}
 //!  ---
 //!  apiVersion: apps/v1
 //!  kind: Deployment
@@ -50,7 +50,7 @@
 //!      metadata: {labels: {app: code}}
 //!      spec:
 //!        containers:
-//!          - {name: vllm, image: "vllm/vllm-openai:v0.11.0", args: [--model, a/code]}
+//!          - {name: vllm, image: "example.com/vllm:v0.11.0", args: [serve, a/code, --max-model-len=8192]}
 //! ```
 //!
 //! # References

@@ -5,8 +5,8 @@
 //! to one new pod before an old one ends: `maxSurge` 1, `maxUnavailable` 0. The new pod needs GPUs of
 //! its own, often a whole new instance of a scarce type, and minutes to load a model; until then the
 //! rollout waits, and it waits forever where the limits of the NodePools are reached. It is a warning
-//! where the limits leave no room, and where three or more GPUs are in use; information for two
-//! replicas of one GPU. A single replica has no better strategy, and one that is written down is left
+//! where the limits leave no room, and where the new pods need three GPUs or more, as a rule an instance of their
+//! own; otherwise information. A single replica has no better strategy, and one that is written down is left
 //! alone. Operators start even more beside the running pods: a RayService a whole second cluster, a
 //! LeaderWorkerSet with `maxSurge` groups, KServe and Knative a second revision, a Rollout of Argo its
 //! preview. Where the limits leave no room for that, it is a warning as well. The 25 % are also those of the
@@ -97,7 +97,7 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Availability)
 };
 
-/// From this number of GPUs on another pod is likely to need a scarce instance.
+/// From this number of GPUs on the new pods are likely to need a scarce instance.
 const MANY: i64 = 3;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
@@ -148,7 +148,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let finding = ctx.report(&node, message);
     tell_autoscaler(finding, autoscaler);
     finding.help("write `maxSurge: 0` and `maxUnavailable: 1` where one replica less is bearable");
-    if need - extra < MANY || is_example(object) {
+    if extra < MANY || is_example(object) {
         finding.severity(Severity::Info);
     }
     finding.fix(fix.set(&strategy, json!({"maxSurge": 0, "maxUnavailable": 1})));

@@ -41,8 +41,8 @@
 //!  spec:
 //!    containers:
 //!      - name: vllm
-//!        image: vllm/vllm-openai:v0.11.0
-//!        args: [--model, openai/whisper-large-v3]
+//!        image: example.com/vllm:v0.11.0
+//!        command: [vllm, serve, openai/whisper-large-v3]
 //!        readinessProbe: {httpGet: {path: /health, port: 8000}}
 //! ```
 //!

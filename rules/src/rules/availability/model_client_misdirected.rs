@@ -44,8 +44,8 @@
 //!  spec:
 //!    containers:
 //!      - name: vllm
-//!        image: vllm/vllm-openai:v0.11.0
-//!        args: [--model, Qwen/Qwen3-8B]
+//!        image: example.com/vllm:v0.11.0
+//!        command: [vllm, serve, Qwen/Qwen3-8B]
 //! ```
 //!
 //! # References

@@ -5,7 +5,9 @@
 //! starts its pods one after the other, each when the one before is ready (`OrderedReady`, the default): the
 //! first waits for the others, which are never started. And a headless Service has no address for a pod that
 //! is not ready, so the other ranks cannot find the first by its name while it waits for them. In a group
-//! the leader alone serves requests: a worker that is asked for the health of the server is never ready.
+//! the leader alone serves requests: a worker that is asked for the health of the server is never ready, and a
+//! startup or liveness probe restarts it, and its whole group, without end. vLLM with `--headless` has no API server
+//! in any kind of workload. Where a script chooses the ranks that get the option, it is information.
 //!
 //! With `restartPolicy: None` a LeaderWorkerSet starts only the pod again that has failed. The ranks of vLLM and
 //! SGLang that still run wait for the one that is gone, and do not let the new one join. Ranks over Ray may find
@@ -64,15 +66,19 @@
 //! - <https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/>
 //! - <https://lws.sigs.k8s.io/docs/concepts/failure-handling/>
 
+use super::server_port_mismatch::starts_others;
 use crate::rules::prelude::*;
-use crate::workload::command::base_name;
+use crate::workload::command::{base_name, command_at};
 use crate::workload::environment::variable;
 use crate::workload::launcher::joins_server;
+use crate::workload::ports::number;
 use crate::workload::processes::ranks;
+use crate::workload::server::server_at;
+use crate::workload::template::replicas;
 
 pub(crate) static RULE: Rule = Rule {
     id: "multi-node-deadlock",
-    kinds: &[Kind::STATEFUL_SET, Kind::LEADER_WORKER_SET],
+    kinds: &[Kind::STATEFUL_SET, Kind::LEADER_WORKER_SET, Kind::DEPLOYMENT, Kind::LLM_INFERENCE_SERVICE],
     reads: &[Kind::SERVICE],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("multi_node_deadlock.rs")),
@@ -86,8 +92,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let all = templates(object);
+    silent_ranks(object, &all, ctx);
+    if object.is(Kind::DEPLOYMENT) || object.is(Kind::LLM_INFERENCE_SERVICE) {
+        return None;
+    }
     if object.is(Kind::LEADER_WORKER_SET) {
-        silent_worker(object, &all, ctx);
         lone_restart(object, &all, ctx);
         without_ray(object, &all, ctx);
     }
@@ -116,7 +125,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
         return None;
     }
-    let replicas = crate::workload::template::replicas(object)?;
+    let replicas = replicas(object)?;
     if replicas < 2 {
         return None;
     }
@@ -152,33 +161,116 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// Reports a probe of the workers that asks for the health of the server, which only the leader has.
-fn silent_worker(object: &Object, all: &[Template<'_>], ctx: &mut Context<'_>) -> Option<()> {
-    let [leader, worker] = all else { return None };
-    let leader = leader.containers().find(|container| server_of(container).is_some())?;
-    let server = server_of(&leader)?;
-    let (port, _) = server.listens_on(&leader)?;
-    let mut workers = worker.containers();
-    let (worker, None) = (workers.next()?, workers.next()) else { return None };
-    if !joins_server(&worker) {
-        return None;
-    }
-    for name in ["startupProbe", "readinessProbe", "livenessProbe"] {
-        let probe = worker.get(name);
-        let get = probe.get("httpGet");
-        let asks = get.get("path").text().is_some_and(|path| path == server.health || path == "/v1/models");
-        if !asks || get.get("port").int() != Some(port) {
+/// A rank that has no API server.
+struct Silent<'a> {
+    /// The port of the API, where nobody listens in this rank.
+    port: i64,
+    /// The beginning of a message.
+    what: String,
+    /// The container that answers instead, in the template of the leader.
+    leader: Option<Node<'a>>,
+    /// Whether all pods of the template are such ranks, and not those alone that a script chooses.
+    is_sure: bool,
+}
+
+/// Reports probes of ranks that ask for the API of the server, which only the first rank has.
+fn silent_ranks(object: &Object, all: &[Template<'_>], ctx: &mut Context<'_>) -> Option<()> {
+    for template in all {
+        let mut containers = template.containers().chain(template.sidecars());
+        let (Some(container), None) = (containers.next(), containers.next()) else { continue };
+        let Some(silent) = silent_worker(object, all, template, &container)
+            .or_else(|| headless(&container))
+            .or_else(|| headless_by_script(object, all, &container))
+        else {
             continue;
+        };
+        for name in ["startupProbe", "readinessProbe", "livenessProbe"] {
+            let probe = container.get(name);
+            if !asks_api(&container, &probe, silent.port) {
+                continue;
+            }
+            let is_restarted = name != "readinessProbe";
+            let end = if is_restarted { "restarted again and again" } else { "never ready" };
+            let severity = match (silent.is_sure, is_restarted) {
+                (false, _) => Severity::Info,
+                (true, true) => Severity::Error,
+                (true, false) => Severity::Warning,
+            };
+            let who = if silent.leader.is_some() { "a worker" } else { "a pod" };
+            let finding = ctx.report(&probe, format!("{}: {who} with this probe is {end}", silent.what));
+            finding.severity(severity).help(match silent.is_sure {
+                true => "remove the probe of the workers",
+                false => "give the first rank a template of its own, and the probe to that alone",
+            });
+            if let Some(leader) = &silent.leader {
+                finding.related(object, &leader.get("name"), "the leader serves requests");
+            }
         }
-        let end = if name == "readinessProbe" { "never ready" } else { "restarted again and again" };
-        let message = format!("port {port} answers in the leader alone: a worker with this probe is {end}");
-        ctx.report(&probe, message).help("remove the probe of the workers").related(
-            object,
-            &leader.get("name"),
-            "the leader serves requests",
-        );
     }
     None
+}
+
+/// Whether a probe asks for the health of a server on a port.
+fn asks_api(container: &Node<'_>, probe: &Node<'_>, port: i64) -> bool {
+    const PATHS: [&str; 4] = ["/health", "/v1/models", "/ping", "/metrics"];
+    let is_port = |handler: &Node<'_>| {
+        !handler.get("host").is_set()
+            && number(container, &handler.get("port")).is_some_and(|(number, _)| number == port)
+    };
+    let get = probe.get("httpGet");
+    get.get("path").text().is_some_and(|path| PATHS.contains(&path)) && is_port(&get)
+        || is_port(&probe.get("tcpSocket"))
+}
+
+/// The worker of a group that joins the server of its leader.
+fn silent_worker<'a>(
+    object: &Object,
+    all: &[Template<'a>],
+    template: &Template<'_>,
+    container: &Node<'_>,
+) -> Option<Silent<'a>> {
+    let [leader, _] = all else { return None };
+    if !object.is(Kind::LEADER_WORKER_SET) || !template.is_of_workers() || !joins_server(container) {
+        return None;
+    }
+    let leader = leader.containers().find(|container| server_of(container).is_some())?;
+    let (port, _) = server_of(&leader)?.listens_on(&leader)?;
+    let what = format!("port {port} answers in the leader alone");
+    Some(Silent { port, what, leader: Some(leader), is_sure: true })
+}
+
+/// A container that starts vLLM with `--headless`, and nothing else: `run_headless` of `vllm/entrypoints/cli/serve.py` starts the
+/// engines without an API server (vLLM 0.9 to 0.33).
+fn headless<'a>(container: &Node<'_>) -> Option<Silent<'a>> {
+    let server = server_of(container).filter(|server| server.id == ServerId::Vllm)?;
+    let words = words(container);
+    let mut starts = (0..words.len()).filter(|at| server_at(&words, *at).is_some());
+    let own = starts.next().map_or(words.as_slice(), |at| command_at(&words, at));
+    let is_one = starts.next().is_none() && !starts_others(container);
+    if !is_one || !own.iter().any(|word| word.text == "--headless") {
+        return None;
+    }
+    let (port, _) = server.listens_on(container)?;
+    let what = "vLLM with `--headless` has no API server".to_owned();
+    Some(Silent { port, what, leader: None, is_sure: true })
+}
+
+/// A container of a group of one template in which a script adds `--headless` for the ranks after the first.
+fn headless_by_script<'a>(object: &Object, all: &[Template<'_>], container: &Node<'_>) -> Option<Silent<'a>> {
+    let line = command_line(container);
+    let pods = match object.is(Kind::LEADER_WORKER_SET) {
+        true => object.path(&["spec", "leaderWorkerTemplate", "size"]).int(),
+        false => replicas(object).filter(|_| object.is(Kind::STATEFUL_SET)),
+    };
+    let is_group = all.len() == 1 && pods.is_some_and(|pods| pods > 1);
+    if !is_group || !line.contains("--headless") || starts_others(container) {
+        return None;
+    }
+    server_of(container).filter(|server| server.id == ServerId::Vllm)?;
+    // The variable with the option may hold more of them.
+    let port = option(&words(container), &["port"]).int_or(8000)?;
+    let what = "a rank with `--headless` has no API server".to_owned();
+    Some(Silent { port, what, leader: None, is_sure: false })
 }
 
 /// What a command line has that starts Ray in a pod: its own command, the script in the image of vLLM, and copies of both.

@@ -21,7 +21,7 @@
 //!  spec:
 //!    containers:
 //!      - name: vllm
-//!        image: vllm/vllm-openai:v0.11.0
+//!        image: example.com/vllm:v0.11.0
 //!        command: [bash, -c]
 //!        args:
 //! -        - "ray start --head --block && vllm serve Qwen/Qwen3-32B --tensor-parallel-size 8" # <-

@@ -1,4 +1,4 @@
-//! A pod asks for GPUs through the device plugin and in another way.
+//! A pod asks for GPUs in two ways at once.
 //!
 //! # Why
 //! The device plugin and the driver for dynamic resource allocation do not know of each other. A pod
@@ -7,8 +7,14 @@
 //! `gpu-fraction` or `gpu-memory`, and has `nvidia.com/gpu` in its limits, also with 0 or in an init
 //! container, is rejected by KAI's webhook.
 //!
+//! Two resources of NVIDIA's device plugin in one container, such as `nvidia.com/gpu` and a MIG profile, or two
+//! profiles, are two ways as well. For each of them the plugin sets `NVIDIA_VISIBLE_DEVICES`, and the kubelet keeps
+//! one value: the devices of the other resource are reserved and not seen. Where the plugin hands over devices by CDI
+//! the container sees both, and a process of CUDA uses one MIG device only.
+//!
 //! # Fix
-//! Ask in one way: remove the resource, or the claim or annotation.
+//! Ask in one way: remove the resource, or the claim or annotation. Use the devices of two resources in two
+//! containers.
 //!
 //! # Example
 //! ```yaml,diff
@@ -43,10 +49,13 @@
 //! - <https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/>
 //! - <https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu>
 //! - <https://github.com/kai-scheduler/KAI-Scheduler/tree/main/docs/gpu-sharing>
+//! - <https://github.com/NVIDIA/k8s-device-plugin/issues/728>
 
 use crate::rules::gpu::dra_claims::{asks_for_gpus, claims, resolve};
 use crate::rules::prelude::*;
+use crate::workload::devices::extended_resources_of;
 use crate::workload::gpu_share::{KAI_SCHEDULER, gpu_share};
+use crate::workload::mig::is_mig_resource;
 
 pub(crate) static RULE: Rule = Rule {
     id: "dra-and-device-plugin",
@@ -65,6 +74,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     for template in templates(object) {
+        for container in template.all_containers() {
+            of_two_resources(object, &container, ctx);
+        }
         let Some(claim) =
             claims(&template).find_map(|c| resolve(object, &c, ctx).filter(|c| asks_for_gpus(c)))
         else {
@@ -85,6 +97,24 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 .related(claim, &claim.path(&["metadata", "name"]), "the claim");
         }
     }
+    None
+}
+
+/// Reports a container with devices of two resources of NVIDIA's plugin, which sets one variable for each (`Allocate` of its
+/// `internal/plugin`, 0.9 to 0.18; `deviceRunContainerOptions` of Kubernetes `pkg/kubelet/cm/devicemanager/pod_devices.go`).
+fn of_two_resources(object: &Object, container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let is_device =
+        |name: &&str| matches!(*name, "nvidia.com/gpu" | "nvidia.com/gpu.shared") || is_mig_resource(name);
+    let names = extended_resources_of(container);
+    let mut found =
+        names.into_iter().filter(is_device).filter_map(|name| Some((name, devices_of(container, name)?)));
+    let ((first, devices), (second, others)) = (found.next()?, found.next()?);
+    let name = ellipsize(container.get("name").text().unwrap_or("main"));
+    let message = format!("container `{name}` sees the devices of `{first}` or of `{second}`, not both");
+    ctx.report(&others.node, message)
+        .at_key()
+        .help("ask for one of them, or use the other in a container of its own: the plugin sets one variable for each")
+        .related(object, &devices.node, "the other resource");
     None
 }
 

@@ -6,8 +6,15 @@
 //! all the same, on GPUs that the scheduler gave to others: they run out of memory, and the pod is in no
 //! account. On others `nvidia-smi` is not found. It is reported for pods that select nodes with
 //! accelerators and run `nvidia-smi`, a server of models, a launcher of training or an image for
-//! accelerators, also where they tolerate the taint of such nodes or set `NVIDIA_VISIBLE_DEVICES: all`, and
-//! with `runtimeClassName: nvidia`, which requests nothing. A TrainJob is reported without
+//! accelerators, also where they tolerate the taint of such nodes or set `NVIDIA_VISIBLE_DEVICES: all`.
+//!
+//! Pods that select no such nodes are placed on any node, and start none with a GPU. They are reported if they
+//! run a server from an image that its authors build for GPUs alone: vLLM ends with `Failed to infer device
+//! type` on a CPU. It is information where only the runtime is asked for GPUs, by `runtimeClassName: nvidia`
+//! and `NVIDIA_VISIBLE_DEVICES: all` or a server that uses them: that requests nothing, and the containers
+//! share the GPUs of a node that has some.
+//!
+//! A TrainJob is reported without
 //! `resourcesPerNode` whose runtime, in the input, runs on such nodes and requests no GPU either. With
 //! `resourcesPerNode` that names no GPU, it lost those of the runtime before Kubeflow Trainer 2.3, which
 //! merges both: a warning where the input shows such a version, or the TrainJob has `podTemplateOverrides`,
@@ -47,7 +54,9 @@
 //! - <https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/>
 //! - <https://karpenter.sh/docs/concepts/scheduling/#acceleratorsgpu-resources>
 
-use super::gpu_taint_tolerated_without_gpu::{TAINTS, is_given_gpus, is_helper};
+use super::gpu_taint_tolerated_without_gpu::{
+    COMPLETED_ELSEWHERE, TAINTS, is_allotted_gpus, is_given_gpus, is_helper,
+};
 use crate::cluster::runtimes::{
     TRAINER_KINDS, is_trainer, replaces_resources, runtime_of_train_job, trainer_of_runtime,
 };
@@ -56,7 +65,7 @@ use crate::rules::prelude::*;
 use crate::workload::class::has_word;
 use crate::workload::devices::{Devices, extended_resources_of};
 use crate::workload::environment::variable;
-use crate::workload::gpu_nodes::requires_gpu_nodes;
+use crate::workload::gpu_nodes::{may_require_gpu_nodes, requires_gpu_nodes};
 use crate::workload::gpu_share::{
     KAI_QUEUE, KAI_SCHEDULER, gpu_share, is_left_to_default_scheduler, kai_queue,
 };
@@ -91,10 +100,106 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     for template in templates(object) {
-        past_scheduler(object, &template, ctx);
+        if past_scheduler(object, &template, ctx).is_none() && !selects_gpu_nodes(&template) {
+            on_any_node(object, &template, ctx);
+        }
         of_template(object, &template, ctx);
     }
     None
+}
+
+/// Whether the pods run on nodes with accelerators by their node selector, or by the taint that they tolerate for NVIDIA's runtime.
+fn selects_gpu_nodes(template: &Template<'_>) -> bool {
+    requires_gpu_nodes(template) || is_of_nvidia_runtime(template) && tolerates_accelerators(template)
+}
+
+fn is_of_nvidia_runtime(template: &Template<'_>) -> bool {
+    template.spec.get("runtimeClassName").text() == Some("nvidia")
+}
+
+/// Groups whose objects have pod templates that nothing but their own fields completes.
+const PLAIN_GROUPS: [&str; 9] = [
+    "",
+    "apps",
+    "batch",
+    "argoproj.io",
+    "batch.volcano.sh",
+    "jobset.x-k8s.io",
+    "kubeflow.org",
+    "leaderworkerset.x-k8s.io",
+    "serving.knative.dev",
+];
+
+/// Reports pods that need a GPU, or ask the runtime alone for some, where nothing brings them to a node with GPUs.
+fn on_any_node(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let is_plain = PLAIN_GROUPS.contains(&object.group()) && !COMPLETED_ELSEWHERE.contains(&object.kind());
+    let runtime = template.spec.get("runtimeClassName");
+    let by_runtime = is_of_nvidia_runtime(template);
+    if !is_plain
+        || shares_node(template)
+        || shares_gpus(template)
+        || is_allotted_gpus(template)
+        || is_helper(object, template)
+        || is_test(object)
+        || may_require_gpu_nodes(template)
+        // A taint that is tolerated without a GPU has a rule of its own.
+        || tolerates_accelerators(template)
+        || runtime.is_set() && !by_runtime
+    {
+        return None;
+    }
+    let name = object.display_name();
+    let found = template.containers().find_map(|container| Some((gpu_server_of(&container)?, container)));
+    if let Some((server, container)) = found {
+        let message =
+            format!("`{name}` runs {} from an image that needs a GPU, and requests none", server.name);
+        ctx.report(&container, message)
+            .help(format!("request it in the limits of the container, such as `{NVIDIA}: 1`"));
+        return None;
+    }
+    let found = template.containers().filter(|_| by_runtime).find_map(|container| {
+        let sign = sign_of_variable(&container).or_else(|| sign_of_server(&container))?;
+        Some((sign.what, container))
+    });
+    let (what, container) = found?;
+    let message = format!("`{name}` {what} and requests no GPU: it may get a node without one");
+    ctx.report(&container, message)
+        .severity(Severity::Info)
+        .help(format!("request it in the limits of the container, such as `{NVIDIA}: 1`"))
+        .related(object, &runtime, "shows the container GPUs that the scheduler gives to others");
+    None
+}
+
+/// Whether the pods share processes or memory with their node, as what looks after it does.
+fn shares_node(template: &Template<'_>) -> bool {
+    ["hostPID", "hostIPC"].iter().any(|field| template.spec.get(field).bool() == Some(true))
+}
+
+/// Servers whose published images end with an error on a node without a GPU. TGI goes on, on the CPU.
+const OF_GPUS_ALONE: [ServerId; 3] = [ServerId::Vllm, ServerId::Sglang, ServerId::Nim];
+/// Words in the names and tags of images of such servers that are built for other processors than GPUs of NVIDIA.
+const OTHER_BUILDS: [&str; 14] = [
+    "cpu", "xeon", "xpu", "tpu", "hpu", "gaudi", "neuron", "neuronx", "npu", "cann", "musa", "rocm", "spyre",
+    "sim",
+];
+/// Options with which one of them runs without a GPU of its own: another device, or no rank of the model.
+const WITHOUT_GPU: [&str; 3] = ["device", "data-parallel-size-local", "dpl"];
+
+/// The server of a container whose image its authors build for NVIDIA's GPUs alone.
+fn gpu_server_of(container: &Node<'_>) -> Option<&'static Server> {
+    let server = server_of(container)
+        .filter(|server| OF_GPUS_ALONE.contains(&server.id) && server.is_in_published_image_of(container))?;
+    let image = image_of(container)?;
+    let mut parts = [image.last(), image.tag.unwrap_or_default()]
+        .into_iter()
+        .flat_map(|text| text.split(['-', '_', '.']));
+    if parts.any(|word| OTHER_BUILDS.iter().any(|other| word.eq_ignore_ascii_case(other))) {
+        return None;
+    }
+    let is_of_cpu = |name: &str| name.starts_with("VLLM_CPU") || name == "VLLM_TARGET_DEVICE";
+    let mut variables = container.get("env").items();
+    let chooses = variables.any(|variable| variable.text_at("name").is_some_and(is_of_cpu));
+    (!chooses && matches!(option(&words(container), &WITHOUT_GPU), OptionValue::Absent)).then_some(server)
 }
 
 /// Reports a privileged container that starts a process for each of several GPUs and requests none: such a container has all devices of
@@ -122,21 +227,20 @@ fn past_scheduler(object: &Object, template: &Template<'_>, ctx: &mut Context<'_
     ctx.report(&node, message).severity(severity).help(format!(
         "request `{resource}: {processes}` in the limits; `privileged` shows the devices and reserves none"
     ));
-    None
+    Some(())
 }
 
 fn of_template(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    let host = ["hostPID", "hostIPC"].iter().any(|field| template.spec.get(field).bool() == Some(true));
-    if host || is_given_gpus(template) || shares_gpus(template) {
+    if shares_node(template) || is_given_gpus(template) || shares_gpus(template) {
         return None;
     }
     // NVIDIA's runtime shows GPUs to containers that request none. Other runtimes may do more.
     let runtime = template.spec.get("runtimeClassName");
-    let by_runtime = runtime.text() == Some("nvidia");
+    let by_runtime = is_of_nvidia_runtime(template);
     if runtime.is_set() && (!by_runtime || is_helper(object, template) || is_test(object)) {
         return None;
     }
-    if !(requires_gpu_nodes(template) || by_runtime && tolerates_accelerators(template)) {
+    if !selects_gpu_nodes(template) {
         return None;
     }
     let sign = |container: &Node<'_>| {

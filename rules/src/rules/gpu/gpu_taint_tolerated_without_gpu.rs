@@ -95,7 +95,7 @@ const HELPERS: [&str; 26] = [
 ];
 
 /// Kinds whose pods get their resources from another object: a runtime of KServe, a TrainJob.
-const COMPLETED_ELSEWHERE: [&str; 8] = [
+pub(super) const COMPLETED_ELSEWHERE: [&str; 8] = [
     "InferenceService",
     "LLMInferenceService",
     "LLMInferenceServiceConfig",
@@ -289,6 +289,13 @@ fn has_access_to_gpus(template: &Template<'_>) -> bool {
 
 /// Whether the pods get accelerators, or may, in another way than by the runtime of their containers.
 pub(super) fn is_given_gpus(template: &Template<'_>) -> bool {
+    let is_privileged =
+        |container: Node<'_>| container.path(&["securityContext", "privileged"]).bool() == Some(true);
+    template.all_containers().any(is_privileged) || is_allotted_gpus(template)
+}
+
+/// Whether something allots accelerators to the pods, or may: a resource, a claim, an annotation, a device of the node.
+pub(super) fn is_allotted_gpus(template: &Template<'_>) -> bool {
     let spec = &template.spec;
     let device = |volume: Node<'_>| {
         volume.path(&["hostPath", "path"]).raw_text().is_some_and(|path| path.starts_with("/dev"))
@@ -308,7 +315,6 @@ pub(super) fn is_given_gpus(template: &Template<'_>) -> bool {
                 || resources.has_unknown()
                 || resources.has_unknown_key()
                 || sides.iter().any(|side| side.has_unknown_key())
-                || container.path(&["securityContext", "privileged"]).bool() == Some(true)
         })
 }
 

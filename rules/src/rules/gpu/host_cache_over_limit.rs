@@ -20,8 +20,8 @@
 //! `LLAMA_ARG_CACHE_RAM` changes it. The default is reported of containers with a GPU.
 //!
 //! LMCache in a process of its own, with a configuration file, or with settings that make it allocate less is
-//! left alone. Of models whose attention is not known, one process is counted: of MLA models only the first
-//! one allocates.
+//! left alone. Of models whose attention is not known, by their name or the folder that they are in, one process is
+//! counted: of MLA models only the first one allocates.
 //!
 //! # Fix
 //! Write the share of one GPU, and leave memory for the processes themselves, or raise the limit.
@@ -68,7 +68,7 @@ use crate::rules::gpu::model_larger_than_volume::room_at;
 use crate::rules::prelude::*;
 use crate::rules::scheduling::gpu_helper_missing::class_of;
 use crate::source::with_embedded;
-use crate::workload::attention::heads_of;
+use crate::workload::attention::{heads_of, heads_of_folder};
 use crate::workload::checkpoint::{mount_of, volume};
 use crate::workload::environment::{is_open, may_define, variable};
 use crate::workload::gpu::has_device;
@@ -350,7 +350,8 @@ fn lmcache_processes<'a>(launch: &Launch<'a>, container: &Node<'a>) -> Option<i6
     if !transfer.contains("LMCacheConnector") {
         return None;
     }
-    let is_divided = launch.model(container).is_some_and(|(name, _)| heads_of(&name).is_some());
+    let heads = |name: &str| heads_of(name).or_else(|| heads_of_folder(name));
+    let is_divided = launch.model(container).is_some_and(|(name, _)| heads(&name).is_some());
     Some(if is_divided { launch.gpus().map_or(1, |(gpus, _)| gpus) } else { 1 })
 }
 

@@ -52,6 +52,7 @@ pub(crate) mod model_token_missing;
 pub(crate) mod neuron_devices_scattered;
 pub(crate) mod option_not_a_number;
 pub(crate) mod privileged_gpu_pod;
+pub(crate) mod ray_entrypoint_without_gpu;
 pub(crate) mod ray_packages_at_start;
 pub(crate) mod ray_serve_exceeds_cluster;
 pub(crate) mod request_overflows_instance;

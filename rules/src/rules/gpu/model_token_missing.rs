@@ -25,6 +25,7 @@
 //!    containers:
 //!      - name: vllm
 //!        image: vllm/vllm-openai:v0.11.0
+//!        resources: {requests: {cpu: 6, memory: 24Gi}, limits: {memory: 24Gi, nvidia.com/gpu: 1}}
 //! -      args: [--model, meta-llama/Llama-3.1-8B-Instruct, --max-model-len, "8192"] # <-
 //! +      args: [--model, meta-llama/Llama-3.1-8B-Instruct, --max-model-len, "8192"]
 //! +      env:

@@ -7,6 +7,10 @@
 //! instead. Pods that take care of nodes, and those with network devices such as EFA or RDMA, are left
 //! alone.
 //!
+//! HAMi divides no GPU for a privileged container. Up to 2.6 its webhook leaves the pod to the default scheduler, which
+//! finds `nvidia.com/gpumem` and `nvidia.com/gpucores` on no node, so that it stays Pending; newer ones reject it. A
+//! pod that asks for these is an error.
+//!
 //! The device plugin of EFA gives a container its devices in `/dev/infiniband`. A `hostPath` mounted there
 //! shows those of the whole node, of other adapters too on B200. Libfabric opens each of them, and finds no
 //! EFA where one fails: NCCL goes on over TCP without a word. It is a warning where all nodes of the pods are
@@ -38,9 +42,11 @@
 //! - <https://kubernetes.io/docs/concepts/security/pod-security-standards/>
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/pod-security.html>
 //! - <https://github.com/aws-samples/aws-do-eks/pull/63>
+//! - <https://github.com/Project-HAMi/HAMi/issues/1352>
 
 use crate::rules::gpu::{is_left_alone, selected_types};
 use crate::rules::prelude::*;
+use crate::rules::scheduling::quota_key_inert::OF_HAMI;
 use crate::workload::devices::extended_resources_of;
 use crate::workload::diagnostic::only_waits;
 use crate::workload::gpu::{EFA, requested_extended_resources};
@@ -57,6 +63,26 @@ pub(crate) static RULE: Rule = Rule {
 /// Whether a resource is a GPU. Other accelerators, such as TPUs, may need the devices of the node.
 fn is_gpu(resource: &&str) -> bool {
     resource.starts_with("nvidia.com/") || *resource == "amd.com/gpu"
+}
+
+/// Reports a privileged container that asks HAMi for a part of a GPU (`Handle` of its `pkg/scheduler/webhook.go`, 2.3 to 2.7). With
+/// its scheduler by name older releases place the pod.
+fn divided_by_hami(template: &Template<'_>, privileged: &[Node<'_>], ctx: &mut Context<'_>) -> Option<()> {
+    if template.spec.get("schedulerName").is_set() {
+        return None;
+    }
+    let (container, resource) = privileged.iter().find_map(|container| {
+        let mut names = extended_resources_of(container).into_iter();
+        Some((container, names.find(|name| OF_HAMI.contains(name))?))
+    })?;
+    let name = ellipsize(container.get("name").text().unwrap_or("main"));
+    let message = format!(
+        "HAMi divides no GPU for `{name}`, which is privileged: no node has `{resource}` for the pod"
+    );
+    ctx.report(&container.path(&["securityContext", "privileged"]), message)
+        .severity(Severity::Error)
+        .help("remove `privileged`: HAMi gives a container its part of a GPU without it");
+    Some(())
 }
 
 /// The GPUs of the largest usual nodes: a container with as many sees no others.
@@ -128,6 +154,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 && gpus_of(container).is_none_or(|devices| devices.count < MOST_GPUS)
         };
         let privileged: Vec<Node<'_>> = template.all_containers().filter(is_privileged).collect();
+        if divided_by_hami(&template, &privileged, ctx).is_some() {
+            continue;
+        }
         if let Some((first, more)) = privileged.split_first() {
             let container = first.get("name").text().unwrap_or("main");
             let message = match more.len() {

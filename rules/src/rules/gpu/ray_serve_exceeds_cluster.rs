@@ -58,9 +58,8 @@
 
 use crate::rules::prelude::*;
 use crate::source::with_embedded;
-use crate::workload::environment::may_define;
 use crate::workload::image::image_of;
-use crate::workload::ray::{Extent, group_pods};
+use crate::workload::ray::{Extent, gpus_of_group, group_pods};
 
 pub(crate) static RULE: Rule = Rule {
     id: "ray-serve-exceeds-cluster",
@@ -236,33 +235,12 @@ fn scales_beyond(
 /// The GPUs of all pods at the most. `None` if they are not known.
 fn capacity(object: &Object) -> Option<Capacity> {
     let cluster = object.path(&["spec", "rayClusterConfig"]);
-    let of_group = |group: &Node<'_>| -> Option<i64> {
-        let template = group.path(&["template", "spec"]);
-        let announced = group.path(&["rayStartParams", "num-gpus"]);
-        if announced.is_set() {
-            return announced.string_or_number()?.parse().ok();
-        }
-        let containers = template.get("containers");
-        if containers.has_unknown() {
-            return None;
-        }
-        // Ray finds the GPUs that a claim or the runtime of NVIDIA gives to a container without a limit.
-        let hidden = template.get("resourceClaims").is_set() || template.get("runtimeClassName").is_set();
-        match containers.items().next() {
-            Some(first) => match gpus_of(&first) {
-                Some(devices) => Some(devices.count),
-                None if hidden || may_define(&first, |name| name == "NVIDIA_VISIBLE_DEVICES") => None,
-                None => Some(0),
-            },
-            None => Some(0),
-        }
-    };
-    let head = of_group(&cluster.get("headGroupSpec"))?;
+    let head = gpus_of_group(&cluster.get("headGroupSpec"))?;
     let scales = cluster.get("enableInTreeAutoscaling").bool() == Some(true);
     let scaled = (!scales).then_some(head * 1000);
     let mut capacity = Capacity { pod: head * 1000, all: head * 1000, scaled, is_fixed: true };
     for group in cluster.get("workerGroupSpecs").items() {
-        let each = of_group(&group)?;
+        let each = gpus_of_group(&group)?;
         let pods = group_pods(&cluster, &group, Extent::Most)?;
         capacity.is_fixed &= group_pods(&cluster, &group, Extent::Least) == Some(pods);
         let most = group.get("maxReplicas").int().zip(group.get("numOfHosts").int_or(1));

@@ -21,6 +21,7 @@
 //!    containers:
 //!      - name: vllm
 //!        image: vllm/vllm-openai:v0.18.0
+//!        resources: {requests: {cpu: 6, memory: 24Gi}, limits: {memory: 24Gi, nvidia.com/gpu: 1}}
 //!        args:
 //!          - --model=Qwen/Qwen3-8B
 //! -        - --swap-space=8 # <-

@@ -33,6 +33,7 @@
 //!    containers:
 //!      - name: vllm
 //!        image: vllm/vllm-openai:v0.11.0
+//!        resources: {requests: {cpu: 6, memory: 24Gi}, limits: {memory: 24Gi, nvidia.com/gpu: 1}}
 //!        args:
 //!          - --model=Qwen/Qwen3-8B
 //! -        - --enable-auto-tool-choice # <-
@@ -51,7 +52,7 @@ use super::model_token_missing::{DOWNLOADERS, if_empty};
 use crate::facts::text::first_line;
 use crate::platform::Release;
 use crate::rules::prelude::*;
-use crate::workload::attention::{context_of, heads_of, tokens};
+use crate::workload::attention::{context_of, heads_of, heads_of_folder, tokens};
 use crate::workload::command::{Word, base_name};
 use crate::workload::environment::{may_define, variable};
 use crate::workload::model::owner_and_name;
@@ -393,7 +394,7 @@ fn heads(launch: &Launch<'_>, container: &Node<'_>, ctx: &mut Context<'_>) -> Op
     let tensor = launch.option(server.parallelism.as_ref()?.tensor);
     let (size, node) = (u64::try_from(tensor.int_or(1)?).ok()?, tensor.node()?);
     let (model, _) = launch.model(container)?;
-    let (heads, cached) = heads_of(&model)?;
+    let (heads, cached) = heads_of(&model).or_else(|| heads_of_folder(&model))?;
     let divides = |size: u64| {
         heads.is_multiple_of(size) && (cached.is_multiple_of(size) || size.is_multiple_of(cached))
     };

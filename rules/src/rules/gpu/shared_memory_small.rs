@@ -11,7 +11,10 @@
 //!
 //! The Python backend of Triton takes shared memory for each instance of a model, with and without a GPU.
 //! It is an error where `shm-default-byte-size` is more than 64 MiB, since no instance starts, and a warning
-//! where the first extension by `shm-growth-byte-size` does not fit.
+//! where the first extension by `shm-growth-byte-size` does not fit, or the instances that the configurations of
+//! models in ConfigMaps of the input name (`instance_group`) need more together.
+//!
+//! A notebook with one GPU is information, if its image has PyTorch or CUDA: data loaders are written in its cells.
 //!
 //! # Fix
 //! Mount an emptyDir with `medium: Memory` at `/dev/shm`, with a `sizeLimit` of some GiB or none. What is
@@ -62,7 +65,11 @@ use crate::workload::template::is_model_of_runtime;
 pub(crate) static RULE: Rule = Rule {
     id: "shared-memory-small",
     kinds: WORKLOAD_KINDS,
-    reads: kinds![SHARING_SOURCES, [Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::NAMESPACE], RUNTIMES],
+    reads: kinds![
+        SHARING_SOURCES,
+        [Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::NAMESPACE, Kind::CONFIG_MAP, Kind::POD_DEFAULT],
+        RUNTIMES
+    ],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("shared_memory_small.rs")),
     check: Check::Object(check),
@@ -157,7 +164,12 @@ fn python_backend(template: &Template<'_>, container: &Node<'_>, ctx: &mut Conte
     let name = ellipsize(container.get("name").text().unwrap_or("main"));
     let has = format!("container `{name}` has 64 MiB");
     let mebibytes = |bytes: i64| bytes >> 20;
+    let instances = python_instances(template, container, ctx);
     let (node, message, severity) = match (first, more) {
+        (Some((_, node)), _) if start <= SHARED && start.checked_mul(instances)? > SHARED => {
+            let takes = format!("takes {} MiB for each of {instances} instances", mebibytes(start));
+            (node, format!("Triton's Python backend {takes}, and {has} of shared memory"), Severity::Warning)
+        }
         (Some((_, node)), _) if start > SHARED => {
             let takes = format!("takes {} MiB of shared memory for each instance", mebibytes(start));
             (node, format!("Triton's Python backend {takes}, and {has}"), Severity::Error)
@@ -177,6 +189,48 @@ fn python_backend(template: &Template<'_>, container: &Node<'_>, ctx: &mut Conte
     Some(())
 }
 
+/// The instances of models of the Python backend that the ConfigMaps in a container configure: each `config.pbtxt` with one for its
+/// groups, or as many as they count. GPUs multiply them, so that there may be more.
+fn python_instances(template: &Template<'_>, container: &Node<'_>, ctx: &Context<'_>) -> i64 {
+    let (object, _) = template.place;
+    let mounts = container.get("volumeMounts");
+    let mut found: Vec<(&str, &str, i64)> = Vec::new();
+    for volume in mounts.items().filter_map(|mount| volume(template, mount.get("name").text()?)) {
+        let projected = volume.path(&["projected", "sources"]);
+        let sources = std::iter::once(volume.clone()).chain(projected.items());
+        let names = sources.filter_map(|source| source.path(&["configMap", "name"]).text());
+        for map in names.filter_map(|name| ctx.partner(Kind::CONFIG_MAP, object.namespace_or_default(), name))
+        {
+            for (key, text) in map.get("data").entries() {
+                let count = text.text().filter(|_| key.ends_with("config.pbtxt")).and_then(instances_of);
+                if let Some(count) = count
+                    && !found.iter().any(|(of, known, _)| *of == map.name() && *known == key)
+                {
+                    found.push((map.name(), key, count));
+                }
+            }
+        }
+    }
+    found.iter().map(|(_, _, count)| count).sum::<i64>().max(1)
+}
+
+/// The instances of a model in the text of its configuration. `None` unless it is one of the Python backend.
+fn instances_of(text: &str) -> Option<i64> {
+    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
+    let plain: String = lines.flat_map(str::chars).filter(|c| !c.is_whitespace()).collect();
+    if !plain.contains("backend:\"python\"") {
+        return None;
+    }
+    let groups = plain.split("instance_group").skip(1);
+    let counts = groups.flat_map(|group| group.split("count:").skip(1));
+    let number = |text: &str| {
+        let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+        text[..end].parse::<i64>().ok()
+    };
+    // Without a count a group has one instance.
+    Some(counts.filter_map(number).sum::<i64>().max(1))
+}
+
 /// Whether the image of a container is one of Triton with vLLM or TensorRT-LLM, whose processes share memory.
 fn is_triton_for_language_models(container: &Node<'_>) -> bool {
     let image = image_of(container).filter(|image| image.last() == "tritonserver");
@@ -193,28 +247,33 @@ fn inspect(
     let gpus = gpus_of(container)?.count;
     let trains = ctx.class_of(object).is(WorkloadClass::Training);
     let loaders = loaders(container, trains).filter(|loaders| *loaders > 1);
-    if gpus < 2 && loaders.is_none() || is_one_process(container) || only_sleeps(container) {
+    let may_load = gpus < 2 && loaders.is_none() && loads_in_cells(object, container, ctx);
+    if gpus < 2 && loaders.is_none() && !may_load || is_one_process(container) || only_sleeps(container) {
         return None;
     }
     let launch = Launch::of(container);
     let known =
         launch.is_some_and(|launch| launch.program.server().is_none_or(|server| server.shares_memory));
     let is_known = known || trains || loaders.is_some() || is_triton_for_language_models(container);
-    let severity = if is_known { Severity::Warning } else { Severity::Info };
+    let severity = if is_known && !may_load { Severity::Warning } else { Severity::Info };
     // Two shares may be one GPU. Where only some nodes share theirs, a server over several GPUs is on the others.
-    match counts_shares(template, "nvidia.com/gpu", ctx).filter(|_| loaders.is_none()) {
-        Some(true) => return None,
-        None if severity == Severity::Info => return None,
-        _ => {}
+    if !may_load {
+        match counts_shares(template, "nvidia.com/gpu", ctx).filter(|_| loaders.is_none()) {
+            Some(true) => return None,
+            None if severity == Severity::Info => return None,
+            _ => {}
+        }
     }
     let name = container.get("name").text().unwrap_or("main");
     let owner = object.display_name();
     let what = match loaders {
         Some(loaders) if gpus < 2 => format!("loads data with {loaders} processes"),
+        _ if gpus == 1 => "has a GPU".to_owned(),
         _ => format!("has {gpus} GPUs"),
     };
     let size = if limit.is_some() { "no more than 64 MiB" } else { "64 MiB" };
-    let message = format!("container `{name}` of `{owner}` {what} and {size} of shared memory");
+    let why = if may_load { ": data loaders of PyTorch need more" } else { "" };
+    let message = format!("container `{name}` of `{owner}` {what} and {size} of shared memory{why}");
     if let Some(limit) = limit {
         ctx.report(limit, message)
             .severity(severity)
@@ -227,6 +286,20 @@ fn inspect(
         finding.fix(fix);
     }
     None
+}
+
+/// Whether a container is a notebook with PyTorch. A PodDefault, or the controller of Open Data Hub, may mount shared memory.
+fn loads_in_cells(object: &Object, container: &Node<'_>, ctx: &Context<'_>) -> bool {
+    let is_of_pytorch =
+        || image_text(container).is_some_and(|image| mentions(image, &["pytorch", "torch", "cuda"]));
+    let of_open_data_hub = |field: &str| {
+        let entries = object.path(&["metadata", field]).entries();
+        entries.iter().any(|(key, _)| key.contains("opendatahub.io/"))
+    };
+    object.is(Kind::NOTEBOOK)
+        && is_of_pytorch()
+        && !["annotations", "labels"].iter().any(|field| of_open_data_hub(field))
+        && !ctx.cluster().has_any(Kind::POD_DEFAULT)
 }
 
 /// Options for the number of processes of a PyTorch DataLoader, in scripts of training alone: those of PyTorch's examples, timm,

@@ -21,7 +21,7 @@
 //!      spec:
 //!        containers:
 //!          - name: vllm
-//!            image: "vllm/vllm-openai:v0.11.0"
+//!            image: example.com/llm:1.4.0
 //!            ports: [{name: metrics, containerPort: 8000}]
 //!  ---
 //!  apiVersion: monitoring.coreos.com/v1

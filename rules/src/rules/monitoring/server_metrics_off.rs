@@ -21,7 +21,7 @@
 //!  spec:
 //!    containers:
 //!      - name: sglang
-//!        image: lmsysorg/sglang:v0.5.5
+//!        image: example.com/sglang:v0.5.5
 //!        command: [python3, -m, sglang.launch_server]
 //!        args: # <-
 //!          - --model-path=Qwen/Qwen3-8B

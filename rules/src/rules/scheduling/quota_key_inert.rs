@@ -63,7 +63,8 @@ const DOMAINS: [&str; 7] = [
 ];
 
 /// The resources that HAMi (2.7) adds to `nvidia.com/gpu`.
-const OF_HAMI: [&str; 3] = ["nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores"];
+pub(in crate::rules) const OF_HAMI: [&str; 3] =
+    ["nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores"];
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let hard = object.path(&["spec", "hard"]);

@@ -6,7 +6,8 @@
 //! A folder of the node is left behind with it. The folder that an option names (`--output_dir`, `--save`) is
 //! looked up among the mounts: it is a warning where it is on no volume, on an emptyDir or on the node, where
 //! checkpoints are mounted from an emptyDir, where the run is told not to resume, and where nothing outlives
-//! the pods of a run that is marked do-not-disrupt; otherwise information, because scripts may save elsewhere.
+//! the pods of a run that is marked do-not-disrupt and speaks of checkpoints; otherwise information, because scripts
+//! may save elsewhere.
 //!
 //! # Fix
 //! Mount a PersistentVolumeClaim (FSx for Lustre, EFS) for checkpoints, or write them to object storage
@@ -186,17 +187,14 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
         return None;
     }
     let precious = template.annotation(DO_NOT_DISRUPT).is_set();
-    let silent = !precious && names_checkpoints(template);
-    if silent {
-        return None;
-    }
-    let severity = if precious { Severity::Warning } else { Severity::Info };
-    let finding = ctx.report(
-        &template.spec.get("volumes"),
-        format!(
-            "training run `{name}` has no storage that outlives its pods: it restarts from the beginning"
-        ),
-    );
+    let severity = match (precious, names_checkpoints(template)) {
+        (true, true) => Severity::Warning,
+        (false, true) => return None,
+        (_, false) => Severity::Info,
+    };
+    let message =
+        format!("training run `{name}` shows no storage that outlives its pods: a restart may begin anew");
+    let finding = ctx.report(&template.spec.get("volumes"), message);
     finding.severity(severity).help(help);
     add_class_evidence(finding, object, &classified);
     None

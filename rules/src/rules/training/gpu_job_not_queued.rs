@@ -5,7 +5,9 @@
 //! and past everyone who waits, and its GPUs are missing from the account: admitted jobs stay Pending on nodes
 //! that are full. It is reported where the namespace has a LocalQueue whose ClusterQueue covers the
 //! accelerators that the job requests, as a warning where other jobs of the namespace are queued. A LocalQueue
-//! called `default` takes jobs without a name. A label on the pods alone queues each pod by itself, where Kueue
+//! called `default` takes jobs without a name. It is another matter where a configuration of Kueue in the input
+//! has `manageJobsWithoutQueueName: true`, and its selector selects the namespace: Kueue suspends the job, and
+//! never starts it. That is a warning. A label on the pods alone queues each pod by itself, where Kueue
 //! manages pods: some of a run start, hold their GPUs and wait for the others. From Kueue 0.15 on, an annotation
 //! of that name is not read.
 //!
@@ -56,7 +58,7 @@
 //! - <https://kueue.sigs.k8s.io/docs/tasks/run/jobs/>
 //! - <https://kueue.sigs.k8s.io/docs/tasks/manage/enforce_job_management/>
 
-use super::kueue::{QUEUE_LABEL, queue_name};
+use super::kueue::{CONFIGURATION, QUEUE_LABEL, WithoutQueue, queue_name, without_queue};
 use crate::rules::gitops::{DELIVERERS, gets_labels};
 use crate::rules::prelude::*;
 use crate::workload::devices::first_accelerator;
@@ -67,7 +69,7 @@ const JOBS: &[Kind] =
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-job-not-queued",
     kinds: JOBS,
-    reads: kinds![[Kind::LOCAL_QUEUE, Kind::CLUSTER_QUEUE], DELIVERERS, WORKLOAD_KINDS],
+    reads: kinds![[Kind::LOCAL_QUEUE, Kind::CLUSTER_QUEUE], DELIVERERS, WORKLOAD_KINDS, CONFIGURATION],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("gpu_job_not_queued.rs")),
     check: Check::Object(check),
@@ -148,18 +150,34 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let mut others = ctx.cluster().views().workloads_in(namespace).take(MOST_COMPARED);
     let is_used = others.any(|other| queue_name(&other.object).is_set());
     let is_complete = ctx.cluster().is_complete();
-    let message = format!(
-        "`{}` takes `{resource}` past the queues of its namespace: it names none",
-        object.display_name()
-    );
+    let job = object.display_name();
+    let suspending = match without_queue(object, ctx) {
+        WithoutQueue::Starts => None,
+        WithoutQueue::Suspended(by) => Some(by),
+        WithoutQueue::Unknown => return None,
+    };
+    let (message, is_warning) = match suspending {
+        Some(_) => {
+            (format!("`{job}` names no queue: Kueue manages it all the same, and never starts it"), true)
+        }
+        None => (
+            format!("`{job}` takes `{resource}` past the queues of its namespace: it names none"),
+            is_used || is_complete,
+        ),
+    };
     let queue_named = queue.name().to_owned();
-    ctx.report(&object.path(&["metadata", "name"]), message)
-        .severity(if is_used || is_complete { Severity::Warning } else { Severity::Info })
+    let finding = ctx.report(&object.path(&["metadata", "name"]), message);
+    finding
+        .severity(if is_warning { Severity::Warning } else { Severity::Info })
         .help(format!("add the label `{QUEUE_LABEL}: {queue_named}`"))
         .fix(
             Fix::unsafe_(format!("queue it in `{queue_named}`"))
                 .set(&labels.get(QUEUE_LABEL), json!(queue_named)),
         )
         .related(queue, &queue.path(&["metadata", "name"]), "a LocalQueue of the namespace");
+    if let Some(by) = suspending {
+        let text = "has `manageJobsWithoutQueueName: true`";
+        finding.related(by, &by.path(&["metadata", "name"]), text);
+    }
     None
 }
