@@ -345,6 +345,7 @@ pub static RULES: &[&Rule] = &[
     &availability::vllm_port_internal::RULE,
     &availability::volume_blocks_rollout::RULE,
     &availability::volume_never_written::RULE,
+    &availability::volume_not_writable::RULE,
     &availability::volume_shared_by_replicas::RULE,
     &availability::zone_spread_missing::RULE,
     &gpu::argument_with_blank::RULE,
