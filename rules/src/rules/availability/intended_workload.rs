@@ -88,6 +88,6 @@ pub(in crate::rules) fn workload_elsewhere<'i>(
     })
 }
 
-pub(super) fn has_added_labels(object: &Object) -> bool {
+pub(in crate::rules) fn has_added_labels(object: &Object) -> bool {
     object.origin().is_some_and(|origin| origin.source.sets_labels())
 }
