@@ -69,7 +69,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     for_each_job(object, &mut |job| {
-        let Some(scope) = scope(&job.node) else { return };
+        let Some(scope) = scope(job.node) else { return };
         for relabeling in job.node.get("relabel_configs").items() {
             inspect(job, &scope, &relabeling, ctx);
         }
