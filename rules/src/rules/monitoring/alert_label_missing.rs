@@ -40,7 +40,7 @@ pub(crate) static RULE: Rule = Rule {
     kinds: kinds![PROMETHEUS_RULE_KINDS, [Kind::CONFIG_MAP]],
     docs: docs(include_str!("alert_label_missing.rs")),
     check: Check::Object(check),
-    ..Rule::warning(Group::Monitoring)
+    ..Rule::info(Group::Monitoring)
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
