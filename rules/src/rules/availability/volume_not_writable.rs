@@ -59,8 +59,8 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Availability)
 };
 
-/// Images, the program in them, the number of its user, and the group to write: `Dockerfile` of Prometheus 2.0 to 3.5 and of
-/// Alertmanager 0.15 to 0.28 (`USER nobody`), of Grafana 7.3 to 12.1, and of Loki 2.0 to 3.5.
+/// Images, the program in them, and the group to write: by the `USER` of the Dockerfiles of Prometheus and Alertmanager (`nobody`), of
+/// Grafana (472) and of Loki (10001), read in November 2026.
 const IMAGES: [(&str, &str, i64); 8] = [
     ("prom/prometheus", "Prometheus", 65534),
     ("prometheus/prometheus", "Prometheus", 65534),
