@@ -78,6 +78,11 @@ impl ObjectId {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
     }
 
+    /// Whether it is a file of another program, and no object of Kubernetes.
+    pub fn is_of_file(&self) -> bool {
+        self.is(Kind::PROMETHEUS_RULE_FILE) || self.is(Kind::PROMETHEUS_CONFIGURATION)
+    }
+
     /// Whether the group and kind are those of `kind`.
     pub fn is(&self, kind: Kind) -> bool {
         self.kind == kind.kind && self.group == kind.group
@@ -273,13 +278,22 @@ impl Object {
 
     fn from_tree(tree: Arc<Tree>, root: u32, origin: Option<Origin>, partial: bool) -> Option<Object> {
         let node = Node::new(&tree, root);
-        let api_version = node.get("apiVersion").text()?;
-        let kind = node.get("kind").text()?;
-        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let file = file_kind(&node).filter(|_| root == 0 && !partial).zip(origin.as_ref());
+        let (group, version, kind) = match &file {
+            Some((kind, _)) => (kind.group, "v1", kind.kind),
+            None => {
+                let api_version = node.get("apiVersion").text()?;
+                let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+                (group, version, node.get("kind").text()?)
+            }
+        };
         let metadata = node.get("metadata");
         let text = |n: Node<'_>| n.string_or_number().map(|t| t.into_owned());
-        let name =
-            text(metadata.get("name")).or_else(|| text(metadata.get("generateName"))).unwrap_or_default();
+        let written = || text(metadata.get("name")).or_else(|| text(metadata.get("generateName")));
+        let name = match &file {
+            Some((_, origin)) => origin.source.path().to_owned(),
+            None => written().unwrap_or_default(),
+        };
         let kind_info = kind::find(group, kind);
         let id = ObjectId {
             group_version_kind: GroupVersionKind::shared(group, version, kind),
@@ -448,6 +462,11 @@ impl Object {
 
     pub fn name(&self) -> &str {
         &self.id().name
+    }
+
+    /// Whether it is a file of another program, and no object of Kubernetes.
+    pub fn is_of_file(&self) -> bool {
+        self.0.id.group == kind::FILE_GROUP
     }
 
     /// Whether the group and kind are those of `kind`.
@@ -705,6 +724,23 @@ fn is_cluster_scoped(info: Option<&KindInfo>, group: &str, kind: &str) -> bool {
 }
 
 /// Whether `spec` is missing in a kind that requires it, or `spec.template` in a NodePool.
+/// The kind of a file of Prometheus: one with groups of rules, or with jobs that scrape.
+fn file_kind(root: &Node<'_>) -> Option<Kind> {
+    if root.get("apiVersion").is_set() || root.get("kind").is_set() {
+        return None;
+    }
+    let has = |item: Node<'_>, fields: &[&str]| fields.iter().all(|field| item.get(field).is_set());
+    let mut rules =
+        root.get("groups").items().flat_map(|group| group.get("rules").items().collect::<Vec<_>>());
+    if rules.any(|rule| has(rule, &["expr"])) {
+        return Some(Kind::PROMETHEUS_RULE_FILE);
+    }
+    // Promtail, whose clients are those that it sends to, has jobs of the same form.
+    let mut jobs = root.get("scrape_configs").items();
+    (!root.get("clients").is_set() && jobs.any(|job| has(job, &["job_name"])))
+        .then_some(Kind::PROMETHEUS_CONFIGURATION)
+}
+
 fn lacks_body(id: &ObjectId, root: &Node<'_>) -> bool {
     let spec = root.get("spec");
     let lives_by_spec = id.is(Kind::NODE_POOL)

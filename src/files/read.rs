@@ -323,12 +323,21 @@ fn is_foreign_yaml(bytes: &[u8], input: &Input) -> bool {
         return false;
     }
     let Ok(text) = std::str::from_utf8(bytes) else { return false };
+    if is_of_prometheus(text) {
+        return false;
+    }
     // A document that has only comments, separators or null is empty.
     let is_entry = |line: &str| {
         let line = line.trim();
         !line.starts_with(['#', '%', '-', '.']) && (line.contains(": ") || line.ends_with(':'))
     };
     text.lines().any(is_entry) && !(has("kind") && mentions_kubernetes(text))
+}
+
+/// Whether a text may be a file of Prometheus: one with rules, or with jobs that scrape.
+fn is_of_prometheus(text: &str) -> bool {
+    let begins = |key: &str| text.lines().any(|line| line.starts_with(key));
+    begins("groups:") && text.contains("expr:") || begins("scrape_configs:") && text.contains("job_name:")
 }
 
 fn is_utf16(bytes: &[u8]) -> bool {

@@ -38,7 +38,7 @@ pub(crate) fn watched_for(rules: impl Iterator<Item = &'static Rule>) -> BTreeSe
 /// Whether a kind is read in files only. The webhook has no permission to list Secrets, and CRDs are large. Rules have no error
 /// where they are absent.
 fn is_in_files_only(kind: Kind) -> bool {
-    kind == Kind::SECRET || kind == Kind::CUSTOM_RESOURCE_DEFINITION
+    kind.is_of_file() || kind == Kind::SECRET || kind == Kind::CUSTOM_RESOURCE_DEFINITION
 }
 
 /// The rules that a configuration leaves on for some object.
@@ -148,7 +148,8 @@ pub(crate) fn is_synced_for(engine: &Engine, cluster: &Cluster, group: &str, kin
 
 fn collect_kinds(of: impl Fn(&Rule) -> &'static [Kind]) -> Vec<Kind> {
     let kinds: BTreeSet<Kind> = RULES.iter().flat_map(|rule| of(rule)).copied().collect();
-    kinds.into_iter().collect()
+    let kinds = kinds.into_iter().filter(|kind| !kind.is_of_file());
+    kinds.collect()
 }
 
 #[cfg(test)]

@@ -28,3 +28,40 @@ pub(crate) fn is_for_reading(object: &Object) -> bool {
 pub(crate) fn is_default(class: &Object) -> bool {
     class.path(&["metadata", "annotations", DEFAULT_CLASS]).text() == Some("true")
 }
+
+/// Names of classes that managed clusters other than EKS have from the start, as do those that run on one machine: of AKS, GKE,
+/// DigitalOcean, Linode, Vultr, Oracle, Hetzner, OVHcloud, Scaleway, Alibaba Cloud and OpenShift; of k3s, MicroK8s, minikube and kind.
+const BUILT_IN: [&str; 27] = [
+    "default",
+    "managed",
+    "managed-premium",
+    "managed-csi",
+    "managed-csi-premium",
+    "azurefile",
+    "azurefile-premium",
+    "azurefile-csi",
+    "azurefile-csi-premium",
+    "standard",
+    "standard-rwo",
+    "standard-rwx",
+    "premium-rwo",
+    "premium-rwx",
+    "do-block-storage",
+    "linode-block-storage",
+    "linode-block-storage-retain",
+    "vultr-block-storage",
+    "oci-bv",
+    "hcloud-volumes",
+    "csi-cinder-high-speed",
+    "scw-bssd",
+    "alicloud-disk-essd",
+    "gp2-csi",
+    "gp3-csi",
+    "local-path",
+    "microk8s-hostpath",
+];
+
+/// Whether a cluster that is not one of EKS has a class of this name from the start.
+pub(crate) fn is_built_in_elsewhere(name: &str) -> bool {
+    BUILT_IN.contains(&name)
+}

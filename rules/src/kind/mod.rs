@@ -55,7 +55,15 @@ pub struct Kind {
     pub kind: &'static str,
 }
 
+/// The group that files of Prometheus have here. They have no `apiVersion`, and no API server knows them.
+pub(crate) const FILE_GROUP: &str = "file.prometheus.io";
+
 impl Kind {
+    /// Whether it stands for files of another program, which are in no cluster.
+    pub fn is_of_file(self) -> bool {
+        self.group == FILE_GROUP
+    }
+
     pub const fn new(group: &'static str, kind: &'static str) -> Kind {
         Kind { group, kind }
     }
@@ -217,6 +225,10 @@ impl Kind {
     pub(crate) const PROBE: Kind = Kind::new("monitoring.coreos.com", "Probe");
     pub(crate) const PROMETHEUS: Kind = Kind::new("monitoring.coreos.com", "Prometheus");
     pub(crate) const PROMETHEUS_RULE: Kind = Kind::new("monitoring.coreos.com", "PrometheusRule");
+    /// A rule file of Prometheus, which is no object of Kubernetes: a ConfigMap is made of it, or a volume.
+    pub const PROMETHEUS_RULE_FILE: Kind = Kind::new(FILE_GROUP, "RuleFile");
+    /// A configuration file of Prometheus, `prometheus.yml`.
+    pub const PROMETHEUS_CONFIGURATION: Kind = Kind::new(FILE_GROUP, "Configuration");
     pub(crate) const SCRAPE_CONFIG: Kind = Kind::new("monitoring.coreos.com", "ScrapeConfig");
     pub(crate) const SERVICE_MONITOR: Kind = Kind::new("monitoring.coreos.com", "ServiceMonitor");
     pub(crate) const CLUSTER_POLICY: Kind = Kind::new("nvidia.com", "ClusterPolicy");

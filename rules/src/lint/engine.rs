@@ -191,7 +191,9 @@ impl Engine {
         let is_defined = self.settings().definitions.define_kind(id);
         let over_schema: &[usize] = if is_defined { &self.catch_all } else { &[] };
         let over_schema = over_schema.iter().filter(move |at| !of_kind.contains(at));
-        self.kind_agnostic.iter().chain(of_kind).chain(over_schema).copied()
+        // What holds for every object is about the API server.
+        let of_all: &[usize] = if object.is_of_file() { &[] } else { &self.kind_agnostic };
+        of_all.iter().chain(of_kind).chain(over_schema).copied()
     }
 
     /// Runs one rule with the number of steps that are left. A rule that exceeds it has a single finding,

@@ -90,10 +90,21 @@ pub(crate) struct Binary {
     pub(crate) rhs: Expr,
     /// Whether a comparison returns 0 or 1 instead of filtering.
     pub(crate) is_bool: bool,
+    /// The labels by which series of both sides match.
+    pub(crate) matching: Matching,
     /// The side on which several series may match one of the other.
     pub many: Option<Side>,
     /// The labels that `group_left` or `group_right` copies from the other side.
     pub(crate) copied: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Matching {
+    /// All labels but the name of the metric.
+    All,
+    On(Vec<String>),
+    /// All labels except these.
+    Ignoring(Vec<String>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,7 +174,13 @@ impl Expr {
                     }
                     VectorMatchCardinality::OneToOne | VectorMatchCardinality::ManyToMany => None,
                 });
+                let matching = match modifier.and_then(|modifier| modifier.matching.as_ref()) {
+                    None => Matching::All,
+                    Some(LabelModifier::Include(labels)) => Matching::On(labels.labels.clone()),
+                    Some(LabelModifier::Exclude(labels)) => Matching::Ignoring(labels.labels.clone()),
+                };
                 Expr::Binary(Box::new(Binary {
+                    matching,
                     copied: copied.unwrap_or_default(),
                     op: binary.op.to_string(),
                     lhs: convert(&binary.lhs)?,
@@ -267,10 +284,12 @@ impl Selector {
                 // Regular expressions were replaced before parsing.
                 ParserMatchOp::Re(_) | ParserMatchOp::NotRe(_) => return None,
                 ParserMatchOp::Equal if is_pattern(matcher) => {
-                    (MatchOp::Matches, pattern(matcher, patterns)?)
+                    let pattern = pattern(matcher, patterns)?;
+                    (if is_literal(&pattern) { MatchOp::Equal } else { MatchOp::Matches }, pattern)
                 }
                 ParserMatchOp::NotEqual if is_pattern(matcher) => {
-                    (MatchOp::NotMatches, pattern(matcher, patterns)?)
+                    let pattern = pattern(matcher, patterns)?;
+                    (if is_literal(&pattern) { MatchOp::NotEqual } else { MatchOp::NotMatches }, pattern)
                 }
                 ParserMatchOp::Equal => (MatchOp::Equal, matcher.value.clone()),
                 ParserMatchOp::NotEqual => (MatchOp::NotEqual, matcher.value.clone()),
@@ -291,6 +310,11 @@ impl Selector {
 /// Whether the value of a matcher refers to a regular expression.
 fn is_pattern(matcher: &promql_parser::label::Matcher) -> bool {
     matcher.value.starts_with(PATTERN)
+}
+
+/// Whether a pattern, which Prometheus anchors at both ends, matches only the text that it is.
+fn is_literal(pattern: &str) -> bool {
+    !pattern.contains(['.', '+', '*', '?', '(', ')', '[', ']', '{', '}', '|', '^', '$', '\\'])
 }
 
 fn pattern(matcher: &promql_parser::label::Matcher, patterns: &[String]) -> Option<String> {

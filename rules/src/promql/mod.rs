@@ -7,6 +7,7 @@
 //! ```text
 //! object ─► sources ─► text ─► screen ─► promql-parser ─► Expr ─► series   how many series the result has
 //!                                                              ─► bound    which values it can reach
+//!                                                              ─► labels   which labels the result has
 //!                                                              ─► load     whether it is a total or a share
 //!                                                              ─► factor   whether a factor in its sums is in the result
 //!                                                              ─► metrics  what its metrics are
@@ -17,6 +18,7 @@ pub(crate) mod bound;
 pub(crate) mod expr;
 pub(crate) mod factor;
 pub(crate) mod identifiers;
+pub(crate) mod labels;
 pub(crate) mod load;
 pub(crate) mod metrics;
 pub(crate) mod names;
@@ -30,7 +32,7 @@ mod tests;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub(crate) use expr::Expr;
-pub(crate) use sources::{QUERY_KINDS, Query, QueryPlace, queries};
+pub(crate) use sources::{PROMETHEUS_RULE_KINDS, QUERY_KINDS, Query, QueryPlace, queries};
 
 use crate::steps;
 

@@ -15,10 +15,12 @@ use crate::source::with_embedded;
 use crate::steps;
 use crate::tree::node::{Node, NodeId};
 use crate::tree::scalar::Scalar;
+use crate::workload::charts::{CHART_KINDS, for_each_values_with};
 
-pub(crate) const QUERY_KINDS: [Kind; 8] = [
+pub(crate) const QUERY_KINDS: [Kind; 9] = [
     Kind::PROMETHEUS_RULE,
     Kind::VM_RULE,
+    Kind::PROMETHEUS_RULE_FILE,
     Kind::SCALED_OBJECT,
     Kind::SCALED_JOB,
     Kind::CONFIG_MAP,
@@ -26,6 +28,19 @@ pub(crate) const QUERY_KINDS: [Kind; 8] = [
     Kind::HELM_RELEASE,
     Kind::ARGO_APPLICATION,
 ];
+
+/// The kinds with groups of rules.
+pub(crate) const PROMETHEUS_RULE_KINDS: [Kind; 3] =
+    [Kind::PROMETHEUS_RULE, Kind::VM_RULE, Kind::PROMETHEUS_RULE_FILE];
+
+/// The groups of an object of these kinds.
+pub(crate) fn rule_groups(object: &Object) -> Node<'_> {
+    if object.is(Kind::PROMETHEUS_RULE_FILE) {
+        object.get("groups")
+    } else {
+        object.path(&["spec", "groups"])
+    }
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QueryPlace {
@@ -52,6 +67,24 @@ pub(crate) struct Query {
     /// In a rule file, the name of the alert or of the series; in a dashboard, the title of the panel; in an adapter, the
     /// name of the metric.
     pub(crate) title: Option<String>,
+    /// The labels of the result that the texts of an alert show.
+    pub(crate) shown_labels: Vec<ShownLabel>,
+}
+
+/// A label of the result of an alert in one of its texts.
+#[derive(Clone, Debug)]
+pub(crate) struct ShownLabel {
+    pub(crate) label: String,
+    spot: NodeId,
+    /// The bytes of the text in an embedded rule file.
+    pub(crate) part: Option<Range<usize>>,
+}
+
+impl ShownLabel {
+    /// The node with the text, or with the rule file that contains it.
+    pub(crate) fn node<'o>(&self, object: &'o Object) -> Node<'o> {
+        Node::from_id(object.tree().0, &self.spot)
+    }
 }
 
 impl Query {
@@ -99,16 +132,20 @@ fn collect(object: &Object) -> Vec<Query> {
             let other_dialect = metadata.get("serverAddress").text().is_some_and(is_victoria_metrics);
             push(&metadata.get("query"), QueryPlace::Trigger, other_dialect, &mut out);
         }
-    } else if object.is(Kind::PROMETHEUS_RULE) || object.is(Kind::VM_RULE) {
-        for group in object.path(&["spec", "groups"]).items() {
-            for rule in group.get("rules").items() {
-                let is_record = rule.get("record").is_set();
-                let place = if is_record { QueryPlace::Record } else { QueryPlace::Alert };
-                push(&rule.get("expr"), place, object.is(Kind::VM_RULE), &mut out);
+    } else if PROMETHEUS_RULE_KINDS.iter().any(|kind| object.is(*kind)) {
+        let is_file = object.is(Kind::PROMETHEUS_RULE_FILE);
+        let other_dialect = object.is(Kind::VM_RULE) || is_file && is_for_victoria_metrics(object.name());
+        for_each_rule(&rule_groups(object), is_file, &mut |rule, place, _| {
+            let before = out.len();
+            push(&rule.get("expr"), place, other_dialect, &mut out);
+            for query in &mut out[before..] {
+                query.shown_labels = shown_labels(rule);
             }
-        }
+        });
+    } else if CHART_KINDS.iter().any(|kind| object.is(*kind)) {
+        chart_rules(object, &mut out);
     } else if object.is(Kind::CONFIG_MAP) {
-        let other_dialect = is_victoria_metrics(object.name()) || object.name().contains("vmalert");
+        let other_dialect = is_for_victoria_metrics(object.name());
         for (name, text) in object.get("data").entries() {
             if name.ends_with(".json") {
                 dashboard(&text, &mut out);
@@ -129,6 +166,7 @@ fn collect(object: &Object) -> Vec<Query> {
             is_embedded: true,
             part: rule.part.clone(),
             title: rule.name.clone(),
+            shown_labels: Vec::new(),
         });
     }
     // The list is kept, and mostly has one entry.
@@ -148,7 +186,16 @@ fn push(node: &Node<'_>, place: QueryPlace, other_dialect: bool, out: &mut Vec<Q
         Parsed::Invalid(_) if other_dialect => Parsed::Unknown,
         parsed => parsed,
     };
-    out.push(Query { spot: node.id(), place, text, parsed, is_embedded: false, part: None, title: None });
+    out.push(Query {
+        spot: node.id(),
+        place,
+        text,
+        parsed,
+        is_embedded: false,
+        part: None,
+        title: None,
+        shown_labels: Vec::new(),
+    });
 }
 
 /// The queries of a Prometheus rule file in an entry of a ConfigMap.
@@ -160,33 +207,123 @@ fn rule_file(entry: &Node<'_>, other_dialect: bool, out: &mut Vec<Query>) {
     }
     steps::take(20 * text.len());
     with_embedded(text, |root| {
-        for group in root.get("groups").items() {
-            // VictoriaMetrics and Loki have groups in other query languages.
-            let language = group.get("type");
-            if language.is_set() && language.text() != Some("prometheus") {
-                continue;
+        for_each_rule(&root.get("groups"), true, &mut |rule, place, name| {
+            let expr = rule.get("expr");
+            let part = expr.span().map(|span| span.start as usize..span.end as usize);
+            let before = out.len();
+            push_embedded(&expr, place, other_dialect, (entry.id(), part, name.text()), out);
+            for query in &mut out[before..] {
+                query.shown_labels = shown_labels(rule);
+                query.shown_labels.iter_mut().for_each(|shown| shown.spot = entry.id());
             }
-            for rule in group.get("rules").items() {
-                let (record, alert) = (rule.get("record"), rule.get("alert"));
-                let (place, name) = match (record.is_set(), alert.is_set()) {
-                    (true, _) => (QueryPlace::Record, record),
-                    (_, true) => (QueryPlace::Alert, alert),
-                    _ => continue,
-                };
-                let before = out.len();
-                let expr = rule.get("expr");
-                push(&expr, place, other_dialect, out);
-                let part = expr.span().map(|span| span.start as usize..span.end as usize);
-                for query in &mut out[before..] {
-                    query.spot = entry.id();
-                    query.is_embedded = true;
-                    query.part = part.clone();
-                    query.title = name.text().map(str::to_owned);
-                }
-            }
-        }
+        });
         Some(())
     });
+}
+
+/// The values of charts of Prometheus with groups of rules: of each entry of a mapping, or of each item of a list.
+const CHART_RULES: [&[&str]; 4] = [
+    &["additionalPrometheusRulesMap"],
+    &["additionalPrometheusRules"],
+    &["serverFiles"],
+    &["prometheus", "serverFiles"],
+];
+
+/// The rules in the values of the charts that an object installs.
+fn chart_rules(object: &Object, out: &mut Vec<Query>) {
+    for_each_values_with(object, "expr", |values| {
+        for list in CHART_RULES.iter().map(|path| values.root.path(path)) {
+            let entries = list.entries().into_iter().map(|(_, entry)| entry);
+            for file in entries.chain(list.items()) {
+                for_each_rule(&file.get("groups"), true, &mut |rule, place, name| {
+                    let expr = rule.get("expr");
+                    let at = values.place(&expr, object);
+                    if at.is_in_text {
+                        push_embedded(&expr, place, false, (at.node.id(), at.part, name.text()), out);
+                    } else {
+                        push(&at.node, place, false, out);
+                    }
+                });
+            }
+        }
+    });
+}
+
+/// Calls a function with the rules of groups, and the name of the alert or of the series of each. `is_file`: other programs have files
+/// of this form, with rules that Prometheus does not read.
+fn for_each_rule<'a>(
+    groups: &Node<'a>,
+    is_file: bool,
+    visit: &mut dyn FnMut(&Node<'a>, QueryPlace, &Node<'a>),
+) {
+    for group in groups.items() {
+        // VictoriaMetrics and Loki have groups in other query languages.
+        let language = group.get("type");
+        if is_file && language.is_set() && language.text() != Some("prometheus") {
+            continue;
+        }
+        for rule in group.get("rules").items() {
+            let (record, alert) = (rule.get("record"), rule.get("alert"));
+            let (place, name) = match (record.is_set(), alert.is_set()) {
+                (true, _) => (QueryPlace::Record, record),
+                (_, false) if is_file => continue,
+                _ => (QueryPlace::Alert, alert),
+            };
+            visit(&rule, place, &name);
+        }
+    }
+}
+
+/// The labels that the annotations and labels of an alert show. A text that decides by a label, or asks for other series, is left
+/// out.
+fn shown_labels(rule: &Node<'_>) -> Vec<ShownLabel> {
+    const DECIDES: [&str; 5] = ["if ", "with ", "range ", "query ", "or "];
+    let texts = ["annotations", "labels"].into_iter().flat_map(|field| rule.get(field).entries());
+    let mut all: Vec<ShownLabel> = Vec::new();
+    for (_, node) in texts {
+        let Some(text) = node.raw_text().filter(|text| text.contains("{{")) else { continue };
+        let actions: Vec<&str> =
+            text.split("{{").skip(1).map(|rest| rest.split("}}").next().unwrap_or(rest)).collect();
+        if actions.iter().any(|action| DECIDES.iter().any(|word| action.contains(word))) {
+            continue;
+        }
+        let used = actions.iter().flat_map(|action| {
+            let after = ["$labels.", ".Labels."].into_iter().flat_map(|sign| action.split(sign).skip(1));
+            after.map(|rest| {
+                rest.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap_or(rest)
+            })
+        });
+        for label in used.filter(|label| !label.is_empty()) {
+            if !all.iter().any(|shown| shown.label == label) {
+                let part = node.span().map(|span| span.start as usize..span.end as usize);
+                all.push(ShownLabel { label: label.to_owned(), spot: node.id(), part });
+            }
+        }
+    }
+    all
+}
+
+/// Adds a query in the text of a field: with the field, the bytes in its text, and the name of the rule.
+fn push_embedded(
+    expr: &Node<'_>,
+    place: QueryPlace,
+    other_dialect: bool,
+    (spot, part, title): (NodeId, Option<Range<usize>>, Option<&str>),
+    out: &mut Vec<Query>,
+) {
+    let before = out.len();
+    push(expr, place, other_dialect, out);
+    for query in &mut out[before..] {
+        query.spot = spot.clone();
+        query.is_embedded = true;
+        query.part = part.clone();
+        query.title = title.map(str::to_owned);
+    }
+}
+
+/// Whether the rules of an object or a file are for VictoriaMetrics, judging by its name.
+fn is_for_victoria_metrics(name: &str) -> bool {
+    is_victoria_metrics(name) || name.contains("vmalert")
 }
 
 /// Whether an address or a name is that of VictoriaMetrics, whose queries support more functions.
@@ -260,6 +397,7 @@ fn panels(value: &Value, above: Panel<'_>, spot: &NodeId, out: &mut Vec<Query>) 
                     is_embedded: true,
                     part: None,
                     title: panel.title.map(str::to_owned),
+                    shown_labels: Vec::new(),
                 });
             }
             fields.values().for_each(|field| panels(field, panel, spot, out));

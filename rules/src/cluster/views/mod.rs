@@ -63,7 +63,7 @@ use pdbs::PdbKey;
 pub(crate) use pdbs::{Pdbs, ProtectedPools};
 use pod_makers::{PodMakerObjects, PodMakers};
 pub(crate) use predicates::Predicate;
-pub(crate) use recording_rules::{PROMETHEUS_RULE_KINDS, RecordingRules, recording_rule_names};
+pub(crate) use recording_rules::{RecordingRules, recording_rule_names};
 use reserved_volumes::ReservedVolumes;
 pub(crate) use resources::ExtendedResources;
 pub(crate) use services::Services;

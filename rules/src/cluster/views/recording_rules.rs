@@ -3,8 +3,7 @@
 use crate::cluster::table::{View, ViewSlot};
 use crate::kind::Kind;
 use crate::object::Object;
-
-pub(crate) const PROMETHEUS_RULE_KINDS: [Kind; 2] = [Kind::PROMETHEUS_RULE, Kind::VM_RULE];
+use crate::promql::sources::{PROMETHEUS_RULE_KINDS, rule_groups};
 
 pub(crate) struct RecordingRules;
 
@@ -20,8 +19,7 @@ impl View for RecordingRules {
 }
 
 pub(crate) fn recording_rule_names(object: &Object) -> Vec<String> {
-    object
-        .path(&["spec", "groups"])
+    rule_groups(object)
         .items()
         .flat_map(|group| group.get("rules").items())
         .filter_map(|rule| rule.get("record").text().map(str::to_owned))

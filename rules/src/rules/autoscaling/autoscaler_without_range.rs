@@ -39,9 +39,24 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    // Flagger scales the workload of a Canary to zero and back.
+    if is_of_canary(object, ctx) {
+        return None;
+    }
+    let (count, min, max) = fixed_count(object)?;
+    let is_meant = || [&min, &max].iter().any(|bound| is_pinned_by_comment(object, bound));
+    if count >= 1 && !object.is_owned() && !is_meant() {
+        let message = format!("minimum and maximum are both {count}: the number of replicas never changes");
+        ctx.report(&max, message).help("widen the bounds, or remove the autoscaler");
+    }
+    None
+}
+
+/// The number of replicas that an autoscaler never changes, because its bounds are equal, with its bounds.
+pub(super) fn fixed_count(object: &Object) -> Option<(i64, Node<'_>, Node<'_>)> {
     let spec = object.get("spec");
-    // An overlay widens the bounds; Flagger scales the workload of a Canary to zero and back.
-    if object.is_patched_by_kustomize() || is_of_canary(object, ctx) {
+    // An overlay widens the bounds.
+    if object.is_patched_by_kustomize() {
         return None;
     }
     let (min, max, least) = if object.is(Kind::HPA) {
@@ -52,12 +67,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     };
     let count = max.int()?;
-    let is_meant = || [&min, &max].iter().any(|bound| is_pinned_by_comment(object, bound));
-    if count == min.int_or(least)? && count >= 1 && !object.is_owned() && !is_meant() {
-        let message = format!("minimum and maximum are both {count}: the number of replicas never changes");
-        ctx.report(&max, message).help("widen the bounds, or remove the autoscaler");
-    }
-    None
+    (count == min.int_or(least)?).then_some((count, min, max))
 }
 
 /// Whether a Canary of Flagger names the autoscaler, which then holds the number of replicas of both of its workloads.

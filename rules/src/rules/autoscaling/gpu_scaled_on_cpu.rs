@@ -66,6 +66,7 @@ use std::sync::Arc;
 
 use crate::cluster::views::{AUTOSCALER_MAKERS, scale_target};
 use crate::keda::resource_metrics::resource_metrics;
+use crate::rules::autoscaling::autoscaler_without_range::fixed_count;
 use crate::rules::autoscaling::scale_target::{target, target_name};
 use crate::rules::class_evidence::CLASSED_TARGETS;
 use crate::rules::prelude::*;
@@ -83,6 +84,10 @@ pub(crate) static RULE: Rule = Rule {
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let (node, signal) = if object.is(Kind::HPA) { of_hpa(object)? } else { of_scaled_object(object)? };
     let target = target(object, ctx)?;
+    // A signal without a range decides nothing, which autoscaler-without-range reports.
+    if fixed_count(object).is_some() {
+        return None;
+    }
     let classified = ctx.class_of(target);
     if classified.is(WorkloadClass::Infra) || !uses_accelerators(target) {
         return None;

@@ -64,6 +64,7 @@
 //! - <https://github.com/kubernetes/kubernetes/issues/78761>
 
 use crate::cluster::views::disruptions::runs_as_job;
+use crate::rules::autoscaling::autoscaler_without_range::fixed_count;
 use crate::rules::autoscaling::scale_target::target;
 use crate::rules::availability::selected_workloads::{are_versions, is_stopped, run_together};
 use crate::rules::prelude::*;
@@ -118,7 +119,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // Another strategy finds the pods by their owner.
     let is_by_owner = !object.path(&["spec", "selectionStrategy"]).is_absent();
     let used = use_of_pods(object)?;
-    if is_by_owner || object.is_partial() {
+    // Without a range no metric decides anything.
+    if is_by_owner || object.is_partial() || fixed_count(object).is_some() {
         return None;
     }
     let workload = target(object, ctx)?;

@@ -56,6 +56,7 @@
 use super::gateway_route::{POOLS, RouteBackend, backends_of};
 use super::ingress::{Backend, Controller, backends, controller};
 use crate::cluster::together::is_in_written_namespace;
+use crate::cluster::versions::Fact;
 use crate::rules::autoscaling::{is_made_by_operator, is_named_after};
 use crate::rules::prelude::*;
 use crate::workload::charts::{installs, is_for_other_cluster, target_namespace};
@@ -141,6 +142,10 @@ fn check_service<'a>(
         [] if !names.contains(&name) && namespace == object.namespace_or_default() => {
             names.push(name);
             report_missing(object, backend, name, ctx);
+        }
+        [] if !names.contains(&name) => {
+            names.push(name);
+            report_absent(backend, namespace, name, ctx);
         }
         [service] if ctx.pairs_with(service) => {
             check_port(object, backend, service, ctx);
@@ -312,7 +317,7 @@ fn report_missing(object: &Object, backend: &Backend<'_>, name: &str, ctx: &mut 
     let stem = ENDINGS.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name);
     let alike = ENDINGS.iter().map(|ending| format!("{stem}{ending}")).filter(|other| other != name);
     let found: Vec<&Object> = alike.flat_map(|other| cluster.all("", "Service", namespace, &other)).collect();
-    let [service] = found.as_slice() else { return None };
+    let [service] = found.as_slice() else { return report_absent(backend, namespace, name, ctx) };
     if !cluster.surely_pairs(object, service) {
         return None;
     }
@@ -324,6 +329,31 @@ fn report_missing(object: &Object, backend: &Backend<'_>, name: &str, ctx: &mut 
     .help(format!("write `{meant}`, or rename the Service"))
     .related(service, &service.path(&["metadata", "name"]), "the Service")
     .fix(Fix::unsafe_(format!("send requests to `{meant}`")).set(&backend.service, json!(meant)));
+    None
+}
+
+/// Reports a Service that a whole cluster does not have, in a namespace for which the input has others.
+fn report_absent(backend: &Backend<'_>, namespace: &str, name: &str, ctx: &mut Context<'_>) -> Option<()> {
+    let cluster = ctx.cluster();
+    let mut others = cluster.in_namespace(Kind::SERVICE, namespace);
+    let makes = |kind: &Kind| cluster.in_namespace(*kind, namespace).next().is_some();
+    if !cluster.is_complete()
+        || cluster.is_shown(&Fact::Elsewhere)
+        || may_bring_objects(cluster)
+        || MAKERS.iter().any(makes)
+        || !cluster.views().pod_makers().0.is_empty()
+    {
+        return None;
+    }
+    let other = others.next()?;
+    let message = format!("namespace `{}` has no Service `{}`", ellipsize(namespace), ellipsize(name));
+    let near = nearest(name, cluster.in_namespace(Kind::SERVICE, namespace).map(Object::name));
+    let help = match near {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => "requests that are sent there fail: write the name of a Service that exists".to_owned(),
+    };
+    let place = other.path(&["metadata", "name"]);
+    ctx.report(&backend.service, message).help(help).related(other, &place, "the namespace has this one");
     None
 }
 

@@ -3,7 +3,8 @@
 //! # Why
 //! An `emptyDir` is deleted with the pod. Karpenter replaces nodes to save money, on drift and when they expire,
 //! and the evicted database starts anew on another node: empty. It is a warning where a NodePool of the input
-//! moves pods that run, and information where no pool is there.
+//! moves pods that run, and information where no pool is there. Redis and the like are databases where their
+//! options or their configuration ask for a file of the data: `appendonly yes`, `save 60 1`.
 //!
 //! # Fix
 //! Mount a PersistentVolumeClaim, best by `volumeClaimTemplates` of a StatefulSet.
@@ -44,7 +45,7 @@ use crate::rules::prelude::*;
 pub(crate) static RULE: Rule = Rule {
     id: "database-on-empty-dir",
     kinds: WORKLOAD_KINDS,
-    reads: kinds![[Kind::NODE_POOL, Kind::HPA, Kind::SCALED_OBJECT], WORKLOAD_KINDS],
+    reads: kinds![[Kind::NODE_POOL, Kind::HPA, Kind::SCALED_OBJECT, Kind::CONFIG_MAP], WORKLOAD_KINDS],
     docs: docs(include_str!("database_on_empty_dir.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Availability)
@@ -66,6 +67,45 @@ const DATABASES: [(&[&str], &[&str]); 6] = [
     (&["qdrant"], &["/qdrant/storage"]),
 ];
 
+/// Caches that keep their data if they are told to.
+const CACHES: (&[&str], &[&str]) = (
+    &["redis", "redis-stack", "redis-stack-server", "valkey", "keydb", "dragonfly"],
+    &["/data", "/bitnami/redis/data", "/bitnami/valkey/data", "/var/lib/redis"],
+);
+
+/// Whether a cache is asked to write its data to the disk: by options, or by the file of its configuration.
+fn keeps_data(container: &Node<'_>, template: &Template<'_>, ctx: &Context<'_>) -> bool {
+    let line = command_line(container);
+    let words: Vec<&str> = line.split_whitespace().map(|word| word.trim_matches(['"', '\''])).collect();
+    let is_asked = |pair: &[&str]| match pair[0] {
+        "--appendonly" => pair[1] == "yes",
+        "--save" => pair[1].starts_with(|c: char| c.is_ascii_digit()),
+        "--snapshot_cron" => !pair[1].is_empty(),
+        _ => false,
+    };
+    if words.windows(2).any(is_asked) {
+        return true;
+    }
+    let is_setting = |line: &str| {
+        let mut words = line.split_whitespace();
+        match (words.next(), words.next()) {
+            (Some("appendonly"), Some(value)) => value == "yes",
+            (Some("save"), Some(value)) => value.starts_with(|c: char| c.is_ascii_digit()),
+            _ => false,
+        }
+    };
+    let namespace = ctx.object().namespace_or_default();
+    let configs = template.spec.get("volumes").items().filter_map(|volume| {
+        let name = volume.path(&["configMap", "name"]);
+        ctx.cluster().unique(Kind::CONFIG_MAP, namespace, name.text()?)
+    });
+    let texts = configs.flat_map(|config| config.get("data").entries());
+    line.contains(".conf")
+        && texts
+            .filter(|(name, _)| name.ends_with(".conf"))
+            .any(|(_, text)| text.raw_text().is_some_and(|text| text.lines().any(is_setting)))
+}
+
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if !runs_forever(object) || object.is_partial() || object.is_owned() {
         return None;
@@ -77,7 +117,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for template in templates(object) {
         let found = template.containers().find_map(|container| {
             let image = image_of(&container)?;
-            let (_, folders) = DATABASES.iter().find(|(names, _)| names.contains(&image.last()))?;
+            let all = DATABASES.iter().chain([&CACHES]);
+            let (names, folders) = all.into_iter().find(|(names, _)| names.contains(&image.last()))?;
+            // A cache is not a database until it is told to keep its data.
+            if *names == CACHES.0 && !keeps_data(&container, &template, ctx) {
+                return None;
+            }
             let mut mounts = container.get("volumeMounts").items();
             let mount = mounts.find(|mount| {
                 let path = mount.get("mountPath").text().map(|path| path.trim_end_matches('/'));

@@ -39,7 +39,7 @@
 //! # References
 //! - <https://kubernetes.io/docs/tasks/configure-pod-container/security-context/#configure-volume-permission-and-ownership-change-policy-for-pods>
 
-use super::volumes::is_block_class;
+use super::volumes::{claim_behind, is_block_class};
 use crate::rules::prelude::*;
 use crate::workload::server::likely_server_of;
 
@@ -62,21 +62,7 @@ fn large_claim<'i>(
     name: &str,
     ctx: &Context<'i>,
 ) -> Option<(&'i Object, Node<'i>)> {
-    let mut of_replicas = object.path(&["spec", "volumeClaimTemplates"]).items();
-    let own = of_replicas.find(|claim| claim.path(&["metadata", "name"]).text() == Some(name));
-    let (owner, spec) = if let Some(claim) = own {
-        (object, claim.get("spec"))
-    } else {
-        let mut volumes = template.spec.get("volumes").items();
-        let volume = volumes.find(|volume| volume.get("name").text() == Some(name))?;
-        let source = volume.get("persistentVolumeClaim");
-        if !matches!(source.get("readOnly").bool(), None | Some(false)) || source.has_unknown() {
-            return None;
-        }
-        let claim = source.get("claimName").text()?;
-        let claim = ctx.partner(Kind::PERSISTENT_VOLUME_CLAIM, object.namespace_or_default(), claim)?;
-        (claim, claim.get("spec"))
-    };
+    let (owner, spec) = claim_behind(object, template, name, ctx)?;
     let size = Quantity::at(&spec.path(&["resources", "requests", "storage"]))?;
     let is_of_ebs = spec.get("volumeName").is_absent()
         && spec.get("storageClassName").text().is_some_and(|class| is_block_class(class, ctx));

@@ -40,10 +40,12 @@
 //! - <https://github.com/kubernetes-sigs/gateway-api-inference-extension/issues/2562>
 
 use super::gateway_route::selected_by_pool;
+use super::intended_workload::workload_elsewhere;
 use super::server_port_mismatch::starts_others;
 use super::serving::{is_owned, serving_templates};
 use crate::cluster::together::is_in_written_namespace;
 use crate::rules::prelude::*;
+use crate::workload::selector;
 
 pub(crate) static RULE: Rule = Rule {
     id: "inference-pool-misses-pods",
@@ -70,8 +72,53 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let spec = object.get("spec");
+    if object.is(Kind::INFERENCE_POOL_ALPHA)
+        && object.version() == "v1alpha2"
+        && spec.is_mapping()
+        && !spec.has_unknown_key()
+        && spec.get("extensionRef").is_absent()
+    {
+        ctx.report(
+            &spec.get("extensionRef"),
+            "`extensionRef` is missing, which an InferencePool of v1alpha2 needs",
+        )
+        .reports_absence(false)
+        .help("name the Service of the endpoint picker: `extensionRef: {name: …}`");
+    }
+    if elsewhere(object, ctx).is_some() {
+        return None;
+    }
     target_ports(object, &spec, ctx);
     picker(object, &spec, ctx)
+}
+
+/// Reports a pool whose pods are in another namespace: it selects those of its own alone.
+fn elsewhere(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let spec = object.get("spec");
+    let selector = spec.get("selector");
+    let map = match selector.get("matchLabels") {
+        labels if labels.is_set() => labels,
+        _ => selector.clone(),
+    };
+    let labels = map.entries();
+    let (workloads, unknown) = selected_by_pool(object, ctx);
+    if unknown || !workloads.is_empty() || labels.is_empty() || selector.has_unknown() {
+        return None;
+    }
+    let named: Vec<&str> =
+        labels.iter().filter_map(|(_, value)| value.text()).chain([object.name()]).collect();
+    let includes = |own: &[(&str, Node<'_>)]| selector::includes(&labels, own);
+    let workload = workload_elsewhere(object, &named, includes, ctx)?;
+    let there = workload.namespace_or_default();
+    let message = format!(
+        "the pods of the pool are in namespace `{}`, and it selects those of `{}` alone",
+        ellipsize(there),
+        ellipsize(object.namespace_or_default())
+    );
+    ctx.report(&object.path(&["metadata", "namespace"]), message)
+        .help(format!("put it into namespace `{}`", ellipsize(there)))
+        .related(workload, &workload.path(&["metadata", "namespace"]), "the pods");
+    Some(())
 }
 
 /// What is known of the ports of a pod.

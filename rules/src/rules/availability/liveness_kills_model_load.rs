@@ -228,6 +228,9 @@ fn inspect(
     // The operator writes the pods of a NIMService, whose fields are others.
     let of_operator = object.is(NIM_SERVICE);
     let finding = ctx.report(&probe, message);
+    if killed >= MINUTE && server.is_some_and(|server| serves_from_volume(&container, server)) {
+        finding.severity(Severity::Info);
+    }
     if of_operator {
         finding.help(match startup.is_set() {
             true => {
@@ -241,6 +244,17 @@ fn inspect(
     }
     add_class_evidence(finding, object, classified);
     None
+}
+
+/// Small models are loaded within a minute.
+const MINUTE: i64 = 60;
+
+/// Whether a server of models of any size, mostly small ones, has them on a volume.
+fn serves_from_volume(container: &Node<'_>, server: &Server) -> bool {
+    let path = Launch::of(container).map(|launch| launch.setting(container, server.model_paths));
+    server.id == ServerId::Triton
+        && !matches!(path, Some(OptionValue::Text(path, _)) if path.contains("://"))
+        && container.get("volumeMounts").items().next().is_some()
 }
 
 /// Adds the way to give the model time, and the fix for it.

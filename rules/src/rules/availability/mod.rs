@@ -75,6 +75,7 @@ pub(crate) mod termination_budget;
 pub(crate) mod vllm_port_internal;
 pub(crate) mod volume_blocks_rollout;
 pub(crate) mod volume_never_written;
+pub(crate) mod volume_not_writable;
 pub(crate) mod volume_shared_by_replicas;
 mod volumes;
 pub(crate) mod zone_spread_missing;

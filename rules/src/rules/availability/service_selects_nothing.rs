@@ -51,7 +51,7 @@ use crate::workload::selector;
 pub(crate) static RULE: Rule = Rule {
     id: "service-selects-nothing",
     kinds: &[Kind::SERVICE],
-    reads: WORKLOAD_KINDS,
+    reads: kinds![[Kind::SERVICE], WORKLOAD_KINDS],
     reports_absence: true,
     docs: docs(include_str!("service_selects_nothing.rs")),
     check: Check::Object(check),
@@ -124,7 +124,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         report_other_namespace(object, workload, ctx);
         return None;
     }
-    match intended_workload(object, &selector, ctx) {
+    let intended = intended_workload(object, &selector, ctx).or_else(|| of_sibling(object, &selector, ctx));
+    match intended {
         Some(workload) if !others_make_pods(object, ctx) => report_difference(&selector, workload, ctx),
         None if ctx.cluster().is_complete() && !others_make_pods(object, ctx) => {
             let message = format!(
@@ -136,6 +137,21 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
         _ => None,
     }
+}
+
+/// The workload that another Service with the same selector is meant for, which is applied with this one.
+fn of_sibling<'i>(object: &Object, selector: &[(&str, Node<'_>)], ctx: &Context<'i>) -> Option<&'i Object> {
+    let cluster = ctx.cluster();
+    let is_same = |other: &[(&str, Node<'_>)]| {
+        let text = |(key, value): &(&str, Node<'_>)| Some(((*key).to_owned(), value.text()?.to_owned()));
+        let texts = |all: &[(&str, Node<'_>)]| all.iter().map(text).collect::<Option<Vec<_>>>();
+        texts(other).is_some() && texts(other) == texts(selector)
+    };
+    let others = cluster.in_namespace(Kind::SERVICE, object.namespace_or_default());
+    others.filter(|other| !other.ptr_eq(object) && cluster.surely_pairs(object, other)).find_map(|other| {
+        let selector = other.path(&["spec", "selector"]).entries();
+        is_same(&selector).then(|| intended_workload(other, &selector, ctx)).flatten()
+    })
 }
 
 /// Reports a Service whose pods are in another namespace.

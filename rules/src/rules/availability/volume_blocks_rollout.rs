@@ -6,7 +6,7 @@
 //! `ContainerCreating` with a Multi-Attach error, and the old one is not ended, because the new one
 //! never becomes ready. Whether it works depends on where the scheduler puts the pod. With
 //! `ReadWriteOncePod` it never does. Storage classes that are local or shared by their name are left
-//! out.
+//! out, and so is the default class, unless the input has it or shows that the cluster is one of EKS.
 //!
 //! # Fix
 //! Write `strategy.type: Recreate`, which ends the old pod first, or use a StatefulSet. A volume that
@@ -56,7 +56,13 @@ use crate::rules::prelude::*;
 pub(crate) static RULE: Rule = Rule {
     id: "volume-blocks-rollout",
     kinds: &[Kind::DEPLOYMENT],
-    reads: &[Kind::PERSISTENT_VOLUME_CLAIM, Kind::STORAGE_CLASS, Kind::HPA, Kind::SCALED_OBJECT],
+    reads: &[
+        Kind::PERSISTENT_VOLUME_CLAIM,
+        Kind::STORAGE_CLASS,
+        Kind::NODE_POOL,
+        Kind::HPA,
+        Kind::SCALED_OBJECT,
+    ],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("volume_blocks_rollout.rs")),
     check: Check::Object(check),

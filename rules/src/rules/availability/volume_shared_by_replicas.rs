@@ -71,7 +71,8 @@ pub(crate) static RULE: Rule = Rule {
         Kind::NIM_SERVICE,
     ],
     reads: kinds![
-        [Kind::PERSISTENT_VOLUME_CLAIM, Kind::STORAGE_CLASS, Kind::HPA, Kind::SCALED_OBJECT, Kind::NIM_CACHE],
+        [Kind::PERSISTENT_VOLUME_CLAIM, Kind::STORAGE_CLASS, Kind::NODE_POOL],
+        [Kind::HPA, Kind::SCALED_OBJECT, Kind::NIM_CACHE],
         WORKLOAD_KINDS
     ],
     docs: docs(include_str!("volume_shared_by_replicas.rs")),

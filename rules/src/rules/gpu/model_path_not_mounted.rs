@@ -151,6 +151,10 @@ fn inspect(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
             _ => return None,
         },
     };
+    // Triton starts with an empty repository, which clients fill.
+    if server.id == ServerId::Triton && matches!(path.trim_end_matches('/'), "" | "/tmp") {
+        return None;
+    }
     let is_kserve = ctx.object().group() == KSERVE;
     let folders = OF_IMAGE.into_iter().chain(is_kserve.then_some(KSERVE_MODELS));
     if !path.starts_with('/')

@@ -28,8 +28,10 @@
 //! - <https://karpenter.sh/docs/reference/metrics/>
 //! - <https://karpenter.sh/docs/upgrading/v1-migration/>
 
-use crate::cluster::views::{PROMETHEUS_RULE_KINDS, recording_rule_names};
+use crate::cluster::views::recording_rule_names;
 use crate::migration::metrics::{MetricChange, obsolete_metrics, rename};
+use crate::promql::PROMETHEUS_RULE_KINDS;
+use crate::promql::sources::rule_groups;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -65,7 +67,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     } else {
         // An object under review is not in the cluster yet.
         let own = recording_rule_names(object);
-        for group in object.path(&["spec", "groups"]).items() {
+        for group in rule_groups(object).items() {
             for rule in group.get("rules").items() {
                 inspect(&rule.get("expr"), Severity::Warning, &own, ctx);
             }

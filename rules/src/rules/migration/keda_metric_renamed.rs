@@ -27,10 +27,10 @@
 //! - <https://keda.sh/docs/latest/integrations/prometheus/>
 //! - <https://github.com/kedacore/keda/blob/main/CHANGELOG.md>
 
-use crate::cluster::views::{PROMETHEUS_RULE_KINDS, recording_rule_names};
+use crate::cluster::views::recording_rule_names;
 use crate::migration::metrics::{MetricChange, gone_from_keda};
 use crate::promql::identifiers::{find_word, replace_word};
-use crate::promql::{QUERY_KINDS, QueryPlace};
+use crate::promql::{PROMETHEUS_RULE_KINDS, QUERY_KINDS, QueryPlace};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {

@@ -27,14 +27,14 @@
 //! # References
 //! - <https://prometheus.io/docs/prometheus/latest/configuration/alerting_rules/>
 
-use crate::promql::QueryPlace;
 use crate::promql::expr::Expr;
 use crate::promql::metrics::{Exporter, Unit, metric};
+use crate::promql::{PROMETHEUS_RULE_KINDS, QueryPlace};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-alert-without-for",
-    kinds: &[Kind::PROMETHEUS_RULE, Kind::VM_RULE],
+    kinds: &PROMETHEUS_RULE_KINDS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("gpu_alert_without_for.rs")),
     check: Check::Object(check),

@@ -59,13 +59,13 @@ use std::sync::Arc;
 
 use crate::cluster::query::Query;
 use crate::promql::expr::Binary;
-use crate::promql::{Expr, QueryPlace};
+use crate::promql::{Expr, PROMETHEUS_RULE_KINDS, QueryPlace};
 use crate::rules::prelude::*;
 use crate::workload::server::{flag, is_server};
 
 pub(crate) static RULE: Rule = Rule {
     id: "gpu-memory-alert-always-fires",
-    kinds: &[Kind::PROMETHEUS_RULE, Kind::VM_RULE, Kind::CONFIG_MAP],
+    kinds: kinds![PROMETHEUS_RULE_KINDS, [Kind::CONFIG_MAP]],
     reads: REPLICATED_KINDS,
     docs: docs(include_str!("gpu_memory_alert_always_fires.rs")),
     check: Check::Object(check),

@@ -11,7 +11,8 @@
 //! Servers rename and remove metrics: `vllm:gpu_cache_usage_perc` is gone from vLLM 0.11 on,
 //! `llamacpp:kv_cache_usage_ratio` from build 5554 of llama.cpp on. That is a warning where all images of
 //! that server in the input are that new, and information where the input has none. The same holds for
-//! names that no release of DCGM, SGLang, TGI, Triton or llama.cpp has had, such as
+//! metrics of DCGM that only a counters file of your own has, if an alert or a trigger reads them and the
+//! exporter is not in the input, and for names that no release of DCGM, SGLang, TGI, Triton or llama.cpp has had, such as
 //! `sglang:num_requests_waiting`.
 //!
 //! # Fix
@@ -47,16 +48,15 @@
 use std::sync::Arc;
 
 use crate::cluster::query::Query;
-use crate::cluster::views::{PROMETHEUS_RULE_KINDS, recording_rule_names};
 use crate::migration::metrics::obsolete_metrics;
 use crate::promql::identifiers::replace_word;
 use crate::promql::metrics::{Exporter, MetricType, metric, missing_on_slices, with_colon};
 use crate::promql::names::{has_list, never_exported_by, of_more_words, of_same_sense, right_name};
 use crate::promql::removed::{Release, Removed, release_text, removed_metric};
-use crate::promql::{QUERY_KINDS, QueryPlace};
+use crate::promql::{PROMETHEUS_RULE_KINDS, QUERY_KINDS, QueryPlace};
 use crate::rules::monitoring::dcgm_exporter::{Counters, counters, stated_counters};
 use crate::rules::monitoring::monitors::{MONITORS, RELABELINGS, endpoints, target_label};
-use crate::rules::monitoring::severity_in;
+use crate::rules::monitoring::{is_recorded_by_rule, severity_in};
 use crate::rules::prelude::*;
 use crate::workload::server::named_server_of;
 use crate::workload::server::release::published;
@@ -117,6 +117,14 @@ fn lacking(name: &str, ctx: &Context<'_>) -> Option<(ObjectKey, Counters)> {
     exporters.first().filter(|_| exporters.iter().all(|(_, counters)| lacks(counters))).cloned()
 }
 
+/// Whether an exporter that is not in the input may be expected to export a field of DCGM: one of the default counters file, or one
+/// that only a dashboard shows. An exporter of the input that exports it, or may, is no reason to speak.
+fn is_default_elsewhere(name: &str, place: QueryPlace, ctx: &Context<'_>) -> bool {
+    place == QueryPlace::Dashboard
+        || metric(name).is_some_and(|known| known.is_default)
+        || !ctx.cluster().query::<Exporters>(&()).is_empty()
+}
+
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let index = ctx.cluster();
     let mut reported: Vec<&str> = Vec::new();
@@ -140,7 +148,6 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             if fault.may_be_rewritten(name) && COLLECTORS.iter().any(|kind| index.has_any(*kind)) {
                 continue;
             }
-            reported.push(name);
             let node = query.node(object);
             let mut exporter = None;
             let (message, help, right) = match &fault {
@@ -202,12 +209,20 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                             format!("dcgm-exporter does not export `{name}` with its default counters file"),
                             "add the metric to a counters file of your own".to_owned(),
                         ),
-                        None => continue,
+                        None if is_default_elsewhere(name, query.place, ctx) || reported.contains(&name) => {
+                            continue;
+                        }
+                        None => (
+                            format!("the default counters file of dcgm-exporter does not have `{name}`"),
+                            "add the metric to a counters file of your own, unless it is there".to_owned(),
+                        ),
                     };
                     (message, help, None)
                 }
             };
+            reported.push(name);
             let usual = match fault {
+                Fault::NotExported if exporter.is_none() => Severity::Info,
                 Fault::Typo { exporter: Exporter::Tgi | Exporter::Triton, .. } => Severity::Info,
                 Fault::NeverExported { exporter: of } if exporter.is_none() && !is_listed(of, ctx) => {
                     Severity::Info
@@ -238,14 +253,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 
 /// Whether rules of the cluster, or of the object itself, record series of a name, or a monitor renames others so.
 fn is_recorded(name: &str, object: &Object, ctx: &Context<'_>) -> bool {
-    // An object under review is not in the cluster yet.
-    ctx.cluster().views().is_recorded(name)
+    is_recorded_by_rule(name, object, ctx)
         || MONITORS.iter().any(|kind| ctx.cluster().of(*kind).any(|monitor| renames_to(monitor, name)))
-        || PROMETHEUS_RULE_KINDS.iter().any(|kind| object.is(*kind))
-            && recording_rule_names(object).iter().any(|own| own == name)
-        || queries(object)
-            .iter()
-            .any(|own| own.place == QueryPlace::Record && own.title.as_deref() == Some(name))
 }
 
 /// Whether a monitor gives metrics a name, or may.

@@ -28,15 +28,15 @@
 //! # References
 //! - <https://docs.nvidia.com/datacenter/dcgm/latest/gpu-telemetry/dcgm-exporter.html>
 
-use crate::promql::Parsed;
 use crate::promql::expr::{Expr, Selector};
 use crate::promql::metrics::{Exporter, Unit, metric};
+use crate::promql::{PROMETHEUS_RULE_KINDS, Parsed};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "idle-gpu-alert-missing",
     kinds: &[Kind::PROMETHEUS_RULE],
-    reads: &[Kind::PROMETHEUS_RULE, Kind::VM_RULE],
+    reads: &PROMETHEUS_RULE_KINDS,
     reports_absence: true,
     docs: docs(include_str!("idle_gpu_alert_missing.rs")),
     check: Check::Object(check),
@@ -96,7 +96,7 @@ struct IdleGpuAlerts;
 
 impl Predicate for IdleGpuAlerts {
     const SLOT: QuerySlot = QuerySlot::IdleGpuAlerts;
-    const KINDS: &'static [Kind] = &[Kind::PROMETHEUS_RULE, Kind::VM_RULE];
+    const KINDS: &'static [Kind] = &PROMETHEUS_RULE_KINDS;
 
     fn is_satisfied(object: &Object) -> bool {
         compares_load(object, '<')

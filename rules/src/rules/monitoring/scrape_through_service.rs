@@ -1,10 +1,10 @@
-//! A DaemonSet is scraped through the address of a Service.
+//! Several pods are scraped through the address of a Service.
 //!
 //! # Why
 //! A static target with the name of a Service is its cluster IP, and each scrape goes to one of the pods
 //! behind it, another one each time. Of a DaemonSet, which has a pod on each node, the metrics of one node
 //! after the other appear as those of a single target: counters jump, and most nodes are missing from every
-//! sum.
+//! sum. The same holds for the replicas of a server.
 //!
 //! # Fix
 //! Discover the pods: a ServiceMonitor or PodMonitor, `kubernetes_sd_configs` with the role `endpoints`, or
@@ -46,158 +46,96 @@
 //! - <https://prometheus.io/docs/prometheus/latest/configuration/configuration/#static_config>
 //! - <https://prometheus-operator.dev/docs/developer/scrapeconfig/>
 
-use std::ops::Range;
-
 use crate::facts::url;
-use crate::rules::gpu::report_value;
+use crate::rules::gpu::report_place;
+use crate::rules::monitoring::monitors::target_label;
+use crate::rules::monitoring::scrape_jobs::{JOB_KINDS, for_each_job};
 use crate::rules::prelude::*;
-use crate::source::with_embedded;
-use crate::workload::charts::{ChartValues, target_namespace};
+use crate::workload::charts::ValuePlace;
 
 pub(crate) static RULE: Rule = Rule {
     id: "scrape-through-service",
-    kinds: &[
-        Kind::SCRAPE_CONFIG,
-        Kind::OPENTELEMETRY_COLLECTOR,
-        Kind::CONFIG_MAP,
-        Kind::SECRET,
-        Kind::HELM_RELEASE,
-        Kind::ARGO_APPLICATION,
-    ],
-    reads: kinds![[Kind::SERVICE], WORKLOAD_KINDS],
+    kinds: kinds![[Kind::SCRAPE_CONFIG], JOB_KINDS],
+    reads: kinds![[Kind::SERVICE, Kind::HPA, Kind::SCALED_OBJECT], WORKLOAD_KINDS],
     docs: docs(include_str!("scrape_through_service.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Monitoring)
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let namespace = object.namespace_or_default();
     if object.is(Kind::SCRAPE_CONFIG) {
-        for list in object.root().items_at(&["spec", "staticConfigs"]) {
-            targets(&list, &mut |target, text| _ = report(target, text, namespace, ctx));
-        }
-    } else if object.is(Kind::OPENTELEMETRY_COLLECTOR) {
-        let config = object.path(&["spec", "config", "receivers", "prometheus", "config"]);
-        of_jobs(&config, &mut |target, text| _ = report(target, text, namespace, ctx));
-    } else if CHART_KINDS.iter().any(|kind| object.is(*kind)) {
-        CHARTS.iter().for_each(|(chart, path)| of_chart(object, chart, path, ctx));
-    } else {
-        let field = if object.is(Kind::SECRET) { "stringData" } else { "data" };
-        for (_, entry) in object.get(field).entries() {
-            let text = entry.raw_text().filter(|text| is_scrape_config(text));
-            if let Some(text) = text.and_then(|_| entry.text()) {
-                of_text(text, &mut |text, part| {
-                    if let (Some(finding), Some(part)) = (report(&entry, text, namespace, ctx), part) {
-                        finding.at_part(object, &entry, part);
-                    }
-                });
+        let lists: Vec<Node<'_>> = object.root().items_at(&["spec", "staticConfigs"]).collect();
+        if !writes_address(&object.path(&["spec", "relabelings"])) {
+            for target in lists.iter().flat_map(|list| list.get("targets").items()) {
+                report(&ValuePlace::of(target.clone()), &target, Some(object.namespace_or_default()), ctx);
             }
         }
     }
+    for_each_job(object, &mut |job| {
+        if writes_address(&job.node.get("relabel_configs")) {
+            return;
+        }
+        for list in job.node.get("static_configs").items() {
+            for target in list.get("targets").items() {
+                report(&job.place(&target), &target, job.namespace, ctx);
+            }
+        }
+    });
     None
 }
 
-/// Charts of Prometheus, and the values with scrape configurations: a list, the text of one, or what has a list.
-const CHARTS: [(&str, &[&str]); 3] = [
-    ("kube-prometheus-stack", &["prometheus", "prometheusSpec", "additionalScrapeConfigs"]),
-    ("prometheus", &["extraScrapeConfigs"]),
-    ("prometheus", &["serverFiles", "prometheus.yml"]),
-];
-
-/// The scrape configurations in the values of a chart.
-fn of_chart(object: &Object, chart: &str, path: &[&str], ctx: &mut Context<'_>) {
-    let Some(namespace) = target_namespace(object) else { return };
-    for_each_values(object, chart, |values| {
-        let field = values.root.path(path);
-        if let Some(text) = field.text() {
-            of_text(text, &mut |text, _| _ = report_in(values, &field, text, namespace, ctx));
-        } else {
-            of_jobs(&field, &mut |target, text| _ = report_in(values, target, text, namespace, ctx));
-        }
-    });
+/// Whether relabelings replace the address, so that a target is only what an exporter asks.
+fn writes_address(relabelings: &Node<'_>) -> bool {
+    relabelings.items().any(|one| one.has_unknown_key() || target_label(&one).text() == Some("__address__"))
 }
 
-/// Calls a function with the targets of a text, and their bytes in it.
-fn of_text(text: &str, visit: &mut dyn FnMut(&str, Option<Range<usize>>)) {
-    let _ = with_embedded(text, |root| {
-        of_jobs(root, &mut |target, text| {
-            let part = target.span().map(|span| span.start as usize..span.end as usize);
-            visit(text, part);
-        });
-        Some(())
-    });
+/// Reports a target that is the address of a Service in front of several pods. A name alone is looked up in the namespace of what scrapes.
+fn report(
+    place: &ValuePlace<'_>,
+    target: &Node<'_>,
+    namespace: Option<&str>,
+    ctx: &mut Context<'_>,
+) -> Option<()> {
+    let behind = behind(target.text()?, namespace, ctx)?;
+    behind.tell(report_place(place, behind.message(), ctx));
+    None
 }
 
-/// Calls a function with the targets of scrape configurations: a list of them, or what has the list.
-fn of_jobs<'a>(root: &Node<'a>, visit: &mut dyn FnMut(&Node<'a>, &str)) {
-    let jobs = if root.is_sequence() { root.clone() } else { root.get("scrape_configs") };
-    for list in jobs.items().flat_map(|job| job.get("static_configs").items().collect::<Vec<_>>()) {
-        targets(&list, visit);
-    }
-}
-
-/// Whether a text may be a configuration of Prometheus with targets that it names.
-fn is_scrape_config(text: &str) -> bool {
-    (text.contains("scrape_configs") || text.contains("job_name")) && text.contains("static_configs")
-}
-
-fn targets<'a>(list: &Node<'a>, visit: &mut dyn FnMut(&Node<'a>, &str)) {
-    for target in list.get("targets").items() {
-        if let Some(text) = target.text() {
-            visit(&target, text);
-        }
-    }
-}
-
-/// Reports a target that is the address of a Service in front of a DaemonSet. A name alone is looked up in the namespace of what scrapes.
-fn report<'c>(
-    place: &Node<'_>,
-    target: &str,
-    namespace: &str,
-    ctx: &'c mut Context<'_>,
-) -> Option<&'c mut Finding> {
-    let behind = behind(target, namespace, ctx)?;
-    Some(behind.tell(ctx.report(place, behind.message())))
-}
-
-/// Reports a target in the values of a chart.
-fn report_in<'c>(
-    values: &ChartValues<'_, '_>,
-    place: &Node<'_>,
-    target: &str,
-    namespace: &str,
-    ctx: &'c mut Context<'_>,
-) -> Option<&'c mut Finding> {
-    let behind = behind(target, namespace, ctx)?;
-    Some(behind.tell(report_value(values, place, behind.message(), ctx)))
-}
-
-/// A Service, and the DaemonSet behind its address.
+/// A Service, and the pods behind its address.
 struct Behind<'i> {
     service: &'i Object,
     set: &'i Object,
     host: String,
 }
 
-fn behind<'i>(target: &str, namespace: &str, ctx: &Context<'i>) -> Option<Behind<'i>> {
+/// Deployments whose pods all say the same, of the cluster or of what they are asked for, or that pass on what others say.
+const ALIKE: [&str; 3] = ["exporter", "kube-state-metrics", "gateway"];
+
+fn behind<'i>(target: &str, namespace: Option<&str>, ctx: &Context<'i>) -> Option<Behind<'i>> {
     let host = url::host(target);
     let (name, written) = url::service_of(host)?;
-    let service = ctx.partner(Kind::SERVICE, written.unwrap_or(namespace), name)?;
+    let service = ctx.partner(Kind::SERVICE, written.or(namespace)?, name)?;
     let spec = service.get("spec");
     let headless = spec.get("clusterIP").text() == Some("None");
     if headless || spec.get("clusterIP").is_unknown() || spec.get("type").text() == Some("ExternalName") {
         return None;
     }
     let (workloads, _) = ctx.cluster().views().selected_by_service(service);
-    let set = workloads.iter().map(|workload| &workload.object).find(|one| one.is(Kind::DAEMON_SET))?;
+    let has_several = |object: &Object| {
+        let is_alike = || ALIKE.iter().any(|word| object.name().contains(word));
+        let replicas = || ctx.cluster().views().replicas(object);
+        object.is(Kind::DAEMON_SET) || !is_alike() && replicas().is_some_and(|replicas| replicas.min > 1)
+    };
+    let set = workloads.iter().map(|workload| &workload.object).find(|one| has_several(one))?;
     Some(Behind { service, set, host: host.to_owned() })
 }
 
 impl Behind<'_> {
     fn message(&self) -> String {
         format!(
-            "Service `{}` sends each scrape to one pod of DaemonSet `{}`",
+            "Service `{}` sends each scrape to one pod of {} `{}`",
             self.service.display_name(),
+            self.set.id().kind,
             self.set.display_name()
         )
     }

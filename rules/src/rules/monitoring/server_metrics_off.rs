@@ -3,7 +3,7 @@
 //! # Why
 //! SGLang answers `/metrics` with 404 without `--enable-metrics`, and llama.cpp with 501 without `--metrics` or
 //! `LLAMA_ARG_ENDPOINT_METRICS`. vLLM with `--disable-log-stats` counts nothing: its endpoint has no `vllm:`
-//! series. Prometheus then has a target that is down or empty, and a query of KEDA returns nothing: the server
+//! series, and Ollama has no such endpoint. Prometheus then has a target that is down or empty, and a query of KEDA returns nothing: the server
 //! keeps its number of replicas, whatever the load. It is reported where an autoscaler of the workload reads
 //! such a metric of its pods, or a monitor or an annotation has the server's port scraped.
 //!
@@ -81,6 +81,16 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 /// SGLang 0.4.6 to 0.5.10: `server_args.py`; llama.cpp: `common/arg.cpp`; vLLM 0.11 to 0.33: `AsyncLLM` makes its loggers for
 /// Prometheus if `log_stats` is set.
 fn closed<'a>(server: &Server, container: &Node<'a>) -> Option<Closed<'a>> {
+    // No release of it has them: https://github.com/ollama/ollama/issues/3144.
+    if server.id == ServerId::Ollama && !container.has_unknown_key() {
+        let has_option =
+            container.get("env").items().any(|one| one.get("name").text() == Some("OLLAMA_METRICS"));
+        return (!has_option).then(|| Closed {
+            node: container.get("image"),
+            how: "of its own",
+            help: "do not scrape it, or scrape an exporter beside it",
+        });
+    }
     let launch = Launch::of(container).filter(|launch| launch.program.is(server.id))?;
     if is_model_of_runtime(container) || container.has_unknown_key() || launch.may_have_more_options() {
         return None;

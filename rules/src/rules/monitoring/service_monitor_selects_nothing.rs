@@ -76,6 +76,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if !services.is_empty() {
         return check_ports(object, &services, ctx);
     }
+    if of_ray_workers(&labels) {
+        ctx.report(&selector, "KubeRay makes Services for the head of a cluster, and none for its workers")
+            .help("write a PodMonitor with these labels")
+            .reports_absence(false);
+        return None;
+    }
     // An empty selector selects every Service, and what applies one may add the labels.
     let is_empty = labels.entries().is_empty() && !selector.get("matchExpressions").is_set();
     if is_empty || scope.objects(Kind::SERVICE, ctx).any(|service| gets_labels(service, ctx)) {
@@ -137,6 +143,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
     }
     None
+}
+
+/// Whether the labels of a selector are those that KubeRay writes on the pods of workers alone. The Services that it makes for a
+/// cluster, for the head, for applications and for groups of several hosts, have other ones (`controllers/ray/common/service.go`).
+fn of_ray_workers(labels: &Node<'_>) -> bool {
+    labels.get("ray.io/node-type").text() == Some("worker")
 }
 
 /// Whether all labels of a selector are of the domain of a product, such as `prometheus.kubevirt.io`.

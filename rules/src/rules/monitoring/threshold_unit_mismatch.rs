@@ -31,18 +31,14 @@
 use crate::keda::value::number;
 use crate::promql::bound::upper_bound;
 use crate::promql::metrics::{Unit, metric};
-use crate::promql::{Expr, QueryPlace};
+use crate::promql::{Expr, PROMETHEUS_RULE_KINDS, QueryPlace};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "threshold-unit-mismatch",
-    kinds: &[
-        Kind::PROMETHEUS_RULE,
-        Kind::VM_RULE,
-        Kind::CONFIG_MAP,
-        Kind::SCALED_OBJECT,
-        Kind::SCALED_JOB,
-        Kind::HPA,
+    kinds: kinds![
+        PROMETHEUS_RULE_KINDS,
+        [Kind::CONFIG_MAP, Kind::SCALED_OBJECT, Kind::SCALED_JOB, Kind::HPA]
     ],
     docs: docs(include_str!("threshold_unit_mismatch.rs")),
     check: Check::Object(check),

@@ -29,13 +29,13 @@
 //! - <https://docs.nvidia.com/deploy/xid-errors/index.html>
 //! - <https://github.com/NVIDIA/dcgm-exporter>
 
-use crate::promql::QueryPlace;
 use crate::promql::expr::Expr;
+use crate::promql::{PROMETHEUS_RULE_KINDS, QueryPlace};
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "xid-alert-never-clears",
-    kinds: &[Kind::PROMETHEUS_RULE, Kind::VM_RULE, Kind::CONFIG_MAP],
+    kinds: kinds![PROMETHEUS_RULE_KINDS, [Kind::CONFIG_MAP]],
     docs: docs(include_str!("xid_alert_never_clears.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Monitoring)

@@ -47,7 +47,7 @@
 //! - <https://kubernetes.io/docs/concepts/storage/persistent-volumes/#class-1>
 //! - <https://kubernetes.io/docs/concepts/configuration/secret/#using-a-secret>
 
-use crate::cluster::storage::DEFAULT_CLASS;
+use crate::cluster::storage::{DEFAULT_CLASS, is_built_in_elsewhere};
 use crate::cluster::together::{are_misplaced, routes};
 use crate::cluster::versions::Fact;
 use crate::facts::base64::decoded;
@@ -67,6 +67,7 @@ pub(crate) static RULE: Rule = Rule {
         Kind::PRIORITY_CLASS,
         Kind::SERVICE_ACCOUNT,
         Kind::STORAGE_CLASS,
+        Kind::NODE_POOL,
         Kind::INGRESS_CLASS,
         Kind::PERSISTENT_VOLUME,
         Kind::PERSISTENT_VOLUME_CLAIM,
@@ -253,7 +254,10 @@ fn ingress_class(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let name = field.text().filter(|name| is_here && !name.is_empty())?;
     let is_of_cloud =
         ["gce", "azure", "webapprouting", "openshift"].iter().any(|word| name.starts_with(word));
-    if is_of_cloud || !is_absent(Kind::INGRESS_CLASS, "default", name, ctx) {
+    // k3s has Traefik, MicroK8s nginx by the name `public`, AKS its add-on.
+    let is_built_in =
+        ["traefik", "public", "addon-http-application-routing"].contains(&name) && !ctx.cluster().shows_eks();
+    if is_of_cloud || is_built_in || !is_absent(Kind::INGRESS_CLASS, "default", name, ctx) {
         return None;
     }
     let near = nearest(name, ctx.cluster().of(Kind::INGRESS_CLASS).map(Object::name)).map(str::to_owned);
@@ -275,6 +279,10 @@ fn storage_class(object: &Object, spec: &Node<'_>, ctx: &mut Context<'_>) -> Opt
     }
     let name = field.text().filter(|name| !name.is_empty() && *name != "gp2")?;
     if spec.get("volumeName").is_set() || !is_absent(Kind::STORAGE_CLASS, "default", name, ctx) {
+        return None;
+    }
+    // A cluster of which nothing says that it is one of EKS may be any other.
+    if is_built_in_elsewhere(name) && !ctx.cluster().shows_eks() {
         return None;
     }
     let is_static = |volume: &Object| {
