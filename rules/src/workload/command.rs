@@ -90,7 +90,8 @@ pub(crate) struct ShellScript<'a> {
     pub(crate) arguments: Vec<Node<'a>>,
 }
 
-/// The script that a shell runs as the option `-c` in the items of a command. `None` for other commands, and if an option is unknown.
+/// The script that a shell runs as the option `-c` in the items of a command. `None` for other commands, and if an
+/// option is unknown.
 pub(crate) fn shell_script<'a>(mut items: impl Iterator<Item = Node<'a>>) -> Option<ShellScript<'a>> {
     let shell = items.next()?;
     if !SHELLS.contains(&base_name(shell.raw_text()?)) {

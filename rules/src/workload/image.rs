@@ -37,9 +37,7 @@ pub(crate) fn copied_image<'a>(container: &Node<'a>) -> Option<ImageRef<'a>> {
     let image = container.get("image");
     let (text, change) = (image.raw_text()?, image.change()?);
     let (own, written) = (ImageRef::parse(text), ImageRef::parse(&change.written));
-    let is_copy = own.name != written.name
-        && is_in_private_registry(text)
-        && !is_stand_in(own.last());
+    let is_copy = own.name != written.name && is_in_private_registry(text) && !is_stand_in(own.last());
     is_copy.then_some(ImageRef { tag: own.tag, digest: own.digest, ..written })
 }
 

@@ -201,7 +201,9 @@ fn check_programs(container: &Node<'_>, server: &Server, ctx: &mut Context<'_>) 
         let command = container.path(&[name, "exec", "command"]);
         let script = shell_script(command.items());
         let is_shell = script.is_some();
-        let Some(item) = script.map(|script| script.node).or_else(|| command.items().next()) else { continue };
+        let Some(item) = script.map(|script| script.node).or_else(|| command.items().next()) else {
+            continue;
+        };
         let Some(text) = item.text() else { continue };
         let Some(program) = text.split_whitespace().next() else { continue };
         // What follows may succeed.

@@ -176,11 +176,14 @@ const LOAD_ON_REQUEST: [&str; 8] = [
     "faster-whisper-server",
 ];
 
-/// Whether a server answers before it has loaded a model, as far as its image, under whatever name, and its options show.
+/// Whether a server answers before it has loaded a model, as far as its image, under whatever name, and its options
+/// show.
 fn loads_on_request(container: &Node<'_>) -> bool {
     let is_called_so = |image: ImageRef<'_>| {
         let name = image.last().to_ascii_lowercase();
-        LOAD_ON_REQUEST.iter().any(|word| has_word(&name.replace(['-', '_', '.'], " "), &word.replace('-', " ")))
+        LOAD_ON_REQUEST
+            .iter()
+            .any(|word| has_word(&name.replace(['-', '_', '.'], " "), &word.replace('-', " ")))
     };
     let words = words(container);
     let is_explicit = option(&words, &["model-control-mode"]).is("explicit")

@@ -165,8 +165,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 const ASKS: [&str; 8] = ["nslookup", "getent", "dig", "host", "nc", "curl", "wget", "ping"];
 const ASKS_DNS: [&str; 4] = ["nslookup", "getent", "dig", "host"];
 
-/// Reports an init container that waits for a Service of which the pod itself, or its like, are the only pods: none of them is ready
-/// before it ends.
+/// Reports an init container that waits for a Service of which the pod itself, or its like, are the only pods: none
+/// of them is ready before it ends.
 fn waits_for_itself(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let pods = crate::workload::template::replicas(object);
     if object.is(Kind::LEADER_WORKER_SET) || pods == Some(0) || template.spec.has_unknown_key() {
@@ -219,7 +219,8 @@ fn waits_for_itself(object: &Object, template: &Template<'_>, ctx: &mut Context<
     None
 }
 
-/// The host for which a script waits in its only loop, and the program that asks for it. `None` if the script may do something else.
+/// The host for which a script waits in its only loop, and the program that asks for it. `None` if the script may do
+/// something else.
 fn awaited_host(script: &str) -> Option<(String, &'static str)> {
     const OTHERS: [&str; 9] = ["if ", "[ ", "[[", "case ", "timeout", "break", "exit", "for ", "HOSTNAME"];
     let is_text = |part: &&str| part.trim().trim_start_matches("do ").trim_start().starts_with("echo");
@@ -236,7 +237,8 @@ fn awaited_host(script: &str) -> Option<(String, &'static str)> {
     let asks = ASKS.into_iter().find(|known| *known == base_name(program))?;
     let host = words.find(|word| !word.starts_with('-') && *word != "hosts" && !is_digits(word))?;
     let host = url::host(host);
-    let is_known = !host.is_empty() && host.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.'));
+    let is_known =
+        !host.is_empty() && host.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.'));
     is_known.then(|| (host.to_owned(), asks))
 }
 

@@ -1,14 +1,15 @@
 //! A selector for the pods of Ray has a label that KubeRay does not give them.
 //!
 //! # Why
-//! KubeRay labels its pods with `ray.io/cluster`, `ray.io/group` and `ray.io/node-type`. A selector with `ray.io/group-name`
-//! or another spelling matches no pod: a PodDisruptionBudget protects nothing, an affinity or a spread constraint has no
-//! effect, a Service has no endpoints. `ray.io/cluster` is the name of the RayCluster. A RayService and a RayJob make one
-//! whose name ends in random characters, and a new one at each upgrade, so their own names select nothing.
+//! KubeRay labels its pods with `ray.io/cluster`, `ray.io/group` and `ray.io/node-type`. A selector with
+//! `ray.io/group-name` or another spelling matches no pod: a PodDisruptionBudget protects nothing, an affinity
+//! or a spread constraint has no effect, a Service has no endpoints. `ray.io/cluster` is the name of the
+//! RayCluster. A RayService and a RayJob make one whose name ends in random characters, and a new one at each
+//! upgrade, so their own names select nothing.
 //!
 //! # Fix
-//! Write the label that KubeRay sets. For the pods of a RayService or a RayJob give the pod templates a label of your own,
-//! and select that.
+//! Write the label that KubeRay sets. For the pods of a RayService or a RayJob give the pod templates a label
+//! of your own, and select that.
 //!
 //! # Example
 //! ```yaml,diff
@@ -134,7 +135,8 @@ fn of_owner(
 ) -> Option<()> {
     let name = value.filter(|_| key == CLUSTER)?;
     let namespace = object.namespace_or_default();
-    let owner = [Kind::RAY_SERVICE, Kind::RAY_JOB].into_iter().find_map(|kind| ctx.partner(kind, namespace, name))?;
+    let owner =
+        [Kind::RAY_SERVICE, Kind::RAY_JOB].into_iter().find_map(|kind| ctx.partner(kind, namespace, name))?;
     if ctx.cluster().has(Kind::RAY_CLUSTER, namespace, name) || owner.may_lack_fields() {
         return None;
     }

@@ -1,14 +1,15 @@
 //! A readiness probe keeps a model server out of its Service for a fixed time.
 //!
 //! # Why
-//! `initialDelaySeconds` of a readiness probe is the time before the first request, whatever the server does: a pod with
-//! 900 gets no traffic for a quarter of an hour, although its model is loaded after one minute. Each rollout, each node that
-//! is replaced and each step of an autoscaler waits as long, and the GPU is paid for. A readiness probe that fails while
-//! the model loads does no harm: it restarts nothing.
+//! `initialDelaySeconds` of a readiness probe is the time before the first request, whatever the server does: a
+//! pod with 900 gets no traffic for a quarter of an hour, although its model is loaded after one minute. Each
+//! rollout, each node that is replaced and each step of an autoscaler waits as long, and the GPU is paid for. A
+//! readiness probe that fails while the model loads does no harm: it restarts nothing.
 //!
 //! # Fix
-//! Leave the delay out. To keep a liveness probe from a server that loads its model, write a startup probe, which ends as soon as
-//! the server answers. A parameter, `seconds`, is the delay from which on this is reported (300).
+//! Leave the delay out. To keep a liveness probe from a server that loads its model, write a startup probe,
+//! which ends as soon as the server answers. A parameter, `seconds`, is the delay from which on this is
+//! reported (300).
 //!
 //! # Example
 //! ```yaml,diff

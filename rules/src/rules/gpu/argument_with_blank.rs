@@ -158,7 +158,8 @@ fn arguments_of_shell(script: &str, items: &[Node<'_>], ctx: &mut Context<'_>) -
     let (lost, all_known) = (lost?, items.iter().all(|item| item.text().is_some()));
     // One word may be a name for messages, unless the script is a program alone, which expects arguments.
     let is_program = || !script.trim().contains(char::is_whitespace);
-    let is_command = |item: &Node<'_>| item.text().is_some_and(|text| text.trim().contains(char::is_whitespace));
+    let is_command =
+        |item: &Node<'_>| item.text().is_some_and(|text| text.trim().contains(char::is_whitespace));
     if !items.iter().any(|item| is_flag(item) || is_command(item)) && !is_program() {
         return None;
     }

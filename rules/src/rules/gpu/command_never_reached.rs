@@ -33,9 +33,7 @@
 //! - <https://docs.vllm.ai/en/latest/serving/parallelism_scaling.html>
 
 use crate::rules::prelude::*;
-use crate::workload::command::{
-    Word, base_name, command_and_args, items, shell_script, words_of_text,
-};
+use crate::workload::command::{Word, base_name, command_and_args, items, shell_script, words_of_text};
 use crate::workload::server::server_at;
 
 pub(crate) static RULE: Rule = Rule {

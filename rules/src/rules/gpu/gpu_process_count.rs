@@ -1,16 +1,16 @@
 //! A program uses a different number of GPUs than its container requests.
 //!
 //! # Why
-//! A server with `--tensor-parallel-size 4` on one GPU ends at once; eight processes of torchrun on
-//! four GPUs fail at the first collective operation. With fewer than the container requests, the other
-//! GPUs are paid for and never used: vLLM without the option uses one. More than there are is an error,
-//! fewer a warning, of one rank of `mpirun` information. The number is that of the command line, or of the field
-//! with which an operator starts the processes: `nprocPerNode` of a PyTorchJob, `slotsPerWorker` of an MPIJob,
-//! `numProcPerNode` of a TrainJob, `parallelism` of an LLMInferenceService, `num-gpus` of a RayCluster; for a
-//! LeaderWorkerSet the GPUs of a group count. MIG devices do not add up to a larger GPU: a process of CUDA sees
-//! one of them, NCCL connects those of one GPU from version 2.32 on, and only through the memory of the host.
-//! Devices that each fill a GPU, such as `7g.80gb`, are left alone. A server that runs as one process leaves the
-//! others unused; so does one process of Python with a `LOCAL_RANK` that is written by hand and a `WORLD_SIZE` below the
+//! A server with `--tensor-parallel-size 4` on one GPU ends at once; eight processes of torchrun on four GPUs
+//! fail at the first collective operation. With fewer than the container requests, the other GPUs are paid for
+//! and never used: vLLM without the option uses one. More than there are is an error, fewer a warning, of one
+//! rank of `mpirun` information. The number is that of the command line, or of the field with which an operator
+//! starts the processes: `nprocPerNode` of a PyTorchJob, `slotsPerWorker` of an MPIJob, `numProcPerNode` of a
+//! TrainJob, `parallelism` of an LLMInferenceService, `num-gpus` of a RayCluster; for a LeaderWorkerSet the
+//! GPUs of a group count. MIG devices do not add up to a larger GPU: a process of CUDA sees one of them, NCCL
+//! connects those of one GPU from version 2.32 on, and only through the memory of the host. Devices that each
+//! fill a GPU, such as `7g.80gb`, are left alone. A server that runs as one process leaves the others unused;
+//! so does one process of Python with a `LOCAL_RANK` that is written by hand and a `WORLD_SIZE` below the
 //! number of GPUs. On Neuron devices vLLM takes a NeuronCore for each rank.
 //!
 //! # Fix
@@ -122,8 +122,8 @@ const STARTS_PROCESSES: [&str; 16] = [
     "gpus",
 ];
 
-/// Reports a process whose variables make it the only one of its pod, so that it uses one of several GPUs: a launcher gives each its own
-/// `LOCAL_RANK`, and `WORLD_SIZE` counts all of them.
+/// Reports a process whose variables make it the only one of its pod, so that it uses one of several GPUs: a launcher
+/// gives each its own `LOCAL_RANK`, and `WORLD_SIZE` counts all of them.
 fn one_process(
     object: &Object,
     template: &Template<'_>,

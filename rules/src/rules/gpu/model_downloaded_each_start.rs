@@ -1,14 +1,15 @@
 //! A model server downloads its model at each start of its pod.
 //!
 //! # Why
-//! The weights of a model are gigabytes, and a pod without a volume that outlives it takes them from the network whenever it
-//! starts: after a rollout, on each node that Karpenter starts, for each replica of an autoscaler. Meanwhile the GPU is paid for
-//! and idle, and Hugging Face limits how often an address may ask. An `emptyDir` outlives a container, not its pod. Ollama, to
-//! which models are brought while it runs, has none in a new pod.
+//! The weights of a model are gigabytes, and a pod without a volume that outlives it takes them from the
+//! network whenever it starts: after a rollout, on each node that Karpenter starts, for each replica of an
+//! autoscaler. Meanwhile the GPU is paid for and idle, and Hugging Face limits how often an address may ask. An
+//! `emptyDir` outlives a container, not its pod. Ollama, to which models are brought while it runs, has none in
+//! a new pod.
 //!
 //! # Fix
-//! Mount a claim, a bucket or a disk of the node at the cache of the server, bring the model as an image volume, or load it
-//! from a bucket with a streamer (`--load-format runai_streamer`).
+//! Mount a claim, a bucket or a disk of the node at the cache of the server, bring the model as an image
+//! volume, or load it from a bucket with a streamer (`--load-format runai_streamer`).
 //!
 //! # Example
 //! ```yaml,diff
@@ -72,7 +73,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 }
 
 /// Whether a volume that outlives a pod, or an image of one's own, may have the model of a server.
-pub(in crate::rules) fn may_keep_model(object: &Object, template: &Template<'_>, container: &Node<'_>) -> bool {
+pub(in crate::rules) fn may_keep_model(
+    object: &Object,
+    template: &Template<'_>,
+    container: &Node<'_>,
+) -> bool {
     const OF_POD: [&str; 5] = ["emptyDir", "configMap", "secret", "projected", "downwardAPI"];
     let volumes = template.spec.get("volumes");
     let is_of_pod = |volume: Node<'_>| OF_POD.iter().any(|kind| volume.get(kind).is_set());
@@ -107,7 +112,8 @@ fn inspect(
     let (message, node) = match launch.model(container) {
         Some((name, node)) => {
             owner_and_name(&name)?;
-            let size = published_weights(&name).map(|weights| weights.megabytes() / 1000).filter(|size| *size > 0);
+            let size =
+                published_weights(&name).map(|weights| weights.megabytes() / 1000).filter(|size| *size > 0);
             let size = size.map_or_else(String::new, |size| format!(" of {size} GB"));
             (format!("each new pod downloads `{}`{size}: no volume keeps it", ellipsize(&name)), node)
         }

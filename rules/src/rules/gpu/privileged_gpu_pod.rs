@@ -12,8 +12,9 @@
 //! EFA where one fails: NCCL goes on over TCP without a word. It is a warning where all nodes of the pods are
 //! `p6-b200`, with which this was measured.
 //!
-//! Device files of accelerators, such as `/dev/nvidia0` or `/dev/kfd`, need no `hostPath` beside the resource: the device plugin
-//! gives the container those of its device, and the cgroup keeps it from others. A file of one card is not there on every node.
+//! Device files of accelerators, such as `/dev/nvidia0` or `/dev/kfd`, need no `hostPath` beside the resource:
+//! the device plugin gives the container those of its device, and the cgroup keeps it from others. A file of
+//! one card is not there on every node.
 //!
 //! # Fix
 //! Remove `privileged` and `hostIPC`. For shared memory mount an emptyDir with `medium: Memory` at
@@ -103,7 +104,8 @@ fn fabric_of_host(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> 
     None
 }
 
-/// Device files of accelerators on a node, and the beginning of the resource whose device plugin gives them to a container.
+/// Device files of accelerators on a node, and the beginning of the resource whose device plugin gives them to a
+/// container.
 const DEVICE_FILES: [(&str, &str); 6] = [
     ("/dev/nvidia", "nvidia.com/"),
     ("/dev/kfd", "amd.com/"),
@@ -138,7 +140,8 @@ fn devices_of_host(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()>
     let more = found.count();
     let text = path.text()?;
     // `/dev/nvidia0` is one card of each node, whichever the pod gets.
-    let names_card = text.strip_prefix("/dev/nvidia").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    let names_card =
+        text.strip_prefix("/dev/nvidia").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
     let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
     let message = format!(
         "`{}`{more} is a device of the node, beside those that the device plugin gives for `{resource}`",

@@ -1,10 +1,10 @@
 //! Pods with accelerators ask for nearly all of an instance, and do not fit on it.
 //!
 //! # Why
-//! A node offers less than its instance type has: the kubelet and the system keep a part. A pod that
-//! asks for 4 vCPU or 16 GiB because that is what a `g5.xlarge` has does not fit on it, and Karpenter
-//! buys a `g5.2xlarge` with the same GPU. DaemonSets take their part as well. A pod that selects its instance types by name,
-//! and takes all CPU or all memory of each, never starts, which is an error.
+//! A node offers less than its instance type has: the kubelet and the system keep a part. A pod that asks for 4
+//! vCPU or 16 GiB because that is what a `g5.xlarge` has does not fit on it, and Karpenter buys a `g5.2xlarge`
+//! with the same GPU. DaemonSets take their part as well. A pod that selects its instance types by name, and
+//! takes all CPU or all memory of each, never starts, which is an error.
 //!
 //! # Fix
 //! Ask for somewhat less than the size that you mean: 3500m and 13Gi for one of 4 vCPU and 16 GiB.
@@ -164,7 +164,8 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
     None
 }
 
-/// Reports a pod that takes all CPU or all memory of each instance type that it selects itself: a node of any of them offers less.
+/// Reports a pod that takes all CPU or all memory of each instance type that it selects itself: a node of any of them
+/// offers less.
 fn fills_every_type(
     object: &Object,
     template: &Template<'_>,

@@ -85,8 +85,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 }
 
 /// The newest releases whose options the table has: those that a tag such as `latest` stands for, or older ones.
-const NEWEST: [(ServerId, Release); 2] =
-    [(ServerId::Vllm, [0, 33, 0]), (ServerId::Sglang, [0, 5, 10])];
+const NEWEST: [(ServerId, Release); 2] = [(ServerId::Vllm, [0, 33, 0]), (ServerId::Sglang, [0, 5, 10])];
 
 fn inspect(object: &Object, container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let node = container.get("image");

@@ -122,8 +122,9 @@ fn may_see_more(container: &Node<'_>) -> bool {
         || context.get("privileged").bool() == Some(true)
 }
 
-/// The prefixes of resources, and the variables with which their runtimes choose among the devices of a container by number. CUDA and ROCr
-/// take UUIDs as well (documentation of CUDA 12 and 13, of ROCm 5.4 to 7.1, of the Neuron runtime 2.20 to 2.26).
+/// The prefixes of resources, and the variables with which their runtimes choose among the devices of a container by
+/// number. CUDA and ROCr take UUIDs as well (documentation of CUDA 12 and 13, of ROCm 5.4 to 7.1, of the Neuron
+/// runtime 2.20 to 2.26).
 const CHOICES: [(&str, &[&str], &str); 3] = [
     ("nvidia.com/", &["CUDA_VISIBLE_DEVICES"], "the program sees no GPU"),
     (
@@ -152,8 +153,11 @@ fn named_by_word(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
         if !is_word || is_device || is_set_again || NONE.contains(&&*first.to_ascii_lowercase()) {
             continue;
         }
-        ctx.report(&value, format!("`{name}: {}` is not a list of device numbers: {effect}", ellipsize(&text)))
-            .help("remove the variable: without it the program uses all devices of its container");
+        ctx.report(
+            &value,
+            format!("`{name}: {}` is not a list of device numbers: {effect}", ellipsize(&text)),
+        )
+        .help("remove the variable: without it the program uses all devices of its container");
     }
     Some(())
 }

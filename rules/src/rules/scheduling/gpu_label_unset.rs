@@ -1,14 +1,16 @@
 //! Pods select nodes by a label that no labeller of accelerators sets.
 //!
 //! # Why
-//! `nvidia.com/gpu` is the name of a resource, and by custom that of a taint. It is not a label: GPU feature discovery gives
-//! nodes `nvidia.com/gpu.present`, `nvidia.com/gpu.product` and others, and the labellers of AMD and Intel have names of their
-//! own. Unless somebody writes the label by hand on each node, pods that require it stay Pending, also on nodes that come
-//! later. Where the input has NodePools or Nodes, other rules know their labels, and this one is silent.
+//! `nvidia.com/gpu` is the name of a resource, and by custom that of a taint. It is not a label: GPU feature
+//! discovery gives nodes `nvidia.com/gpu.present`, `nvidia.com/gpu.product` and others, and the labellers of
+//! AMD and Intel have names of their own. Unless somebody writes the label by hand on each node, pods that
+//! require it stay Pending, also on nodes that come later. Where the input has NodePools or Nodes, other rules
+//! know their labels, and this one is silent.
 //!
 //! # Fix
-//! Select a label that nodes have, such as `nvidia.com/gpu.present: "true"`, `karpenter.k8s.aws/instance-gpu-name` or
-//! `feature.node.kubernetes.io/amd-gpu: "true"`. Pods that request the resource need no label: only nodes with it fit.
+//! Select a label that nodes have, such as `nvidia.com/gpu.present: "true"`,
+//! `karpenter.k8s.aws/instance-gpu-name` or `feature.node.kubernetes.io/amd-gpu: "true"`. Pods that request the
+//! resource need no label: only nodes with it fit.
 //!
 //! # Example
 //! ```yaml,diff
@@ -45,8 +47,8 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::warning(Group::Scheduling)
 };
 
-/// Keys that look like those of labellers, and what these set (GPU feature discovery 0.14 to 0.18, AMD's node labeller 1.25 to 1.31, the GPU
-/// plugin of Intel 0.30 to 0.34).
+/// Keys that look like those of labellers, and what these set (GPU feature discovery 0.14 to 0.18, AMD's node
+/// labeller 1.25 to 1.31, the GPU plugin of Intel 0.30 to 0.34).
 const LOOKALIKES: [(&str, &str); 9] = [
     ("nvidia.com/gpu-present", "nvidia.com/gpu.present"),
     ("nvidia.com/gpu-product", "nvidia.com/gpu.product"),

@@ -103,13 +103,19 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::error(Group::Training)
 };
 
-/// The StatefulSets whose pods have their names in a Service.
+/// The workloads whose pods have their names in a Service, or meet at it.
 fn governed(service: &Object, cluster: &Cluster) -> Vec<Object> {
+    const MEET: [Kind; 3] = [Kind::STATEFUL_SET, Kind::JOB, Kind::JOB_SET];
     let is_governed = |set: &&Object| {
         set.path(&["spec", "serviceName"]).text() == Some(service.name())
             && set.namespace_or_default() == service.namespace_or_default()
     };
-    cluster.of(Kind::STATEFUL_SET).filter(is_governed).cloned().collect()
+    let mut found: Vec<Object> = cluster.of(Kind::STATEFUL_SET).filter(is_governed).cloned().collect();
+    let (selected, _) = cluster.views().selected_by_service(service);
+    let selected = selected.into_iter().map(|workload| &workload.object);
+    let meets = |workload: &&Object| MEET.iter().any(|kind| workload.is(*kind)) && !is_governed(workload);
+    found.extend(selected.filter(meets).cloned());
+    found
 }
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
@@ -208,7 +214,8 @@ fn any_pod(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
         let words = words(&container);
         let backend = option(&words, &["rdzv-backend"]);
         // A store of its own, such as etcd, is at its own address; only ready pods are behind a Service.
-        let is_elsewhere = !matches!(backend, OptionValue::Absent) && !backend.is("c10d") && !backend.is("static");
+        let is_elsewhere =
+            !matches!(backend, OptionValue::Absent) && !backend.is("c10d") && !backend.is("static");
         if is_elsewhere || container.get("readinessProbe").is_set() {
             return None;
         }

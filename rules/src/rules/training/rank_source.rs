@@ -1,4 +1,5 @@
-//! What the variables and the scripts of a distributed run say of the rank of a pod and of the address of the first one.
+//! What the variables and the scripts of a distributed run say of the rank of a pod and of the address of the
+//! first one.
 
 use crate::lint::context::Context;
 use crate::lint::finding::{Severity, ellipsize};
@@ -83,7 +84,9 @@ pub(super) fn names_as_ranks(object: &Object, template: &Template<'_>, ctx: &mut
         for entry in container.get("env").items() {
             let Some(name) = entry.text_at("name").filter(|name| RANKS.contains(name)) else { continue };
             let path = entry.path(&["valueFrom", "fieldRef", "fieldPath"]);
-            let Some((_, what)) = NAMES.iter().find(|(known, _)| path.text() == Some(*known)) else { continue };
+            let Some((_, what)) = NAMES.iter().find(|(known, _)| path.text() == Some(*known)) else {
+                continue;
+            };
             // A script may take the number out of it.
             let is_changed = ["##", "%", "sed", "grep", "awk", "cut ", "tr ", "split", "rev", "=~"]
                 .iter()
@@ -121,7 +124,8 @@ fn is_read_by_program(container: &Node<'_>) -> bool {
     }
 }
 
-/// Reports an address for the first pod that is a Service of all pods of the template, so that each pod may reach another one.
+/// Reports an address for the first pod that is a Service of all pods of the template, so that each pod may reach
+/// another one.
 pub(super) fn meets_at_any_pod(
     object: &Object,
     template: &Template<'_>,

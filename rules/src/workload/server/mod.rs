@@ -231,7 +231,8 @@ static NAMES: LazyLock<Vec<(String, &Server)>> = LazyLock::new(|| {
     SERVERS.iter().filter(|server| server.has_own_settings()).flat_map(names).collect()
 });
 
-/// The server that a name of an image or of a container contains as a whole word, where it is not that of a program beside it.
+/// The server that a name of an image or of a container contains as a whole word, where it is not that of a program
+/// beside it.
 fn server_in_name(name: &str) -> Option<&'static Server> {
     if name.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| BESIDE.contains(&word)) {
         return None;
@@ -258,8 +259,8 @@ fn server_of_names(container: &Node<'_>) -> Option<&'static Server> {
     server_in_name(&image).or_else(|| server_in_name(&container.get("name").text()?.to_ascii_lowercase()))
 }
 
-/// The server that its own options or variables show in a container that is called after it: `--max-model-len` in `team/vllm`, or in
-/// the container `vllm` of an image that a placeholder hides.
+/// The server that its own options or variables show in a container that is called after it: `--max-model-len` in
+/// `team/vllm`, or in the container `vllm` of an image that a placeholder hides.
 fn server_by_settings(container: &Node<'_>) -> Option<&'static Server> {
     let server = server_of_names(container)?;
     // Of AWS's containers, those for SageMaker read no arguments.
@@ -322,8 +323,8 @@ impl Server {
         !self.own_options.is_empty() || !self.own_variables.is_empty()
     }
 
-    /// Whether a container that listens on a port has variables that no client of the server reads. Without a port it may be a
-    /// program that uses the server's library.
+    /// Whether a container that listens on a port has variables that no client of the server reads. Without a port it
+    /// may be a program that uses the server's library.
     fn is_set_up_by_variables(&self, container: &Node<'_>) -> bool {
         let of_option = |name: &str| {
             self.variables.is_some_and(|prefix| {
@@ -659,24 +660,50 @@ mod tests {
                 json!({"image": "x/sglang-lora:1", "args": ["--model-path=m", "--mem-fraction-static=0.8"]}),
                 Some("SGLang"),
             ),
-            (json!({"name": "vllm", "image": "${IMG}", "args": ["--model", "m", "--max-model-len=8"]}), Some("vLLM")),
+            (
+                json!({"name": "vllm", "image": "${IMG}", "args": ["--model", "m", "--max-model-len=8"]}),
+                Some("vLLM"),
+            ),
             (json!({"name": "main", "image": "${VLLM_IMAGE}", "args": ["--max-model-len=8"]}), Some("vLLM")),
             (json!({"name": "main", "image": "${IMG}", "args": ["--max-model-len=8"]}), None),
             (json!({"name": "vllm", "image": "${IMG}", "args": ["--model=m"]}), None),
-            (json!({"name": "vllm", "image": "r.example.com/llm:1", "args": ["--max-model-len=8"]}), Some("vLLM")),
-            (json!({"name": "vllm", "image": "x/llm-d-inference-sim:1", "args": ["--max-model-len=8"]}), None),
-            (json!({"name": "vllm", "image": "${IMG}", "command": ["./run"], "args": ["--max-model-len=8"]}), None),
+            (
+                json!({"name": "vllm", "image": "r.example.com/llm:1", "args": ["--max-model-len=8"]}),
+                Some("vLLM"),
+            ),
+            (
+                json!({"name": "vllm", "image": "x/llm-d-inference-sim:1", "args": ["--max-model-len=8"]}),
+                None,
+            ),
+            (
+                json!({"name": "vllm", "image": "${IMG}", "command": ["./run"], "args": ["--max-model-len=8"]}),
+                None,
+            ),
             (json!({"name": "vllm-router", "image": "${IMG}", "args": ["--max-model-len=8"]}), None),
-            (json!({"name": "llm", "image": "x/ollama-rocm:1", "ports": [{"containerPort": 1}],
-                "env": [{"name": "OLLAMA_KEEP_ALIVE", "value": "24h"}]}), Some("Ollama")),
-            (json!({"name": "llm", "image": "x/ollama-chat:1", "ports": [{"containerPort": 1}],
-                "env": [{"name": "OLLAMA_HOST", "value": "http://ollama:11434"}]}), None),
-            (json!({"name": "tgi", "image": "<REGISTRY>/text:1", "ports": [{"containerPort": 1}],
-                "env": [{"name": "NUM_SHARD", "value": "2"}]}), Some("TGI")),
-            (json!({"name": "vllm", "image": "x/offline-vllm:1",
-                "env": [{"name": "VLLM_ATTENTION_BACKEND", "value": "FLASHINFER"}]}), None),
-            (json!({"name": "tritonserver", "image": "{{ .Values.image }}", "args": ["--model-repository=/m"]}),
-                Some("Triton")),
+            (
+                json!({"name": "llm", "image": "x/ollama-rocm:1", "ports": [{"containerPort": 1}],
+                "env": [{"name": "OLLAMA_KEEP_ALIVE", "value": "24h"}]}),
+                Some("Ollama"),
+            ),
+            (
+                json!({"name": "llm", "image": "x/ollama-chat:1", "ports": [{"containerPort": 1}],
+                "env": [{"name": "OLLAMA_HOST", "value": "http://ollama:11434"}]}),
+                None,
+            ),
+            (
+                json!({"name": "tgi", "image": "<REGISTRY>/text:1", "ports": [{"containerPort": 1}],
+                "env": [{"name": "NUM_SHARD", "value": "2"}]}),
+                Some("TGI"),
+            ),
+            (
+                json!({"name": "vllm", "image": "x/offline-vllm:1",
+                "env": [{"name": "VLLM_ATTENTION_BACKEND", "value": "FLASHINFER"}]}),
+                None,
+            ),
+            (
+                json!({"name": "tritonserver", "image": "{{ .Values.image }}", "args": ["--model-repository=/m"]}),
+                Some("Triton"),
+            ),
             (json!({"image": "x:1", "command": ["lmdeploy", "serve", "api_server", "m"]}), Some("LMDeploy")),
         ] {
             assert_eq!(on_container(container.clone(), server_of).map(|s| s.name), expected, "{container}");

@@ -23,8 +23,8 @@ pub(crate) fn published(container: &Node<'_>) -> Option<(ServerId, Release)> {
     Some((server_of_tags(&image)?, release(image.tag?)?))
 }
 
-/// The server whose newest image a container pulls at its start, and the tag that moves to each release: `latest`, which stands for
-/// no tag as well, or `nightly`.
+/// The server whose newest image a container pulls at its start, and the tag that moves to each release: `latest`,
+/// which stands for no tag as well, or `nightly`.
 pub(crate) fn newest<'a>(container: &Node<'a>) -> Option<(ServerId, &'a str)> {
     let image = image_of(container).filter(|image| image.digest.is_none())?;
     let tag = image.tag.unwrap_or("latest");
