@@ -189,16 +189,16 @@ fn fills_every_type(
     }
     let (cpu, _) = whole(largest);
     let what = if need.cpu >= cpu { "cpu" } else { "memory" };
-    let there = match what {
-        "cpu" => format!("{} CPU", largest.vcpu),
-        _ => format!("{} MiB", largest.memory_mib),
+    let (asked, there) = match what {
+        "cpu" => (format!("{} CPU", need.cpu / 1000), largest.vcpu.to_string()),
+        _ => (format!("{} MiB", need.memory / MIB), largest.memory_mib.to_string()),
     };
     let requests = template.containers().find_map(|container| {
         let of_side = |side: &str| container.path(&["resources", side]);
         ["requests", "limits"].into_iter().map(of_side).find(|list| list.get(what).is_set())
     })?;
     let message = format!(
-        "`{}` never starts: it needs all {there} of `{}`, and the kubelet and the system keep a part",
+        "`{}` never starts: it asks for {asked}, and nodes of `{}` offer less than {there}",
         object.display_name(),
         largest.name
     );

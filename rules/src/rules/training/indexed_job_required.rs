@@ -68,7 +68,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let templates = templates(object);
     // One pod has no ranks.
-    let several = templates.iter().filter(|template| pods_of(object, template) != Some(1));
+    let several = templates.iter().filter(|template| pods_of(object, template).is_some_and(|pods| pods > 1));
     let mut in_names = several.flat_map(|template| {
         let found = template.containers().filter_map(|container| rank_in_name(template, &container));
         found.collect::<Vec<_>>()

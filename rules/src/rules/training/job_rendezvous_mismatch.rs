@@ -184,7 +184,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 
 /// Reports a script that takes a rank from the end of the names of a Deployment's pods.
 fn random_names(object: &Object, templates: &[Template<'_>], ctx: &mut Context<'_>) -> Option<()> {
-    if replicas(object) == Some(1) {
+    if replicas(object).is_none_or(|replicas| replicas < 2) {
         return None;
     }
     let (node, _) = templates.iter().find_map(|template| {
