@@ -80,6 +80,44 @@ pub(crate) fn command_and_args<'a>(container: &Node<'a>) -> impl Iterator<Item =
     container.get("command").items().chain(container.get("args").items())
 }
 
+/// A script that a shell runs from its command line: `sh -ec SCRIPT NAME ARGUMENT…`.
+pub(crate) struct ShellScript<'a> {
+    /// The script.
+    pub(crate) node: Node<'a>,
+    /// The letters of the shell's short options.
+    pub(crate) options: String,
+    /// The items behind the script: its name for `$0`, and its arguments.
+    pub(crate) arguments: Vec<Node<'a>>,
+}
+
+/// The script that a shell runs as the option `-c` in the items of a command. `None` for other commands, and if an
+/// option is unknown.
+pub(crate) fn shell_script<'a>(mut items: impl Iterator<Item = Node<'a>>) -> Option<ShellScript<'a>> {
+    let shell = items.next()?;
+    if !SHELLS.contains(&base_name(shell.raw_text()?)) {
+        return None;
+    }
+    let mut options = String::new();
+    loop {
+        let item = items.next()?;
+        let text = item.raw_text()?;
+        match text.strip_prefix(['-', '+']) {
+            None if options.contains('c') => {
+                return Some(ShellScript { node: item, options, arguments: items.collect() });
+            }
+            None => return None,
+            Some(long) if long.starts_with('-') => {}
+            Some(letters) => {
+                options.push_str(letters);
+                // The name of a setting follows: `bash -euo pipefail -c SCRIPT`.
+                if letters.contains(['o', 'O']) {
+                    items.next()?;
+                }
+            }
+        }
+    }
+}
+
 /// The beginning of a text, of a maximum length in bytes.
 pub(crate) fn beginning(text: &str, most: usize) -> &str {
     &text[..text.floor_char_boundary(most)]
@@ -305,6 +343,26 @@ mod tests {
             let own: Vec<&str> = command_at(words, start).iter().map(|w| w.text.as_str()).collect();
             assert_eq!(own, ["torchrun", "--nproc_per_node=4", "my train.py", "a b"]);
         });
+    }
+
+    #[test]
+    fn a_shell_runs_one_script() {
+        for (command, expected) in [
+            (json!(["sh", "-c", "a b", "c"]), Some(("a b", "c", 1))),
+            (json!(["/bin/bash", "-l", "-c", "a"]), Some(("a", "lc", 0))),
+            (json!(["bash", "-euo", "pipefail", "-c", "a", "x", "y"]), Some(("a", "euoc", 2))),
+            (json!(["bash", "--login", "-ec", "a"]), Some(("a", "ec", 0))),
+            (json!(["bash", "run.sh", "-c", "a"]), None),
+            (json!(["python", "-c", "a"]), None),
+            (json!(["sh", "-c"]), None),
+        ] {
+            let tree = crate::tree::Tree::from_json(&command);
+            let found = shell_script(Node::new(&tree, 0).items());
+            let found = found.as_ref().map(|found| {
+                (found.node.raw_text().unwrap_or_default(), found.options.as_str(), found.arguments.len())
+            });
+            assert_eq!(found, expected, "{command}");
+        }
     }
 
     #[test]

@@ -26,15 +26,18 @@ pub(crate) fn image_text<'a>(container: &Node<'a>) -> Option<&'a str> {
 /// Words in the names of images that take the place of a program in tests.
 const STAND_INS: [&str; 8] = ["mock", "fake", "stub", "sim", "simulator", "emulator", "echo", "dummy"];
 
+/// Whether the name of an image says that it takes the place of a program in tests.
+pub(crate) fn is_stand_in(name: &str) -> bool {
+    name.split(['-', '_', '.']).any(|word| STAND_INS.contains(&word))
+}
+
 /// The image that was written where a kustomization or a GitOps controller gives it another name in a registry of one's own, which
 /// has copies of images under any name. It has the tag that is applied.
 pub(crate) fn copied_image<'a>(container: &Node<'a>) -> Option<ImageRef<'a>> {
     let image = container.get("image");
     let (text, change) = (image.raw_text()?, image.change()?);
     let (own, written) = (ImageRef::parse(text), ImageRef::parse(&change.written));
-    let is_copy = own.name != written.name
-        && is_in_private_registry(text)
-        && !own.last().split(['-', '_', '.']).any(|word| STAND_INS.contains(&word));
+    let is_copy = own.name != written.name && is_in_private_registry(text) && !is_stand_in(own.last());
     is_copy.then_some(ImageRef { tag: own.tag, digest: own.digest, ..written })
 }
 

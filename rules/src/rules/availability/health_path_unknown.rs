@@ -47,7 +47,7 @@ use super::server_port_mismatch::starts_others;
 use super::serving::{ALL_SERVER_KINDS, is_owned, serving_templates};
 use crate::facts::text::is_digits;
 use crate::rules::prelude::*;
-use crate::workload::command::base_name;
+use crate::workload::command::shell_script;
 use crate::workload::ports::{number, target_of};
 use crate::workload::server::may_be_rebuilt;
 
@@ -199,9 +199,11 @@ fn check_programs(container: &Node<'_>, server: &Server, ctx: &mut Context<'_>) 
     }
     for name in ["readinessProbe", "startupProbe", "livenessProbe"] {
         let command = container.path(&[name, "exec", "command"]);
-        let Some(first) = command.items().next() else { continue };
-        let is_shell = first.text().is_some_and(|text| matches!(base_name(text), "sh" | "bash"));
-        let Some(item) = (if is_shell { command.items().nth(2) } else { Some(first) }) else { continue };
+        let script = shell_script(command.items());
+        let is_shell = script.is_some();
+        let Some(item) = script.map(|script| script.node).or_else(|| command.items().next()) else {
+            continue;
+        };
         let Some(text) = item.text() else { continue };
         let Some(program) = text.split_whitespace().next() else { continue };
         // What follows may succeed.

@@ -56,8 +56,9 @@
 use super::server_port_mismatch::is_unanswered;
 use super::serving::{ALL_SERVER_KINDS, model_server, serving_templates};
 use crate::rules::class_evidence::add_class_evidence;
+use crate::rules::gpu::model_downloaded_each_start::may_keep_model;
 use crate::rules::prelude::*;
-use crate::workload::class::Classified;
+use crate::workload::class::{Classified, has_word};
 use crate::workload::model::{owner_and_name, published_weights};
 use crate::workload::server::serving_container;
 use crate::workload::template::is_model_of_runtime;
@@ -118,20 +119,8 @@ fn download_of(object: &Object, template: &Template<'_>, container: &Node<'_>) -
     let launch = Launch::of(container).filter(|launch| !launch.may_have_more_options())?;
     let (name, _) = launch.model(container)?;
     owner_and_name(&name)?;
-    // An image of one's own may have the model, and an init container may bring it.
-    let is_plain = launch.program.server().is_some_and(|server| server.is_in_published_image_of(container))
-        && !template.spec.get("initContainers").is_set();
-    // Claims, disks of the node and images may have it as well.
-    let volumes = template.spec.get("volumes");
-    let is_of_pod = |volume: Node<'_>| {
-        ["emptyDir", "configMap", "secret", "projected", "downwardAPI"]
-            .iter()
-            .any(|kind| volume.get(kind).is_set())
-    };
-    let may_be_there = volumes.has_unknown()
-        || !volumes.items().all(is_of_pod)
-        || object.path(&["spec", "volumeClaimTemplates"]).is_set();
-    if !is_plain || may_be_there || launch.has(&["load-format", "download-dir"]) {
+    let is_moved = launch.has(&["load-format", "download-dir"]);
+    if launch.program.server().is_none() || may_keep_model(object, template, container) || is_moved {
         return None;
     }
     i64::try_from(published_weights(&name)?.megabytes() / 1000).ok()
@@ -175,6 +164,33 @@ fn may_be_small(container: &Node<'_>, server: &Server) -> bool {
     !generates || SIGNS.iter().any(|sign| line.contains(sign))
 }
 
+/// Words in the names of images of programs that load a model with the first request for it.
+const LOAD_ON_REQUEST: [&str; 8] = [
+    "ollama",
+    "localai",
+    "local-ai",
+    "llama-swap",
+    "open-webui",
+    "xinference",
+    "speaches",
+    "faster-whisper-server",
+];
+
+/// Whether a server answers before it has loaded a model, as far as its image, under whatever name, and its options
+/// show.
+fn loads_on_request(container: &Node<'_>) -> bool {
+    let is_called_so = |image: ImageRef<'_>| {
+        let name = image.last().to_ascii_lowercase();
+        LOAD_ON_REQUEST
+            .iter()
+            .any(|word| has_word(&name.replace(['-', '_', '.'], " "), &word.replace('-', " ")))
+    };
+    let words = words(container);
+    let is_explicit = option(&words, &["model-control-mode"]).is("explicit")
+        && matches!(option(&words, &["load-model"]), OptionValue::Absent);
+    is_explicit || image_of(container).is_some_and(is_called_so)
+}
+
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let classified = model_server(object, ctx)?;
     for template in serving_templates(object) {
@@ -208,7 +224,8 @@ fn inspect(
     if is_unanswered(template, field) {
         return None;
     }
-    let loads_fast = server.is_some_and(|server| server.loads_fast || may_be_small(&container, server));
+    let loads_fast = server.is_some_and(|server| server.loads_fast || may_be_small(&container, server))
+        || loads_on_request(&container);
     if !probe.is_mapping() || loads_fast || !waits_for_model(&probe, server) {
         return None;
     }

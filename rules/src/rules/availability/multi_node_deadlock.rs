@@ -9,6 +9,9 @@
 //! startup or liveness probe restarts it, and its whole group, without end. vLLM with `--headless` has no API server
 //! in any kind of workload. Where a script chooses the ranks that get the option, it is information.
 //!
+//! An init container that waits for the name of a headless Service, or for a port of another one, ends when a pod of
+//! that Service is ready. If the Service selects only the pods that the container is part of, none ever is.
+//!
 //! With `restartPolicy: None` a LeaderWorkerSet starts only the pod again that has failed. The ranks of vLLM and
 //! SGLang that still run wait for the one that is gone, and do not let the new one join. Ranks over Ray may find
 //! each other again when the leader ends as well: information.
@@ -67,8 +70,10 @@
 //! - <https://lws.sigs.k8s.io/docs/concepts/failure-handling/>
 
 use super::server_port_mismatch::starts_others;
+use crate::facts::text::is_digits;
+use crate::facts::url;
 use crate::rules::prelude::*;
-use crate::workload::command::{base_name, command_at};
+use crate::workload::command::{base_name, command_and_args, command_at, shell_script};
 use crate::workload::environment::variable;
 use crate::workload::launcher::joins_server;
 use crate::workload::ports::number;
@@ -78,8 +83,14 @@ use crate::workload::template::replicas;
 
 pub(crate) static RULE: Rule = Rule {
     id: "multi-node-deadlock",
-    kinds: &[Kind::STATEFUL_SET, Kind::LEADER_WORKER_SET, Kind::DEPLOYMENT, Kind::LLM_INFERENCE_SERVICE],
-    reads: &[Kind::SERVICE],
+    kinds: &[
+        Kind::STATEFUL_SET,
+        Kind::LEADER_WORKER_SET,
+        Kind::DEPLOYMENT,
+        Kind::JOB,
+        Kind::LLM_INFERENCE_SERVICE,
+    ],
+    reads: kinds![[Kind::SERVICE], WORKLOAD_KINDS],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("multi_node_deadlock.rs")),
     check: Check::Object(check),
@@ -101,6 +112,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         without_ray(object, &all, ctx);
     }
     let template = all.first()?;
+    waits_for_itself(object, template, ctx);
+    if object.is(Kind::DEPLOYMENT) || object.is(Kind::JOB) {
+        return None;
+    }
     let pods = |container: &Node<'_>| ranks(object, template, container);
     let container = template.containers().find(|container| pods(container) > 1)?;
     let ranks = pods(&container);
@@ -159,6 +174,93 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         .help("write `publishNotReadyAddresses: true` in the Service: a pod is ready when all have joined")
         .related(service, &service_spec.get("clusterIP"), "the headless Service");
     None
+}
+
+/// Programs that ask whether a host is there, and those that ask for its name alone.
+const ASKS: [&str; 8] = ["nslookup", "getent", "dig", "host", "nc", "curl", "wget", "ping"];
+const ASKS_DNS: [&str; 4] = ["nslookup", "getent", "dig", "host"];
+
+/// Reports an init container that waits for a Service of which the pod itself, or its like, are the only pods: none
+/// of them is ready before it ends.
+fn waits_for_itself(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let pods = replicas(object);
+    if object.is(Kind::LEADER_WORKER_SET) || pods == Some(0) || template.spec.has_unknown_key() {
+        return None;
+    }
+    let views = ctx.cluster().views();
+    let services = views.services_of(object.namespace_or_default(), template);
+    for init in template.spec.get("initContainers").items() {
+        let Some(script) = shell_script(command_and_args(&init)) else { continue };
+        let Some((host, asks)) = script.node.text().and_then(awaited_host) else { continue };
+        let labels: Vec<&str> = host.split('.').collect();
+        // Of the pods of a StatefulSet one may be asked for by its name.
+        let name = match labels.as_slice() {
+            [name] => *name,
+            [pod, name, ..] if is_pod_of(object, pod) => *name,
+            [name, namespace, ..] if *namespace == object.namespace_or_default() => *name,
+            _ => continue,
+        };
+        let Some(service) = services.iter().find(|service| service.name() == name) else { continue };
+        let spec = service.get("spec");
+        let is_headless = spec.get("clusterIP").text() == Some("None");
+        let publishes = spec.get("publishNotReadyAddresses");
+        let (workloads, may_be_others) = views.selected_by_service(service);
+        let is_alone = workloads.iter().all(|one| one.object.is_same_resource(object)) && !may_be_others;
+        // The name of another Service resolves before any pod is ready.
+        if !ctx.pairs_with(service)
+            || service.may_lack_fields()
+            || !is_alone
+            || (!is_headless && ASKS_DNS.contains(&asks))
+            || (is_headless && (publishes.is_unknown() || publishes.bool() == Some(true)))
+        {
+            continue;
+        }
+        let waiting = init.get("name").text().unwrap_or("init");
+        let message = format!(
+            "init container `{waiting}` waits for Service `{}`, whose only pods become ready after it",
+            service.display_name()
+        );
+        let help = match is_headless {
+            true => "write `publishNotReadyAddresses: true` in the Service, or remove the init container",
+            false => "remove the init container: it waits for the pod that it is part of",
+        };
+        ctx.report(&script.node, message).help(help).related(
+            service,
+            &spec.get("selector"),
+            "selects these pods alone",
+        );
+        return Some(());
+    }
+    None
+}
+
+/// The host for which a script waits in its only loop, and the program that asks for it. `None` if the script may do
+/// something else.
+fn awaited_host(script: &str) -> Option<(String, &'static str)> {
+    const OTHERS: [&str; 9] = ["if ", "[ ", "[[", "case ", "timeout", "break", "exit", "for ", "HOSTNAME"];
+    let is_text = |part: &&str| part.trim().trim_start_matches("do ").trim_start().starts_with("echo");
+    let parts: Vec<&str> = script.split([';', '\n']).filter(|part| !is_text(part)).collect();
+    let script = parts.join(";");
+    let loops = script.matches("until ").count() + script.matches("while ").count();
+    if loops != 1 || OTHERS.iter().any(|sign| script.contains(sign)) {
+        return None;
+    }
+    let begin = script.find("until ").or_else(|| script.find("while ! "))?;
+    let condition = script[begin..].split(';').next()?;
+    let mut words = condition.split_whitespace().skip(1).filter(|word| *word != "!");
+    let program = words.next()?;
+    let asks = ASKS.into_iter().find(|known| *known == base_name(program))?;
+    let host = words.find(|word| !word.starts_with('-') && *word != "hosts" && !is_digits(word))?;
+    let host = url::host(host);
+    let is_known =
+        !host.is_empty() && host.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.'));
+    is_known.then(|| (host.to_owned(), asks))
+}
+
+/// Whether a name is that of a pod of a StatefulSet.
+fn is_pod_of(object: &Object, name: &str) -> bool {
+    let ordinal = name.strip_prefix(object.name()).and_then(|rest| rest.strip_prefix('-'));
+    object.is(Kind::STATEFUL_SET) && ordinal.is_some_and(is_digits)
 }
 
 /// A rank that has no API server.

@@ -39,7 +39,7 @@
 //! - <https://kubernetes.io/docs/concepts/workloads/pods/probes/>
 
 use crate::rules::prelude::*;
-use crate::workload::command::{SHELLS, base_name};
+use crate::workload::command::shell_script;
 
 pub(crate) static RULE: Rule = Rule {
     id: "probe-cannot-fail",
@@ -58,20 +58,14 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
 }
 
 fn inspect(name: &str, command: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    let words: Option<Vec<(&str, Node<'_>)>> =
-        command.items().map(|item| Some((item.text()?, item))).collect();
-    let words = words?;
-    let ((shell, _), rest) = words.split_first()?;
-    let at = rest.iter().position(|(word, _)| !word.starts_with('-'))?;
-    let (options, script) = (&rest[..at], &rest[at]);
-    let is_script = options.iter().any(|(word, _)| word.ends_with('c') && !word.starts_with("--"));
+    let script = shell_script(command.items())?;
+    let text = script.node.text()?;
     // `-e` ends the script at the first command that fails.
-    let ends_early = options.iter().any(|(word, _)| !word.starts_with("--") && word.contains('e'));
-    if !SHELLS.contains(&base_name(shell)) || !is_script || ends_early || is_placeholder(script.0) {
+    if script.options.contains('e') || is_placeholder(text) {
         return None;
     }
-    let ending = hidden_by(script.0)?;
-    ctx.report(&script.1, format!("`{name}` ends in `{ending}`: nothing but a timeout makes it fail"))
+    let ending = hidden_by(text)?;
+    ctx.report(&script.node, format!("`{name}` ends in `{ending}`: nothing but a timeout makes it fail"))
         .help(format!("remove `{ending}`, and raise `failureThreshold` if it fails too easily"));
     None
 }

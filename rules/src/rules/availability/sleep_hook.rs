@@ -1,6 +1,7 @@
 //! The seconds that a preStop hook sleeps.
 
 use crate::tree::node::Node;
+use crate::workload::command::{base_name, shell_script};
 use crate::workload::image::lacks_shell;
 
 pub(super) struct Sleep<'a> {
@@ -25,22 +26,14 @@ pub(super) fn sleep_of<'a>(container: &Node<'a>) -> Option<Sleep<'a>> {
 pub(super) fn sleep_of_command<'a>(container: &Node<'a>) -> Option<Sleep<'a>> {
     let node = container.path(&["lifecycle", "preStop", "exec", "command"]);
     let words: Vec<&str> = node.items().map(|word| word.raw_text()).collect::<Option<_>>()?;
-    let seconds = match words.as_slice() {
-        [program, rest @ ..] if program_name(program) == "sleep" => sleep_seconds(rest.iter().copied())?,
-        [shell, option, script, ..]
-            if matches!(program_name(shell), "sh" | "bash" | "ash" | "dash")
-                && option.starts_with('-')
-                && option.ends_with('c') =>
-        {
-            script_sleeps(script)?
+    let seconds = match shell_script(node.items()) {
+        Some(script) => script_sleeps(script.node.raw_text()?)?,
+        None => {
+            let (_, rest) = words.split_first().filter(|(program, _)| base_name(program) == "sleep")?;
+            sleep_seconds(rest.iter().copied())?
         }
-        _ => return None,
     };
     Some(Sleep { node, seconds, is_action: false })
-}
-
-fn program_name(program: &str) -> &str {
-    program.rsplit('/').next().unwrap_or(program)
 }
 
 /// The seconds that the commands of a script sleep for certain, one after the other. `None` for scripts that may sleep less.
@@ -63,7 +56,7 @@ fn script_sleeps(script: &str) -> Option<i64> {
             if BRANCHES.contains(&first) || first.starts_with(['(', '{']) || first.ends_with("()") {
                 return None;
             }
-            if program_name(first) == "sleep" {
+            if base_name(first) == "sleep" {
                 seconds = seconds.checked_add(sleep_seconds(words)?)?;
             }
         }

@@ -53,7 +53,7 @@ use std::borrow::Cow;
 
 use crate::facts::text::first_line;
 use crate::rules::prelude::*;
-use crate::workload::command::{SHELLS, base_name, command_and_args};
+use crate::workload::command::{SHELLS, base_name, command_and_args, shell_script};
 use crate::workload::image::deep_learning_container;
 
 pub(crate) static RULE: Rule = Rule {
@@ -109,8 +109,12 @@ fn command(command: &Node<'_>, args: &[Node<'_>], ctx: &mut Context<'_>) -> Opti
     if !SHELLS.contains(&base_name(program)) {
         return None;
     }
-    let rest: Vec<Node<'_>> = items.collect();
-    let (options, rest) = rest.split_at(rest.iter().position(|item| !is_option(item)).unwrap_or(rest.len()));
+    let items: Vec<Node<'_>> = items.collect();
+    if let Some(found) = shell_script(std::iter::once(first.clone()).chain(items.iter().cloned())) {
+        return arguments_of_shell(found.node.text()?, &found.arguments, ctx);
+    }
+    let of_shell = items.iter().position(|item| !is_option(item)).unwrap_or(items.len());
+    let (options, rest) = items.split_at(of_shell);
     let has = |letters: &[char]| {
         let short = |item: &Node<'_>| {
             item.text().is_some_and(|text| !text.starts_with("--") && text.contains(letters))
@@ -120,7 +124,7 @@ fn command(command: &Node<'_>, args: &[Node<'_>], ctx: &mut Context<'_>) -> Opti
     let script = rest.first()?;
     let text = script.text()?;
     if has(&['c']) {
-        return arguments_of_shell(text, &rest[1..], ctx);
+        return None;
     }
     // Options with a value, and a script from standard input.
     let others =
@@ -152,7 +156,11 @@ fn arguments_of_shell(script: &str, items: &[Node<'_>], ctx: &mut Context<'_>) -
     let is_name = |text: &str| SHELLS.contains(&base_name(text)) || matches!(text, "-" | "--" | "_");
     let lost = items.iter().find(|item| item.text().is_some_and(|text| !is_name(text)));
     let (lost, all_known) = (lost?, items.iter().all(|item| item.text().is_some()));
-    if !items.iter().any(is_flag) {
+    // One word may be a name for messages, unless the script is a program alone, which expects arguments.
+    let is_program = || !script.trim().contains(char::is_whitespace);
+    let is_command =
+        |item: &Node<'_>| item.text().is_some_and(|text| text.trim().contains(char::is_whitespace));
+    if !items.iter().any(|item| is_flag(item) || is_command(item)) && !is_program() {
         return None;
     }
     if reads || !all_known || script.contains("shift") || is_placeholder(script) {

@@ -33,7 +33,7 @@
 //! - <https://docs.vllm.ai/en/latest/serving/parallelism_scaling.html>
 
 use crate::rules::prelude::*;
-use crate::workload::command::{SHELLS, Word, base_name, items, words_of_text};
+use crate::workload::command::{Word, base_name, command_and_args, items, shell_script, words_of_text};
 use crate::workload::server::server_at;
 
 pub(crate) static RULE: Rule = Rule {
@@ -51,8 +51,11 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
 }
 
 fn inspect(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    let (script, node) = script_of(container)?;
-    let statements = statements(script)?;
+    if items(container).1 {
+        return None;
+    }
+    let node = shell_script(command_and_args(container))?.node;
+    let statements = statements(node.raw_text()?)?;
     let mut blocking: Option<(String, &'static str)> = None;
     for (at, statement) in statements.iter().enumerate() {
         let before = at.checked_sub(1).map(|before| &statements[before]);
@@ -76,24 +79,6 @@ fn inspect(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
 fn is_condition(before: &Statement<'_>) -> bool {
     let is_test = || before.text.starts_with('[') || before.text.split_whitespace().next() == Some("test");
     before.end == End::Or || before.end == End::And && is_test()
-}
-
-/// The script that a shell of a container runs, and the item that has it.
-fn script_of<'a>(container: &Node<'a>) -> Option<(&'a str, Node<'a>)> {
-    let (items, has_more) = items(container);
-    let mut items = items.into_iter().filter(|_| !has_more);
-    let (shell, _) = items.next()?;
-    if !SHELLS.contains(&base_name(shell)) {
-        return None;
-    }
-    let mut runs_text = false;
-    for (text, node) in items {
-        if !text.starts_with('-') {
-            return runs_text.then_some((text, node));
-        }
-        runs_text |= !text.starts_with("--") && text.contains('c');
-    }
-    None
 }
 
 /// What ends a statement.

@@ -1,16 +1,17 @@
 //! A program uses a different number of GPUs than its container requests.
 //!
 //! # Why
-//! A server with `--tensor-parallel-size 4` on one GPU ends at once; eight processes of torchrun on
-//! four GPUs fail at the first collective operation. With fewer than the container requests, the other
-//! GPUs are paid for and never used: vLLM without the option uses one. More than there are is an error,
-//! fewer a warning, of one rank of `mpirun` information. The number is that of the command line, or of the field
-//! with which an operator starts the processes: `nprocPerNode` of a PyTorchJob, `slotsPerWorker` of an MPIJob,
-//! `numProcPerNode` of a TrainJob, `parallelism` of an LLMInferenceService, `num-gpus` of a RayCluster; for a
-//! LeaderWorkerSet the GPUs of a group count. MIG devices do not add up to a larger GPU: a process of CUDA sees
-//! one of them, NCCL connects those of one GPU from version 2.32 on, and only through the memory of the host.
-//! Devices that each fill a GPU, such as `7g.80gb`, are left alone. A server that runs as one process leaves the
-//! others unused. On Neuron devices vLLM takes a NeuronCore for each rank.
+//! A server with `--tensor-parallel-size 4` on one GPU ends at once; eight processes of torchrun on four GPUs
+//! fail at the first collective operation. With fewer than the container requests, the other GPUs are paid for
+//! and never used: vLLM without the option uses one. More than there are is an error, fewer a warning, of one
+//! rank of `mpirun` information. The number is that of the command line, or of the field with which an operator
+//! starts the processes: `nprocPerNode` of a PyTorchJob, `slotsPerWorker` of an MPIJob, `numProcPerNode` of a
+//! TrainJob, `parallelism` of an LLMInferenceService, `num-gpus` of a RayCluster; for a LeaderWorkerSet the
+//! GPUs of a group count. MIG devices do not add up to a larger GPU: a process of CUDA sees one of them, NCCL
+//! connects those of one GPU from version 2.32 on, and only through the memory of the host. Devices that each
+//! fill a GPU, such as `7g.80gb`, are left alone. A server that runs as one process leaves the others unused;
+//! so does one process of Python with a `LOCAL_RANK` that is written by hand and a `WORLD_SIZE` below the
+//! number of GPUs. On Neuron devices vLLM takes a NeuronCore for each rank.
 //!
 //! # Fix
 //! Write the same number in both. Settings that a variable, a configuration file or an operator may
@@ -55,7 +56,9 @@ use crate::catalog;
 use crate::cluster::runtimes::runtime_of_train_job;
 use crate::rules::gpu::gpu_templates;
 use crate::rules::prelude::*;
-use crate::workload::devices::extended_resources_of;
+use crate::workload::command::base_name;
+use crate::workload::devices::{extended_resources_of, pods_of};
+use crate::workload::environment::variable;
 use crate::workload::mig::{fills_gpu, is_mig_resource};
 use crate::workload::processes::{MPIRUN, Processes, is_group, processes_of, processes_of_train_job};
 
@@ -77,6 +80,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for template in gpu_templates(object, ctx) {
         for container in template.containers() {
             found.extend(processes_of(object, &template, &container));
+            one_process(object, &template, &container, ctx);
             inspect_mig(object, &template, &container, ctx);
             inspect_neuron(object, &template, &container, ctx);
         }
@@ -95,6 +99,64 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         report(object, &first, &same, ctx);
         found = others;
     }
+    None
+}
+
+/// Programs and modules that start a process for each GPU themselves.
+const STARTS_PROCESSES: [&str; 16] = [
+    "torchrun",
+    "torch.distributed",
+    "accelerate",
+    "deepspeed",
+    "mpirun",
+    "horovodrun",
+    "ray",
+    "multiprocessing",
+    "multiprocess",
+    "spawn",
+    "parallel",
+    "colossalai",
+    "srun",
+    "LOCAL_RANK=",
+    "nproc",
+    "gpus",
+];
+
+/// Reports a process whose variables make it the only one of its pod, so that it uses one of several GPUs: a launcher
+/// gives each its own `LOCAL_RANK`, and `WORLD_SIZE` counts all of them.
+fn one_process(
+    object: &Object,
+    template: &Template<'_>,
+    container: &Node<'_>,
+    ctx: &mut Context<'_>,
+) -> Option<()> {
+    let has = gpus_of(container).filter(|has| has.count > 1)?;
+    let number = |name: &str| {
+        let (text, value) = variable(container, name).flatten()?;
+        Some((text.parse::<i64>().ok()?, value))
+    };
+    let (rank, value) = number("LOCAL_RANK")?;
+    let (world, _) = number("WORLD_SIZE").filter(|(world, _)| *world > 1)?;
+    let line = command_line(container);
+    let is_python = words(container).iter().any(|word| base_name(&word.text).starts_with("python"));
+    let all = pods_of(object, template)?.checked_mul(has.count)?;
+    // Operators set the variables of their pods.
+    if !matches!(object.group(), "batch" | "apps" | "" | "jobset.x-k8s.io")
+        || !is_python
+        || world >= all
+        || STARTS_PROCESSES.iter().any(|sign| line.contains(sign))
+    {
+        return None;
+    }
+    let message = format!(
+        "one process with `LOCAL_RANK: {rank}` in each pod of `{}` uses one of the {} GPUs",
+        object.display_name(),
+        has.count
+    );
+    ctx.report(&value, message)
+        .severity(Severity::Warning)
+        .help(format!("start {0} with `torchrun --nproc-per-node={0}`, or request one GPU", has.count))
+        .related(object, &has.node, "the GPUs of the container");
     None
 }
 

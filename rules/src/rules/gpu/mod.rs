@@ -45,6 +45,7 @@ pub(crate) mod mig_incapable_gpu;
 pub(crate) mod mig_strategy_mismatch;
 pub(crate) mod model_cache_misplaced;
 pub(crate) mod model_cache_unreachable;
+pub(crate) mod model_downloaded_each_start;
 pub(crate) mod model_exceeds_gpu_memory;
 pub(crate) mod model_larger_than_volume;
 pub(crate) mod model_path_not_mounted;

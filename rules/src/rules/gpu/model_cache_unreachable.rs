@@ -157,7 +157,7 @@ fn without_home(container: &Node<'_>, user: &Node<'_>, who: &str, ctx: &mut Cont
 }
 
 /// Whether a variable says that nothing is downloaded, or that it comes from elsewhere. `None` if that is unknown.
-fn is_offline(container: &Node<'_>) -> Option<bool> {
+pub(super) fn is_offline(container: &Node<'_>) -> Option<bool> {
     let mut offline = false;
     for name in ["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "VLLM_USE_MODELSCOPE", "SGLANG_USE_MODELSCOPE"] {
         offline |= variable(container, name)?.is_some();

@@ -16,6 +16,10 @@
 //! EFA where one fails: NCCL goes on over TCP without a word. It is a warning where all nodes of the pods are
 //! `p6-b200`, with which this was measured.
 //!
+//! Device files of accelerators, such as `/dev/nvidia0` or `/dev/kfd`, need no `hostPath` beside the resource:
+//! the device plugin gives the container those of its device, and the cgroup keeps it from others. A file of
+//! one card is not there on every node.
+//!
 //! # Fix
 //! Remove `privileged` and `hostIPC`. For shared memory mount an emptyDir with `medium: Memory` at
 //! `/dev/shm`. Remove the `hostPath` beside `vpc.amazonaws.com/efa`.
@@ -126,6 +130,55 @@ fn fabric_of_host(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> 
     None
 }
 
+/// Device files of accelerators on a node, and the beginning of the resource whose device plugin gives them to a
+/// container.
+const DEVICE_FILES: [(&str, &str); 6] = [
+    ("/dev/nvidia", "nvidia.com/"),
+    ("/dev/kfd", "amd.com/"),
+    ("/dev/dri", "amd.com/"),
+    ("/dev/dri", "gpu.intel.com/"),
+    ("/dev/neuron", "aws.amazon.com/neuron"),
+    ("/dev/accel", "habana.ai/"),
+];
+
+/// Reports device files of the node in a pod that has its own from a device plugin.
+fn devices_of_host(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let resources = requested_extended_resources(template);
+    // A privileged container has all devices of the node, and may be told which of them to use.
+    let is_privileged = |container: Node<'_>| {
+        let privileged = container.path(&["securityContext", "privileged"]);
+        privileged.is_set() && privileged.bool() != Some(false)
+    };
+    if template.all_containers().any(is_privileged) {
+        return None;
+    }
+    let mut found = template.spec.get("volumes").items().filter_map(|volume| {
+        let path = volume.path(&["hostPath", "path"]);
+        let text = path.text()?;
+        let has_plugin = |(file, prefix): &(&str, &str)| {
+            text.starts_with(file) && resources.iter().any(|resource| resource.starts_with(prefix))
+        };
+        let (_, prefix) = DEVICE_FILES.iter().find(|row| has_plugin(row))?;
+        let resource = resources.iter().find(|resource| resource.starts_with(prefix))?;
+        Some((path, *resource))
+    });
+    let (path, resource) = found.next()?;
+    let more = found.count();
+    let text = path.text()?;
+    // `/dev/nvidia0` is one card of each node, whichever the pod gets.
+    let names_card =
+        text.strip_prefix("/dev/nvidia").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
+    let message = format!(
+        "`{}`{more} is a device of the node, beside those that the device plugin gives for `{resource}`",
+        ellipsize(text)
+    );
+    ctx.report(&path, message)
+        .severity(if names_card { Severity::Warning } else { Severity::Info })
+        .help("remove the volume: the device plugin makes the devices that the pod gets available to it");
+    None
+}
+
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if !requests_device_plugin(object) || is_left_alone(object, ctx) || is_test(object) || only_waits(object)
     {
@@ -143,6 +196,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             volume.path(&["hostPath", "path"]).raw_text().is_some_and(|path| path.contains("/infiniband"))
         };
         fabric_of_host(&template, ctx);
+        devices_of_host(&template, ctx);
         let has_fabric = template.spec.get("volumes").items().any(fabric);
         if !gpus || has_fabric || resources.iter().any(|resource| network(resource)) {
             continue;

@@ -1,9 +1,10 @@
 //! Pods with accelerators ask for nearly all of an instance, and do not fit on it.
 //!
 //! # Why
-//! A node offers less than its instance type has: the kubelet and the system keep a part. A pod that
-//! asks for 4 vCPU or 16 GiB because that is what a `g5.xlarge` has does not fit on it, and Karpenter
-//! buys a `g5.2xlarge` with the same GPU. DaemonSets take their part as well.
+//! A node offers less than its instance type has: the kubelet and the system keep a part. A pod that asks for 4
+//! vCPU or 16 GiB because that is what a `g5.xlarge` has does not fit on it, and Karpenter buys a `g5.2xlarge`
+//! with the same GPU. DaemonSets take their part as well. A pod that selects its instance types by name, and
+//! takes all CPU or all memory of each, never starts, which is an error.
 //!
 //! # Fix
 //! Ask for somewhat less than the size that you mean: 3500m and 13Gi for one of 4 vCPU and 16 GiB.
@@ -33,6 +34,7 @@
 //! - <https://karpenter.sh/docs/reference/instance-types/>
 //! - <https://kubernetes.io/docs/tasks/administer-cluster/reserve-compute-resources/>
 
+use crate::catalog::INSTANCE_TYPE;
 use crate::cluster::placement::requests_of;
 use crate::cluster::queues::may_run_elsewhere;
 use crate::fit::Situation;
@@ -41,6 +43,7 @@ use crate::rules::gpu::dollars;
 use crate::rules::gpu::{gpu_templates, selected_types};
 use crate::rules::prelude::*;
 use crate::rules::scheduling::PLACEMENT_READS;
+use crate::workload::node_labels::labels_of_all_nodes;
 
 pub(crate) static RULE: Rule = Rule {
     id: "request-overflows-instance",
@@ -72,6 +75,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let (types, pool) = selected_types(template, ctx)?;
     let need = Need::of(template)?;
+    if pool.is_none() && fills_every_type(object, template, &need, &types, ctx).is_some() {
+        return None;
+    }
     let candidates: Vec<&'static InstanceType> =
         types.iter().filter(|one| one.devices(need.device) > 0 && need.is_close_to(one)).collect();
     if candidates.is_empty() {
@@ -156,6 +162,50 @@ fn inspect(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
         finding.related(set, &set.path(&["metadata", "name"]), "takes a part of each node");
     }
     None
+}
+
+/// Reports a pod that takes all CPU or all memory of each instance type that it selects itself: a node of any of them
+/// offers less.
+fn fills_every_type(
+    object: &Object,
+    template: &Template<'_>,
+    need: &Need,
+    types: &TypeSet,
+    ctx: &mut Context<'_>,
+) -> Option<()> {
+    let names_types = labels_of_all_nodes(template).iter().any(|(key, _)| *key == INSTANCE_TYPE);
+    // Where there are NodePools, pod-fits-no-pool says it.
+    if !names_types || ctx.cluster().of(Kind::NODE_POOL).next().is_some() {
+        return None;
+    }
+    let with_devices: Vec<_> = types.iter().filter(|one| need.devices_of(one) >= need.devices).collect();
+    let is_full = |one: &InstanceType| {
+        let (cpu, memory) = whole(one);
+        need.cpu >= cpu || need.memory >= memory
+    };
+    let largest = with_devices.iter().max_by_key(|one| one.vcpu)?;
+    if !with_devices.iter().all(|one| is_full(one)) {
+        return None;
+    }
+    let (cpu, _) = whole(largest);
+    let what = if need.cpu >= cpu { "cpu" } else { "memory" };
+    let (asked, there) = match what {
+        "cpu" => (format!("{} CPU", need.cpu / 1000), largest.vcpu.to_string()),
+        _ => (format!("{} MiB", need.memory / MIB), largest.memory_mib.to_string()),
+    };
+    let requests = template.containers().find_map(|container| {
+        let of_side = |side: &str| container.path(&["resources", side]);
+        ["requests", "limits"].into_iter().map(of_side).find(|list| list.get(what).is_set())
+    })?;
+    let message = format!(
+        "`{}` never starts: it asks for {asked}, and nodes of `{}` offer less than {there}",
+        object.display_name(),
+        largest.name
+    );
+    ctx.report(&requests, message)
+        .severity(Severity::Error)
+        .help("ask for less than the instance type has, about a tenth, and leave room for DaemonSets");
+    Some(())
 }
 
 /// What a pod requests, in thousandths.

@@ -7,7 +7,9 @@
 //! `--disable-log-requests` in 0.17 and `--swap-space` in 0.18. An option of another server has the same effect:
 //! `--mem-fraction-static` is SGLang's, and no release of vLLM has had it. Only images of these servers, and
 //! AWS's Deep Learning Containers of them, with a release in their tag are judged, as kustomizations, Flux and
-//! Argo CD of the input set it, and not where a command before the server installs something.
+//! Argo CD of the input set it, and not where a command before the server installs something. `latest`, `nightly`
+//! and an image without a tag are the newest release that gpulint knows at the next pull, which is a warning: a
+//! node may still have an older one.
 //!
 //! # Fix
 //! Remove the option, or write what has replaced it.
@@ -36,7 +38,7 @@ use std::sync::LazyLock;
 use crate::facts::table;
 use crate::platform::Release;
 use crate::rules::prelude::*;
-use crate::workload::server::release::{published, release};
+use crate::workload::server::release::{newest, published, release};
 
 /// A runtime of KServe is judged where it is written: its InferenceServices start its command line.
 const SERVING_RUNTIMES: [Kind; 2] = [Kind::SERVING_RUNTIME, Kind::CLUSTER_SERVING_RUNTIME];
@@ -83,9 +85,19 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
+/// The newest releases whose options the table has: those that a tag such as `latest` stands for, or older ones.
+const NEWEST: [(ServerId, Release); 2] = [(ServerId::Vllm, [0, 33, 0]), (ServerId::Sglang, [0, 5, 10])];
+
 fn inspect(object: &Object, container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let node = container.get("image");
-    let (id, release) = published(container)?;
+    let (id, release, moving) = match published(container) {
+        Some((id, release)) => (id, release, None),
+        None => {
+            let (id, tag) = newest(container)?;
+            let (_, release) = NEWEST.into_iter().find(|(server, _)| *server == id)?;
+            (id, release, Some(tag))
+        }
+    };
     let launch = Launch::of(container).filter(|launch| !launch.may_be_installed)?;
     let server = launch.program.server().filter(|_| launch.program.is(id))?;
     let minor = Version::new(release[0], release[1]);
@@ -97,12 +109,19 @@ fn inspect(object: &Object, container: &Node<'_>, ctx: &mut Context<'_>) -> Opti
     for row in REMOVED.iter().filter(is_gone) {
         let Some(word) = launch.word_of(row.option) else { continue };
         let since = row.since.map_or_else(String::new, |(since, _)| format!(" since {since}"));
-        let message = format!("{} has no `--{}`{since}, and does not start with it", server.name, row.option);
-        ctx.report(&word.node, message).identified_by(row.option).help(row.instead).related(
-            object,
-            &node,
-            "its release",
-        );
+        let message = match moving {
+            None => format!("{} has no `--{}`{since}, and does not start with it", server.name, row.option),
+            Some(tag) => format!(
+                "{} has no `--{}`{since}: what `{tag}` pulls does not start with it",
+                server.name, row.option
+            ),
+        };
+        let finding = ctx.report(&word.node, message);
+        finding.identified_by(row.option).help(row.instead).related(object, &node, "its release");
+        // A node may still have the image of an older release.
+        if moving.is_some() {
+            finding.severity(Severity::Warning);
+        }
     }
     None
 }

@@ -12,7 +12,8 @@
 //! numbers on the node are. CUDA stops at the first number that is too large: `2,3` in a container with two
 //! GPUs hides both, and the program runs on the CPU or ends. With a UUID, `GPU-…` or `MIG-…`, it names one
 //! device of one node. The device plugin gives the container whichever is free, mostly another one, which
-//! is hidden then.
+//! is hidden then. A word such as `all`, which `NVIDIA_VISIBLE_DEVICES` has, is not a number to CUDA, and hides all of
+//! them; likewise for the variables of ROCm and of the Neuron runtime.
 //!
 //! # Fix
 //! Remove the variable. `void` and `none` of `NVIDIA_VISIBLE_DEVICES` are for containers that are to see none.
@@ -42,6 +43,7 @@
 //! - <https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/docker-specialized.html>
 //! - <https://github.com/NVIDIA/k8s-device-plugin>
 //! - <https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#cuda-environment-variables>
+//! - <https://rocm.docs.amd.com/en/latest/conceptual/gpu-isolation.html>
 
 use crate::catalog::GPUS_OF_WHOLE_NODE;
 use crate::rules::gpu::{is_left_alone, selected_types};
@@ -69,6 +71,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for template in templates(object) {
         for container in template.all_containers() {
             named_by_uuid(&template, &container, ctx);
+            named_by_word(&container, ctx);
             let Some(devices) = devices_of(&container, GPU) else { continue };
             for variable in container.get("env").items() {
                 if variable.get("name").text() == Some("NVIDIA_VISIBLE_DEVICES") {
@@ -117,6 +120,46 @@ fn may_see_more(container: &Node<'_>) -> bool {
     entry(container, "NVIDIA_VISIBLE_DEVICES").is_some()
         || context.has_unknown()
         || context.get("privileged").bool() == Some(true)
+}
+
+/// The prefixes of resources, and the variables with which their runtimes choose among the devices of a container by
+/// number. CUDA and ROCr take UUIDs as well (documentation of CUDA 12 and 13, of ROCm 5.4 to 7.1, of the Neuron
+/// runtime 2.20 to 2.26).
+const CHOICES: [(&str, &[&str], &str); 3] = [
+    ("nvidia.com/", &["CUDA_VISIBLE_DEVICES"], "the program sees no GPU"),
+    (
+        "amd.com/",
+        &["HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "CUDA_VISIBLE_DEVICES"],
+        "the program sees no GPU",
+    ),
+    ("aws.amazon.com/neuron", &["NEURON_RT_VISIBLE_CORES"], "the runtime does not start"),
+];
+
+/// Reports a word in the place of numbers: `all`, `auto`, `true`.
+fn named_by_word(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    /// Words that hide all devices on purpose.
+    const NONE: [&str; 4] = ["none", "void", "nodevfiles", "null"];
+    let requested = extended_resources_of(container);
+    let of_vendor = |prefix: &str| requested.iter().any(|name| name.starts_with(prefix));
+    let (_, names, effect) = CHOICES.into_iter().find(|(prefix, ..)| of_vendor(prefix))?;
+    let line = command_line(container);
+    for name in names {
+        let Some(Some((text, value))) = variable(container, name) else { continue };
+        let first = text.split(',').next().unwrap_or_default().trim();
+        let is_word = first.starts_with(|c: char| c.is_ascii_alphabetic());
+        let is_device = first.starts_with("GPU-") || first.starts_with("MIG-");
+        // A script may replace it.
+        let is_set_again = line.contains(&format!("{name}="));
+        if !is_word || is_device || is_set_again || NONE.contains(&&*first.to_ascii_lowercase()) {
+            continue;
+        }
+        ctx.report(
+            &value,
+            format!("`{name}: {}` is not a list of device numbers: {effect}", ellipsize(&text)),
+        )
+        .help("remove the variable: without it the program uses all devices of its container");
+    }
+    Some(())
 }
 
 /// Reports numbers of GPUs of which the first is too large, so that CUDA shows none.

@@ -46,7 +46,7 @@ use std::ops::Range;
 use crate::cluster::pod_policies::{POD_POLICIES, PodPart, may_change_pods};
 use crate::rules::prelude::*;
 use crate::source::Source;
-use crate::workload::command::{SHELLS, base_name, command_and_args};
+use crate::workload::command::{SHELLS, base_name, command_and_args, shell_script};
 use crate::workload::environment::{entry, is_open};
 
 pub(crate) static RULE: Rule = Rule {
@@ -313,12 +313,7 @@ const REPLACING: [&str; 5] = ["envsubst", "eval", "sed", "perl", "-c"];
 
 /// Reports references to variables of a container in the JSON of an option of a server that a script puts in single quotes.
 fn quoted_json(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
-    let items: Vec<Node<'_>> = command_and_args(container).collect();
-    let program = items.first()?.raw_text()?;
-    let at = items
-        .iter()
-        .position(|item| item.raw_text().is_some_and(|text| text.starts_with('-') && text.ends_with('c')))?;
-    let item = items.get(at + 1).filter(|_| SHELLS.contains(&base_name(program)))?;
+    let item = shell_script(command_and_args(container))?.node;
     let script = item.text()?;
     let is_replaced = script.split_whitespace().any(|word| REPLACING.contains(&base_name(word)));
     Launch::of(container)?.program.server().filter(|_| !is_replaced)?;
@@ -334,7 +329,7 @@ fn quoted_json(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
                 "`${name}` in the value of `{}` is not expanded: it is in single quotes",
                 ellipsize(option)
             );
-            ctx.report(item, message).identified_by(name).help(format!(
+            ctx.report(&item, message).identified_by(name).help(format!(
                 "write `$({name})`, which Kubernetes replaces, or close the single quotes around it"
             ));
             return None;

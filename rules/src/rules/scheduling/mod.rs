@@ -13,6 +13,7 @@ pub(crate) mod general_pool_admits_gpu;
 pub(crate) mod gpu_device_plugin_missing;
 pub(crate) mod gpu_helper_missing;
 pub(crate) mod gpu_label_set_late;
+pub(crate) mod gpu_label_unset;
 pub(crate) mod gpus_offered_twice;
 pub(crate) mod headroom_never_taken;
 mod helper_charts;

@@ -7,6 +7,10 @@
 //! has the same rank or none, and the run fails or waits for ranks that never come. The API server accepts
 //! such a Job. Without accelerators it is a warning.
 //!
+//! A script that takes the rank from the end of the host name, `${HOSTNAME##*-}`, needs an Indexed Job as well: the
+//! names of other pods end in five random characters. So do the names of the pods of an Indexed Job, other than
+//! their host names, which are `<job>-<index>`.
+//!
 //! # Fix
 //! Write `completionMode: Indexed`, and `completions` if only `parallelism` is written. Both are
 //! immutable: a Job that exists must be deleted and created again.
@@ -39,8 +43,10 @@
 //! - <https://kubernetes.io/docs/tasks/job/indexed-parallel-processing-static/>
 
 use crate::rules::prelude::*;
+use crate::rules::training::rank_source::{RankName, rank_in_name};
 use crate::rules::training::{JOBS, job_spec};
 use crate::workload::command::command_and_args;
+use crate::workload::devices::pods_of;
 
 pub(crate) static RULE: Rule = Rule {
     id: "indexed-job-required",
@@ -57,16 +63,37 @@ const VARIABLE: &str = "JOB_COMPLETION_INDEX";
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let spec = job_spec(object);
     let mode = spec.get("completionMode");
-    let indexed = mode.is_unknown() || mode.text() == Some("Indexed");
-    if indexed || object.is_patch() || object.is_owned() || spec.has_unknown_key() {
+    if mode.is_unknown() || object.is_patch() || object.is_owned() || spec.has_unknown_key() {
         return None;
     }
     let templates = templates(object);
-    let node = templates.iter().find_map(|t| reader(t))?;
-    let (parallelism, completions) = (spec.get("parallelism"), spec.get("completions"));
+    // One pod has no ranks.
+    let several = templates.iter().filter(|template| pods_of(object, template).is_some_and(|pods| pods > 1));
+    let mut in_names = several.flat_map(|template| {
+        let found = template.containers().filter_map(|container| rank_in_name(template, &container));
+        found.collect::<Vec<_>>()
+    });
     let name = object.display_name();
-    let finding =
-        ctx.report(&node, format!("`{name}` reads a completion index, which only an Indexed Job has"));
+    if mode.text() == Some("Indexed") {
+        let (node, _) = in_names.find(|(_, name)| *name == RankName::Pod)?;
+        let message = format!(
+            "`{name}` takes a rank from the end of its pods' names, which is random: host names end in the index"
+        );
+        let finding = ctx.report(&node, message).help("read the variable `JOB_COMPLETION_INDEX`");
+        if !uses_accelerators(object) {
+            finding.severity(Severity::Warning);
+        }
+        return None;
+    }
+    let (node, what) = match templates.iter().find_map(|t| reader(t)) {
+        Some(node) => (node, "reads a completion index, which only an Indexed Job has"),
+        None => (
+            in_names.next()?.0,
+            "takes a rank from the end of its pods' names, which is random: the Job is not Indexed",
+        ),
+    };
+    let (parallelism, completions) = (spec.get("parallelism"), spec.get("completions"));
+    let finding = ctx.report(&node, format!("`{name}` {what}"));
     if !uses_accelerators(object) {
         finding.severity(Severity::Warning);
     }

@@ -17,6 +17,10 @@
 //! Each rank may be there once. Where several pods start with one rank that is written as a number, such as the
 //! workers of a LeaderWorkerSet of three pods with `--node-rank 1`, the others wait for a rank that never comes.
 //!
+//! A rank is a number: a variable `RANK` that is the name of the pod ends the program, and the end of the names of a
+//! Deployment's pods is random. The address is that of the first rank: a Service that selects all pods of the run
+//! leads to any of them.
+//!
 //! # Fix
 //! Write the number of pods as `--nnodes`. For the address make the Job Indexed, create a headless Service
 //! that selects its pods, and write the Service's name as `subdomain`, of a StatefulSet as `serviceName`.
@@ -71,6 +75,7 @@ use crate::cluster::together::is_renamed;
 use crate::facts::text::is_digits;
 use crate::facts::url;
 use crate::rules::prelude::*;
+use crate::rules::training::rank_source::{meets_at_any_pod, names_as_ranks, rank_in_name};
 use crate::workload::command::{Word, command_at};
 use crate::workload::devices::{pods_of, pods_of_groups};
 use crate::workload::environment::variable;
@@ -88,6 +93,7 @@ pub(crate) static RULE: Rule = Rule {
         Kind::VOLCANO_JOB,
         Kind::POD,
         Kind::LEADER_WORKER_SET,
+        Kind::DEPLOYMENT,
     ],
     reads: &[Kind::SERVICE, Kind::JOB_SET, Kind::POD],
     pairs: &[Pair { with: &[Kind::SERVICE], partners: governed, beside: nothing }],
@@ -97,13 +103,19 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::error(Group::Training)
 };
 
-/// The StatefulSets whose pods have their names in a Service.
+/// The workloads whose pods have their names in a Service, or meet at it.
 fn governed(service: &Object, cluster: &Cluster) -> Vec<Object> {
+    const MEET: [Kind; 3] = [Kind::STATEFUL_SET, Kind::JOB, Kind::JOB_SET];
     let is_governed = |set: &&Object| {
         set.path(&["spec", "serviceName"]).text() == Some(service.name())
             && set.namespace_or_default() == service.namespace_or_default()
     };
-    cluster.of(Kind::STATEFUL_SET).filter(is_governed).cloned().collect()
+    let mut found: Vec<Object> = cluster.of(Kind::STATEFUL_SET).filter(is_governed).cloned().collect();
+    let (selected, _) = cluster.views().selected_by_service(service);
+    let selected = selected.into_iter().map(|workload| &workload.object);
+    let meets = |workload: &&Object| MEET.iter().any(|kind| workload.is(*kind)) && !is_governed(workload);
+    found.extend(selected.filter(meets).cloned());
+    found
 }
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
@@ -120,7 +132,16 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         pods_of_volcano(object, ctx);
     }
     let templates = templates(object);
+    for template in &templates {
+        names_as_ranks(object, template, ctx);
+    }
+    if object.is(Kind::DEPLOYMENT) {
+        return random_names(object, &templates, ctx);
+    }
     if ranks(object, &templates, ctx).is_some() || object.is(Kind::LEADER_WORKER_SET) {
+        return None;
+    }
+    if templates.iter().any(|template| any_pod(object, template, ctx).is_some()) {
         return None;
     }
     let mut pods = Some(0i64);
@@ -159,6 +180,54 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     address(object, template, &launch, ctx)
+}
+
+/// Reports a script that takes a rank from the end of the names of a Deployment's pods.
+fn random_names(object: &Object, templates: &[Template<'_>], ctx: &mut Context<'_>) -> Option<()> {
+    if replicas(object).is_none_or(|replicas| replicas < 2) {
+        return None;
+    }
+    let (node, _) = templates.iter().find_map(|template| {
+        template.containers().find_map(|container| rank_in_name(template, &container))
+    })?;
+    let message = format!(
+        "`{}` takes a rank from the end of its pods' names, which is random in a Deployment",
+        object.display_name()
+    );
+    ctx.report(&node, message)
+        .reports_absence(false)
+        .help("use a StatefulSet or an Indexed Job, whose host names end in a number");
+    None
+}
+
+/// Variables that name the host of the first rank.
+const ADDRESSES: [&str; 3] = ["MASTER_ADDR", "COORDINATOR_ADDRESS", "JAX_COORDINATOR_ADDRESS"];
+
+/// Reports pods that take any pod of a Service for the first one of their run.
+fn any_pod(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let pods = pods_of(object, template).filter(|pods| *pods > 1)?;
+    let is_known = matches!(object.kind(), "Job" | "StatefulSet" | "JobSet") && !is_renamed(object);
+    if !is_known || may_resolve_other_names(&template.spec) || has_runs_of_their_own(object) {
+        return None;
+    }
+    template.containers().find_map(|container| {
+        let words = words(&container);
+        let backend = option(&words, &["rdzv-backend"]);
+        // A store of its own, such as etcd, is at its own address; only ready pods are behind a Service.
+        let is_elsewhere =
+            !matches!(backend, OptionValue::Absent) && !backend.is("c10d") && !backend.is("static");
+        if is_elsewhere || container.get("readinessProbe").is_set() {
+            return None;
+        }
+        let of_variable = || {
+            let is_set = |name: &str| words.iter().any(|word| word.text.starts_with(&format!("{name}=")));
+            let mut names = ADDRESSES.iter().filter(|name| !is_set(name));
+            let (text, node) = names.find_map(|name| variable(&container, name).flatten())?;
+            Some((url::host(&text).to_owned(), node))
+        };
+        let (host, node) = of_variable().or_else(|| meeting_point(&container))?;
+        meets_at_any_pod(object, template, (pods, &host, &node), ctx)
+    })
 }
 
 /// Options for the rank of a pod.

@@ -26,6 +26,7 @@ pub(crate) mod nccl_interface_missing;
 pub(crate) mod notebook_idle_gpu;
 pub(crate) mod queue_missing;
 pub(crate) mod queued_without_requests;
+mod rank_source;
 pub(crate) mod ray_entrypoint_split;
 pub(crate) mod spark_gpu_undiscovered;
 pub(crate) mod train_job_initializer_missing;
@@ -104,12 +105,22 @@ fn is_distributed(object: &Object) -> bool {
     if pods_with_accelerators(object).is_none_or(|pods| pods < 2) {
         return false;
     }
+    let has_launcher =
+        |container: &Node<'_>| words(container).iter().any(|word| LAUNCHERS.contains(&base_name(&word.text)));
+    // Without a launcher the variables of PyTorch and JAX say where the others are.
+    let names_others = |container: &Node<'_>| {
+        let mut env = container.get("env").items();
+        env.any(|entry| {
+            matches!(entry.text_at("name"), Some("MASTER_ADDR" | "JAX_COORDINATOR_ADDRESS"))
+                && !matches!(entry.text_at("value"), Some("localhost" | "127.0.0.1"))
+        })
+    };
     // The pods of a Kubeflow job are one process group.
     object.group() == "kubeflow.org"
         || templates(object)
             .iter()
             .flat_map(|t| t.containers())
-            .any(|container| words(&container).iter().any(|word| LAUNCHERS.contains(&base_name(&word.text))))
+            .any(|container| has_launcher(&container) || names_others(&container))
 }
 
 /// Whether an object is a server with accelerators whose processes are on several pods: a LeaderWorkerSet with groups of

@@ -149,10 +149,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let (container, None) = (containers.next()?, containers.next()) else { return None };
     let line = command_line(&container).to_ascii_lowercase();
     // A rank of Ray has ports and a loop that waits for the others. What it does at last is what counts.
-    let is_rank = line.contains("ray start") && ends_with_training(&container);
-    let answers =
-        ["ports", "readinessProbe", "livenessProbe"].iter().any(|field| container.get(field).is_set());
-    if line.is_empty() || !is_rank && (answers || may_stay(&line)) {
+    let ends = ends_with_training(&container);
+    let is_rank = line.contains("ray start") && ends;
+    // A command asks no server: `nvidia-smi`, `pgrep`, the age of a file.
+    let is_request = |probe: &Node<'_>| probe.is_set() && !probe.get("exec").is_set();
+    let answers = container.get("ports").is_set()
+        || ["readinessProbe", "livenessProbe"].iter().any(|field| is_request(&container.get(field)));
+    if line.is_empty() || !is_rank && (answers || may_stay(&line) && !ends) {
         return None;
     }
     let field = ["command", "args"].map(|field| container.get(field)).into_iter().find(Node::is_set)?;

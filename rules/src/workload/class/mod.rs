@@ -551,7 +551,12 @@ fn by_image(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
     // An image is often started without its server, as a shell for clients.
     let containers = templates.iter().flat_map(Template::containers).filter(|one| !only_sleeps(one));
     for container in containers {
-        let Some(image) = image_text(&container) else { continue };
+        let Some(image) = image_text(&container) else {
+            // A placeholder hides the image.
+            let Some(server) = server_of_image(&container) else { continue };
+            let reason = format!("it runs {}", server.name);
+            return Some(Classified::new(WorkloadClass::Realtime, Confidence::Medium, reason));
+        };
         if let Some(written) = copied_image(&container).filter(|_| server_of_image(&container).is_some()) {
             let reason = format!("its image is a copy of `{}`", written.name);
             return Some(Classified::new(WorkloadClass::Realtime, Confidence::Medium, reason));

@@ -21,7 +21,7 @@ use crate::workload::command::{
 use crate::workload::environment::{is_open, variable};
 use crate::workload::gpu::has_device;
 use crate::workload::image::{
-    copied_image, deep_learning_container, image_of, image_text, is_in_private_registry,
+    copied_image, deep_learning_container, image_of, image_text, is_in_private_registry, is_stand_in,
 };
 use crate::workload::template::{Template, templates};
 pub(crate) use further_ports::{PortUse, is_allowed};
@@ -113,8 +113,9 @@ pub(crate) fn named_server_of(container: &Node<'_>) -> Option<&'static Server> {
     if known.is_some() || container.get("command").is_set() {
         return known;
     }
-    // A part of a manifest without the image has the name of the container.
-    if !container.get("image").is_set() {
+    // A part of a manifest without the image, or with a placeholder for it, has the name of the container.
+    let image = container.get("image");
+    if !image.is_set() || image_text(container).is_none() && image.is_unknown() {
         let name = container.get("name").text()?;
         return SERVERS.iter().find(|server| server.image_names().any(|own| own == name));
     }
@@ -176,7 +177,7 @@ pub(crate) fn server_of_image(container: &Node<'_>) -> Option<&'static Server> {
     if container.get("command").is_set() {
         return None;
     }
-    server_by_name(container).or_else(|| server_by_options(container))
+    server_by_name(container).or_else(|| server_by_settings(container))
 }
 
 /// The server whose image a container has: by its own name, or else by the one that was written in the place of that.
@@ -213,22 +214,69 @@ impl<'a> Signs<'a> {
     }
 }
 
-/// The server that the arguments show in an image of one's own that is called after it: `team/vllm` with `--max-model-len`.
-fn server_by_options(container: &Node<'_>) -> Option<&'static Server> {
-    let image = image_of(container)?;
-    let name = image.last().to_ascii_lowercase();
-    let is_called_after = |server: &&Server| {
-        !server.own_options.is_empty() && server.rest_of(&name).is_some_and(|rest| !is_beside_server(rest))
+/// Further names of servers, in names of containers and of images of one's own.
+const ALIASES: [(&str, ServerId); 4] = [
+    ("llama-cpp", ServerId::LlamaCpp),
+    ("llama-server", ServerId::LlamaCpp),
+    ("tei", ServerId::Tei),
+    ("trtllm", ServerId::TensorRtLlm),
+];
+
+/// The names of the servers whose options or variables show them, in lower case.
+static NAMES: LazyLock<Vec<(String, &Server)>> = LazyLock::new(|| {
+    let names = |server: &'static Server| {
+        let aliases = ALIASES.iter().filter(|(_, id)| *id == server.id).map(|(name, _)| (*name).to_owned());
+        server.image_names().chain(aliases).map(move |name| (name, server))
     };
-    let server = SERVERS.iter().find(is_called_after)?;
+    SERVERS.iter().filter(|server| server.has_own_settings()).flat_map(names).collect()
+});
+
+/// The server that a name of an image or of a container contains as a whole word, where it is not that of a program
+/// beside it.
+fn server_in_name(name: &str) -> Option<&'static Server> {
+    if name.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| BESIDE.contains(&word)) {
+        return None;
+    }
+    let is_word = |(at, word): (usize, &str)| {
+        let ends = |c: Option<char>| c.is_none_or(|c| !c.is_ascii_alphanumeric());
+        ends(name[..at].chars().next_back()) && ends(name[at + word.len()..].chars().next())
+    };
+    let has = |word: &str| name.match_indices(word).any(is_word);
+    NAMES.iter().find(|(word, _)| has(word)).map(|(_, server)| *server)
+}
+
+/// The server after which a container or its image is called. The image is one of one's own, or a placeholder such as
+/// `${VLLM_IMAGE}` hides it.
+fn server_of_names(container: &Node<'_>) -> Option<&'static Server> {
+    let image = match image_of(container) {
+        Some(image) => image.last(),
+        None => container.get("image").raw_text()?,
+    };
+    let image = image.to_ascii_lowercase();
+    if is_beside_server(&image) || is_stand_in(&image) {
+        return None;
+    }
+    server_in_name(&image).or_else(|| server_in_name(&container.get("name").text()?.to_ascii_lowercase()))
+}
+
+/// The server that its own options or variables show in a container that is called after it: `--max-model-len` in
+/// `team/vllm`, or in the container `vllm` of an image that a placeholder hides.
+fn server_by_settings(container: &Node<'_>) -> Option<&'static Server> {
+    let server = server_of_names(container)?;
+    // Of AWS's containers, those for SageMaker read no arguments.
+    if image_of(container).is_some_and(|image| deep_learning_container(&image).is_some()) {
+        return None;
+    }
     let words = words(container);
     // Another program, such as `bench`, comes before its options; a model is `owner/name`.
-    let first = words.first()?.text.as_str();
-    let is_model = first.contains('/') && !first.starts_with(['/', '.']);
-    let is_server = first.starts_with('-') || first == "serve" || is_model;
-    let has_own = !matches!(option(&words, server.own_options), OptionValue::Absent);
-    // Of AWS's containers, those for SageMaker read no arguments.
-    (is_server && has_own && deep_learning_container(&image).is_none()).then_some(server)
+    if let Some(Word { text: first, .. }) = words.first() {
+        let is_model = first.contains('/') && !first.starts_with(['/', '.']);
+        if !(first.starts_with('-') || first == "serve" || is_model) {
+            return None;
+        }
+    }
+    let has_option = || !matches!(option(&words, server.own_options), OptionValue::Absent);
+    (has_option() || server.is_set_up_by_variables(container)).then_some(server)
 }
 
 /// Whether the tag of one of AWS's Deep Learning Containers is one for EC2 and EKS, which passes its arguments to the server:
@@ -269,6 +317,27 @@ impl Server {
                 && !SERVERS.iter().any(|one| one.is_own(container))
         };
         self.is_own(container) || copied_image(container).is_some_and(is_copy)
+    }
+
+    fn has_own_settings(&self) -> bool {
+        !self.own_options.is_empty() || !self.own_variables.is_empty()
+    }
+
+    /// Whether a container that listens on a port has variables that no client of the server reads. Without a port it
+    /// may be a program that uses the server's library.
+    fn is_set_up_by_variables(&self, container: &Node<'_>) -> bool {
+        let of_option = |name: &str| {
+            self.variables.is_some_and(|prefix| {
+                let option = |name: &str| name.to_ascii_lowercase().replace('_', "-");
+                let written = name.strip_prefix(prefix).map(option);
+                written.is_some_and(|written| self.own_options.contains(&written.as_str()))
+            })
+        };
+        let is_own = |entry: Node<'_>| {
+            let name = entry.text_at("name").unwrap_or_default();
+            self.own_variables.contains(&name) || of_option(name)
+        };
+        container.get("ports").items().next().is_some() && container.get("env").items().any(is_own)
     }
 
     /// Whether a container has one of its images under the name that its authors give it.
@@ -590,6 +659,50 @@ mod tests {
             (
                 json!({"image": "x/sglang-lora:1", "args": ["--model-path=m", "--mem-fraction-static=0.8"]}),
                 Some("SGLang"),
+            ),
+            (
+                json!({"name": "vllm", "image": "${IMG}", "args": ["--model", "m", "--max-model-len=8"]}),
+                Some("vLLM"),
+            ),
+            (json!({"name": "main", "image": "${VLLM_IMAGE}", "args": ["--max-model-len=8"]}), Some("vLLM")),
+            (json!({"name": "main", "image": "${IMG}", "args": ["--max-model-len=8"]}), None),
+            (json!({"name": "vllm", "image": "${IMG}", "args": ["--model=m"]}), None),
+            (
+                json!({"name": "vllm", "image": "r.example.com/llm:1", "args": ["--max-model-len=8"]}),
+                Some("vLLM"),
+            ),
+            (
+                json!({"name": "vllm", "image": "x/llm-d-inference-sim:1", "args": ["--max-model-len=8"]}),
+                None,
+            ),
+            (
+                json!({"name": "vllm", "image": "${IMG}", "command": ["./run"], "args": ["--max-model-len=8"]}),
+                None,
+            ),
+            (json!({"name": "vllm-router", "image": "${IMG}", "args": ["--max-model-len=8"]}), None),
+            (
+                json!({"name": "llm", "image": "x/ollama-rocm:1", "ports": [{"containerPort": 1}],
+                "env": [{"name": "OLLAMA_KEEP_ALIVE", "value": "24h"}]}),
+                Some("Ollama"),
+            ),
+            (
+                json!({"name": "llm", "image": "x/ollama-chat:1", "ports": [{"containerPort": 1}],
+                "env": [{"name": "OLLAMA_HOST", "value": "http://ollama:11434"}]}),
+                None,
+            ),
+            (
+                json!({"name": "tgi", "image": "<REGISTRY>/text:1", "ports": [{"containerPort": 1}],
+                "env": [{"name": "NUM_SHARD", "value": "2"}]}),
+                Some("TGI"),
+            ),
+            (
+                json!({"name": "vllm", "image": "x/offline-vllm:1",
+                "env": [{"name": "VLLM_ATTENTION_BACKEND", "value": "FLASHINFER"}]}),
+                None,
+            ),
+            (
+                json!({"name": "tritonserver", "image": "{{ .Values.image }}", "args": ["--model-repository=/m"]}),
+                Some("Triton"),
             ),
             (json!({"image": "x:1", "command": ["lmdeploy", "serve", "api_server", "m"]}), Some("LMDeploy")),
         ] {

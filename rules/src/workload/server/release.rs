@@ -1,9 +1,10 @@
 //! The releases of model servers, by the tags of the images that their authors publish.
 
 use super::{ServerId, may_be_rebuilt};
+use crate::facts::image::ImageRef;
 use crate::platform::{Release, release_of};
 use crate::tree::node::Node;
-use crate::workload::image::{deep_learning_container, image_of, image_text};
+use crate::workload::image::{deep_learning_container, image_of, image_text, is_in_private_registry};
 
 /// The images of servers whose tags are releases.
 const IMAGES: [(ServerId, &str); 2] =
@@ -19,14 +20,28 @@ pub(crate) fn release(tag: &str) -> Option<Release> {
 pub(crate) fn published(container: &Node<'_>) -> Option<(ServerId, Release)> {
     image_text(container).filter(|image| !may_be_rebuilt(image))?;
     let image = image_of(container)?;
-    let id = match deep_learning_container(&image) {
+    Some((server_of_tags(&image)?, release(image.tag?)?))
+}
+
+/// The server whose newest image a container pulls at its start, and the tag that moves to each release: `latest`,
+/// which stands for no tag as well, or `nightly`.
+pub(crate) fn newest<'a>(container: &Node<'a>) -> Option<(ServerId, &'a str)> {
+    let image = image_of(container).filter(|image| image.digest.is_none())?;
+    let tag = image.tag.unwrap_or("latest");
+    let is_moving = matches!(tag, "latest" | "nightly") && !is_in_private_registry(image_text(container)?);
+    let is_pulled = container.get("imagePullPolicy").text() != Some("Never");
+    (is_moving && is_pulled && deep_learning_container(&image).is_none())
+        .then(|| Some((server_of_tags(&image)?, tag)))?
+}
+
+fn server_of_tags(image: &ImageRef<'_>) -> Option<ServerId> {
+    match deep_learning_container(image) {
         // Those on Ubuntu are built on the image of the release in their tag; the others have none there.
-        Some("vllm") => ServerId::Vllm,
-        Some("sglang") => ServerId::Sglang,
-        Some(_) => return None,
-        None => IMAGES.iter().find(|(_, name)| image.is(name))?.0,
-    };
-    Some((id, release(image.tag?)?))
+        Some("vllm") => Some(ServerId::Vllm),
+        Some("sglang") => Some(ServerId::Sglang),
+        Some(_) => None,
+        None => IMAGES.iter().find(|(_, name)| image.is(name)).map(|(id, _)| *id),
+    }
 }
 
 #[cfg(test)]

@@ -59,6 +59,8 @@ pub(crate) struct Server {
     pub(crate) drain_flags: &'static [&'static str],
     /// Options that show it in an image of one's own that is called after it: no router, exporter or client has them.
     pub(super) own_options: &'static [&'static str],
+    /// Variables that show it in the same way: no client has them.
+    pub(super) own_variables: &'static [&'static str],
     /// Whether its models are small, or are loaded with the first request, so that it answers within seconds.
     pub(crate) loads_fast: bool,
 }
@@ -147,6 +149,7 @@ const fn server(id: ServerId, name: &'static str, health: &'static str, port: Po
         shares_memory: false,
         drain_flags: &[],
         own_options: &[],
+        own_variables: &[],
         loads_fast: false,
     }
 }
@@ -214,6 +217,18 @@ pub(super) static SERVERS: [Server; 13] = [
             "kv-transfer-config",
             "tensor-parallel-size",
         ],
+        own_variables: &[
+            "VLLM_ALLOW_LONG_MAX_MODEL_LEN",
+            "VLLM_ALLOW_RUNTIME_LORA_UPDATING",
+            "VLLM_ATTENTION_BACKEND",
+            "VLLM_CACHE_ROOT",
+            "VLLM_CONFIG_ROOT",
+            "VLLM_HOST_IP",
+            "VLLM_LOGGING_LEVEL",
+            "VLLM_NO_USAGE_STATS",
+            "VLLM_USE_V1",
+            "VLLM_WORKER_MULTIPROC_METHOD",
+        ],
         ..server(ServerId::Vllm, "vLLM", "/health", port(8000, &["port"], &[]))
     },
     Server {
@@ -238,6 +253,12 @@ pub(super) static SERVERS: [Server; 13] = [
             "max-running-requests",
             "disable-radix-cache",
             "tp-size",
+        ],
+        own_variables: &[
+            "SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN",
+            "SGLANG_HEALTH_CHECK_TIMEOUT",
+            "SGLANG_HOST_IP",
+            "SGLANG_USE_MODELSCOPE",
         ],
         ..server(ServerId::Sglang, "SGLang", "/health", port(30000, &["port"], &[]))
     },
@@ -264,6 +285,7 @@ pub(super) static SERVERS: [Server; 13] = [
         cache: Some(DATA),
         variables: Some(""),
         model: &["model-id"],
+        own_options: &["auto-truncate", "max-batch-tokens", "max-client-batch-size", "pooling"],
         loads_fast: true,
         ..server(
             ServerId::Tei,
@@ -285,6 +307,7 @@ pub(super) static SERVERS: [Server; 13] = [
         metrics: &["nv_inference_", "nv_gpu_"],
         model_paths: &["model-repository", "model-store"],
         drain_flags: &["--exit-timeout-secs"],
+        own_options: &["model-repository", "model-store", "model-control-mode"],
         ..server(ServerId::Triton, "Triton", "/v2/health/ready", port(8000, &["http-port"], &[]))
     },
     Server {
@@ -310,6 +333,7 @@ pub(super) static SERVERS: [Server; 13] = [
         }),
         variables: Some("LLAMA_ARG_"),
         model_paths: &["model", "m"],
+        own_options: &["cont-batching", "ctx-size", "hf-file", "hf-repo"],
         ..server(ServerId::LlamaCpp, "llama.cpp", "/health", port(8080, &["port"], &["LLAMA_ARG_PORT"]))
     },
     Server {
@@ -320,6 +344,20 @@ pub(super) static SERVERS: [Server; 13] = [
             variables: &["OLLAMA_MODELS", "OLLAMA_HOME", "HOME"],
             options: &[],
         }),
+        own_variables: &[
+            "OLLAMA_CONTEXT_LENGTH",
+            "OLLAMA_FLASH_ATTENTION",
+            "OLLAMA_GPU_OVERHEAD",
+            "OLLAMA_KEEP_ALIVE",
+            "OLLAMA_KV_CACHE_TYPE",
+            "OLLAMA_LOAD_TIMEOUT",
+            "OLLAMA_MAX_LOADED_MODELS",
+            "OLLAMA_MAX_QUEUE",
+            "OLLAMA_MODELS",
+            "OLLAMA_NUM_PARALLEL",
+            "OLLAMA_ORIGINS",
+            "OLLAMA_SCHED_SPREAD",
+        ],
         loads_fast: true,
         ..server(ServerId::Ollama, "Ollama", "/", port(11434, &[], &["OLLAMA_HOST"]))
     },
