@@ -1,5 +1,6 @@
 //! Volumes that one node, or one pod, can use at a time.
 
+use crate::cluster::storage::is_default;
 use crate::rules::prelude::*;
 use crate::workload::node_labels::names_nodes;
 
@@ -21,12 +22,36 @@ pub(super) fn single_node_mode(claim: &Object) -> Option<&'static str> {
     }
 }
 
-/// Whether the volume of a claim is attached to one node at a time, as far as the name of its class or the class itself says.
+/// Whether the volume of a claim is attached to one node at a time, as far as the name of its class or the class itself says. A claim
+/// without a class has the default one of the input.
 pub(super) fn is_block_storage(claim: &Object, ctx: &Context<'_>) -> bool {
     let class = claim.path(&["spec", "storageClassName"]);
-    // On EKS the default class is EBS, or the cluster has none.
-    !claim.path(&["spec", "volumeName"]).is_set()
-        && class.text().is_some_and(|name| is_block_class(name, ctx))
+    !is_bound(claim)
+        && match class.is_absent() {
+            true => default_class(claim, ctx).is_some_and(|class| is_block_class(class.name(), ctx)),
+            false => class.text().is_some_and(|name| is_block_class(name, ctx)),
+        }
+}
+
+/// Whether the volume of a claim is of a default class that the input does not show. Most clusters of EKS have one of EBS.
+pub(super) fn has_unknown_default(claim: &Object, ctx: &Context<'_>) -> bool {
+    ctx.platform().eks
+        && !claim.may_lack_fields()
+        && !is_bound(claim)
+        && claim.path(&["spec", "storageClassName"]).is_absent()
+        && !ctx.cluster().has_any(Kind::STORAGE_CLASS)
+}
+
+/// Whether a claim is for a volume that exists.
+fn is_bound(claim: &Object) -> bool {
+    ["volumeName", "selector", "dataSourceRef"].iter().any(|field| claim.path(&["spec", field]).is_set())
+}
+
+/// The only default class beside a claim.
+fn default_class<'a>(claim: &Object, ctx: &Context<'a>) -> Option<&'a Object> {
+    let classes = ctx.cluster().of(Kind::STORAGE_CLASS);
+    let mut defaults = classes.filter(|class| is_default(class) && ctx.cluster().pairs(claim, class));
+    defaults.next().filter(|_| defaults.next().is_none())
 }
 
 /// Whether volumes of a class are attached to one node at a time, as far as its name or the class itself says.
