@@ -25,7 +25,9 @@ CHARTS = [
     ("keda", "kedacore+charts", "keda", r"v([\d.]+)", (2, 10)),
     ("kube-prometheus-stack", "prometheus-community+helm-charts", "charts/kube-prometheus-stack",
      r"kube-prometheus-stack-([\d.]+)", (55, 0)),
+    ("kuberay-operator", "ray-project+kuberay", "helm-chart/kuberay-operator", r"v([\d.]+)", (1, 0)),
     ("nvidia-device-plugin", "NVIDIA+k8s-device-plugin", "deployments/helm/nvidia-device-plugin", r"v([\d.]+)", (0, 14)),
+    ("ray-cluster", "ray-project+kuberay", "helm-chart/ray-cluster", r"v([\d.]+)", (1, 0)),
 ]
 
 
@@ -107,7 +109,7 @@ def main():
             rows += [(chart, key, ".".join(map(str, first)), ".".join(map(str, last))) for first, last in ranges]
     with open(TARGET, "w") as out:
         out.write("# Written by tools/chart-values.py: a chart, a value, and the first and the last minor version with it.\n")
-        out.write(f"# Written on {datetime.date.today()} from the tags of {', '.join(name.replace('+', '/') for _, name, *_ in CHARTS)}\n")
+        out.write(f"# Written on {datetime.date.today()} from the tags of {', '.join(dict.fromkeys(name.replace('+', '/') for _, name, *_ in CHARTS))}\n")
         out.write("# (all Apache-2.0), of each minor version the first and the last.\n")
         for row in rows:
             out.write("\t".join(row) + "\n")

@@ -4,7 +4,7 @@
 //! Helm passes any value to a chart, and a misspelled, misplaced or removed one changes nothing: no error
 //! says that `serviceMonitr.enabled` was not read, that `operator.tolerations` of KEDA's chart came with
 //! 2.20 only, or that Karpenter's chart has had no `webhook` since 1.1. The values that templates read are
-//! known for the charts of Karpenter, KEDA, the GPU Operator, dcgm-exporter, NVIDIA's device plugin and
+//! known for the charts of Karpenter, KEDA, the GPU Operator, dcgm-exporter, NVIDIA's device plugin, KubeRay and
 //! kube-prometheus-stack, at two levels. Values that are empty or `false` are left out, and one that an
 //! older version read is information.
 //!
@@ -52,13 +52,15 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 /// The charts, with a part of the address of their authors' repository. Charts of the same name elsewhere have other values.
-const CHARTS: [(&str, &str); 6] = [
+const CHARTS: [(&str, &str); 8] = [
     ("dcgm-exporter", "nvidia.github.io"),
     ("gpu-operator", "nvidia"),
     ("karpenter", "public.ecr.aws/karpenter"),
     ("keda", "kedacore"),
     ("kube-prometheus-stack", "prometheus-community"),
+    ("kuberay-operator", "ray-project.github.io/kuberay-helm"),
     ("nvidia-device-plugin", "nvidia.github.io"),
+    ("ray-cluster", "ray-project.github.io/kuberay-helm"),
 ];
 /// Values of Karpenter's chart that other rules report, with what follows from them.
 const OF_OTHER_RULES: [&str; 4] = ["aws", "interruptionQueueName", "interruptionQueue", "reservedENIs"];
