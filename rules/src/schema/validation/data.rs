@@ -50,8 +50,9 @@ fn entries(object: &Object, field: &str, map: &Node<'_>, out: &mut Vec<Violation
         } else if let Some(fault) = fault_of_key(key) {
             let message = format!("`{}` is not a valid key of `{field}`: {fault}", ellipsize(key));
             out.push(
-                Violation::invalid(&value, message)
-                    .help("write letters, digits, `-`, `_` and `.`; `items` of a volume give files other names"),
+                Violation::invalid(&value, message).help(
+                    "write letters, digits, `-`, `_` and `.`; `items` of a volume give files other names",
+                ),
             );
         }
     }
