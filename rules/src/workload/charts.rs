@@ -263,7 +263,10 @@ fn installations<'a>(object: &'a Object, chart: Option<&str>) -> Vec<Installatio
     let spec = object.get("spec");
     if object.is(Kind::HELM_RELEASE) {
         let is_wanted = chart.is_none_or(|chart| installs(object, chart));
-        let may_differ = spec.get("valuesFrom").is_set();
+        // Files of the chart beside its `values.yaml`.
+        let files = spec.path(&["chart", "spec", "valuesFiles"]);
+        let has_others = files.is_unknown() || files.items().any(|file| file.text() != Some("values.yaml"));
+        let may_differ = spec.get("valuesFrom").is_set() || has_others;
         return is_wanted
             .then(|| Installation { values: Values::Fields(spec.get("values")), may_differ })
             .into_iter()

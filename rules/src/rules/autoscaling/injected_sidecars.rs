@@ -80,9 +80,7 @@ fn of_linkerd<'a>(pods: &Pods<'_, 'a>, ctx: &Context<'a>) -> Option<Sidecar<'a>>
     let mut installers = chart_installers(ctx.cluster()).filter(|one| installs(one, CHART)).peekable();
     let is_certain = installers.peek().is_some();
     let gives = |installer: &Object| {
-        // The values for high availability are a file of the chart.
-        let mut is_known = !installer.path(&["spec", "chart", "spec", "valuesFiles"]).is_set()
-            && !installer.may_lack_fields();
+        let mut is_known = !installer.may_lack_fields();
         let mut reads_values = false;
         for_each_values(installer, CHART, |values| {
             let amounts = values.root.path(&["proxy", "resources", pods.resource]);

@@ -55,9 +55,8 @@ pub(super) fn made_monitors(object: &Object) -> Vec<MadeMonitor<'_>> {
         return of_policy(object).into_iter().collect();
     }
     let spec = object.get("spec");
-    // These give labels to all objects of a release, or other values.
-    let aside = ["postRenderers", "commonMetadata"].iter().any(|field| spec.get(field).is_set())
-        || spec.path(&["chart", "spec", "valuesFiles"]).is_set();
+    // These give labels to all objects of a release.
+    let aside = ["postRenderers", "commonMetadata"].iter().any(|field| spec.get(field).is_set());
     if aside || object.may_lack_fields() || is_for_other_cluster(object) {
         return Vec::new();
     }
