@@ -189,8 +189,9 @@ const MOST_LEVELS: usize = 12;
 
 fn asks_for_accelerators(values: &Node<'_>, levels: usize) -> bool {
     let is_request = |key: &str, value: &Node<'_>| {
-        (is_accelerator(key) || matches!(key, "requestGPU" | "num-gpus"))
-            && Quantity::at(value).is_some_and(|amount| amount.milli() > 0)
+        key == "gpu" && value.get("enabled").bool() == Some(true)
+            || (is_accelerator(key) || matches!(key, "requestGPU" | "num-gpus" | "gpu" | "gpus" | "gpuCount"))
+                && Quantity::at(value).is_some_and(|amount| amount.milli() > 0)
     };
     levels > 0
         && (values.items().any(|item| asks_for_accelerators(&item, levels - 1))
@@ -367,6 +368,8 @@ mod tests {
         assert_eq!(release(json!({"models": [{"requestGPU": 2}]})), 1);
         assert_eq!(release(json!({"worker": {"rayStartParams": {"num-gpus": "8"}}})), 1);
         assert_eq!(release(json!({"resources": {"limits": {"aws.amazon.com/neuron": 1}}})), 1);
+        assert_eq!(release(json!({"ollama": {"gpu": {"enabled": true, "number": 1}}})), 1);
+        assert_eq!(release(json!({"ollama": {"gpu": {"enabled": false}}, "gpus": 0})), 0);
         assert_eq!(release(json!({"image": {"tag": "1.2.0-gpu"}, "requestGPU": 0})), 0);
         assert_eq!(release(json!({"tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}]})), 0);
         let text = "resources:\n  limits: {nvidia.com/gpu: 1}\n";
