@@ -3,7 +3,7 @@
 
 Usage: tools/chart-values.py FOLDER
 
-FOLDER has the git directories OWNER+NAME/repo of the repositories in CHARTS (all Apache-2.0). Only the names of values are
+FOLDER has the git directories OWNER+NAME/repo of the repositories in CHARTS (Apache-2.0 or MIT). Only the names of values are
 taken: of two levels, from `values.yaml` and from what the templates read. `KEY.*` is a value that a template reads as a
 whole, so that any key below it may count. A chart whose templates read all values as a whole is left out.
 """
@@ -25,7 +25,10 @@ CHARTS = [
     ("keda", "kedacore+charts", "keda", r"v([\d.]+)", (2, 10)),
     ("kube-prometheus-stack", "prometheus-community+helm-charts", "charts/kube-prometheus-stack",
      r"kube-prometheus-stack-([\d.]+)", (55, 0)),
+    ("kuberay-operator", "ray-project+kuberay", "helm-chart/kuberay-operator", r"v([\d.]+)", (1, 0)),
     ("nvidia-device-plugin", "NVIDIA+k8s-device-plugin", "deployments/helm/nvidia-device-plugin", r"v([\d.]+)", (0, 14)),
+    ("ollama", "otwld+ollama-helm", "", r"ollama-([\d.]+)", (1, 0)),
+    ("ray-cluster", "ray-project+kuberay", "helm-chart/ray-cluster", r"v([\d.]+)", (1, 0)),
 ]
 
 
@@ -47,9 +50,10 @@ def releases(repository, pattern, oldest):
 
 def keys_of(repository, tag, folder):
     """The keys, or None if the templates read all values as a whole."""
-    listing = git(repository, "ls-tree", "-r", "--name-only", tag, folder + "/").split("\n")
-    values = yaml.safe_load(git(repository, "show", f"{tag}:{folder}/values.yaml")) or {}
-    chart = yaml.safe_load(git(repository, "show", f"{tag}:{folder}/Chart.yaml")) or {}
+    above = folder and folder + "/"
+    listing = git(repository, "ls-tree", "-r", "--name-only", tag, above + "templates/").split("\n")
+    values = yaml.safe_load(git(repository, "show", f"{tag}:{above}values.yaml")) or {}
+    chart = yaml.safe_load(git(repository, "show", f"{tag}:{above}Chart.yaml")) or {}
     keys, whole, parts = {"global", "global.*"}, set(), {}
     for dependency in chart.get("dependencies") or []:
         whole.add(dependency.get("alias") or dependency["name"])
@@ -58,9 +62,11 @@ def keys_of(repository, tag, folder):
             if len(steps) > 1:
                 parts.setdefault(steps[0], set()).add(steps[1])
     for path in listing:
-        if not path.startswith(folder + "/templates/"):
+        if not path:
             continue
         text = re.sub(r"\{\{-?\s*/\*.*?\*/", "", git(repository, "show", f"{tag}:{path}"), flags=re.S)
+        # `((.Values).ollama).mountPath` reads one value, also where the one above it is not set.
+        text = re.sub(r"\(+\.Values\)(?:\.[A-Za-z0-9_-]+\)*)+", lambda match: re.sub("[()]", "", match[0]), text)
         for match in re.finditer(r"\.Values\b((?:\.[A-Za-z0-9_-]+)*)([^\n]{0,60})", text):
             steps = match[1].strip(".").split(".") if match[1] else []
             if not steps:
@@ -107,8 +113,8 @@ def main():
             rows += [(chart, key, ".".join(map(str, first)), ".".join(map(str, last))) for first, last in ranges]
     with open(TARGET, "w") as out:
         out.write("# Written by tools/chart-values.py: a chart, a value, and the first and the last minor version with it.\n")
-        out.write(f"# Written on {datetime.date.today()} from the tags of {', '.join(name.replace('+', '/') for _, name, *_ in CHARTS)}\n")
-        out.write("# (all Apache-2.0), of each minor version the first and the last.\n")
+        out.write(f"# Written on {datetime.date.today()} from the tags of {', '.join(dict.fromkeys(name.replace('+', '/') for _, name, *_ in CHARTS))}\n")
+        out.write("# (Apache-2.0 or MIT), of each minor version the first and the last.\n")
         for row in rows:
             out.write("\t".join(row) + "\n")
 

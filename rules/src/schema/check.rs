@@ -103,7 +103,7 @@ pub(crate) fn fields_with_history<'o>(
 
 fn checked(object: &Object) -> &Checked {
     let remembered = object.memo(&CHECKED, || match table::find(object.id()) {
-        None => limited(|| Checked { violations: of_pods(object), histories: Vec::new() }),
+        None => limited(|| Checked { violations: without_schema(object), histories: Vec::new() }),
         Some(entry) => limited(|| of_kind(entry, object)),
     });
     finished(remembered.as_ref())
@@ -126,9 +126,10 @@ fn of_kind(entry: &SchemaEntry, object: &Object) -> Checked {
     Checked { violations: check(object, || Some(entry.structural()), of_schema), histories }
 }
 
-/// The violations of an object of a kind without a schema, which are those of the pods that a controller makes of it.
-fn of_pods(object: &Object) -> Vec<Violation> {
+/// The violations of an object of a kind without a schema: those of its data, and of the pods that a controller makes of it.
+fn without_schema(object: &Object) -> Vec<Violation> {
     let mut out = Vec::new();
+    validation::data::check(object, &mut out);
     pods::check(object, || None, &mut out);
     reportable(object, out)
 }

@@ -189,8 +189,9 @@ const MOST_LEVELS: usize = 12;
 
 fn asks_for_accelerators(values: &Node<'_>, levels: usize) -> bool {
     let is_request = |key: &str, value: &Node<'_>| {
-        (is_accelerator(key) || matches!(key, "requestGPU" | "num-gpus"))
-            && Quantity::at(value).is_some_and(|amount| amount.milli() > 0)
+        key == "gpu" && value.get("enabled").bool() == Some(true)
+            || (is_accelerator(key) || matches!(key, "requestGPU" | "num-gpus" | "gpu" | "gpus" | "gpuCount"))
+                && Quantity::at(value).is_some_and(|amount| amount.milli() > 0)
     };
     levels > 0
         && (values.items().any(|item| asks_for_accelerators(&item, levels - 1))
@@ -263,7 +264,10 @@ fn installations<'a>(object: &'a Object, chart: Option<&str>) -> Vec<Installatio
     let spec = object.get("spec");
     if object.is(Kind::HELM_RELEASE) {
         let is_wanted = chart.is_none_or(|chart| installs(object, chart));
-        let may_differ = spec.get("valuesFrom").is_set();
+        // Files of the chart beside its `values.yaml`.
+        let files = spec.path(&["chart", "spec", "valuesFiles"]);
+        let has_others = files.is_unknown() || files.items().any(|file| file.text() != Some("values.yaml"));
+        let may_differ = spec.get("valuesFrom").is_set() || has_others;
         return is_wanted
             .then(|| Installation { values: Values::Fields(spec.get("values")), may_differ })
             .into_iter()
@@ -364,6 +368,8 @@ mod tests {
         assert_eq!(release(json!({"models": [{"requestGPU": 2}]})), 1);
         assert_eq!(release(json!({"worker": {"rayStartParams": {"num-gpus": "8"}}})), 1);
         assert_eq!(release(json!({"resources": {"limits": {"aws.amazon.com/neuron": 1}}})), 1);
+        assert_eq!(release(json!({"ollama": {"gpu": {"enabled": true, "number": 1}}})), 1);
+        assert_eq!(release(json!({"ollama": {"gpu": {"enabled": false}}, "gpus": 0})), 0);
         assert_eq!(release(json!({"image": {"tag": "1.2.0-gpu"}, "requestGPU": 0})), 0);
         assert_eq!(release(json!({"tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}]})), 0);
         let text = "resources:\n  limits: {nvidia.com/gpu: 1}\n";

@@ -1,10 +1,12 @@
-//! A trigger beside a formula that does not use it.
+//! A trigger that scales nothing: a formula does not use it, or KEDA leaves it out.
 //!
 //! # Why
 //! With `scalingModifiers` KEDA hands the HPA one metric, the result of the formula, in the place of all
 //! others. A trigger that the formula does not name scales nothing: neither up nor from zero. One without a
 //! name cannot be named, and KEDA logs an error for it at each poll. KEDA still asks its source, so when the
 //! source fails, the object does. `cpu` and `memory` triggers stay metrics of their own.
+//!
+//! In a ScaledJob KEDA leaves out `cpu` and `memory`, which only an HPA can measure: such a trigger starts no job.
 //!
 //! # Fix
 //! Give the trigger a `name` and use it in the formula, as in `max(orders, refunds)`, or remove it.
@@ -47,13 +49,25 @@ use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-trigger-unused",
-    kinds: &[Kind::SCALED_OBJECT],
+    kinds: &[Kind::SCALED_OBJECT, Kind::SCALED_JOB],
     docs: docs(include_str!("keda_trigger_unused.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Autoscaling)
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if object.is(Kind::SCALED_JOB) {
+        // `getScaledJobMetrics` of KEDA 2.21 passes over metrics that are not external.
+        for trigger in triggers(object).filter(Trigger::is_resource) {
+            let kind = trigger.kind().unwrap_or_default();
+            ctx.report(
+                &trigger.node.get("type"),
+                format!("a `{kind}` trigger starts no job: KEDA leaves it out"),
+            )
+            .help("use a trigger that counts the work that waits, such as the length of a queue");
+        }
+        return None;
+    }
     let formula = object.path(&["spec", "advanced", "scalingModifiers", "formula"]);
     let text = formula.text().filter(|text| !text.is_empty())?;
     // Escapes and functions over all values may read names in another way.

@@ -12,7 +12,10 @@
 //!
 //! The proxy that Istio adds has requests by default. One of the annotations `sidecar.istio.io/proxyCPU`,
 //! `proxyMemory`, `proxyCPULimit` and `proxyMemoryLimit` replaces all of them: with an amount of memory alone
-//! the proxy has no CPU request, and an HPA on CPU computes nothing.
+//! the proxy has no CPU request, and an HPA on CPU computes nothing. The sidecar of Dapr has no request without
+//! annotations, and one of the OpenTelemetry operator has those of its collector. The proxy of Linkerd has one if an
+//! annotation or the values of Linkerd's chart give it, as those for high availability do: without the chart in the
+//! input that is information.
 //!
 //! # Fix
 //! Give every container of the target a request for that resource, sidecars included, or name the
@@ -52,6 +55,7 @@
 
 use crate::cluster::views::scale_target;
 use crate::keda::resource_metrics::{ResourceMetric, resource_metrics, utilizations};
+use crate::rules::autoscaling::injected_sidecars::{READS, sidecar_without_request};
 use crate::rules::partners::{around_scaler, autoscalers};
 use crate::rules::prelude::*;
 use crate::workload::istio::proxy_without_request;
@@ -59,7 +63,7 @@ use crate::workload::istio::proxy_without_request;
 pub(crate) static RULE: Rule = Rule {
     id: "missing-resource-request",
     kinds: &[Kind::SCALED_OBJECT, Kind::HPA, Kind::PYTORCH_JOB],
-    reads: &[Kind::DEPLOYMENT, Kind::STATEFUL_SET, Kind::LIMIT_RANGE],
+    reads: kinds![[Kind::DEPLOYMENT, Kind::STATEFUL_SET, Kind::LIMIT_RANGE], READS],
     rejected_by: &[Authority::KedaAdmission],
     depends_on: &[Product::Keda, Product::Kubernetes],
     pairs: &[Pair {
@@ -110,8 +114,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             continue;
         }
         let Some((container, is_older)) = found else {
-            if is_compared {
-                injected_proxy(workload, &own, &metric, ctx);
+            if is_compared && injected_proxy(workload, &own, &metric, ctx).is_none() {
+                injected_sidecar(workload, &own, &metric, ctx);
             }
             continue;
         };
@@ -163,6 +167,37 @@ fn injected_proxy(
         &annotation,
         "it replaces all requests that the proxy has by default",
     );
+    Some(())
+}
+
+/// Reports a sidecar without a request that another webhook adds to the pods.
+fn injected_sidecar<'a>(
+    workload: &'a Object,
+    templates: &[&Template<'a>],
+    metric: &ResourceMetric<'_>,
+    ctx: &mut Context<'a>,
+) -> Option<()> {
+    if metric.container.is_some() {
+        return None;
+    }
+    let resource = metric.resource;
+    let sidecar =
+        templates.iter().find_map(|template| sidecar_without_request(workload, template, resource, ctx))?;
+    let (what, name) = (sidecar.what, workload.display_name());
+    let message = match sidecar.is_certain {
+        true => format!(
+            "the autoscaler scales on `{resource}`, but {what} in `{name}` has no `{resource}` request"
+        ),
+        false => format!(
+            "the autoscaler scales on `{resource}`, but {what} in `{name}` has no `{resource}` request by default"
+        ),
+    };
+    let (owner, annotation) = sidecar.asked;
+    ctx.report(&metric.node, message)
+        .rejected_by(None)
+        .severity(if sidecar.is_certain { Severity::Warning } else { Severity::Info })
+        .help(sidecar.help)
+        .related(owner, &annotation, "it adds the sidecar to the pods");
     None
 }
 

@@ -10,6 +10,7 @@ pub(crate) mod hpa_selector_overlaps;
 pub(crate) mod hpa_target_missing;
 pub(crate) mod hpa_target_type_mismatch;
 pub(crate) mod http_scaled_object_without_hosts;
+mod injected_sidecars;
 pub(crate) mod keda_activation_above_threshold;
 pub(crate) mod keda_activation_skips_one;
 pub(crate) mod keda_address_loopback;

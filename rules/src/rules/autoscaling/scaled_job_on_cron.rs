@@ -4,7 +4,7 @@
 //! A `cron` trigger asks for a number of jobs as long as its window is open. At each poll KEDA starts as many
 //! as are missing, and a job that has ended is missing: from 8 to 18 o'clock the work runs again and again,
 //! not once. A trigger on a queue says how much work there is; a time does not. Windows of ten minutes and
-//! less are left out: few jobs end within them, so that each window starts about one. So are pools of runners
+//! less are information: few jobs end within them. Those of a few polls are left out, and so are pools of runners
 //! and agents of CI, which serve one job each and are replaced on purpose, and scripts with a loop whose
 //! `activeDeadlineSeconds` lasts as long as the window.
 //!
@@ -75,6 +75,10 @@ pub(crate) static RULE: Rule = Rule {
 
 /// The minutes of a window in which a job seldom ends.
 const SHORT: i64 = 10;
+/// Polls in which a job does not end and start again.
+const FEW_POLLS: i64 = 4;
+/// The seconds between polls (`ScaledJob` of KEDA 2.20).
+const DEFAULT_POLLING: i64 = 30;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let list = object.path(&["spec", "triggers"]);
@@ -88,22 +92,31 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if is_on(object, "paused") != Some(false) || most.int_or(1).is_none_or(|most| most <= 0) {
         return None;
     }
+    let polling = object.path(&["spec", "pollingInterval"]).int_or(DEFAULT_POLLING)?;
     let (trigger, minutes) = triggers(object).find_map(|trigger| {
         let metadata = trigger.metadata();
         let wanted = metadata.get("desiredReplicas").string_or_number()?.parse::<i64>().ok()?;
         let open = CronWindow::read(&metadata)?.opening()?.open;
         let longest = open.iter().map(|(from, to)| to - from).max()?;
-        (wanted > 0 && longest > SHORT).then_some((trigger, longest))
+        (wanted > 0 && longest * 60 > polling * FEW_POLLS).then_some((trigger, longest))
     })?;
     if templates(object).iter().any(|template| is_of_ci(template) || works_on(object, template, minutes)) {
         return None;
     }
     let name = object.display_name();
-    let message = format!(
-        "jobs of `{name}` run again and again while the window is open: KEDA replaces each that ends"
-    );
-    ctx.report(&trigger.node.get("type"), message)
-        .help("use a CronJob for a run at a time, or a ScaledObject for workers throughout the window");
+    let message = match minutes > SHORT {
+        true => format!(
+            "jobs of `{name}` run again and again while the window is open: KEDA replaces each that ends"
+        ),
+        false => {
+            format!("a job of `{name}` that ends within the {minutes} minutes of the window starts again")
+        }
+    };
+    let finding = ctx.report(&trigger.node.get("type"), message);
+    finding.help("use a CronJob for a run at a time, or a ScaledObject for workers throughout the window");
+    if minutes <= SHORT {
+        finding.severity(Severity::Info);
+    }
     Some(())
 }
 

@@ -5,9 +5,12 @@
 //! at which the pods listen. With another number each request ends in 502 or 503, and the AWS Load Balancer
 //! Controller creates no load balancer at all. `ingress-nginx` alone also finds a port by its `targetPort`,
 //! so there nothing is said. KEDA's HTTP add-on connects to the Service at the port that `scaleTargetRef` of
-//! an HTTPScaledObject, or `target` of an InterceptorRoute, names: its interceptor wakes the workload, waits
-//! for it, and then answers 502. Where the Service has one port without a name nothing is said: newer
-//! versions send requests to the pods themselves.
+//! an HTTPScaledObject, or `target` of an InterceptorRoute, names, and so for the fallbacks: its interceptor wakes the workload, waits
+//! for it, and then answers 502. `KEDA_HTTP_DIRECT_POD_ROUTING` sends requests to the pods themselves: where the
+//! input has it, nothing is said of a Service with one port that has no name.
+//!
+//! The API server calls a webhook at port 443 of its Service, or at `clientConfig.service.port`: where the Service
+//! has no such port, each call fails.
 //!
 //! A Gateway answers 500 to requests of an HTTPRoute, a GRPCRoute or an AIGatewayRoute that names a port which
 //! the Service does not have, or an InferencePool of another API group: `inference.networking.x-k8s.io` had
@@ -54,7 +57,7 @@
 //! - <https://gateway-api-inference-extension.sigs.k8s.io/guides/ga-migration/>
 
 use super::gateway_route::{POOLS, RouteBackend, backends_of};
-use super::ingress::{Backend, Controller, backends, controller};
+use super::ingress::{Backend, Controller, backends, controller, fallback};
 use crate::cluster::together::is_in_written_namespace;
 use crate::cluster::versions::Fact;
 use crate::rules::autoscaling::{is_made_by_operator, is_named_after};
@@ -83,6 +86,8 @@ pub(crate) static RULE: Rule = Rule {
         Kind::HTTP_ROUTE,
         Kind::GRPC_ROUTE,
         Kind::AI_GATEWAY_ROUTE,
+        Kind::VALIDATING_WEBHOOK_CONFIGURATION,
+        Kind::MUTATING_WEBHOOK_CONFIGURATION,
     ],
     reads: READS,
     reports_absence: true,
@@ -102,12 +107,16 @@ const ADD_ON: &str = "keda-add-ons-http";
 const ENDINGS: [&str; 4] = ["-svc", "-service", "-server", ""];
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if object.group() == Kind::VALIDATING_WEBHOOK_CONFIGURATION.group {
+        check_webhooks(object, ctx);
+        return None;
+    }
     if object.may_lack_fields() || object.is_namespace_unknown() {
         return None;
     }
     let mut names: Vec<&str> = Vec::new();
     if !is_of_gateway(object) {
-        for backend in backends(object) {
+        for backend in backends(object).into_iter().chain(fallback(object)) {
             check_service(object, &backend, object.namespace_or_default(), &mut names, ctx);
         }
         return None;
@@ -221,11 +230,11 @@ fn check_port(object: &Object, backend: &Backend<'_>, service: &Object, ctx: &mu
     let spec = service.get("spec");
     let ports = spec.get("ports");
     let wanted = backend.port.string_or_number()?;
-    // The add-on may send requests to the pods themselves, where the one port needs no name.
+    // Where the add-on sends requests to the pods themselves, a port without a name is the one of the pods.
     let mut all = ports.items();
     let is_single = all.next().is_some_and(|port| !port.get("name").is_set()) && all.next().is_none();
     let is_open = service.may_lack_fields()
-        || object.group() == Kind::INTERCEPTOR_ROUTE.group && is_single
+        || object.group() == Kind::INTERCEPTOR_ROUTE.group && is_single && routes_to_pods(ctx)
         || spec.get("type").text() == Some("ExternalName")
         || ports.has_unknown();
     if is_open || ports.items().next().is_none() {
@@ -271,6 +280,60 @@ fn check_port(object: &Object, backend: &Backend<'_>, service: &Object, ctx: &mu
         }
     }
     None
+}
+
+/// Whether the interceptor of the add-on may be set to send requests to pods, which is off by default (`interceptor/config/serving.go`
+/// of its repository in June 2026, after 0.14).
+fn routes_to_pods(ctx: &Context<'_>) -> bool {
+    const VARIABLE: &str = "KEDA_HTTP_DIRECT_POD_ROUTING";
+    let by_chart = |installer: &Object| {
+        let mut is_set = false;
+        for_each_values(installer, ADD_ON, |values| {
+            let variables = values.root.path(&["interceptor", "extraEnvs"]);
+            is_set |= values.may_differ || variables.has_unknown() || variables.get(VARIABLE).is_set();
+        });
+        is_set
+    };
+    let has_variable = |container: Node<'_>| {
+        container.get("env").items().any(|variable| variable.get("name").text() == Some(VARIABLE))
+    };
+    let by_set = |workload: &Object| templates(workload).iter().any(|one| one.containers().any(has_variable));
+    chart_installers(ctx.cluster()).any(by_chart) || ctx.cluster().of(Kind::DEPLOYMENT).any(by_set)
+}
+
+/// Reports a webhook whose Service lacks the port at which the API server calls it.
+fn check_webhooks(object: &Object, ctx: &mut Context<'_>) {
+    const DEFAULT: i64 = 443;
+    for webhook in object.root().items_at(&["webhooks"]) {
+        let reference = webhook.path(&["clientConfig", "service"]);
+        let (name, namespace, port) =
+            (reference.get("name"), reference.get("namespace"), reference.get("port"));
+        let (Some(text), Some(namespace), Some(number)) =
+            (name.text(), namespace.text(), port.int_or(DEFAULT))
+        else {
+            continue;
+        };
+        let Some(service) = ctx.partner(Kind::SERVICE, namespace, text) else { continue };
+        let ports = service.path(&["spec", "ports"]);
+        let has = |port: &Node<'_>| port.get("port").int() == Some(number);
+        let is_open = service.may_lack_fields()
+            || object.may_lack_fields()
+            || ports.has_unknown()
+            || service.path(&["spec", "type"]).text() == Some("ExternalName");
+        if is_open || ports.items().next().is_none() || ports.items().any(|port| has(&port)) {
+            continue;
+        }
+        let message =
+            format!("Service `{}` has no port `{number}`: each call of the webhook fails", ellipsize(text));
+        let mut all = ports.items().map(|port| port.get("port").int());
+        let only = all.next().flatten().filter(|_| all.next().is_none());
+        let help = match only {
+            Some(only) => format!("write `port: {only}`, or give the Service a port {number}"),
+            None => "write `port` with one of the ports of the Service".to_owned(),
+        };
+        let place = if port.is_set() { port } else { name };
+        ctx.report(&place, message).help(help).related(service, &ports, "its ports");
+    }
 }
 
 /// Reports a Service that is not in the namespace of its route, if another one is certainly meant.

@@ -101,6 +101,16 @@ pub(super) fn backends(object: &Object) -> Vec<Backend<'_>> {
     vec![of(&target.get("service"), &target, "port", "portName")]
 }
 
+/// The Service that answers where the target of an HTTPScaledObject or an InterceptorRoute is not ready in time.
+pub(super) fn fallback(object: &Object) -> Option<Backend<'_>> {
+    let (holder, name) = if object.is(Kind::HTTP_SCALED_OBJECT) {
+        (object.path(&["spec", "coldStartTimeoutFailoverRef"]), "service")
+    } else {
+        (object.path(&["spec", "coldStart", "fallback", "service"]), "name")
+    };
+    holder.is_set().then(|| of(&holder.get(name), &holder, "port", "portName"))
+}
+
 fn of<'a>(service: &Node<'a>, port: &Node<'a>, number: &str, name: &str) -> Backend<'a> {
     let named = port.get(name);
     let port = if named.is_set() { named } else { port.get(number) };

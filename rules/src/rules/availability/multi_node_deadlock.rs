@@ -104,7 +104,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let all = templates(object);
     silent_ranks(object, &all, ctx);
-    if object.is(Kind::DEPLOYMENT) || object.is(Kind::LLM_INFERENCE_SERVICE) {
+    if object.is(Kind::LLM_INFERENCE_SERVICE) {
         return None;
     }
     if object.is(Kind::LEADER_WORKER_SET) {

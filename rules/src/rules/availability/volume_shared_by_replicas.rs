@@ -7,7 +7,11 @@
 //! all replicas happen to share a node, and breaks with the first scale-up, rollout or consolidation;
 //! `strategy: Recreate` does not change that. The maximum of an autoscaler counts, and so do the pods of a
 //! LeaderWorkerSet, of a Ray cluster and of an InferenceService, whose model may be at `pvc://`. Two workloads
-//! with one claim have the same trouble; a Job is left out, as it may end before the other one starts.
+//! with one claim have the same trouble; a Job is left out, as it may end before the other one starts. A Pod that
+//! only sleeps, through which people copy files, holds the volume until it is deleted: that is information.
+//!
+//! A claim without a class has the default one of the cluster: that of the input, or else what EKS clusters have
+//! most often, EBS, which is information as well.
 //!
 //! # Fix
 //! Use a StatefulSet with `volumeClaimTemplates`, or a file system that many nodes can mount
@@ -49,7 +53,9 @@
 //! - <https://docs.aws.amazon.com/eks/latest/userguide/ebs-csi.html>
 
 use super::serving::{is_owned, tell_autoscaler};
-use super::volumes::{is_block_class, is_block_storage, single_node_mode, stays_on_one_node};
+use super::volumes::{
+    has_unknown_default, is_block_class, is_block_storage, single_node_mode, stays_on_one_node,
+};
 use crate::cluster::views::{claim_of, claims};
 use crate::rules::prelude::*;
 use crate::workload::gang::{Members, component_replicas, members};
@@ -107,23 +113,37 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
         let Some(mode) = single_node_mode(claim) else { continue };
         // Every driver enforces the mode of one pod; that of one node only those that attach a disk.
-        if mode != "ReadWriteOncePod" && !is_block_storage(claim, ctx) {
+        let is_enforced = mode == "ReadWriteOncePod" || is_block_storage(claim, ctx);
+        let is_by_default = !is_enforced && has_unknown_default(claim, ctx);
+        if !is_enforced && !is_by_default {
             continue;
         }
         let same = mounts.iter().filter(|(_, other)| other.text().map(claim_of) == text.map(claim_of));
         let same: Vec<&Template<'_>> = same.map(|(template, _)| *template).collect();
         if let Some(pods) = most_pods(object, &same, ctx).filter(|pods| pods.number > 1) {
-            report(object, claim, mode, name, &pods, ctx);
+            report(object, claim, mode, name, &pods, is_by_default, ctx);
             return None;
+        }
+        if is_by_default {
+            continue;
         }
         if let Some(other) = other_user(object, claim, ctx) {
             let (own, others) = (object.display_name(), other.display_name());
             let message =
                 format!("`{own}` and `{others}` share `{}`, which is {mode}: {}", claim.name(), limit(mode));
-            ctx.report(name, message)
-                .help("use a ReadWriteMany claim of EFS or FSx, or a claim for each of them")
-                .related(claim, &claim.path(&["spec", "accessModes"]), "the volume")
-                .related(other, &other.path(&["metadata", "name"]), "it uses the volume as well");
+            let finding = ctx.report(name, message);
+            if other.is(Kind::POD) {
+                finding
+                    .severity(Severity::Info)
+                    .help(format!("delete the Pod once the files are there, or use a {WIDE_CLAIM}"));
+            } else {
+                finding.help(format!("use a {WIDE_CLAIM}, or a claim for each of them"));
+            }
+            finding.related(claim, &claim.path(&["spec", "accessModes"]), "the volume").related(
+                other,
+                &other.path(&["metadata", "name"]),
+                "it uses the volume as well",
+            );
             return None;
         }
     }
@@ -188,10 +208,11 @@ fn nim_stays_on_one_node(spec: &Node<'_>) -> bool {
 }
 
 /// Another workload that uses a claim at the same time. Each pair has one finding, at the workload whose kind and name are
-/// the later ones: a cluster has no order of its own.
+/// the later ones: a cluster has no order of its own. Pods have none.
 fn other_user<'a>(object: &Object, claim: &Object, ctx: &Context<'a>) -> Option<&'a Object> {
     let users = ctx.cluster().views().users_of_claim(claim.namespace_or_default(), claim.name());
-    let is_before = |user: &Object| (user.kind(), user.name()) < (object.kind(), object.name());
+    let is_before =
+        |user: &Object| user.is(Kind::POD) || (user.kind(), user.name()) < (object.kind(), object.name());
     users.iter().find(|user| {
         is_before(user)
             && ctx.cluster().likely_pairs(object, user)
@@ -208,12 +229,37 @@ fn other_user<'a>(object: &Object, claim: &Object, ctx: &Context<'a>) -> Option<
 
 /// Whether pods of both workloads run at a time: a Job may have ended before the other one begins.
 fn runs_beside(a: &Object, b: &Object, ctx: &Context<'_>) -> bool {
-    let stays = |object: &Object| {
-        runs_forever(object)
-            && ctx.cluster().views().replicas(object).is_some_and(|replicas| replicas.max > 0)
+    let stays = |object: &Object| match () {
+        () if object.is(Kind::POD) => templates(object).iter().any(only_sleeps),
+        () if object.is(Kind::INFERENCE_SERVICE) => {
+            templates(object).iter().filter_map(component_replicas).any(|(_, most)| most > 0)
+        }
+        () => {
+            runs_forever(object)
+                && ctx.cluster().views().replicas(object).is_some_and(|replicas| replicas.max > 0)
+        }
     };
     let comes_back = |object: &Object| object.is(Kind::CRON_JOB) && is_suspended(object) == Some(false);
     stays(a) && (stays(b) || comes_back(b)) || comes_back(a) && stays(b)
+}
+
+/// Whether a pod runs until it is deleted, because a container waits for nothing.
+fn only_sleeps(pod: &Template<'_>) -> bool {
+    /// Seconds for which nobody waits for a program to end.
+    const LONG: i64 = 3600;
+    let restarts = pod.spec.get("restartPolicy");
+    let waits = |container: Node<'_>| {
+        let words = words(&container);
+        let texts: Vec<&str> = words.iter().map(|word| word.text.as_str()).collect();
+        texts.windows(2).any(|pair| match pair {
+            ["sleep", time] => {
+                matches!(*time, "infinity" | "inf") || time.parse::<i64>().is_ok_and(|time| time >= LONG)
+            }
+            ["-f", "/dev/null"] => true,
+            _ => false,
+        })
+    };
+    (!restarts.is_set() || restarts.text() == Some("Always")) && pod.containers().any(waits)
 }
 
 /// The largest number of pods that use a volume at a time.
@@ -241,6 +287,9 @@ fn most_pods(object: &Object, users: &[&Template<'_>], ctx: &Context<'_>) -> Opt
     }
 }
 
+/// What several nodes can mount.
+const WIDE_CLAIM: &str = "ReadWriteMany claim of EFS or FSx";
+
 fn limit(mode: &str) -> &'static str {
     match mode {
         "ReadWriteOncePod" => "one pod can use it",
@@ -254,6 +303,7 @@ fn report(
     mode: &str,
     name: &Node<'_>,
     pods: &Pods,
+    is_by_default: bool,
     ctx: &mut Context<'_>,
 ) -> Option<()> {
     let most = if pods.autoscaled { "up to " } else { "" };
@@ -262,19 +312,23 @@ fn report(
         _ => "replicas",
     };
     let message = format!(
-        "{most}{} {what} of `{}` share `{}`, which is {mode}: {}",
+        "{most}{} {what} of `{}` share `{}`, which is {mode}: {}{}",
         pods.number,
         object.display_name(),
         claim.display_name(),
-        limit(mode)
+        limit(mode),
+        if is_by_default { ", if it is EBS" } else { "" }
     );
     let autoscaler = ctx.cluster().views().autoscaler_of(object).filter(|_| pods.autoscaled);
     let finding = ctx.report(name, message);
     tell_autoscaler(finding, autoscaler);
+    if is_by_default {
+        finding.severity(Severity::Info);
+    }
     finding
         .help(match what {
-            "pods" => "use a ReadWriteMany claim of EFS or FSx",
-            _ => "use `volumeClaimTemplates` of a StatefulSet, or a ReadWriteMany claim of EFS or FSx",
+            "pods" => format!("use a {WIDE_CLAIM}"),
+            _ => format!("use `volumeClaimTemplates` of a StatefulSet, or a {WIDE_CLAIM}"),
         })
         .related(claim, &claim.path(&["spec", "accessModes"]), "the volume");
     None

@@ -31,7 +31,7 @@ pub(super) fn is_block_storage(claim: &Object, ctx: &Context<'_>) -> bool {
 /// [`is_block_storage`] for the spec of a claim.
 pub(super) fn is_block_claim(spec: &Node<'_>, ctx: &Context<'_>) -> bool {
     let class = spec.get("storageClassName");
-    if spec.get("volumeName").is_set() {
+    if is_bound(spec) {
         return false;
     }
     match class.text() {
@@ -48,6 +48,21 @@ fn is_default_block_storage(ctx: &Context<'_>) -> bool {
         Some(class) => class.get("provisioner").text().is_some_and(is_block_driver),
         None => cluster.shows_eks(),
     }
+}
+
+/// Whether the volume of a claim is of a default class that the input does not show. Most clusters of EKS have one of EBS.
+pub(super) fn has_unknown_default(claim: &Object, ctx: &Context<'_>) -> bool {
+    let spec = claim.get("spec");
+    ctx.platform().eks
+        && !claim.may_lack_fields()
+        && !is_bound(&spec)
+        && spec.get("storageClassName").is_absent()
+        && !ctx.cluster().has_any(Kind::STORAGE_CLASS)
+}
+
+/// Whether a claim is for a volume that exists.
+fn is_bound(claim: &Node<'_>) -> bool {
+    ["volumeName", "selector", "dataSourceRef"].iter().any(|field| claim.get(field).is_set())
 }
 
 /// Whether volumes of a class are attached to one node at a time, as far as its name or the class itself says.

@@ -4,8 +4,8 @@
 //! Helm passes any value to a chart, and a misspelled, misplaced or removed one changes nothing: no error
 //! says that `serviceMonitr.enabled` was not read, that `operator.tolerations` of KEDA's chart came with
 //! 2.20 only, or that Karpenter's chart has had no `webhook` since 1.1. The values that templates read are
-//! known for the charts of Karpenter, KEDA, the GPU Operator, dcgm-exporter, NVIDIA's device plugin and
-//! kube-prometheus-stack, at two levels. Values that are empty or `false` are left out, and one that an
+//! known for the charts of Karpenter, KEDA, the GPU Operator, dcgm-exporter, NVIDIA's device plugin, KubeRay,
+//! Ollama and kube-prometheus-stack, at two levels, and for Ollama as a part of Open WebUI. Values that are empty or `false` are left out, and one that an
 //! older version read is information.
 //!
 //! # Fix
@@ -52,14 +52,22 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 /// The charts, with a part of the address of their authors' repository. Charts of the same name elsewhere have other values.
-const CHARTS: [(&str, &str); 6] = [
+const CHARTS: [(&str, &str); 9] = [
     ("dcgm-exporter", "nvidia.github.io"),
     ("gpu-operator", "nvidia"),
     ("karpenter", "public.ecr.aws/karpenter"),
     ("keda", "kedacore"),
     ("kube-prometheus-stack", "prometheus-community"),
+    ("kuberay-operator", "ray-project.github.io/kuberay-helm"),
     ("nvidia-device-plugin", "nvidia.github.io"),
+    ("ollama", "otwld"),
+    ("ray-cluster", "ray-project.github.io/kuberay-helm"),
 ];
+/// Charts with another chart as a part, whose values they pass on below its name: the chart, the address of its authors, and the part,
+/// of which they take any version.
+const PARTS: [(&str, &str, &str); 1] = [("open-webui", "openwebui", "ollama")];
+/// The value with which a chart installs its part, or not.
+const SWITCH: &str = "enabled";
 /// Values of Karpenter's chart that other rules report, with what follows from them.
 const OF_OTHER_RULES: [&str; 4] = ["aws", "interruptionQueueName", "interruptionQueue", "reservedENIs"];
 /// Minimum length of the name of a repository that says whose it is.
@@ -78,7 +86,19 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let Some(keys) = ChartKeys::of(chart, version) else { continue };
         for_each_values(object, chart, |values| {
             for unread in unread(values.root, chart, &keys).into_iter().take(MAX_REPORTED) {
-                report(&unread, chart, version, &keys, values, ctx);
+                report(&unread, (chart, ""), version, &keys, values, ctx);
+            }
+        });
+    }
+    for (chart, address, part) in PARTS {
+        let Some(keys) = ChartKeys::of(part, None) else { continue };
+        if !installs(object, chart) || !is_of_authors(object, chart, address) {
+            continue;
+        }
+        for_each_values(object, chart, |values| {
+            let own = unread(&values.root.get(part), part, &keys).into_iter();
+            for unread in own.filter(|unread| unread.key != SWITCH).take(MAX_REPORTED) {
+                report(&unread, (part, &format!("{part}.")), None, &keys, values, ctx);
             }
         });
     }
@@ -153,9 +173,10 @@ fn asks(node: &Node<'_>) -> bool {
     fields.iter().any(|(_, field)| asks(field)) || node.items().next().is_some()
 }
 
+/// Reports a value; `prefix` is the path of the values of the chart, where it is a part of another one.
 fn report(
     Unread { key, node }: &Unread<'_>,
-    chart: &str,
+    (chart, prefix): (&str, &str),
     version: Option<Version>,
     keys: &ChartKeys,
     values: &ChartValues<'_, '_>,
@@ -165,21 +186,27 @@ fn report(
     let is_dotted = node.pointer().steps().last().is_some_and(|last| last == key);
     let (above, name) = key.split_once('.').filter(|_| !is_dotted).unwrap_or(("", key));
     let below = |above: &str| keys.below(above).into_iter();
-    let path = |name: &str| if above.is_empty() { name.to_owned() } else { format!("{above}.{name}") };
+    let path = |name: &str| match above {
+        "" => format!("{prefix}{name}"),
+        _ => format!("{prefix}{above}.{name}"),
+    };
     let elsewhere = keys.elsewhere(key).filter(|_| !(is_dotted && key.contains('.')));
     let of_version = version.map(|version| format!(" {version}")).unwrap_or_default();
     let message =
-        format!("no template of chart `{chart}`{of_version} reads `{key}`: the value has no effect");
-    let help = if name == chart || above == chart {
+        format!("no template of chart `{chart}`{of_version} reads `{prefix}{key}`: the value has no effect");
+    let help = if !keys.has(chart) && (name == chart || above == chart) {
         "write these values at the top: they are passed to the chart itself".to_owned()
     } else if above.is_empty() && name.contains('.') {
         "nest the keys: a dot in a key does not lead to a value below".to_owned()
     } else if let Some(near) = nearest(name, below(above)) {
         format!("write `{}`", path(near))
     } else if !above.is_empty() && keys.has(name) {
-        format!("write `{name}` at the top of the values")
+        match prefix {
+            "" => format!("write `{name}` at the top of the values"),
+            _ => format!("write `{prefix}{name}`"),
+        }
     } else if let Some(other) = keys.only_with_name(name).filter(|_| above.is_empty()) {
-        format!("write `{other}`")
+        format!("write `{prefix}{other}`")
     } else {
         match elsewhere {
             Some(Elsewhere::Until(last)) => format!("remove it: charts until {last} read it"),

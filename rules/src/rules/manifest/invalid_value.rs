@@ -5,6 +5,9 @@
 //! with a blank in it, a port above 65535: the API server answers with an error, and the rollout
 //! stops there. gpulint reports the same error earlier, at the value, with what to write instead.
 //!
+//! The values of a ConfigMap and of a Secret are texts, whatever they mean: `REPLICAS: 3` and a map below
+//! `config.yaml` are rejected, and so are keys with a `/`.
+//!
 //! The API server accepts the pod template of a RayCluster, a Rollout or another custom resource as it is, and
 //! rejects the pods when the controller creates them: the object exists, and its pods never do.
 //!
@@ -58,7 +61,7 @@ use crate::workload::template::is_workflow;
 
 pub(crate) static RULE: Rule = Rule {
     id: "invalid-value",
-    kinds: VALIDATED_KINDS,
+    kinds: kinds![VALIDATED_KINDS, [Kind::CONFIG_MAP, Kind::SECRET]],
     reads: kinds![POD_POLICIES, DELIVERERS],
     // A CRD accepts a number that does not fit into a Go integer, but no controller can then decode it.
     rejected_by: &[Authority::ApiServer, Authority::KedaAdmission],

@@ -158,7 +158,12 @@ fn of_type(object: &Object, node: &Node<'_>, at: &str, expected: &[&str]) -> Des
     let wanted = wanted.join(" or ");
     let description = Description::new(format!("{at} must be {wanted}, not {}", article(found)));
     let Some(text) = node.raw_text().filter(|_| node.shape() == Shape::Scalar) else {
-        return description;
+        return match node.pointer().steps() {
+            [_, key] if is_data(object) && expected == ["string"] => {
+                description.help(format!("write it as text, indented below `{}: |`", ellipsize(key)))
+            }
+            _ => description,
+        };
     };
     if expected.contains(&"string") && matches!(found, "integer" | "number" | "boolean") {
         // The text as written was intended: `1.0` and `yes` are kept as strings.
@@ -181,6 +186,11 @@ fn of_type(object: &Object, node: &Node<'_>, at: &str, expected: &[&str]) -> Des
         }
     }
     description
+}
+
+/// Whether an object has texts of other programs as its values.
+fn is_data(object: &Object) -> bool {
+    object.is(Kind::CONFIG_MAP) || object.is(Kind::SECRET)
 }
 
 fn of_enum(object: &Object, node: &Node<'_>, at: &str, allowed: &[String]) -> Description {

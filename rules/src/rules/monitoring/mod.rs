@@ -12,6 +12,7 @@ pub(crate) mod gpu_metric_labels;
 pub(crate) mod gpu_metric_unknown;
 pub(crate) mod idle_gpu_alert_missing;
 mod kube_state_metrics;
+mod made_monitors;
 pub(crate) mod metric_dropped;
 pub(crate) mod monitor_endpoint_split;
 pub(crate) mod monitor_unselected;

@@ -10,6 +10,10 @@
 //! values have other selectors, or `serviceMonitorSelectorNilUsesHelmValues: false` and its like for the
 //! other kinds.
 //!
+//! The monitors that charts make have the labels of the chart alone: `additionalLabels` adds others, beside the
+//! switch of the monitor. The charts of dcgm-exporter, the GPU Operator, Karpenter and KEDA are read in
+//! HelmReleases and Applications, and the ClusterPolicy of the GPU Operator.
+//!
 //! # Fix
 //! Add the label that the selector asks for, or widen the selectors: `{}` selects all.
 //!
@@ -39,6 +43,8 @@
 //! - <https://prometheus-operator.dev/docs/api-reference/api/#monitoring.coreos.com/v1.Prometheus>
 
 use crate::rules::gitops::{DELIVERERS, gets_labels};
+use crate::rules::gpu::report_place;
+use crate::rules::monitoring::made_monitors::{MadeMonitor, is_of_charts, made_monitors};
 use crate::rules::monitoring::prometheus_stack::{COLLECTOR_KINDS, Release, releases, runs_collector};
 use crate::rules::prelude::*;
 use crate::workload::selector::matches;
@@ -57,6 +63,9 @@ pub(crate) static RULE: Rule = Rule {
         Kind::PROMETHEUS_RULE,
         Kind::PROBE,
         Kind::SCRAPE_CONFIG,
+        Kind::HELM_RELEASE,
+        Kind::ARGO_APPLICATION,
+        Kind::CLUSTER_POLICY,
     ],
     reads: kinds![
         [Kind::PROMETHEUS, AGENT, RULER, Kind::NAMESPACE],
@@ -75,12 +84,19 @@ pub(crate) static RULE: Rule = Rule {
 /// The name of the namespace, which the API server adds to its labels.
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
+/// The value of charts with labels for their monitors.
+pub(super) const LABELS: &str = "additionalLabels";
+
 /// The selectors of monitors. A Prometheus without any of them is configured by hand.
 const MONITOR_SELECTORS: [&str; 4] =
     ["serviceMonitorSelector", "podMonitorSelector", "probeSelector", "scrapeConfigSelector"];
 
 /// The selectors of a kind, of objects and of their namespaces.
 fn selectors(object: &Object) -> Option<(&'static str, &'static str)> {
+    selectors_of(&|kind| object.is(kind))
+}
+
+fn selectors_of(is: &dyn Fn(Kind) -> bool) -> Option<(&'static str, &'static str)> {
     let fields = [
         (Kind::SERVICE_MONITOR, "serviceMonitorSelector", "serviceMonitorNamespaceSelector"),
         (Kind::POD_MONITOR, "podMonitorSelector", "podMonitorNamespaceSelector"),
@@ -88,7 +104,7 @@ fn selectors(object: &Object) -> Option<(&'static str, &'static str)> {
         (Kind::SCRAPE_CONFIG, "scrapeConfigSelector", "scrapeConfigNamespaceSelector"),
         (Kind::PROMETHEUS_RULE, "ruleSelector", "ruleNamespaceSelector"),
     ];
-    fields.into_iter().find(|(kind, ..)| object.is(*kind)).map(|(_, own, namespace)| (own, namespace))
+    fields.into_iter().find(|(kind, ..)| is(*kind)).map(|(_, own, namespace)| (own, namespace))
 }
 
 /// Why a Prometheus does not read an object.
@@ -103,6 +119,14 @@ enum Reason {
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let cluster = ctx.cluster();
+    if selectors(object).is_none() {
+        if !OTHERS.iter().any(|kind| cluster.has_any(*kind)) && !runs_collector(ctx) {
+            for made in made_monitors(object) {
+                check_made(&made, ctx);
+            }
+        }
+        return None;
+    }
     if object.may_lack_fields()
         || object.is_namespace_unknown()
         || object.get("metadata").has_unknown()
@@ -111,8 +135,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     {
         return None;
     }
-    let readers: &[Kind] =
-        if object.is(Kind::PROMETHEUS_RULE) { &[Kind::PROMETHEUS, RULER] } else { &READERS };
+    let readers = readers_of(object.is(Kind::PROMETHEUS_RULE));
     let mut known: Option<(Reason, &Object)> = None;
     for reader in readers.iter().flat_map(|kind| cluster.of(*kind)) {
         // Any of them may select it, also one that is perhaps in another cluster.
@@ -137,6 +160,64 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         (None, Some(release)) => report_release(object, release, ctx),
         (None, None) => None,
     }
+}
+
+fn readers_of(is_of_rules: bool) -> &'static [Kind] {
+    if is_of_rules { &[Kind::PROMETHEUS, RULER] } else { &READERS }
+}
+
+/// Reports a monitor that a chart makes, if each Prometheus asks for a label that neither its values give it nor Helm.
+fn check_made<'a>(made: &MadeMonitor<'_>, ctx: &mut Context<'a>) -> Option<()> {
+    let (own, _) = selectors_of(&|kind| made.kind == kind)?;
+    let value_of =
+        |key: &str| made.labels.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str());
+    let mut known: Option<(&'a Object, &'a str, &'a str)> = None;
+    for reader in
+        readers_of(made.kind == Kind::PROMETHEUS_RULE).iter().flat_map(|kind| ctx.cluster().of(*kind))
+    {
+        let selector = reader.path(&["spec", own]);
+        if reader.may_lack_fields() || reader.get("spec").has_unknown_key() || selector.has_unknown() {
+            return None;
+        }
+        let wanted = selector.get("matchLabels").entries().into_iter();
+        let mut lacking = wanted.filter_map(|(key, value)| {
+            let value = value.text()?;
+            (!is_of_charts(key) && value_of(key) != Some(value)).then_some((key, value))
+        });
+        // It may select the monitor.
+        let (key, value) = lacking.next()?;
+        if ctx.pairs_with(reader) {
+            known = known.or(Some((reader, key, value)));
+        }
+    }
+    let releases = releases(own, ctx)?;
+    if releases.iter().any(|release| value_of("release") == Some(release.name.as_str())) {
+        return None;
+    }
+    let (installer, by, key, value, what) = match (known, releases.first()) {
+        (Some((reader, key, value)), _) => {
+            let by = format!("{} `{}`", reader.kind(), ellipsize(reader.name()));
+            (reader.clone(), by, key.to_owned(), value.to_owned(), "its selector asks for another label")
+        }
+        (None, Some(Release { installer, name })) => {
+            let by = format!("that of release `{}`", ellipsize(name));
+            (installer.clone(), by, "release".to_owned(), name.clone(), "its chart selects by the release")
+        }
+        (None, None) => return None,
+    };
+    let message =
+        format!("no Prometheus reads the {} of {}: {by} selects other labels", made.kind.kind, made.maker);
+    let shown = format!("{}: {}", ellipsize(&key), ellipsize(&value));
+    let finding = report_place(&made.place, message, ctx);
+    finding.identified_by(&made.path).help(format!("write `{shown}` in `{}`", made.path)).related(
+        &installer,
+        &installer.path(&["metadata", "name"]),
+        what,
+    );
+    if let Some(field) = &made.field {
+        finding.fix(add_labels(field, &[(&key, &value)], &by));
+    }
+    None
 }
 
 fn report_release(object: &Object, release: &Release, ctx: &mut Context<'_>) -> Option<()> {

@@ -39,6 +39,24 @@ const COLLECTORS: [&str; 23] = [
     "vmagent",
 ];
 
+/// Charts that bring no Prometheus.
+const HARMLESS: [&str; 14] = [
+    "aws-ebs-csi-driver",
+    "aws-efs-csi-driver",
+    "aws-load-balancer-controller",
+    "cert-manager",
+    "dcgm-exporter",
+    "external-dns",
+    "external-secrets",
+    "gpu-operator",
+    "karpenter",
+    "keda",
+    "kuberay-operator",
+    "metrics-server",
+    "node-feature-discovery",
+    "nvidia-device-plugin",
+];
+
 /// The kinds that run a collector.
 pub(super) const COLLECTOR_KINDS: [Kind; 3] = [Kind::DEPLOYMENT, Kind::STATEFUL_SET, Kind::DAEMON_SET];
 
@@ -78,7 +96,7 @@ impl Query for Stacks {
             named.any(|name| name == "prometheus" || mentions(name, &COLLECTORS))
         };
         let is_unclear = match stacks.is_empty() {
-            true => !others.is_empty(),
+            true => !others.iter().all(|other| HARMLESS.iter().any(|chart| installs(other, chart))),
             false => others.iter().copied().chain(sets).any(has_collector),
         };
         (!is_unclear).then(|| stacks.into_iter().cloned().map(ObjectKey).collect())

@@ -6,9 +6,9 @@
 //! the device plugin of NVIDIA, Neuron, AMD, Gaudi or EFA that selects it registers the devices, and only
 //! then the pods that request them fit. It is a warning for the device plugin, and for a labeller whose label
 //! a plugin selects, because the pod that started such a node stays Pending; it is information for agents,
-//! without which nodes have no logs or metrics. Pools without accelerators count for the drivers of EBS, EFS, FSx
-//! and S3, where pods that fit only such pools mount a volume: they stay in ContainerCreating, and that is a
-//! warning too. The values of NVIDIA's charts, of NFD's and of these drivers' in a HelmRelease or an Application
+//! without which nodes have no logs or metrics, also of pools without accelerators whose taint pods of the input
+//! tolerate by its key. Of such pods the drivers of EBS, EFS, FSx and S3 concern those with a volume: where they fit
+//! only such pools, they stay in ContainerCreating, and that is a warning too. The values of NVIDIA's charts, of NFD's and of these drivers' in a HelmRelease or an Application
 //! are read for the tolerations of their DaemonSets. `daemonsets.tolerations` of the GPU
 //! Operator is not for the worker of NFD, without whose labels the operator starts nothing on a node. From 0.15
 //! on the chart of NVIDIA's plugin needs such a label as well, and brings NFD only with `gfd.enabled`: where
@@ -141,7 +141,8 @@ fn is_needed(helper: Helper, ctx: &Context<'_>) -> bool {
         }
         Role::DevicePlugin => true,
         Role::Labeller(prefixes) => is_label_selected(prefixes, ctx),
-        Role::Agent => false,
+        // A node without a network is never ready.
+        Role::Agent => matches!(helper.image, "amazon-k8s-cni" | "kube-proxy"),
     }
 }
 
@@ -153,6 +154,11 @@ const DRIVERS: [(&str, &str); 5] = [
     ("aws-mountpoint-s3-csi-driver", S3_DRIVER),
     ("aws-s3-csi-driver", S3_DRIVER),
 ];
+
+/// The name of the driver that a program is.
+fn driver_of(helper: Helper) -> Option<&'static str> {
+    DRIVERS.into_iter().find(|(image, _)| *image == helper.image).map(|(_, driver)| driver)
+}
 
 /// The first pool of pods that fit only NodePools which the DaemonSet of a driver does not reach.
 fn stuck_pool<'i>(
@@ -173,7 +179,7 @@ pub(super) fn pool_of_mounts<'i>(
     is_unreached: &dyn Fn(&NodePool<'_>) -> bool,
     ctx: &Context<'i>,
 ) -> Option<&'i Object> {
-    let (_, driver) = DRIVERS.into_iter().find(|(image, _)| *image == helper.image)?;
+    let driver = driver_of(helper)?;
     let is_stuck =
         |pool: &Object| NodePool::new(pool).is_some_and(|pool| !pool.is_auto_mode() && is_unreached(&pool));
     let pool_of = |pods: &Template<'i>| {
@@ -198,6 +204,42 @@ fn is_for_karpenter(pods: &Template<'_>) -> bool {
     let labels = referenced_labels(pods);
     let mut required = labels.iter().filter(|label| label.usage == LabelUse::Required);
     requests_accelerator(pods) || required.any(|label| !label.key.contains("kubernetes.io/"))
+}
+
+/// Whether pods tolerate a taint of a pool by its key.
+fn is_tenant(pods: &Template<'_>, pool: &Object) -> bool {
+    let Some(pool) = NodePool::new(pool) else { return false };
+    let taints = pool.template_spec().get("taints");
+    let has = |key: &str| taints.items().any(|taint| taint.get("key").text() == Some(key));
+    pods.spec.get("tolerations").items().any(|one| one.get("key").text().is_some_and(has))
+}
+
+/// Whether some pods of the input are for a pool, as they tolerate one of its taints by its key, and need a program: the driver of
+/// a volume that they mount, or one for all nodes. They may run on nodes of others as well.
+fn has_tenants(pool: &Object, helper: Helper, ctx: &Context<'_>) -> bool {
+    let driver = driver_of(helper);
+    let mounts = |pods: &Template<'_>| driver.is_none_or(|driver| drivers(pods, ctx).contains(&driver));
+    let mut all = WORKLOAD_KINDS.iter().flat_map(|kind| ctx.cluster().of(*kind));
+    all.any(|workload| {
+        !workload.is(Kind::DAEMON_SET)
+            && ctx.pairs_with(workload)
+            && templates(workload).iter().any(|pods| is_tenant(pods, pool) && mounts(pods))
+    })
+}
+
+/// The first pool that the DaemonSet of a program does not reach, with pods that tolerate its taint.
+pub(super) fn pool_of_tenants<'i>(
+    helper: Helper,
+    is_unreached: &dyn Fn(&NodePool<'_>) -> bool,
+    ctx: &Context<'i>,
+) -> Option<&'i Object> {
+    let mut pools = ctx.cluster().of(Kind::NODE_POOL).take(MAX_COMPARED);
+    pools.find(|object| {
+        NodePool::new(object).is_some_and(|pool| !pool.is_auto_mode() && is_unreached(&pool))
+            && ctx.pairs_with(object)
+            && !object.may_lack_fields()
+            && has_tenants(object, helper, ctx)
+    })
 }
 
 /// Whether a device plugin of the input selects a label with one of the prefixes.
@@ -235,15 +277,19 @@ fn unreached_pool<'i>(
 ) -> Option<(NodePool<'i>, Obstacle<'i>)> {
     ctx.cluster().of(Kind::NODE_POOL).take(MAX_COMPARED).find_map(|object| {
         let pool = NodePool::new(object)?;
-        if !concerns(helper, &pool)
-            || pool.is_auto_mode()
-            || !ctx.pairs_with(object)
-            || object.may_lack_fields()
-        {
+        if pool.is_auto_mode() || !ctx.pairs_with(object) || object.may_lack_fields() {
+            return None;
+        }
+        if concerns(helper, &pool) {
+            let obstacle = known_obstacle(template, helper, &pool, ctx)?;
+            return Some((pool, obstacle));
+        }
+        if helper.device.is_some() || helper.role != Role::Agent {
             return None;
         }
         let obstacle = known_obstacle(template, helper, &pool, ctx)?;
-        Some((pool, obstacle))
+        let is_tainted = matches!(obstacle, Obstacle::Taints(..));
+        (is_tainted && has_tenants(object, helper, ctx)).then_some((pool, obstacle))
     })
 }
 

@@ -1,6 +1,6 @@
 //! The tolerations that the values of a chart give to the DaemonSets of a node's helpers.
 
-use super::gpu_helper_missing::{brings, pool_of_mounts, tolerate, user_data_has};
+use super::gpu_helper_missing::{brings, pool_of_mounts, pool_of_tenants, tolerate, user_data_has};
 use super::node_helpers::{
     Helper, has_devices, helper_of_image, helpers, lacking_label, pool_noun, untolerated,
 };
@@ -163,7 +163,9 @@ fn inspect_driver(
     let is_unreached = |pool: &NodePool<'_>| {
         !pool.template_spec().get("taints").has_unknown() && untolerated(&tolerations, pool).is_some()
     };
-    let pool = NodePool::new(pool_of_mounts(helper, &is_unreached, ctx)?)?;
+    let stuck = pool_of_mounts(helper, &is_unreached, ctx);
+    let pool = NodePool::new(stuck.or_else(|| pool_of_tenants(helper, &is_unreached, ctx))?)?;
+    let severity = if stuck.is_some() { Severity::Warning } else { Severity::Info };
     let (taint, taints) = untolerated(&tolerations, &pool)?;
     let message = format!(
         "`{}` does not tolerate `{}`: nodes of pool `{}` have {}",
@@ -173,7 +175,7 @@ fn inspect_driver(
         helper.lacking
     );
     let place = if list.is_set() { list } else { switch };
-    report_value(values, &place, message, ctx).severity(Severity::Warning).help(tolerate(&taints)).related(
+    report_value(values, &place, message, ctx).severity(severity).help(tolerate(&taints)).related(
         pool.object(),
         &taint,
         "this taint keeps its pods off the nodes",

@@ -5,7 +5,7 @@
 //!
 //! | files here | Go files in `k8s.io/kubernetes` |
 //! |---|---|
-//! | `pod`, `container`, `volume`, `probe`, `resources`, `security`, `placement`, `service` | `pkg/apis/core/validation/validation.go` |
+//! | `pod`, `container`, `volume`, `probe`, `resources`, `security`, `placement`, `service`, `data` | `pkg/apis/core/validation/validation.go` |
 //! | `workload` | `pkg/apis/apps/validation/validation.go` |
 //! | `job`, `cron_job` | `pkg/apis/batch/validation/validation.go` |
 //! | `autoscaler` | `pkg/apis/autoscaling/validation/validation.go` |
@@ -34,6 +34,7 @@ mod admission;
 mod autoscaler;
 mod container;
 mod cron_job;
+pub(super) mod data;
 mod dra;
 pub(crate) mod dra_request;
 mod job;
