@@ -278,7 +278,7 @@ fn report_place(
     let effect = match place.usage {
         LabelUse::Preferred | LabelUse::SoftTopology => "what prefers it has no effect",
         LabelUse::Topology => "pods cannot be placed by it",
-        _ => "no pod starts there",
+        _ => "no node fits the pods",
     };
     let message = format!("nodes have `{word}`, and not `{}`: {effect}", ellipsize(place.key));
     let finding = ctx.report(&place.node, message);
