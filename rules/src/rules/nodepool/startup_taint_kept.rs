@@ -170,14 +170,14 @@ const TEMPORARY: [&str; 21] = [
 /// Reports a startup taint that dedicates the nodes to some pods, and that no object of the input removes: the nodes have a label with
 /// its key and value, or pods tolerate it by both.
 fn dedication(pool: &NodePool<'_>, taint: &Node<'_>, name: &str, ctx: &mut Context<'_>) -> Option<()> {
+    const EFFECT: &str = "nothing here removes the taint, and the nodes are never initialized";
+    const HELP: &str = "move it to `taints`: pods that tolerate it then have the nodes for themselves";
     let value = taint.get("value").text().filter(|value| !value.is_empty())?;
     let is_temporary = mentions(name, &TEMPORARY) || mentions(value, &TEMPORARY);
     // A domain is that of a product, whose controller may remove its taint.
     if is_temporary || name.contains('/') || is_removed(name, value, ctx) {
         return None;
     }
-    const EFFECT: &str = "nothing here removes the taint, and the nodes are never initialized";
-    const HELP: &str = "move it to `taints`: pods that tolerate it then have the nodes for themselves";
     let (key, short) = (taint.get("key"), ellipsize(name));
     let label = pool.labels().get(name);
     if label.text() == Some(value) {
