@@ -3,7 +3,8 @@
 //! # Why
 //! `authenticationRef` means a TriggerAuthentication of the same namespace where `kind` is not written; a
 //! ClusterTriggerAuthentication of that name is not found. KEDA's admission does not look: the scaler
-//! cannot be built, the object is not Ready, and the replicas stay where they are.
+//! cannot be built, the object is not Ready, and the replicas stay where they are. So it is with one that is only in
+//! another namespace.
 //!
 //! # Fix
 //! Write `kind: ClusterTriggerAuthentication`, or put the TriggerAuthentication into the namespace. Where
@@ -44,11 +45,14 @@ use crate::rules::prelude::*;
 pub(crate) static RULE: Rule = Rule {
     id: "keda-auth-missing",
     kinds: &[Kind::SCALED_OBJECT, Kind::SCALED_JOB],
-    reads: &[
-        Kind::TRIGGER_AUTHENTICATION,
-        Kind::CLUSTER_TRIGGER_AUTHENTICATION,
-        Kind::SCALED_OBJECT,
-        Kind::SCALED_JOB,
+    reads: kinds![
+        [
+            Kind::TRIGGER_AUTHENTICATION,
+            Kind::CLUSTER_TRIGGER_AUTHENTICATION,
+            Kind::SCALED_OBJECT,
+            Kind::SCALED_JOB
+        ],
+        CHART_KINDS
     ],
     reports_absence: true,
     fix: Some(Safety::Unsafe),

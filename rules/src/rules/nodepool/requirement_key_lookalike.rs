@@ -278,7 +278,7 @@ fn report_place(
     let effect = match place.usage {
         LabelUse::Preferred | LabelUse::SoftTopology => "what prefers it has no effect",
         LabelUse::Topology => "pods cannot be placed by it",
-        _ => "no pod starts there",
+        _ => "no node fits the pods",
     };
     let message = format!("nodes have `{word}`, and not `{}`: {effect}", ellipsize(place.key));
     let finding = ctx.report(&place.node, message);
@@ -305,15 +305,22 @@ fn report_place(
     }
 }
 
-/// The label that a key stands for: one in a domain of Kubernetes whose name is nearly that of a host, a zone or a region. Nobody
-/// else gives labels in these domains.
+/// The label that a key stands for: one in a domain of Kubernetes, in which nobody else gives labels, whose name is nearly that of a
+/// host, a zone or a region.
 fn place_meant(key: &str) -> Option<&'static str> {
     const PLACES: [&str; 3] = [HOSTNAME, ZONE, REGION];
     let (domain, name) = key.split_once('/')?;
     let is_of_kubernetes = domain == "kubernetes.io"
         || domain.ends_with(".kubernetes.io")
         || matches!(domain, "topology.k8s.aws" | "topology.k8s.io" | "k8s.io");
-    if !is_of_kubernetes || is_of_other_cloud(key) || is_well_known(normalise(key)) || PLACES.contains(&key) {
+    // Administrators give labels of their own below these two.
+    let is_own = domain.ends_with("node-restriction.kubernetes.io") || domain == "node-role.kubernetes.io";
+    if !is_of_kubernetes
+        || is_own
+        || is_of_other_cloud(key)
+        || is_well_known(normalise(key))
+        || PLACES.contains(&key)
+    {
         return None;
     }
     let by_name = match &*name.replace(['-', '_', '.'], "").to_ascii_lowercase() {

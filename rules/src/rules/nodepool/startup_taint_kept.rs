@@ -52,6 +52,7 @@ pub(crate) static RULE: Rule = Rule {
         [
             Kind::CONFIG_MAP,
             Kind::DEPLOYMENT,
+            Kind::STATEFUL_SET,
             Kind::DAEMON_SET,
             Kind::JOB,
             Kind::CRON_JOB,
@@ -166,23 +167,40 @@ const TEMPORARY: [&str; 21] = [
     "install",
 ];
 
-/// Reports a startup taint that is a dedication: the nodes have a label with its key and value, by which pods choose them. Nothing
-/// removes the taint if no object of the input names it beside pods that tolerate it.
+/// Reports a startup taint that dedicates the nodes to some pods, and that no object of the input removes: the nodes have a label with
+/// its key and value, or pods tolerate it by both.
 fn dedication(pool: &NodePool<'_>, taint: &Node<'_>, name: &str, ctx: &mut Context<'_>) -> Option<()> {
+    const EFFECT: &str = "nothing here removes the taint, and the nodes are never initialized";
+    const HELP: &str = "move it to `taints`: pods that tolerate it then have the nodes for themselves";
     let value = taint.get("value").text().filter(|value| !value.is_empty())?;
-    let label = pool.labels().get(name);
     let is_temporary = mentions(name, &TEMPORARY) || mentions(value, &TEMPORARY);
     // A domain is that of a product, whose controller may remove its taint.
-    if is_temporary || name.contains('/') || label.text() != Some(value) || is_removed(name, value, ctx) {
+    if is_temporary || name.contains('/') || is_removed(name, value, ctx) {
         return None;
     }
-    let message = format!(
-        "`{}` is also a label of the nodes: nothing removes such a taint, and they are never initialized",
-        ellipsize(name)
-    );
-    ctx.report(&taint.get("key"), message)
-        .help("move it to `taints`: pods that tolerate it then have the nodes for themselves")
-        .related(pool.object(), &label, "the label");
+    let (key, short) = (taint.get("key"), ellipsize(name));
+    let label = pool.labels().get(name);
+    if label.text() == Some(value) {
+        ctx.report(&key, format!("`{short}` is also a label of the nodes: {EFFECT}")).help(HELP).related(
+            pool.object(),
+            &label,
+            "the label",
+        );
+        return None;
+    }
+    // An agent may tolerate the taint that it removes itself.
+    let all = [Kind::DEPLOYMENT, Kind::STATEFUL_SET].into_iter().flat_map(|kind| ctx.cluster().of(kind));
+    let (owner, toleration) = all.filter(|owner| ctx.pairs_with(owner)).find_map(|owner| {
+        let tolerations = templates(owner).into_iter().map(|template| template.spec.get("tolerations"));
+        let mut items = tolerations.flat_map(|list| list.items().collect::<Vec<_>>());
+        let names =
+            |one: &Node<'_>| one.get("key").text() == Some(name) && one.get("value").text() == Some(value);
+        Some((owner, items.find(names)?))
+    })?;
+    ctx.report(&key, format!("pods of `{}` tolerate `{short}`: {EFFECT}", owner.display_name()))
+        .severity(Severity::Info)
+        .help(HELP)
+        .related(owner, &toleration, "by its value, as they would a lasting taint");
     None
 }
 

@@ -71,6 +71,7 @@ pub(crate) static RULE: Rule = Rule {
         Kind::VOLCANO_JOB,
     ],
     reads: kinds![[Kind::HPA, Kind::SCALED_OBJECT, Kind::NODE_POOL], POD_POLICIES, WORKLOAD_KINDS],
+    reports_absence: true,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("spread_selects_no_pod.rs")),
     check: Check::Object(check),
@@ -298,7 +299,9 @@ fn report(
     };
     let selected = ctx.cluster().views().selected_by_labels(object, &selector).0;
     let severity = if fault.is_required { Severity::Warning } else { Severity::Info };
-    let finding = ctx.report(&node, message).severity(severity).help(help);
+    // Another workload, which is applied later, may have the pods that an anti-affinity selects.
+    let depends_on_others = fault.kind == TopologyKind::AntiAffinity && fault.missed.is_some();
+    let finding = ctx.report(&node, message).severity(severity).help(help).reports_absence(depends_on_others);
     for other in others {
         let place = other.missed.as_ref().map_or(&other.term, |missed| &missed.node);
         finding.related(object, place, "and here");
