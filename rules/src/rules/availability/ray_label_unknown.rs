@@ -135,8 +135,11 @@ fn of_owner(
 ) -> Option<()> {
     let name = value.filter(|_| key == CLUSTER)?;
     let namespace = object.namespace_or_default();
-    let owner =
-        [Kind::RAY_SERVICE, Kind::RAY_JOB].into_iter().find_map(|kind| ctx.partner(kind, namespace, name))?;
+    // A folder may have several versions of one RayService.
+    let owner = [Kind::RAY_SERVICE, Kind::RAY_JOB].into_iter().find_map(|kind| {
+        let named = ctx.cluster().all(kind.group, kind.kind, namespace, name);
+        named.iter().find(|owner| ctx.pairs_with(owner))
+    })?;
     if ctx.cluster().has(Kind::RAY_CLUSTER, namespace, name) || owner.may_lack_fields() {
         return None;
     }
