@@ -137,8 +137,8 @@ fn unread_parameters<'a>(scaler: &Scaler, source: &'a Object) -> Vec<Node<'a>> {
     parameters
 }
 
-/// Makes one problem of the parameters that a trigger lacks while its TriggerAuthentication has some that the trigger does not read:
-/// those have the wrong names.
+/// Makes one problem of the parameters that a trigger lacks while its TriggerAuthentication has some that the trigger
+/// does not read: those have the wrong names.
 fn name_unread(problems: &mut Vec<TriggerProblem<'_>>, unread: &[Node<'_>], trigger: &Trigger<'_>) {
     let Some(written) = unread.first().and_then(Node::text) else { return };
     let is_misnamed = |problem: &TriggerProblem<'_>| problem.reads_authentication && problem.meant.is_none();

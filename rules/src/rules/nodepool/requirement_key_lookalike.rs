@@ -305,8 +305,8 @@ fn report_place(
     }
 }
 
-/// The label that a key stands for: one in a domain of Kubernetes, in which nobody else gives labels, whose name is nearly that of a
-/// host, a zone or a region.
+/// The label that a key stands for: one in a domain of Kubernetes, in which nobody else gives labels, whose name is
+/// nearly that of a host, a zone or a region.
 fn place_meant(key: &str) -> Option<&'static str> {
     const PLACES: [&str; 3] = [HOSTNAME, ZONE, REGION];
     let (domain, name) = key.split_once('/')?;

@@ -218,7 +218,8 @@ fn pinned_host(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) 
     None
 }
 
-/// The name of the EC2 instance on which alone the pods of a template run. Of several terms of an affinity each must name one.
+/// The name of the EC2 instance on which alone the pods of a template run. Of several terms of an affinity each must
+/// name one.
 fn instance_of<'a>(template: &Template<'a>) -> Option<Node<'a>> {
     let spec = &template.spec;
     let written = [spec.get("nodeName"), spec.path(&["nodeSelector", HOSTNAME])];

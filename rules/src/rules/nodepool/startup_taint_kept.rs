@@ -167,8 +167,8 @@ const TEMPORARY: [&str; 21] = [
     "install",
 ];
 
-/// Reports a startup taint that dedicates the nodes to some pods, and that no object of the input removes: the nodes have a label with
-/// its key and value, or pods tolerate it by both.
+/// Reports a startup taint that dedicates the nodes to some pods, and that no object of the input removes: the nodes
+/// have a label with its key and value, or pods tolerate it by both.
 fn dedication(pool: &NodePool<'_>, taint: &Node<'_>, name: &str, ctx: &mut Context<'_>) -> Option<()> {
     const EFFECT: &str = "nothing here removes the taint, and the nodes are never initialized";
     const HELP: &str = "move it to `taints`: pods that tolerate it then have the nodes for themselves";

@@ -226,8 +226,8 @@ fn selector_keys<'a>(selector: &Node<'a>) -> Option<Vec<&'a str>> {
     Some(keys)
 }
 
-/// Whether a value of a selector names the workload itself: by its name, by the value of another label of its pods that its own
-/// selector has, or nearly by that of the same label.
+/// Whether a value of a selector names the workload itself: by its name, by the value of another label of its pods
+/// that its own selector has, or nearly by that of the same label.
 fn is_own_name(object: &Object, labels: &[(&str, Node<'_>)], key: &str, wanted: &str) -> bool {
     let selected = object.path(&["spec", "selector", "matchLabels"]);
     let own = labels.iter().filter_map(|(label, value)| Some((*label, value.text()?)));
@@ -236,8 +236,8 @@ fn is_own_name(object: &Object, labels: &[(&str, Node<'_>)], key: &str, wanted: 
         || names.any(|(label, value)| if label == key { is_slip(wanted, value) } else { value == wanted })
 }
 
-/// Whether one name is another one with a letter more or less, or with other separators. Names of siblings differ in a letter
-/// or a number: `web-a` and `web-b`, `node-1` and `node-2`.
+/// Whether one name is another one with a letter more or less, or with other separators. Names of siblings differ in
+/// a letter or a number: `web-a` and `web-b`, `node-1` and `node-2`.
 fn is_slip(a: &str, b: &str) -> bool {
     let plain = |name: &str| name.replace(['-', '_', '.'], "").to_ascii_lowercase();
     let digits = |name: &str| name.chars().filter(char::is_ascii_digit).collect::<String>();

@@ -148,8 +148,8 @@ fn with_others(
     Some(())
 }
 
-/// Whether the pods of a template run on nodes of NodePools alone, by which they are or by a label of their own that only static pools
-/// give their nodes.
+/// Whether the pods of a template run on nodes of NodePools alone: those of [`is_on_pools`], and those that select a
+/// custom label which only static pools give their nodes.
 fn is_on_standing_nodes(object: &Object, template: &Template<'_>, ctx: &Context<'_>) -> bool {
     let is_standing = |pool: &Object| pool.path(&["spec", "replicas"]).is_set();
     let of_static_pools = |(key, values): &(&str, Vec<Node<'_>>)| {
