@@ -78,7 +78,7 @@ impl ObjectId {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
     }
 
-    /// Whether it is a file of another program, and no object of Kubernetes.
+    /// Whether it is a file of another program, and not an object of Kubernetes.
     pub fn is_of_file(&self) -> bool {
         self.is(Kind::PROMETHEUS_RULE_FILE) || self.is(Kind::PROMETHEUS_CONFIGURATION)
     }

@@ -225,7 +225,7 @@ impl Kind {
     pub(crate) const PROBE: Kind = Kind::new("monitoring.coreos.com", "Probe");
     pub(crate) const PROMETHEUS: Kind = Kind::new("monitoring.coreos.com", "Prometheus");
     pub(crate) const PROMETHEUS_RULE: Kind = Kind::new("monitoring.coreos.com", "PrometheusRule");
-    /// A rule file of Prometheus, which is no object of Kubernetes: a ConfigMap is made of it, or a volume.
+    /// A rule file of Prometheus, which is not an object of Kubernetes: a ConfigMap is made of it, or a volume.
     pub const PROMETHEUS_RULE_FILE: Kind = Kind::new(FILE_GROUP, "RuleFile");
     /// A configuration file of Prometheus, `prometheus.yml`.
     pub const PROMETHEUS_CONFIGURATION: Kind = Kind::new(FILE_GROUP, "Configuration");

@@ -117,9 +117,9 @@ fn lacking(name: &str, ctx: &Context<'_>) -> Option<(ObjectKey, Counters)> {
     exporters.first().filter(|_| exporters.iter().all(|(_, counters)| lacks(counters))).cloned()
 }
 
-/// Whether an exporter that is not in the input may be expected to export a field of DCGM: one of the default counters file, or one
-/// that only a dashboard shows. An exporter of the input that exports it, or may, is no reason to speak.
-fn is_default_elsewhere(name: &str, place: QueryPlace, ctx: &Context<'_>) -> bool {
+/// Whether nothing is reported of a field of DCGM where no exporter of the input lacks it: an exporter of the input has it, the
+/// default counters file has it, or only a dashboard reads it, which may be for another exporter.
+fn is_likely_exported(name: &str, place: QueryPlace, ctx: &Context<'_>) -> bool {
     place == QueryPlace::Dashboard
         || metric(name).is_some_and(|known| known.is_default)
         || !ctx.cluster().query::<Exporters>(&()).is_empty()
@@ -209,7 +209,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                             format!("dcgm-exporter does not export `{name}` with its default counters file"),
                             "add the metric to a counters file of your own".to_owned(),
                         ),
-                        None if is_default_elsewhere(name, query.place, ctx) || reported.contains(&name) => {
+                        None if is_likely_exported(name, query.place, ctx) || reported.contains(&name) => {
                             continue;
                         }
                         None => (

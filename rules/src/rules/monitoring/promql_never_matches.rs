@@ -1,8 +1,8 @@
 //! A query combines series with and without labels, which never match.
 //!
 //! # Why
-//! An operator between two results combines series whose labels are all the same. `sum(x)` has no labels
-//! any more, and series that Prometheus scrapes have at least `instance` and `job`: `sum(x) > y` has no
+//! An operator between two results combines series whose labels are all the same. `sum(x)` no longer has
+//! labels, and series that Prometheus scrapes have at least `instance` and `job`: `sum(x) > y` has no
 //! result whatever the values are. An alert with it never fires, a trigger reads 0, a panel stays empty.
 //!
 //! Metrics that a rule of the input records may have any labels, and so may those with a `:` in their name.

@@ -1,7 +1,7 @@
 //! A scrape job keeps pods by a label that the pods which it is for do not have.
 //!
 //! # Why
-//! A job with `kubernetes_sd_configs` finds all pods, and a relabeling with the action `keep` drops those
+//! A job with `kubernetes_sd_configs` finds all pods, and a relabeling with the action `keep` removes those
 //! without the label. A value that no pod has, or a list of namespaces without that of the pods, leaves the job
 //! without targets: no metrics, no error, and alerts on them never fire.
 //!
