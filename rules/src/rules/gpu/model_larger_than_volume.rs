@@ -10,13 +10,8 @@
 //! or `wget` of a GGUF file whose name has the number of its parameters and their bits. Claims count where
 //! their class is known to be EBS: other file systems may be larger than the claim.
 //!
-//! A server without a volume for its models, or with an `emptyDir`, downloads them again for each new pod, to the
-//! disk of its node. From 10 GB on it is information where the pod requests no `ephemeral-storage`: Karpenter and the
-//! scheduler then count none of it, and nodes run full. Node classes with `instanceStorePolicy` have more room.
-//!
 //! # Fix
-//! Make the volume or the limit larger than the files of the model, with some room for tokenizers and kernels. For
-//! models on the disk of the node, request `ephemeral-storage`, or mount a volume that outlives the pod.
+//! Make the volume or the limit larger than the files of the model, with some room for tokenizers and kernels.
 //!
 //! # Example
 //! ```yaml,diff
@@ -64,7 +59,7 @@ use crate::workload::security::effective_user;
 pub(crate) static RULE: Rule = Rule {
     id: "model-larger-than-volume",
     kinds: WORKLOAD_KINDS,
-    reads: &[Kind::PERSISTENT_VOLUME_CLAIM, Kind::STORAGE_CLASS, Kind::EC2_NODE_CLASS],
+    reads: &[Kind::PERSISTENT_VOLUME_CLAIM, Kind::STORAGE_CLASS],
     docs: docs(include_str!("model_larger_than_volume.rs")),
     check: Check::PodTemplate(check),
     ..Rule::warning(Group::Gpu)
@@ -72,9 +67,6 @@ pub(crate) static RULE: Rule = Rule {
 
 /// The room that the help adds to the weights, in percent.
 const SPARE: u64 = 20;
-
-/// The megabytes of a model from which on it matters that a pod requests no room for it.
-const LARGE: u64 = 10_000;
 
 /// Values of `--load-format` with which a server downloads all weights into its cache.
 const DOWNLOADED: [&str; 4] = ["auto", "safetensors", "pt", "bitsandbytes"];
@@ -175,14 +167,19 @@ fn tell(name: &str, files: u64, model: &Node<'_>, room: Room<'_, '_>, ctx: &mut 
     if files * (100 - ROUNDED) <= room.megabytes * 100 {
         return None;
     }
+    let size = |megabytes: u64| match megabytes {
+        0..1000 => format!("{megabytes} MB"),
+        _ => format!("{} GB", (megabytes + 500) / 1000),
+    };
     let message = format!(
         "the files of `{}` need {} or more, and {} {}",
         ellipsize(name),
-        size_of(files),
+        size(files),
         room.has,
-        size_of(room.megabytes)
+        size(room.megabytes)
     );
-    let help = format!("leave room for the whole model, {}Gi or more: {}", gibibytes(files), room.otherwise);
+    let enough = files * (100 + SPARE) / 100 * 1_000_000 / (10 << 30) + 1;
+    let help = format!("leave room for the whole model, {}Gi or more: {}", enough * 10, room.otherwise);
     let object = ctx.object();
     let finding = ctx.report(&room.node, message);
     finding.help(help).related(object, model, "the model");
@@ -202,66 +199,9 @@ fn inspect(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>)
         _ => return None,
     }
     let folder = folder_of(server, &launch, template, container)?;
+    let room = room_at(&folder, template, container, ctx)?;
     let (name, _) = launch.model(container)?;
-    let files = megabytes(&weights);
-    match room_at(&folder, template, container, ctx) {
-        Some(room) => tell(&name, files, &model, room, ctx),
-        None if files >= LARGE && is_on_node(&folder, template, container, ctx) => {
-            let message = format!(
-                "each pod downloads {} of `{}` to its node's disk, and requests no `ephemeral-storage`",
-                size_of(files),
-                ellipsize(&name)
-            );
-            let help = format!(
-                "request {}Gi of `ephemeral-storage`, or mount a volume for models",
-                gibibytes(files)
-            );
-            ctx.report(&model, message).severity(Severity::Info).help(help);
-            None
-        }
-        None => None,
-    }
-}
-
-/// Whether the folder of a model is on the disk of the node, of which a pod that runs on requests nothing.
-fn is_on_node(folder: &Path, template: &Template<'_>, container: &Node<'_>, ctx: &Context<'_>) -> bool {
-    let (mounts, resources) = (container.get("volumeMounts"), container.get("resources"));
-    let volumes = template.spec.get("volumes");
-    // A mount below the folder may hold the files, and one above it is known where it is an `emptyDir`.
-    let is_plain = |mount: Node<'_>| {
-        let Some(path) = mount.get("mountPath").text().map(Path::new) else { return false };
-        if !folder.starts_with(path) {
-            return !path.starts_with(folder);
-        }
-        let is_named = |volume: &Node<'_>| volume.get("name").text() == mount.get("name").text();
-        let directory = volumes.items().find(is_named).map(|volume| volume.get("emptyDir"));
-        directory.is_some_and(|directory| {
-            directory.is_set() && !directory.get("medium").is_set() && !directory.get("sizeLimit").is_set()
-        })
-    };
-    let states = |list: &str| resources.path(&[list, "ephemeral-storage"]).is_set();
-    let has_fast_disks =
-        |class: &Object| !class.path(&["spec", "instanceStorePolicy"]).is_absent() || class.may_lack_fields();
-    runs_forever(ctx.object())
-        && !mounts.has_unknown()
-        && !volumes.has_unknown()
-        && !resources.has_unknown()
-        && mounts.items().all(is_plain)
-        && !states("requests")
-        && !states("limits")
-        && !ctx.cluster().of(Kind::EC2_NODE_CLASS).any(has_fast_disks)
-}
-
-fn size_of(megabytes: u64) -> String {
-    match megabytes {
-        0..1000 => format!("{megabytes} MB"),
-        _ => format!("{} GB", (megabytes + 500) / 1000),
-    }
-}
-
-/// Room for some files, in tens of gibibytes.
-fn gibibytes(files: u64) -> u64 {
-    (files * (100 + SPARE) / 100 * 1_000_000 / (10 << 30) + 1) * 10
+    tell(&name, megabytes(&weights), &model, room, ctx)
 }
 
 /// The least that the files of a model need, in MB. Servers may convert them when they load.
