@@ -6,8 +6,8 @@
 //! `expireAfter: Never`; empty nodes stay until then. It does not protect what it is meant to protect
 //! either: expiry ignores budgets and takes a node in the middle of a run. A window whose duration
 //! reaches the next hit of its schedule never closes and is the same thing. Beside
-//! `consolidateAfter: Never` it is information, as both keep the nodes as they are, and so it is where nodes
-//! expire within three weeks. Budgets hold for drift in a static pool as well.
+//! `consolidateAfter: Never` it is information, as both keep the nodes as they are, and so it is where the
+//! budget names reasons and nodes expire within three weeks. Budgets hold for drift in a static pool as well.
 //!
 //! # Fix
 //! Give the zero budget a schedule and a duration that leave some time open, protect the pods
@@ -173,6 +173,10 @@ fn report_shut(
     let week = Week::of(calendar, *shut.last()?, ctx.platform().zone());
     // Expiry does not ask budgets.
     let until = if expires { " before it expires" } else { "" };
+    // Who names the reasons that wait, and lets nodes live for days only, has decided how long these wait.
+    let names_reasons = at.is_some_and(|(_, budget)| budget.reasons.is_some());
+    let days = pool.expire_after().and_then(|span| span.seconds()).map(|seconds| seconds / DAY);
+    let soon = days.filter(|days| names_reasons && *days <= SOON_DAYS);
     let finding = ctx.report(&node, format!("`{name}` never {what}{until}: {why}"));
     finding.schedule_grid(week);
     if pool.disruption().get("consolidateAfter").text() == Some("Never") {
@@ -184,12 +188,7 @@ fn report_shut(
         finding
             .severity(Severity::Info)
             .help("if that is meant, `consolidationPolicy: WhenEmpty` says it better");
-    } else if let Some(days) = pool
-        .expire_after()
-        .and_then(|span| span.seconds())
-        .map(|all| all / DAY)
-        .filter(|days| *days <= SOON_DAYS)
-    {
+    } else if let Some(days) = soon {
         finding
             .severity(Severity::Info)
             .help(format!("if a patch may not wait up to {days} days, leave a window for it"));
