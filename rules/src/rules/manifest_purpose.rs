@@ -130,6 +130,23 @@ pub(super) fn is_release_manifest(object: &Object) -> bool {
     })
 }
 
+/// API groups of files that a tool reads and no API server serves; `istioctl` reads an IstioOperator, and no controller since Istio 1.24.
+const TOOL_GROUPS: [&str; 8] = [
+    "eksctl.io",
+    "install.istio.io",
+    "k0sctl.k0sproject.io",
+    "k3d.io",
+    "kind.x-k8s.io",
+    "kubeadm.k8s.io",
+    "kubelet.config.k8s.io",
+    "kubeproxy.config.k8s.io",
+];
+
+/// Whether an object is the input of a tool that is never sent to an API server.
+pub(super) fn is_read_by_tool(object: &Object) -> bool {
+    TOOL_GROUPS.contains(&object.group())
+}
+
 #[cfg(test)]
 mod tests {
     use super::{
@@ -246,21 +263,4 @@ mod tests {
         );
         assert!(!["versions/a.yaml", "docs/version-next/a.yaml", "v1/a.yaml"].into_iter().any(is_release));
     }
-}
-
-/// API groups of files that a tool reads and no API server serves; `istioctl` reads an IstioOperator, and no controller since Istio 1.24.
-const TOOL_GROUPS: [&str; 8] = [
-    "eksctl.io",
-    "install.istio.io",
-    "k0sctl.k0sproject.io",
-    "k3d.io",
-    "kind.x-k8s.io",
-    "kubeadm.k8s.io",
-    "kubelet.config.k8s.io",
-    "kubeproxy.config.k8s.io",
-];
-
-/// Whether an object is the input of a tool that is never sent to an API server.
-pub(super) fn is_read_by_tool(object: &Object) -> bool {
-    TOOL_GROUPS.contains(&object.group())
 }

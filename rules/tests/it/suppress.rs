@@ -44,11 +44,11 @@ const NONE: &[&str] = &[];
 #[test]
 fn a_comment_covers_its_line_or_the_next() {
     for data in [
-        "  a: x\n  a: y # gpulint: allow[yaml-duplicate-key] why\n",
-        "  a: x\n  # gpulint: allow[yaml-duplicate-key] why\n  a: y\n",
-        "  a: x\r\n  # gpulint: allow[yaml-duplicate-key]\r\n  a: y\r\n",
-        "  ä: ü # ö\n  # gpulint: allow[yaml-duplicate-key] für später\n  ä: y\n",
-        "  a: x\n# gpulint: allow[yaml-duplicate-key] until=2026-01-01 the day itself counts\n  a: y\n",
+        "  a: x\n  a: z # gpulint: allow[yaml-duplicate-key] why\n",
+        "  a: x\n  # gpulint: allow[yaml-duplicate-key] why\n  a: z\n",
+        "  a: x\r\n  # gpulint: allow[yaml-duplicate-key]\r\n  a: z\r\n",
+        "  a: ü # ö\n  # gpulint: allow[yaml-duplicate-key] für später\n  a: z\n",
+        "  a: x\n# gpulint: allow[yaml-duplicate-key] until=2026-01-01 the day itself counts\n  a: z\n",
     ] {
         let (findings, suppressed) = run(&map(data));
         assert_eq!(findings, NONE, "{data}");
@@ -60,29 +60,29 @@ fn a_comment_covers_its_line_or_the_next() {
 #[test]
 fn a_reason_goes_on_in_the_next_lines() {
     for data in [
-        "  a: x\n  # gpulint: allow[yaml-duplicate-key] why\n  # it is so\n  a: y\n",
-        "  a: x\r\n  # gpulint: allow[yaml-duplicate-key]\r\n#\r\n\t# it is so\r\n  a: y\r\n",
+        "  a: x\n  # gpulint: allow[yaml-duplicate-key] why\n  # it is so\n  a: z\n",
+        "  a: x\r\n  # gpulint: allow[yaml-duplicate-key]\r\n#\r\n\t# it is so\r\n  a: z\r\n",
         "  a: &b x\n  # gpulint: allow[yaml-duplicate-key] why\n  # it is so\n  a: *b\n",
-        "  a: x\n  # gpulint: allow[yaml-duplicate-key] why\n  # it is\n  # gpulint: allow[yaml-syntax-none]\n  # so\n  a: y\n",
+        "  a: x\n  # gpulint: allow[yaml-duplicate-key] why\n  # it is\n  # gpulint: allow[yaml-syntax-none]\n  # so\n  a: z\n",
     ] {
         let (findings, suppressed) = run(&map(data));
         assert!(findings.iter().all(|f| f.contains("yaml-syntax-none")), "{data} {findings:?}");
         assert_eq!(suppressed, 1, "{data}");
     }
-    let below = "  a: x\n  # gpulint: allow[yaml-duplicate-key]\n  # it is so\n  a: y\n";
+    let below = "  a: x\n  # gpulint: allow[yaml-duplicate-key]\n  # it is so\n  a: z\n";
     let source = Source::from_text("a.yaml", map(below).as_str());
     let checked = check(&Engine::new(today("2026-01-01")), [source]);
     assert!(checked.findings.is_empty(), "the second line is the reason: {:?}", checked.findings);
     // A date in the wrong place is an error, because it would be ignored otherwise.
     let (findings, suppressed) =
-        run(&map("  a: x\n  # gpulint: allow[yaml-duplicate-key] why\n  # until=2027-01-31 so\n  a: y\n"));
+        run(&map("  a: x\n  # gpulint: allow[yaml-duplicate-key] why\n  # until=2027-01-31 so\n  a: z\n"));
     assert_eq!((findings.len(), suppressed), (2, 0), "{findings:?}");
     let expected = "7:5 suppression-invalid until=2027-01-31 `until=` belongs directly after the `]`";
     assert!(findings.iter().any(|f| f == expected), "{findings:?}");
     // The comment does not continue below a line with code, or after a line without a comment.
     for data in [
-        "  a: x # gpulint: allow[yaml-duplicate-key]\n  # why\n  a: y\n",
-        "  a: x\n  # gpulint: allow[yaml-duplicate-key] why\n\n  # so\n  a: y\n",
+        "  a: x # gpulint: allow[yaml-duplicate-key]\n  # why\n  a: z\n",
+        "  a: x\n  # gpulint: allow[yaml-duplicate-key] why\n\n  # so\n  a: z\n",
     ] {
         assert_eq!(run(&map(data)).1, 0, "{data}");
     }
@@ -91,9 +91,9 @@ fn a_reason_goes_on_in_the_next_lines() {
 #[test]
 fn a_comment_covers_no_other_line() {
     for data in [
-        "  # gpulint: allow[yaml-duplicate-key]\n  a: x\n  a: y\n",
-        "  a: x # gpulint: allow[yaml-duplicate-key]\n  a: y\n",
-        "  a: x\n  # gpulint: allow[yaml-duplicate-key]\n\n  a: y\n",
+        "  # gpulint: allow[yaml-duplicate-key]\n  a: x\n  a: z\n",
+        "  a: x # gpulint: allow[yaml-duplicate-key]\n  a: z\n",
+        "  a: x\n  # gpulint: allow[yaml-duplicate-key]\n\n  a: z\n",
     ] {
         let (findings, suppressed) = run(&map(data));
         assert_eq!(suppressed, 0, "{data}");
@@ -110,7 +110,7 @@ fn a_comment_covers_no_other_line() {
 #[test]
 fn stacked_comments_cover_the_same_line() {
     let (findings, suppressed) = run(&map(
-        "  a: x\n  # gpulint: allow[yaml-duplicate-key]\n  # gpulint: allow[yaml-syntax]\n  a: y\n",
+        "  a: x\n  # gpulint: allow[yaml-duplicate-key]\n  # gpulint: allow[yaml-syntax]\n  a: z\n",
     ));
     assert_eq!(suppressed, 1);
     assert_eq!(
@@ -121,7 +121,7 @@ fn stacked_comments_cover_the_same_line() {
 
 #[test]
 fn what_has_ended_covers_nothing() {
-    let text = map("  a: x\n  a: y # gpulint: allow[yaml-duplicate-key, yaml-syntax] until=2025-12-31 why\n");
+    let text = map("  a: x\n  a: z # gpulint: allow[yaml-duplicate-key, yaml-syntax] until=2025-12-31 why\n");
     let (findings, suppressed) = run(&text);
     assert_eq!(suppressed, 0);
     assert_eq!(findings.len(), 2, "{findings:?}");
@@ -150,7 +150,7 @@ fn what_cannot_be_understood_is_said() {
         ("ignore[yaml-syntax]", "6:19 suppression-invalid ignore expected `allow[rule-id]` after `gpulint:`"),
         ("allow[yaml-syntax] until=tomorrow", "6:44 suppression-invalid tomorrow `tomorrow` is not a date"),
     ] {
-        let (findings, suppressed) = run(&map(&format!("  a: x\n  b: y # gpulint: {comment}\n")));
+        let (findings, suppressed) = run(&map(&format!("  a: x\n  b: z # gpulint: {comment}\n")));
         assert_eq!(findings, [expected]);
         assert_eq!(suppressed, 0);
     }
@@ -158,7 +158,7 @@ fn what_cannot_be_understood_is_said() {
 
 #[test]
 fn an_unknown_rule_has_a_suggestion_and_the_others_count() {
-    let text = map("  a: x\n  a: y # gpulint: allow[yaml-sintax, yaml-duplicate-key]\n");
+    let text = map("  a: x\n  a: z # gpulint: allow[yaml-sintax, yaml-duplicate-key]\n");
     let source = Arc::new(Source::from_text("a.yaml", &text));
     let documents = read(&source);
     let file = File { source, documents, objects: Vec::new() };
@@ -171,7 +171,7 @@ fn an_unknown_rule_has_a_suggestion_and_the_others_count() {
 fn nothing_counts_where_suppressions_are_off() {
     let settings = Settings { suppressions: false, ..today("2026-01-01") };
     let (findings, suppressed) =
-        run_with(settings, &map("  a: x\n  a: y # gpulint: allow[yaml-duplicate-key, nope]\n"));
+        run_with(settings, &map("  a: x\n  a: z # gpulint: allow[yaml-duplicate-key, nope]\n"));
     assert_eq!(suppressed, 0);
     assert_eq!(findings.len(), 1, "{findings:?}");
 }

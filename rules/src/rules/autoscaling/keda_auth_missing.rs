@@ -3,8 +3,8 @@
 //! # Why
 //! `authenticationRef` means a TriggerAuthentication of the same namespace where `kind` is not written; a
 //! ClusterTriggerAuthentication of that name is not found. KEDA's admission does not look: the scaler
-//! cannot be built, the object is not Ready, and the replicas stay where they are. So it is with one that is only in
-//! another namespace.
+//! cannot be built, the object is not Ready, and the replicas stay where they are. So it is with one that
+//! is only in another namespace.
 //!
 //! # Fix
 //! Write `kind: ClusterTriggerAuthentication`, or put the TriggerAuthentication into the namespace. Where

@@ -2,13 +2,13 @@
 //!
 //! # Why
 //! KEDA's admission does not follow the references of a TriggerAuthentication. A key that the Secret or the
-//! ConfigMap lacks, and a variable that the container lacks, become an empty parameter, and the scaler fails
-//! at its source. The Secrets of a ClusterTriggerAuthentication are read in the namespace of KEDA's operator
-//! and nowhere else; where the operator is not in the input, a Secret in the namespace of a scaler that needs it
-//! is information, and so is the Secret of a TriggerAuthentication that is only in another namespace of the input.
-//! `identityOwner: workload`, and the provider `aws-eks`, take the role from the annotation
-//! `eks.amazonaws.com/role-arn` of the workload's ServiceAccount: EKS Pod Identity is not enough, and without
-//! the annotation the scaler is never built. Only objects of the input are compared.
+//! ConfigMap lacks, and a variable that the container lacks, become an empty parameter, and the scaler
+//! fails at its source. The Secrets of a ClusterTriggerAuthentication are read in the namespace of KEDA's
+//! operator and nowhere else; where the operator is not in the input, a Secret in the namespace of a scaler
+//! that needs it is information, and so is the Secret of a TriggerAuthentication that is only in another
+//! namespace of the input. `identityOwner: workload`, and the provider `aws-eks`, take the role from the
+//! annotation `eks.amazonaws.com/role-arn` of the workload's ServiceAccount: EKS Pod Identity is not
+//! enough, and without the annotation the scaler is never built. Only objects of the input are compared.
 //!
 //! # Fix
 //! Write the key, the variable or the annotation; `roleArn` names a role itself, and `identityOwner: keda`

@@ -6,7 +6,8 @@
 //! name cannot be named, and KEDA logs an error for it at each poll. KEDA still asks its source, so when the
 //! source fails, the object does. `cpu` and `memory` triggers stay metrics of their own.
 //!
-//! In a ScaledJob KEDA leaves out `cpu` and `memory`, which only an HPA can measure: such a trigger starts no job.
+//! In a ScaledJob KEDA leaves out `cpu` and `memory`, which only an HPA can measure: such a trigger starts
+//! no job.
 //!
 //! # Fix
 //! Give the trigger a `name` and use it in the formula, as in `max(orders, refunds)`, or remove it.

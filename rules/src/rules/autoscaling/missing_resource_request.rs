@@ -11,11 +11,11 @@
 //! from Kubernetes 1.34 on, and for KEDA's admission from KEDA 2.21 on, unless the metric names a container.
 //!
 //! The proxy that Istio adds has requests by default. One of the annotations `sidecar.istio.io/proxyCPU`,
-//! `proxyMemory`, `proxyCPULimit` and `proxyMemoryLimit` replaces all of them: with an amount of memory alone
-//! the proxy has no CPU request, and an HPA on CPU computes nothing. The sidecar of Dapr has no request without
-//! annotations, and one of the OpenTelemetry operator has those of its collector. The proxy of Linkerd has one if an
-//! annotation or the values of Linkerd's chart give it, as those for high availability do: without the chart in the
-//! input that is information.
+//! `proxyMemory`, `proxyCPULimit` and `proxyMemoryLimit` replaces all of them: with an amount of memory
+//! alone the proxy has no CPU request, and an HPA on CPU computes nothing. The sidecar of Dapr has no
+//! request without annotations, and one of the OpenTelemetry operator has those of its collector. The proxy
+//! of Linkerd has one if an annotation or the values of Linkerd's chart give it, as those for high
+//! availability do: without the chart in the input that is information.
 //!
 //! # Fix
 //! Give every container of the target a request for that resource, sidecars included, or name the

@@ -1,16 +1,17 @@
 //! A route sends requests to a Service or a port that is not there.
 //!
 //! # Why
-//! An Ingress names a Service of its own namespace, and a port of that Service: `port`, not the `targetPort`
-//! at which the pods listen. With another number each request ends in 502 or 503, and the AWS Load Balancer
-//! Controller creates no load balancer at all. `ingress-nginx` alone also finds a port by its `targetPort`,
-//! so there nothing is said. KEDA's HTTP add-on connects to the Service at the port that `scaleTargetRef` of
-//! an HTTPScaledObject, or `target` of an InterceptorRoute, names, and so for the fallbacks: its interceptor wakes the workload, waits
-//! for it, and then answers 502. `KEDA_HTTP_DIRECT_POD_ROUTING` sends requests to the pods themselves: where the
-//! input has it, nothing is said of a Service with one port that has no name.
+//! An Ingress names a Service of its own namespace, and a port of that Service: `port`, not the
+//! `targetPort` at which the pods listen. With another number each request ends in 502 or 503, and the AWS
+//! Load Balancer Controller creates no load balancer at all. `ingress-nginx` alone also finds a port by its
+//! `targetPort`, so there nothing is said. KEDA's HTTP add-on connects to the Service at the port that
+//! `scaleTargetRef` of an HTTPScaledObject, or `target` of an InterceptorRoute, names, and so for the
+//! fallbacks: its interceptor wakes the workload, waits for it, and then answers 502.
+//! `KEDA_HTTP_DIRECT_POD_ROUTING` sends requests to the pods themselves: where the input has it, nothing is
+//! said of a Service with one port that has no name.
 //!
-//! The API server calls a webhook at port 443 of its Service, or at `clientConfig.service.port`: where the Service
-//! has no such port, each call fails.
+//! The API server calls a webhook at port 443 of its Service, or at `clientConfig.service.port`: where the
+//! Service has no such port, each call fails.
 //!
 //! A Gateway answers 500 to requests of an HTTPRoute, a GRPCRoute or an AIGatewayRoute that names a port which
 //! the Service does not have, or an InferencePool of another API group: `inference.networking.x-k8s.io` had

@@ -73,8 +73,8 @@ const CACHES: (&[&str], &[&str]) = (
     &["/data", "/bitnami/redis/data", "/bitnami/valkey/data", "/var/lib/redis"],
 );
 
-/// Whether a cache is asked to write its data to the disk: by options, or by the file of its configuration.
-fn keeps_data(container: &Node<'_>, template: &Template<'_>, ctx: &Context<'_>) -> bool {
+/// Whether options ask a cache to write its data to the disk.
+fn has_persistence(container: &Node<'_>) -> bool {
     let line = command_line(container);
     let words: Vec<&str> = line.split_whitespace().map(|word| word.trim_matches(['"', '\''])).collect();
     let is_asked = |pair: &[&str]| match pair[0] {
@@ -83,8 +83,17 @@ fn keeps_data(container: &Node<'_>, template: &Template<'_>, ctx: &Context<'_>) 
         "--snapshot_cron" => !pair[1].is_empty(),
         _ => false,
     };
-    if words.windows(2).any(is_asked) {
-        return true;
+    words.windows(2).any(is_asked)
+}
+
+/// The file of configuration that asks a cache to write its data to the disk, with its ConfigMap.
+fn persistent_configuration<'a>(
+    container: &Node<'_>,
+    template: &Template<'_>,
+    ctx: &Context<'a>,
+) -> Option<(&'a Object, Node<'a>)> {
+    if !command_line(container).contains(".conf") {
+        return None;
     }
     let is_setting = |line: &str| {
         let mut words = line.split_whitespace();
@@ -95,15 +104,16 @@ fn keeps_data(container: &Node<'_>, template: &Template<'_>, ctx: &Context<'_>) 
         }
     };
     let namespace = ctx.object().namespace_or_default();
-    let configs = template.spec.get("volumes").items().filter_map(|volume| {
+    let mut configs = template.spec.get("volumes").items().filter_map(|volume| {
         let name = volume.path(&["configMap", "name"]);
         ctx.cluster().unique(Kind::CONFIG_MAP, namespace, name.text()?)
     });
-    let texts = configs.flat_map(|config| config.get("data").entries());
-    line.contains(".conf")
-        && texts
-            .filter(|(name, _)| name.ends_with(".conf"))
-            .any(|(_, text)| text.raw_text().is_some_and(|text| text.lines().any(is_setting)))
+    configs.find_map(|config| {
+        let mut files = config.get("data").entries().into_iter().filter(|(name, _)| name.ends_with(".conf"));
+        let is_asking = |text: &str| text.lines().any(is_setting);
+        let (_, file) = files.find(|(_, file)| file.raw_text().is_some_and(is_asking))?;
+        Some((config, file))
+    })
 }
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
@@ -120,7 +130,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             let all = DATABASES.iter().chain([&CACHES]);
             let (names, folders) = all.into_iter().find(|(names, _)| names.contains(&image.last()))?;
             // A cache is not a database until it is told to keep its data.
-            if *names == CACHES.0 && !keeps_data(&container, &template, ctx) {
+            let is_cache = *names == CACHES.0;
+            let by_file = is_cache.then(|| persistent_configuration(&container, &template, ctx)).flatten();
+            if is_cache && by_file.is_none() && !has_persistence(&container) {
                 return None;
             }
             let mut mounts = container.get("volumeMounts").items();
@@ -132,9 +144,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             let mut volumes = template.spec.get("volumes").items();
             let volume =
                 volumes.find(|volume| volume.get("name").text() == name.text() && name.text().is_some())?;
-            volume.get("emptyDir").is_set().then(|| (volume.get("emptyDir"), mount.get("mountPath")))
+            volume.get("emptyDir").is_set().then(|| (volume.get("emptyDir"), mount.get("mountPath"), by_file))
         });
-        let Some((volume, path)) = found else { continue };
+        let Some((volume, path, by_file)) = found else { continue };
         let moves = |pool: &&Object| {
             let is_open = pool.path(&["spec", "template", "spec", "taints"]).items().next().is_none();
             ctx.pairs_with(pool) && is_open && !pool.is_partial() && !keeps_busy_nodes(pool)
@@ -147,6 +159,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             format!("the data of database `{name}` is gone with each pod: its volume is an emptyDir"),
         );
         finding.help(format!("mount a PersistentVolumeClaim at `{}`", ellipsize(path)));
+        if let Some((config, file)) = by_file {
+            finding.related(config, &file, "asks it to keep its data");
+        }
         match pool.filter(|_| !is_example(object)) {
             Some(pool) => {
                 finding.related(

@@ -2,15 +2,17 @@
 //!
 //! # Why
 //! A server on several nodes answers its readiness probe when all of its ranks have joined. A StatefulSet
-//! starts its pods one after the other, each when the one before is ready (`OrderedReady`, the default): the
-//! first waits for the others, which are never started. And a headless Service has no address for a pod that
-//! is not ready, so the other ranks cannot find the first by its name while it waits for them. In a group
-//! the leader alone serves requests: a worker that is asked for the health of the server is never ready, and a
-//! startup or liveness probe restarts it, and its whole group, without end. vLLM with `--headless` has no API server
-//! in any kind of workload. Where a script chooses the ranks that get the option, it is information.
+//! starts its pods one after the other, each when the one before is ready (`OrderedReady`, the default):
+//! the first waits for the others, which are never started. And a headless Service has no address for a pod
+//! that is not ready, so the other ranks cannot find the first by its name while it waits for them. In a
+//! group the leader alone serves requests: a worker that is asked for the health of the server is never
+//! ready, and a startup or liveness probe restarts it, and its whole group, without end. vLLM with
+//! `--headless` has no API server in any kind of workload. Where a script chooses the ranks that get the
+//! option, it is information.
 //!
-//! An init container that waits for the name of a headless Service, or for a port of another one, ends when a pod of
-//! that Service is ready. If the Service selects only the pods that the container is part of, none ever is.
+//! An init container that waits for the name of a headless Service, or for a port of another one, ends when
+//! a pod of that Service is ready. If the Service selects only the pods that the container is part of, none
+//! ever is.
 //!
 //! With `restartPolicy: None` a LeaderWorkerSet starts only the pod again that has failed. The ranks of vLLM and
 //! SGLang that still run wait for the one that is gone, and do not let the new one join. Ranks over Ray may find

@@ -1,14 +1,15 @@
 //! A program that does not run as root cannot write to its volume.
 //!
 //! # Why
-//! The file system of a new disk belongs to root, who alone may write to it. The images of Prometheus, Alertmanager,
-//! Grafana and Loki run as other users: without `fsGroup`, with which the kubelet gives the files of the volume to a
-//! group of the pod, they end with `permission denied` at the start. Volumes of a class that is not known as one of disks
-//! are left out, and so are clusters of OpenShift, which set `fsGroup` by themselves.
+//! The file system of a new disk belongs to root, who alone may write to it. The images of Prometheus,
+//! Alertmanager, Grafana and Loki run as other users: without `fsGroup`, with which the kubelet gives the
+//! files of the volume to a group of the pod, they end with `permission denied` at the start. Volumes of a
+//! class that is not known as one of disks are left out, and so are clusters of OpenShift, which set
+//! `fsGroup` by themselves.
 //!
 //! # Fix
-//! Write `securityContext.fsGroup` in the pod's spec, with the group of the image: 65534 for Prometheus and Alertmanager,
-//! 472 for Grafana, 10001 for Loki.
+//! Write `securityContext.fsGroup` in the pod's spec, with the group of the image: 65534 for Prometheus and
+//! Alertmanager, 472 for Grafana, 10001 for Loki.
 //!
 //! # Example
 //! ```yaml,diff

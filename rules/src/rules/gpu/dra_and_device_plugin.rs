@@ -7,10 +7,10 @@
 //! `gpu-fraction` or `gpu-memory`, and has `nvidia.com/gpu` in its limits, also with 0 or in an init
 //! container, is rejected by KAI's webhook.
 //!
-//! Two resources of NVIDIA's device plugin in one container, such as `nvidia.com/gpu` and a MIG profile, or two
-//! profiles, are two ways as well. For each of them the plugin sets `NVIDIA_VISIBLE_DEVICES`, and the kubelet keeps
-//! one value: the devices of the other resource are reserved and not seen. Where the plugin hands over devices by CDI
-//! the container sees both, and a process of CUDA uses one MIG device only.
+//! Two resources of NVIDIA's device plugin in one container, such as `nvidia.com/gpu` and a MIG profile, or
+//! two profiles, are two ways as well. For each of them the plugin sets `NVIDIA_VISIBLE_DEVICES`, and the
+//! kubelet keeps one value: the devices of the other resource are reserved and not seen. Where the plugin
+//! hands over devices by CDI the container sees both, and a process of CUDA uses one MIG device only.
 //!
 //! # Fix
 //! Ask in one way: remove the resource, or the claim or annotation. Use the devices of two resources in two

@@ -19,9 +19,9 @@
 //! it. Ollama 0.30 and later run llama.cpp for each model, and leave it this default: only
 //! `LLAMA_ARG_CACHE_RAM` changes it. The default is reported of containers with a GPU.
 //!
-//! LMCache in a process of its own, with a configuration file, or with settings that make it allocate less is
-//! left alone. Of models whose attention is not known, by their name or the folder that they are in, one process is
-//! counted: of MLA models only the first one allocates.
+//! LMCache in a process of its own, with a configuration file, or with settings that make it allocate less
+//! is left alone. Of models whose attention is not known, by their name or the folder that they are in, one
+//! process is counted: of MLA models only the first one allocates.
 //!
 //! # Fix
 //! Write the share of one GPU, and leave memory for the processes themselves, or raise the limit.

@@ -7,9 +7,9 @@
 //! instead. Pods that take care of nodes, and those with network devices such as EFA or RDMA, are left
 //! alone.
 //!
-//! HAMi divides no GPU for a privileged container. Up to 2.6 its webhook leaves the pod to the default scheduler, which
-//! finds `nvidia.com/gpumem` and `nvidia.com/gpucores` on no node, so that it stays Pending; newer ones reject it. A
-//! pod that asks for these is an error.
+//! HAMi divides no GPU for a privileged container. Up to 2.6 its webhook leaves the pod to the default
+//! scheduler, which finds `nvidia.com/gpumem` and `nvidia.com/gpucores` on no node, so that it stays
+//! Pending; newer ones reject it. A pod that asks for these is an error.
 //!
 //! The device plugin of EFA gives a container its devices in `/dev/infiniband`. A `hostPath` mounted there
 //! shows those of the whole node, of other adapters too on B200. Libfabric opens each of them, and finds no

@@ -2,13 +2,14 @@
 //!
 //! # Why
 //! Ray runs the entrypoint of a job on the head, unless the job says what it needs there:
-//! `entrypointNumCpus`, `entrypointNumGpus` or `entrypointResources`. A script may leave the work to tasks and
-//! actors, which Ray places on the GPUs of the workers. `torchrun`, `deepspeed` and `accelerate launch` start
-//! their processes beside them, on a head without a GPU: the workers' GPUs are paid for and idle. vLLM and SGLang look
-//! for the GPU in their first process, and end there, also where Ray is to run the ranks.
+//! `entrypointNumCpus`, `entrypointNumGpus` or `entrypointResources`. A script may leave the work to tasks
+//! and actors, which Ray places on the GPUs of the workers. `torchrun`, `deepspeed` and `accelerate launch`
+//! start their processes beside them, on a head without a GPU: the workers' GPUs are paid for and idle.
+//! vLLM and SGLang look for the GPU in their first process, and end there, also where Ray is to run the
+//! ranks.
 //!
-//! A job whose `entrypointNumGpus` no pod of its cluster has is an error: it waits until it is deleted, and the cluster
-//! with it.
+//! A job whose `entrypointNumGpus` no pod of its cluster has is an error: it waits until it is deleted, and
+//! the cluster with it.
 //!
 //! # Fix
 //! Give the head a GPU, or write `entrypointNumGpus`, so that Ray starts the entrypoint in a worker with as many.

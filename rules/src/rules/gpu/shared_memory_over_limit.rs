@@ -5,10 +5,11 @@
 //! it. A `sizeLimit` above that limit is never reached: the container is killed first, with an
 //! out-of-memory error instead of a full disk.
 //!
-//! The object store of Ray is in `/dev/shm`, where KubeRay mounts a volume as large as the memory limit of the container, or as
-//! its request without one. With `object-store-memory` above that, and above 10 GB, `ray start` ends with an error, and no
-//! pod of the group starts. A smaller store goes to `/tmp`, on the disk of the node: a warning.
-//! `RAY_OBJECT_STORE_ALLOW_SLOW_STORAGE: "1"` and `plasma-directory` say that this is meant.
+//! The object store of Ray is in `/dev/shm`, where KubeRay mounts a volume as large as the memory limit of
+//! the container, or as its request without one. With `object-store-memory` above that, and above 10 GB,
+//! `ray start` ends with an error, and no pod of the group starts. A smaller store goes to `/tmp`, on the
+//! disk of the node: a warning. `RAY_OBJECT_STORE_ALLOW_SLOW_STORAGE: "1"` and `plasma-directory` say that
+//! this is meant.
 //!
 //! # Fix
 //! Raise the memory limit, or lower `sizeLimit` so that both the program and its shared memory fit. Leave

@@ -14,7 +14,8 @@
 //! where the first extension by `shm-growth-byte-size` does not fit, or the instances that the configurations of
 //! models in ConfigMaps of the input name (`instance_group`) need more together.
 //!
-//! A notebook with one GPU is information, if its image has PyTorch or CUDA: data loaders are written in its cells.
+//! A notebook with one GPU is information, if its image has PyTorch or CUDA: data loaders are written in
+//! its cells.
 //!
 //! # Fix
 //! Mount an emptyDir with `medium: Memory` at `/dev/shm`, with a `sizeLimit` of some GiB or none. What is

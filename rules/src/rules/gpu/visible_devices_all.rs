@@ -12,8 +12,8 @@
 //! numbers on the node are. CUDA stops at the first number that is too large: `2,3` in a container with two
 //! GPUs hides both, and the program runs on the CPU or ends. With a UUID, `GPU-…` or `MIG-…`, it names one
 //! device of one node. The device plugin gives the container whichever is free, mostly another one, which
-//! is hidden then. A word such as `all`, which `NVIDIA_VISIBLE_DEVICES` has, is not a number to CUDA, and hides all of
-//! them; likewise for the variables of ROCm and of the Neuron runtime.
+//! is hidden then. A word such as `all`, which `NVIDIA_VISIBLE_DEVICES` has, is not a number to CUDA, and
+//! hides all of them; likewise for the variables of ROCm and of the Neuron runtime.
 //!
 //! # Fix
 //! Remove the variable. `void` and `none` of `NVIDIA_VISIBLE_DEVICES` are for containers that are to see none.

@@ -4,9 +4,9 @@
 //! Helm passes any value to a chart, and a misspelled, misplaced or removed one changes nothing: no error
 //! says that `serviceMonitr.enabled` was not read, that `operator.tolerations` of KEDA's chart came with
 //! 2.20 only, or that Karpenter's chart has had no `webhook` since 1.1. The values that templates read are
-//! known for the charts of Karpenter, KEDA, the GPU Operator, dcgm-exporter, NVIDIA's device plugin, KubeRay,
-//! Ollama and kube-prometheus-stack, at two levels, and for Ollama as a part of Open WebUI. Values that are empty or `false` are left out, and one that an
-//! older version read is information.
+//! known for the charts of Karpenter, KEDA, the GPU Operator, dcgm-exporter, NVIDIA's device plugin,
+//! KubeRay, Ollama and kube-prometheus-stack, at two levels, and for Ollama as a part of Open WebUI. Values
+//! that are empty or `false` are left out, and one that an older version read is information.
 //!
 //! # Fix
 //! Write the value where the chart of this version reads it; `helm show values` prints them.

@@ -12,8 +12,8 @@
 //! `llamacpp:kv_cache_usage_ratio` from build 5554 of llama.cpp on. That is a warning where all images of
 //! that server in the input are that new, and information where the input has none. The same holds for
 //! metrics of DCGM that only a counters file of your own has, if an alert or a trigger reads them and the
-//! exporter is not in the input, and for names that no release of DCGM, SGLang, TGI, Triton or llama.cpp has had, such as
-//! `sglang:num_requests_waiting`.
+//! exporter is not in the input, and for names that no release of DCGM, SGLang, TGI, Triton or llama.cpp
+//! has had, such as `sglang:num_requests_waiting`.
 //!
 //! # Fix
 //! Write the name as the exporter does. Metrics that dcgm-exporter leaves out by default need a line in

@@ -1,11 +1,11 @@
 //! A relabeling writes an address without a host.
 //!
 //! # Why
-//! `__address__` is the host and the port that Prometheus connects to. A relabeling that takes only the port from an
-//! annotation writes `8000` or `8000:` there, and no pod is scraped: `replacement` can refer to what the
-//! groups of `regex` match in the values of `source_labels`, joined with `;`, and to nothing else. `${x}` with
-//! the name of a label is empty. A `regex` without the `;` between two labels never matches, so that the port
-//! of the annotation is never used.
+//! `__address__` is the host and the port that Prometheus connects to. A relabeling that takes only the
+//! port from an annotation writes `8000` or `8000:` there, and no pod is scraped: `replacement` can refer
+//! to what the groups of `regex` match in the values of `source_labels`, joined with `;`, and to nothing
+//! else. `${x}` with the name of a label is empty. A `regex` without the `;` between two labels never
+//! matches, so that the port of the annotation is never used.
 //!
 //! # Fix
 //! Read both labels, and match both:

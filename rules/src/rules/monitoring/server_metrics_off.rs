@@ -1,11 +1,12 @@
 //! Metrics of a model server are read, and its options keep them closed.
 //!
 //! # Why
-//! SGLang answers `/metrics` with 404 without `--enable-metrics`, and llama.cpp with 501 without `--metrics` or
-//! `LLAMA_ARG_ENDPOINT_METRICS`. vLLM with `--disable-log-stats` counts nothing: its endpoint has no `vllm:`
-//! series, and Ollama has no such endpoint. Prometheus then has a target that is down or empty, and a query of KEDA returns nothing: the server
-//! keeps its number of replicas, whatever the load. It is reported where an autoscaler of the workload reads
-//! such a metric of its pods, or a monitor or an annotation has the server's port scraped.
+//! SGLang answers `/metrics` with 404 without `--enable-metrics`, and llama.cpp with 501 without
+//! `--metrics` or `LLAMA_ARG_ENDPOINT_METRICS`. vLLM with `--disable-log-stats` counts nothing: its
+//! endpoint has no `vllm:` series, and Ollama has no such endpoint. Prometheus then has a target that is
+//! down or empty, and a query of KEDA returns nothing: the server keeps its number of replicas, whatever
+//! the load. It is reported where an autoscaler of the workload reads such a metric of its pods, or a
+//! monitor or an annotation has the server's port scraped.
 //!
 //! # Fix
 //! Write the option, or for vLLM remove it.

@@ -8,8 +8,8 @@
 //! of use only where pods select a value of their own.
 //!
 //! Pods have such keys as well: in node selectors, and as `topologyKey` of spreads and affinities.
-//! `topology.kubernetes.io/hostname` is on no node: a preference for it has no effect, anti-affinity keeps no pods
-//! apart, and with `DoNotSchedule` the pods stay Pending.
+//! `topology.kubernetes.io/hostname` is on no node: a preference for it has no effect, anti-affinity keeps
+//! no pods apart, and with `DoNotSchedule` the pods stay Pending.
 //!
 //! A key that some workload of the input selects is deliberate, and so is one of the template's labels.
 //! Domains whose names happen to look alike go into the parameter `domains`.

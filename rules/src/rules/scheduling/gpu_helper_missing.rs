@@ -1,17 +1,18 @@
 //! A DaemonSet that nodes need cannot run on the nodes of a pool.
 //!
 //! # Why
-//! A DaemonSet that does not tolerate a taint of a pool, or selects a label that its nodes do not have, does
-//! not run there. Accelerators need a whole chain: a labeller (NFD, GPU feature discovery) writes a label,
-//! the device plugin of NVIDIA, Neuron, AMD, Gaudi or EFA that selects it registers the devices, and only
-//! then the pods that request them fit. It is a warning for the device plugin, and for a labeller whose label
-//! a plugin selects, because the pod that started such a node stays Pending; it is information for agents,
-//! without which nodes have no logs or metrics, also of pools without accelerators whose taint pods of the input
-//! tolerate by its key. Of such pods the drivers of EBS, EFS, FSx and S3 concern those with a volume: where they fit
-//! only such pools, they stay in ContainerCreating, and that is a warning too. The values of NVIDIA's charts, of NFD's and of these drivers' in a HelmRelease or an Application
-//! are read for the tolerations of their DaemonSets. `daemonsets.tolerations` of the GPU
-//! Operator is not for the worker of NFD, without whose labels the operator starts nothing on a node. From 0.15
-//! on the chart of NVIDIA's plugin needs such a label as well, and brings NFD only with `gfd.enabled`: where
+//! A DaemonSet that does not tolerate a taint of a pool, or selects a label that its nodes do not have,
+//! does not run there. Accelerators need a whole chain: a labeller (NFD, GPU feature discovery) writes a
+//! label, the device plugin of NVIDIA, Neuron, AMD, Gaudi or EFA that selects it registers the devices, and
+//! only then the pods that request them fit. It is a warning for the device plugin, and for a labeller
+//! whose label a plugin selects, because the pod that started such a node stays Pending; it is information
+//! for agents, without which nodes have no logs or metrics, also of pools without accelerators whose taint
+//! pods of the input tolerate by its key. Of such pods the drivers of EBS, EFS, FSx and S3 concern those
+//! with a volume: where they fit only such pools, they stay in ContainerCreating, and that is a warning
+//! too. The values of NVIDIA's charts, of NFD's and of these drivers' in a HelmRelease or an Application
+//! are read for the tolerations of their DaemonSets. `daemonsets.tolerations` of the GPU Operator is not
+//! for the worker of NFD, without whose labels the operator starts nothing on a node. From 0.15 on the
+//! chart of NVIDIA's plugin needs such a label as well, and brings NFD only with `gfd.enabled`: where
 //! nothing writes one, no node of the pools has a GPU. That is known with `--complete` alone.
 //!
 //! # Fix

@@ -7,8 +7,9 @@
 //! `app.kubernetes.io/name` where the template has `app`. Karpenter computes the same, and starts no node for the
 //! spread. A required `podAffinity` without a selector is never satisfied: the pods stay Pending.
 //!
-//! A spread is compared with the labels of its own pods. An anti-affinity may be about other pods: without a match
-//! it is reported where its value is the name of the workload or that of another of its labels, or nearly so.
+//! A spread is compared with the labels of its own pods. An anti-affinity may be about other pods: without
+//! a match it is reported where its value is the name of the workload or that of another of its labels, or
+//! nearly so.
 //!
 //! # Fix
 //! Select the labels of the pod template. `labelSelector: {}` selects all pods of the namespace.

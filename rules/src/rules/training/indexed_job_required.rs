@@ -7,9 +7,9 @@
 //! has the same rank or none, and the run fails or waits for ranks that never come. The API server accepts
 //! such a Job. Without accelerators it is a warning.
 //!
-//! A script that takes the rank from the end of the host name, `${HOSTNAME##*-}`, needs an Indexed Job as well: the
-//! names of other pods end in five random characters. So do the names of the pods of an Indexed Job, other than
-//! their host names, which are `<job>-<index>`.
+//! A script that takes the rank from the end of the host name, `${HOSTNAME##*-}`, needs an Indexed Job as
+//! well: the names of other pods end in five random characters. So do the names of the pods of an Indexed
+//! Job, other than their host names, which are `<job>-<index>`.
 //!
 //! # Fix
 //! Write `completionMode: Indexed`, and `completions` if only `parallelism` is written. Both are

@@ -17,9 +17,9 @@
 //! Each rank may be there once. Where several pods start with one rank that is written as a number, such as the
 //! workers of a LeaderWorkerSet of three pods with `--node-rank 1`, the others wait for a rank that never comes.
 //!
-//! A rank is a number: a variable `RANK` that is the name of the pod ends the program, and the end of the names of a
-//! Deployment's pods is random. The address is that of the first rank: a Service that selects all pods of the run
-//! leads to any of them.
+//! A rank is a number: a variable `RANK` that is the name of the pod ends the program, and the end of the
+//! names of a Deployment's pods is random. The address is that of the first rank: a Service that selects
+//! all pods of the run leads to any of them.
 //!
 //! # Fix
 //! Write the number of pods as `--nnodes`. For the address make the Job Indexed, create a headless Service
