@@ -192,8 +192,11 @@ fn report(
     };
     let elsewhere = keys.elsewhere(key).filter(|_| !(is_dotted && key.contains('.')));
     let of_version = version.map(|version| format!(" {version}")).unwrap_or_default();
-    let message =
-        format!("no template of chart `{chart}`{of_version} reads `{prefix}{key}`: the value has no effect");
+    let message = match prefix {
+        "" => format!("no template of chart `{chart}`{of_version} reads `{key}`: the value has no effect"),
+        // Values of the part may have the name of the part once more.
+        _ => format!("chart `{chart}`{of_version} reads no `{key}`: `{prefix}{key}` has no effect"),
+    };
     let help = if !keys.has(chart) && (name == chart || above == chart) {
         "write these values at the top: they are passed to the chart itself".to_owned()
     } else if above.is_empty() && name.contains('.') {

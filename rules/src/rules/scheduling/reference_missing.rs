@@ -653,7 +653,8 @@ fn sibling_claim(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>
     let mut claims = claims.filter(Node::is_set);
     let (named, None) = (claims.next()?, claims.next()) else { return None };
     let missing = named.text().filter(|name| !name.is_empty())?;
-    let mut beside = cluster.in_namespace(KIND, namespace).filter(|one| cluster.likely_pairs(object, one));
+    // Other files of the folder may be templates, which are not read.
+    let mut beside = cluster.in_namespace(KIND, namespace).filter(|one| cluster.surely_pairs(object, one));
     let (only, None) = (beside.next()?, beside.next()) else { return None };
     if cluster.written_as(KIND, missing).next().is_some()
         || is_of_stateful_set(missing, namespace, cluster)
