@@ -15,7 +15,7 @@
 //! others. A Secret or ConfigMap in a file that is to be copied by its name, such as
 //! `secrets.example.yaml`, or whose values are all placeholders, shows that there is one, and not which
 //! keys it has. Without `--complete` an absent ConfigMap is a warning where the only one beside the pods
-//! has the key that they read, and an absent claim where the only one beside the pods is used by nothing.
+//! has the key that they read, and an absent claim where the only one of the file is used by nothing.
 //!
 //! # Fix
 //! Remove the reference, or add the object.
@@ -48,7 +48,7 @@
 //! - <https://kubernetes.io/docs/concepts/configuration/secret/#using-a-secret>
 
 use crate::cluster::storage::{DEFAULT_CLASS, is_built_in_elsewhere};
-use crate::cluster::together::{are_misplaced, routes};
+use crate::cluster::together::{Company, are_misplaced, company, routes};
 use crate::cluster::versions::Fact;
 use crate::facts::base64::decoded;
 use crate::rules::manifest_purpose::{is_example, is_template, is_to_be_copied};
@@ -62,30 +62,33 @@ pub(crate) static RULE: Rule = Rule {
         [Kind::PERSISTENT_VOLUME_CLAIM, Kind::RESOURCE_CLAIM, Kind::RESOURCE_CLAIM_TEMPLATE, Kind::INGRESS],
         WORKLOAD_KINDS
     ],
-    reads: &[
-        Kind::RUNTIME_CLASS,
-        Kind::PRIORITY_CLASS,
-        Kind::SERVICE_ACCOUNT,
-        Kind::STORAGE_CLASS,
-        Kind::NODE_POOL,
-        Kind::INGRESS_CLASS,
-        Kind::PERSISTENT_VOLUME,
-        Kind::PERSISTENT_VOLUME_CLAIM,
-        Kind::STATEFUL_SET,
-        Kind::CONFIG_MAP,
-        Kind::SECRET,
-        Kind::DATA_VOLUME,
-        Kind::FLUID_DATASET,
-        Kind::REPLICATION_DESTINATION,
-        Kind::NIM_CACHE,
-        Kind::DEVICE_CLASS,
-        Kind::DAEMON_SET,
-        Kind::CLUSTER_POLICY,
-        Kind::EXTERNAL_SECRET,
-        Kind::SEALED_SECRET,
-        Kind::HELM_RELEASE,
-        Kind::ARGO_APPLICATION,
-        Kind::ARGO_APPLICATION_SET,
+    reads: kinds![
+        [
+            Kind::RUNTIME_CLASS,
+            Kind::PRIORITY_CLASS,
+            Kind::SERVICE_ACCOUNT,
+            Kind::STORAGE_CLASS,
+            Kind::NODE_POOL,
+            Kind::INGRESS_CLASS,
+            Kind::PERSISTENT_VOLUME,
+            Kind::PERSISTENT_VOLUME_CLAIM,
+            Kind::STATEFUL_SET,
+            Kind::CONFIG_MAP,
+            Kind::SECRET,
+            Kind::DATA_VOLUME,
+            Kind::FLUID_DATASET,
+            Kind::REPLICATION_DESTINATION,
+            Kind::NIM_CACHE,
+            Kind::DEVICE_CLASS,
+            Kind::DAEMON_SET,
+            Kind::CLUSTER_POLICY,
+            Kind::EXTERNAL_SECRET,
+            Kind::SEALED_SECRET,
+            Kind::HELM_RELEASE,
+            Kind::ARGO_APPLICATION,
+            Kind::ARGO_APPLICATION_SET,
+        ],
+        WORKLOAD_KINDS
     ],
     reports_absence: true,
     docs: docs(include_str!("reference_missing.rs")),
@@ -635,7 +638,7 @@ fn sibling(object: &Object, name: &Node<'_>, key: &Node<'_>, ctx: &mut Context<'
     None
 }
 
-/// Reports a claim that the input lacks, where the only one beside the pods is used by nothing.
+/// Reports a claim that the input lacks, where the only one of the file is used by nothing.
 fn sibling_claim(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     const KIND: Kind = Kind::PERSISTENT_VOLUME_CLAIM;
     let (cluster, namespace) = (ctx.cluster(), object.namespace_or_default());
@@ -654,7 +657,8 @@ fn sibling_claim(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>
     let (named, None) = (claims.next()?, claims.next()) else { return None };
     let missing = named.text().filter(|name| !name.is_empty())?;
     // Other files of the folder may be templates, which are not read.
-    let mut beside = cluster.in_namespace(KIND, namespace).filter(|one| cluster.surely_pairs(object, one));
+    let is_in_file = |one: &&Object| company(object, one) == Company::File;
+    let mut beside = cluster.in_namespace(KIND, namespace).filter(is_in_file);
     let (only, None) = (beside.next()?, beside.next()) else { return None };
     if cluster.written_as(KIND, missing).next().is_some()
         || is_of_stateful_set(missing, namespace, cluster)
@@ -663,7 +667,7 @@ fn sibling_claim(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>
         || is_template(only)
         || only.may_lack_fields()
         || !cluster.views().users_of_claim(namespace, only.name()).is_empty()
-        || cluster.objects().iter().any(|other| names_claim(other, only.name()))
+        || cluster.objects().iter().filter(is_in_file).any(|other| names_claim(other, only.name()))
     {
         return None;
     }
