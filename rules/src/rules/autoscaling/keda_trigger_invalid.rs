@@ -141,24 +141,21 @@ fn unread_parameters<'a>(scaler: &Scaler, source: &'a Object) -> Vec<Node<'a>> {
 /// does not read: those have the wrong names.
 fn name_unread(problems: &mut Vec<TriggerProblem<'_>>, unread: &[Node<'_>], trigger: &Trigger<'_>) {
     let Some(written) = unread.first().and_then(Node::text) else { return };
-    let is_misnamed = |problem: &TriggerProblem<'_>| problem.reads_authentication && problem.meant.is_none();
-    let lacking = problems.iter().filter(|problem| is_misnamed(problem)).filter_map(|problem| problem.absent);
-    let lacking: Vec<&str> = lacking.collect();
-    let Some(first) = problems.iter().position(|problem| problem.absent.is_some() && is_misnamed(problem))
-    else {
-        return;
+    let is_misnamed = |problem: &TriggerProblem<'_>| {
+        problem.absent.is_some() && problem.reads_authentication && problem.meant.is_none()
     };
+    let Some(first) = problems.iter().position(is_misnamed) else { return };
+    let lacking: Vec<&str> =
+        problems.iter().filter(|problem| is_misnamed(problem)).filter_map(|problem| problem.absent).collect();
     let names = lacking.join("` and `");
     let kind = with_article(trigger.kind().unwrap_or_default());
-    problems[first].message =
+    let mut one = problems.remove(first);
+    one.message =
         format!("{kind} trigger needs `{names}`, and does not read the parameter `{}`", ellipsize(written));
-    problems[first].help = format!("call the parameters of the TriggerAuthentication `{names}`");
-    problems[first].keys = lacking.join(",");
-    let mut position = 0;
-    problems.retain(|problem| {
-        position += 1;
-        position - 1 == first || problem.absent.is_none() || !is_misnamed(problem)
-    });
+    one.help = format!("call the parameters of the TriggerAuthentication `{names}`");
+    one.keys = lacking.join(",");
+    problems.retain(|problem| !is_misnamed(problem));
+    problems.insert(first, one);
 }
 
 /// The parts of other objects that a trigger's values depend on.
