@@ -29,8 +29,8 @@
 //! - <https://docs.ray.io/en/latest/cluster/kubernetes/user-guides/config.html>
 //! - <https://github.com/ray-project/kuberay/blob/v1.4.2/ray-operator/controllers/ray/utils/constant.go>
 
+use crate::karpenter::pod::affinity_terms;
 use crate::rules::prelude::*;
-use crate::workload::template::{PREFERRED_AFFINITY, REQUIRED_AFFINITY};
 
 pub(crate) static RULE: Rule = Rule {
     id: "ray-label-unknown",
@@ -79,15 +79,10 @@ fn selectors<'a>(object: &'a Object) -> Vec<Node<'a>> {
     }
     let mut found = Vec::new();
     for template in templates(object) {
-        let affinity = template.spec.get("affinity");
-        for kind in ["podAffinity", "podAntiAffinity"] {
-            let of_kind = affinity.get(kind);
-            found.extend(of_kind.get(REQUIRED_AFFINITY).items().map(|term| term.get("labelSelector")));
-            let preferred = of_kind.get(PREFERRED_AFFINITY);
-            found.extend(preferred.items().map(|wish| wish.path(&["podAffinityTerm", "labelSelector"])));
-        }
+        let terms = ["podAffinity", "podAntiAffinity"].map(|kind| affinity_terms(&template.spec, kind));
+        let terms = terms.into_iter().flatten().map(|(term, _)| term);
         let spreads = template.spec.get("topologySpreadConstraints");
-        found.extend(spreads.items().map(|spread| spread.get("labelSelector")));
+        found.extend(terms.chain(spreads.items()).map(|rule| rule.get("labelSelector")));
     }
     found
 }
