@@ -208,14 +208,18 @@ fn did_you_mean(name: String) -> String {
     format!("did you mean `{name}`?")
 }
 
+/// Whether a workload is a custom resource, whose operator may make what its pods name.
+fn is_custom(object: &Object) -> bool {
+    !matches!(object.group(), "" | "apps" | "batch")
+}
+
 /// The ServiceAccount of a pod; each namespace has one named `default`.
 fn service_account(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let field = template.spec.get("serviceAccountName");
     let name = field.text().filter(|name| !name.is_empty() && *name != "default")?;
     let namespace = object.namespace_or_default();
     // An operator makes the account of a custom resource of its own, and an add-on of EKS its own in `kube-system`.
-    let is_custom = !matches!(object.group(), "" | "apps" | "batch");
-    if is_custom
+    if is_custom(object)
         || object.is_namespace_unknown()
         || namespace == "kube-system"
         || !is_absent(Kind::SERVICE_ACCOUNT, namespace, name, ctx)
@@ -376,8 +380,7 @@ fn device_class(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 fn sources(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let namespace = object.namespace_or_default();
     // An operator makes those of its own resources, a kustomization may generate them, and EKS has its own.
-    let is_custom = !matches!(object.group(), "" | "apps" | "batch");
-    if is_custom
+    if is_custom(object)
         || object.is_namespace_unknown()
         || namespace == "kube-system"
         || !routes(object).is_empty()
@@ -398,8 +401,7 @@ fn sources(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
 /// manifests. Operators make those of their own resources, some of them called like the resource.
 fn claims_of(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let namespace = object.namespace_or_default();
-    let is_custom = !matches!(object.group(), "" | "apps" | "batch");
-    if is_custom
+    if is_custom(object)
         || object.is_namespace_unknown()
         || !routes(object).is_empty()
         || template.spec.has_unknown_key()
@@ -608,8 +610,7 @@ fn sibling(object: &Object, name: &Node<'_>, key: &Node<'_>, ctx: &mut Context<'
         ["ca.crt", "ENV", "ENVIRONMENT", "LOG_LEVEL", "NAMESPACE", "REGION", "AWS_REGION", "TZ"];
     let (cluster, namespace) = (ctx.cluster(), object.namespace_or_default());
     let (missing, text) = (name.text()?, key.text().filter(|key| !COMMON.contains(key))?);
-    let is_custom = !matches!(object.group(), "" | "apps" | "batch");
-    if is_custom
+    if is_custom(object)
         || object.is_namespace_unknown()
         || object.may_lack_fields()
         // Of a whole cluster it is known that there is none.
@@ -642,9 +643,8 @@ fn sibling(object: &Object, name: &Node<'_>, key: &Node<'_>, ctx: &mut Context<'
 fn sibling_claim(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     const KIND: Kind = Kind::PERSISTENT_VOLUME_CLAIM;
     let (cluster, namespace) = (ctx.cluster(), object.namespace_or_default());
-    let is_custom = !matches!(object.group(), "" | "apps" | "batch");
     // Of a whole cluster it is known that there is none.
-    if is_custom
+    if is_custom(object)
         || object.is_namespace_unknown()
         || cluster.is_complete_for(KIND)
         || cluster.is_shown(&Fact::Elsewhere)
