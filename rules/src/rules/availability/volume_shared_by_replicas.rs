@@ -229,22 +229,23 @@ fn other_user<'a>(object: &Object, claim: &Object, ctx: &Context<'a>) -> Option<
 
 /// Whether pods of both workloads run at a time: a Job may have ended before the other one begins.
 fn runs_beside(a: &Object, b: &Object, ctx: &Context<'_>) -> bool {
-    let stays = |object: &Object| match () {
-        () if object.is(Kind::POD) => templates(object).iter().any(only_sleeps),
-        () if object.is(Kind::INFERENCE_SERVICE) => {
-            templates(object).iter().filter_map(component_replicas).any(|(_, most)| most > 0)
+    let stays = |object: &Object| {
+        let templates = templates(object);
+        if object.is(Kind::POD) {
+            return templates.iter().any(runs_until_deleted);
         }
-        () => {
-            runs_forever(object)
-                && ctx.cluster().views().replicas(object).is_some_and(|replicas| replicas.max > 0)
+        if object.is(Kind::INFERENCE_SERVICE) {
+            return templates.iter().filter_map(component_replicas).any(|(_, most)| most > 0);
         }
+        runs_forever(object)
+            && ctx.cluster().views().replicas(object).is_some_and(|replicas| replicas.max > 0)
     };
     let comes_back = |object: &Object| object.is(Kind::CRON_JOB) && is_suspended(object) == Some(false);
     stays(a) && (stays(b) || comes_back(b)) || comes_back(a) && stays(b)
 }
 
 /// Whether a pod runs until it is deleted, because a container waits for nothing.
-fn only_sleeps(pod: &Template<'_>) -> bool {
+fn runs_until_deleted(pod: &Template<'_>) -> bool {
     /// Seconds for which nobody waits for a program to end.
     const LONG: i64 = 3600;
     let restarts = pod.spec.get("restartPolicy");

@@ -176,9 +176,8 @@ const PLUGIN: Level = Level {
 };
 const SHARING: Level = Level { place: "`sharing`", keys: &["timeSlicing", "mps"] };
 const REPLICATED: [&str; 3] = ["renameByDefault", "failRequestsGreaterThanOne", "resources"];
-const REPLICATED_PLACES: [&str; 2] = ["`sharing.timeSlicing`", "`sharing.mps`"];
-const TIME_SLICING: Level = Level { place: REPLICATED_PLACES[0], keys: &REPLICATED };
-const MPS: Level = Level { place: REPLICATED_PLACES[1], keys: &REPLICATED };
+const TIME_SLICING: Level = Level { place: "`sharing.timeSlicing`", keys: &REPLICATED };
+const MPS: Level = Level { place: "`sharing.mps`", keys: &REPLICATED };
 const RESOURCE: Level =
     Level { place: "an entry of `resources`", keys: &["name", "rename", "devices", "replicas"] };
 
@@ -206,7 +205,7 @@ fn ignored<'c>(config: &Node<'c>) -> Vec<Ignored<'c>> {
         for (key, node) in mapping.entries() {
             // Said of the level: it lacks the list in which the key belongs.
             if RESOURCE.keys.contains(&key)
-                && REPLICATED_PLACES.contains(&level.place)
+                && [TIME_SLICING.place, MPS.place].contains(&level.place)
                 && !mapping.has("resources")
             {
                 continue;

@@ -9,7 +9,7 @@ use crate::rules::prelude::*;
 use crate::workload::charts::{ChartValues, ValuePlace, is_for_other_cluster};
 
 /// A monitor that a chart makes.
-struct Template {
+struct MonitorTemplate {
     chart: &'static str,
     /// The values for it. The values above switch it off as well.
     path: &'static [&'static str],
@@ -18,12 +18,15 @@ struct Template {
     needs_switch: bool,
 }
 
-const fn template(chart: &'static str, path: &'static [&'static str], kind: Kind) -> Template {
-    Template { chart, path, kind, needs_switch: true }
+const fn template(chart: &'static str, path: &'static [&'static str], kind: Kind) -> MonitorTemplate {
+    MonitorTemplate { chart, path, kind, needs_switch: true }
 }
 
-const TEMPLATES: [Template; 10] = [
-    Template { needs_switch: false, ..template("dcgm-exporter", &["serviceMonitor"], Kind::SERVICE_MONITOR) },
+const TEMPLATES: [MonitorTemplate; 10] = [
+    MonitorTemplate {
+        needs_switch: false,
+        ..template("dcgm-exporter", &["serviceMonitor"], Kind::SERVICE_MONITOR)
+    },
     template("gpu-operator", &["dcgmExporter", "serviceMonitor"], Kind::SERVICE_MONITOR),
     template("karpenter", &["serviceMonitor"], Kind::SERVICE_MONITOR),
     template("keda", &["prometheus", "operator", "serviceMonitor"], Kind::SERVICE_MONITOR),
@@ -87,7 +90,7 @@ fn of_policy(object: &Object) -> Option<MadeMonitor<'_>> {
 }
 
 fn of_values<'a>(
-    template: &Template,
+    template: &MonitorTemplate,
     values: &ChartValues<'_, 'a>,
     object: &'a Object,
 ) -> Option<MadeMonitor<'a>> {

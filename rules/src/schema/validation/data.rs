@@ -14,16 +14,16 @@ use crate::tree::scalar::Scalar;
 const MAX_KEY: usize = 253;
 
 pub(in crate::schema) fn check(object: &Object, out: &mut Vec<Violation>) {
-    let fields = match () {
-        () if object.is(Kind::CONFIG_MAP) => ["data", "binaryData"],
-        () if object.is(Kind::SECRET) => ["data", "stringData"],
-        () => return,
+    let other = match (object.is(Kind::CONFIG_MAP), object.is(Kind::SECRET)) {
+        (true, _) => "binaryData",
+        (_, true) => "stringData",
+        _ => return,
     };
     // SOPS encrypts the values, and writes them anew when they are decrypted.
     if object.get("sops").is_set() {
         return;
     }
-    for field in fields {
+    for field in ["data", other] {
         let map = object.get(field);
         match map.shape() {
             Shape::Mapping => entries(object, field, &map, out),
