@@ -1,7 +1,7 @@
 //! Karpenter's requirements: which values a key allows, how two requirements are combined, which keys are
 //! well known.
 //!
-//! This is the arithmetic of the scheduler of Karpenter 1.14 and nothing more: a contradiction is not an
+//! This is the arithmetic of the scheduler of Karpenter 1.15 and nothing more: a contradiction is not an
 //! error but means "the label does not exist", two exclusions always overlap, and `Exists` combined with an
 //! exclusion becomes an exclusion. Reporting these as mistakes is left to the rules.
 

@@ -1,6 +1,6 @@
 //! Whether Karpenter starts a node for a pending pod, from which NodePool and of which instance types.
 //!
-//! This is the decision of Karpenter 1.14.1 for one pod on a new node, without a cluster. What can only be
+//! This is the decision of Karpenter 1.15 for one pod on a new node, without a cluster. What can only be
 //! known in the cluster (zones, prices, capacity, usage) is assumed to allow the pod, so that "does not fit"
 //! is certain. The inputs are plain data; reading manifests and writing messages is done elsewhere.
 
@@ -16,6 +16,7 @@ mod scheduler;
 #[cfg(test)]
 mod tests;
 mod topology;
+mod unknown;
 mod verdict;
 
 pub(crate) use candidate::PREFER_NO_SCHEDULE;

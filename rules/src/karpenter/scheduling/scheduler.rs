@@ -1,6 +1,6 @@
 //! The scheduling decision: for each relaxation of the pod, pools are tried in order; the first that admits it wins.
 //!
-//! Comments name the functions of Karpenter 1.14 that make a step right, below `pkg/controllers/provisioning/scheduling`
+//! Comments name the functions of Karpenter 1.15 that make a step right, below `pkg/controllers/provisioning/scheduling`
 //! of <https://github.com/kubernetes-sigs/karpenter> where no other folder is given.
 
 use std::cmp::Ordering;

@@ -8,7 +8,7 @@
 //!
 //! Equal pods are counted, not placed one by one: equal nodes are one entry with their number.
 //!
-//! Comments name the functions of Karpenter 1.14 below `pkg/controllers/provisioning/scheduling`.
+//! Comments name the functions of Karpenter 1.15 below `pkg/controllers/provisioning/scheduling`.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, HashMap};
