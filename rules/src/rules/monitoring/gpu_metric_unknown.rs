@@ -149,76 +149,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 continue;
             }
             let node = query.node(object);
-            let mut exporter = None;
-            let (message, help, right) = match &fault {
-                Fault::Underscore { server, right } => (
-                    format!("{server} does not export `{name}`: it writes a colon after its prefix"),
-                    format!("write `{right}`"),
-                    Some(right.as_str()),
-                ),
-                Fault::Typo { exporter, right } => (
-                    format!("{} does not export `{name}`", exporter.name()),
-                    format!("write `{right}`"),
-                    Some(right.as_str()),
-                ),
-                Fault::Histogram { exporter } => (
-                    format!(
-                        "{} exports `{name}` as a histogram: no series has this name alone",
-                        exporter.name()
-                    ),
-                    format!("read `{name}_bucket`, or divide its `_sum` by its `_count`"),
-                    None,
-                ),
-                Fault::NeverExported { exporter: of } => {
-                    let is_field = name.starts_with("DCGM_FI_");
-                    let like = of_more_words(name, *of).or_else(|| of_same_sense(name, *of));
-                    exporter = (*of == Exporter::Dcgm).then(|| lacking(name, ctx)).flatten();
-                    // Without a similar field it may be a metric of another exporter.
-                    if is_field && like.is_none() && exporter.is_none() {
-                        continue;
-                    }
-                    let mut help = match like {
-                        Some(known) => format!("read `{known}` if that is meant"),
-                        None => format!("read a metric that {} exports", of.name()),
-                    };
-                    if is_field {
-                        help += ": with the unknown one a counters file is rejected";
-                    }
-                    let message = match is_field {
-                        true => format!("DCGM has no field `{name}`"),
-                        false => format!("no release of {} has exported `{name}`", of.name()),
-                    };
-                    (message, help, None)
-                }
-                Fault::NotExported => {
-                    exporter = lacking(name, ctx);
-                    let (message, help) = match &exporter {
-                        Some((_, Counters::Listed { config: ObjectKey(config), .. })) => (
-                            format!("dcgm-exporter does not export `{name}`, which its counters file lacks"),
-                            match config.is(Kind::CONFIG_MAP) {
-                                true => format!("add the metric to ConfigMap `{}`", config.display_name()),
-                                false => {
-                                    format!(
-                                        "add the metric to the counters in the values of `{}`",
-                                        config.display_name()
-                                    )
-                                }
-                            },
-                        ),
-                        Some(_) => (
-                            format!("dcgm-exporter does not export `{name}` with its default counters file"),
-                            "add the metric to a counters file of your own".to_owned(),
-                        ),
-                        None if is_likely_exported(name, query.place, ctx) || reported.contains(&name) => {
-                            continue;
-                        }
-                        None => (
-                            format!("the default counters file of dcgm-exporter does not have `{name}`"),
-                            "add the metric to a counters file of your own, unless it is there".to_owned(),
-                        ),
-                    };
-                    (message, help, None)
-                }
+            let is_said = reported.contains(&name);
+            let Some(Statement { message, help, right, exporter }) =
+                Statement::of(&fault, name, query.place, is_said, ctx)
+            else {
+                continue;
             };
             reported.push(name);
             let usual = match fault {
@@ -244,11 +179,100 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             }
             if let (Some(right), Some(text), false) = (right, node.text(), query.is_embedded) {
                 let fix = Fix::unsafe_(format!("write `{right}`"));
-                finding.fix(fix.set(&node, json!(replace_word(text, name, right))));
+                finding.fix(fix.set(&node, json!(replace_word(text, name, &right))));
             }
         }
     }
     None
+}
+
+/// What is said of a name.
+struct Statement {
+    message: String,
+    help: String,
+    /// The name that is meant, if it is certain.
+    right: Option<String>,
+    /// The exporter that does not export it, if it is in the input.
+    exporter: Option<(ObjectKey, Counters)>,
+}
+
+impl Statement {
+    /// [`None`] if an exporter outside of the input may export the name. `is_said` tells whether a query before named it.
+    fn of(
+        fault: &Fault,
+        name: &str,
+        place: QueryPlace,
+        is_said: bool,
+        ctx: &Context<'_>,
+    ) -> Option<Statement> {
+        let mut exporter = None;
+        let (message, help, right) = match fault {
+            Fault::Underscore { server, right } => (
+                format!("{server} does not export `{name}`: it writes a colon after its prefix"),
+                format!("write `{right}`"),
+                Some(right.clone()),
+            ),
+            Fault::Typo { exporter, right } => (
+                format!("{} does not export `{name}`", exporter.name()),
+                format!("write `{right}`"),
+                Some(right.clone()),
+            ),
+            Fault::Histogram { exporter } => (
+                format!("{} exports `{name}` as a histogram: no series has this name alone", exporter.name()),
+                format!("read `{name}_bucket`, or divide its `_sum` by its `_count`"),
+                None,
+            ),
+            Fault::NeverExported { exporter: of } => {
+                let is_field = name.starts_with("DCGM_FI_");
+                let like = of_more_words(name, *of).or_else(|| of_same_sense(name, *of));
+                exporter = (*of == Exporter::Dcgm).then(|| lacking(name, ctx)).flatten();
+                // Without a similar field it may be a metric of another exporter.
+                if is_field && like.is_none() && exporter.is_none() {
+                    return None;
+                }
+                let mut help = match like {
+                    Some(known) => format!("read `{known}` if that is meant"),
+                    None => format!("read a metric that {} exports", of.name()),
+                };
+                if is_field {
+                    help += ": with the unknown one a counters file is rejected";
+                }
+                let message = match is_field {
+                    true => format!("DCGM has no field `{name}`"),
+                    false => format!("no release of {} has exported `{name}`", of.name()),
+                };
+                (message, help, None)
+            }
+            Fault::NotExported => {
+                exporter = lacking(name, ctx);
+                let (message, help) = match &exporter {
+                    Some((_, Counters::Listed { config: ObjectKey(config), .. })) => (
+                        format!("dcgm-exporter does not export `{name}`, which its counters file lacks"),
+                        match config.is(Kind::CONFIG_MAP) {
+                            true => format!("add the metric to ConfigMap `{}`", config.display_name()),
+                            false => {
+                                format!(
+                                    "add the metric to the counters in the values of `{}`",
+                                    config.display_name()
+                                )
+                            }
+                        },
+                    ),
+                    Some(_) => (
+                        format!("dcgm-exporter does not export `{name}` with its default counters file"),
+                        "add the metric to a counters file of your own".to_owned(),
+                    ),
+                    None if is_likely_exported(name, place, ctx) || is_said => return None,
+                    None => (
+                        format!("the default counters file of dcgm-exporter does not have `{name}`"),
+                        "add the metric to a counters file of your own, unless it is there".to_owned(),
+                    ),
+                };
+                (message, help, None)
+            }
+        };
+        Some(Statement { message, help, right, exporter })
+    }
 }
 
 /// Whether rules of the cluster, or of the object itself, record series of a name, or a monitor renames others so.
