@@ -8,7 +8,9 @@
 //! Nothing is said of a single replica that is written, of one with a volume that only one node can use,
 //! nor of one that `graceful-shutdown-missing` reports. In folders of examples, samples, benchmarks and
 //! documentation all of it is information. Nothing is reported of workloads that may be scaled to zero.
-//! Where the pods are the ranks of one server, one that goes stops all of them: that is information.
+//! Where the pods are the ranks of one server, one that goes stops all of them: that is information. A budget with
+//! `minAvailable: 0` or `maxUnavailable: 100%` allows each eviction, as if there were none: that is information
+//! as well, as it may be there to be changed later.
 //!
 //! # Fix
 //! Add a PodDisruptionBudget with `maxUnavailable: 1` for the labels of the pods. All pods of a
@@ -93,8 +95,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let replicas = ctx.cluster().views().replicas(object)?;
     // Scaled to zero on purpose: it is allowed to be away.
-    if replicas.floor <= 0 || may_be_covered(object, &templates, ctx) {
+    if replicas.floor <= 0 {
         return None;
+    }
+    if may_be_covered(object, &templates, ctx) {
+        return by_nothing(object, &templates, &replicas, ctx);
     }
     report(object, &templates, replicas, &classified, ctx)
 }
@@ -163,6 +168,43 @@ fn report(
         }
     }
     None
+}
+
+/// Reports replicas whose only budgets allow to evict all of them.
+fn by_nothing(
+    object: &Object,
+    templates: &[Template<'_>],
+    replicas: &Replicas,
+    ctx: &mut Context<'_>,
+) -> Option<()> {
+    let [template] = templates else { return None };
+    let is_server = pods_of_server(object, templates) == ServerSize::OnePod;
+    if replicas.min < 2 || !is_server || object.is(Kind::LEADER_WORKER_SET) {
+        return None;
+    }
+    let (found, unknown) = ctx.cluster().views().pdbs_of(object.namespace_or_default(), template);
+    let without_effect: Vec<(&Object, Node<'_>)> =
+        found.into_iter().map(|pdb| Some((pdb, allows_all(pdb)?))).collect::<Option<_>>()?;
+    let (pdb, field) = without_effect.first().filter(|(pdb, _)| !unknown && ctx.pairs_with(pdb))?;
+    let (kind, name, number) = (object.kind(), object.display_name(), replicas.min);
+    let message =
+        format!("the PodDisruptionBudget of the {number} replicas of {kind} `{name}` protects none");
+    ctx.report(&object.path(&["metadata", "name"]), message)
+        .severity(Severity::Info)
+        .reports_absence(false)
+        .help("write `maxUnavailable: 1` in it")
+        .related(pdb, field, "all may be evicted at once");
+    None
+}
+
+/// The field by which a budget allows each eviction.
+fn allows_all(pdb: &Object) -> Option<Node<'_>> {
+    let field = |name: &str, all: &[&str]| {
+        let node = pdb.path(&["spec", name]);
+        let is_all = node.string_or_number().is_some_and(|text| all.contains(&&*text));
+        is_all.then_some(node)
+    };
+    field("minAvailable", &["0", "0%"]).or_else(|| field("maxUnavailable", &["100%"]))
 }
 
 /// Whether the pods mount a claim of the input that one node, or one pod, can use at a time.

@@ -1,10 +1,13 @@
-//! A probe gives SGLang one second for an answer that takes longer.
+//! A probe gives SGLang, or the import of a library, one second: both take longer.
 //!
 //! # Why
 //! Since 0.5.1 `/health` of SGLang has the engine generate a token, as `/health_generate` has, and sleeps for a
 //! second before it looks for the result: it never answers within the second that a probe waits without
 //! `timeoutSeconds`. The pod is never ready, or comes and goes, and a startup or liveness probe restarts the
 //! server again and again, each time with the model to load. Older releases answer `/health` at once.
+//!
+//! A command such as `python -c "import torch; assert torch.cuda.is_available()"` reads the library, and
+//! takes several seconds on most nodes; it is ended after the one second as well.
 //!
 //! Where the release is not known, or a variable from another object may switch the token off, this is
 //! information.
@@ -66,10 +69,69 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         for container in template.containers() {
             if !template.spec.has_unknown_key() && !is_later_rank(&template, &container) {
                 inspect(&container, ctx);
+                imports(&container, ctx);
             }
         }
     }
     None
+}
+
+/// Libraries whose import alone takes longer than a second on most nodes, in words.
+const LIBRARIES: [(&str, &str); 6] = [
+    ("torch", "PyTorch"),
+    ("tensorflow", "TensorFlow"),
+    ("vllm", "vLLM"),
+    ("sglang", "SGLang"),
+    ("transformers", "Transformers"),
+    ("jax", "JAX"),
+];
+
+/// Reports probes whose command imports a large library of Python each time.
+fn imports(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let object = ctx.object();
+    let found = PROBES.into_iter().filter_map(|(name, effect)| {
+        let probe = container.get(name);
+        let timeout = probe.get("timeoutSeconds");
+        let mut words = probe.path(&["exec", "command"]).items();
+        let library = words.find_map(|word| imported(word.text()?))?;
+        (is_short(&timeout) && !probe.has_unknown_key()).then_some((name, effect, library, probe, timeout))
+    });
+    let found: Vec<_> = found.collect();
+    let (name, effect, library, probe, timeout) = found.first()?;
+    let effect = if *effect == "never succeeds" { "fails" } else { effect };
+    let message = format!("`{name}` {effect} where the import of {library} takes longer than one second");
+    let mut fix = Fix::unsafe_("wait ten seconds for the command");
+    for (.., timeout) in &found {
+        fix = fix.set(timeout, json!(10));
+    }
+    let place = if timeout.is_set() { timeout } else { probe };
+    let finding = ctx.report(place, message);
+    finding.help("write `timeoutSeconds: 10`, or ask the server by `httpGet` instead").fix(fix);
+    for (.., other, _) in found.iter().skip(1) {
+        finding.related(object, other, "and here");
+    }
+    None
+}
+
+/// The library that a script of Python imports in a line or between semicolons.
+fn imported(script: &str) -> Option<&'static str> {
+    let mut words =
+        script.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).filter(|word| !word.is_empty());
+    while let Some(word) = words.next() {
+        if !matches!(word, "import" | "from") {
+            continue;
+        }
+        let module = words.next()?;
+        if let Some((_, name)) = LIBRARIES.iter().find(|(library, _)| module == *library) {
+            return Some(name);
+        }
+    }
+    None
+}
+
+/// Whether a probe waits for one second, as it does without a number.
+fn is_short(timeout: &Node<'_>) -> bool {
+    !timeout.is_unknown() && timeout.int_or(1).is_some_and(|seconds| seconds <= 1)
 }
 
 fn inspect(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
@@ -80,8 +142,7 @@ fn inspect(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
         let probe = container.get(name);
         let (get, timeout) = (probe.get("httpGet"), probe.get("timeoutSeconds"));
         let asked = number(container, &get.get("port")).map(|(number, _)| number);
-        let is_short = !timeout.is_unknown() && timeout.int_or(1).is_some_and(|seconds| seconds <= 1);
-        if !is_short || probe.has_unknown_key() || get.get("host").is_set() || asked != Some(port) {
+        if !is_short(&timeout) || probe.has_unknown_key() || get.get("host").is_set() || asked != Some(port) {
             continue;
         }
         let path = get.get("path");

@@ -6,7 +6,9 @@
 //! all the same, on GPUs that the scheduler gave to others: they run out of memory, and the pod is in no
 //! account. On others `nvidia-smi` is not found. It is reported for pods that select nodes with
 //! accelerators and run `nvidia-smi`, a server of models, a launcher of training or an image for
-//! accelerators, also where they tolerate the taint of such nodes or set `NVIDIA_VISIBLE_DEVICES: all`.
+//! accelerators, also where they tolerate the taint of such nodes or set `NVIDIA_VISIBLE_DEVICES: all`. Pods
+//! that select such nodes and tolerate their taint may be there on purpose without a GPU: where only the name
+//! of the image tells of GPUs, such as `comfyui` or a tag with `cuda` or `gpu`, it is information.
 //!
 //! Pods that select no such nodes are placed on any node, and start none with a GPU. They are reported if they
 //! run a server from an image that its authors build for GPUs alone: vLLM ends with `Failed to infer device
@@ -254,11 +256,13 @@ fn of_template(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) 
             .or_else(|| sign_of_server(container).filter(|_| is_meant))
             .or_else(|| by_variable.filter(|_| by_runtime))
     };
-    let (container, sign) = template.containers().find_map(|c| Some((c.clone(), sign(&c)?)))?;
+    let found = template.containers().find_map(|c| Some((c.clone(), sign(&c)?, Severity::Warning)));
+    let (container, sign, severity) = found.or_else(|| sign_of_name(object, template))?;
     let Sign { what, resource } = sign;
     let devices = if resource == NEURON { "Neuron devices" } else { "GPUs" };
     let message = format!("`{}` {what} on nodes with {devices}, and requests none", object.display_name());
     let finding = ctx.report(&container, message);
+    finding.severity(severity);
     finding.help(format!("request it in the limits of the container, such as `{resource}: 1`"));
     if by_runtime {
         finding.related(object, &runtime, "shows the container GPUs that the scheduler gives to others");
@@ -268,8 +272,38 @@ fn of_template(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) 
 
 /// Whether pods tolerate a taint of nodes with accelerators.
 fn tolerates_accelerators(template: &Template<'_>) -> bool {
-    let mut tolerations = template.spec.get("tolerations").items();
-    tolerations.any(|toleration| toleration.get("key").text().is_some_and(|key| TAINTS.contains(&key)))
+    tolerated_taint(template).is_some()
+}
+
+/// The first taint of nodes with accelerators that pods tolerate. It has the name of their resource.
+fn tolerated_taint(template: &Template<'_>) -> Option<&'static str> {
+    template.spec.get("tolerations").items().find_map(|toleration| {
+        let key = toleration.get("key");
+        TAINTS.iter().find(|taint| key.text() == Some(taint)).copied()
+    })
+}
+
+/// A container whose image tells of GPUs by its name alone, in pods that select nodes with accelerators and tolerate their taint.
+fn sign_of_name<'a>(object: &Object, template: &Template<'a>) -> Option<(Node<'a>, Sign, Severity)> {
+    /// Programs that nobody puts on a node with GPUs to run on its CPUs.
+    const PROGRAMS: [&str; 7] =
+        ["cuda", "comfyui", "diffusion", "diffusers", "pytorch", "whisper", "automatic1111"];
+    let resource = tolerated_taint(template)?;
+    let is_alone = [Kind::DAEMON_SET, Kind::POD].iter().any(|kind| object.is(*kind));
+    if is_alone || !requires_gpu_nodes(template) || is_helper(object, template) || is_test(object) {
+        return None;
+    }
+    let (container, name) = template.containers().find_map(|container| {
+        let image = image_of(&container)?;
+        let tag = image.tag.filter(|tag| mentions(tag, &["cuda", "gpu"]));
+        let name = match tag {
+            _ if mentions(image.last(), &PROGRAMS) => image.last().to_owned(),
+            tag => format!("{}:{}", image.last(), tag?),
+        };
+        (!command_line(&container).contains("sleep")).then_some((container, name))
+    })?;
+    let what = format!("runs image `{}`", ellipsize(&name));
+    Some((container, Sign { what, resource }, Severity::Info))
 }
 
 /// Whether a variable gives a container some GPUs of its node, so that several pods may share them on purpose.
