@@ -1,6 +1,7 @@
 //! Metrics, alerts and scrape configurations of GPUs.
 
 pub(crate) mod alert_label_missing;
+pub(crate) mod alerts_sent_nowhere;
 pub(crate) mod dashboard_datasource_unset;
 pub(crate) mod dashboard_not_loaded;
 mod dcgm_exporter;
