@@ -16,6 +16,9 @@
 //! load starts the target. A query that gives a value for an absent series, such as `… or vector(1)`, is
 //! not reported, nor are metrics of routers and gateways.
 //!
+//! The use of CPU or memory by the pods is as absent where another service keeps it: Container Insights of
+//! CloudWatch, Datadog, or the metrics of GKE.
+//!
 //! A trigger on a Redis stream with a `consumerGroup` counts pending entries without `lagCount`: those that a
 //! consumer has read and not yet acknowledged. New entries are pending for no one while there is no consumer.
 //! Another consumer of the group may leave some: nothing is said where another workload of the namespace names
@@ -254,9 +257,67 @@ fn dead_signal<'a>(
             own_metrics(object, trigger.metadata().get("query").text()?, ctx)
         }
         "metrics-api" if !saved => own_service(object, trigger.metadata().get("url").text()?, ctx),
+        "aws-cloudwatch" | "datadog" | "gcp-stackdriver" if !saved => own_use(object, trigger),
         kind if !saved && is_redis_stream(kind) => pending_entries(object, trigger, ctx),
         _ => None,
     }
+}
+
+/// The use of CPU, memory or devices by the pods of the target, as a service of metrics keeps it: of Container Insights in CloudWatch,
+/// the agent of Datadog, or GKE. A value that KEDA takes where there is none may start pods.
+fn own_use<'a>(object: &Object, trigger: &Trigger<'_>) -> Option<DeadSignal<'a>> {
+    let name = object.path(&["spec", "scaleTargetRef", "name"]).text()?;
+    let metadata = trigger.metadata();
+    let is_nothing = |field: &str| {
+        let value = metadata.get(field);
+        value.is_absent() || value.string_or_number().is_some_and(|text| text.parse() == Ok(0.0))
+    };
+    // The name of the workload, as a whole or before what its controller adds.
+    let is_own =
+        |text: &str| text.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with("-*"));
+    let metric = match trigger.kind()? {
+        "aws-cloudwatch" => {
+            let parts = |field: &str| metadata.get(field).text().map(|text| text.split([';', ',']));
+            let mut dimensions = parts("dimensionName")?.zip(parts("dimensionValue")?);
+            let metric = metadata.get("metricName").text()?;
+            let is_of_pods = ["pod_", "container_"].iter().any(|start| metric.starts_with(start));
+            let counts = metadata.get("namespace").text() == Some("ContainerInsights")
+                && metadata.get("expression").is_absent()
+                && is_of_pods
+                && is_nothing("minMetricValue")
+                && dimensions.any(|(label, value)| label.trim() == "PodName" && is_own(value.trim()));
+            counts.then_some(metric)?
+        }
+        "datadog" => {
+            const LABELS: [&str; 3] = ["kube_deployment:", "kube_stateful_set:", "pod_name:"];
+            let query = metadata.get("query").text()?;
+            let (metric, rest) = query.split_once(':')?.1.split_once('{')?;
+            let mut labels = rest.split([',', '}', ' ']);
+            let counts = ["container.", "kubernetes."].iter().any(|start| metric.starts_with(start))
+                && query.matches('{').count() == 1
+                && is_nothing("metricUnavailableValue")
+                && labels.any(|label| LABELS.iter().any(|key| label.strip_prefix(key).is_some_and(is_own)));
+            counts.then_some(metric)?
+        }
+        _ => {
+            let filter = metadata.get("filter").text()?;
+            let quoted: Vec<&str> = filter.split('"').skip(1).step_by(2).collect();
+            let metric = quoted.iter().find(|text| {
+                ["kubernetes.io/container/", "kubernetes.io/pod/"].iter().any(|start| text.starts_with(start))
+            })?;
+            let labels = ["pod_name", "container_name", "top_level_controller_name"];
+            let is_own =
+                |text: &&str| is_own(text) || text.strip_prefix(name).is_some_and(|rest| rest == "-.*");
+            let counts = mentions(filter, &labels) && is_nothing("valueIfNull") && quoted.iter().any(is_own);
+            counts.then_some(*metric)?
+        }
+    };
+    Some(DeadSignal {
+        what: format!("`{}` is measured", ellipsize(metric)),
+        certain: false,
+        service: None,
+        instead: None,
+    })
 }
 
 /// A query on series that only the target exports.
