@@ -368,6 +368,7 @@ fn unread_line(read: &ReadOutcome) -> Option<u32> {
     let templates = [
         SkipReason::HelmTemplate,
         SkipReason::JinjaTemplate,
+        SkipReason::Template,
         SkipReason::TerraformTemplate,
         SkipReason::YttTemplate,
     ];

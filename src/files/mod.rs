@@ -91,6 +91,8 @@ pub(crate) enum SkipReason {
     TerraformTemplate,
     /// A file of Terraform, in its own language.
     Terraform,
+    /// A template by its name, of a program that the name does not tell, such as `envsubst`.
+    Template,
     /// A template of Jinja, as Ansible has.
     JinjaTemplate,
     /// A document with annotations of ytt, which gives what follows them.
@@ -123,12 +125,14 @@ pub(crate) enum SkipReason {
 impl SkipReason {
     /// The reason why a file is not read that may hold manifests, and whose name is not that of one. `None` for other names.
     fn of_name(name: &OsStr) -> Option<SkipReason> {
-        const ENDS: [(&str, SkipReason); 9] = [
+        const ENDS: [(&str, SkipReason); 11] = [
             (".tf", SkipReason::Terraform),
             (".tf.json", SkipReason::Terraform),
             (".tofu", SkipReason::Terraform),
             (".tftpl", SkipReason::TerraformTemplate),
             (".tpl", SkipReason::TerraformTemplate),
+            (".tmpl", SkipReason::Template),
+            (".envsubst", SkipReason::Template),
             (".j2", SkipReason::JinjaTemplate),
             (".jinja", SkipReason::JinjaTemplate),
             (".tgz", SkipReason::Archive),
@@ -142,7 +146,9 @@ impl SkipReason {
         };
         let (end, reason) = ENDS.into_iter().find(|(end, _)| name.ends_with(end))?;
         match reason {
-            SkipReason::TerraformTemplate | SkipReason::JinjaTemplate => is_manifest(end).then_some(reason),
+            SkipReason::TerraformTemplate | SkipReason::Template | SkipReason::JinjaTemplate => {
+                is_manifest(end).then_some(reason)
+            }
             _ => Some(reason),
         }
     }
@@ -154,6 +160,7 @@ impl SkipReason {
                 Some("pipe the applied manifests to gpulint check -")
             }
             SkipReason::TerraformTemplate
+            | SkipReason::Template
             | SkipReason::JinjaTemplate
             | SkipReason::YttTemplate
             | SkipReason::HelmTemplate => Some("pipe the rendered manifests to gpulint check -"),
@@ -186,6 +193,7 @@ impl SkipReason {
             SkipReason::Crd => ("crd", "a CustomResourceDefinition; --crds checks objects against it"),
             SkipReason::TerraformTemplate => ("terraform-template", "a template of Terraform"),
             SkipReason::Terraform => ("terraform", "in Terraform's language"),
+            SkipReason::Template => ("template", "a template"),
             SkipReason::JinjaTemplate => ("jinja-template", "a template of Jinja"),
             SkipReason::YttTemplate => ("ytt-template", "a template of ytt"),
             SkipReason::Script => ("script", "a script with manifests"),

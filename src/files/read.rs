@@ -234,7 +234,8 @@ fn is_terraform_template(input: &Input) -> bool {
     let name = input.display_path.rsplit('/').next().unwrap_or_default();
     // What an expression gives may be any part of the YAML.
     is_terraform(&input.absolute)
-        || !input.named && (name.contains(".tftpl.") || name.contains(".tpl.") || name.ends_with(".tftpl"))
+        || !input.named
+            && [".tftpl", ".tpl"].iter().any(|end| name.ends_with(end) || name.contains(&format!("{end}.")))
 }
 
 fn failed(input: &Input, error: &io::Error) -> ReadOutcome {

@@ -84,8 +84,8 @@ pub(crate) fn find_with_unsaved(paths: &[PathBuf], stdin: &Path, unsaved: &[Path
             (Ok(of), Some(number)) if of != EntryType::Directory => push_stream(number),
             (Ok(EntryType::Directory), _) => linked |= walk(path, &mut found, &mut candidates),
             (Ok(EntryType::File), _) => match path.file_name().and_then(SkipReason::of_name) {
-                // Many templates of Terraform are YAML: one that is named is read.
-                None | Some(SkipReason::TerraformTemplate) => {
+                // Many templates are YAML: one that is named is read.
+                None | Some(SkipReason::TerraformTemplate | SkipReason::Template) => {
                     candidates.push(Candidate { input: named(path), real: None });
                 }
                 Some(SkipReason::Terraform) if has_manifests(path) => {
@@ -159,7 +159,11 @@ fn walk(root: &Path, found: &mut FoundFiles, candidates: &mut Vec<Candidate>) ->
     let walk = Walk { known: &found.directories, is_filtered: true, limit: usize::MAX };
     let Walked { entries, errors, directories, unread } = walk.run(root, is_manifest_name);
     let unread = map_on_all_threads(unread, |(reason, path): (SkipReason, PathBuf)| {
-        let is_read = reason == SkipReason::Terraform && has_manifests(&path);
+        let is_read = match reason {
+            SkipReason::Terraform => has_manifests(&path),
+            SkipReason::TerraformTemplate | SkipReason::Template => is_yaml_with_placeholders(&path),
+            _ => false,
+        };
         (is_read, reason, path)
     });
     let (read, unread): (Vec<_>, Vec<_>) = unread.into_iter().partition(|(is_read, ..)| *is_read);
@@ -209,6 +213,30 @@ fn walk(root: &Path, found: &mut FoundFiles, candidates: &mut Vec<Candidate>) ->
 /// Whether a file of Terraform has manifests in its heredocs.
 fn has_manifests(path: &Path) -> bool {
     is_terraform(path) && Disk::default().read_small(path).is_some_and(|text| manifests_in(&text).is_some())
+}
+
+/// Whether a template is a manifest as it stands: what is filled in are parts of its scalars. One whose result is beside it, under its
+/// name without the end, is not read a second time.
+fn is_yaml_with_placeholders(path: &Path) -> bool {
+    !path.with_extension("").exists()
+        && Disk::default().read_small(path).is_some_and(|text| is_filled_in_scalars(&text))
+}
+
+/// Whether a text is a manifest whose placeholders are all `${NAME}` in the middle of lines: `limits: ${LIMITS}` is a value, while
+/// a line that begins with a placeholder may become any lines.
+fn is_filled_in_scalars(text: &str) -> bool {
+    const OTHERS: [&str; 4] = ["%{", "{{", "$${", "<%"];
+    let has = |field: &str| text.lines().any(|line| line.starts_with(field));
+    let is_name = |after: &str| {
+        let name = after.split_once('}').map_or("", |(name, _)| name);
+        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    };
+    let is_in_scalar = |line: &str| !line.trim_start().starts_with("${");
+    has("apiVersion:")
+        && has("kind:")
+        && !OTHERS.iter().any(|other| text.contains(other))
+        && text.lines().all(is_in_scalar)
+        && text.split("${").skip(1).all(is_name)
 }
 
 fn is_manifest_name(name: &OsStr) -> bool {

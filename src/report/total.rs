@@ -83,6 +83,7 @@ pub(crate) fn unread_lines(summary: &Summary) -> Vec<String> {
         let what = match reason {
             SkipReason::Terraform => "Terraform file",
             SkipReason::TerraformTemplate => "Terraform template",
+            SkipReason::Template => "template",
             SkipReason::JinjaTemplate => "Jinja template",
             SkipReason::YttTemplate => "ytt template",
             SkipReason::Script => "script",

@@ -217,7 +217,10 @@ fn files_that_may_hold_manifests_and_are_not_read_are_counted() {
         .with("main.tf", "resource \"kubectl_manifest\" \"pool\" {}\n")
         .with("modules/pools/main.tf", "")
         .with("modules/pools/pool.yaml.tftpl", "kind: NodePool\n")
-        .with("modules/pools/class.yaml.tpl", NODE_CLASS)
+        .with(
+            "modules/pools/class.yaml.tpl",
+            format!("{NODE_CLASS}%{{ if tagged ~}}\n# tags\n%{{ endif ~}}\n"),
+        )
         .with("user-data.sh.tftpl", "")
         .with("user-data.sh.tpl", "")
         .with("playbook/pool.yml.j2", "kind: NodePool\n")
@@ -253,7 +256,32 @@ fn files_that_may_hold_manifests_and_are_not_read_are_counted() {
     assert_eq!(unread["terraform"], 2, "{unread}");
     assert_eq!(unread["terraform-template"], 2, "{unread}");
     // A template that is named is read.
-    folder.run(&["check", "modules/pools/class.yaml.tpl"]).exits(1);
+    let folder = folder.with("named.yaml.tpl", format!("{NODE_CLASS}# %{{ if tagged }}\n"));
+    folder.run(&["check", "named.yaml.tpl"]).exits(1);
+}
+
+#[test]
+fn templates_with_placeholders_in_scalars_alone_are_read() {
+    const POD: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  containers:\n";
+    let container = "    - {name: a, image: \"${IMAGE}:1.2\", resources: {limits: {cpu: x y}}}\n";
+    let manifest = |rest: &str| format!("{POD}{container}{rest}");
+    let folder = Folder::new()
+        .with("read.yaml.tpl", manifest("  nodeSelector: ${SELECTOR}\n"))
+        .with("sub.yml.tmpl", manifest(""))
+        // What a line becomes is not known, and neither is what a directive leaves out.
+        .with("lines.yaml.tpl", manifest("  ${REST}\n"))
+        .with("directive.yaml.tpl", manifest("  # %{ if x }\n"))
+        .with("expression.yaml.tpl", manifest("  nodeSelector: ${jsonencode(x)}\n"))
+        // Values of a chart.
+        .with("values.yaml.tpl", "kind: ${KIND}\n")
+        // What it gave is beside it.
+        .with("done.yaml.tpl", manifest(""))
+        .with("done.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\n");
+    let run = folder.run(&["check", "-f", "concise", "--quiet"]).exits(1);
+    let files: Vec<&str> = run.out.lines().map(|line| line.split(':').next().unwrap()).collect();
+    assert_eq!(files, ["read.yaml.tpl", "sub.yml.tmpl"], "{run:?}");
+    let unread = &folder.run(&["check", "--format", "json"]).json()["summary"]["unread"];
+    assert_eq!(unread["terraform-template"], 5, "{unread}");
 }
 
 #[test]
