@@ -267,7 +267,7 @@ fn templates_with_placeholders_in_scalars_alone_are_read() {
     let manifest = |rest: &str| format!("{POD}{container}{rest}");
     let folder = Folder::new()
         .with("read.yaml.tpl", manifest("  nodeSelector: ${SELECTOR}\n"))
-        .with("sub.yml.tmpl", manifest(""))
+        .with("sub.yml.tmpl", manifest("").replace("{name: a}", "{name: c}"))
         // What a line becomes is not known, and neither is what a directive leaves out.
         .with("lines.yaml.tpl", manifest("  ${REST}\n"))
         .with("directive.yaml.tpl", manifest("  # %{ if x }\n"))

@@ -247,8 +247,8 @@ impl Source {
         self.path.rsplit('/').skip(1).any(|folder| EXAMPLES.contains(&folder))
     }
 
-    /// Whether the name of the file or of a folder says that it is a template: `job.tmpl.yaml`, `job-template.yaml`, `templates/`,
-    /// `skeleton/` of Backstage, or a folder whose name is itself a placeholder.
+    /// Whether the name of the file or of a folder says that it is a template: `job.tmpl.yaml`, `job.yaml.tpl`, `job-template.yaml`,
+    /// `templates/`, `skeleton/` of Backstage, or a folder whose name is itself a placeholder.
     pub fn is_template(&self) -> bool {
         const FOLDERS: [&str; 10] = [
             "template",
@@ -262,7 +262,8 @@ impl Source {
             "cookiecutter",
             "stubs",
         ];
-        const ENDS: [&str; 6] = [".tmpl", ".tpl", ".template", "-template", "_template", "-tmpl"];
+        const ENDS: [&str; 8] =
+            [".tmpl", ".tpl", ".tftpl", ".envsubst", ".template", "-template", "_template", "-tmpl"];
         let stem = self.path.rsplit_once('.').map_or(&*self.path, |(stem, _)| stem);
         let mut folders = self.path.rsplit('/').skip(1);
         let is_folder = |one: &str| {
@@ -270,7 +271,7 @@ impl Source {
                 || one.ends_with("-templates")
                 || one.contains("{{")
         };
-        folders.any(is_folder) || ENDS.iter().any(|end| stem.ends_with(end))
+        folders.any(is_folder) || ENDS.iter().any(|end| stem.ends_with(end) || self.path.ends_with(end))
     }
 
     /// Whether the text is that of manifests in a file of another language, from which they cannot be written back: Terraform.
