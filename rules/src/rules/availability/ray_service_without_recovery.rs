@@ -6,7 +6,7 @@
 //! again and have loaded their models. With `gcsFaultToleranceOptions` the state is in Redis, the workers stay, and
 //! answer requests while the head is away. Ray's documentation recommends it for each RayService.
 //!
-//! It is information, for services with at least two workers.
+//! It is information, for services that have two workers or more, or scale to them.
 //!
 //! # Fix
 //! Run Redis with a volume or as a managed service, and name it in `gcsFaultToleranceOptions`.
@@ -81,14 +81,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let groups = cluster.get("workerGroupSpecs");
     let workers: i64 =
-        groups.items().map(|group| group_pods(&cluster, &group, Extent::Least)).sum::<Option<i64>>()?;
+        groups.items().map(|group| group_pods(&cluster, &group, Extent::Most)).sum::<Option<i64>>()?;
     if workers < 2 {
         return None;
     }
-    let message = format!(
-        "the {workers} workers of RayService `{}` end with its head, whose state is in memory",
-        object.display_name()
-    );
+    let name = object.display_name();
+    let message = format!("the workers of RayService `{name}` end with its head, whose state is in memory");
     ctx.report(&cluster, message).help("write `gcsFaultToleranceOptions` with the address of a Redis");
     None
 }
