@@ -1,4 +1,4 @@
-//! A volume for models is mounted where the server downloads nothing.
+//! A volume for models is mounted where the server neither downloads to nor looks.
 //!
 //! # Why
 //! The image of a server fixes the folder of its model cache: `/data` for TGI and TEI,
@@ -8,6 +8,10 @@
 //! the volume or its path is named after models or a cache and nothing in the pod names the path. A claim
 //! whose name says nothing counts where it is at the folder of another server of this list. A variable that names
 //! a folder on no volume has the same effect, and so has `OLLAMA_MODELS` with names of models: it is the folder.
+//!
+//! An init container that downloads the model with `--local-dir`, or with a cache folder of its own, helps only a
+//! server that is given that folder: with the name of the model it looks in its own cache, and downloads the
+//! model again.
 //!
 //! # Fix
 //! Mount the volume at the folder of the server, or move the cache to the volume with its variable or option:
@@ -97,9 +101,109 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     for container in template.containers() {
-        inspect(template, &container, ctx);
+        if downloaded_aside(template, &container, ctx).is_none() {
+            inspect(template, &container, ctx);
+        }
     }
     None
+}
+
+/// Reports a server that is given the name of a model which an init container has downloaded to a folder of a volume.
+fn downloaded_aside(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let server = server_of(container).filter(|server| server.is_in_published_image_of(container))?;
+    let cache = server.cache.as_ref()?;
+    let (model, node) = Launch::of(container)?.model(container)?;
+    let mounts = container.get("volumeMounts");
+    if !model.contains('/')
+        || !downloads(server, container)
+        || is_moved(cache, container)
+        || mounts.has_unknown()
+    {
+        return None;
+    }
+    let (folder, loader) = template.spec.get("initContainers").items().find_map(|loader| {
+        let download = download_of(&loader, &model)?;
+        let (volume, below) = loader.get("volumeMounts").items().find_map(|mount| {
+            let path = mount.get("mountPath").text()?;
+            Some((mount.clone(), download.folder.strip_prefix(path).ok()?.to_owned()))
+        })?;
+        let of_volume = |mount: &Node<'_>| mount.get("name").text() == volume.get("name").text();
+        let own = mounts.items().find(of_volume)?;
+        let is_part =
+            |mount: &Node<'_>| ["subPath", "subPathExpr"].iter().any(|field| mount.get(field).is_set());
+        if is_part(&own) || is_part(&volume) {
+            return None;
+        }
+        let at = own.get("mountPath").text()?.trim_end_matches('/');
+        let folder = if below.as_os_str().is_empty() { PathBuf::from(at) } else { Path::new(at).join(below) };
+        let is_found = match download.is_cache {
+            true => cache.folders.iter().any(|known| {
+                let known = PathBuf::from(known.replace('~', "/root"));
+                folder != known && folder.starts_with(known)
+            }),
+            false => folder.ends_with(&model) && may_start_above(container, &folder, &model),
+        };
+        (!is_found).then_some((folder, loader))
+    })?;
+    let object = ctx.object();
+    let message = format!(
+        "{} does not look for `{}` in `{}`, and downloads it again",
+        server.name,
+        ellipsize(&model),
+        ellipsize(&folder.display().to_string())
+    );
+    ctx.report(&node, message)
+        .help("give it the folder as its model, or set its cache to the one of the init container")
+        .related(object, &loader, "downloads the model to that folder");
+    Some(())
+}
+
+/// Whether a container may start in the directory above a folder that is called after a model, so that the name of the model is a
+/// relative path: that of its image, as far as these are known, or another one.
+fn may_start_above(container: &Node<'_>, folder: &Path, model: &str) -> bool {
+    const OF_IMAGES: [&str; 5] = ["", "/app", "/workspace", "/vllm-workspace", "/usr/src"];
+    let folder = folder.display().to_string();
+    let above = folder.strip_suffix(model).unwrap_or_default().trim_end_matches('/');
+    container.get("workingDir").is_set()
+        || command_line(container).contains("cd ")
+        || OF_IMAGES.contains(&above)
+        || above.starts_with("/sgl-workspace")
+}
+
+/// The folder to which a container downloads a model.
+struct Download {
+    folder: PathBuf,
+    /// Whether it is laid out as the cache of the Hub, in which models are found by their names.
+    is_cache: bool,
+}
+
+/// What a script downloads a model to. `None` if it may put it elsewhere afterwards.
+fn download_of(loader: &Node<'_>, model: &str) -> Option<Download> {
+    const DOWNLOADS: [&str; 3] = ["huggingface-cli download", "hf download", "snapshot_download("];
+    const OTHERS: [&str; 5] = ["cp ", "mv ", "ln ", "rsync ", "shutil"];
+    let texts: Option<Vec<&str>> = command_and_args(loader).map(|word| word.text()).collect();
+    let text = texts?.join(" ");
+    let is_named = text.match_indices(model).any(|(at, _)| {
+        let after = text[at + model.len()..].chars().next();
+        !after.is_some_and(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/'))
+    });
+    let is_plain = !OTHERS.iter().any(|other| text.contains(other));
+    if !is_named || !is_plain || !DOWNLOADS.iter().any(|download| text.contains(download)) {
+        return None;
+    }
+    let value_of = |option: &str| {
+        let (_, after) = text.split_once(option)?;
+        let value = after.trim_start_matches([' ', '=', '"', '\'', '\\']);
+        let end = value.find(|c: char| c.is_whitespace() || "\"',);&|".contains(c)).unwrap_or(value.len());
+        let value = value[..end].trim_end_matches(['/', '\\']);
+        (value.starts_with('/') && !value.contains(['$', '{'])).then(|| PathBuf::from(value))
+    };
+    let local = ["--local-dir ", "--local-dir=", "local_dir="].into_iter().find_map(value_of);
+    if let Some(folder) = local {
+        return Some(Download { folder, is_cache: false });
+    }
+    let folder = ["--cache-dir ", "--cache-dir=", "cache_dir="].into_iter().find_map(value_of)?;
+    Some(Download { folder, is_cache: true })
 }
 
 fn inspect(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
