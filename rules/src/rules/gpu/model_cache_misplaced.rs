@@ -9,9 +9,9 @@
 //! whose name says nothing counts where it is at the folder of another server of this list. A variable that names
 //! a folder on no volume has the same effect, and so has `OLLAMA_MODELS` with names of models: it is the folder.
 //!
-//! An init container that downloads the model with `--local-dir`, or with a cache folder of its own, helps only a
-//! server that is given that folder: with the name of the model it looks in its own cache, and downloads the
-//! model again.
+//! An init container, or a Job with the same claim, that downloads the model with `--local-dir`, or with a cache
+//! folder of its own, helps only a server that is given that folder: with the name of the model it looks in its
+//! own cache, and downloads the model again.
 //!
 //! # Fix
 //! Mount the volume at the folder of the server, or move the cache to the volume with its variable or option:
@@ -56,6 +56,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::rules::prelude::*;
+use crate::workload::checkpoint::volume;
 use crate::workload::command::command_and_args;
 use crate::workload::environment::{may_define, variable};
 use crate::workload::security::effective_user;
@@ -64,6 +65,7 @@ use crate::workload::server::Cache;
 pub(crate) static RULE: Rule = Rule {
     id: "model-cache-misplaced",
     kinds: WORKLOAD_KINDS,
+    reads: WORKLOAD_KINDS,
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("model_cache_misplaced.rs")),
     check: Check::PodTemplate(check),
@@ -121,31 +123,54 @@ fn downloaded_aside(template: &Template<'_>, container: &Node<'_>, ctx: &mut Con
     {
         return None;
     }
-    let (folder, loader) = template.spec.get("initContainers").items().find_map(|loader| {
-        let download = download_of(&loader, &model)?;
-        let (volume, below) = loader.get("volumeMounts").items().find_map(|mount| {
-            let path = mount.get("mountPath").text()?;
-            Some((mount.clone(), download.folder.strip_prefix(path).ok()?.to_owned()))
+    let looks_in = |download: &Download, folder: &Path| match download.is_cache {
+        true => cache.folders.iter().any(|known| {
+            let known = PathBuf::from(known.replace('~', "/root"));
+            folder != known && folder.starts_with(known)
+        }),
+        false => folder.ends_with(&model) && may_start_above(container, folder, &model),
+    };
+    // Where a download of a container is for the server, if that does not look there.
+    let missed = |source: &Template<'_>, loader: &Node<'_>| {
+        let download = download_of(loader, &model)?;
+        let is_same = |one: &Node<'_>, own: &Node<'_>| match std::ptr::eq(source, template) {
+            true => one.get("name").text() == own.get("name").text(),
+            false => {
+                let claim = claim_of_mount(source, one);
+                claim.is_some() && claim == claim_of_mount(template, own)
+            }
+        };
+        let (one, below) = loader.get("volumeMounts").items().find_map(|mount| {
+            let below = download.folder.strip_prefix(mount.get("mountPath").text()?).ok()?.to_owned();
+            Some((mount, below))
         })?;
-        let of_volume = |mount: &Node<'_>| mount.get("name").text() == volume.get("name").text();
-        let own = mounts.items().find(of_volume)?;
+        let own = mounts.items().find(|own| is_same(&one, own))?;
         let is_part =
             |mount: &Node<'_>| ["subPath", "subPathExpr"].iter().any(|field| mount.get(field).is_set());
-        if is_part(&own) || is_part(&volume) {
+        if is_part(&own) || is_part(&one) {
             return None;
         }
         let at = own.get("mountPath").text()?.trim_end_matches('/');
         let folder = if below.as_os_str().is_empty() { PathBuf::from(at) } else { Path::new(at).join(below) };
-        let is_found = match download.is_cache {
-            true => cache.folders.iter().any(|known| {
-                let known = PathBuf::from(known.replace('~', "/root"));
-                folder != known && folder.starts_with(known)
-            }),
-            false => folder.ends_with(&model) && may_start_above(container, &folder, &model),
-        };
-        (!is_found).then_some((folder, loader))
-    })?;
+        (!looks_in(&download, &folder)).then_some(folder)
+    };
     let object = ctx.object();
+    let mut own = template.spec.get("initContainers").items();
+    let of_pod = own.find_map(|loader| Some((missed(template, &loader)?, object, loader)));
+    let claims: Vec<&str> = mounts.items().filter_map(|mount| claim_of_mount(template, &mount)).collect();
+    let views = ctx.cluster().views();
+    let namespace = object.namespace_or_default();
+    let mut jobs = claims.iter().flat_map(|claim| views.users_of_claim(namespace, claim));
+    let (folder, by, loader) = of_pod.or_else(|| {
+        jobs.find_map(|job| {
+            let is_job = job.is(Kind::JOB) && ctx.pairs_with(job) && !job.may_lack_fields();
+            let templates = if is_job { templates(job) } else { Vec::new() };
+            templates.iter().find_map(|source| {
+                let mut containers = source.all_containers();
+                containers.find_map(|loader| Some((missed(source, &loader)?, job, loader)))
+            })
+        })
+    })?;
     let message = format!(
         "{} does not look for `{}` in `{}`, and downloads it again",
         server.name,
@@ -153,9 +178,14 @@ fn downloaded_aside(template: &Template<'_>, container: &Node<'_>, ctx: &mut Con
         ellipsize(&folder.display().to_string())
     );
     ctx.report(&node, message)
-        .help("give it the folder as its model, or set its cache to the one of the init container")
-        .related(object, &loader, "downloads the model to that folder");
+        .help("give it the folder as its model, or download the model into its cache")
+        .related(by, &loader, "downloads the model to that folder");
     Some(())
+}
+
+/// The claim behind a mount.
+fn claim_of_mount<'a>(template: &Template<'a>, mount: &Node<'_>) -> Option<&'a str> {
+    volume(template, mount.get("name").text()?)?.path(&["persistentVolumeClaim", "claimName"]).text()
 }
 
 /// Whether a container may start in the directory above a folder that is called after a model, so that the name of the model is a

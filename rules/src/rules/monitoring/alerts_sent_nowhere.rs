@@ -53,7 +53,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             continue;
         }
         let place = with_embedded(text, |root| {
-            let part = silent_receivers(&root)?.span().map(|span| span.start as usize..span.end as usize);
+            let part = silent_receivers(root)?.span().map(|span| span.start as usize..span.end as usize);
             Some(ValuePlace { node: entry.clone(), is_in_text: true, part })
         });
         let Some(place) = place else { continue };
