@@ -326,6 +326,8 @@ pub(crate) struct NearestMiss {
     pub(crate) obstacles: Vec<Obstacle>,
     /// Whether the pool admits the pod once all obstacles are removed.
     reachable: bool,
+    /// Whether a pool admits the pod once Karpenter has seen how much memory a node of the type really has.
+    pub(crate) within_memory_estimate: bool,
 }
 
 /// The pools whose reasons to reject a pod are reported.
@@ -494,10 +496,10 @@ impl<'c> Situation<'c> {
         let pod = self.pod(template)?;
         let scheduler = self.scheduler();
         let Verdict::DoesNotFit(why) = self.decide(&scheduler, &pod) else { return None };
-        // A node may have more memory than Karpenter expects before it has seen a node of the type.
-        if why.ignored.is_some() || why.within_memory_estimate {
+        if why.ignored.is_some() {
             return None;
         }
+        let within_memory_estimate = why.within_memory_estimate;
         let mut rejected: Vec<(usize, u8)> = Vec::new();
         let is_named = |position: usize| names_pool(&pod, self.objects[position].name());
         for (position, outcome) in self.survey(&scheduler, &pod).iter() {
@@ -521,7 +523,8 @@ impl<'c> Situation<'c> {
         let of_pool =
             |position: usize, proposes| match self.obstacles(position, workload, template, &pod, proposes) {
                 Answer::Rejects { obstacles, reachable } => {
-                    Some(NearestMiss { pool: self.objects[position].clone(), obstacles, reachable })
+                    let pool = self.objects[position].clone();
+                    Some(NearestMiss { pool, obstacles, reachable, within_memory_estimate })
                 }
                 _ => None,
             };

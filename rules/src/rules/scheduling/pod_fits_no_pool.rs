@@ -127,7 +127,8 @@ fn is_judged(object: &Object, ctx: &Context<'_>) -> bool {
 pub(in crate::rules) fn is_reported(object: &Object, template: &Template<'_>, ctx: &Context<'_>) -> bool {
     ctx.is_rule_enabled(RULE.id)
         && is_judged(object, ctx)
-        && find(object, template, Proposes::Nothing, ctx).is_some()
+        && find(object, template, Proposes::Nothing, ctx)
+            .is_some_and(|found| !found.miss.within_memory_estimate)
 }
 
 /// Why the pods of a template fit no pool.
@@ -321,6 +322,11 @@ fn report(object: &Object, template: &Template<'_>, found: &Unfit, ctx: &mut Con
     let name = object.display_name();
     let is_whole = ctx.cluster().is_complete_for(Kind::NODE_POOL);
     let what = match (pinned, &found.missing) {
+        _ if found.miss.within_memory_estimate => format!(
+            "`{name}` fits NodePool `{}` only after a node of the type has run there: {}",
+            pool.name(),
+            first.reason
+        ),
         (_, Some(missing)) => {
             let end = if is_whole { "does not exist" } else { "is not in the input" };
             format!("`{name}` asks for NodePool `{}`, which {end}", ellipsize(&missing.name))
@@ -346,7 +352,7 @@ fn report(object: &Object, template: &Template<'_>, found: &Unfit, ctx: &mut Con
         })
         .collect();
     // Nodes that are not in the input may have the label. Another obstacle says that the pod is meant for them.
-    let severity = match found.by_likeness {
+    let severity = match found.by_likeness || found.miss.within_memory_estimate {
         true => Severity::Info,
         false => severity(template, obstacles, pinned.is_some(), ctx),
     };

@@ -7,6 +7,8 @@
 //! them but these pods and DaemonSets. Without `--complete` only pods with accelerators and those that
 //! select a NodePool by name are looked at: others may run on nodes that Karpenter does not start. Where
 //! only the maximum of an autoscaler is too large, or pods of a Job wait for each other, it is an info.
+//! Deployments and StatefulSets that are certainly applied together, and whose pods run on one pool alone, are added up
+//! by their requests at the fewest replicas.
 //! Limits on accelerators are those of `max-replicas-exceed-gpu-limit` and `gang-exceeds-gpu-limit`.
 //!
 //! # Fix
@@ -55,6 +57,7 @@
 use std::sync::Arc;
 
 use crate::cluster::placement::CandidatePool;
+use crate::facts::quantity::{Quantity, amount};
 use crate::fit::{BeyondLimits, Situation, counts};
 use crate::rules::availability::serving::tell_autoscaler;
 use crate::rules::gpu::gpu_sharing_mismatch::{SHARING_SOURCES, counts_shares};
@@ -63,12 +66,13 @@ use crate::rules::prelude::*;
 use crate::rules::scheduling::static_pool_exceeded::is_on_pools;
 use crate::rules::scheduling::{AROUND_PODS, all_pools, is_scheduled, states_its_pods};
 use crate::workload::devices::first_accelerator;
+use crate::workload::gang::request_of;
 use crate::workload::gpu::requested_extended_resources;
 
 pub(crate) static RULE: Rule = Rule {
     id: "pool-limit-exceeded",
-    kinds: WORKLOAD_KINDS,
-    reads: kinds![AROUND_PODS, SHARING_SOURCES],
+    kinds: kinds![WORKLOAD_KINDS, [Kind::NODE_POOL]],
+    reads: kinds![AROUND_PODS, SHARING_SOURCES, [Kind::DEPLOYMENT, Kind::STATEFUL_SET]],
     reports_absence: true,
     docs: docs(include_str!("pool_limit_exceeded.rs")),
     check: Check::Object(check),
@@ -82,7 +86,15 @@ const MAX_TRIED: usize = 2;
 /// Maximum number of limits to show with a finding.
 const MOST_SHOWN: usize = 4;
 
+/// Maximum number of workloads that are added up.
+const MAX_ADDED: usize = 256;
+/// Maximum number of them to show with a finding.
+const MAX_RELATED: usize = 4;
+
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if object.is(Kind::NODE_POOL) {
+        return together(object, ctx);
+    }
     if !states_its_pods(object) || !ctx.cluster().has_any(Kind::NODE_POOL) {
         return None;
     }
@@ -166,5 +178,65 @@ fn is_told_of_devices(object: &Object, template: &Template<'_>, room: u64, ctx: 
     first_accelerator(template).is_some_and(|(resource, devices)| {
         let one_more = Asked::new(room.saturating_add(1), devices.count);
         Room::below(one_more, template, resource, ctx).is_some()
+    })
+}
+
+/// Workloads that run on a pool alone, each within a limit and all of them beyond it.
+fn together(pool: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let cluster = ctx.cluster();
+    let limits = pool.path(&["spec", "limits"]);
+    let bounds: Vec<(&str, i128)> = ["cpu", "memory"]
+        .into_iter()
+        .filter_map(|resource| Some((resource, Quantity::at(&limits.get(resource))?.milli())))
+        .collect();
+    let workloads = || [Kind::DEPLOYMENT, Kind::STATEFUL_SET].into_iter().flat_map(|kind| cluster.of(kind));
+    if bounds.is_empty() || workloads().nth(MAX_ADDED).is_some() {
+        return None;
+    }
+    let alone: Vec<(&Object, i128)> = workloads()
+        .filter(|workload| cluster.surely_pairs(pool, workload) && states_its_pods(workload))
+        .filter(|workload| runs_on_alone(workload, pool, ctx))
+        .filter_map(|workload| Some((workload, i128::from(cluster.views().replicas(workload)?.floor))))
+        .collect();
+    for (resource, limit) in bounds {
+        let requested = |(workload, replicas): &(&'_ Object, i128)| {
+            let (each, _) = request_of(templates(workload).first()?, "requests", resource)?;
+            Some(each.saturating_mul(*replicas)).filter(|all| *all > 0 && *all <= limit)
+        };
+        let each: Vec<(&Object, i128)> =
+            alone.iter().filter_map(|one| Some((one.0, requested(one)?))).collect();
+        let all: i128 = each.iter().map(|(_, amount)| amount).sum();
+        if each.len() < 2 || all <= limit {
+            continue;
+        }
+        let node = limits.get(resource);
+        let message = format!(
+            "the {} workloads that run on NodePool `{}` alone request {} of `{resource}`, beyond `limits.{resource}: {}`",
+            each.len(),
+            pool.display_name(),
+            amount(resource, all),
+            node.string_or_number()?
+        );
+        let finding = ctx.report(&node, message);
+        finding.help(
+            "raise the limit, which counts whole nodes, or run fewer pods: those beyond it stay Pending",
+        );
+        for (workload, requested) in each.iter().take(MAX_RELATED) {
+            let requests = format!("{} of `{resource}`", amount(resource, *requested));
+            finding.related(workload, &workload.path(&["spec", "replicas"]), requests);
+        }
+        return None;
+    }
+    None
+}
+
+/// Whether the pods of a workload run on nodes of a pool alone.
+fn runs_on_alone(workload: &Object, pool: &Object, ctx: &Context<'_>) -> bool {
+    let [template] = &*templates(workload) else { return false };
+    let is_meant = is_on_pools(workload, template) || ctx.cluster().is_complete() && is_scheduled(template);
+    let found = if is_meant { ctx.pools_for(template) } else { None };
+    found.is_some_and(|found| {
+        let pools = found.all_nodes().unwrap_or_default();
+        matches!(pools, [only] if only.object().is_same_resource(pool))
     })
 }
