@@ -59,8 +59,8 @@ enum Form {
     ThreeNumbers,
 }
 
-/// Repositories of Docker Hub and of other registries by their whole names, and the form of their tags. Sources: the workflows that
-/// publish them, and the pages of tags that issues of their projects name, read in November 2026.
+/// Repositories of Docker Hub and of other registries by their whole names, and the form of their tags, as the manifests and issues of
+/// their projects write them (November 2026).
 const FORMS: [(&str, Form); 9] = [
     ("vllm/vllm-openai", Form::WithLetter),
     ("lmsysorg/sglang", Form::WithLetter),
