@@ -38,7 +38,7 @@ pub use cluster::objects::Lookup;
 pub use cluster::sets::{Bond, ManifestSet, Membership, Partition};
 pub use cluster::versions::{
     Fact, K3S_CHARTS, OutsideFact, ShownVersion, TerraformFile, TerraformValues, VersionPlace, charts_of,
-    charts_of_template, facts_of_script, facts_of_text, fill_versions, minor_of, pins_of,
+    charts_of_template, facts_of_script, facts_of_text, fill_versions, minor_of, pins_of, unread_objects,
 };
 pub use file::File;
 pub use kind::Kind;

@@ -8,7 +8,7 @@ use gpulint_rules::source::{FilledPlaceholder, KustomizeRoute, PatchTarget};
 use rayon::prelude::*;
 
 use super::filled::{Clues, FilledFolders, common_folder, has_placeholders};
-use super::kustomization::{KUSTOMIZATIONS, Kustomization};
+use super::kustomization::{KUSTOMIZATIONS, Kustomization, unknown_change};
 use super::walker::Walk;
 use super::{
     Directories, Disk, Input, SkipReason, display_path, is_configuration, is_ignored_by_git,
@@ -58,7 +58,8 @@ const MAX_ENTRIES: usize = 100_000;
 
 /// The files of Terraform and templates of other programs below the folder of the inputs, and the scripts and documents there.
 fn other_files(inputs: &[Input], directories: &Directories) -> (Vec<PathBuf>, Vec<PathBuf>) {
-    const ENDS: [&str; 7] = [".tf", ".tofu", ".tfvars", ".j2", ".jinja", ".tmpl", ".gotmpl"];
+    const ENDS: [&str; 10] =
+        [".tf", ".tofu", ".tfvars", ".tftpl", ".yaml.tpl", ".yml.tpl", ".j2", ".jinja", ".tmpl", ".gotmpl"];
     const SCRIPTS: [&str; 14] = [
         ".sh",
         ".bash",
@@ -326,8 +327,11 @@ impl Folders {
         for (folder, kustomization) in all {
             let mut targets = kustomization.targets.clone();
             for component in &kustomization.components {
-                let component = self.kustomizations.get(component);
-                targets.extend(component.into_iter().flat_map(|c| c.targets.clone()));
+                match self.kustomizations.get(component) {
+                    Some(component) => targets.extend(component.targets.iter().cloned()),
+                    // It is of another repository, or a file that Git ignores.
+                    None => targets.push(unknown_change()),
+                }
             }
             if targets.is_empty() {
                 continue;

@@ -11,13 +11,17 @@ pub(super) fn manifests_in(text: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut lines = text.split_inclusive('\n');
     let mut has_manifest = false;
+    let mut is_in_locals = false;
     while let Some(line) = lines.next() {
         let opening = out.len();
         blank(line, &mut out);
+        is_in_locals = line.starts_with("locals") || is_in_locals && !line.starts_with('}');
         let Some((marker, is_indented)) = marker_of(line) else { continue };
         let body: Vec<&str> = lines.by_ref().take_while(|line| line.trim() != marker).collect();
         let content = out.len();
-        if is_manifest(&body) {
+        let is_unused =
+            is_in_locals && line.split_once('=').is_some_and(|(name, _)| is_unused(name.trim(), text));
+        if is_manifest(&body) && !is_unused {
             if has_manifest {
                 separate(&mut out, opening);
             }
@@ -58,6 +62,19 @@ fn marker_of(line: &str) -> Option<(&str, bool)> {
     let is_word = !marker.is_empty() && marker.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     let is_value = start.trim_end().ends_with(['=', '(', '[', ',', ':']) || start.trim().is_empty();
     (is_word && is_value).then_some((marker, is_indented))
+}
+
+/// Whether all that uses a local value is commented out, so that nothing applies it. Other files of the module may use one that
+/// its own file does not mention.
+fn is_unused(local: &str, text: &str) -> bool {
+    let reference = format!("local.{local}");
+    let is_end =
+        |rest: &str| !rest.starts_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
+    let names_it =
+        |line: &&str| line.match_indices(&reference).any(|(at, found)| is_end(&line[at + found.len()..]));
+    let is_comment = |line: &str| line.trim_start().starts_with(['#', '/']);
+    let mut users = text.lines().filter(names_it).peekable();
+    users.peek().is_some() && users.all(is_comment)
 }
 
 /// Whether the lines of a heredoc are a manifest without directives of Terraform.
@@ -164,6 +181,19 @@ YAML
         let found = manifests_in(text).unwrap();
         assert_eq!(found.len(), text.len());
         assert!(found.contains("a: {b: \"${onencode_c_}\", d: [\"${f}\", g-${h}]}"), "{found}");
+    }
+
+    #[test]
+    fn locals_whose_users_are_commented_out_are_not_applied() {
+        let locals = "locals {\n  pool = <<-EOT\n    apiVersion: v1\n    kind: Pod\n  EOT\n}\n";
+        for (user, is_applied) in [
+            ("", true),
+            ("# yaml_body = local.pool\n", false),
+            ("# yaml_body = local.pool_2\n", true),
+            ("# yaml_body = local.pool\nyaml_body = local.pool\n", true),
+        ] {
+            assert_eq!(manifests_in(&format!("{locals}{user}")).is_some(), is_applied, "{user}");
+        }
     }
 
     #[test]

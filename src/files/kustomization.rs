@@ -163,8 +163,12 @@ impl Kustomization {
             // The targets of a replacement may be in a separate file.
             if let Some(file) = replacement.get("path").text() {
                 let file = path(file);
-                let bytes = disk.read(&file).unwrap_or_default();
+                let read = disk.read(&file);
                 self.replacements.push(file);
+                let Ok(bytes) = read else {
+                    replaced.push(unknown_change());
+                    continue;
+                };
                 let documents = source::read(&Source::new("replacement", bytes));
                 let roots = documents.iter().filter_map(|document| document.root());
                 replaced.extend(roots.flat_map(|root| targets_of_replacement(&root)));
@@ -236,7 +240,16 @@ impl Kustomization {
         });
         let source = match (inline, &file) {
             (Some(text), _) => Source::from_text("patch", text),
-            (None, Some(file)) => Source::new("patch", disk.read(file).unwrap_or_default()),
+            (None, Some(path)) => match disk.read(path) {
+                Ok(bytes) => Source::new("patch", bytes),
+                // It may set any field of what it selects.
+                Err(_) => {
+                    let selected = target_of_selector(&patch.target);
+                    self.targets.push(PatchTarget { replicas: PatchedReplicas::Set, ..selected });
+                    self.patches.extend(file);
+                    return;
+                }
+            },
             (None, None) => Source::from_text("patch", ""),
         };
         self.patches.extend(file);
@@ -281,7 +294,7 @@ impl Kustomization {
                     roots.for_each(|root| self.add_transformer(&root, path, disk));
                 }
                 // A folder or a repository: it may change anything.
-                None => self.targets.push(PatchTarget::default()),
+                None => self.targets.push(unknown_change()),
             }
         }
     }
@@ -306,7 +319,7 @@ impl Kustomization {
                 self.add_patch(&patch, path, disk);
             }
             Some(kind) if ADDING_NOTHING.contains(&kind) => {}
-            _ => self.targets.push(PatchTarget::default()),
+            _ => self.targets.push(unknown_change()),
         }
     }
 }
@@ -453,6 +466,11 @@ fn is_certain_selector(target: &Node<'_>) -> bool {
     let narrowing = ["namespace", "labelSelector", "annotationSelector"];
     let narrowed = narrowing.iter().any(|field| target.get(field).is_set());
     !narrowed && plain.kind.is_some() && (plain.name.is_some() || target.get("name").is_absent())
+}
+
+/// The change of a file that cannot be read, such as one that Git ignores: it may set any field of any object.
+pub(super) fn unknown_change() -> PatchTarget {
+    PatchTarget { replicas: PatchedReplicas::Set, ..PatchTarget::default() }
 }
 
 /// The target of a selector. Its values are regular expressions; anything but a plain name matches all

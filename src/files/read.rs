@@ -13,6 +13,7 @@ use gpulint_rules::source::{
 use gpulint_rules::tree::{PATCH_DIRECTIVE, Span};
 use gpulint_rules::{
     Fact, File, K3S_CHARTS, Kind, Node, Object, charts_of, facts_of_script, facts_of_text, minor_of, pins_of,
+    unread_objects,
 };
 use rayon::prelude::*;
 
@@ -146,25 +147,30 @@ fn unbuildable(input: &Input, scope: &str, folders: &Folders) -> Option<ReadOutc
     Some(ReadOutcome { file: Some(file), ..skip(input, SkipReason::Kustomization) })
 }
 
-/// A problem for each of the missing entries of a kustomization.
+/// The problem of a kustomization with missing entries, which are often those of one folder that is gone.
 fn entries_without_file(document: &Document, missing: &[&str]) -> Vec<ParseDiagnostic> {
     let Some(root) = document.root() else { return Vec::new() };
-    let mut problems = Vec::new();
-    for list in ["resources", "bases"].map(|field| root.get(field)) {
-        for entry in list.items() {
-            let name = entry.text().filter(|name| missing.contains(name));
-            let Some((name, span)) = name.zip(entry.span()) else { continue };
-            problems.push(ParseDiagnostic {
-                kind: ParseDiagnosticKind::MissingFile,
-                span,
-                message: format!("`{name}` does not exist: `kustomize build` fails"),
-                help: None,
-                other: None,
-                key_path: None,
-            });
-        }
-    }
-    problems
+    let lists = ["resources", "bases"].map(|field| root.get(field));
+    let entries = lists.iter().flat_map(Node::items).filter_map(|entry| {
+        let name = entry.text().filter(|name| missing.contains(name))?;
+        Some((name.to_owned(), entry.span()?))
+    });
+    let entries: Vec<(String, Span)> = entries.collect();
+    let Some((first, span)) = entries.first() else { return Vec::new() };
+    let others: Vec<&str> = entries[1..].iter().map(|(name, _)| name.as_str()).collect();
+    let message = match others.as_slice() {
+        [] => format!("`{first}` does not exist: `kustomize build` fails"),
+        [_] => format!("`{first}` and 1 more entry do not exist: `kustomize build` fails"),
+        more => format!("`{first}` and {} more entries do not exist: `kustomize build` fails", more.len()),
+    };
+    vec![ParseDiagnostic {
+        kind: ParseDiagnosticKind::MissingFile,
+        span: *span,
+        message,
+        help: None,
+        other: None,
+        key_path: None,
+    }]
 }
 
 /// Reads a file whose content is already in memory.
@@ -193,8 +199,8 @@ pub(crate) fn read_bytes(input: &Input, scope: &str, folders: &Folders, bytes: V
     }
     let source = Arc::new(source);
     let documents = parse(&source);
-    let facts = facts_of(input, source.text().as_bytes());
-    let read = ReadOutcome { facts, ..classify_documents(input, Arc::clone(&source), documents, is_patch) };
+    let mut read = classify_documents(input, Arc::clone(&source), documents, is_patch);
+    read.facts.extend(facts_of(input, source.text().as_bytes()));
     if let Some(known) = known {
         known.keep(source, input.named, is_patch, &read);
     }
@@ -394,6 +400,15 @@ fn classify_documents(
         .collect();
     for (document, class) in documents.into_iter().zip(classes) {
         let number = Some(document.number);
+        let is_template = matches!(
+            class,
+            DocumentClass::Broken | DocumentClass::Other(SkipReason::HelmTemplate | SkipReason::YttTemplate)
+        );
+        if is_template {
+            let first = source.lines().position(source.text(), document.span.start).line;
+            let objects = unread_objects(text_of(&source, &document)).into_iter();
+            read.facts.extend(objects.map(|(fact, line)| (fact, first + line - 1)));
+        }
         match class {
             DocumentClass::Other(reason) => {
                 read.skipped.push(skipped(input, number, reason, false));

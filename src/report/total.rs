@@ -90,9 +90,12 @@ pub(crate) fn unread_lines(summary: &Summary) -> Vec<String> {
             _ => "archive",
         };
         let (mut files, remedy) = (count(*number, what), reason.remedy().unwrap_or_default());
-        if *reason == SkipReason::Script {
-            files.push_str(" with manifests");
-        }
+        files.push_str(match reason {
+            SkipReason::Script => " with manifests",
+            // Manifests in heredocs are read.
+            SkipReason::Terraform => " without manifests in heredocs",
+            _ => "",
+        });
         match unread.iter_mut().find(|(known, _)| *known == remedy) {
             Some((_, all)) => all.push(files),
             None => unread.push((remedy, vec![files])),
@@ -204,7 +207,7 @@ mod tests {
             lines,
             [
                 "1 Terraform template and 3 Jinja templates not read: pipe the rendered manifests to gpulint check -",
-                "2 Terraform files and 3 scripts with manifests not read: pipe the applied manifests to gpulint check -",
+                "2 Terraform files without manifests in heredocs and 3 scripts with manifests not read: pipe the applied manifests to gpulint check -",
             ]
         );
     }

@@ -230,7 +230,7 @@ fn files_that_may_hold_manifests_and_are_not_read_are_counted() {
         .with(".git/HEAD", "")
         .with("ignored.tf", "");
     let lines = "\
-2 Terraform files not read: pipe the applied manifests to gpulint check -
+2 Terraform files without manifests in heredocs not read: pipe the applied manifests to gpulint check -
 2 Terraform templates and 1 Jinja template not read: pipe the rendered manifests to gpulint check -
 1 archive not read: unpack first
 ";
@@ -248,7 +248,8 @@ fn files_that_may_hold_manifests_and_are_not_read_are_counted() {
     let folder = folder.with("a.yaml", CONFIG_MAP);
     let out = folder.run(&["check"]).exits(0).out;
     assert!(
-        out.starts_with("no findings in 1 file (1 object)\n") && out.contains("2 Terraform files not read: "),
+        out.starts_with("no findings in 1 file (1 object)\n")
+            && out.contains("2 Terraform files without manifests in heredocs not read: "),
         "{out}"
     );
     assert_eq!(folder.run(&["check", "-q"]).exits(0).out, "");
@@ -309,7 +310,11 @@ resource \"kubectl_manifest\" \"pool\" {
     let folder = Folder::new().with("infra/karpenter.tf", text).with("infra/main.tf", "");
     let out = folder.run(&["check", "--format", "concise"]).exits(1).out;
     assert!(out.starts_with("infra/karpenter.tf:9:") && out.contains("spec.disruption.expireAfter"), "{out}");
-    assert!(out.contains("1 Terraform file not read") && !out.contains("placeholder"), "{out}");
+    assert!(
+        out.contains("1 Terraform file without manifests in heredocs not read")
+            && !out.contains("placeholder"),
+        "{out}"
+    );
     folder.run(&["check", "infra/karpenter.tf"]).exits(1);
     // The other language around it would be lost.
     folder.run(&["check", "--fix", "--unsafe-fixes"]).exits(1);
@@ -838,6 +843,8 @@ fn kustomizations_that_list_what_is_not_there_are_found() {
     let run = folder.run(&["check", "--format", "concise"]).exits(1);
     let warning = "kustomization.yaml:1:21: warning[render-failed] `absent.yaml` does not exist: `kustomize build` fails";
     assert_eq!(run.prints(warning).out.matches("render-failed").count(), 1);
+    let more = Folder::new().with("kustomization.yaml", "resources: [b.yaml, c.yaml, d.yaml]\n");
+    more.run(&["check"]).prints("`b.yaml` and 2 more entries do not exist");
     // The folder of a submodule may be filled later.
     let folder = folder.with(".gitmodules", "");
     assert!(!folder.run(&["check"]).exits(0).out.contains("render-failed"));

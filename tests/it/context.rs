@@ -141,3 +141,41 @@ fn a_stream_takes_the_place_of_a_file_of_the_input() {
     ];
     folder.run_with(&args, &HPA.replace("name: web", "name: api")).exits(0).prints("1 file");
 }
+
+const CLAIM: &str = "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: world}\nspec: {accessModes: [ReadWriteOnce]}\n";
+
+#[test]
+fn patches_that_cannot_be_read_may_set_what_is_missing() {
+    let args = ["check", "-f", "concise", "--select", "invalid-value"];
+    let checked = |kustomization: &str| {
+        let folder = Folder::new().with("claim.yaml", CLAIM).with("kustomization.yaml", kustomization);
+        folder.run(&args).out
+    };
+    assert!(checked("resources: [claim.yaml]\n").contains("a claim needs `requests.storage`"));
+    for unread in [
+        "patches: [{path: env/patch.yaml}]",
+        "patches: [{path: env/patch.yaml, target: {kind: PersistentVolumeClaim}}]",
+        "components: [env]",
+        "components: ['https://example.com/storage//env?ref=v1']",
+        "transformers: [env/transformer.yaml]",
+        "replacements: [{path: env/replacement.yaml}]",
+    ] {
+        let out = checked(&format!("resources: [claim.yaml]\n{unread}\n"));
+        assert!(!out.contains("invalid-value"), "{unread}: {out}");
+    }
+    let other = "patches: [{path: env/patch.yaml, target: {kind: Deployment}}]";
+    assert!(checked(&format!("resources: [claim.yaml]\n{other}\n")).contains("invalid-value"));
+}
+
+#[test]
+fn what_a_kustomization_does_not_list_is_lowered_by_one_level() {
+    let claim = CLAIM.replace("claim.yaml", "other.yaml");
+    let folder = Folder::new().with("listed.yaml", HPA).with("other.yaml", &claim);
+    let folder = folder.with("kustomization.yaml", "resources: [listed.yaml]\n");
+    let run = folder.run(&["check", "-f", "concise", "--select", "invalid-value"]);
+    assert!(run.out.contains("warning[invalid-value]"), "{run:#?}");
+    let image = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n  selector: {matchLabels: {app: web}}\n  template:\n    metadata: {labels: {app: web}}\n    spec: {containers: [{name: web, image: 'nginx:latest'}]}\n";
+    let folder = folder.with("other.yaml", image);
+    let run = folder.run(&["check", "-f", "concise", "--select", "image-tag-latest"]);
+    assert!(run.out.contains("info[image-tag-latest]"), "{run:#?}");
+}

@@ -385,3 +385,58 @@ fn what_other_programs_install_is_not_missing() {
         assert_eq!(run.out.contains("[gpu-device-plugin-missing]"), is_missing, "{file}: {text}\n{run:#?}");
     }
 }
+
+#[test]
+fn a_version_that_objects_contradict_is_named() {
+    let current = POOL
+        .replace("v1beta1", "v1")
+        .replace("apiVersion: karpenter.k8s.aws/v1,", "group: karpenter.k8s.aws,");
+    let current = current.replace("name: web}\nspec", "name: batch}\nspec");
+    let terraform =
+        "resource \"helm_release\" \"karpenter\" {\n  chart   = \"karpenter\"\n  version = \"0.37.6\"\n}\n";
+    let folder = Folder::new().with("web.yaml", POOL).with("batch.yaml", &current).with("main.tf", terraform);
+    assert!(versions(&folder).is_empty());
+    let run = folder.run(&["check", "-f", "json", "--select", "karpenter-legacy-api"]);
+    let report = run.json();
+    let finding = &report["diagnostics"][0];
+    let message = finding["message"].as_str().unwrap();
+    assert!(
+        message.ends_with("is not served from Karpenter 1.1 on, and NodePool `batch` needs 1.0"),
+        "{message}"
+    );
+    assert!(finding["help"].as_str().unwrap().contains("main.tf:3 has 0.37"), "{finding:#}");
+    // A heredoc whose only user is commented out is not applied, and contradicts nothing.
+    let locals = format!("locals {{\n  batch = <<-EOT\n{current}  EOT\n}}\n# yaml_body = local.batch\n");
+    let folder = Folder::new().with("web.yaml", POOL).with("pools.tf", &locals).with("main.tf", terraform);
+    assert_eq!(versions(&folder), [json!(["Karpenter", "0.37", "main.tf", 3])]);
+}
+
+#[test]
+fn objects_of_files_that_are_not_read_exist() {
+    let pool = POOL
+        .replace("v1beta1", "v1")
+        .replace("apiVersion: karpenter.k8s.aws/v1,", "group: karpenter.k8s.aws,");
+    let other =
+        "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {name: batch}\nspec: {role: a}\n";
+    let class = |ami: &str| {
+        format!(
+            "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata:\n  name: web\nspec:\n  amiSelectorTerms:\n    - id: {ami}\n"
+        )
+    };
+    let folder = Folder::new().with("pool.yaml", &pool).with("other.yaml", other);
+    let args = ["check", "-f", "concise", "--select", "node-class-missing"];
+    folder.run(&args).prints("no EC2NodeClass `web` is among the classes here");
+    let script = format!("cat <<EOF | kubectl apply -f -\n{}EOF\n", class("$AMI"));
+    for (file, text) in [
+        ("web.yaml", class("{{AMI}}/{{B}}: c: d")),
+        ("web.yaml.j2", class("{{ ami }}")),
+        ("web.yaml.tftpl", class("${ami}")),
+        ("apply.sh", script),
+    ] {
+        let run = folder.run(&args);
+        assert!(run.out.contains("node-class-missing"), "{file}");
+        let with = Folder::new().with("pool.yaml", &pool).with("other.yaml", other).with(file, &text);
+        let run = with.run(&args);
+        assert!(!run.out.contains("node-class-missing"), "{file}: {run:#?}");
+    }
+}

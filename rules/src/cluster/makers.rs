@@ -117,10 +117,26 @@ pub(crate) fn may_bring_objects(cluster: &Cluster) -> bool {
     cluster.query::<Charts>(&()) || cluster.is_shown(&Fact::Elsewhere)
 }
 
-/// Whether a tool or an operator makes an object of this kind and name of another one of the input, or a kustomization generates it.
+/// Whether a document that is not read, such as a template, has an object of this kind and name, or one whose name is not known.
+pub(crate) fn may_be_unread(cluster: &Cluster, kind: &str, name: &str) -> bool {
+    cluster.outside_facts().iter().any(|one| match &one.fact {
+        Fact::Unread(own, of) => own == kind && of.as_deref().is_none_or(|of| of == name),
+        _ => false,
+    })
+}
+
+/// Whether a document that is not read has an object of one of these kinds.
+pub(crate) fn has_unread(cluster: &Cluster, kinds: &[Kind]) -> bool {
+    let is_of_kinds = |own: &str| kinds.iter().any(|kind| kind.kind == own);
+    cluster.outside_facts().iter().any(|one| matches!(&one.fact, Fact::Unread(own, _) if is_of_kinds(own)))
+}
+
+/// Whether a tool or an operator makes an object of this kind and name of another one of the input, a kustomization generates it, or
+/// a document that is not read has it.
 pub(crate) fn may_be_made(cluster: &Cluster, kind: Kind, namespace: &str, name: &str) -> bool {
     cluster.query::<MadeObjects>(&()).iter().any(|made| made.fits(kind, namespace, name))
         || [Kind::SECRET, Kind::CONFIG_MAP].contains(&kind) && is_generated(cluster, name)
+        || may_be_unread(cluster, kind.kind, name)
 }
 
 /// Whether a kustomization generates a ConfigMap or a Secret of this name, or adds keys to one.

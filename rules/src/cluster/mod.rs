@@ -63,7 +63,9 @@ use crate::cluster::query::{Queries, Query};
 use crate::cluster::sets::Bond;
 use crate::cluster::table::{Table, Tables, View};
 use crate::cluster::together::routes;
-use crate::cluster::versions::{OutsideFact, ShownVersions, shown_by, shows_server_version};
+use crate::cluster::versions::{
+    OutsideFact, ShownVersions, is_v1_of_karpenter, shown_by, shows_server_version,
+};
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::steps;
@@ -246,10 +248,13 @@ impl Cluster {
             is_anything_lost |= self.tables.apply_isolated(change, object, &mut collected);
         }
         let pools_decide = shows_server_version(self.outside_facts());
-        let is_sign =
-            |object: &Object| pools_decide && object.is(Kind::NODE_POOL) || !shown_by(object).is_empty();
+        let is_sign = |object: &Object| {
+            pools_decide && object.is(Kind::NODE_POOL)
+                || is_v1_of_karpenter(object)
+                || !shown_by(object).is_empty()
+        };
         let shows = |objects: &[Object]| objects.iter().any(is_sign);
-        let versions_of = |shown: &ShownVersions| (shown.numbers(), shown.patches());
+        let versions_of = |shown: &ShownVersions| (shown.numbers(), shown.patches(), shown.contradicted());
         let versions = (shows(old) || shows(new)).then(|| self.shown().map(versions_of)).flatten();
         self.objects.splice(old, new);
         if !self.has_kustomized && new.iter().any(|object| !routes(object).is_empty()) {

@@ -338,7 +338,10 @@ impl Engine {
         let is_left_out = object.source().is_some_and(|source| source.is_left_out());
         if is_left_out || cluster.is_shown(&Fact::Unreached) {
             for finding in &mut findings[from..] {
-                finding.severity = finding.severity.min(Severity::Warning);
+                finding.severity = match finding.severity {
+                    Severity::Error => Severity::Warning,
+                    Severity::Warning | Severity::Info => Severity::Info,
+                };
             }
         }
         // Whoever states a severity wants the finding.

@@ -45,7 +45,9 @@ pub(super) fn drop_from_pool(
             "give each pool of class `{class}` a class of its own: their kubelet settings differ"
         ));
     }
+    let is_old = classes.is_empty() && cluster.has(Kind::AWS_NODE_TEMPLATE, "default", class);
+    let kind = if is_old { "AWSNodeTemplate" } else { "EC2NodeClass" };
     Err(format!(
-        "convert EC2NodeClass `{class}` first: the fields of the pool's `kubelet` move to its `spec.kubelet`"
+        "convert {kind} `{class}` first: the fields of the pool's `kubelet` move to its `spec.kubelet`"
     ))
 }

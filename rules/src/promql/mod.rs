@@ -81,6 +81,9 @@ pub(crate) fn parse(text: &str) -> Parsed {
 const OTHER_KEYWORDS: &[&str] =
     &["anchored", "default", "fill", "if", "ifnot", "keep_metric_names", "smoothed", "with"];
 
+/// The start of the reason that a text has no expression.
+const EMPTY: &str = "no expression found in input";
+
 /// Part of the reason that a call without a range is invalid, which VictoriaMetrics accepts.
 const NEEDS_A_RANGE: &str = "needs a range";
 
@@ -109,8 +112,11 @@ fn reason(error: &str, text: &str) -> Option<String> {
         ("unexpected end of input inside brackets", "a `[` is never closed"),
         ("unterminated quoted string", "a string is never closed"),
         ("comparisons between scalars must use BOOL modifier", "two numbers are compared without `bool`"),
-        ("no expression found in input", "it is empty"),
+        (EMPTY, "it is empty"),
     ];
+    if error.starts_with(EMPTY) && text.trim_start().starts_with('#') {
+        return Some("it is only a comment".to_owned());
+    }
     if let Some((_, words)) = known.iter().find(|(start, _)| error.starts_with(start)) {
         return Some((*words).to_owned());
     }

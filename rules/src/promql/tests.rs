@@ -106,7 +106,8 @@ fn wrong_queries_say_what_is_wrong() {
         ("up + up[5m]", "binary expression must contain only scalar and instant vector types"),
         ("up > bool", "two of its parts have no operator between them, or one is missing"),
         ("sum(up) + bool 1", "bool modifier can only be used on comparison operators"),
-        ("# only a comment", "it is empty"),
+        ("# only a comment", "it is only a comment"),
+        ("", "it is empty"),
     ] {
         match parse(text) {
             Parsed::Invalid(found) => assert_eq!(found, reason, "{text}"),

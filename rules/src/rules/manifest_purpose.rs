@@ -76,8 +76,15 @@ pub(super) fn is_copy(object: &Object) -> bool {
     is_output
         || is_chart_output(object)
         || is_bundle()
+        || is_generated_file(origin.source.text())
         || folder(origin.source.path()).split('/').any(|one| FOLDERS.contains(&one))
         || is_release_manifest(object)
+}
+
+/// Whether the first comment of a text says that a program writes it and nobody edits it, as in `gotk-components.yaml` of Flux.
+fn is_generated_file(text: &str) -> bool {
+    let mut comment = text.lines().take_while(|line| line.starts_with('#') || *line == "---");
+    comment.any(|line| line.contains("DO NOT EDIT"))
 }
 
 /// Whether the comment above an object is the one that `helm template` prints above each document: the place to change the
@@ -126,7 +133,10 @@ pub(super) fn is_release_manifest(object: &Object) -> bool {
         let stem = file.rsplit_once('.').map_or(file, |(stem, _)| stem);
         let names_release =
             |name: &str| name.split(['-', '_']).any(|part| part.starts_with('v') && is_release(part));
-        folders.split('/').any(|folder| is_release(folder) || names_release(folder)) || names_release(stem)
+        // As archives of releases are unpacked: `terraform-aws-eks-4.32.1/`.
+        let is_archive = |name: &str| name.rsplit_once('-').is_some_and(|(_, version)| is_release(version));
+        let is_of_release = |name: &str| is_release(name) || names_release(name) || is_archive(name);
+        folders.split('/').any(is_of_release) || names_release(stem)
     })
 }
 
@@ -257,10 +267,19 @@ mod tests {
     fn folders_of_releases() {
         let is_release = |path: &str| is_release_manifest(&at(path));
         assert!(
-            ["install/v0.5.0/all.yaml", "docs/version-1.4.0/a.yaml", "knative-v1.10.1/a.yaml"]
-                .into_iter()
-                .all(is_release)
+            [
+                "install/v0.5.0/all.yaml",
+                "docs/version-1.4.0/a.yaml",
+                "knative-v1.10.1/a.yaml",
+                "terraform-aws-eks-4.32.1/examples/a.yaml"
+            ]
+            .into_iter()
+            .all(is_release)
         );
-        assert!(!["versions/a.yaml", "docs/version-next/a.yaml", "v1/a.yaml"].into_iter().any(is_release));
+        let others = ["versions/a.yaml", "docs/version-next/a.yaml", "v1/a.yaml", "llama-3.1/a.yaml"];
+        assert!(!others.into_iter().any(is_release));
+        let text = "---\n# This manifest was generated. DO NOT EDIT.\napiVersion: v1\nkind: Pod\n";
+        let of = |text: &str| is_copy(&File::read(Source::from_text("a.yaml", text)).objects[0]);
+        assert!(of(text) && !of(&text.replace("DO NOT EDIT", "Edit")));
     }
 }

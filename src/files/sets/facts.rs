@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use gpulint_rules::{
     Fact, Membership, Object, OutsideFact, Product, VersionPlace, charts_of_template, facts_of_script,
-    facts_of_text, fill_versions, minor_of,
+    facts_of_text, fill_versions, minor_of, unread_objects,
 };
 
 use super::claimer::{Checkout, GitOpsObject};
@@ -243,7 +243,8 @@ fn of_other_files(files: &Files<'_>) -> Vec<Found> {
         let charts = if is_helmfile { charts_of_template(text) } else { terraform.installs(path).to_vec() };
         let mut seen = BTreeSet::new();
         let charts = charts.into_iter().filter(|(fact, _)| seen.insert(fact.clone()));
-        for (fact, line) in versions.chain(facts_of_text(text)).chain(charts) {
+        let objects = unread_objects(text);
+        for (fact, line) in versions.chain(facts_of_text(text)).chain(charts).chain(objects) {
             let shown = OutsideFact { fact, path: Arc::from(short_path(path)), line };
             out.push(Found { folder: folder.to_owned(), shown });
         }
@@ -261,8 +262,11 @@ fn of_scripts(files: &Files<'_>) -> Vec<Found> {
     };
     let paths = files.folders.scripts.iter().filter(|path| !is_history(path)).take(MAX_SCRIPTS).cloned();
     let read = map_on_all_threads(paths.collect(), |path| {
-        let facts = files.folders.disk.read_small(&path).map(|text| facts_of_script(&text));
-        (path, facts.unwrap_or_default())
+        let text = files.folders.disk.read_small(&path).unwrap_or_default();
+        // A script fills in the other names.
+        let named = |(fact, _): &(Fact, u32)| matches!(fact, Fact::Unread(_, Some(_)));
+        let objects = unread_objects(&text).into_iter().filter(named);
+        (path, facts_of_script(&text).into_iter().chain(objects).collect::<Vec<_>>())
     });
     let found = read.into_iter().flat_map(|(path, facts)| {
         let folder = path.parent().unwrap_or(Path::new("")).to_owned();

@@ -284,7 +284,7 @@ pub fn is_stand_in(text: &str, field: &str) -> bool {
         "YOUR",
     ];
     /// Ends of words that stand for a part of a name, as in `slurm-job-JOBID`.
-    const ENDS: [&str; 6] = ["ID", "NAME", "NUMBER", "INDEX", "SUFFIX", "HASH"];
+    const ENDS: [&str; 7] = ["ID", "NAME", "NUMBER", "INDEX", "SUFFIX", "HASH", "STAMP"];
     let named = field.ends_with("ame") || matches!(field, "namespace" | "image" | "schedule");
     let is_constant = |word: &str| {
         let part = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
@@ -321,7 +321,39 @@ pub fn is_stand_in(text: &str, field: &str) -> bool {
     };
     let is_blank = |part: &str| part.len() >= MIN_LENGTH && part.bytes().all(|byte| byte == b'X');
     let has_blank = || text.split(|c: char| !c.is_ascii_alphanumeric()).any(is_blank);
-    has_constant() || has_blank() || text.contains("%s") || text.contains("%d") || in_braces() || is_choice()
+    has_constant()
+        || is_generic()
+        || has_blank()
+        || text.contains("%s")
+        || text.contains("%d")
+        || in_braces()
+        || is_choice()
+}
+
+/// Whether a text that is not a valid name is made of words for any name or port: `service_name`, `target_port`. Several such
+/// texts in an object are values to fill in; a single one may be a name.
+pub fn is_generic_name(text: &str) -> bool {
+    const WORDS: [&str; 15] = [
+        "account",
+        "app",
+        "application",
+        "bucket",
+        "cluster",
+        "container",
+        "deployment",
+        "environment",
+        "job",
+        "pod",
+        "project",
+        "service",
+        "target",
+        "user",
+        "your",
+    ];
+    const ENDS: [&str; 9] =
+        ["address", "domain", "host", "id", "image", "name", "namespace", "port", "region"];
+    let is_word = |word: &str| WORDS.contains(&word) || ENDS.contains(&word);
+    text.rsplit_once('_').is_some_and(|(first, last)| ENDS.contains(&last) && first.split('_').all(is_word))
 }
 
 /// The first placeholder in a text, with its delimiters.
@@ -358,7 +390,8 @@ fn has_angle_bracketed(text: &str) -> bool {
     while let Some(at) = rest.find('<') {
         rest = &rest[at + 1..];
         let Some(end) = rest.find('>') else { return false };
-        let name = &rest[..end];
+        // `<#Paste the name here>`
+        let name = rest[..end].trim_start_matches('#').trim_start();
         let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ' ');
         if name.starts_with(|c: char| c.is_ascii_alphabetic())
             && !name.ends_with(' ')
@@ -374,8 +407,8 @@ fn has_angle_bracketed(text: &str) -> bool {
 mod tests {
     use super::{
         find_braces_in_value, find_brackets_in_value, find_joined_name, find_placeholder,
-        find_variable_in_flow, is_placeholder, is_stand_in, is_word_in_capitals, may_contain_placeholder,
-        whole_line_placeholder,
+        find_variable_in_flow, is_generic_name, is_placeholder, is_stand_in, is_word_in_capitals,
+        may_contain_placeholder, whole_line_placeholder,
     };
 
     #[test]
@@ -491,6 +524,7 @@ mod tests {
             "NAME.DOMAIN.COM",
             "es-server-INSTANCE_SAFE",
             "jobRUN_NUMBER",
+            "restore-TIMESTAMP",
             "ROLLOUT_NAME-active",
             "example.com/APP_NAME:1.0",
         ] {
@@ -516,6 +550,8 @@ mod tests {
         ] {
             assert!(!is_stand_in(text, "name"), "{text}");
         }
+        assert!(["service_name", "service_address", "target_port"].into_iter().all(is_generic_name));
+        assert!(!["http_port", "service", "my_name", "name_"].into_iter().any(is_generic_name));
         assert!(is_stand_in("ami-XXXXXXXXXXXXXXXXX", "id") && !is_stand_in("XXL", "id"));
         assert!(is_stand_in("MY_CLASS", "secretName") && !is_stand_in("SYS_ADMIN", "add"));
     }

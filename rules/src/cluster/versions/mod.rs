@@ -8,6 +8,7 @@ mod scripts;
 mod terraform;
 #[cfg(test)]
 mod tests;
+mod unread;
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -29,6 +30,7 @@ use crate::tree::pointer::Pointer;
 
 pub use scripts::facts_of_script;
 pub use terraform::{TerraformFile, TerraformValues};
+pub use unread::unread_objects;
 
 /// What a file that is no manifest shows of the cluster: a kustomization, a file of Terraform, the configuration of Talos, the values
 /// of a chart.
@@ -62,6 +64,8 @@ pub enum Fact {
     Elsewhere,
     /// A kustomization generates a ConfigMap or a Secret of this name, or a script creates it.
     Generated(String),
+    /// A document that is not read, such as a template, has an object of this kind, with its name if that is written.
+    Unread(String, Option<String>),
     /// Something other than the kinds that install charts installs this: the name of a chart or of an add-on, or the address of
     /// manifests ([`Fact::installs`]).
     Installs(String),
@@ -125,6 +129,20 @@ pub struct OutsideFact {
 pub enum VersionPlace {
     Field(Object, Pointer),
     Line(Arc<str>, u32),
+}
+
+impl VersionPlace {
+    /// The path of the file as reported, and the line, counted from 1.
+    pub(crate) fn line(&self) -> Option<(&str, u32)> {
+        match self {
+            VersionPlace::Line(path, line) => Some((path, *line)),
+            VersionPlace::Field(object, pointer) => {
+                let source = &object.origin()?.source;
+                let span = object.root().at(pointer).span()?;
+                Some((source.path(), source.lines().position(source.text(), span.start).line))
+            }
+        }
+    }
 }
 
 /// A version that a set shows.
@@ -484,7 +502,11 @@ fn version_of_server(code: &str) -> Option<Fact> {
 
 /// The versions that a set shows, one for a product.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct ShownVersions(Vec<ShownVersion>);
+pub(crate) struct ShownVersions {
+    all: Vec<ShownVersion>,
+    /// A version of Karpenter that does not serve objects of the set.
+    contradicted: Option<ShownVersion>,
+}
 
 impl ShownVersions {
     /// The versions that objects show, or else those that are shown outside of them.
@@ -518,31 +540,43 @@ impl ShownVersions {
             found.extend(said.version());
         }
         // Karpenter serves `v1` since 1.0: an older one is not what reads the objects, or not for long.
-        let is_v1 = |object: &Object| object.version() == "v1" && object.group().starts_with("karpenter");
-        if objects.iter().any(is_v1) {
-            let oldest = Product::Karpenter.oldest();
-            found.retain(|shown| shown.product != Product::Karpenter || shown.version >= oldest);
-        }
-        ShownVersions(found)
+        let is_old =
+            |shown: &ShownVersion| shown.product == Product::Karpenter && shown.version < FIRST_WITH_V1;
+        let old = found.iter().position(is_old).filter(|_| objects.iter().any(is_v1_of_karpenter));
+        let contradicted = old.map(|at| found.remove(at));
+        ShownVersions { all: found, contradicted }
     }
 
     pub(crate) fn all(&self) -> &[ShownVersion] {
-        &self.0
+        &self.all
     }
 
     pub(crate) fn numbers(&self) -> Vec<(Product, Version)> {
-        self.0.iter().map(|shown| (shown.product, shown.version)).collect()
+        self.all.iter().map(|shown| (shown.product, shown.version)).collect()
     }
 
     /// The patch versions of the products, in their order.
     pub(super) fn patches(&self) -> Vec<Option<u32>> {
-        self.0.iter().map(ShownVersion::patch).collect()
+        self.all.iter().map(ShownVersion::patch).collect()
     }
+
+    /// The version of Karpenter that objects contradict.
+    pub(super) fn contradicted(&self) -> Option<Version> {
+        self.contradicted.as_ref().map(|shown| shown.version)
+    }
+}
+
+/// The first version of Karpenter that serves `v1`.
+const FIRST_WITH_V1: Version = Version::new(1, 0);
+
+/// Whether an object is of an API version that Karpenter serves from 1.0 on.
+pub(crate) fn is_v1_of_karpenter(object: &Object) -> bool {
+    object.version() == "v1" && object.group().starts_with("karpenter")
 }
 
 /// The versions that objects show, one for a product, or else those that are shown outside of them.
 pub fn fill_versions(objects: &[Object], outside: &[OutsideFact]) -> Vec<ShownVersion> {
-    ShownVersions::of(objects, outside).0
+    ShownVersions::of(objects, outside).all
 }
 
 /// What several places say together.
@@ -599,6 +633,11 @@ impl Cluster {
     /// The version of a product that the set shows, with its place.
     pub(crate) fn shown_version(&self, product: Product) -> Option<&ShownVersion> {
         self.shown_versions().iter().find(|shown| shown.product == product)
+    }
+
+    /// The version of Karpenter that files of the set show and that does not serve objects of the set, with its place.
+    pub(crate) fn contradicted_karpenter(&self) -> Option<&ShownVersion> {
+        self.shown()?.contradicted.as_ref()
     }
 
     /// The patch version of a product that the set shows.

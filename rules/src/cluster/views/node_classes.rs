@@ -1,6 +1,7 @@
 //! Node classes and what refers to them.
 
 use crate::cluster::Cluster;
+use crate::cluster::makers::may_be_unread;
 use crate::cluster::table::{View, ViewSlot};
 use crate::karpenter::nodepool::NodePool;
 use crate::kind::Kind;
@@ -96,6 +97,9 @@ pub(crate) struct NodeClasses<'i>(pub(super) &'i Cluster);
 impl<'i> NodeClasses<'i> {
     /// Whether the input contains a class with this kind and name, or one with an unknown name.
     pub(crate) fn may_exist(self, kind: Kind, name: &str) -> bool {
+        if may_be_unread(self.0, kind.kind, name) {
+            return true;
+        }
         let classes = self.0.table::<ClassNames>();
         let has = |name: &str| classes.contains(&ClassKey::Known(kind.kind.to_owned(), name.to_owned()));
         !classes.has_nothing_to_read() && (has(name) || has(""))

@@ -32,6 +32,7 @@ pub(super) fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let brings = may_bring_objects(cluster)
+        || may_be_unread(cluster, wanted.kind, &name)
         || is_made_by_flagger(object, &name, ctx)
         || is_made_by_operator(object, &name, ctx);
     let missing = cluster.is_complete_for(wanted) && !brings;

@@ -171,7 +171,8 @@ fn check_pool(object: &Object, backend: &RouteBackend<'_>, ctx: &mut Context<'_>
     let (namespace, name) = (backend.namespace, backend.name);
     let of_group = POOLS.into_iter().find(|kind| backend.is(*kind));
     let is_here = of_group.is_some_and(|kind| cluster.has(kind, namespace, name));
-    if is_here || !is_in_written_namespace(object) || may_bring_objects(cluster) {
+    let may_be_here = may_bring_objects(cluster) || may_be_unread(cluster, "InferencePool", name);
+    if is_here || may_be_here || !is_in_written_namespace(object) {
         return None;
     }
     let shown = ellipsize(name);
@@ -349,6 +350,7 @@ fn report_missing(object: &Object, backend: &Backend<'_>, name: &str, ctx: &mut 
     }
     let mut makers = MAKERS.iter().flat_map(|kind| cluster.in_namespace(*kind, namespace));
     if may_bring_objects(cluster)
+        || may_be_unread(cluster, Kind::SERVICE.kind, name)
         || is_made_by_operator(object, name, ctx)
         || makers.any(|maker| is_named_after(name, maker))
     {

@@ -190,8 +190,11 @@ fn report(reader: &Reader, name: &str, node: &Node<'_>, annotations: &Node<'_>, 
         return;
     };
     let key = format!("{}{meant}", reader.prefix);
-    finding.help(format!("write `{key}`"));
     let target = annotations.get(&key);
+    finding.help(match target.is_set() {
+        true => format!("remove it: `{key}` is there already"),
+        false => format!("write `{key}`"),
+    });
     // The value of a name from elsewhere may be of another form.
     if target.is_absent() && node.is_set() && keeps_value {
         finding.fix(Fix::new(format!("rename it to `{meant}`"), Safety::Unsafe).move_to(node, &target));

@@ -475,8 +475,10 @@ fn no_such_name(
         return None;
     }
     let owner = format!("{} `{}`", first.kind(), first.display_name());
-    let message =
-        format!("no container of {owner} has a port called `{}`: requests to it go nowhere", ellipsize(name));
+    let message = format!(
+        "no container of {owner} has a port called `{}`: this port has no endpoints",
+        ellipsize(name)
+    );
     ctx.report(target, message).help("write the name or the number of a container port").related(
         first,
         &first.path(&["metadata", "name"]),

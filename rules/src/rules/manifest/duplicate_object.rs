@@ -38,7 +38,9 @@
 //! # References
 //! - <https://kubernetes.io/docs/concepts/overview/working-with-objects/names/>
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use crate::cluster::together::{folder, routes};
 use crate::lint::finding::Merge;
@@ -46,6 +48,7 @@ use crate::rules::manifest::duplicate_relation::{Relation, relation};
 use crate::rules::manifest::manifest_incomplete::is_incomplete;
 use crate::rules::manifest_purpose::{is_example, is_read_by_tool, is_release_manifest, is_saved};
 use crate::rules::prelude::*;
+use crate::source::KustomizeRoute;
 use crate::tree::placeholder::is_word_in_capitals;
 
 pub(crate) static RULE: Rule = Rule {
@@ -116,10 +119,16 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // Which of two equal objects is applied last does not matter.
     let identical = object.root().has_value_of(&first.root());
     let merge = Merge::new(shown, subject, words).identical(identical);
-    let (severity, mut help) = advice(relation, identical, rivals);
+    let (severity, help) = advice(relation, identical, rivals);
+    let mut help = Cow::Borrowed(help);
     if is_kustomized && !same_file && (is_called_patch(file(object)) || is_called_patch(file(first))) {
-        help =
-            "list a patch under `patches`: as a resource it is a second object, and `kustomize build` fails";
+        help = Cow::Borrowed(
+            "list a patch under `patches`: as a resource it is a second object, and `kustomize build` fails",
+        );
+    } else if let Some(folder) = mover(object, first).filter(|_| relation == Relation::Namespace) {
+        help = Cow::Owned(format!(
+            "remove `namespace:` from the kustomization in `{folder}`, or split it: `kustomize build` fails"
+        ));
     }
     ctx.report(&name, merge.message())
         .severity(severity)
@@ -127,6 +136,21 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         .related(first, &first.path(&["metadata", "name"]), "also defined here")
         .merges(merge);
     None
+}
+
+/// The end of the path of a folder whose kustomization gives both objects a namespace, if it is another folder than that of the object.
+fn mover(object: &Object, other: &Object) -> Option<String> {
+    let moves = |route: &&KustomizeRoute| {
+        let is_of_both = |one: &KustomizeRoute| one.root == route.root && one.namespace == route.namespace;
+        route.namespace.is_some() && routes(other).iter().any(is_of_both)
+    };
+    let root = &routes(object).iter().find(moves)?.root;
+    let own = folder(file(object));
+    if own.is_empty() || Path::new(&**root).ends_with(own) {
+        return None;
+    }
+    let parts: Vec<&str> = root.split(['/', '\\']).filter(|part| !part.is_empty()).collect();
+    Some(parts.get(parts.len().saturating_sub(2)..)?.join("/"))
 }
 
 /// What a message calls the file of the first of the objects, and further ones.

@@ -104,7 +104,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let node = object.root().at(&violation.pointer);
         // A placeholder is reported by placeholder-unexpanded.
         if (incomplete || is_merged) && node.is_absent()
-            || stand_in(violation, &node).is_some()
+            || stand_in(violation, &node, object, &violations).is_some()
             || comment_for_value(object, &node).is_some()
             || follows(object, violation, &misplaced)
             || may_be_mounted(object, violation, ctx)

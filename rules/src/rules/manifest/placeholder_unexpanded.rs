@@ -130,10 +130,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.root().has_unknown() {
         collect(&object.root(), &mut found);
     }
-    for violation in schema::violations(object, ctx.definitions()).iter() {
+    let violations = schema::violations(object, ctx.definitions());
+    for violation in violations.iter() {
         let node = object.root().at(&violation.pointer);
         let comment = || comment_for_value(object, &node).map(str::to_owned);
-        if let Some(text) = stand_in(violation, &node).or_else(comment) {
+        if let Some(text) = stand_in(violation, &node, object, &violations).or_else(comment) {
             found.push(Found { text, node, decisive: true });
         }
     }

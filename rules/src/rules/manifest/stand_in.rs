@@ -4,7 +4,7 @@ use crate::object::Object;
 use crate::schema;
 use crate::schema::{Violation, ViolationKind};
 use crate::tree::node::{Node, Shape};
-use crate::tree::placeholder::{is_stand_in, is_word_in_capitals};
+use crate::tree::placeholder::{is_generic_name, is_stand_in, is_word_in_capitals};
 
 /// Words that people write for an amount or a switch, and that nothing replaces: the field is wrong.
 const VALUES: [&str; 15] = [
@@ -27,7 +27,12 @@ const VALUES: [&str; 15] = [
 
 /// The text of a value that its field does not accept and that stands for another value. An unquoted
 /// `{name}` is a map to YAML.
-pub(super) fn stand_in(violation: &Violation, node: &Node<'_>) -> Option<String> {
+pub(super) fn stand_in(
+    violation: &Violation,
+    node: &Node<'_>,
+    object: &Object,
+    all: &[Violation],
+) -> Option<String> {
     let field = violation.pointer.steps().last()?;
     if matches!(violation.kind, ViolationKind::Invalid { .. } | ViolationKind::Pattern { .. })
         && let Some(name) = variable_in_key(field)
@@ -47,8 +52,11 @@ pub(super) fn stand_in(violation: &Violation, node: &Node<'_>) -> Option<String>
             // the name of a capability: `IPC_LOCK`.
             let entries = matches!(kind, ViolationKind::Type { expected } if is_of_entries(expected))
                 && !matches!(field.as_str(), "add" | "drop");
+            let generic =
+                || all.iter().filter(|one| is_generic(&object.root().at(&one.pointer))).take(2).count();
             let stands_in = |text: &&str| {
                 is_stand_in(text, field)
+                    || is_generic_name(text) && generic() > 1
                     || is_word_in_capitals(text)
                         && (text.contains('_') || other && !VALUES.contains(text))
                         && (other || entries)
@@ -72,6 +80,10 @@ pub(super) fn stand_in(violation: &Violation, node: &Node<'_>) -> Option<String>
         }
         _ => None,
     }
+}
+
+fn is_generic(node: &Node<'_>) -> bool {
+    node.text().is_some_and(is_generic_name)
 }
 
 /// The variable in the key of a map, in which no other program than one that fills it in has a dollar sign: `$NAME`, `${NAME}`.

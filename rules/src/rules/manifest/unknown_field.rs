@@ -290,7 +290,11 @@ fn replace(now: Replacement, object: &Object, node: &Node<'_>, finding: &mut Fin
             }
         }
         Replacement::NewValue(to, how) => {
-            finding.help(format!("use `{}` instead: {how}", to.join(".")));
+            let field = to.join(".");
+            finding.help(match object.root().path(to).is_set() {
+                true => format!("remove it: `{field}`, which is in its place, is there already"),
+                false => format!("use `{field}` instead: {how}"),
+            });
         }
         Replacement::InNodeClass(to) => {
             finding.help(format!("move it to `{}` of the EC2NodeClass", to.join(".")));

@@ -65,6 +65,7 @@ use crate::cluster::converted::Converted;
 use crate::cluster::dependencies::{Read, record_read};
 use crate::migration::convert;
 use crate::platform::Platform;
+use crate::rules::manifest_purpose;
 use crate::rules::migration::successors::{is_for_old_release, successor_alone, successors};
 use crate::rules::prelude::*;
 
@@ -104,18 +105,32 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let karpenter = ctx.platform().karpenter;
-    let Outdated { message, successor, served } = outdated(object, ctx.platform())?;
+    let Outdated { mut message, successor, served } = outdated(object, ctx.platform())?;
+    let contradiction = contradiction(object, ctx);
+    if let Some((other, _)) = &contradiction {
+        message = format!(
+            "{} `{}` is not served from Karpenter 1.1 on, and {} `{}` needs 1.0",
+            object.kind(),
+            object.id().api_version(),
+            other.kind(),
+            other.display_name()
+        );
+    }
     let conversion = convert(object, ctx.cluster());
     // The first version of Karpenter that has another API for this object.
     let is_only = karpenter < Version::new(1, 0)
         && served
         && (object.version() == "v1beta1" || karpenter != LAST_WITH_ALPHA);
-    let is_copy = is_for_old_release(object) && !ctx.platform().is_stated(Product::Karpenter);
+    let is_copy = manifest_purpose::is_copy(object)
+        || is_for_old_release(object) && !ctx.platform().is_stated(Product::Karpenter);
     let is_v1 = is_v1_but_its_version(object);
     let rejected = rejected_by_old_api(object);
     let finding = ctx.report(&object.get("apiVersion"), message);
     if let Some((node, message, _)) = rejected.as_ref().filter(|_| !served) {
         finding.related(object, node, *message);
+    }
+    if let Some((other, _)) = &contradiction {
+        finding.related(other, &other.get("apiVersion"), "it is already `v1`");
     }
     if is_only || is_copy {
         finding.severity(Severity::Info);
@@ -133,7 +148,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             );
         }
         Ok(fix) => {
-            finding.help(format!("{successor}; `gpulint explain karpenter-legacy-api` has the fields"));
+            finding.help(match &contradiction {
+                Some((_, stated)) => format!("{successor}, and update Karpenter: {stated}"),
+                None => format!("{successor}; `gpulint explain karpenter-legacy-api` has the fields"),
+            });
             // Before 1.0 the new API does not exist.
             if karpenter >= Version::new(1, 0) {
                 finding.fix(fix);
@@ -151,6 +169,20 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         ctx.report(&node, message).rejected_by(Some(Authority::ApiServer)).help(help);
     }
     None
+}
+
+/// An object of `v1` in the set of one of `v1beta1`, where a file states a version of Karpenter that does not serve it, and what the
+/// file states.
+fn contradiction(object: &Object, ctx: &Context<'_>) -> Option<(Object, String)> {
+    if object.version() != "v1beta1" || ctx.platform().is_stated(Product::Karpenter) {
+        return None;
+    }
+    let cluster = ctx.cluster();
+    let shown = cluster.contradicted_karpenter()?;
+    let (path, line) = shown.place.line()?;
+    let all = [Kind::NODE_POOL, Kind::EC2_NODE_CLASS].into_iter().flat_map(|kind| cluster.of(kind));
+    let mut current = all.filter(|other| other.version() == "v1" && ctx.pairs_with(other));
+    Some((current.next()?.clone(), format!("{path}:{line} has {}", shown.version)))
 }
 
 /// An API that Karpenter does not serve, or will not: what to say, what to use, and whether this version still serves it.

@@ -12,12 +12,12 @@ use crate::lint::fix::value::apply;
 use crate::lint::fix::{Fix, Operation};
 use crate::migration::convert;
 use crate::object::{FieldOrigins, Object};
-use crate::rules::manifest_purpose::{is_named_after_release, is_named_after_version};
+use crate::rules::manifest_purpose::{is_copy, is_named_after_release, is_named_after_version};
 use crate::tree::pointer::Pointer;
 
 /// Whether the path of an object says that it is kept for an old version of Karpenter.
 pub(super) fn is_for_old_release(object: &Object) -> bool {
-    is_named_after_release(object, "karpenter") || is_named_after_version(object)
+    is_named_after_release(object, "karpenter") || is_named_after_version(object) || is_copy(object)
 }
 
 /// What an object becomes without any other. `None` if it cannot be converted.

@@ -56,6 +56,7 @@
 //! - <https://github.com/prometheus-community/helm-charts/tree/main/charts/kube-prometheus-stack#prometheusioscrape>
 //! - <https://prometheus-operator.dev/docs/developer/getting-started/>
 
+use crate::rules::manifest_purpose::is_copy;
 use crate::rules::monitoring::monitors::MONITORS;
 use crate::rules::monitoring::prometheus_stack::{CHART, COLLECTOR_KINDS, installers, runs_collector};
 use crate::rules::prelude::*;
@@ -85,6 +86,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // A sidecar of Istio reads the annotation as well.
     let is_in_mesh = template.annotation("sidecar.istio.io/inject").is_set();
     if scrape.text() != Some("true") || is_in_mesh || object.may_lack_fields() || object.is_owned() {
+        return None;
+    }
+    // Whoever installs a release does not edit it.
+    if is_copy(object) && !uses_accelerators(object) {
         return None;
     }
     let stack = only_stack(ctx)?;

@@ -75,8 +75,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let trains = trains(object, ctx);
     let name = object.display_name();
-    let (what, severity) =
-        if trains { ("training", Severity::Warning) } else { (accelerator_names(object).0, Severity::Info) };
+    let what = if trains { "training" } else { accelerator_names(object).0 };
+    let severity = if trains && !is_called_test(object) { Severity::Warning } else { Severity::Info };
     let message = format!("{what} Pod `{name}` has no controller: nothing starts it again");
     let finding = ctx.report(&object.get("kind"), message.clone());
     finding.severity(severity).help("write a Job, or a Deployment for work that does not end");
@@ -84,6 +84,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         finding.merges(Merge::new(group, message, |merge| merge.subject().to_owned()));
     }
     None
+}
+
+/// Whether the pod is called a test, which a person starts again.
+fn is_called_test(object: &Object) -> bool {
+    const WORDS: [&str; 6] = ["check", "debug", "smoke", "smoketest", "test", "verify"];
+    object.name().split('-').any(|word| WORDS.contains(&word))
 }
 
 /// Whether a container has a terminal or reads what a person types.

@@ -90,6 +90,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let node = queue_name(object);
     let name = node.text().filter(|name| !name.is_empty())?;
     let namespace = object.namespace_or_default();
+    if may_be_unread(ctx.cluster(), Kind::LOCAL_QUEUE.kind, name) {
+        return None;
+    }
     let mut elsewhere = Vec::new();
     let mut here = Vec::new();
     let is_there = |queue: &Object| ctx.pairs_with(queue);

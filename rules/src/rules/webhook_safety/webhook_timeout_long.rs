@@ -37,6 +37,7 @@
 //! - <https://kubernetes.io/docs/concepts/cluster-administration/admission-webhooks-good-practices/>
 //! - <https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/#timeouts>
 
+use crate::rules::manifest_purpose::is_copy;
 use crate::rules::prelude::*;
 use crate::workload::admission_webhook::{KINDS, PODS, Webhook};
 
@@ -79,6 +80,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         // The API server rejects more than thirty, which is reported by another rule.
         let Some(seconds) = seconds.filter(|s| (most + 1..=30).contains(s)) else { continue };
         let what = if pods { "new pods".to_owned() } else { requests(&webhook) };
+        // Whoever installs a release does not edit it for requests that few send.
+        if !pods && is_copy(object) {
+            continue;
+        }
         let long = if timeout.is_set() { format!("{seconds}s") } else { format!("{seconds}s, the default,") };
         let finding =
             ctx.report(&timeout, format!("{what} wait up to {long} for this webhook, and then fail"));
