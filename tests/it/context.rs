@@ -142,7 +142,10 @@ fn a_stream_takes_the_place_of_a_file_of_the_input() {
     folder.run_with(&args, &HPA.replace("name: web", "name: api")).exits(0).prints("1 file");
 }
 
-const CLAIM: &str = "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: world}\nspec: {accessModes: [ReadWriteOnce]}\n";
+const CLAIM: &str = "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: world}\nspec:\n  serviceName: world\n  \
+    selector: {matchLabels: {app: world}}\n  template:\n    metadata: {labels: {app: world}}\n    \
+    spec: {containers: [{name: server, image: 'busybox:1.36'}]}\n  \
+    volumeClaimTemplates: [{metadata: {name: data}, spec: {accessModes: [ReadWriteOnce]}}]\n";
 
 #[test]
 fn patches_that_cannot_be_read_may_set_what_is_missing() {
@@ -154,7 +157,7 @@ fn patches_that_cannot_be_read_may_set_what_is_missing() {
     assert!(checked("resources: [claim.yaml]\n").contains("a claim needs `requests.storage`"));
     for unread in [
         "patches: [{path: env/patch.yaml}]",
-        "patches: [{path: env/patch.yaml, target: {kind: PersistentVolumeClaim}}]",
+        "patches: [{path: env/patch.yaml, target: {kind: StatefulSet}}]",
         "components: [env]",
         "components: ['https://example.com/storage//env?ref=v1']",
         "transformers: [env/transformer.yaml]",
@@ -169,8 +172,7 @@ fn patches_that_cannot_be_read_may_set_what_is_missing() {
 
 #[test]
 fn what_a_kustomization_does_not_list_is_lowered_by_one_level() {
-    let claim = CLAIM.replace("claim.yaml", "other.yaml");
-    let folder = Folder::new().with("listed.yaml", HPA).with("other.yaml", &claim);
+    let folder = Folder::new().with("listed.yaml", HPA).with("other.yaml", CLAIM);
     let folder = folder.with("kustomization.yaml", "resources: [listed.yaml]\n");
     let run = folder.run(&["check", "-f", "concise", "--select", "invalid-value"]);
     assert!(run.out.contains("warning[invalid-value]"), "{run:#?}");

@@ -339,8 +339,8 @@ impl Engine {
         if is_left_out || cluster.is_shown(&Fact::Unreached) {
             for finding in &mut findings[from..] {
                 finding.severity = match finding.severity {
-                    Severity::Error => Severity::Warning,
-                    Severity::Warning | Severity::Info => Severity::Info,
+                    Severity::Warning if is_left_out && !rule.holds_unapplied => Severity::Info,
+                    severity => severity.min(Severity::Warning),
                 };
             }
         }

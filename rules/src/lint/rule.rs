@@ -255,6 +255,8 @@ pub struct Rule {
     /// Whether it says something about an object by itself as well: what others add makes it less. It then runs, as information,
     /// on the successor of an object of an API that is gone.
     pub(crate) holds_alone: bool,
+    /// Whether what it finds does harm in a file that nobody applies as well, as a password does.
+    pub(crate) holds_unapplied: bool,
     /// Whether it is about what the `v1` API of Karpenter changed: it does not hold for an object of an older API that a Karpenter
     /// before 1.0 reads.
     pub(crate) is_new_in_v1: bool,
@@ -321,6 +323,7 @@ impl Rule {
             reads: &[],
             pairs: &[],
             holds_alone: false,
+            holds_unapplied: false,
             is_new_in_v1: false,
             reports_absence: false,
             params: &[],

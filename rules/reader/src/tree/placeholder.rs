@@ -321,13 +321,7 @@ pub fn is_stand_in(text: &str, field: &str) -> bool {
     };
     let is_blank = |part: &str| part.len() >= MIN_LENGTH && part.bytes().all(|byte| byte == b'X');
     let has_blank = || text.split(|c: char| !c.is_ascii_alphanumeric()).any(is_blank);
-    has_constant()
-        || is_generic()
-        || has_blank()
-        || text.contains("%s")
-        || text.contains("%d")
-        || in_braces()
-        || is_choice()
+    has_constant() || has_blank() || text.contains("%s") || text.contains("%d") || in_braces() || is_choice()
 }
 
 /// Whether a text that is not a valid name is made of words for any name or port: `service_name`, `target_port`. Several such

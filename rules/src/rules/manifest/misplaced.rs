@@ -55,6 +55,30 @@ pub(super) fn place_in_containers(
     })
 }
 
+/// Whether a field is one of the container of a template of Argo Workflows.
+pub(super) fn is_of_step(field: &Pointer) -> bool {
+    matches!(field.steps(), [.., templates, _, container, _]
+        if templates == "templates" && matches!(container.as_str(), "container" | "script"))
+}
+
+/// The place of a field of a template of Argo Workflows that is written in its container (`Template` in
+/// pkg/apis/workflow/v1alpha1/workflow_types.go).
+pub(super) fn place_in_step(field: &Pointer) -> Option<String> {
+    const OF_TEMPLATES: [&str; 9] = [
+        "activeDeadlineSeconds",
+        "affinity",
+        "nodeSelector",
+        "parallelism",
+        "priorityClassName",
+        "retryStrategy",
+        "serviceAccountName",
+        "timeout",
+        "tolerations",
+    ];
+    let name = field.steps().last().filter(|_| is_of_step(field))?;
+    OF_TEMPLATES.contains(&name.as_str()).then(|| field.above(2).join(name).field_path())
+}
+
 /// Fields of the status of a Pod. Wrong indentation in a dump puts them under `spec`.
 const STATUS_FIELDS: &[&str] = &[
     "conditions",

@@ -45,6 +45,7 @@ use crate::steps;
 pub(crate) static RULE: Rule = Rule {
     id: "secret-in-plain-text",
     kinds: kinds![[Kind::CONFIG_MAP, Kind::HELM_RELEASE, Kind::ARGO_APPLICATION], WORKLOAD_KINDS],
+    holds_unapplied: true,
     docs: docs(include_str!("secret_in_plain_text.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Manifest)

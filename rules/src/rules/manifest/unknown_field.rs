@@ -48,7 +48,9 @@ use crate::platform::{KEDA_POD_FIELDS, Platform};
 use crate::rules::manifest::message_parts::{
     contest, in_releases, list_names, quoted_field, quoted_value, with_article,
 };
-use crate::rules::manifest::misplaced::{Misplaced, is_of_container, meant, place_in_containers};
+use crate::rules::manifest::misplaced::{
+    Misplaced, is_of_container, is_of_step, meant, place_in_containers, place_in_step,
+};
 use crate::rules::manifest::since;
 use crate::rules::manifest_purpose::is_release_manifest;
 use crate::rules::precedence::EarlierReports;
@@ -197,6 +199,7 @@ fn report(
     let contesting_file = schema::contesting_file(object, pointer, definitions);
     let is_of_pods = subject != Subject::Object;
     let message = |field: &str| match (operator, outdated) {
+        _ if is_of_step(pointer) => format!("a container has no field {field}: it has no effect"),
         _ if is_of_pods => format!("a pod has no field {field}: it has no effect"),
         (Some(operator), _) => {
             in_releases(format!("{} has no field {field}", with_article(object.kind())), operator)
@@ -264,7 +267,7 @@ fn report(
         None if known.iter().any(|field| field == "labels") && node.text().is_some() => {
             finding.help("labels belong under `labels`, annotations under `annotations`");
         }
-        None => match place_in_containers(object, pointer, definitions) {
+        None => match place_in_containers(object, pointer, definitions).or_else(|| place_in_step(pointer)) {
             Some(place) => {
                 finding.help(format!("it belongs at `{place}`"));
             }

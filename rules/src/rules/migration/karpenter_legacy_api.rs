@@ -158,7 +158,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             }
         }
         Err(reason) => {
-            finding.help(reason);
+            finding.help(match &contradiction {
+                Some((_, stated)) => format!("{reason}; update Karpenter: {stated}"),
+                None => reason,
+            });
         }
     }
     if !is_copy {
