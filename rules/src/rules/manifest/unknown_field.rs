@@ -295,7 +295,7 @@ fn replace(now: Replacement, object: &Object, node: &Node<'_>, finding: &mut Fin
         Replacement::NewValue(to, how) => {
             let field = to.join(".");
             finding.help(match object.root().path(to).is_set() {
-                true => format!("remove it: `{field}`, which is in its place, is there already"),
+                true => format!("remove it: `{field}`, which replaces it, is set already"),
                 false => format!("use `{field}` instead: {how}"),
             });
         }
