@@ -14,7 +14,7 @@ use super::claimer::{Checkout, GitOpsObject};
 use super::draft::{Evidence, Sets, Sign};
 use super::flux;
 use super::index::Files;
-use crate::files::terraform::Terraform;
+use crate::files::terraform::{Terraform, is_of_terraform};
 use crate::files::{map_on_all_threads, short_path};
 
 /// Maximum number of files of other programs that are read.
@@ -243,7 +243,9 @@ fn of_other_files(files: &Files<'_>) -> Vec<Found> {
         let charts = if is_helmfile { charts_of_template(text) } else { terraform.installs(path).to_vec() };
         let mut seen = BTreeSet::new();
         let charts = charts.into_iter().filter(|(fact, _)| seen.insert(fact.clone()));
-        let objects = unread_objects(text);
+        // Heredocs of Terraform are read, but for those with directives.
+        let is_read = is_of_terraform(path) && !text.contains("%{");
+        let objects = if is_read { Vec::new() } else { unread_objects(text) };
         for (fact, line) in versions.chain(facts_of_text(text)).chain(charts).chain(objects) {
             let shown = OutsideFact { fact, path: Arc::from(short_path(path)), line };
             out.push(Found { folder: folder.to_owned(), shown });
@@ -263,8 +265,9 @@ fn of_scripts(files: &Files<'_>) -> Vec<Found> {
     let paths = files.folders.scripts.iter().filter(|path| !is_history(path)).take(MAX_SCRIPTS).cloned();
     let read = map_on_all_threads(paths.collect(), |path| {
         let text = files.folders.disk.read_small(&path).unwrap_or_default();
-        // A script fills in the other names.
-        let named = |(fact, _): &(Fact, u32)| matches!(fact, Fact::Unread(_, Some(_)));
+        // A script fills in the other names, and what documentation shows is seldom applied.
+        let is_script = path.extension().is_none_or(|end| end != "md");
+        let named = |(fact, _): &(Fact, u32)| is_script && matches!(fact, Fact::Unread(_, Some(_)));
         let objects = unread_objects(&text).into_iter().filter(named);
         (path, facts_of_script(&text).into_iter().chain(objects).collect::<Vec<_>>())
     });
