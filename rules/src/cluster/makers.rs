@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::cluster::Cluster;
 use crate::cluster::query::{Query, QuerySlot};
+use crate::cluster::together::{Company, folder, of_folders};
 use crate::cluster::versions::{Fact, OutsideFact};
 use crate::kind::Kind;
 use crate::object::Object;
@@ -125,10 +126,15 @@ pub(crate) fn may_be_unread(cluster: &Cluster, kind: &str, name: &str) -> bool {
     })
 }
 
-/// Whether a document that is not read has an object of one of these kinds.
-pub(crate) fn has_unread(cluster: &Cluster, kinds: &[Kind]) -> bool {
-    let is_of_kinds = |own: &str| kinds.iter().any(|kind| kind.kind == own);
-    cluster.outside_facts().iter().any(|one| matches!(&one.fact, Fact::Unread(own, _) if is_of_kinds(own)))
+/// Whether a document that is not read has an object of one of these kinds, in the folder of an object, above or below.
+pub(crate) fn has_unread_near(object: &Object, cluster: &Cluster, kinds: &[Kind]) -> bool {
+    let Some(origin) = object.origin() else { return false };
+    let here = folder(origin.source.path());
+    let is_near = |path: &str| of_folders(here, folder(path)) != Company::Apart;
+    cluster.outside_facts().iter().any(|one| match &one.fact {
+        Fact::Unread(own, _) => kinds.iter().any(|kind| kind.kind == own) && is_near(&one.path),
+        _ => false,
+    })
 }
 
 /// Whether a tool or an operator makes an object of this kind and name of another one of the input, a kustomization generates it, or

@@ -5,7 +5,7 @@ pub(super) use serde_json::{Value, json};
 pub(super) use crate::catalog::{CAPACITY_TYPE, InstanceType, TypeSet};
 pub(super) use crate::cluster::Cluster;
 pub(super) use crate::cluster::makers::{
-    has_unread, is_generated, may_be_made, may_be_unread, may_bring_objects,
+    has_unread_near, is_generated, may_be_made, may_be_unread, may_bring_objects,
 };
 pub(super) use crate::cluster::query::{ObjectKey, QuerySlot};
 pub(super) use crate::cluster::runtimes::RUNTIMES;

@@ -112,7 +112,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let views = ctx.cluster().views();
     let (found, unknown) = views.selected_by_service(object);
-    if !found.is_empty() || unknown || has_unread(ctx.cluster(), WORKLOAD_KINDS) {
+    if !found.is_empty() || unknown || has_unread_near(object, ctx.cluster(), WORKLOAD_KINDS) {
         return None;
     }
     if views.has_experiment(namespace) {

@@ -84,7 +84,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     // An empty selector selects every Service, and what applies one may add the labels.
     let is_empty = labels.entries().is_empty() && !selector.get("matchExpressions").is_set();
-    if has_unread(ctx.cluster(), &[Kind::SERVICE]) {
+    if has_unread_near(object, ctx.cluster(), &[Kind::SERVICE]) {
         return None;
     }
     if is_empty || scope.objects(Kind::SERVICE, ctx).any(|service| gets_labels(service, ctx)) {
