@@ -119,8 +119,9 @@ fn add(error: &ValidationError<'_>, pointer: Pointer, out: &mut Vec<Violation>) 
         // A map without declared fields, as in a CustomResourceDefinition that stands in for the real one.
         ValidationErrorKind::FalseSchema => ViolationKind::Invalid {
             of: InvalidKind::Other,
-            message: "its CustomResourceDefinition declares no fields of this map: the API server drops them"
-                .to_owned(),
+            message:
+                "its CustomResourceDefinition declares no fields of this map: the API server ignores them"
+                    .to_owned(),
             help: Some(
                 "declare them in the CustomResourceDefinition, or set `x-kubernetes-preserve-unknown-fields`"
                     .to_owned(),
