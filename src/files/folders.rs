@@ -21,6 +21,9 @@ const MAX_KUSTOMIZE_DEPTH: usize = 16;
 /// The effects of kustomizations, by file.
 type ByFile<T> = HashMap<PathBuf, Arc<[T]>>;
 
+/// The path of what a program prints, in the place of that of a file.
+pub(crate) const OUTPUT: &str = "rendered.yaml";
+
 /// Charts and kustomizations around the inputs.
 #[derive(Debug, Default)]
 pub(crate) struct Folders {
@@ -581,15 +584,20 @@ impl Folders {
         own.is_some_and(|own| own.file == path && own.hands_variables())
     }
 
-    /// Folders for what a program prints for an input: what fills in `${X}` there fills it in here.
-    pub(crate) fn of_output(&self, input: Option<&Input>) -> Folders {
+    /// Folders for what kustomize prints for an input, given the folder that it builds: what fills in `${X}` in the input fills it in
+    /// here.
+    pub(crate) fn of_output(&self, input: Option<&Input>, root: &Path) -> Folders {
+        let root = Arc::from(root.to_string_lossy());
+        let route = KustomizeRoute { root, namespace: None, affixes: Arc::default(), renames: false };
         let filled = input.map(|input| self.filled_by_tools(input, "${X}")).unwrap_or_default();
-        match filled.is_empty() {
-            true => Folders::default(),
-            false => Folders {
-                filled_folders: Arc::new(OnceLock::from(FilledFolders::everywhere())),
-                ..Folders::default()
-            },
+        let filled_folders = match filled.is_empty() {
+            true => OnceLock::default(),
+            false => OnceLock::from(FilledFolders::everywhere()),
+        };
+        Folders {
+            routes: HashMap::from([(PathBuf::from(OUTPUT), Arc::from([route]))]),
+            filled_folders: Arc::new(filled_folders),
+            ..Folders::default()
         }
     }
 

@@ -31,7 +31,7 @@ use rayon::prelude::*;
 pub(crate) use directories::Directories;
 pub(crate) use disk::Disk;
 pub(crate) use filled::{fills_placeholders, is_script};
-pub(crate) use folders::{FileContext, Folders};
+pub(crate) use folders::{FileContext, Folders, OUTPUT};
 pub(crate) use ignores::is_ignored_by_git;
 pub(crate) use kustomization::{KUSTOMIZATIONS, Kustomization, Patch, patches};
 pub(crate) use near::Near;

@@ -530,7 +530,7 @@ fn output_files(
             Some(one) => (one.scope, one.path.clone()),
             None => (top.scope, scopes.get(top.scope).path(&path, &reported)),
         };
-        let folders = batch.folders.of_output(input.map(|one| &one.input));
+        let folders = batch.folders.of_output(input.map(|one| &one.input), top.own().folder());
         if let Some(file) = RenderedFile::read(text, reported, &name, scope, &folders) {
             files.push(file);
             origins.push(written);

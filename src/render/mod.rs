@@ -156,7 +156,7 @@ impl RenderedFile {
         let input = Input {
             display_path: reported,
             path: PathBuf::new(),
-            absolute: PathBuf::from("rendered.yaml"),
+            absolute: PathBuf::from(files::OUTPUT),
             named: true,
             stream: None,
             unapplied: None,

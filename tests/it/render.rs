@@ -1213,6 +1213,25 @@ fn flux_builds_a_kustomization_in_its_own_way() {
     assert!(!found.out.contains("render-failed"), "{found:#?}");
 }
 
+/// The Kustomization of Flux is outside of what is built, and names the folder of an overlay.
+#[test]
+fn who_applies_what_is_built_is_known() {
+    let Some(programs) = programs() else { return };
+    let job = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: fill}\nspec:\n  ttlSecondsAfterFinished: 300\n  \
+               backoffLimit: 2\n  template:\n    spec:\n      restartPolicy: Never\n      containers:\n        \
+               - {name: a, image: \"registry.example.com/a:1.2\"}\n";
+    let flux = "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: apps, namespace: flux-system}\n\
+                spec:\n  path: ./apps/prod\n  prune: true\n  interval: 1h\n  \
+                sourceRef: {kind: GitRepository, name: flux-system}\n";
+    let folder = Folder::new()
+        .with("apps/prod/kustomization.yaml", "resources: [../base]\n")
+        .with("apps/base/kustomization.yaml", "namespace: x\nresources: [job.yaml]\n")
+        .with("apps/base/job.yaml", job)
+        .with("clusters/prod/apps.yaml", flux);
+    let run = folder.render(&programs, &["--select", "finished-job-kept"]);
+    run.prints("apps/base/job.yaml:5:3: warning[finished-job-kept] Flux creates `fill` again");
+}
+
 /// What is not rendered and names a rendered object meets it.
 #[test]
 fn objects_beside_a_kustomization_meet_what_they_name() {
