@@ -42,7 +42,7 @@ fn nothing_is_lost_before() {
     let a = pool("a", TWENTY);
     assert!(why(&[&a]).contains("EC2NodeClass `gpu`"));
     assert!(why(&[&a, CLASS]).contains("convert EC2NodeClass"));
-    assert!(why(&[PROVISIONER, TEMPLATE]).contains("convert EC2NodeClass"));
+    assert!(why(&[PROVISIONER, TEMPLATE]).contains("convert AWSNodeTemplate"));
     assert!(why(&[&a, &pool("b", ""), CLASS]).contains("differ"));
     let other = DONE.replace("20", "30");
     assert!(why(&[&a, &other]).contains("move to its `spec.kubelet`"));
