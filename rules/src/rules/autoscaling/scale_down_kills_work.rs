@@ -8,7 +8,7 @@
 //! ScaledJob, whose Jobs a scale-down does not end.
 //!
 //! It is a warning where the manifest says how long work may take: a time limit of Celery, or a variable such
-//! as `TASK_TIMEOUT_SECONDS`, and for agents of Azure Pipelines and runners of GitHub with less than ten
+//! as `TASK_TIMEOUT_SECONDS`, `MAX_PROCESSING_SECONDS` or `VISIBILITY_TIMEOUT` of SQS, and for agents of Azure Pipelines and runners of GitHub with less than ten
 //! minutes, whose builds fail. For workers on accelerators that leave the time at its default it is advice.
 //!
 //! # Fix
@@ -73,8 +73,12 @@ pub(crate) static RULE: Rule = Rule {
 /// Options of Celery with the seconds that a task may take.
 const LIMITS: [&str; 2] = ["--time-limit", "--soft-time-limit"];
 /// Words of variables for the work, and for a time. A variable has one of each.
-const WORK: [&str; 6] = ["TASK", "JOB", "MESSAGE", "WORK", "PROCESSING", "INFERENCE"];
+const WORK: [&str; 7] = ["TASK", "JOB", "MESSAGE", "WORK", "PROCESSING", "INFERENCE", "VISIBILITY"];
 const TIME: [&str; 4] = ["TIMEOUT", "TIME", "DURATION", "RUNTIME"];
+/// The word that, with a unit of time, stands for one of [`TIME`]: `MAX_PROCESSING_SECONDS`.
+const MOST: &str = "MAX";
+const UNITS: [&str; 11] =
+    ["MS", "MILLIS", "MILLISECONDS", "S", "SEC", "SECS", "SECONDS", "MIN", "MINS", "MINUTES", "HOURS"];
 /// Words of times for something else than the work on a message.
 const OTHER: [&str; 24] = [
     "BATCH",
@@ -202,7 +206,8 @@ fn seconds(name: &str, value: i64) -> Option<i64> {
     let name = name.to_ascii_uppercase();
     let words: Vec<&str> = name.split('_').collect();
     let has = |list: &[&str]| words.iter().any(|word| list.contains(word));
-    if !has(&WORK) || !has(&TIME) || has(&OTHER) {
+    let is_time = has(&TIME) || has(&[MOST]) && has(&UNITS);
+    if !has(&WORK) || !is_time || has(&OTHER) {
         return None;
     }
     match () {

@@ -1,4 +1,4 @@
-//! A model server aborts its requests when its pod is deleted.
+//! A server aborts requests when its pod is deleted.
 //!
 //! # Why
 //! When a pod is deleted, SIGTERM and its removal from the endpoints of its Services go out at once. For some
@@ -13,6 +13,11 @@
 //! Where a shell starts the server as one of several commands, the signal goes to the shell, which waits: the
 //! server works on until it is killed, whatever time it has. The entrypoint of AWS's Deep Learning Containers
 //! of vLLM and SGLang for EC2 and EKS is such a script.
+//!
+//! Other servers are looked at where the input shows a load balancer of AWS that sends requests to the pods
+//! themselves (`target-type: ip` of an Ingress or a Service), and that two replicas or more run. The controller removes the pod from the target group when it sees that the pod
+//! ends, and the load balancer needs some seconds more: requests of that time meet a closed port, and clients
+//! get 502. Nothing is said where an option or a variable of the pods speaks of shutting down or draining.
 //!
 //! # Fix
 //! Sleep some seconds in a preStop hook, so that load balancers notice, let the server finish (vLLM:
@@ -46,9 +51,12 @@
 //!
 //! # References
 //! - <https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination>
+//! - <https://docs.aws.amazon.com/eks/latest/best-practices/load-balancing.html>
+//! - <https://github.com/kubernetes-sigs/aws-load-balancer-controller/issues/2366>
 //! - <https://github.com/kserve/kserve/issues/5485>
 //! - <https://github.com/vllm-project/vllm/issues/34730>
 
+use super::behind_load_balancer;
 use super::server_port_mismatch::starts_others;
 use super::serving::{model_server, serving_templates, tell_autoscaler};
 use crate::facts::text::is_digits;
@@ -64,7 +72,7 @@ use crate::workload::template::DEFAULT_GRACE;
 pub(crate) static RULE: Rule = Rule {
     id: "graceful-shutdown-missing",
     kinds: REPLICATED_KINDS,
-    reads: &[Kind::NAMESPACE, Kind::HPA, Kind::SCALED_OBJECT],
+    reads: kinds![[Kind::NAMESPACE, Kind::HPA, Kind::SCALED_OBJECT], behind_load_balancer::READS],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("graceful_shutdown_missing.rs")),
     check: Check::Object(check),
@@ -72,7 +80,9 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let classified = model_server(object, ctx)?;
+    let Some(classified) = model_server(object, ctx) else {
+        return behind_load_balancer::check(object, ctx);
+    };
     let replicas = ctx.cluster().views().replicas(object);
     let autoscaler = ctx.cluster().views().autoscaler_of(object);
     for template in serving_templates(object) {
@@ -167,7 +177,7 @@ fn aborts_requests(container: &Node<'_>) -> bool {
 }
 
 /// The fix: a hook, and time for it where that is short.
-fn add_hook(hook: &Node<'_>, grace: &Node<'_>, is_short: bool) -> Fix {
+pub(super) fn add_hook(hook: &Node<'_>, grace: &Node<'_>, is_short: bool) -> Fix {
     let sleep = json!({"sleep": {"seconds": 15}});
     match is_short {
         true => Fix::unsafe_("wait for load balancers, and for requests in flight")

@@ -7,8 +7,8 @@ use crate::rules::availability::serving::is_owned;
 use crate::tree::node::Node;
 use crate::workload::template::{WORKLOAD_KINDS, templates, workload_kind};
 
-pub(super) const NAME_LABELS: [&str; 6] =
-    ["app", "name", "k8s-app", "app.kubernetes.io/name", "app.kubernetes.io/component", "component"];
+pub(super) const NAME_LABELS: [&str; 7] =
+    ["app", "name", "run", "k8s-app", "app.kubernetes.io/name", "app.kubernetes.io/component", "component"];
 
 /// Suffixes of the names of workloads and Services of one application.
 const SUFFIXES: [&str; 7] =

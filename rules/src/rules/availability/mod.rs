@@ -3,6 +3,7 @@
 pub(crate) mod alb_path_wildcard;
 pub(crate) mod alb_target_cluster_ip;
 pub(crate) mod backend_service_missing;
+mod behind_load_balancer;
 pub(crate) mod chart_crds_kept;
 pub(crate) mod daemon_set_surge_blocked;
 pub(crate) mod database_on_empty_dir;

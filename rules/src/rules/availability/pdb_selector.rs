@@ -7,7 +7,7 @@
 //! are not those of its pods, pods of another namespace are out of reach, and Flagger changes a label of the
 //! pods that serve. Without `--complete` a selector without pods is reported only for these mistakes, and if
 //! just one workload of the namespace, without a PDB of its own, has a label that is much like that of the
-//! selector.
+//! selector, or its value under another of the usual keys, such as `run` for `app`.
 //!
 //! # Fix
 //! Select the labels of one workload's pods.
@@ -197,7 +197,11 @@ fn report_near(object: &Object, selector: &Node<'_>, ctx: &mut Context<'_>) -> O
     let wanted = node.text().filter(|_| NAME_LABELS.contains(key))?;
     let workload = near(object, key, wanted, ctx)?;
     let templates = templates(workload);
-    let own = templates.first()?.labels().into_iter().find(|(label, _)| label == key)?.1;
+    let labels = templates.first()?.labels();
+    let under = |key: &str| labels.iter().find(|(label, _)| *label == key).cloned();
+    let renamed = || labels.iter().find(|(label, own)| is_renamed(label, own, key, wanted)).cloned();
+    let is_near = |(_, own): &(&str, Node<'_>)| own.text().is_some_and(|own| is_near(own, wanted));
+    let (label, own) = under(key).filter(is_near).or_else(renamed)?;
     let (has, whose) = (ellipsize(own.text()?), format!("{} `{}`", workload.kind(), workload.display_name()));
     if are_siblings(own.text()?, wanted) {
         return None;
@@ -206,7 +210,7 @@ fn report_near(object: &Object, selector: &Node<'_>, ctx: &mut Context<'_>) -> O
     let is_slip = is_slip_of(own.text()?, wanted);
     let wanted = ellipsize(wanted);
     let is_applied_together = ctx.cluster().is_complete() || ctx.cluster().likely_pairs(object, workload);
-    ctx.report(node, format!("no pod has `{key}: {wanted}`, and those of {whose} have `{key}: {has}`"))
+    ctx.report(node, format!("no pod has `{key}: {wanted}`, and those of {whose} have `{label}: {has}`"))
         .help("write the label of the pods into the selector, if the PDB is meant for them")
         .severity(if is_slip && is_applied_together { Severity::Warning } else { Severity::Info })
         .related(workload, &own, "the label of its pods");
@@ -217,9 +221,10 @@ fn report_near(object: &Object, selector: &Node<'_>, ctx: &mut Context<'_>) -> O
 fn near<'i>(object: &Object, key: &str, wanted: &str, ctx: &Context<'i>) -> Option<&'i Object> {
     let (namespace, views) = (object.namespace_or_default(), ctx.cluster().views());
     let is_like = |template: &Template<'_>| {
-        let labels = template.labels();
-        let mut own = labels.iter().filter(|(label, _)| *label == key).filter_map(|(_, value)| value.text());
-        own.any(|own| shares_first_word(own, wanted) || is_slip_of(own, wanted))
+        template.labels().iter().any(|(label, own)| {
+            *label == key && own.text().is_some_and(|own| is_near(own, wanted))
+                || is_renamed(label, own, key, wanted)
+        })
     };
     let without_pdb = |template: &Template<'_>| {
         let (pdbs, unknown) = views.pdbs_of(namespace, template);
@@ -233,6 +238,15 @@ fn near<'i>(object: &Object, key: &str, wanted: &str, ctx: &Context<'i>) -> Opti
             && matches!(templates(workload).as_slice(), [one] if is_like(one) && without_pdb(one))
     });
     found.next().filter(|_| found.next().is_none())
+}
+
+fn is_near(own: &str, wanted: &str) -> bool {
+    shares_first_word(own, wanted) || is_slip_of(own, wanted)
+}
+
+/// Whether a label of pods has the value of a selector, under another key for the name of a workload.
+fn is_renamed(label: &str, own: &Node<'_>, key: &str, wanted: &str) -> bool {
+    label != key && NAME_LABELS.contains(&label) && own.text() == Some(wanted)
 }
 
 /// Whether two names are a few typing errors apart. Short names are one or two letters from many others.

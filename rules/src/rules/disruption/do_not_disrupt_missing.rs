@@ -17,6 +17,13 @@
 //! kinds) are reported where something shows Karpenter. On pools that only end empty nodes it is info: drift
 //! and expiry remain.
 //!
+//! Other Jobs, CronJobs and ScaledJobs are reported where the NodePools of the input that take their pods show
+//! the loss. With `backoffLimit: 0` the eviction is the failure of the run: it is reported where a pool
+//! consolidates nodes with running pods, and runs may take longer than its `consolidateAfter`; for Jobs and
+//! CronJobs with less certainty, as most end within minutes. And it is reported where `activeDeadlineSeconds`
+//! is a quarter of the pool's `expireAfter` or more, whose drain waits for no budget. Nothing is said of pods
+//! whose grace period is half of their deadline.
+//!
 //! # Fix
 //! Annotate the pod template with `karpenter.sh/do-not-disrupt: "true"`. Give the NodePool a
 //! `terminationGracePeriod`, so that a hanging run cannot hold its node forever.
@@ -54,7 +61,7 @@
 
 use crate::karpenter::do_not_disrupt::keeps_busy_nodes;
 use crate::rules::class_evidence::add_class_evidence;
-use crate::rules::disruption::runners;
+use crate::rules::disruption::{runners, runs};
 use crate::rules::karpenter_in_use::{
     READS, is_on_other_platform, may_have_cluster_autoscaler, uses_karpenter,
 };
@@ -92,6 +99,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for_other_autoscaler(object, ctx)
         .or_else(|| runners::check(object, ctx))
         .or_else(|| of_training(object, ctx))
+        .or_else(|| runs::check(object, ctx))
 }
 
 /// Reports pods that only the Cluster Autoscaler would leave alone, on nodes of Karpenter.
@@ -182,7 +190,7 @@ fn of_training(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         .help("annotate its pods with `karpenter.sh/do-not-disrupt: \"true\"`")
         .fix(fix);
     add_class_evidence(finding, object, &classified);
-    None
+    Some(())
 }
 
 /// Seconds within which a test that is evicted is run again without much loss.

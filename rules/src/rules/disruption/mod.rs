@@ -27,6 +27,7 @@ pub(crate) mod expiry_interrupts_server;
 pub(crate) mod expiry_kills_training;
 pub(crate) mod grace_period_ends_runs;
 mod runners;
+mod runs;
 pub(crate) mod tolerates_disruption_taint;
 pub(crate) mod training_pool_without_budget;
 pub(crate) mod workflow_retry_misses_node_loss;

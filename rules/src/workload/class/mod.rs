@@ -183,6 +183,9 @@ pub(in crate::workload) fn own_class(object: &Object) -> &Classified {
 
 fn compute(object: &Object) -> Classified {
     let templates = templates(object);
+    // A name outweighs neither the kind nor the probes.
+    let is_server =
+        |own: &Classified| own.class == WorkloadClass::Training && answers_probes(object, &templates);
     explicit(object, &templates)
         .or_else(|| infra(object, &templates))
         .or_else(|| diagnostics(object, &templates))
@@ -190,8 +193,10 @@ fn compute(object: &Object) -> Classified {
         .or_else(|| by_command(object, &templates))
         .or_else(|| by_image(object, &templates))
         .or_else(|| by_batch_shape(object))
-        .or_else(|| by_labels(object, &templates))
-        .or_else(|| by_namespace(object, &templates).filter(|own| own.confidence > Confidence::Low))
+        .or_else(|| by_labels(object, &templates).filter(|own| !is_server(own)))
+        .or_else(|| {
+            by_namespace(object, &templates).filter(|own| own.confidence > Confidence::Low && !is_server(own))
+        })
         .or_else(|| fallback(object, &templates))
         .or_else(|| by_namespace(object, &templates))
         .unwrap_or_else(|| Classified::new(WorkloadClass::Unknown, Confidence::Low, "nothing says"))
@@ -373,6 +378,21 @@ fn answering(object: &Object, templates: &[Template<'_>], lines: &[String]) -> O
     let is_asked = |container: Node<'_>| container.path(&["readinessProbe", "httpGet"]).is_set();
     let is_server = templates.iter().flat_map(Template::containers).any(is_asked);
     is_server.then(|| "it has a readiness probe over HTTP".to_owned())
+}
+
+/// Whether the pods of a workload are started again when they end, and more than one at a time may run.
+fn runs_on(object: &Object) -> bool {
+    [Kind::DEPLOYMENT, Kind::STATEFUL_SET, Kind::ROLLOUT].iter().any(|kind| object.is(*kind))
+}
+
+/// Whether the pods of a workload are those of a server: a container lists ports, and gets no requests before it is ready.
+fn answers_probes(object: &Object, templates: &[Template<'_>]) -> bool {
+    let answers = |container: Node<'_>| {
+        let probe = container.get("readinessProbe");
+        let is_asked = ["httpGet", "grpc", "tcpSocket"].iter().any(|field| probe.get(field).is_set());
+        is_asked && container.get("ports").items().next().is_some()
+    };
+    runs_on(object) && templates.iter().flat_map(Template::containers).any(answers)
 }
 
 /// Maximum number of bytes of the command lines that the class follows from. Each is searched for some hundred words.
@@ -583,7 +603,13 @@ fn by_image(object: &Object, templates: &[Template<'_>]) -> Option<Classified> {
         let last = repository.rsplit('/').next().unwrap_or(&repository);
         let words: Vec<&str> = last.split(['-', '_', '.']).collect();
         let trains = words.iter().any(|w| matches!(*w, "train" | "trainer" | "training"));
-        if trains && !is_controller(last) && !templates.iter().any(elects_leader) {
+        let is_named_otherwise = runs_on(object) && words.iter().any(|word| BESIDE_TRAINING.contains(word));
+        if trains
+            && !is_controller(last)
+            && !is_named_otherwise
+            && !answers_probes(object, templates)
+            && !templates.iter().any(elects_leader)
+        {
             return Some(Classified::new(WorkloadClass::Training, Confidence::Medium, reason()));
         }
         let framework = |name: &&str| last.contains(*name);
