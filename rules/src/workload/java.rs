@@ -1,9 +1,11 @@
-//! The memory that a JVM takes when it starts.
+//! Whether a container runs a JVM, and the memory that it takes when it starts.
 
+use crate::facts::image::ImageRef;
 use crate::facts::quantity::Quantity;
 use crate::tree::node::Node;
-use crate::workload::command::{Word, words, words_of_text};
+use crate::workload::command::{Word, base_name, words, words_of_text};
 use crate::workload::environment::variable;
+use crate::workload::image::image_of;
 
 /// Variables with options of a JVM, in the order in which they count: it reads the first itself, its launcher the second, and the others
 /// are put on the command line by start scripts of Tomcat, Kafka, Elasticsearch and most images.
@@ -15,6 +17,39 @@ const VARIABLES: [&str; 6] = [
     "KAFKA_HEAP_OPTS",
     "ES_JAVA_OPTS",
 ];
+
+/// Words in the names of images of programs that run in a JVM.
+const PROGRAMS: [&str; 18] = [
+    "activemq",
+    "cassandra",
+    "confluence",
+    "hertzbeat",
+    "java",
+    "jdk",
+    "jenkins",
+    "jira",
+    "jre",
+    "kafka",
+    "keycloak",
+    "nexus3",
+    "openjdk",
+    "solr",
+    "sonarqube",
+    "spring",
+    "tomcat",
+    "wildfly",
+];
+
+/// Whether a container runs a JVM, as far as its variables, its command and the name of its image show.
+pub(crate) fn runs_java(container: &Node<'_>) -> bool {
+    let is_set = |name: &&str| container.get("env").items().any(|one| one.get("name").text() == Some(*name));
+    let is_program = || words(container).first().is_some_and(|word| base_name(&word.text) == "java");
+    let is_called_so = |image: ImageRef<'_>| {
+        let name = image.last().to_ascii_lowercase();
+        name.split(['-', '_', '.']).any(|word| PROGRAMS.contains(&word))
+    };
+    VARIABLES.iter().any(is_set) || is_program() || image_of(container).is_some_and(is_called_so)
+}
 
 /// The share of the memory limit that a heap has at most, unless it is written (`MaxRAMPercentage`, HotSpot of Java 10 to 25).
 const DEFAULT_MOST: f64 = 25.0;

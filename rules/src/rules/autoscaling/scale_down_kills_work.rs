@@ -73,7 +73,9 @@ pub(crate) static RULE: Rule = Rule {
 /// Options of Celery with the seconds that a task may take.
 const LIMITS: [&str; 2] = ["--time-limit", "--soft-time-limit"];
 /// Words of variables for the work, and for a time. A variable has one of each.
-const WORK: [&str; 7] = ["TASK", "JOB", "MESSAGE", "WORK", "PROCESSING", "INFERENCE", "VISIBILITY"];
+const WORK: [&str; 7] = ["TASK", "JOB", "MESSAGE", "WORK", "PROCESSING", "INFERENCE", HIDDEN];
+/// The word for the time in which SQS shows a message to no other consumer.
+const HIDDEN: &str = "VISIBILITY";
 const TIME: [&str; 4] = ["TIMEOUT", "TIME", "DURATION", "RUNTIME"];
 /// The word that, with a unit of time, stands for one of [`TIME`]: `MAX_PROCESSING_SECONDS`.
 const MOST: &str = "MAX";
@@ -210,12 +212,14 @@ fn seconds(name: &str, value: i64) -> Option<i64> {
     if !has(&WORK) || !is_time || has(&OTHER) {
         return None;
     }
-    match () {
+    let seconds = match () {
         () if has(&["MS", "MILLIS", "MILLISECONDS"]) => Some(value / 1000),
         () if has(&["MIN", "MINS", "MINUTES"]) => value.checked_mul(60),
         () if has(&["HOURS"]) => value.checked_mul(3600),
         // Without a unit, a number of seconds that no count of minutes or milliseconds would be.
         () if has(&["S", "SEC", "SECS", "SECONDS"]) || (120..=86_400).contains(&value) => Some(value),
         () => None,
-    }
+    }?;
+    // A message is hidden for minutes by default and out of caution.
+    (seconds >= LONG_ENOUGH_FOR_BUILDS || !has(&[HIDDEN])).then_some(seconds)
 }

@@ -82,17 +82,17 @@ pub(crate) static RULE: Rule = Rule {
 const NIM_SERVICE: Kind = Kind::NIM_SERVICE;
 
 /// The seconds after which a probe has failed often enough.
-struct Patience {
-    period: i64,
+pub(super) struct Patience {
+    pub(super) period: i64,
     /// From the start of the container to the last failure, if each request fails at once.
-    killed: i64,
+    pub(super) killed: i64,
     /// From the start of the container to the last failure, if each command takes all its time.
-    longest: i64,
+    pub(super) longest: i64,
 }
 
 impl Patience {
     /// `None` if a number is unknown.
-    fn of(probe: &Node<'_>) -> Option<Patience> {
+    pub(super) fn of(probe: &Node<'_>) -> Option<Patience> {
         let number = |field: &str, default: i64| {
             let node = probe.get(field);
             if node.is_set() { node.int() } else { Some(default) }
@@ -275,7 +275,7 @@ fn serves_from_volume(container: &Node<'_>, server: &Server) -> bool {
 }
 
 /// Adds the way to give the model time, and the fix for it.
-fn advise(finding: &mut Finding, startup: &Node<'_>, probe: &Node<'_>, period: i64, minutes: i64) {
+pub(super) fn advise(finding: &mut Finding, startup: &Node<'_>, probe: &Node<'_>, period: i64, minutes: i64) {
     let time = if minutes == 10 { "ten minutes".to_owned() } else { format!("{minutes} minutes") };
     if startup.is_set() {
         let failures = (60 * minutes - 1) / period + 1;

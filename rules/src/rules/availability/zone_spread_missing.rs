@@ -1,9 +1,13 @@
-//! Replicas of a model server may all run on one node.
+//! Replicas of a server may all run on one node.
 //!
 //! # Why
 //! The scheduler spreads the pods of a Deployment only where it costs nothing. Karpenter fills the node
 //! that it has: two replicas on one 8-GPU instance, or in one zone, go away together when that node or
 //! zone does, and a Spot interruption takes all of them at once.
+//!
+//! Of servers without a model those are reported that a PodDisruptionBudget is for, whose pods go to NodePools of
+//! the input: their authors count on replicas, and Karpenter starts one node for all of them where one is
+//! the cheapest.
 //!
 //! # Fix
 //! Add a topology spread constraint over zones with `whenUnsatisfiable: ScheduleAnyway`, which prefers
@@ -51,7 +55,7 @@
 //! - <https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/>
 //! - <https://karpenter.sh/docs/concepts/scheduling/#topology-spread>
 
-use super::serving::{model_server, tell_autoscaler};
+use super::serving::{is_owned, model_server, tell_autoscaler};
 use crate::catalog::{ZONE, ZONE_ID};
 use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::prelude::*;
@@ -61,7 +65,7 @@ use crate::workload::node_labels::names_nodes;
 pub(crate) static RULE: Rule = Rule {
     id: "zone-spread-missing",
     kinds: &[Kind::DEPLOYMENT, Kind::STATEFUL_SET, Kind::ROLLOUT],
-    reads: &[Kind::HPA, Kind::SCALED_OBJECT, Kind::NAMESPACE],
+    reads: &[Kind::NAMESPACE, Kind::HPA, Kind::SCALED_OBJECT, Kind::PDB, Kind::NODE_POOL],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("zone_spread_missing.rs")),
     check: Check::Object(check),
@@ -69,7 +73,7 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let classified = model_server(object, ctx)?;
+    let classified = model_server(object, ctx);
     let replicas = ctx.cluster().views().replicas(object)?;
     let autoscaler = ctx.cluster().views().autoscaler_of(object);
     // A volume is in one zone, so its pods are where their volumes are.
@@ -90,9 +94,17 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             || spec.has_unknown_key();
         // Ranks of one server exchange data all the time.
         let is_one_server = ServerSize::of_template(&template) != ServerSize::OnePod;
-        if settled || is_one_server || claims || pinned || !uses_device(&template) {
+        if settled || is_one_server || claims || pinned {
             continue;
         }
+        let shown = match &classified {
+            Some(_) if !uses_device(&template) => continue,
+            Some(_) => None,
+            None => match relied_on(object, &template, ctx) {
+                Some(shown) => Some(shown),
+                None => continue,
+            },
+        };
         let labels = object.path(&["spec", "selector", "matchLabels"]);
         let message = format!(
             "nothing spreads the {} replicas of `{}` over zones or nodes",
@@ -111,7 +123,29 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             finding.fix(Fix::new("prefer to spread over zones", Safety::Unsafe).set(&constraints, spread));
         }
         tell_autoscaler(finding, autoscaler);
-        add_class_evidence(finding, object, &classified);
+        if let Some(classified) = &classified {
+            add_class_evidence(finding, object, classified);
+        }
+        if let Some((pdb, pool)) = shown {
+            finding.related(pdb, &pdb.path(&["metadata", "name"]), "it counts on the replicas");
+            finding.related(&pool, &pool.path(&["metadata", "name"]), "one node of it may take all of them");
+        }
     }
     None
+}
+
+/// The PDB of pods that serve no model, and a NodePool that starts nodes for them, if it is certain that nothing else does.
+fn relied_on<'c>(
+    object: &Object,
+    template: &Template<'_>,
+    ctx: &Context<'c>,
+) -> Option<(&'c Object, Object)> {
+    if object.may_lack_fields() || is_owned(object) || !runs_forever(object) {
+        return None;
+    }
+    let (pdbs, _) = ctx.cluster().views().pdbs_of(object.namespace_or_default(), template);
+    let pdb = pdbs.into_iter().find(|pdb| ctx.pairs_with(pdb))?;
+    let found = ctx.pools_for(template)?;
+    let pool = found.all_known()?.first()?.object().clone();
+    Some((pdb, pool))
 }

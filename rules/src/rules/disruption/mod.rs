@@ -11,6 +11,7 @@ pub(crate) mod budget_unlimited_outside_window;
 pub(crate) mod budget_utc;
 pub(crate) mod consolidation_defaulted_on_gpu;
 pub(crate) mod consolidation_disrupts_training;
+pub(crate) mod consolidation_interrupts_singleton;
 pub(crate) mod consolidation_never;
 pub(crate) mod consolidation_restarted_by_jobs;
 pub(crate) mod do_not_disrupt_invalid_value;

@@ -50,6 +50,7 @@ pub(crate) mod priority_expander_unread;
 pub(crate) mod quota_below_replicas;
 pub(crate) mod quota_key_inert;
 pub(crate) mod reference_missing;
+pub(crate) mod requests_missing_on_karpenter;
 pub(crate) mod role_annotation_unread;
 pub(crate) mod scheduler_unknown;
 pub(crate) mod security_group_pods_unplaced;

@@ -6,6 +6,12 @@
 //! `maxSkew` pods: the rest stay Pending, and no new node helps. Required anti-affinity allows one pod for each
 //! value. It is reported where the input is the whole cluster (`--complete`).
 //!
+//! Karpenter knows three keys for a spread: the zone, the host name and the capacity type. A required spread over
+//! the instance type, or another property of instances (`karpenter.k8s.aws/instance-family`), is reported
+//! without `--complete` too. Each type that any NodePool may start counts as a domain, hundreds with most
+//! pools: a second pod of one type waits until each has one, whether or not that type can be had. To have
+//! several types for Spot, allow them in the NodePool: Karpenter chooses among those with enough capacity.
+//!
 //! # Fix
 //! Give the other pools a taint, and the rule `nodeTaintsPolicy: Honor`; let pools list the values that they
 //! can have alone; or name the values that the pods may have in their node affinity.
@@ -101,9 +107,47 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     for template in templates(object).iter().filter(|template| keeps_apart(template)) {
-        inspect(object, template, ctx);
+        if over_properties(object, template, ctx).is_none() {
+            inspect(object, template, ctx);
+        }
     }
     None
+}
+
+/// The label of nodes with their instance type.
+const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
+/// What the labels of Karpenter for properties of instances begin with.
+const PROPERTIES: &str = "karpenter.k8s.aws/";
+
+/// Reports a required spread over a property of instances. Each value that a type of any pool has counts as a domain, and no node of
+/// another type helps where one cannot be had.
+fn over_properties(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let is_property = |key: &str| key == INSTANCE_TYPE || key.starts_with(PROPERTIES);
+    let constraints = template.spec.get("topologySpreadConstraints");
+    let mut required = constraints.items().filter(|one| {
+        one.get("whenUnsatisfiable").text() == Some("DoNotSchedule")
+            && one.get("topologyKey").text().is_some_and(is_property)
+    });
+    let node = required.next()?.get("topologyKey");
+    if !is_scheduled(template) || ctx.other_nodes_for(template).is_some() {
+        return None;
+    }
+    let found = ctx.pools_for(template)?;
+    let pool = found.pools.first()?;
+    let message = format!(
+        "Karpenter does not support a spread of `{}` over `{}`: pods may stay Pending",
+        object.display_name(),
+        ellipsize(node.text()?)
+    );
+    ctx.report(&node, message)
+        .reports_absence(false)
+        .help("spread over zones, `kubernetes.io/hostname` or `karpenter.sh/capacity-type`")
+        .related(
+            pool.object(),
+            &pool.object().path(&["metadata", "name"]),
+            "it may start nodes for the pods",
+        );
+    Some(())
 }
 
 /// Whether pods must be in several domains, which are not nodes.

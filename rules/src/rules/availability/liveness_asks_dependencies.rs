@@ -1,0 +1,129 @@
+//! A liveness probe asks about more than the process, and restarts it for the faults of others.
+//!
+//! # Why
+//! A failed liveness probe restarts the container. Where its answer depends on a database or a broker, an outage
+//! of that restarts all replicas at once, again and again, and their new connections come together when it is
+//! back. Whether a pod can take requests is the question of a readiness probe, which only takes it out of its
+//! Services. It is reported where the path says that it is the question of readiness (`/readyz`,
+//! `/health/ready`), where it is the one that sums up all checks in Spring Boot (`/actuator/health`) or Quarkus
+//! (`/q/health`), and where both probes ask `/health` or the like alike and a variable of the container names a
+//! database.
+//!
+//! # Fix
+//! Ask a path that only says that the process answers, such as `/livez`, `/actuator/health/liveness` or
+//! `/q/health/live`, or a TCP port.
+//!
+//! # Example
+//! ```yaml,diff
+//!  apiVersion: apps/v1
+//!  kind: Deployment
+//!  metadata: {name: orders}
+//!  spec:
+//!    selector: {matchLabels: {app: orders}}
+//!    template:
+//!      metadata: {labels: {app: orders}}
+//!      spec:
+//!        containers:
+//!          - name: orders
+//!            image: example.com/orders:2.1.0
+//!            startupProbe: {httpGet: {path: /actuator/health/liveness, port: 8080}, failureThreshold: 30}
+//!            readinessProbe: {httpGet: {path: /actuator/health/readiness, port: 8080}}
+//! -          livenessProbe: {httpGet: {path: /actuator/health, port: 8080}} # <-
+//! +          livenessProbe: {httpGet: {path: /actuator/health/liveness, port: 8080}}
+//!            resources: {requests: {cpu: 500m, memory: 1Gi}, limits: {memory: 1Gi}}
+//! ```
+//!
+//! # References
+//! - <https://kubernetes.io/docs/concepts/configuration/liveness-readiness-startup-probes/>
+//! - <https://docs.spring.io/spring-boot/reference/actuator/endpoints.html#actuator.endpoints.kubernetes-probes>
+//! - <https://quarkus.io/guides/smallrye-health>
+
+use super::serving::{is_owned, model_server};
+use crate::rules::prelude::*;
+
+pub(crate) static RULE: Rule = Rule {
+    id: "liveness-asks-dependencies",
+    kinds: REPLICATED_KINDS,
+    reads: &[Kind::NAMESPACE],
+    docs: docs(include_str!("liveness_asks_dependencies.rs")),
+    check: Check::Object(check),
+    ..Rule::info(Group::Availability)
+};
+
+/// The last parts of paths that ask whether a program can take requests.
+const READY: [&str; 3] = ["ready", "readyz", "readiness"];
+/// Paths that sum up the checks of all that a program depends on, with the framework and the path for the process alone.
+const SUMS: [(&str, &str, &str); 2] = [
+    ("/actuator/health", "Spring Boot", "/actuator/health/liveness"),
+    ("/q/health", "Quarkus", "/q/health/live"),
+];
+/// The last parts of paths that may ask about anything.
+const OPEN: [&str; 4] = ["health", "healthz", "healthcheck", "status"];
+/// Words in the names of variables with the address of a database.
+const DATABASES: [&str; 8] = ["DATABASE", "DB", "POSTGRES", "PG", "MYSQL", "MONGO", "MONGODB", "JDBC"];
+const ADDRESSES: [&str; 7] = ["URL", "URI", "DSN", "HOST", "ADDRESS", "ENDPOINT", "SERVER"];
+
+fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if object.may_lack_fields() || is_owned(object) || model_server(object, ctx).is_some() {
+        return None;
+    }
+    let templates = templates(object);
+    let mut containers = templates.iter().flat_map(Template::containers);
+    let (node, message, help) = containers.find_map(|container| asked(&container))?;
+    ctx.report(&node, message).help(help);
+    None
+}
+
+/// The path of a liveness probe that asks about more than the process, with what to say about it.
+fn asked<'a>(container: &Node<'a>) -> Option<(Node<'a>, String, String)> {
+    let probe = container.get("livenessProbe");
+    let node = probe.path(&["httpGet", "path"]);
+    let path = node.text()?.split('?').next()?.trim_end_matches('/');
+    let last = path.rsplit('/').next()?.to_ascii_lowercase();
+    let name = ellipsize(container.get("name").text()?);
+    if let Some((_, framework, instead)) = SUMS.iter().find(|(sum, ..)| path.ends_with(sum)) {
+        let message =
+            format!("`{path}` of {framework} asks databases and brokers too: their outage restarts `{name}`");
+        return Some((node, message, format!("ask `{instead}`")));
+    }
+    let last = last.as_str();
+    if READY.contains(&last) {
+        let message = format!(
+            "the liveness probe of `{name}` asks for readiness, and restarts it where it is not ready"
+        );
+        return Some((node, message, "ask a path that only says that the process answers".to_owned()));
+    }
+    let variable =
+        database_of(container).filter(|_| OPEN.contains(&last) && is_readiness(container, &probe))?;
+    let message = format!(
+        "liveness and readiness of `{name}` ask the same: an outage of the database of `{variable}` may restart all"
+    );
+    Some((node, message, "ask a path without the database, or leave it to the readiness probe".to_owned()))
+}
+
+/// Whether the readiness probe asks the same, and is as patient.
+fn is_readiness(container: &Node<'_>, liveness: &Node<'_>) -> bool {
+    let readiness = container.get("readinessProbe");
+    let time = |probe: &Node<'_>| {
+        let failures = probe.get("failureThreshold").int_or(3)?;
+        failures.checked_mul(probe.get("periodSeconds").int_or(10)?)
+    };
+    let port =
+        |probe: &Node<'_>| probe.path(&["httpGet", "port"]).string_or_number().map(|port| port.into_owned());
+    let path = |probe: &Node<'_>| probe.path(&["httpGet", "path"]).text().map(str::to_owned);
+    let is_as_short = time(liveness).zip(time(&readiness)).is_some_and(|(live, ready)| live <= ready);
+    readiness.is_mapping()
+        && path(liveness) == path(&readiness)
+        && port(liveness) == port(&readiness)
+        && is_as_short
+}
+
+/// The variable of a container with the address of a database.
+fn database_of<'a>(container: &Node<'a>) -> Option<&'a str> {
+    container.get("env").items().find_map(|entry| {
+        let name = entry.get("name").text()?;
+        let upper = name.to_ascii_uppercase();
+        let has = |list: &[&str]| upper.split('_').any(|word| list.contains(&word));
+        (has(&DATABASES) && has(&ADDRESSES)).then_some(name)
+    })
+}
