@@ -3,6 +3,7 @@
 use super::graceful_shutdown_missing::add_hook;
 use super::ingress::{CONTROLLER_KINDS, Controller, backends, controller};
 use super::serving::{is_owned, serving_templates};
+use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
 use crate::workload::template::DEFAULT_GRACE;
 
@@ -46,7 +47,9 @@ pub(super) fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         "pods of `{}` get SIGTERM while the load balancer still sends them requests",
         object.display_name()
     );
+    let severity = if is_example(object) { Severity::Info } else { Severity::Warning };
     ctx.report(&hook, message)
+        .severity(severity)
         .help("sleep 15 s in a preStop hook, and leave time for requests in `terminationGracePeriodSeconds`")
         .related(&holder, &field, "the load balancer sends requests to the pods themselves")
         .fix(add_hook(&hook, &field_of_grace, grace <= DEFAULT_GRACE));

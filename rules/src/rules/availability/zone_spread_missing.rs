@@ -6,7 +6,7 @@
 //! zone does, and a Spot interruption takes all of them at once.
 //!
 //! Of servers without a model those are reported that a PodDisruptionBudget is for, whose pods go to NodePools of
-//! the input: their authors count on replicas, and Karpenter starts one node for all of them where one is
+//! the input, up to six replicas: their authors count on them, and Karpenter starts one node for all of them where one is
 //! the cheapest.
 //!
 //! # Fix
@@ -72,6 +72,9 @@ pub(crate) static RULE: Rule = Rule {
     ..Rule::info(Group::Availability)
 };
 
+/// The replicas of an ordinary server that one node may well have. More of them rarely go away together.
+const MANY: i64 = 6;
+
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let classified = model_server(object, ctx);
     let replicas = ctx.cluster().views().replicas(object)?;
@@ -100,6 +103,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let shown = match &classified {
             Some(_) if !uses_device(&template) => continue,
             Some(_) => None,
+            None if replicas.min > MANY => continue,
             None => match relied_on(object, &template, ctx) {
                 Some(shown) => Some(shown),
                 None => continue,

@@ -2,7 +2,7 @@
 //! take as long as the node lives.
 
 use super::do_not_disrupt_missing::{NAMES, is_spot_only};
-use crate::cluster::placement::CandidatePool;
+use crate::cluster::placement::{CandidatePool, termination_grace_period};
 use crate::cluster::views::disruptions::allows_none;
 use crate::karpenter::budget::{AllowanceState, DisruptionReason};
 use crate::karpenter::do_not_disrupt::protects_nodes;
@@ -96,7 +96,7 @@ fn lost_by_consolidation(
     let is_sure = is_consumer || object.is(Kind::JOB) && limit.is_some();
     let severity = if is_sure && !is_example(object) { Severity::Warning } else { Severity::Info };
     let field = pool.object().path(&["spec", "disruption"]);
-    report(template, message, ctx)
+    report(template, message, pool.object(), ctx)
         .severity(severity)
         .help(
             "annotate its pods with `karpenter.sh/do-not-disrupt: \"true\"`, or use a pool with `WhenEmpty`",
@@ -133,27 +133,31 @@ fn outlasting(
     };
     let (pool, life) = pools.iter().find_map(|pool| Some((pool, ends(pool.object())?)))?;
     let expiry = pool.object().path(&["spec", "template", "spec", "expireAfter"]);
-    let name = object.display_name();
-    let message = match limit >= life {
-        true => {
-            format!("a run of `{name}` may take {limit} s, and nodes of its pool are drained after {life} s")
-        }
-        false => format!(
-            "a run of `{name}` may take {limit} s of the {life} s after which nodes of its pool are drained"
-        ),
-    };
+    let message = format!(
+        "a run of `{}` may take {limit} s, and nodes of its pool are drained after {}",
+        object.display_name(),
+        expiry.text().unwrap_or("720h")
+    );
     let severity = if limit >= life && !is_example(object) { Severity::Warning } else { Severity::Info };
-    report(template, message, ctx)
+    report(template, message, pool.object(), ctx)
         .severity(severity)
         .help("annotate its pods with `karpenter.sh/do-not-disrupt: \"true\"`, or let the nodes live longer")
         .related(pool.object(), &expiry, "no budget delays this");
     Some(())
 }
 
-fn report<'c>(template: &Template<'_>, message: String, ctx: &'c mut Context<'_>) -> &'c mut Finding {
+/// Reports a template without the annotation. The fix is offered where a drain of the pool ends: pods with the annotation would hold
+/// any other forever.
+fn report<'c>(
+    template: &Template<'_>,
+    message: String,
+    pool: &Object,
+    ctx: &'c mut Context<'_>,
+) -> &'c mut Finding {
     let node = template.annotation(DO_NOT_DISRUPT);
-    let fix =
-        Fix::new("protect the pods; check that the pool has a `terminationGracePeriod`", Safety::Unsafe)
-            .set(&node, json!("true"));
-    ctx.report(&node, message).fix(fix)
+    let finding = ctx.report(&node, message);
+    if termination_grace_period(pool).is_some() {
+        finding.fix(Fix::new("protect the pods", Safety::Unsafe).set(&node, json!("true")));
+    }
+    finding
 }
