@@ -20,7 +20,8 @@
 //! Other Jobs, CronJobs and ScaledJobs are reported where the NodePools of the input that take their pods show
 //! the loss. With `backoffLimit: 0` the eviction is the failure of the run: it is reported where a pool
 //! consolidates nodes with running pods, and runs may take longer than its `consolidateAfter`; for Jobs and
-//! CronJobs with less certainty, as most end within minutes. And it is reported where `activeDeadlineSeconds`
+//! CronJobs with less certainty, as most end within minutes. A ScaledJob for builds of GitHub or Azure Pipelines
+//! is reported whatever its `backoffLimit`: the next pod takes the next build. And it is reported where `activeDeadlineSeconds`
 //! is a quarter of the pool's `expireAfter` or more, whose drain waits for no budget. Nothing is said of pods
 //! whose grace period is half of their deadline.
 //!

@@ -80,7 +80,8 @@ fn lost_by_consolidation(
 ) -> Option<()> {
     let backoff = job.get("backoffLimit");
     // Failures of a policy need not count.
-    if backoff.int() != Some(0) || job.get("podFailurePolicy").is_set() {
+    let is_build = starts_builds(object);
+    if !is_build && (backoff.int() != Some(0) || job.get("podFailurePolicy").is_set()) {
         return None;
     }
     let is_consumer = object.is(Kind::SCALED_JOB);
@@ -89,21 +90,36 @@ fn lost_by_consolidation(
         return None;
     }
     let pool = pools.iter().find(|pool| evicts_within(pool.object(), limit))?;
-    let message = format!(
-        "a run of `{}` fails for good when Karpenter consolidates its node: `backoffLimit` is 0",
-        object.display_name()
-    );
+    let name = object.display_name();
+    let (message, shown) = if is_build {
+        let message = format!(
+            "a build of `{name}` ends when Karpenter consolidates its node, and is not started again"
+        );
+        (message, object.path(&["spec", "triggers"]))
+    } else {
+        let message = format!(
+            "a run of `{name}` fails for good when Karpenter consolidates its node: `backoffLimit` is 0"
+        );
+        (message, backoff)
+    };
     let is_sure = is_consumer || object.is(Kind::JOB) && limit.is_some();
     let severity = if is_sure && !is_example(object) { Severity::Warning } else { Severity::Info };
-    let field = pool.object().path(&["spec", "disruption"]);
+    let disruption = pool.object().path(&["spec", "disruption"]);
     report(template, message, pool.object(), ctx)
         .severity(severity)
         .help(
             "annotate its pods with `karpenter.sh/do-not-disrupt: \"true\"`, or use a pool with `WhenEmpty`",
         )
-        .related(object, &backoff, "no second try")
-        .related(pool.object(), &field, "the pods run in this pool");
+        .related(object, &shown, if is_build { "it starts builds" } else { "no second try" })
+        .related(pool.object(), &disruption, "the pods run in this pool");
     Some(())
+}
+
+/// Whether an object starts agents for builds, which end with their agent: a second pod waits for the next one.
+fn starts_builds(object: &Object) -> bool {
+    let is_for_builds =
+        |trigger: Trigger<'_>| matches!(trigger.kind(), Some("github-runner" | "azure-pipelines"));
+    object.is(Kind::SCALED_JOB) && triggers(object).any(is_for_builds)
 }
 
 /// Whether a pool consolidates nodes with running pods before a run has ended.
