@@ -39,6 +39,7 @@
 //! - <https://quarkus.io/guides/smallrye-health>
 
 use super::serving::{is_owned, model_server};
+use crate::rules::manifest_purpose::is_copy;
 use crate::rules::prelude::*;
 
 pub(crate) static RULE: Rule = Rule {
@@ -64,7 +65,8 @@ const DATABASES: [&str; 8] = ["DATABASE", "DB", "POSTGRES", "PG", "MYSQL", "MONG
 const ADDRESSES: [&str; 7] = ["URL", "URI", "DSN", "HOST", "ADDRESS", "ENDPOINT", "SERVER"];
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if object.may_lack_fields() || is_owned(object) || model_server(object, ctx).is_some() {
+    if object.may_lack_fields() || is_owned(object) || is_copy(object) || model_server(object, ctx).is_some()
+    {
         return None;
     }
     let templates = templates(object);

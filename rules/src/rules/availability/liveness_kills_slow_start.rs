@@ -44,6 +44,7 @@
 
 use super::liveness_kills_model_load::{Patience, advise};
 use super::serving::{is_owned, model_server};
+use crate::rules::manifest_purpose::is_copy;
 use crate::rules::prelude::*;
 use crate::workload::java::runs_java;
 
@@ -63,7 +64,8 @@ const DEFAULT: i64 = 30;
 const MINUTES: i64 = 5;
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    if object.may_lack_fields() || is_owned(object) || model_server(object, ctx).is_some() {
+    if object.may_lack_fields() || is_owned(object) || is_copy(object) || model_server(object, ctx).is_some()
+    {
         return None;
     }
     let templates = templates(object);

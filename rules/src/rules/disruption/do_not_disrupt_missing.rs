@@ -1,4 +1,4 @@
-//! A training run on accelerators does not say that it must not be disrupted.
+//! A run that cannot be moved does not say that it must not be disrupted.
 //!
 //! # Why
 //! Consolidation and drift evict training pods like any others. The run starts again at its last

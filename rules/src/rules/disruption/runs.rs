@@ -105,7 +105,7 @@ fn lost_by_consolidation(
     let is_sure = is_consumer || object.is(Kind::JOB) && limit.is_some();
     let severity = if is_sure && !is_example(object) { Severity::Warning } else { Severity::Info };
     let disruption = pool.object().path(&["spec", "disruption"]);
-    report(template, message, pool.object(), ctx)
+    report(template, message, limit, pool.object(), ctx)
         .severity(severity)
         .help(
             "annotate its pods with `karpenter.sh/do-not-disrupt: \"true\"`, or use a pool with `WhenEmpty`",
@@ -155,24 +155,25 @@ fn outlasting(
         expiry.text().unwrap_or("720h")
     );
     let severity = if limit >= life && !is_example(object) { Severity::Warning } else { Severity::Info };
-    report(template, message, pool.object(), ctx)
+    report(template, message, Some(limit), pool.object(), ctx)
         .severity(severity)
         .help("annotate its pods with `karpenter.sh/do-not-disrupt: \"true\"`, or let the nodes live longer")
         .related(pool.object(), &expiry, "no budget delays this");
     Some(())
 }
 
-/// Reports a template without the annotation. The fix is offered where a drain of the pool ends: pods with the annotation would hold
-/// any other forever.
+/// Reports a template without the annotation. The fix is offered where a drain of the pool ends, so that pods with the annotation
+/// hold none forever, and after the run.
 fn report<'c>(
     template: &Template<'_>,
     message: String,
+    limit: Option<i64>,
     pool: &Object,
     ctx: &'c mut Context<'_>,
 ) -> &'c mut Finding {
     let node = template.annotation(DO_NOT_DISRUPT);
     let finding = ctx.report(&node, message);
-    if termination_grace_period(pool).is_some() {
+    if termination_grace_period(pool).is_some_and(|grace| limit.is_none_or(|limit| limit <= grace)) {
         finding.fix(Fix::new("protect the pods", Safety::Unsafe).set(&node, json!("true")));
     }
     finding
