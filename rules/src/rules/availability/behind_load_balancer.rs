@@ -51,7 +51,7 @@ pub(super) fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     ctx.report(&hook, message)
         .severity(severity)
         .help("sleep 15 s in a preStop hook, and leave time for requests in `terminationGracePeriodSeconds`")
-        .related(&holder, &field, "the load balancer sends requests to the pods themselves")
+        .related(holder, &field, "the load balancer sends requests to the pods themselves")
         .fix(add_hook(&hook, &field_of_grace, grace <= DEFAULT_GRACE));
     Some(())
 }
