@@ -144,7 +144,8 @@ fn relied_on<'c>(
     template: &Template<'_>,
     ctx: &Context<'c>,
 ) -> Option<(&'c Object, Object)> {
-    if object.may_lack_fields() || is_owned(object) || !runs_forever(object) {
+    // Nodes with accelerators are chosen for one pod, and whether it serves is not sure.
+    if uses_device(template) || object.may_lack_fields() || is_owned(object) || !runs_forever(object) {
         return None;
     }
     let (pdbs, _) = ctx.cluster().views().pdbs_of(object.namespace_or_default(), template);
