@@ -109,10 +109,19 @@ const FLAGS: [&str; 4] =
 /// Ends of names of values that are never negative: counters, sizes and parts of histograms.
 const NOT_NEGATIVE_ENDS: [&str; 6] = ["_total", "_bucket", "_count", "_bytes", "_seconds_sum", "_bytes_sum"];
 
+/// The framebuffer of a GPU, which DCGM counts in MiB (`default-counters.csv` of dcgm-exporter).
+const FRAMEBUFFER: [&str; 4] =
+    ["DCGM_FI_DEV_FB_FREE", "DCGM_FI_DEV_FB_RESERVED", "DCGM_FI_DEV_FB_TOTAL", "DCGM_FI_DEV_FB_USED"];
+/// More MiB than any GPU has: a B300 has 288 GB.
+pub(crate) const MOST_FRAMEBUFFER: f64 = 300_000.0;
+
 fn of_selector(selector: &Selector) -> Interval {
     let Some(name) = selector.name.as_deref() else {
         return Interval::ANY;
     };
+    if FRAMEBUFFER.contains(&name) {
+        return Interval::new(0.0, MOST_FRAMEBUFFER);
+    }
     match metric(name) {
         Some(known) if known.kind == MetricType::Gauge && known.unit == Unit::Percent => {
             Interval::new(0.0, 100.0)

@@ -12,17 +12,21 @@ use crate::promql::identifiers::of_part;
 use crate::promql::metrics::{Exporter, MetricType, metric, names_of};
 
 /// The prefixes under which all names of an exporter are known.
-const PREFIXES: [(&str, Exporter); 6] = [
+const PREFIXES: [(&str, Exporter); 9] = [
     ("DCGM_FI_", Exporter::Dcgm),
     ("DCGM_EXP_", Exporter::Dcgm),
     ("llamacpp:", Exporter::LlamaCpp),
     ("nv_inference_", Exporter::Triton),
     ("sglang:", Exporter::Sglang),
     ("tgi_", Exporter::Tgi),
+    // Names that are made up: all of Triton's own begin with `nv_`.
+    ("triton_inference_", Exporter::Triton),
+    ("triton_server_", Exporter::Triton),
+    ("tritonserver_", Exporter::Triton),
 ];
 
 /// What a name seems to mean, by words in it, and the metric of the exporter with that meaning. The first row decides.
-const SENSES: [(Exporter, &[&str], &str); 17] = [
+const SENSES: [(Exporter, &[&str], &str); 25] = [
     (Exporter::Dcgm, &["XID"], "DCGM_FI_DEV_XID_ERRORS"),
     (Exporter::Dcgm, &["TEMP"], "DCGM_FI_DEV_GPU_TEMP"),
     (Exporter::Dcgm, &["POWER"], "DCGM_FI_DEV_POWER_USAGE"),
@@ -40,6 +44,14 @@ const SENSES: [(Exporter, &[&str], &str); 17] = [
     (Exporter::LlamaCpp, &["running"], "llamacpp:requests_processing"),
     (Exporter::LlamaCpp, &["active"], "llamacpp:requests_processing"),
     (Exporter::Tgi, &["queue"], "tgi_queue_size"),
+    (Exporter::Triton, &["pending"], "nv_inference_pending_request_count"),
+    (Exporter::Triton, &["queue", "duration"], "nv_inference_queue_duration_us"),
+    (Exporter::Triton, &["queue", "time"], "nv_inference_queue_duration_us"),
+    (Exporter::Triton, &["queue"], "nv_inference_pending_request_count"),
+    (Exporter::Triton, &["fail"], "nv_inference_request_failure"),
+    (Exporter::Triton, &["error"], "nv_inference_request_failure"),
+    (Exporter::Triton, &["duration"], "nv_inference_request_duration_us"),
+    (Exporter::Triton, &["inference_count"], "nv_inference_count"),
 ];
 
 static NAMES: LazyLock<HashMap<String, Exporter>> = LazyLock::new(|| {
@@ -184,6 +196,8 @@ mod tests {
             assert_eq!(never_exported_by(name), None, "{name}");
         }
         assert_eq!(never_exported_by("DCGM_FI_DEV_MEM_USED"), Some(Exporter::Dcgm));
+        assert_eq!(never_exported_by("triton_server_inference_count"), Some(Exporter::Triton));
+        assert_eq!(never_exported_by("triton_compile_seconds"), None);
         assert_eq!(never_exported_by("llamacpp:tokens_per_second"), Some(Exporter::LlamaCpp));
     }
 

@@ -7,7 +7,9 @@
 //! Work that takes longer than the cooldown is lost or done twice. A ScaledJob lets its Jobs finish. Over AMQP,
 //! RabbitMQ never counts them: that is a warning where the cooldown is a minute or less or pods have
 //! accelerators, else an info. It is an info too where their `terminationGracePeriodSeconds` is longer than
-//! the cooldown, and nothing is said from a cooldown of twelve hours.
+//! the cooldown, and nothing is said from a cooldown of twelve hours. A list of Redis, such as a queue of Celery or
+//! Bull, does not count what its consumers have taken either: with accelerators that is a warning up to the usual
+//! cooldown of five minutes, and an info for others where the cooldown is shorter than that.
 //!
 //! # Fix
 //! Remove the setting, ask RabbitMQ over HTTP, keep one replica, or use a ScaledJob for long work.
@@ -52,6 +54,8 @@ pub(crate) static RULE: Rule = Rule {
 
 /// The cooldown, in seconds, within which hardly any work ends.
 const SHORT_COOLDOWN: i64 = 60;
+/// The cooldown of KEDA where none is written, in seconds.
+const USUAL_COOLDOWN: i64 = 300;
 /// The cooldown within which nearly all work ends: twelve hours.
 const LONG_COOLDOWN: i64 = 43_200;
 /// The end of the help.
@@ -76,7 +80,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let left_out: Vec<(Trigger<'_>, Option<LeftOut<'_>>)> = triggers(object)
         .map(|trigger| {
-            let by = left_out(&trigger);
+            let by = left_out(&trigger).or_else(|| list_of_redis(&trigger));
             (trigger, by)
         })
         .collect();
@@ -84,7 +88,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if left_out.iter().any(|(trigger, by)| by.is_none() && !trigger.is_resource()) {
         return None;
     }
-    let cooldown = spec.get("cooldownPeriod").int_or(300).filter(|cooldown| *cooldown < LONG_COOLDOWN)?;
+    let cooldown =
+        spec.get("cooldownPeriod").int_or(USUAL_COOLDOWN).filter(|cooldown| *cooldown < LONG_COOLDOWN)?;
     let workload = target(object, ctx);
     // Pods that are given time may finish their work.
     let has_time = workload.is_some_and(|workload| is_given_more(workload, cooldown));
@@ -98,6 +103,15 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                         "remove `{key}`, keep one replica, use a ScaledJob for long work, or {GIVE}"
                     ))
                     .fix(Fix::unsafe_(format!("remove `{key}`")).remove(&node));
+            }
+            LeftOut::List(node) => {
+                let has_devices = workload.is_some_and(uses_accelerators);
+                if has_time || cooldown > USUAL_COOLDOWN || cooldown == USUAL_COOLDOWN && !has_devices {
+                    continue;
+                }
+                ctx.report(&node, message)
+                    .severity(if has_devices { Severity::Warning } else { Severity::Info })
+                    .help(format!("raise `cooldownPeriod`, keep one replica, use a ScaledJob, or {GIVE}"));
             }
             LeftOut::Amqp(node) => {
                 // Nobody has chosen it, and work that ends within the cooldown is not lost.
@@ -127,6 +141,18 @@ pub(super) enum LeftOut<'a> {
     Key(Node<'a>, &'static str),
     /// The protocol: over AMQP a broker says how many messages are ready (`getQueueStatus` of the scaler).
     Amqp(Node<'a>),
+    /// A list, from which a consumer takes what it works on.
+    List(Node<'a>),
+}
+
+/// The name of the list that a trigger of Redis counts (`LLEN` of the scaler, KEDA 2.14 to 2.21).
+fn list_of_redis<'a>(trigger: &Trigger<'a>) -> Option<LeftOut<'a>> {
+    let is_list = matches!(trigger.kind(), Some("redis" | "redis-cluster" | "redis-sentinel"));
+    let name = trigger.metadata().get("listName");
+    let text = name.text().filter(|_| is_list)?.to_ascii_lowercase();
+    // A list of what is in work, which a consumer empties at the end.
+    (!mentions(&text, &["active", "processing", "progress", "unacked", "pending"]))
+        .then_some(LeftOut::List(name))
 }
 
 pub(super) fn left_out<'a>(trigger: &Trigger<'a>) -> Option<LeftOut<'a>> {

@@ -75,7 +75,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         ("default", Some(by)) => {
             let place = match by {
                 _ if strategy.is_set() => strategy,
-                LeftOut::Key(node, _) | LeftOut::Amqp(node) => node,
+                LeftOut::Key(node, _) | LeftOut::Amqp(node) | LeftOut::List(node) => node,
             };
             ctx.report(&place, "messages in progress do not count: new ones wait until running Jobs end")
                 .help("write `scalingStrategy: {strategy: accurate}`");

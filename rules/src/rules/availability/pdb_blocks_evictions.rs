@@ -13,6 +13,9 @@
 //! Pods without a controller are counted for a whole number in `minAvailable` only: `maxUnavailable` and
 //! percentages need the number of replicas that a controller states, and allow no eviction without one.
 //!
+//! The pods of a CronJob or a Job that a PDB selects beside a Deployment count only while they run: for the rest of
+//! the time `minAvailable` holds the pods of the Deployment alone. That is a warning.
+//!
 //! CloudNativePG makes a PDB with `minAvailable: 1` for the primary of each Cluster. With `instances: 1` no
 //! other can become primary, so its node is never drained: `enablePDB: false` (1.23 and later) leaves the
 //! PDB out. Datadog's operator makes one with `minAvailable: 1` for its cluster agents on request, which a
@@ -199,6 +202,8 @@ struct Selected<'i> {
     workloads: Vec<&'i Workload>,
     /// Their pods, if the number is known and there are no others.
     pods: Option<SelectedPods>,
+    /// A Job or CronJob beside them, whose pods count only while they run.
+    passing: Option<&'i Object>,
     advice: Advice,
 }
 
@@ -213,7 +218,16 @@ impl<'i> Selected<'i> {
             None => selects_by_job_label(pdb).then_some("a Job"),
             Some(first) => first.filter(|_| owners.all(|owner| owner.is_some())),
         };
-        let pods = if has_unknown { None } else { selected_pods(&workloads, ctx.cluster()) };
+        let is_passing = |workload: &&&Workload| {
+            (workload.object.is(Kind::CRON_JOB) || workload.object.is(Kind::JOB))
+                && !uses_accelerators(&workload.object)
+        };
+        let passing = workloads.iter().find(is_passing).map(|workload| &workload.object);
+        let lasting: Vec<&Workload> =
+            workloads.iter().filter(|workload| !is_passing(workload)).copied().collect();
+        let passing = passing.filter(|_| !lasting.is_empty());
+        let counted = if passing.is_some() { &lasting } else { &workloads };
+        let pods = if has_unknown { None } else { selected_pods(counted, ctx.cluster()) };
         let advice = if all_train {
             Advice::Training
         } else if let [one] = workloads.as_slice()
@@ -228,7 +242,8 @@ impl<'i> Selected<'i> {
         } else {
             Advice::Replicas
         };
-        Selected { workloads, pods, advice }
+        let workloads = if passing.is_some() { lasting } else { workloads };
+        Selected { workloads, pods, passing, advice }
     }
 
     /// Whether the pods are protected from Karpenter as well.
@@ -293,7 +308,7 @@ fn at_least<'c>(
     selected: &Selected<'_>,
     ctx: &'c mut Context<'_>,
 ) -> Option<&'c mut Finding> {
-    let Selected { workloads, pods, advice } = selected;
+    let Selected { workloads, pods, passing, advice } = selected;
     let keep = IntOrPercent::read(least)?;
     let shown = least.string_or_number().unwrap_or_default();
     let fix = Fix::new("write `maxUnavailable: 1` instead", Safety::Unsafe).remove(least).set(most, json!(1));
@@ -331,8 +346,14 @@ fn at_least<'c>(
     let is_deliberate = pods.ceiling == 1;
     let finding = ctx.report(least, message);
     finish(finding, *advice, fix);
-    if !sure || is_deliberate {
+    if !sure || is_deliberate || passing.is_some() {
         finding.severity(Severity::Warning);
+    }
+    if let Some(job) = passing {
+        finding
+            .help("select the pods of the Deployment alone, and let one go: those of Jobs count only while they run")
+            .related(job, &job.path(&["metadata", "name"]), "its pods are selected as well");
+        finding.fix = None;
     }
     for workload in workloads.iter().take(3) {
         let object = &workload.object;

@@ -7,6 +7,9 @@
 //! through from the first second, and a startup probe holds off the others for one period. The probe looks
 //! like one that works.
 //!
+//! A command that always succeeds, such as `true`, `exit 0` or `echo ok`, asks nothing at all: that is information,
+//! since it may stand in for a probe that a template requires.
+//!
 //! A script with another exit, with `set -e` or with `kill` may fail elsewhere, and is not reported.
 //!
 //! # Fix
@@ -39,7 +42,7 @@
 //! - <https://kubernetes.io/docs/concepts/workloads/pods/probes/>
 
 use crate::rules::prelude::*;
-use crate::workload::command::shell_script;
+use crate::workload::command::{base_name, shell_script};
 
 pub(crate) static RULE: Rule = Rule {
     id: "probe-cannot-fail",
@@ -58,6 +61,12 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
 }
 
 fn inspect(name: &str, command: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    if let Some((node, what)) = constant(command) {
+        ctx.report(&node, format!("`{name}` asks nothing: `{}` always succeeds", ellipsize(&what)))
+            .severity(Severity::Info)
+            .help("ask the server itself, by `httpGet`, `tcpSocket` or a command, or remove the probe");
+        return None;
+    }
     let script = shell_script(command.items())?;
     let text = script.node.text()?;
     // `-e` ends the script at the first command that fails.
@@ -68,6 +77,34 @@ fn inspect(name: &str, command: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> 
     ctx.report(&script.node, format!("`{name}` ends in `{ending}`: nothing but a timeout makes it fail"))
         .help(format!("remove `{ending}`, and raise `failureThreshold` if it fails too easily"));
     None
+}
+
+/// A command that succeeds wherever it can be started.
+fn constant<'a>(command: &Node<'a>) -> Option<(Node<'a>, String)> {
+    let items: Vec<(Node<'a>, &str)> = command
+        .items()
+        .map(|item| item.raw_text().map(|text| (item.clone(), text)))
+        .collect::<Option<_>>()?;
+    let (first, program) = items.first()?;
+    let rest: Vec<&str> = items.iter().skip(1).map(|(_, text)| *text).collect();
+    match (base_name(program), rest.as_slice()) {
+        ("true", _) | ("echo", _) => Some((first.clone(), program.to_string())),
+        ("python" | "python3", ["-c", script]) => {
+            let always =
+                ["pass", "exit(0)", "exit()", "quit()", "import sys; sys.exit(0)", "import sys; sys.exit()"];
+            always.contains(&script.trim()).then(|| (items[2].0.clone(), script.to_string()))
+        }
+        _ => {
+            let script = shell_script(command.items())?;
+            let text = script.node.text()?.trim().trim_end_matches(';');
+            let is_echo = text.strip_prefix("echo ").is_some_and(|words| {
+                // What is more than words may fail: a redirection to `/dev/tcp`, a pipe, a second command.
+                !words.contains(['|', '<', '>', '&', ';', '`', '$', '(', '\n'])
+            });
+            (is_echo || ["true", "/bin/true", ":", "exit 0"].contains(&text))
+                .then(|| (script.node.clone(), text.to_owned()))
+        }
+    }
 }
 
 /// The end of a script that makes it succeed whatever has failed before. `None` if the script may fail elsewhere.

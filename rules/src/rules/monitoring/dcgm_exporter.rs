@@ -36,9 +36,42 @@ pub(super) enum Counters {
     /// The fields of a file of the image.
     Default,
     /// The fields that a ConfigMap of the input lists.
-    Listed { config: ObjectKey, names: BTreeSet<String> },
+    Listed {
+        config: ObjectKey,
+        names: BTreeSet<String>,
+        /// A line that the exporter cannot read.
+        malformed: Option<Malformed>,
+    },
     /// The fields of a file that is not known.
     Unknown,
+}
+
+/// What is wrong with a line of a counters file.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Malformed {
+    /// It has not three fields: the line and their number.
+    Fields(String, usize),
+    /// Its second field is not a type of metrics.
+    Type(String),
+}
+
+/// The types of metrics that a counters file may name (dcgm-exporter 4.4 `internal/pkg/counters/variables.go`).
+const METRIC_TYPES: [&str; 5] = ["gauge", "counter", "histogram", "summary", "label"];
+
+/// The first line that the exporter cannot read, with which it ends (`ExtractCounters`, as in releases 2 and 3).
+fn malformed(text: &str) -> Option<Malformed> {
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    // Quotes join fields, and a template may put in anything.
+    let mut lines = lines.filter(|line| !line.contains(['"', '{', '$']));
+    lines.find_map(|line| {
+        let fields: Vec<&str> = line.split(',').map(str::trim).collect();
+        let [name, kind, _] = fields.as_slice() else {
+            return Some(Malformed::Fields(line.to_owned(), fields.len()));
+        };
+        // The exporter does not look at the type of its own metrics.
+        (name.starts_with("DCGM_FI_") && !METRIC_TYPES.contains(kind))
+            .then(|| Malformed::Type((*kind).to_owned()))
+    })
 }
 
 /// The counters of a DaemonSet of dcgm-exporter; `None` for other DaemonSets. dcgm-exporter 4.4 `pkg/cmd/app.go`: a ConfigMap that is
@@ -106,7 +139,8 @@ fn counters_of(
 /// The first columns of a counters file in a ConfigMap.
 fn listed(config: &Object, key: &str) -> Option<Counters> {
     let text = config.get("data").get(key).text().filter(|_| !config.may_lack_fields())?;
-    Some(Counters::Listed { config: ObjectKey(config.clone()), names: names_in(text) })
+    let (config, names) = (ObjectKey(config.clone()), names_in(text));
+    Some(Counters::Listed { config, names, malformed: malformed(text) })
 }
 
 /// The first columns of a counters file.
@@ -145,7 +179,7 @@ pub(super) fn stated_counters(object: &Object, cluster: &Cluster) -> Option<Coun
 }
 
 fn in_values(text: &str, object: &Object) -> Counters {
-    Counters::Listed { config: ObjectKey(object.clone()), names: names_in(text) }
+    Counters::Listed { config: ObjectKey(object.clone()), names: names_in(text), malformed: None }
 }
 
 /// The counters of `dcgmExporter` of the GPU Operator, which mounts the key `dcgm-metrics.csv` of a ConfigMap in its own namespace

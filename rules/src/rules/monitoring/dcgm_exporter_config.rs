@@ -5,7 +5,7 @@
 //! true: without the variable, or without `/var/lib/kubelet/pod-resources`, its metrics have no pod labels. On
 //! nodes of eight GPUs it needs more than 512 MiB of memory, and release 4 up to 490 MiB on any other. A
 //! counters file that is not in the image and not mounted stops it, and so does one that lists a field which DCGM
-//! does not have. It collects every 30 seconds by default,
+//! does not have, or has a line without three fields: the name, the type, a text without commas. It collects every 30 seconds by default,
 //! so a scrape every 15 seconds reads each value twice. Releases 3 and earlier have a DCGM that does not know
 //! Blackwell GPUs. And a node selector on a label of GPU feature discovery holds for nodes that exist:
 //! Karpenter plans a new node without the exporter, whose requests may then not fit.
@@ -50,7 +50,7 @@ use crate::promql::names::{never_exported_by, of_more_words, right_name};
 use crate::promql::sources::{Query, queries};
 use crate::rules::gpu::{report_value, selected_types};
 use crate::rules::monitoring::dcgm_exporter::{
-    COUNTERS_FILES, COUNTERS_FOLDER, Counters, counters, exporter, has_argument,
+    COUNTERS_FILES, COUNTERS_FOLDER, Counters, Malformed, counters, exporter, has_argument,
 };
 use crate::rules::monitoring::monitors::{DcgmMonitors, endpoints};
 use crate::rules::prelude::*;
@@ -109,9 +109,13 @@ fn inspect(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
 /// Reports a counters file with a field that DCGM does not have: the exporter rejects the whole file (dcgm-exporter 4.4
 /// `internal/pkg/counters`).
 fn check_fields(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
-    let Counters::Listed { config: ObjectKey(config), names } = counters(object, ctx.cluster())? else {
+    let Counters::Listed { config: ObjectKey(config), names, malformed } = counters(object, ctx.cluster())?
+    else {
         return None;
     };
+    if let Some(fault) = malformed {
+        return check_lines(object, &config, &fault, ctx);
+    }
     let name = names.iter().find(|name| name.starts_with("DCGM_FI_") && never_exported_by(name).is_some())?;
     let templates = templates(object);
     let container = templates.iter().find_map(exporter)?;
@@ -126,6 +130,42 @@ fn check_fields(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let finding = ctx.report(&container.get("image"), message);
     finding.severity(Severity::Warning).help(help).identified_by(name);
     finding.related(&config, &config.get("data"), "its counters file");
+    None
+}
+
+/// Reports a line of a counters file that the exporter cannot read: it ends at once.
+fn check_lines(object: &Object, config: &Object, fault: &Malformed, ctx: &mut Context<'_>) -> Option<()> {
+    let templates = templates(object);
+    let container = templates.iter().find_map(exporter)?;
+    let (message, help) = match fault {
+        Malformed::Fields(line, fields) => {
+            let line = ellipsize(line);
+            let message = match fields {
+                1 => format!(
+                    "dcgm-exporter does not start: `{line}` in its counters file is one field, not three"
+                ),
+                more => {
+                    format!(
+                        "dcgm-exporter does not start: `{line}` in its counters file has {more} fields, not three"
+                    )
+                }
+            };
+            let help = match fields {
+                1 => "write each line as `DCGM_FI_DEV_GPU_UTIL, gauge, what it is`",
+                _ => {
+                    "write the field, the type and a text without commas, or the text in quotes without a blank before"
+                }
+            };
+            (message, help)
+        }
+        Malformed::Type(kind) => (
+            format!("dcgm-exporter does not start: `{}` in its counters file is not a type", ellipsize(kind)),
+            "write `gauge`, `counter`, `histogram`, `summary` or `label`",
+        ),
+    };
+    let finding = ctx.report(&container.get("image"), message);
+    finding.severity(Severity::Warning).help(help);
+    finding.related(config, &config.get("data"), "its counters file");
     None
 }
 

@@ -13,7 +13,8 @@
 //! that server in the input are that new, and information where the input has none. The same holds for
 //! metrics of DCGM that only a counters file of your own has, if an alert or a trigger reads them and the
 //! exporter is not in the input, and for names that no release of DCGM, SGLang, TGI, Triton or llama.cpp
-//! has had, such as `sglang:num_requests_waiting`.
+//! has had, such as `sglang:num_requests_waiting`. Triton's own metrics begin with `nv_`, and none with
+//! `triton_server_` or `triton_inference_`.
 //!
 //! # Fix
 //! Write the name as the exporter does. Metrics that dcgm-exporter leaves out by default need a line in
@@ -465,7 +466,7 @@ impl Fault {
             _ if name.starts_with("sglang:") => &[Exporter::Sglang],
             _ if name.starts_with("llamacpp:") => &[Exporter::LlamaCpp],
             _ if name.starts_with("tgi_") => &[Exporter::Tgi],
-            _ if name.starts_with("nv_") => &[Exporter::Triton],
+            _ if name.starts_with("nv_") || name.starts_with("triton") => &[Exporter::Triton],
             // Old names are reported by karpenter-metric-renamed.
             _ if name.starts_with("karpenter_") && obsolete_metrics(name, LATEST).is_empty() => {
                 &[Exporter::Karpenter]

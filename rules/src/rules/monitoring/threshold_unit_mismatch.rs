@@ -4,7 +4,8 @@
 //! Some metrics are percentages from 0 to 100 (`DCGM_FI_DEV_GPU_UTIL`), others ratios from 0 to 1
 //! (`DCGM_FI_PROF_GR_ENGINE_ACTIVE`, `vllm:kv_cache_usage_perc` in spite of its name). A ratio is never
 //! above 70, so that trigger never scales and that alert never fires; a percentage is nearly always
-//! above 0.9. A HorizontalPodAutoscaler reads them through an adapter, mostly on the same scale.
+//! above 0.9. The framebuffer of a GPU (`DCGM_FI_DEV_FB_FREE`) is counted in MiB, so that a number of bytes or
+//! of KiB is larger than any value. A HorizontalPodAutoscaler reads them through an adapter, mostly on the same scale.
 //!
 //! # Fix
 //! Write the threshold on the metric's scale, or multiply the query by 100.
@@ -29,7 +30,7 @@
 //! - <https://docs.nvidia.com/datacenter/dcgm/latest/dcgm-api/dcgm-api-field-ids.html>
 
 use crate::keda::value::number;
-use crate::promql::bound::upper_bound;
+use crate::promql::bound::{MOST_FRAMEBUFFER, upper_bound};
 use crate::promql::metrics::{Unit, metric};
 use crate::promql::{Expr, PROMETHEUS_RULE_KINDS, QueryPlace};
 use crate::rules::prelude::*;
@@ -181,6 +182,9 @@ impl<'e> Fault<'e> {
         match self.scale {
             Scale::Above(bound) if bound <= 1.0 && self.number <= 100.0 => {
                 format!("write {}, or multiply the query by 100", rounded(self.number / 100.0))
+            }
+            Scale::Above(MOST_FRAMEBUFFER) => {
+                "write MiB, in which DCGM counts the memory of GPUs, and not bytes or KiB".to_owned()
             }
             Scale::Above(_) => "compare with a number that the query can have".to_owned(),
             Scale::Percent => format!("write {}, or divide the query by 100", rounded(self.number * 100.0)),

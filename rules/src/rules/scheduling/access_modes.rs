@@ -92,7 +92,9 @@ pub(super) fn check_claim(spec: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> 
     if bound.is_unknown() || bound.text().is_some_and(|name| !name.is_empty()) {
         return None;
     }
-    let class = class_of(spec, ctx)?;
+    let Some(class) = class_of(spec, ctx) else {
+        return check_known_name(spec, ctx);
+    };
     let driver = class.get("provisioner");
     // The driver of EBS makes gp3 where the class names no type.
     let kind = class.path(&["parameters", "type"]);
@@ -100,6 +102,63 @@ pub(super) fn check_claim(spec: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> 
     let (mode, fault) = refused(spec, driver.text()?, may_be_io2)?;
     report(&mode, fault, ctx).related(class, &driver, "the driver of the class");
     Some(())
+}
+
+/// Reports a mode that the disks of a class do not provide which is not in the input, and known by its name.
+fn check_known_name(spec: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let name = spec.get("storageClassName").text()?;
+    let cloud = cloud_of_name(name)?;
+    let cluster = ctx.cluster();
+    // A class of the input may be of another driver, and a volume that is written by hand may have the class.
+    let has_name = |volume: &Object| volume.path(&["spec", "storageClassName"]).text() == Some(name);
+    if cluster.of(Kind::STORAGE_CLASS).any(|class| class.name() == name)
+        || cluster.of(Kind::PERSISTENT_VOLUME).any(has_name)
+        || spec.get("selector").is_set()
+    {
+        return None;
+    }
+    // A block device of io2 may be attached to several nodes.
+    let (mode, fault) = refused(spec, EBS_DRIVER, true)?;
+    if cloud == Cloud::Google && mode.text() != Some("ReadWriteMany") {
+        return None;
+    }
+    let message = match cloud {
+        Cloud::Amazon => format!("the name `{name}` is one for EBS, whose driver rejects {}", mode.text()?),
+        Cloud::Google | Cloud::Azure => {
+            format!("`{name}` is a class of disks, whose driver rejects {}", mode.text()?)
+        }
+    };
+    report(&mode, Fault { message, help: fault.help }, ctx);
+    Some(())
+}
+
+/// Whose disks a class has.
+#[derive(Clone, Copy, PartialEq)]
+enum Cloud {
+    Amazon,
+    Google,
+    Azure,
+}
+
+/// The cloud with disks under a name: EKS makes `gp2`, and `gp3`, `io2` and `ebs-sc` are those of the documentation; GKE makes
+/// `standard-rwo` and `premium-rwo`, AKS those that begin with `managed`. Their drivers refuse several writers of a file system
+/// as well (gcp-compute-persistent-disk-csi-driver `validateVolumeCapability`, azuredisk-csi-driver `IsValidVolumeCapabilities`).
+/// `standard` is a class of many drivers.
+fn cloud_of_name(name: &str) -> Option<Cloud> {
+    match name {
+        "standard-rwo" | "premium-rwo" => return Some(Cloud::Google),
+        "managed-csi" | "managed-csi-premium" | "managed-premium" => return Some(Cloud::Azure),
+        _ => {}
+    }
+    let mut parts = name.split('-');
+    let is_type = |part: &str| ["gp2", "gp3", "io1", "io2"].contains(&part);
+    // `gp3-over-nfs`: a server of files on such a disk.
+    let is_shared = |part: &str| {
+        ["efs", "fsx", "nfs", "rwx", "shared", "longhorn", "ceph", "cephfs", "rook", "juicefs"]
+            .contains(&part)
+    };
+    let is_ebs = is_type(parts.clone().next()?) || parts.clone().any(|part| part == "ebs");
+    (is_ebs && !parts.any(is_shared)).then_some(Cloud::Amazon)
 }
 
 /// Reports a mode of a volume that is written by hand, as [`check_claim`] does for a claim.

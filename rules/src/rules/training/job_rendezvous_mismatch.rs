@@ -17,6 +17,9 @@
 //! Each rank may be there once. Where several pods start with one rank that is written as a number, such as the
 //! workers of a LeaderWorkerSet of three pods with `--node-rank 1`, the others wait for a rank that never comes.
 //!
+//! The same holds for an address in the variable `MASTER_ADDR` of any program: `<job>-0` alone is in DNS only where a
+//! Service has that name.
+//!
 //! A rank is a number: a variable `RANK` that is the name of the pod ends the program, and the end of the
 //! names of a Deployment's pods is random. The address is that of the first rank: a Service that selects
 //! all pods of the run leads to any of them.
@@ -144,6 +147,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if templates.iter().any(|template| any_pod(object, template, ctx).is_some()) {
         return None;
     }
+    if templates.iter().any(|template| pod_in_variable(object, template, ctx).is_some()) {
+        return None;
+    }
     let mut pods = Some(0i64);
     let mut first = None;
     for template in &templates {
@@ -228,6 +234,47 @@ fn any_pod(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> O
         let (host, node) = of_variable().or_else(|| meeting_point(&container))?;
         meets_at_any_pod(object, template, (pods, &host, &node), ctx)
     })
+}
+
+/// Reports a variable that names the first pod of a Job without a Service, which no DNS knows.
+fn pod_in_variable(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let namespace = object.namespace_or_default();
+    if !object.is(Kind::JOB)
+        || object.may_lack_fields()
+        || is_renamed(object)
+        || may_resolve_other_names(&template.spec)
+        || pods_of(object, template).is_none_or(|pods| pods < 2)
+    {
+        return None;
+    }
+    template.containers().find_map(|container| {
+        let (host, node) = address_in_variable(&container)?;
+        if !is_pod_of(object, &host) || ctx.cluster().has(Kind::SERVICE, namespace, &host) {
+            return None;
+        }
+        let name = object.display_name();
+        let message = format!("workers of `{name}` meet at `{}`, which is not in DNS", ellipsize(&host));
+        let subdomain = template.spec.get("subdomain");
+        let service = subdomain.text().unwrap_or("<service>");
+        ctx.report(&node, message).severity(Severity::Warning).help(format!(
+            "write `{host}.{service}`, with a headless Service of that name as `subdomain` of an Indexed Job"
+        ));
+        Some(())
+    })
+}
+
+/// The host without a domain that a variable gives as the first rank, unless the command writes it or names of its own.
+fn address_in_variable<'a>(container: &Node<'a>) -> Option<(String, Node<'a>)> {
+    let words = words(container);
+    let writes_names =
+        |word: &Word<'_>| ["/etc/hosts", "MASTER_ADDR="].iter().any(|sign| word.text.contains(sign));
+    if words.iter().any(writes_names) {
+        return None;
+    }
+    let (text, node) = ADDRESSES.iter().find_map(|name| variable(container, name).flatten())?;
+    let host = url::host(&text);
+    (!host.is_empty() && !host.contains('.') && host.bytes().all(is_host_byte))
+        .then(|| (host.to_owned(), node))
 }
 
 /// Options for the rank of a pod.
