@@ -424,6 +424,8 @@ pub static KINDS: &[KindInfo] = &[
     namespaced("helm.toolkit.fluxcd.io", "v2", "HelmRelease", "helmreleases"),
     namespaced("source.toolkit.fluxcd.io", "v1", "OCIRepository", "ocirepositories"),
     namespaced("source.toolkit.fluxcd.io", "v1", "HelmChart", "helmcharts"),
+    namespaced("argoproj.io", "v1alpha1", "AnalysisTemplate", "analysistemplates"),
+    cluster_scoped("argoproj.io", "v1alpha1", "ClusterAnalysisTemplate", "clusteranalysistemplates"),
     namespaced("argoproj.io", "v1alpha1", "AppProject", "appprojects"),
     namespaced("argoproj.io", "v1alpha1", "Application", "applications"),
     namespaced("argoproj.io", "v1alpha1", "ApplicationSet", "applicationsets"),

@@ -6,6 +6,9 @@
 //! moves pods that run, and information where no pool is there. Redis and the like are databases where their
 //! options or their configuration ask for a file of the data: `appendonly yes`, `save 60 1`.
 //!
+//! A file of SQLite that an option or a variable names (`sqlite:///./orders.db`) is such a database, too: without a
+//! volume it is in the file system of the container, which ends with it, and each replica has its own.
+//!
 //! # Fix
 //! Mount a PersistentVolumeClaim, best by `volumeClaimTemplates` of a StatefulSet.
 //!
@@ -120,6 +123,11 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if !runs_forever(object) || object.is_partial() || object.is_owned() {
         return None;
     }
+    for template in templates(object) {
+        for container in template.containers() {
+            check_sqlite(object, &container, ctx);
+        }
+    }
     // Replicas have copies of the data.
     if ctx.cluster().views().replicas(object).is_some_and(|replicas| replicas.max > 1) {
         return None;
@@ -147,11 +155,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             volume.get("emptyDir").is_set().then(|| (volume.get("emptyDir"), mount.get("mountPath"), by_file))
         });
         let Some((volume, path, by_file)) = found else { continue };
-        let moves = |pool: &&Object| {
-            let is_open = pool.path(&["spec", "template", "spec", "taints"]).items().next().is_none();
-            ctx.pairs_with(pool) && is_open && !pool.is_partial() && !keeps_busy_nodes(pool)
-        };
-        let pool = ctx.cluster().of(Kind::NODE_POOL).find(moves);
+        let pool = moving_pool(ctx);
         let name = object.display_name();
         let path = path.text().unwrap_or_default();
         let finding = ctx.report(
@@ -176,6 +180,91 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
     }
     None
+}
+
+/// A pool whose nodes Karpenter replaces while pods run, and which takes pods without a toleration.
+fn moving_pool<'i>(ctx: &Context<'i>) -> Option<&'i Object> {
+    let moves = |pool: &&Object| {
+        let is_open = pool.path(&["spec", "template", "spec", "taints"]).items().next().is_none();
+        ctx.pairs_with(pool) && is_open && !pool.is_partial() && !keeps_busy_nodes(pool)
+    };
+    ctx.cluster().of(Kind::NODE_POOL).find(moves)
+}
+
+/// Reports a file of SQLite that no volume of the container can have.
+fn check_sqlite(object: &Object, container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let mounts = container.get("volumeMounts");
+    let env = container.get("env");
+    if mounts.has_unknown() || container.has_unknown_key() || is_example(object) {
+        return None;
+    }
+    // A folder that is relative may be that of any volume.
+    let has_volume = mounts.items().next().is_some();
+    let is_mounted = |path: &str| {
+        mounts.items().filter_map(|mount| mount.get("mountPath").text()).any(|mount| {
+            let mount = mount.trim_end_matches('/');
+            is_at_or_below(path, mount) || is_at_or_below(&format!("/{path}"), mount)
+        })
+    };
+    let is_lost = |path: &&str| {
+        if path.starts_with('/') { !is_mounted(path) } else { !has_volume }
+    };
+    let namespace = object.namespace_or_default();
+    let configs = container.get("envFrom").items().filter_map(|source| {
+        let name = source.path(&["configMapRef", "name"]);
+        let config = ctx.partner(Kind::CONFIG_MAP, namespace, name.text()?)?;
+        // A variable of the container itself has precedence.
+        let is_own = |key: &str| env.items().any(|entry| entry.text_at("name") == Some(key));
+        let entries = config.get("data").entries().into_iter().filter(|(key, _)| !is_own(key));
+        let setting = entries
+            .map(|(_, value)| value)
+            .find(|value| value.text().and_then(sqlite_file).filter(is_lost).is_some())?;
+        Some((name, setting.clone(), Some((config, setting))))
+    });
+    let variables = env.items().map(|entry| entry.get("value"));
+    let options = ["command", "args"].map(|field| container.get(field));
+    let options = options.iter().flat_map(|list| list.items());
+    let written = variables.chain(options).map(|node| (node.clone(), node, None));
+    let (node, path, config) = written.chain(configs).find_map(|(node, value, config)| {
+        let path = sqlite_file(value.text()?).filter(is_lost)?.to_owned();
+        Some((node, path, config))
+    })?;
+    let pool = moving_pool(ctx);
+    let message = format!(
+        "the data of `{}` is gone with each pod: `{}` is a file of SQLite in the container itself",
+        object.display_name(),
+        ellipsize(&path)
+    );
+    let finding = ctx.report(&node, message);
+    finding.help("write a path on a PersistentVolumeClaim, or use a server such as PostgreSQL");
+    if let Some((config, setting)) = config {
+        finding.related(config, &setting, "the file is named here");
+    }
+    match pool {
+        Some(pool) => {
+            let name = pool.path(&["metadata", "name"]);
+            finding.related(pool, &name, "its nodes are replaced while pods run");
+        }
+        None => {
+            finding.severity(Severity::Info);
+        }
+    }
+    None
+}
+
+/// The file that an address of SQLite names: `sqlite:///./orders.db`, `sqlite+aiosqlite:////data/orders.db`.
+fn sqlite_file(text: &str) -> Option<&str> {
+    let at = text.find("sqlite")?;
+    let (before, rest) = (&text[..at], &text[at..]);
+    let (driver, path) = rest.split_once(":///")?;
+    let path = path.split(['?', '#']).next()?;
+    let is_address = (before.is_empty() || before.ends_with('='))
+        && driver.chars().all(|c| c.is_ascii_alphanumeric() || c == '+');
+    // Data that nobody means to keep.
+    let is_passing =
+        path.is_empty() || path.starts_with("/tmp/") || mentions(path, &["memory", "test", "cache"]);
+    let is_plain = !path.contains(['$', '{', '<', ' ', '"', '\n']);
+    (is_address && is_plain && !is_passing).then_some(path)
 }
 
 fn is_at_or_below(path: &str, folder: &str) -> bool {

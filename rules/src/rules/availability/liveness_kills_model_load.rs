@@ -58,6 +58,7 @@ use super::serving::{ALL_SERVER_KINDS, model_server, serving_templates};
 use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::gpu::model_downloaded_each_start::may_keep_model;
 use crate::rules::prelude::*;
+use crate::workload::checkpoint::volume;
 use crate::workload::class::{Classified, has_word};
 use crate::workload::model::{owner_and_name, published_weights};
 use crate::workload::server::serving_container;
@@ -66,7 +67,7 @@ use crate::workload::template::is_model_of_runtime;
 pub(crate) static RULE: Rule = Rule {
     id: "liveness-kills-model-load",
     kinds: kinds![ALL_SERVER_KINDS, [NIM_SERVICE]],
-    reads: kinds![[Kind::NAMESPACE], RUNTIMES],
+    reads: kinds![[Kind::NAMESPACE, Kind::PERSISTENT_VOLUME_CLAIM], RUNTIMES],
     params: &[Param {
         name: "load-seconds",
         description: "seconds that a model server may need to load its model",
@@ -124,6 +125,51 @@ fn download_of(object: &Object, template: &Template<'_>, container: &Node<'_>) -
         return None;
     }
     i64::try_from(published_weights(&name)?.megabytes() / 1000).ok()
+}
+
+/// The gigabytes of the model that a server reads from a file system of the network, by the name of its folder.
+fn read_from_network(
+    object: &Object,
+    template: &Template<'_>,
+    container: &Node<'_>,
+    ctx: &Context<'_>,
+) -> Option<i64> {
+    let launch = Launch::of(container).filter(|launch| !launch.may_have_more_options())?;
+    launch.program.server()?;
+    let (path, _) = launch.model(container)?;
+    let name = path.strip_prefix('/')?.trim_end_matches('/').rsplit('/').next()?;
+    if launch.has(&["load-format"]) || !is_on_network(object, template, container, &path, ctx) {
+        return None;
+    }
+    i64::try_from(published_weights(name)?.megabytes() / 1000).ok()
+}
+
+/// Whether a path is on a volume that several nodes may mount, as far as the input shows.
+fn is_on_network(
+    object: &Object,
+    template: &Template<'_>,
+    container: &Node<'_>,
+    path: &str,
+    ctx: &Context<'_>,
+) -> bool {
+    let has_path = |mount: &Node<'_>| {
+        let rest = path.strip_prefix(mount.get("mountPath").text()?.trim_end_matches('/'))?;
+        rest.starts_with('/').then_some(rest.len())
+    };
+    let mounts = container.get("volumeMounts").items();
+    let nearest = mounts.filter_map(|mount| Some((has_path(&mount)?, mount))).min_by_key(|(rest, _)| *rest);
+    let Some(volume) = nearest.and_then(|(_, mount)| volume(template, mount.get("name").text()?)) else {
+        return false;
+    };
+    let claim = volume.path(&["persistentVolumeClaim", "claimName"]);
+    let claim = claim
+        .text()
+        .and_then(|name| ctx.partner(Kind::PERSISTENT_VOLUME_CLAIM, object.namespace_or_default(), name));
+    let is_shared = |claim: &Object| {
+        let modes = claim.path(&["spec", "accessModes"]);
+        modes.items().any(|mode| matches!(mode.text(), Some("ReadWriteMany" | "ReadOnlyMany")))
+    };
+    volume.get("nfs").is_set() || claim.is_some_and(is_shared)
 }
 
 /// Programs and names with which a command asks a server.
@@ -230,7 +276,8 @@ fn inspect(
         return None;
     }
     let Patience { period, killed, longest } = Patience::of(&probe)?;
-    let download = download_of(object, template, &container);
+    let download = download_of(object, template, &container)
+        .or_else(|| read_from_network(object, template, &container, ctx));
     let least = download.map_or(0, |gigabytes| START + gigabytes * 1000 / MEGABYTES_PER_SECOND);
     if longest > ctx.int("load-seconds").max(least) {
         return None;

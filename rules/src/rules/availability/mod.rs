@@ -41,6 +41,7 @@ pub(crate) mod liveness_restarts_busy_server;
 pub(crate) mod model_client_misdirected;
 pub(crate) mod multi_node_deadlock;
 pub(crate) mod network_policy_port_mismatch;
+pub(crate) mod node_port_claimed_twice;
 pub(crate) mod operator_chart_unpinned;
 pub(crate) mod operator_setting_inert;
 pub(crate) mod overlay_network_unreachable;

@@ -212,7 +212,7 @@ fn further_files(object: &Object, first: &Object, slices: &[&[Object]], complete
     Some(files.len())
 }
 
-fn file(object: &Object) -> &str {
+pub(in crate::rules) fn file(object: &Object) -> &str {
     object.origin().map_or("", |origin| origin.source.path())
 }
 
@@ -284,7 +284,7 @@ fn closest<'a>(object: &Object, others: &'a [Object], complete: bool) -> Option<
 }
 
 /// The position of an object in the input: its file, the document, and the place in the document.
-fn position(object: &Object) -> Option<(&str, u32, u32)> {
+pub(in crate::rules) fn position(object: &Object) -> Option<(&str, u32, u32)> {
     let origin = object.origin()?;
     Some((origin.source.path(), origin.document, object.tree().1))
 }

@@ -36,7 +36,17 @@ const NAMES: [&str; 12] = [
 ];
 
 /// Ends of names of what holds one.
-const ENDS: [&str; 6] = ["_API_KEY", "_SECRET_KEY", "_MASTER_KEY", "_ACCESS_KEY", "_TOKEN", "_PASSWORD"];
+const ENDS: [&str; 9] = [
+    "_API_KEY",
+    "_SECRET_KEY",
+    "_MASTER_KEY",
+    "_ACCESS_KEY",
+    "_ADMIN_KEY",
+    "_SIGNING_KEY",
+    "_ENCRYPTION_KEY",
+    "_TOKEN",
+    "_PASSWORD",
+];
 
 /// Beginnings of keys that are made for browsers: of Datadog, Stripe and others, PostHog, Langfuse.
 const PUBLIC: [&str; 4] = ["pub", "pk_", "phc_", "pk-lf-"];
@@ -107,6 +117,16 @@ fn names_of_gateway_key(text: &str) -> Option<&str> {
     (is_random && names.chars().all(is_name) && !stands_in).then_some(names)
 }
 
+/// Whether a value is a word and a long random number behind it: `admin-75b4…`. Names of digests are such words, too.
+fn is_named_key(value: &str) -> bool {
+    value.rsplit_once('-').is_some_and(|(word, key)| {
+        let is_random = key.len() >= 32 && key.bytes().all(|b| b.is_ascii_hexdigit()) && is_varied(key);
+        let is_word =
+            (2..=24).contains(&word.len()) && word.bytes().all(|b| b.is_ascii_lowercase() || b == b'-');
+        is_random && is_word && !stands_in(word)
+    })
+}
+
 /// Whether a variable, a field or a parameter holds a token by its name.
 pub(super) fn is_secret_name(name: &str) -> bool {
     let name = spelled_out(name);
@@ -135,7 +155,7 @@ pub(super) fn is_secret_of(name: &str, value: &str) -> bool {
     if PUBLIC.iter().any(|begin| value.starts_with(begin)) {
         return false;
     }
-    if names_of_gateway_key(value).is_some() {
+    if names_of_gateway_key(value).is_some() || is_named_key(value) {
         return true;
     }
     if NAMES.contains(&name.as_str()) && looks_random(value, 30) {

@@ -22,6 +22,9 @@
 //! object, and so are pods and other objects beside it: one run shows what is left to do after the
 //! conversion.
 //!
+//! Fields that a NodePool of `v1beta1` does not have, such as `kubeletConfiguration` of the Provisioner or
+//! `expireAfter` in the template, are reported as well: the API server drops them, or rejects the object.
+//!
 //! # Bad
 //! ```yaml,bad
 //! apiVersion: karpenter.sh/v1alpha5 # <-
@@ -166,6 +169,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     if !is_copy {
         report_kept_meaning(object, ctx);
+        report_unknown_fields(object, ctx);
     }
     if let Some((node, message, help)) = rejected.filter(|_| served) {
         // Whatever serves the old API has its validation rules.
@@ -264,6 +268,68 @@ fn rejected_by_old_api(object: &Object) -> Option<(Node<'_>, &'static str, &'sta
         "`v1beta1` rejects `consolidateAfter` with `WhenUnderutilized`",
         "write it in `v1`, with `WhenEmptyOrUnderutilized`: Karpenter waits for that long from 1.0 on",
     ))
+}
+
+/// The fields of a NodePool of `v1beta1`, by their place (`karpenter.sh_nodepools.yaml` of Karpenter 0.37 and 1.0).
+const FIELDS: [(&[&str], &[&str]); 6] = [
+    (&["spec"], &["disruption", "limits", "template", "weight"]),
+    (&["spec", "disruption"], &["budgets", "consolidateAfter", "consolidationPolicy", "expireAfter"]),
+    (&["spec", "template"], &["metadata", "spec"]),
+    (&["spec", "template", "metadata"], &["annotations", "labels"]),
+    (
+        &["spec", "template", "spec"],
+        &["kubelet", "nodeClassRef", "requirements", "resources", "startupTaints", "taints"],
+    ),
+    (&["spec", "template", "spec", "nodeClassRef"], &["apiVersion", "kind", "name"]),
+];
+
+/// Fields that only `v1` has, by the last step of their path.
+const OF_V1: [&str; 4] = ["expireAfter", "group", "replicas", "terminationGracePeriod"];
+
+/// Fields of the Provisioner, or of drafts of the API, and what says the same in `v1beta1`.
+const NOW: [(&str, &str); 7] = [
+    ("consolidation", "write `consolidationPolicy: WhenUnderutilized`"),
+    ("kubeletConfiguration", "write `kubelet` in `spec.template.spec`"),
+    ("labels", "write it in `spec.template.metadata`"),
+    ("provider", "write it in an EC2NodeClass"),
+    ("providerRef", "write `nodeClassRef` in `spec.template.spec`"),
+    (
+        "ttlSecondsAfterEmpty",
+        "write `consolidationPolicy: WhenEmpty` and `consolidateAfter` in `spec.disruption`",
+    ),
+    ("ttlSecondsUntilExpired", "write `expireAfter` in `spec.disruption`"),
+];
+
+/// Reports the fields of a pool that its API does not have: a strict client is rejected, and otherwise they are dropped.
+fn report_unknown_fields(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if !object.is(Kind::NODE_POOL) || object.version() != "v1beta1" || object.may_lack_fields() {
+        return None;
+    }
+    let mut found = Vec::new();
+    for (path, fields) in FIELDS {
+        let part = object.path(path);
+        if !part.has_unknown_key() {
+            found.extend(part.entries().into_iter().filter(|(key, _)| !fields.contains(key)));
+        }
+    }
+    let (first, node) = found.first()?;
+    let are_new = found.iter().all(|(field, _)| OF_V1.contains(field));
+    let help = if are_new {
+        Some("write `karpenter.sh/v1`, which has them, or remove them")
+    } else {
+        NOW.iter().find(|(old, _)| old == first).map(|(_, help)| *help)
+    };
+    let named: Vec<String> =
+        found.iter().take(3).map(|(field, _)| format!("`{}`", ellipsize(field))).collect();
+    let plural = if found.len() == 1 { "field" } else { "fields" };
+    let message =
+        format!("a NodePool of `v1beta1` has no {plural} {} here: nothing reads it", named.join(", "));
+    let message =
+        if found.len() == 1 { message } else { message.replace("nothing reads it", "nothing reads them") };
+    let finding = ctx.report(node, message);
+    finding.at_key().severity(Severity::Warning).rejected_by(None);
+    finding.help(help.unwrap_or("remove it, or write a field that the API has"));
+    None
 }
 
 /// What the webhook of `v1alpha5` rejects: `validateTTLSecondsAfterEmpty` in `pkg/apis/v1alpha5/provisioner_validation.go` of

@@ -20,6 +20,7 @@ pub(crate) mod monitor_unselected;
 pub(super) mod monitors;
 pub(crate) mod object_label_not_exported;
 pub(crate) mod pod_monitor_selects_nothing;
+pub(crate) mod prometheus_address_unserved;
 mod prometheus_stack;
 pub(crate) mod promql_count_of_number;
 pub(crate) mod promql_counter_as_level;
