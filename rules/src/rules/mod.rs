@@ -284,6 +284,7 @@ pub static RULES: &[&Rule] = &[
     &autoscaling::vpa_never_acts::RULE,
     &autoscaling::vpa_overlap::RULE,
     &autoscaling::vpa_scales_limits::RULE,
+    &availability::address_in_other_namespace::RULE,
     &availability::alb_path_wildcard::RULE,
     &availability::alb_target_cluster_ip::RULE,
     &availability::backend_service_missing::RULE,

@@ -1,5 +1,6 @@
 //! PodDisruptionBudgets, rollouts, probes, termination.
 
+pub(crate) mod address_in_other_namespace;
 pub(crate) mod alb_path_wildcard;
 pub(crate) mod alb_target_cluster_ip;
 pub(crate) mod backend_service_missing;
