@@ -6,6 +6,9 @@
 //! moves pods that run, and information where no pool is there. Redis and the like are databases where their
 //! options or their configuration ask for a file of the data: `appendonly yes`, `save 60 1`.
 //!
+//! A queue is data as well: Redis without a volume, on whose lists a trigger of KEDA counts what is to be done, forgets
+//! all of it with its pod.
+//!
 //! A file of SQLite that an option or a variable names (`sqlite:///./orders.db`) is such a database, too: without a
 //! volume it is in the file system of the container, which ends with it, and each replica has its own.
 //!
@@ -41,6 +44,7 @@
 //! - <https://kubernetes.io/docs/concepts/storage/volumes/#emptydir>
 //! - <https://karpenter.sh/docs/concepts/disruption/>
 
+use crate::facts::url::host;
 use crate::karpenter::do_not_disrupt::keeps_busy_nodes;
 use crate::rules::manifest_purpose::is_example;
 use crate::rules::prelude::*;
@@ -48,7 +52,10 @@ use crate::rules::prelude::*;
 pub(crate) static RULE: Rule = Rule {
     id: "database-on-empty-dir",
     kinds: WORKLOAD_KINDS,
-    reads: kinds![[Kind::NODE_POOL, Kind::HPA, Kind::SCALED_OBJECT, Kind::CONFIG_MAP], WORKLOAD_KINDS],
+    reads: kinds![
+        [Kind::NODE_POOL, Kind::HPA, Kind::SCALED_OBJECT, Kind::SCALED_JOB, Kind::CONFIG_MAP, Kind::SERVICE],
+        WORKLOAD_KINDS
+    ],
     docs: docs(include_str!("database_on_empty_dir.rs")),
     check: Check::Object(check),
     ..Rule::warning(Group::Availability)
@@ -124,6 +131,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     for template in templates(object) {
+        check_queue(object, &template, ctx);
         for container in template.containers() {
             check_sqlite(object, &container, ctx);
         }
@@ -189,6 +197,71 @@ fn moving_pool<'i>(ctx: &Context<'i>) -> Option<&'i Object> {
         ctx.pairs_with(pool) && is_open && !pool.is_partial() && !keeps_busy_nodes(pool)
     };
     ctx.cluster().of(Kind::NODE_POOL).find(moves)
+}
+
+/// Reports a queue in the memory of a pod, by the trigger that counts it.
+fn check_queue(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let is_cache = |container: &Node<'_>| {
+        image_of(container)
+            .is_some_and(|image| CACHES.0.contains(&image.last()) && image.last() != "dragonfly")
+    };
+    let container = template.containers().find(is_cache)?;
+    // A volume may have a copy of the data, which Redis writes when it ends.
+    let volumes = template.spec.get("volumes");
+    let is_passing = |volume: &Node<'_>| {
+        ["emptyDir", "configMap", "secret"].iter().any(|kind| !volume.get(kind).is_absent())
+    };
+    if !volumes.items().all(|volume| is_passing(&volume))
+        || volumes.has_unknown()
+        || object.path(&["spec", "volumeClaimTemplates"]).is_set()
+        || has_persistence(&container)
+        || object.may_lack_fields()
+        || is_example(object)
+    {
+        return None;
+    }
+    let cluster = ctx.cluster();
+    let (scaled, address) = [Kind::SCALED_OBJECT, Kind::SCALED_JOB]
+        .into_iter()
+        .flat_map(|kind| cluster.of(kind))
+        .filter(|scaled| ctx.pairs_with(scaled))
+        .find_map(|scaled| Some((scaled, queue_in(scaled, object, cluster)?)))?;
+    let pool = moving_pool(ctx);
+    let message = format!(
+        "the work that `{}` counts is gone with each pod of `{}`, which has it in memory alone",
+        scaled.display_name(),
+        object.display_name()
+    );
+    let finding = ctx.report(&container.get("image"), message);
+    finding.help("mount a PersistentVolumeClaim at `/data`, and start it with `--appendonly yes`").related(
+        scaled,
+        &address,
+        "its trigger counts here",
+    );
+    match pool {
+        Some(pool) => {
+            let name = pool.path(&["metadata", "name"]);
+            finding.related(pool, &name, "its nodes are replaced while pods run");
+        }
+        None => {
+            finding.severity(Severity::Info);
+        }
+    }
+    None
+}
+
+/// The address of a trigger that counts in a Redis which a workload runs.
+fn queue_in<'a>(scaled: &'a Object, workload: &Object, cluster: &Cluster) -> Option<Node<'a>> {
+    let is_redis = |trigger: &Trigger<'_>| trigger.kind().is_some_and(|kind| kind.starts_with("redis"));
+    triggers(scaled).filter(is_redis).find_map(|trigger| {
+        let metadata = trigger.metadata();
+        let address = ["address", "host"].map(|key| metadata.get(key)).into_iter().find(Node::is_set)?;
+        let mut labels = host(address.text()?.trim()).split('.');
+        let (name, namespace) = (labels.next()?, labels.next().unwrap_or(scaled.namespace_or_default()));
+        let service = cluster.unique(Kind::SERVICE, namespace, name)?;
+        let (selected, _) = cluster.views().selected_by_service(service);
+        selected.iter().any(|one| one.object.ptr_eq(workload)).then_some(address)
+    })
 }
 
 /// Reports a file of SQLite that no volume of the container can have.
