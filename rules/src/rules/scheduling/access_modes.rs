@@ -119,7 +119,7 @@ fn check_known_name(spec: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     }
     // A block device of io2 may be attached to several nodes.
     let (mode, fault) = refused(spec, EBS_DRIVER, true)?;
-    if cloud == Cloud::Google && mode.text() != Some("ReadWriteMany") {
+    if matches!(cloud, Cloud::Google | Cloud::Several) && mode.text() != Some("ReadWriteMany") {
         return None;
     }
     let message = match cloud {
@@ -127,8 +127,14 @@ fn check_known_name(spec: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
         Cloud::Google | Cloud::Azure => {
             format!("`{name}` is a class of disks, whose driver rejects {}", mode.text()?)
         }
+        Cloud::Several => {
+            format!("most classes called `{name}` have disks, whose drivers reject {}", mode.text()?)
+        }
     };
-    report(&mode, Fault { message, help: fault.help }, ctx);
+    let finding = report(&mode, Fault { message, help: fault.help }, ctx);
+    if cloud == Cloud::Several {
+        finding.severity(Severity::Info);
+    }
     Some(())
 }
 
@@ -138,14 +144,17 @@ enum Cloud {
     Amazon,
     Google,
     Azure,
+    /// Those of most clouds and distributions.
+    Several,
 }
 
 /// The cloud with disks under a name: EKS makes `gp2`, and `gp3`, `io2` and `ebs-sc` are those of the documentation; GKE makes
 /// `standard-rwo` and `premium-rwo`, AKS those that begin with `managed`. Their drivers refuse several writers of a file system
 /// as well (gcp-compute-persistent-disk-csi-driver `validateVolumeCapability`, azuredisk-csi-driver `IsValidVolumeCapabilities`).
-/// `standard` is a class of many drivers.
+/// `standard` is the class of GKE and of kind, and `local-path` that of k3s, which is a folder of one node unless it is told to share.
 fn cloud_of_name(name: &str) -> Option<Cloud> {
     match name {
+        "standard" | "local-path" => return Some(Cloud::Several),
         "standard-rwo" | "premium-rwo" => return Some(Cloud::Google),
         "managed-csi" | "managed-csi-premium" | "managed-premium" => return Some(Cloud::Azure),
         _ => {}

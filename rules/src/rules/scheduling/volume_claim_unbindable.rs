@@ -9,7 +9,7 @@
 //! The driver of a class also has to provide the mode: EBS attaches a volume to one node, or as a block device of
 //! io2 to many, and the drivers of EFS and FSx mount none that is for many readers only. A class that is not in the
 //! input counts by its name where that is one for disks everywhere: `gp2`, `gp3`, `ebs-sc`, `standard-rwo`,
-//! `managed-csi`.
+//! `managed-csi`. `standard` and `local-path`, which most clusters have for disks, are information.
 //!
 //! # Fix
 //! Write the same class, mode and size in both. A volume without a class needs `storageClassName: ""` in the
