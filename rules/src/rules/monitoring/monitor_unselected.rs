@@ -10,6 +10,9 @@
 //! values have other selectors, or `serviceMonitorSelectorNilUsesHelmValues: false` and its like for the
 //! other kinds.
 //!
+//! Where no Prometheus is in the input, the label `release` of monitors and rules in one folder says what they are
+//! for: a second value of it is information, since the Prometheus of a release reads one of the two.
+//!
 //! The monitors that charts make have the labels of the chart alone: `additionalLabels` adds others, beside the
 //! switch of the monitor. The charts of dcgm-exporter, the GPU Operator, Karpenter and KEDA are read in
 //! HelmReleases and Applications, and the ClusterPolicy of the GPU Operator.
@@ -44,6 +47,8 @@
 
 use crate::rules::gitops::{DELIVERERS, gets_labels};
 use crate::rules::gpu::report_place;
+use crate::rules::manifest::duplicate_object::position;
+use crate::rules::manifest_purpose::is_example;
 use crate::rules::monitoring::made_monitors::{MadeMonitor, is_of_charts, made_monitors};
 use crate::rules::monitoring::prometheus_stack::{COLLECTOR_KINDS, Release, releases, runs_collector};
 use crate::rules::prelude::*;
@@ -69,6 +74,7 @@ pub(crate) static RULE: Rule = Rule {
     ],
     reads: kinds![
         [Kind::PROMETHEUS, AGENT, RULER, Kind::NAMESPACE],
+        SELECTED,
         OTHERS,
         [Kind::HELM_RELEASE],
         DELIVERERS,
@@ -148,6 +154,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let labels = object.path(&["metadata", "labels"]);
     let is_selected = |release: &Release| labels.get("release").text() == Some(release.name.as_str());
     let is_none = known.is_none() && releases.is_empty();
+    if is_none && !runs_collector(ctx) {
+        return of_two_releases(object, ctx);
+    }
     if is_none
         || releases.iter().any(is_selected)
         || !releases.is_empty() && gets_labels(object, ctx)
@@ -160,6 +169,47 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         (None, Some(release)) => report_release(object, release, ctx),
         (None, None) => None,
     }
+}
+
+/// The kinds that the chart selects by its release.
+const SELECTED: [Kind; 4] = [Kind::SERVICE_MONITOR, Kind::POD_MONITOR, Kind::PROMETHEUS_RULE, Kind::PROBE];
+
+/// The label by which the Prometheus of a release selects an object. A chart gives its objects the name of its own release.
+fn release_of(object: &Object) -> Option<Node<'_>> {
+    let labels = object.path(&["metadata", "labels"]);
+    let is_of_chart = ["heritage", "chart", "helm.sh/chart"].iter().any(|key| labels.get(key).is_set());
+    let release = labels.get("release");
+    (!is_of_chart && !object.may_lack_fields() && release.text().is_some()).then_some(release)
+}
+
+/// Reports a monitor for another release than the first one beside it.
+fn of_two_releases(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let own = release_of(object)?;
+    let cluster = ctx.cluster();
+    let is_near = |other: &&Object| {
+        position(other) < position(object)
+            && release_of(other).is_some()
+            && cluster.likely_pairs(object, other)
+    };
+    let others = SELECTED.iter().flat_map(|kind| cluster.of(*kind)).filter(is_near);
+    let first = others.min_by_key(|other| position(other))?;
+    let other = release_of(first)?;
+    let (here, there) = (own.text()?, other.text()?);
+    if here == there || is_example(object) {
+        return None;
+    }
+    let message = format!(
+        "`release: {}` here and `{}` in {} `{}`: the Prometheus of a release reads one of the two",
+        ellipsize(here),
+        ellipsize(there),
+        first.kind(),
+        ellipsize(first.display_name())
+    );
+    ctx.report(&own, message)
+        .severity(Severity::Info)
+        .help("write the release of kube-prometheus-stack in both, as `helm list -A` shows it")
+        .related(first, &other, "the other release");
+    None
 }
 
 fn readers_of(is_of_rules: bool) -> &'static [Kind] {
