@@ -102,7 +102,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let Some(other) = cluster.of(Kind::SERVICE).find(claims) else { continue };
         let is_sure = cluster.surely_pairs(object, other) || file(other) == file(object);
         let message = format!(
-            "Service `{}` asks for port {number} of the nodes, too, which one Service alone can have",
+            "node port {number} is also claimed by Service `{}`, and only one Service can have it",
             other.display_name()
         );
         let ports = node_ports(other);

@@ -321,11 +321,11 @@ fn report_unknown_fields(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     };
     let named: Vec<String> =
         found.iter().take(3).map(|(field, _)| format!("`{}`", ellipsize(field))).collect();
-    let plural = if found.len() == 1 { "field" } else { "fields" };
-    let message =
-        format!("a NodePool of `v1beta1` has no {plural} {} here: nothing reads it", named.join(", "));
-    let message =
-        if found.len() == 1 { message } else { message.replace("nothing reads it", "nothing reads them") };
+    let (plural, them) = if found.len() == 1 { ("field", "it") } else { ("fields", "them") };
+    let message = format!(
+        "a `v1beta1` NodePool has no {plural} {}: the API server drops or rejects {them}",
+        named.join(", ")
+    );
     let finding = ctx.report(node, message);
     finding.at_key().severity(Severity::Warning).rejected_by(None);
     finding.help(help.unwrap_or("remove it, or write a field that the API has"));

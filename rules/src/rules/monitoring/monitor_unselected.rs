@@ -203,7 +203,7 @@ fn of_two_releases(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         ellipsize(here),
         ellipsize(there),
         first.kind(),
-        ellipsize(first.display_name())
+        first.display_name()
     );
     ctx.report(&own, message)
         .severity(Severity::Info)

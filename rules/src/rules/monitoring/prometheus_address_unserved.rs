@@ -94,6 +94,9 @@ const OTHERS: [&str; 9] = [
     "webhook",
 ];
 
+/// The length of the longest name of a Service.
+const LONGEST_NAME: usize = 63;
+
 /// Words in the names of charts that may make a Service for Prometheus as well.
 const RIVALS: [&str; 5] = ["prometheus", "thanos", "victoria", "mimir", "monitoring"];
 
@@ -120,7 +123,11 @@ fn inspect(node: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let (service, namespace) = (labels.next()?, labels.next()?);
     // Without `svc` it may be a name outside of the cluster, if there is more.
     let is_of_cluster = labels.next().is_none_or(|label| label == "svc");
-    if !is_of_cluster || !service.contains("prometheus") || mentions(service, &OTHERS) {
+    if !is_of_cluster
+        || !service.contains("prometheus")
+        || service.len() > LONGEST_NAME
+        || mentions(service, &OTHERS)
+    {
         return None;
     }
     let cluster = ctx.cluster();
@@ -142,15 +149,10 @@ fn inspect(node: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let right = service_of(stack)?;
-    // Names that begin as those of the chart are Services of its parts.
     if service == right || service == "prometheus-operated" {
         return None;
     }
-    let message = format!(
-        "`{}` is not a Service of the chart {CHART}, which makes `{}`",
-        ellipsize(service),
-        ellipsize(&right)
-    );
+    let message = format!("{CHART} makes no Service `{service}`, so that nobody answers at this address");
     ctx.report(node, message)
         .help(format!("write `{right}.{namespace}.svc`, or check `kubectl get services -n {namespace}`"))
         .related(stack, &stack.path(&["metadata", "name"]), "installs Prometheus");

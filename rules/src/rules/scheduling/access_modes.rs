@@ -123,7 +123,9 @@ fn check_known_name(spec: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let message = match cloud {
-        Cloud::Amazon => format!("the name `{name}` is one for EBS, whose driver rejects {}", mode.text()?),
+        Cloud::Amazon => {
+            format!("`{name}` is by its name a class of EBS, whose driver rejects {}", mode.text()?)
+        }
         Cloud::Google | Cloud::Azure => {
             format!("`{name}` is a class of disks, whose driver rejects {}", mode.text()?)
         }
