@@ -61,7 +61,7 @@ impl States {
             }
         }
         changes.extend(gone.into_iter().map(|key| (key, None)));
-        self.workspace.set_facts(Arc::clone(&partition.facts));
+        self.workspace.set_rest(partition);
         self.workspace.update(changes, &partition.sets, &memberships);
         // The report of a command is whole, or there is none.
         if let Some(panic) = self.workspace.take_panics().pop() {

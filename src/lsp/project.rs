@@ -557,7 +557,7 @@ impl Project {
             let memberships: BTreeMap<String, Vec<Membership>> = inputs
                 .map(|(at, one)| (one.input.display_path.clone(), partition.memberships(at).to_vec()))
                 .collect();
-            self.workspace.set_facts(Arc::clone(&partition.facts));
+            self.workspace.set_rest(partition);
             told.extend(self.workspace.update(all, &partition.sets, &memberships));
         }
         paths.extend(told.iter().map(|reported| self.path_of(reported)));

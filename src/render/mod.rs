@@ -664,8 +664,11 @@ impl Renders {
                 files.push(memberships);
             }
         }
-        let reports =
-            check_run(&inputs, &Partition { sets, files, facts: Arc::clone(&known.facts) }, Some(&rendered));
+        let reports = check_run(
+            &inputs,
+            &Partition { sets, files, facts: Arc::clone(&known.facts), bond: known.bond },
+            Some(&rendered),
+        );
         let by_source: HashMap<*const Source, (&Run, usize)> = (from.iter())
             .filter_map(|(run, at)| {
                 Some((Arc::as_ptr(&run.files[*at].read.file.as_ref()?.source), (*run, *at)))

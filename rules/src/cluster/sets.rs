@@ -63,6 +63,8 @@ pub struct Partition {
     pub files: Vec<Vec<Membership>>,
     /// What they show for the files in no set.
     pub facts: Arc<[OutsideFact]>,
+    /// How certain it is that the files in no set are of one cluster.
+    pub bond: Bond,
 }
 
 /// The objects of a file as one of its memberships applies them.
@@ -152,6 +154,11 @@ impl Membership {
 }
 
 impl Partition {
+    /// How certain it is that the objects of a set, or those in no set, are in one cluster.
+    pub(crate) fn bond_of(&self, set: usize) -> Bond {
+        self.sets.get(set).map_or(self.bond, |set| set.bond)
+    }
+
     /// Whether the whole input is one set.
     pub fn is_whole(&self) -> bool {
         self.sets.is_empty()

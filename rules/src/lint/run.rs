@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use crate::cluster::Cluster;
-use crate::cluster::sets::{self, AppliedObjects, Bond, Partition};
+use crate::cluster::sets::{self, AppliedObjects, Partition};
 use crate::file::File;
 use crate::lint::engine::Engine;
 use crate::lint::report::CheckReport;
@@ -102,8 +102,7 @@ fn fill(inputs: &[Option<RunInput<'_>>], roles: &[Vec<Role>], partition: &Partit
     let first = Cluster::new(false);
     let fill_set = |(number, members): (usize, &Vec<(&RunInput<'_>, &Role)>)| {
         let set = partition.sets.get(number);
-        let bond = set.map_or(Bond::Folders, |set| set.bond);
-        let cluster = first.successor(complete[number]).with_bond(bond);
+        let cluster = first.successor(complete[number]).with_bond(partition.bond_of(number));
         let mut cluster = cluster.with_facts(partition.facts_of(number));
         for (input, role) in members {
             for object in role.objects.iter(&input.file.objects) {

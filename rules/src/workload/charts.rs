@@ -124,6 +124,35 @@ pub(crate) fn for_each_values_with<'a>(
     read_each(all, read);
 }
 
+/// What a chart reads for a value that has a default.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Merged {
+    Default,
+    /// A `null` removes the default.
+    Removed,
+    /// The value is written, or not known.
+    Written,
+}
+
+/// What a chart reads for a value with a default, as Helm merges them (`coalesceTablesFullKey` of `pkg/chart/v2/util`, `coalesceTables` before Helm
+/// 4): mappings are merged key by key, so that `{}` changes nothing. Lists and scalars replace the default.
+pub(crate) fn merged(values: &Node<'_>, path: &[&str]) -> Merged {
+    let mut node = values.clone();
+    for key in path {
+        if node.is_unknown() || node.has_unknown_key() || node.is_set() && !node.is_mapping() {
+            return Merged::Written;
+        }
+        node = node.get(key);
+        if node.is_null() {
+            return Merged::Removed;
+        }
+    }
+    match node.is_absent() || node.is_mapping() && node.entries().is_empty() {
+        true => Merged::Default,
+        false => Merged::Written,
+    }
+}
+
 /// The first answer of a function about the values of each installation of a chart by an object.
 pub(crate) fn find_in_values<'a, T>(
     object: &'a Object,

@@ -57,19 +57,37 @@ pub const RESOURCES: &[(&str, &str)] = &[
     ("hugepages-1Gi", "bytes of memory in pages of 1 GiB"),
 ];
 
+/// Accelerators, and parts of them, for which Karpenter starts no node: those of the plugins of NVIDIA and Intel, of HAMi (`vgpu`; its
+/// `values.yaml`, 2.6) and of Volcano.
+const OTHER_ACCELERATORS: [&str; 9] = [
+    "nvidia.com/gpu.shared",
+    "nvidia.com/pgpu",
+    "nvidia.com/vgpu",
+    "volcano.sh/gpu-number",
+    "volcano.sh/vgpu-number",
+    "aws.amazon.com/neurondevice",
+    "google.com/tpu",
+    "gpu.intel.com/i915",
+    "gpu.intel.com/xe",
+];
+
+/// The beginning of the names of Huawei's devices, which the model follows. Their memory and cores are `-memory` and `-core`.
+const ASCEND: &str = "huawei.com/Ascend";
+
 /// Whether a resource is an accelerator or a part of one.
 pub fn is_accelerator(resource: &str) -> bool {
     KARPENTER_ACCELERATORS.contains(&resource)
         || is_mig_resource(resource)
-        || matches!(
-            resource,
-            "nvidia.com/gpu.shared"
-                | "nvidia.com/pgpu"
-                | "aws.amazon.com/neurondevice"
-                | "google.com/tpu"
-                | "gpu.intel.com/i915"
-                | "gpu.intel.com/xe"
-        )
+        || OTHER_ACCELERATORS.contains(&resource)
+        || resource.starts_with(ASCEND) && !resource.ends_with("-memory") && !resource.ends_with("-core")
+}
+
+/// Whether a resource is a device of which a server has one process each. A process on Neuron devices or TPUs drives several.
+pub(crate) fn has_own_process(resource: &str) -> bool {
+    is_accelerator(resource)
+        && !is_mig_resource(resource)
+        && !resource.starts_with("aws.amazon.com/")
+        && resource != "google.com/tpu"
 }
 
 /// Whether the API server treats a resource as extended: integers only, and limit equal to request. Names

@@ -22,7 +22,7 @@ pub(crate) mod java;
 pub(crate) mod launcher;
 pub(crate) mod mig;
 pub(crate) mod model;
-mod mpi;
+pub(crate) mod mpi;
 pub(crate) mod node_labels;
 pub(crate) mod node_spread;
 pub(crate) mod ports;

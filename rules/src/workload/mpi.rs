@@ -36,8 +36,21 @@ const OTHER_PLACES: [&str; 15] = [
 const PLACE_VARIABLES: [&str; 5] =
     ["OMPI_MCA_rmaps", "PRTE_MCA_rmaps", "OMPI_MCA_orte_default_hostfile", "I_MPI_PERHOST", "HYDRA_"];
 
-/// The ranks on a worker: its slots, each for one rank of `mpirun`.
-pub(super) fn processes_of<'a>(object: &'a Object, has: Devices<'a>) -> Option<Processes<'a>> {
+/// The ranks that the launcher of an MPIJob starts, and the slots for them.
+struct Ranks<'a> {
+    /// The words of `mpirun` and of what it runs.
+    own: Vec<Word<'a>>,
+    is_open_mpi: bool,
+    /// The field `slotsPerWorker`.
+    field: Node<'a>,
+    slots: i64,
+    /// The slots of all workers.
+    all: i64,
+    ranks: OptionValue<'a>,
+    stated: i64,
+}
+
+fn ranks_of(object: &Object) -> Option<Ranks<'_>> {
     let spec = object.get("spec");
     let specs = spec.get("mpiReplicaSpecs");
     let launcher = specs.path(&["Launcher", "template", "spec", "containers"]).items().next()?;
@@ -45,8 +58,8 @@ pub(super) fn processes_of<'a>(object: &'a Object, has: Devices<'a>) -> Option<P
     let at = words
         .iter()
         .position(|word| matches!(base_name(&word.text), "mpirun" | "mpiexec" | "mpiexec.hydra"))?;
-    let own = command_at(&words, at);
-    if Launch::of(&launcher).is_some() || may_have_more_options(own) || has_other_places(&launcher, own) {
+    let own = command_at(&words, at).to_vec();
+    if Launch::of(&launcher).is_some() || may_have_more_options(&own) || has_other_places(&launcher, &own) {
         return None;
     }
     let field = spec.get("slotsPerWorker");
@@ -58,12 +71,33 @@ pub(super) fn processes_of<'a>(object: &'a Object, has: Devices<'a>) -> Option<P
     let hosts = specs.path(&["Worker", "replicas"]).int_or(1)? + i64::from(as_worker.bool() == Some(true));
     let all = slots.checked_mul(hosts)?;
     let is_open_mpi = matches!(spec.get("mpiImplementation").text(), None | Some("OpenMPI"));
-    let ranks = option(own, &["np", "n", "c"]);
+    let ranks = option(&own, &["np", "n", "c"]);
     let stated = match ranks {
         // Without a number, Open MPI fills the slots.
         OptionValue::Absent if !is_open_mpi => return None,
         _ => ranks.int_or(all)?,
     };
+    Some(Ranks { own, is_open_mpi, field, slots, all, ranks, stated })
+}
+
+/// More ranks than the workers of an MPIJob have slots, whatever devices they have: Open MPI starts none.
+pub(crate) fn ranks_above_slots(object: &Object) -> Option<Processes<'_>> {
+    let Ranks { is_open_mpi, field, all, ranks, stated, .. } = ranks_of(object)?;
+    let place = if field.is_set() { field } else { object.path(&["spec", "mpiReplicaSpecs", "Worker"]) };
+    (is_open_mpi && stated > all).then(|| Processes {
+        program: MPIRUN,
+        used: stated,
+        node: ranks.node(),
+        has: Devices { count: all, node: place },
+        holder: "slots of its workers",
+        is_strict: true,
+        idles: false,
+    })
+}
+
+/// The ranks on a worker: its slots, each for one rank of `mpirun`.
+pub(super) fn processes_of<'a>(object: &'a Object, has: Devices<'a>) -> Option<Processes<'a>> {
+    let Ranks { own, is_open_mpi, field, slots, all, ranks, stated } = ranks_of(object)?;
     let of_job = |used, node, has, holder| Processes {
         program: MPIRUN,
         used,
@@ -73,14 +107,8 @@ pub(super) fn processes_of<'a>(object: &'a Object, has: Devices<'a>) -> Option<P
         is_strict: false,
         idles: false,
     };
-    if stated > all {
-        let node = if field.is_set() { field } else { has.node };
-        let total = Devices { count: all, node };
-        let found = of_job(stated, ranks.node(), total, "slots of its workers");
-        return is_open_mpi.then_some(Processes { is_strict: true, ..found });
-    }
     // A shell or a program that nobody knows may start more processes, and several ranks may share a GPU on purpose.
-    if !has_one_gpu_a_rank(own) {
+    if stated > all || !has_one_gpu_a_rank(&own) {
         return None;
     }
     // Open MPI fills the slots of one worker after the other.

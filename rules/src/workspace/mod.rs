@@ -33,6 +33,8 @@ pub struct Workspace {
     complete: Vec<bool>,
     /// What files that are no manifests show for the files in no set.
     facts: Arc<[OutsideFact]>,
+    /// How certain it is that the files in no set are of one cluster.
+    bond: Bond,
     sets: BTreeMap<SetKey, SetWorkspace>,
     files: BTreeMap<Arc<str>, FileState>,
     panics: Vec<RulePanic>,
@@ -125,14 +127,16 @@ impl Workspace {
             memberships.insert(path.clone(), partition.memberships(number).to_vec());
             changes.push((path, Some((file, engine))));
         }
-        self.facts = Arc::clone(&partition.facts);
+        self.set_rest(partition);
         self.update(changes, &partition.sets, &memberships);
     }
 
-    /// Sets what files that are no manifests show for the files in no set. It counts from the next update on.
-    pub fn set_facts(&mut self, facts: Arc<[OutsideFact]>) {
-        if self.facts != facts {
-            self.facts = facts;
+    /// Sets what is known of the files in no set: what files that are no manifests show for them, and how certain it is that they are of
+    /// one cluster. It counts from the next update on.
+    pub fn set_rest(&mut self, partition: &Partition) {
+        if self.facts != partition.facts || self.bond != partition.bond {
+            self.facts = Arc::clone(&partition.facts);
+            self.bond = partition.bond;
             // Every file is placed again.
             self.complete.clear();
         }
@@ -227,7 +231,8 @@ impl Workspace {
             if is_same_partition && memberships == kept.places.memberships {
                 continue;
             }
-            let places = places(&self.partition, &self.complete, &self.facts, memberships.to_vec());
+            let places =
+                places(&self.partition, &self.complete, (&self.facts, self.bond), memberships.to_vec());
             if places.are_equal(&kept.places) {
                 kept.places = places;
             } else {
@@ -240,8 +245,12 @@ impl Workspace {
                     Some((_, memberships)) => memberships.get(&*path).cloned(),
                     None => self.files.get(&path).map(|kept| kept.places.memberships.clone()),
                 };
-                let places =
-                    places(&self.partition, &self.complete, &self.facts, memberships.unwrap_or_default());
+                let places = places(
+                    &self.partition,
+                    &self.complete,
+                    (&self.facts, self.bond),
+                    memberships.unwrap_or_default(),
+                );
                 (file, engine, places)
             });
             (path, new)
@@ -377,12 +386,12 @@ impl Workspace {
     }
 }
 
-/// The places of a file with these memberships. Files in no set share one. `complete` states of each set, and last of
-/// the files in no set, whether it is a whole cluster.
+/// The places of a file with these memberships. Files in no set share one, of which `rest` has the facts and the bond. `complete`
+/// states of each set, and last of the files in no set, whether it is a whole cluster.
 fn places(
     sets: &[ManifestSet],
     complete: &[bool],
-    facts: &Arc<[OutsideFact]>,
+    rest: (&Arc<[OutsideFact]>, Bond),
     memberships: Vec<Membership>,
 ) -> Places {
     let key = |name: Option<Arc<str>>, bond: Bond, complete: bool, facts: &Arc<[OutsideFact]>| SetKey {
@@ -400,7 +409,8 @@ fn places(
         roles.push(Role { set: key, number });
     }
     if memberships.is_empty() {
-        roles.push(Role { set: key(None, Bond::Folders, complete[sets.len()], facts), number: 0 });
+        let (facts, bond) = rest;
+        roles.push(Role { set: key(None, bond, complete[sets.len()], facts), number: 0 });
     }
     Places { memberships, roles }
 }

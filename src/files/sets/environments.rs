@@ -70,7 +70,7 @@ const DIRECTIONS: &[&str] = &[
 ];
 
 /// Folders whose subfolders are environments, regardless of their names.
-const ENVIRONMENT_FOLDERS: &[&str] = &["clusters", "environments", "envs", "regions", "stages"];
+pub(super) const ENVIRONMENT_FOLDERS: &[&str] = &["clusters", "environments", "envs", "regions", "stages"];
 
 /// Whether the name of a folder is that of an environment: `prod`, `stage-2`, `eu-west-1`, `prod-eu`,
 /// `gpu-prod`.

@@ -2,9 +2,10 @@
 //!
 //! The evidence, in descending order of certainty: `clusters` of the configuration, Flux and Argo CD,
 //! kustomizations, folders that are named like environments. A file that none of them claims belongs to the
-//! sets of its folder, or to a set of its own.
+//! sets of its folder, or to a set of its own. Without any set, folders beside each other may be parts of one cluster.
 
 mod argo;
+mod beside;
 mod claimer;
 mod draft;
 mod environments;
@@ -44,6 +45,9 @@ pub(crate) fn discover_sets(list: &[SetFile<'_>], folders: &Folders) -> Sets {
     draft.add_configured_files();
     environments::add(&mut draft);
     let mut sets = draft.finish();
+    if sets.partition.is_whole() {
+        sets.partition.bond = beside::bond(&files);
+    }
     facts::add(&mut sets, &files);
     sets
 }

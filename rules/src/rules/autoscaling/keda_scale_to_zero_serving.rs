@@ -6,8 +6,12 @@
 //! written. Where the trigger reads what the pods themselves export, it fails without them: then `fallback`
 //! starts pods, the trigger finds no load, and after the cooldown KEDA stops them again, without end.
 //!
+//! KEDA counts `cooldownPeriod` from the last time that a trigger was active, whether the pod is ready or not. Where the
+//! startup probe allows the model more than twice that time, a pod whose clients have given up is removed while it still
+//! loads, and the next request starts from zero again.
+//!
 //! # Fix
-//! Write `minReplicaCount: 1` or more. Where a cold start is fine, put the annotation
+//! Write `minReplicaCount: 1` or more, or a `cooldownPeriod` above the time that a start takes. Where a cold start is fine, put the annotation
 //! `gpulint.dev/allow-scale-to-zero: "true"` on the ScaledObject. Nothing is reported where an `external`
 //! or `external-push` trigger, such as that of KEDA's HTTP add-on, holds requests back, nor with an
 //! `idleReplicaCount`. Where an overlay of the kustomization sets the minimum, it is information.
@@ -58,7 +62,9 @@
 use crate::keda::meaning::reads_queue;
 use crate::rules::autoscaling::keda_cannot_wake;
 use crate::rules::autoscaling::scale_target::{model_server, rests_at_zero, target_name};
+use crate::rules::availability::progress_deadline_short::waits;
 use crate::rules::prelude::*;
+use crate::workload::server::serving_container;
 
 pub(crate) static RULE: Rule = Rule {
     id: "keda-scale-to-zero-serving",
@@ -82,6 +88,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let flaps = keda_cannot_wake::is_started_by_fallback(object, ctx);
+    cooldown(object, ctx);
     if !flaps && (object.annotation(ALLOW).is_set() || keda_cannot_wake::is_reported(object, ctx)) {
         return None;
     }
@@ -122,5 +129,34 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         finding.fix(Fix::unsafe_("keep one replica").set(&min, json!(1)));
     }
     server.explain(finding);
+    None
+}
+
+/// The seconds after the last activity of a trigger in which KEDA keeps the replicas, by default.
+const COOLDOWN: i64 = 300;
+
+/// Reports a cooldown in which a server may not be ready: the pod that a request has started is removed while it loads. What waits in a
+/// queue keeps its trigger active.
+fn cooldown(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let field = object.path(&["spec", "cooldownPeriod"]);
+    let seconds = field.int_or(COOLDOWN).filter(|seconds| *seconds > 0)?;
+    let mut kinds = triggers(object).map(|trigger: Trigger<'_>| trigger.kind());
+    let reads_rates = kinds.all(|kind| {
+        kind.is_some_and(|kind| !reads_queue(kind) && !matches!(kind, "external" | "external-push" | "cron"))
+    });
+    // The default is not worth a line of its own beside the finding about the minimum.
+    if !reads_rates || !field.is_set() || object.may_lack_fields() {
+        return None;
+    }
+    let workload = model_server(object, ctx)?.target?;
+    let template = templates(workload).into_iter().next()?;
+    let probe = serving_container(&template)?.get("startupProbe");
+    let waits = waits(&probe).filter(|waits| waits / 2 > seconds)?;
+    let message = format!(
+        "a pod that starts may be removed after {seconds} s without activity, and its probe lets it load for {waits} s"
+    );
+    ctx.report(&field, message)
+        .help(format!("write more than a start takes, such as {waits}, or keep one replica"))
+        .related(workload, &probe, "the startup probe");
     None
 }

@@ -1,12 +1,18 @@
-//! An autoscaler waits for a utilization above the limits of the containers.
+//! An autoscaler waits for more than its pods can ever report.
 //!
 //! # Why
 //! A utilization is a share of the requests, and no container uses more than its limit: above it, the kernel
 //! throttles the CPU of a container and ends one that takes more memory. A target beyond the limits is never
 //! reached, so that this metric adds no replica, however high the load is.
 //!
+//! The same holds for the number of requests that a model server works on, which its own option bounds:
+//! `--max-num-seqs` of vLLM, `--max-running-requests` of SGLang, `--parallel` of llama.cpp. With a target of that number or
+//! more for each pod, requests wait and no pod is added. Servers with data-parallel ranks are left alone: they have the
+//! bound once for each rank.
+//!
 //! # Fix
-//! Write a target that is below the limits, or raise the limits. The HPA acts at 10 % above its target.
+//! Write a target that is below the limits, or raise the limits. The HPA acts at 10 % above its target. For a model
+//! server read the requests that wait, or write a target below its bound.
 //!
 //! # Example
 //! ```yaml,diff
@@ -44,6 +50,8 @@
 
 use crate::cluster::views::as_target;
 use crate::keda::resource_metrics::{Utilization, utilizations};
+use crate::promql::Query;
+use crate::promql::expr::Expr;
 use crate::rules::autoscaling::scale_target::target;
 use crate::rules::prelude::*;
 
@@ -59,6 +67,7 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    requests(object, ctx);
     let metrics = utilizations(object);
     // Requests are rarely above the limits of the containers beside them.
     if !metrics.iter().any(|metric| metric.percent.is_some_and(|percent| percent > 100)) {
@@ -74,6 +83,81 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         report(object, workload, &template, &metric, ctx);
     }
     None
+}
+
+/// The requests that a server works on, the options that bound them, and the metric of those that wait. Names of metrics have `_` in the
+/// place of `:` (`metrics/loggers.py` of vLLM 0.6 to 0.19, `metrics_collector` of SGLang 0.4 to 0.5, `tools/server` of llama.cpp).
+const RUNNING: [(ServerId, &str, &[&str], &str); 3] = [
+    (ServerId::Vllm, "vllm_num_requests_running", &["max-num-seqs"], "vllm:num_requests_waiting"),
+    (ServerId::Sglang, "sglang_num_running_reqs", &["max-running-requests"], "sglang:num_queue_reqs"),
+    (
+        ServerId::LlamaCpp,
+        "llamacpp_requests_processing",
+        &["parallel", "np", "n-parallel"],
+        "llamacpp:requests_deferred",
+    ),
+];
+
+/// Reports a target for each pod that is no less than the requests which its server takes at once.
+fn requests(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    let wanted: Vec<(String, Node<'_>)> =
+        if object.is(Kind::HPA) { targets_of_hpa(object) } else { targets_of_triggers(object) };
+    let is_running = |(name, _): &(String, Node<'_>)| RUNNING.iter().any(|(_, metric, ..)| name == metric);
+    if !wanted.iter().any(is_running) || object.may_lack_fields() {
+        return None;
+    }
+    let workload = target(object, ctx).filter(|workload| !workload.may_lack_fields())?;
+    let templates = templates(workload);
+    let [template] = templates.as_slice() else { return None };
+    let mut launches =
+        template.containers().filter_map(|container| Some((Launch::of(&container)?, container)));
+    let ((launch, container), None) = (launches.next()?, launches.next()) else { return None };
+    let (_, running, options, waiting) = RUNNING.iter().find(|(id, ..)| launch.program.is(*id))?;
+    let OptionValue::Text(bound, node) = launch.setting(&container, options) else { return None };
+    let bound: i64 = bound.parse().ok()?;
+    if launch.is_data_parallel() || launch.may_have_more_options() || bound < 1 {
+        return None;
+    }
+    for (_, place) in wanted.iter().filter(|(name, _)| name == running) {
+        let per_pod = Quantity::at(place).filter(|target| target.milli() >= i128::from(bound) * 1000);
+        let Some(per_pod) = per_pod else { continue };
+        let message = format!(
+            "{} of a pod never runs {} requests at once: its bound is {bound}, and more wait",
+            launch.program.name(),
+            per_pod.milli() / 1000
+        );
+        ctx.report(place, message)
+            .help(format!("read `{waiting}`, or write a target below {bound}"))
+            .related(workload, &node, "the bound");
+    }
+    None
+}
+
+/// The metrics of an HPA that have a target for each pod, and these targets.
+fn targets_of_hpa<'a>(object: &'a Object) -> Vec<(String, Node<'a>)> {
+    let of = |entry: Node<'a>| {
+        let source = ["pods", "external"].map(|source| entry.get(source)).into_iter().find(Node::is_set)?;
+        let name = source.path(&["metric", "name"]).text()?.replace(':', "_");
+        Some((name, source.path(&["target", "averageValue"])))
+    };
+    object.path(&["spec", "metrics"]).items().filter_map(of).collect()
+}
+
+/// The metrics that triggers read with a threshold for each pod: a series, or the sum of series, and nothing else.
+fn targets_of_triggers<'a>(object: &'a Object) -> Vec<(String, Node<'a>)> {
+    let of = |query: &Query| -> Option<(String, Node<'a>)> {
+        let plain = match query.parsed.expr()? {
+            Expr::Aggregate(aggregate) if aggregate.op == "sum" => &aggregate.expr,
+            expr => expr,
+        };
+        let Expr::Selector(selector) = plain else { return None };
+        let entry = query.entry(object);
+        let is_each = matches!(entry.get("metricType").text(), None | Some("AverageValue"));
+        let name = selector.name.as_deref()?.replace(':', "_");
+        (is_each && !entry.get("metricType").is_unknown())
+            .then(|| (name, entry.path(&["metadata", "threshold"])))
+    };
+    queries(object).iter().filter_map(of).collect()
 }
 
 /// The target of an autoscaler and the template of its pods, if nothing changes the requests and limits that are written.

@@ -85,7 +85,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     };
     let others = ["transformer", "explainer"].map(|name| of_component(&spec.get(name), ctx));
     for served in served.into_iter().chain(others.into_iter().flatten()) {
-        if !served.container.has_unknown() {
+        // Arguments and variables, such as `$(HF_TOKEN)`, decide nothing here.
+        let container = &served.container;
+        if !container.has_unknown_key() && !container.get("resources").has_unknown() {
             inspect(object, &served, ctx);
         }
     }

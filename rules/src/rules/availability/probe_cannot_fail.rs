@@ -1,4 +1,4 @@
-//! The command of a probe hides each failure, so that only a timeout fails it.
+//! A probe succeeds whatever state the server is in.
 //!
 //! # Why
 //! A probe with `exec` fails where its command ends with another code than 0. A script whose last command
@@ -10,11 +10,17 @@
 //! A command that always succeeds, such as `true`, `exit 0` or `echo ok`, asks nothing at all: that is information,
 //! since it may stand in for a probe that a template requires.
 //!
+//! A readiness probe that asks whether the process lives, at `/v2/health/live` of the protocol of Triton, MLServer and
+//! OpenVINO or at `/v1/health/live` of NIM, succeeds while models are loaded or after one has failed: requests
+//! arrive that the pod rejects. Triton opens its port once the models of its repository are loaded, so that this is
+//! information there, unless models come later (`--model-control-mode`) or may fail (`--exit-on-error=false`). A
+//! startup probe at the other path holds requests back as well, and is enough.
+//!
 //! A script with another exit, with `set -e` or with `kill` may fail elsewhere, and is not reported.
 //!
 //! # Fix
 //! Let the script end with the command that finds out, and raise `failureThreshold` where it fails too
-//! easily. Or remove the probe.
+//! easily. Or remove the probe. Ask the path for readiness in a readiness probe.
 //!
 //! # Example
 //! ```yaml,diff
@@ -40,12 +46,15 @@
 //!
 //! # References
 //! - <https://kubernetes.io/docs/concepts/workloads/pods/probes/>
+//! - <https://github.com/kserve/open-inference-protocol/blob/main/specification/protocol/inference_rest.md#health>
+//! - <https://docs.nvidia.com/nim/large-language-models/reference/api-reference/health-live>
 
 use crate::rules::prelude::*;
 use crate::workload::command::{base_name, shell_script};
 
 pub(crate) static RULE: Rule = Rule {
     id: "probe-cannot-fail",
+    fix: Some(Safety::Unsafe),
     docs: docs(include_str!("probe_cannot_fail.rs")),
     check: Check::PodTemplate(check),
     ..Rule::warning(Group::Availability)
@@ -56,8 +65,50 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
         for name in ["startupProbe", "livenessProbe", "readinessProbe"] {
             inspect(name, &container.path(&[name, "exec", "command"]), ctx);
         }
+        inspect_readiness(&container, ctx);
     }
     None
+}
+
+/// The paths at which servers say that they live, and those at which they say that models are loaded.
+const PATHS: [(&str, &str); 2] =
+    [("/v2/health/live", "/v2/health/ready"), ("/v1/health/live", "/v1/health/ready")];
+
+/// Reports a readiness probe that asks only whether the process lives.
+fn inspect_readiness(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let field = container.path(&["readinessProbe", "httpGet", "path"]);
+    let path = field.text()?;
+    let (live, ready) = PATHS.into_iter().find(|(live, _)| *live == path)?;
+    let server = server_of(container).map(|server| server.id);
+    // Programs that nobody knows may have this path alone.
+    let is_known = live.starts_with("/v2/") || server == Some(ServerId::Nim);
+    let startup = container.path(&["startupProbe", "httpGet", "path"]);
+    let is_held = startup.is_unknown() || startup.text().is_some_and(|path| path.ends_with("/ready"));
+    // KServe's servers open their port once the model is loaded.
+    if !is_known || is_held || server == Some(ServerId::HuggingFace) {
+        return None;
+    }
+    let is_late = server == Some(ServerId::Triton) && !may_lack_models(container);
+    let (what, severity) = match is_late {
+        true => ("says nothing of the models: the pod gets requests that it cannot answer", Severity::Info),
+        false => ("answers before the models are loaded: requests arrive too early", Severity::Warning),
+    };
+    ctx.report(&field, format!("`{live}` {what}"))
+        .severity(severity)
+        .help(format!("ask `{ready}`"))
+        .fix(Fix::unsafe_(format!("ask `{ready}`")).set(&field, json!(ready)));
+    Some(())
+}
+
+/// Whether Triton may answer without some of its models: those that it loads while it runs, or that fail (`main.cc` opens the port after
+/// `TRITONSERVER_ServerNew`, 2.5 to 2.60).
+fn may_lack_models(container: &Node<'_>) -> bool {
+    Launch::of(container).is_some_and(|launch| {
+        let is = |name: &str, value: &str| launch.option(&[name]).is(value);
+        is("model-control-mode", "explicit")
+            || is("model-control-mode", "poll")
+            || ["false", "0"].iter().any(|off| is("exit-on-error", off))
+    })
 }
 
 fn inspect(name: &str, command: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {

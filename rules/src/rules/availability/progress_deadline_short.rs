@@ -124,7 +124,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
 }
 
 /// The seconds that a startup probe waits for a server.
-pub(super) fn waits(probe: &Node<'_>) -> Option<i64> {
+pub(in crate::rules) fn waits(probe: &Node<'_>) -> Option<i64> {
     if !probe.is_mapping() {
         return None;
     }

@@ -11,7 +11,9 @@
 //! connects those of one GPU from version 2.32 on, and only through the memory of the host. Devices that each
 //! fill a GPU, such as `7g.80gb`, are left alone. A server that runs as one process leaves the others unused;
 //! so does one process of Python with a `LOCAL_RANK` that is written by hand and a `WORLD_SIZE` below the
-//! number of GPUs. On Neuron devices vLLM takes a NeuronCore for each rank.
+//! number of GPUs. Where an operator gives each pod a rank, as for a PyTorchJob, one process of Python for
+//! several GPUs is a warning if its options are those of a distributed run, otherwise information: a script may use
+//! all of them by itself. More ranks of Open MPI than the workers have slots fail on any hardware. On Neuron devices vLLM takes a NeuronCore for each rank.
 //!
 //! # Fix
 //! Write the same number in both. Settings that a variable, a configuration file or an operator may
@@ -57,9 +59,10 @@ use crate::cluster::runtimes::runtime_of_train_job;
 use crate::rules::gpu::gpu_templates;
 use crate::rules::prelude::*;
 use crate::workload::command::base_name;
-use crate::workload::devices::{extended_resources_of, pods_of};
-use crate::workload::environment::variable;
+use crate::workload::devices::{extended_resources_of, pods_of, pods_with_accelerators};
+use crate::workload::environment::{may_define, variable};
 use crate::workload::mig::{fills_gpu, is_mig_resource};
+use crate::workload::mpi::ranks_above_slots;
 use crate::workload::processes::{MPIRUN, Processes, is_group, processes_of, processes_of_train_job};
 
 pub(crate) static RULE: Rule = Rule {
@@ -81,9 +84,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         for container in template.containers() {
             found.extend(processes_of(object, &template, &container));
             one_process(object, &template, &container, ctx);
+            one_process_of_operator(object, &container, ctx);
             inspect_mig(object, &template, &container, ctx);
             inspect_neuron(object, &template, &container, ctx);
         }
+    }
+    if object.is(Kind::MPI_JOB) && !object.is_owned() && !object.is_partial() {
+        found.extend(ranks_above_slots(object));
     }
     if object.is(Kind::TRAIN_JOB) {
         let is_mpi = |runtime: &Object| runtime.path(&["spec", "mlPolicy", "mpi"]).is_set();
@@ -156,6 +163,50 @@ fn one_process(
     ctx.report(&value, message)
         .severity(Severity::Warning)
         .help(format!("start {0} with `torchrun --nproc-per-node={0}`, or request one GPU", has.count))
+        .related(object, &has.node, "the GPUs of the container");
+    None
+}
+
+/// Words of a command line that show that a script is a rank of a distributed run.
+const DISTRIBUTED: [&str; 5] = ["nccl", "ddp", "fsdp", "distributed", "dist-backend"];
+
+/// Reports one process of Python for several GPUs where an operator counts the pods: it gives each the rank of its pod, so that a script
+/// which reads the rank is a single one of `WORLD_SIZE` (`envvar.go` of the Training Operator 1.9, `plugins/distributed-framework/pytorch` of
+/// Volcano 1.13).
+fn one_process_of_operator(object: &Object, container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let has = gpus_of(container).filter(|has| has.count > 1)?;
+    let spec = object.get("spec");
+    let counts_pods = if object.is(Kind::PYTORCH_JOB) {
+        !spec.get("nprocPerNode").is_set() && !spec.get("elasticPolicy").is_set()
+    } else {
+        object.is(Kind::VOLCANO_JOB) && spec.path(&["plugins", "pytorch"]).is_set()
+    };
+    let words = words(container);
+    let (first, script) = (words.first()?, words.iter().find(|word| word.text.ends_with(".py"))?);
+    let is_python = |name: &str| name.starts_with("python") && !name.contains('.');
+    let line = command_line(container);
+    let variables = ["WORLD_SIZE", "LOCAL_RANK", "PET_NPROC_PER_NODE", "CUDA_VISIBLE_DEVICES"];
+    let is_set = |name: &str| variables.contains(&name) || name.contains("NPROC") || name.contains("GPU");
+    if !counts_pods
+        || container.has_unknown_key()
+        || !is_python(base_name(&first.text))
+        || words.iter().any(|word| !word.known)
+        || pods_with_accelerators(object)? < 2
+        || STARTS_PROCESSES.iter().any(|sign| line.contains(sign))
+        || may_define(container, is_set)
+    {
+        return None;
+    }
+    let lower = line.to_ascii_lowercase();
+    let is_distributed = DISTRIBUTED.iter().any(|word| lower.contains(word));
+    let message = format!(
+        "`{}` is one process with the rank of its pod: it uses one of the {} GPUs",
+        ellipsize(base_name(&script.text)),
+        has.count
+    );
+    ctx.report(&script.node, message)
+        .severity(if is_distributed { Severity::Warning } else { Severity::Info })
+        .help(format!("start {0} with `torchrun` and `nprocPerNode: \"{0}\"`, or request one GPU", has.count))
         .related(object, &has.node, "the GPUs of the container");
     None
 }

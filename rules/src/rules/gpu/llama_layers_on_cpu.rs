@@ -6,7 +6,8 @@
 //! while nothing uses the GPU that is paid for. Later builds put all there, or what fits. The server of
 //! llama-cpp-python still begins with none.
 //!
-//! Builds are known from tags such as `server-cuda-b5200`. Options of a file or of a variable that is not known
+//! Builds are known from tags such as `server-cuda-b5200`. All images of `ghcr.io/ggerganov`, and those with a commit in
+//! their tag such as `server-cuda--b1-6026da5`, are older. Options of a file or of a variable that is not known
 //! may say something else, and such containers are left alone.
 //!
 //! # Fix
@@ -73,12 +74,14 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
 fn of_llama(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let launch = Launch::of(container).filter(|launch| !launch.may_have_more_options())?;
     let image = container.get("image");
-    let build = build_of(&image).filter(|build| *build < FIRST_WITH_ALL);
+    let build = old_build(&image);
     let (node, what) = match layers(launch.option(&LAYERS), container, VARIABLE)? {
         Some((text, node)) if text == "0" => (node, "is set to keep all layers off the GPU".to_owned()),
-        Some((text, node)) if text == "-1" => (node, format!("b{} takes -1 for no layer on the GPU", build?)),
+        Some((text, node)) if text == "-1" => {
+            (node, format!("{} takes -1 for no layer on the GPU", build.as_ref()?))
+        }
         Some(_) => return None,
-        None => (image, format!("b{} puts no layer on the GPU without `--n-gpu-layers`", build?)),
+        None => (image, format!("{} puts no layer on the GPU without `--n-gpu-layers`", build.as_ref()?)),
     };
     let message = format!("llama.cpp {what}: the CPU computes, and the GPU waits");
     let help = match build {
@@ -121,6 +124,20 @@ fn layers<'a>(
         OptionValue::Unknown => None,
         OptionValue::Absent => Some(variable(container, name)?.map(|(text, node)| (text.into_owned(), node))),
     }
+}
+
+/// The build of an image, for messages, if it is older than the first one with all layers on the GPU. The repository moved in February
+/// 2025, and tags had commits until 2024 (`docker.yml` of llama.cpp).
+fn old_build(image: &Node<'_>) -> Option<String> {
+    if let Some(build) = build_of(image) {
+        return (build < FIRST_WITH_ALL).then(|| format!("b{build}"));
+    }
+    let image = ImageRef::parse(image.text()?);
+    let of_commit = image.tag.is_some_and(|tag| tag.contains("--b1-"));
+    if of_commit {
+        return Some(format!("the build of `{}`", ellipsize(image.tag?)));
+    }
+    image.repository.ends_with("ggerganov/llama.cpp").then(|| "an image of `ggerganov`".to_owned())
 }
 
 /// The build that the tag of an image of llama.cpp names: `server-cuda-b5200`.

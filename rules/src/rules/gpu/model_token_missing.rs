@@ -9,7 +9,7 @@
 //! model from NVIDIA before release 2.0.10.
 //!
 //! Nothing is said where the token may come from elsewhere: `envFrom`, a script, an agent that injects
-//! secrets, a mounted folder for models, which may hold the model or the token already, a mirror. A claim of
+//! secrets, a runtime of KServe that is not in the input, a mounted folder for models, which may hold the model or the token already, a mirror. A claim of
 //! the input that is made for these pods alone is information, since a person may fill it; one of
 //! `volumeClaimTemplates` is empty for each new pod.
 //!
@@ -44,13 +44,14 @@ use crate::rules::prelude::*;
 use crate::workload::environment::{entry, may_define};
 use crate::workload::image::{FIRST_KEYLESS_NIM, nim_release};
 use crate::workload::server::is_server;
+use crate::workload::template::is_model_of_runtime;
 
 const VOLUMES: [Kind; 3] = [Kind::PERSISTENT_VOLUME_CLAIM, Kind::PERSISTENT_VOLUME, Kind::STORAGE_CLASS];
 
 pub(crate) static RULE: Rule = Rule {
     id: "model-token-missing",
     kinds: WORKLOAD_KINDS,
-    reads: kinds![VOLUMES, POD_POLICIES, WORKLOAD_KINDS],
+    reads: kinds![VOLUMES, POD_POLICIES, WORKLOAD_KINDS, RUNTIMES],
     docs: docs(include_str!("model_token_missing.rs")),
     check: Check::PodTemplate(check),
     ..Rule::warning(Group::Gpu)
@@ -119,9 +120,10 @@ fn check(template: &Template<'_>, ctx: &mut Context<'_>) -> Option<()> {
     let is_injected = [template.metadata.get("annotations"), object.path(&["metadata", "annotations"])]
         .iter()
         .any(|all| all.has_unknown_key() || all.entries().iter().any(|(key, _)| injects(key)));
-    // A runtime of KServe and an operator may add variables.
-    let is_open =
-        object.may_lack_fields() || template.spec.has_unknown_key() || object.is(Kind::INFERENCE_SERVICE);
+    // A runtime of KServe that is not known may add variables.
+    let is_open = object.may_lack_fields()
+        || template.spec.has_unknown_key()
+        || template.containers().any(|container| is_model_of_runtime(&container));
     let namespace = object.namespace_or_default();
     if is_open || is_injected || may_change_pods(ctx.cluster(), namespace, PodPart::Environment) {
         return None;
@@ -136,10 +138,8 @@ fn inspect(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context<'_>)
     let server = server_of(container)?;
     let is_nim = is_server(container, ServerId::Nim);
     // An image of one's own may have the model in it.
-    if !is_nim && !DOWNLOADERS.contains(&server.id)
-        || !server.is_in_published_image_of(container)
-        || may_have_token(container)
-    {
+    let downloads = DOWNLOADERS.contains(&server.id) || server.id == ServerId::HuggingFace;
+    if !is_nim && !downloads || !server.is_in_published_image_of(container) || may_have_token(container) {
         return None;
     }
     let severity = if_empty(server, template, container, ctx)?;

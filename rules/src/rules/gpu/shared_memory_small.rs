@@ -6,7 +6,8 @@
 //! processes: they fail with `Bus error` or hang at the start. It is a warning for training and for
 //! servers that are known to need it; for other pods with several GPUs it is advice. Pods of Ray get
 //! the memory from KubeRay. A single GPU counts where the command line starts two processes or more that load
-//! data, such as `--num-workers=8`. Servers such as Ollama and llama.cpp, which use all GPUs from one process,
+//! data, such as `--num-workers=8`. On other accelerators, such as Gaudi or shares of HAMi and Volcano, servers
+//! count that distribute their model over several devices by their options. Servers such as Ollama and llama.cpp, which use all GPUs from one process,
 //! are left alone. A volume with `medium: Memory` and a `sizeLimit` of 64 MiB or less is no more than that.
 //!
 //! The Python backend of Triton takes shared memory for each instance of a model, with and without a GPU.
@@ -58,8 +59,10 @@ use crate::rules::gpu::is_left_alone;
 use crate::rules::prelude::*;
 use crate::workload::checkpoint::{mount_of, volume};
 use crate::workload::command::{Word, base_name};
+use crate::workload::devices::extended_resources_of;
 use crate::workload::diagnostic::only_sleeps;
 use crate::workload::environment::entry;
+use crate::workload::gpu::has_own_process;
 use crate::workload::server::is_one_process;
 use crate::workload::template::is_model_of_runtime;
 
@@ -245,7 +248,10 @@ fn inspect(
     limit: Option<&Node<'_>>,
     ctx: &mut Context<'_>,
 ) -> Option<()> {
-    let gpus = gpus_of(container)?.count;
+    let (gpus, noun) = match gpus_of(container) {
+        Some(gpus) => (gpus.count, "GPUs"),
+        None => (ranks(container)?, "devices"),
+    };
     let trains = ctx.class_of(object).is(WorkloadClass::Training);
     let loaders = loaders(container, trains).filter(|loaders| *loaders > 1);
     let may_load = gpus < 2 && loaders.is_none() && loads_in_cells(object, container, ctx);
@@ -270,7 +276,7 @@ fn inspect(
     let what = match loaders {
         Some(loaders) if gpus < 2 => format!("loads data with {loaders} processes"),
         _ if gpus == 1 => "has a GPU".to_owned(),
-        _ => format!("has {gpus} GPUs"),
+        _ => format!("has {gpus} {noun}"),
     };
     let size = if limit.is_some() { "no more than 64 MiB" } else { "64 MiB" };
     let why = if may_load { ": data loaders of PyTorch need more" } else { "" };
@@ -287,6 +293,15 @@ fn inspect(
         finding.fix(fix);
     }
     None
+}
+
+/// The devices of other kinds than whole GPUs over which a server of a container distributes its model by its options.
+fn ranks(container: &Node<'_>) -> Option<i64> {
+    let has_devices = extended_resources_of(container).into_iter().any(has_own_process);
+    let launch = Launch::of(container).filter(|_| has_devices)?;
+    let shares_memory = launch.program.server().is_some_and(|server| server.shares_memory);
+    let (used, node) = launch.gpus().filter(|_| shares_memory)?;
+    node.map(|_| used).filter(|used| *used > 1)
 }
 
 /// Whether a container is a notebook with PyTorch. A PodDefault, or the controller of Open Data Hub, may mount shared memory.

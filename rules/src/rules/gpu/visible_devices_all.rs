@@ -8,6 +8,10 @@
 //! requests, and advice where they are not known; nothing is reported where the container gets all GPUs
 //! of its node anyway.
 //!
+//! Images of CUDA and of what is built on them set the variable to `all` themselves. With `nvidia.com/gpu: 0` the device
+//! plugin leaves it as it is: on a node with GPUs such a container sees all of them. It is a warning where the pods select
+//! nodes with GPUs, and information where they only tolerate their taint.
+//!
 //! `CUDA_VISIBLE_DEVICES` chooses among the GPUs of the container, which CUDA counts from 0, whatever their
 //! numbers on the node are. CUDA stops at the first number that is too large: `2,3` in a container with two
 //! GPUs hides both, and the program runs on the CPU or ends. With a UUID, `GPU-…` or `MIG-…`, it names one
@@ -16,7 +20,7 @@
 //! hides all of them; likewise for the variables of ROCm and of the Neuron runtime.
 //!
 //! # Fix
-//! Remove the variable. `void` and `none` of `NVIDIA_VISIBLE_DEVICES` are for containers that are to see none.
+//! Remove the variable, or the toleration and the selector of a pod that needs no GPU. `void` and `none` of `NVIDIA_VISIBLE_DEVICES` are for containers that are to see none.
 //!
 //! # Example
 //! ```yaml,diff
@@ -46,10 +50,12 @@
 //! - <https://rocm.docs.amd.com/en/latest/conceptual/gpu-isolation.html>
 
 use crate::catalog::GPUS_OF_WHOLE_NODE;
-use crate::rules::gpu::{is_left_alone, selected_types};
+use crate::rules::gpu::{is_left_alone, pools_by_label, selected_types};
 use crate::rules::prelude::*;
+use crate::rules::scheduling::has_nvidia_gpus;
 use crate::workload::devices::extended_resources_of;
-use crate::workload::environment::{entry, variable};
+use crate::workload::environment::{entry, may_define, variable};
+use crate::workload::gpu_nodes::requires_gpu_nodes;
 use crate::workload::mig::{is_device_uuid, is_mig_resource};
 
 pub(crate) static RULE: Rule = Rule {
@@ -65,6 +71,13 @@ pub(crate) static RULE: Rule = Rule {
 const GPU: &str = "nvidia.com/gpu";
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if !is_left_alone(object, ctx) && !is_test(object) && !object.may_lack_fields() {
+        for template in templates(object) {
+            for container in template.containers() {
+                asks_for_none(object, &template, &container, ctx);
+            }
+        }
+    }
     if !requests_device_plugin(object) || is_left_alone(object, ctx) || is_test(object) {
         return None;
     }
@@ -81,6 +94,47 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             hidden(&container, devices.count, ctx);
         }
     }
+    None
+}
+
+/// Repositories of images that set the variable to `all` for what runs in them (their Dockerfiles, November 2026).
+const WITH_ALL: [&str; 3] = ["nvidia/cuda", "pytorch/pytorch", "vllm/vllm-openai"];
+/// The registry of NVIDIA's images with CUDA. Those for clusters are below `k8s/` and `cloud-native/`.
+const OF_NVIDIA: &str = "nvcr.io/nvidia/";
+
+/// Reports an explicit request of no GPU in an image that asks the runtime for all of them.
+fn asks_for_none(
+    object: &Object,
+    template: &Template<'_>,
+    container: &Node<'_>,
+    ctx: &mut Context<'_>,
+) -> Option<()> {
+    let amounts = ["limits", "requests"].map(|side| container.path(&["resources", side, GPU]));
+    let zero =
+        amounts.into_iter().find(|amount| Quantity::at(amount).is_some_and(|amount| amount.is_zero()))?;
+    let image = image_of(container)?;
+    let has_all = WITH_ALL.iter().any(|name| image.is(name))
+        || image.name.strip_prefix(OF_NVIDIA).is_some_and(|rest| !rest.contains('/'));
+    let others = pod_devices(template).into_keys().any(is_accelerator);
+    if !has_all || others || may_define(container, |name| name == "NVIDIA_VISIBLE_DEVICES") {
+        return None;
+    }
+    let has_gpus = |pool: &Object| NodePool::new(pool).is_some_and(|pool| has_nvidia_gpus(&pool));
+    let pools = pools_by_label(template, ctx);
+    let selects =
+        requires_gpu_nodes(template) || !pools.is_empty() && pools.iter().all(|pool| has_gpus(pool));
+    let tolerates = template.spec.get("tolerations").items().any(|one| one.get("key").text() == Some(GPU));
+    if !selects && !tolerates {
+        return None;
+    }
+    let name = ellipsize(container.get("name").text().unwrap_or("main"));
+    let message = format!(
+        "container `{name}` of `{}` sees all GPUs of its node: its image asks for them, and no request replaces that",
+        object.display_name()
+    );
+    ctx.report(&zero, message)
+        .severity(if selects { Severity::Warning } else { Severity::Info })
+        .help("set `NVIDIA_VISIBLE_DEVICES` to `void`, or run the pod on nodes without GPUs");
     None
 }
 

@@ -6,8 +6,10 @@
 //! nodes of eight GPUs it needs more than 512 MiB of memory, and release 4 up to 490 MiB on any other. A
 //! counters file that is not in the image and not mounted stops it, and so does one that lists a field which DCGM
 //! does not have, or has a line without three fields: the name, the type, a text without commas. It collects every
-//! 30 seconds by default, so a scrape every 15 seconds reads each value twice. Releases 3 and earlier have a DCGM that does not know
-//! Blackwell GPUs. And a node selector on a label of GPU feature discovery holds for nodes that exist:
+//! 30 seconds by default, so a scrape every 15 seconds reads each value twice. Releases 3 and earlier have a DCGM that
+//! does not know Blackwell GPUs. Labels and UIDs of pods come from the API server, and before 26.3 the GPU Operator
+//! gives its exporter no right to read them there. And a node selector on a label of GPU feature discovery holds for
+//! nodes that exist:
 //! Karpenter plans a new node without the exporter, whose requests may then not fit.
 //!
 //! # Fix
@@ -45,6 +47,7 @@
 //! - <https://github.com/kubernetes-sigs/karpenter/issues/1219>
 
 use crate::catalog::Label;
+use crate::cluster::values::chart_version;
 use crate::promql::metrics::Exporter;
 use crate::promql::names::{never_exported_by, of_more_words, right_name};
 use crate::promql::sources::{Query, queries};
@@ -62,6 +65,8 @@ pub(crate) static RULE: Rule = Rule {
     id: "dcgm-exporter-config",
     kinds: &[Kind::DAEMON_SET, Kind::HELM_RELEASE, Kind::ARGO_APPLICATION],
     reads: &[
+        Kind::OCI_REPOSITORY,
+        Kind::FLUX_HELM_CHART,
         Kind::SERVICE_MONITOR,
         Kind::POD_MONITOR,
         Kind::VM_SERVICE_SCRAPE,
@@ -87,6 +92,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         check_fields(object, ctx);
     } else {
         for_each_values(object, "dcgm-exporter", |values| _ = check_memory_of_chart(values, ctx));
+        for_each_values(object, "gpu-operator", |values| _ = check_rights(values, ctx));
     }
     None
 }
@@ -261,6 +267,34 @@ fn check_socket(
     .help(format!("mount the hostPath `{SOCKETS}` there, read-only"))
     .severity(Severity::Warning);
     None
+}
+
+/// Variables with which the exporter asks the API server for pods.
+const FROM_API: [&str; 2] =
+    ["DCGM_EXPORTER_KUBERNETES_ENABLE_POD_LABELS", "DCGM_EXPORTER_KUBERNETES_ENABLE_POD_UID"];
+/// The first release of the GPU Operator whose exporter may have a ClusterRole for pods (`assets/state-dcgm-exporter`, 25.10 and 26.3).
+const FIRST_WITH_RIGHTS: Version = Version::new(26, 3);
+
+/// Reports labels of pods for which the exporter of the GPU Operator has no right: a warning in its log, and no labels.
+fn check_rights(values: &ChartValues<'_, '_>, ctx: &mut Context<'_>) -> Option<()> {
+    let variables = values.root.path(&["dcgmExporter", "env"]);
+    let is_asked = |variable: &Node<'_>| {
+        variable.get("name").text().is_some_and(|name| FROM_API.contains(&name))
+            && (variable.get("value").text() == Some("true") || variable.get("value").bool() == Some(true))
+    };
+    let variable = variables.items().find(is_asked)?;
+    let text = chart_version(ctx.object(), "gpu-operator", ctx.cluster())?;
+    let version = Version::parse(text.trim().trim_start_matches('v'))?;
+    if version >= FIRST_WITH_RIGHTS {
+        return None;
+    }
+    let message = format!(
+        "the metrics get no labels of pods: the exporter of GPU Operator {version} may not read pods from the API server"
+    );
+    let place = variable.get("name");
+    report_value(values, &place, message, ctx)
+        .help("bind its ServiceAccount `nvidia-dcgm-exporter` to a ClusterRole with `get`, `list` and `watch` for pods");
+    Some(())
 }
 
 /// Bytes of memory with which the exporter was seen killed on nodes of eight GPUs.

@@ -10,7 +10,8 @@ use crate::karpenter::pod::toleration;
 use crate::karpenter::scheduling::Toleration;
 use crate::rules::gpu::report_value;
 use crate::rules::prelude::*;
-use crate::workload::charts::{ChartValues, installs};
+use crate::workload::charts::{ChartValues, Merged, installs, merged};
+use crate::workload::template::REQUIRED_AFFINITY;
 
 /// A helper that a chart brings.
 struct Chart {
@@ -206,15 +207,19 @@ fn inspect(chart: &Chart, helper: Helper, values: &ChartValues<'_, '_>, ctx: &mu
     let _ = inspect_affinity(chart, helper, values, ctx);
     let list = values.root.path(chart.tolerations);
     let is_off = chart.is_on(values) != Some(true);
+    let is_default = merged(values.root, chart.tolerations) == Merged::Default;
+    // Not every release of Helm removes a default of a dependency.
+    let may_stay = list.is_null() && chart.image == NFD && chart.name != NFD;
     if list.has_unknown()
         || is_off
         || values.may_differ && !list.is_set()
+        || may_stay
         || is_installed_twice(helper, ctx)
         || may_change_some_pods(ctx.cluster(), PodPart::Tolerations)
     {
         return None;
     }
-    let tolerations: Vec<Toleration> = if list.is_set() {
+    let tolerations: Vec<Toleration> = if !is_default {
         list.items().map(|item| toleration(&item)).collect()
     } else {
         let of_taint = |(key, value): (&str, &str)| Toleration {
@@ -236,10 +241,10 @@ fn inspect(chart: &Chart, helper: Helper, values: &ChartValues<'_, '_>, ctx: &mu
     })?;
     let is_value = |(key, value): (&str, &str)| key == taints[0].key && !value.is_empty();
     let shown = match chart.default {
-        Some(default) if !list.is_set() && is_value(default) && !taints[0].value.is_empty() => {
+        Some(default) if is_default && is_value(default) && !taints[0].value.is_empty() => {
             format!("{}={}", taints[0].key, taints[0].value)
         }
-        Some((key, _)) if !list.is_set() && key == taints[0].key && taints[0].effect != NO_SCHEDULE => {
+        Some((key, _)) if is_default && key == taints[0].key && taints[0].effect != NO_SCHEDULE => {
             format!("{}:{}", taints[0].key, taints[0].effect)
         }
         _ => taints[0].key.clone(),
@@ -323,16 +328,18 @@ fn inspect_affinity(
     ctx: &mut Context<'_>,
 ) -> Option<()> {
     let root = values.root;
-    let is_known = |field: &str| !root.get(field).is_set() && !root.get(field).is_unknown();
     let is_off = |path: &[&str]| !root.path(path).is_set() || root.path(path).bool() == Some(false);
-    let is_plain = ["affinity", "nodeSelector"].iter().all(|field| is_known(field));
+    let selector = root.get("nodeSelector");
+    let terms = ["affinity", "nodeAffinity", REQUIRED_AFFINITY, "nodeSelectorTerms"];
+    let is_plain =
+        !selector.is_unknown() && selector.entries().is_empty() && merged(root, &terms) == Merged::Default;
     if chart.name != "nvidia-device-plugin" || chart.image == NFD || !is_plain || values.may_differ {
         return None;
     }
     if root.has_unknown_key() || !is_off(&["gfd", "enabled"]) || !is_off(&["nfd", "enabled"]) {
         return None;
     }
-    let object = ctx.object();
+    let (object, cluster) = (ctx.object(), ctx.cluster());
     // Without a version it is the newest release.
     let version =
         chart_version(object, chart.name, ctx.cluster()).and_then(|text| Version::parse(text.trim()));
@@ -340,10 +347,11 @@ fn inspect_affinity(
         return None;
     }
     let discovers = |installer: &Object| {
-        [NFD, "gpu-operator", "gpu-feature-discovery"].iter().any(|name| installs(installer, name))
+        ["gpu-operator", "gpu-feature-discovery"].iter().any(|name| installs(installer, name))
+            || installs(installer, NFD) && labels_by_vendor(installer)
     };
+    let has_other_labels = chart_installers(cluster).any(|installer| installs(installer, NFD));
     let of_discovery = helper_of_image(NFD)?;
-    let cluster = ctx.cluster();
     if !cluster.is_complete()
         || is_installed_twice(helper, ctx)
         || chart_installers(cluster).any(discovers)
@@ -380,14 +388,36 @@ fn inspect_affinity(
         DISCOVERED[2],
         pool.display_name()
     );
-    report_value(values, &root.path(&["gfd", "enabled"]), message, ctx)
-        .severity(Severity::Warning)
-        .help(format!(
+    let help = match has_other_labels {
+        true => "write `deviceLabelFields: [vendor]` for the source `pci` of NFD: its labels have the class as well".to_owned(),
+        false => format!(
             "write `gfd.enabled: true`, or the label `{}: \"true\"` in the pool's template",
             DISCOVERED[2]
-        ))
+        ),
+    };
+    report_value(values, &root.path(&["gfd", "enabled"]), message, ctx)
+        .severity(Severity::Warning)
+        .help(help)
         .related(pool, &pool.path(&["metadata", "name"]), "the pool");
     Some(())
+}
+
+/// Whether NFD labels devices by their vendor alone, or may. By default the labels have the class as well, `pci-0302_10de.present`, which
+/// no chart of NVIDIA's selects (`sources.pci.deviceLabelFields`, NFD 0.12 to 0.18).
+fn labels_by_vendor(installer: &Object) -> bool {
+    let mut is_read = false;
+    let mut fits = false;
+    for_each_values(installer, NFD, |values| {
+        is_read = true;
+        let fields = values.root.path(&["worker", "config", "sources", "pci", "deviceLabelFields"]);
+        let mut names = fields.items();
+        let is_vendor =
+            names.next().is_some_and(|one| one.text() == Some("vendor")) && names.next().is_none();
+        let is_unknown =
+            values.may_differ || fields.has_unknown() || values.root.path(&["worker", "config"]).is_unknown();
+        fits |= is_vendor || is_unknown;
+    });
+    fits || !is_read
 }
 
 /// Maximum number of NodePools that are compared.

@@ -13,7 +13,8 @@
 //! `gpulint why`. That a claim does not exist is not reported: claims are often made by others.
 //! A pod that names a NodePool which is not in the input is reported where all pools are known, or one of them
 //! is named almost the same. A pod that selects nearly the label of a pool, under a similar key or by another
-//! spelling of its value, is reported as information.
+//! spelling of its value, is reported as information, and so is one that selects the first words of the only value of a label,
+//! as `a100` is of `a100-80g`.
 //! Pods that select the nodes of managed node groups or of other providers run there, and are left alone, and
 //! so are those that a node group or Fargate profile of eksctl in the input may take, or nodes of another tool.
 //!
@@ -64,6 +65,7 @@ use std::sync::Arc;
 
 use crate::cluster::branch_interfaces::{BRANCH_INTERFACE, is_selected};
 use crate::cluster::queues::{is_queued, may_run_elsewhere};
+use crate::cluster::sets::Bond;
 use crate::cluster::together::{Company, company, is_renamed};
 use crate::facts::suggest::is_within;
 use crate::fit::{
@@ -241,12 +243,14 @@ fn nearest_miss(
     situation(pools).nearest_miss(object, template, proposes)
 }
 
-/// The only pool of the input, if it is in the folder of an object: who keeps both together means the pods for it.
+/// The only pool of the input, if it is in the folder of an object, or in one that has all of the cluster for itself: who keeps both
+/// together means the pods for it.
 fn only_pool_beside<'a>(object: &Object, ctx: &Context<'a>) -> Option<&'a Object> {
     let mut pools = ctx.cluster().of(Kind::NODE_POOL);
     let (only, None) = (pools.next()?, pools.next()) else { return None };
     let is_read = !only.is_partial() && !ctx.cluster().has_any(Kind::PROVISIONER);
-    (is_read && company(object, only) <= Company::Folder && object.origin().is_some()).then_some(only)
+    let is_beside = || company(object, only) <= Company::Folder || ctx.cluster().bond() == Bond::Likely;
+    (is_read && object.origin().is_some() && is_beside()).then_some(only)
 }
 
 /// The pools that give their nodes a label that is nearly one that a pod selects: the value under nearly the key, or nearly the value
@@ -262,10 +266,14 @@ fn alike_pools(template: &Template<'_>, ctx: &Context<'_>) -> Vec<Object> {
             continue;
         }
         let is_declared = feasibility.declares(key);
+        let writes = |pool: &&Object| labels_of(pool).get(key).is_set();
+        let is_of_one = ctx.cluster().of(Kind::NODE_POOL).filter(writes).nth(1).is_none();
+        let is_value_alike = |has: &str| {
+            is_same_word(value, has) || is_of_one && (is_begin(value, has) || is_begin(has, value))
+        };
         let has_alike = |pool: &&Object| {
-            let labels = pool.path(&["spec", "template", "metadata", "labels"]).entries();
-            labels.iter().any(|(other, has)| match is_declared {
-                true => other == key && has.text().is_some_and(|has| is_same_word(value, has)),
+            labels_of(pool).entries().iter().any(|(other, has)| match is_declared {
+                true => other == key && has.text().is_some_and(is_value_alike),
                 false => has.text() == Some(value) && is_alike(key, other),
             })
         };
@@ -273,6 +281,10 @@ fn alike_pools(template: &Template<'_>, ctx: &Context<'_>) -> Vec<Object> {
         pools.extend(found.filter(|pool| ctx.pairs_with(pool)).cloned());
     }
     pools
+}
+
+fn labels_of(pool: &Object) -> Node<'_> {
+    pool.path(&["spec", "template", "metadata", "labels"])
 }
 
 /// Values that labels of quite another meaning share.
@@ -304,6 +316,12 @@ fn is_same_word(one: &str, other: &str) -> bool {
         && first.starts_with('x') == second.starts_with('x');
     let is_letter = without_digits(&first) != without_digits(&second);
     one != other && (first == second || is_longer && is_letter && is_within(&first, &second, 1))
+}
+
+/// Whether a value is the first words of another one, as `a100` is of `a100-80g`.
+fn is_begin(short: &str, long: &str) -> bool {
+    let rest = long.strip_prefix(short).filter(|_| short.len() > 2);
+    rest.is_some_and(|rest| rest.starts_with(['-', '_', '.']))
 }
 
 fn without_digits(name: &str) -> String {

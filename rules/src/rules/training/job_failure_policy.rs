@@ -4,7 +4,9 @@
 //! A pod that is preempted, evicted or lost with its node counts against `backoffLimit` like one that
 //! failed by itself. A few reclaimed nodes then fail the whole Job, although the run did nothing wrong.
 //! A `podFailurePolicy` that ignores the condition `DisruptionTarget` starts such pods again without
-//! counting them. This is a warning where the pods ask for Spot nodes. In the Jobs of a ScaledJob,
+//! counting them. This is a warning where the pods ask for Spot nodes. A training Job with `backoffLimit: 0`
+//! whose pods run on Spot nodes alone has failed for good after the first reclaim, which is a warning as well; a Job
+//! of a queue, or of a schedule, starts again by other rules. In the Jobs of a ScaledJob,
 //! which the API server does not check, a policy beside another `restartPolicy` than `Never` is an
 //! error: each of its Jobs is rejected.
 //!
@@ -40,6 +42,8 @@
 
 use crate::cluster::placement::requested_capacity_types;
 use crate::rules::prelude::*;
+use crate::rules::scheduling::PLACEMENT_READS;
+use crate::rules::spot_use::{SpotUse, spot_use};
 use crate::rules::training::{JOBS, job_spec};
 use crate::workload::devices::accelerator_names;
 use crate::workload::template::is_short_lived;
@@ -47,7 +51,7 @@ use crate::workload::template::is_short_lived;
 pub(crate) static RULE: Rule = Rule {
     id: "job-failure-policy",
     kinds: JOBS,
-    reads: &[Kind::NAMESPACE],
+    reads: kinds![[Kind::NAMESPACE], PLACEMENT_READS],
     fix: Some(Safety::Unsafe),
     docs: docs(include_str!("job_failure_policy.rs")),
     check: Check::Object(check),
@@ -75,22 +79,41 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
         return None;
     }
-    // A single attempt has no retries to count, and a queue retries by its own rules.
-    let once = spec.get("backoffLimit").int() == Some(0);
     let classified = ctx.class_of(object);
-    let counts = matches!(classified.class, WorkloadClass::Training | WorkloadClass::Batch);
-    if once || !counts || spec.has_unknown_key() || is_short_lived(object) || is_test(object) {
+    let trains = classified.is(WorkloadClass::Training);
+    let counts = trains || classified.is(WorkloadClass::Batch);
+    if !counts || spec.has_unknown_key() || is_short_lived(object) || is_test(object) {
         return None;
     }
-    let spot = requested_capacity_types(template).is_some_and(|types| types.contains("spot"));
-    let severity = if spot { Severity::Warning } else { Severity::Info };
+    let limit = spec.get("backoffLimit");
+    let once = limit.int() == Some(0);
     let name = object.display_name();
     let (device, _) = accelerator_names(object);
-    let cause = if spot { "Spot reclaims" } else { "evictions" };
-    let finding = ctx.report(
-        &policy,
-        format!("{device} Job `{name}` counts {cause} as failures: it has no `podFailurePolicy`"),
-    );
+    let (finding, severity) = if once {
+        // A single attempt has no retries to count, and a queue or a schedule retries by its own rules.
+        if !trains || !object.is(Kind::JOB) || is_queued(object) {
+            return None;
+        }
+        let pool = match spot_use(template, ctx)? {
+            SpotUse::Required => None,
+            SpotUse::Only(pool) => Some(pool),
+            SpotUse::Tolerated(_) | SpotUse::Possible(_) => return None,
+        };
+        let message =
+            format!("the first Spot reclaim fails {device} Job `{name}` for good: `backoffLimit: 0`");
+        let finding = ctx.report(&limit, message);
+        if let Some(pool) = pool {
+            let pool = pool.object();
+            finding.related(pool, &pool.path(&["metadata", "name"]), "the pool has only Spot nodes");
+        }
+        (finding, Severity::Warning)
+    } else {
+        let spot = requested_capacity_types(template).is_some_and(|types| types.contains("spot"));
+        let cause = if spot { "Spot reclaims" } else { "evictions" };
+        let message =
+            format!("{device} Job `{name}` counts {cause} as failures: it has no `podFailurePolicy`");
+        (ctx.report(&policy, message), if spot { Severity::Warning } else { Severity::Info })
+    };
     finding.severity(severity);
     if restart.text() == Some("Never") {
         let rule = json!({"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]});
@@ -103,4 +126,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             .help("write `restartPolicy: Never`, then a `podFailurePolicy` that ignores `DisruptionTarget`");
     }
     None
+}
+
+/// Whether a queue admits the Job, or a batch scheduler has it.
+fn is_queued(object: &Object) -> bool {
+    let labels = object.path(&["metadata", "labels"]);
+    labels.has_unknown_key()
+        || labels.entries().iter().any(|(key, _)| key.contains("queue"))
+        || object.get("spec").get("suspend").bool() == Some(true)
 }

@@ -9,8 +9,13 @@
 //! whole names: with a `^` or `=` in it, PyTorch finds no address for any of them, also in the network of
 //! the node.
 //!
+//! In the network of a node a list that excludes names leaves all others. The agent of EKS Pod Identity adds
+//! `pod-id-link0` with the address 169.254.170.23 to each node: a rank that listens there is reached by none of the
+//! others, and the run hangs. This is information, since not every cluster has the agent.
+//!
 //! # Fix
-//! Write `eth0`, or remove the variable: NCCL finds the interface by itself.
+//! Write `eth0`, or remove the variable: NCCL finds the interface by itself. In the network of the node exclude
+//! `pod-id-link` as well, or name the interface of the instance.
 //!
 //! # Example
 //! ```yaml,diff
@@ -43,6 +48,7 @@
 //! # References
 //! - <https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-socket-ifname>
 //! - <https://docs.pytorch.org/docs/stable/distributed.html>
+//! - <https://docs.aws.amazon.com/eks/latest/userguide/pod-id-how-it-works.html>
 
 use crate::rules::prelude::*;
 
@@ -67,8 +73,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let is_known = has_one_interface(object);
     for template in templates(object) {
+        let is_on_node = template.spec.get("hostNetwork").bool() == Some(true);
         for container in template.all_containers() {
             inspect(&container, is_known, ctx);
+            if is_on_node {
+                leaves_link(&container, ctx);
+            }
         }
     }
     None
@@ -131,6 +141,31 @@ fn inspect(container: &Node<'_>, is_known: bool, ctx: &mut Context<'_>) {
             return;
         }
     }
+}
+
+/// The interface that the agent of EKS Pod Identity adds to a node.
+const LINK: &str = "pod-id-link0";
+
+/// Reports a list of excluded names that leaves the link of EKS Pod Identity. Of nodes elsewhere nothing is known.
+fn leaves_link(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
+    let entry = container.get("env").items().find(|entry| entry.get("name").text() == Some(NCCL))?;
+    let value = entry.get("value");
+    let rest = value.text()?.trim_matches(['"', '\'']).strip_prefix('^')?;
+    let (exact, rest) = match rest.strip_prefix('=') {
+        Some(rest) => (true, rest),
+        None => (false, rest),
+    };
+    let mut names = rest.split(',').map(str::trim).filter(|name| !name.is_empty());
+    let is_excluded = names.any(|name| if exact { name == LINK } else { LINK.starts_with(name) });
+    if is_excluded || rest.contains('$') || !ctx.platform().eks {
+        return None;
+    }
+    let message =
+        format!("`{NCCL}` leaves `{LINK}`, which has one address on all nodes with EKS Pod Identity");
+    ctx.report(&value, message)
+        .severity(Severity::Info)
+        .help("exclude `pod-id-link` as well, or name the interface of the instance");
+    None
 }
 
 /// A list for Gloo in the syntax of NCCL. PyTorch splits the value at commas and looks each part up as the name of an interface
