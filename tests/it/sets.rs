@@ -69,6 +69,29 @@ fn without_any_sign_the_input_is_one_set() {
     run.prints("The whole input is one set: 1 file, 1 object.");
 }
 
+/// A NodePool of nodes with one GPU, and a pod that names it and asks for four.
+const POOL: &str = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: gpu}\nspec:\n  template:\n    spec:\n      \
+    nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}\n      requirements:\n        - {key: \
+    node.kubernetes.io/instance-type, operator: In, values: [g6.xlarge]}\n";
+const POD: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: caption}\nspec:\n  nodeSelector: {karpenter.sh/nodepool: gpu}\n  \
+    containers:\n    - {name: main, image: \"example.com/caption:1.4.0\", resources: {limits: {nvidia.com/gpu: 4}}}\n";
+
+#[test]
+fn folders_beside_the_one_with_all_pools_are_of_its_cluster() {
+    let meets = |files: &[(&str, &str)]| with(files).run(&["check"]).out.contains("fits NodePool `gpu`");
+    assert!(meets(&[("karpenter/gpu.yaml", POOL), ("apps/caption.yaml", POD)]));
+    assert!(meets(&[("platform/karpenter/gpu.yaml", POOL), ("apps/caption.yaml", POD)]));
+    // Another folder has pools as well, or the folder has pods of its own.
+    let other = POOL.replace("name: gpu", "name: other");
+    assert!(!meets(&[("karpenter/gpu.yaml", POOL), ("apps/caption.yaml", POD), ("other/pool.yaml", &other)]));
+    let train = POD.replace("caption", "train");
+    assert!(!meets(&[("spot/gpu.yaml", POOL), ("spot/train.yaml", &train), ("apps/caption.yaml", POD)]));
+    // They are examples or environments, or have an object twice.
+    assert!(!meets(&[("examples/karpenter/gpu.yaml", POOL), ("examples/apps/caption.yaml", POD)]));
+    assert!(!meets(&[("karpenter/gpu.yaml", POOL), ("staging/caption.yaml", POD)]));
+    assert!(!meets(&[("karpenter/gpu.yaml", POOL), ("a/caption.yaml", POD), ("b/caption.yaml", POD)]));
+}
+
 #[test]
 fn the_configuration_says_what_is_a_cluster() {
     let folder = with(&[

@@ -121,14 +121,18 @@ fn requests(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for (_, place) in wanted.iter().filter(|(name, _)| name == running) {
         let per_pod = Quantity::at(place).filter(|target| target.milli() >= i128::from(bound) * 1000);
         let Some(per_pod) = per_pod else { continue };
+        let requests = if bound == 1 { "request" } else { "requests" };
         let message = format!(
-            "{} of a pod never runs {} requests at once: its bound is {bound}, and more wait",
+            "a pod of {} runs at most {bound} {requests} at once: the target of {} is never passed",
             launch.program.name(),
             per_pod.milli() / 1000
         );
-        ctx.report(place, message)
-            .help(format!("read `{waiting}`, or write a target below {bound}"))
-            .related(workload, &node, "the bound");
+        let lower = if bound > 1 { format!(", or write a target below {bound}") } else { String::new() };
+        ctx.report(place, message).help(format!("read `{waiting}`{lower}")).related(
+            workload,
+            &node,
+            "the bound",
+        );
     }
     None
 }

@@ -134,10 +134,8 @@ fn old_build(image: &Node<'_>) -> Option<String> {
     }
     let image = ImageRef::parse(image.text()?);
     let of_commit = image.tag.is_some_and(|tag| tag.contains("--b1-"));
-    if of_commit {
-        return Some(format!("the build of `{}`", ellipsize(image.tag?)));
-    }
-    image.repository.ends_with("ggerganov/llama.cpp").then(|| "an image of `ggerganov`".to_owned())
+    let is_old = of_commit || image.repository.ends_with("ggerganov/llama.cpp");
+    is_old.then(|| format!("before b{FIRST_WITH_ALL}"))
 }
 
 /// The build that the tag of an image of llama.cpp names: `server-cuda-b5200`.

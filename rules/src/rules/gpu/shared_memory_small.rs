@@ -15,6 +15,9 @@
 //! where the first extension by `shm-growth-byte-size` does not fit, or the instances that the configurations of
 //! models in ConfigMaps of the input name (`instance_group`) need more together.
 //!
+//! The chart of vLLM's production stack mounts shared memory of `shmSize` only where a model has `vllmConfig.tensorParallelSize`. An
+//! argument in `extraArgs` starts the processes as well, and they have 64 MiB.
+//!
 //! A notebook with one GPU is information, if its image has PyTorch or CUDA: data loaders are written in
 //! its cells.
 //!
@@ -55,8 +58,9 @@
 //! - <https://kubernetes.io/docs/concepts/storage/volumes/#emptydir>
 
 use super::gpu_sharing_mismatch::{SHARING_SOURCES, counts_shares};
-use crate::rules::gpu::is_left_alone;
+use crate::rules::gpu::{is_left_alone, report_value};
 use crate::rules::prelude::*;
+use crate::workload::charts::ChartValues;
 use crate::workload::checkpoint::{mount_of, volume};
 use crate::workload::command::{Word, base_name};
 use crate::workload::devices::extended_resources_of;
@@ -68,7 +72,7 @@ use crate::workload::template::is_model_of_runtime;
 
 pub(crate) static RULE: Rule = Rule {
     id: "shared-memory-small",
-    kinds: WORKLOAD_KINDS,
+    kinds: kinds![WORKLOAD_KINDS, CHART_KINDS],
     reads: kinds![
         SHARING_SOURCES,
         [Kind::NODE_POOL, Kind::EC2_NODE_CLASS, Kind::NAMESPACE, Kind::CONFIG_MAP, Kind::POD_DEFAULT],
@@ -81,6 +85,10 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
+    if CHART_KINDS.iter().any(|kind| object.is(*kind)) {
+        for_each_values(object, "vllm-stack", |values| of_stack(values, ctx));
+        return None;
+    }
     // KubeRay, and KServe's configuration of an LLMInferenceService, mount shared memory.
     const MOUNTED: [Kind; 4] =
         [Kind::RAY_CLUSTER, Kind::RAY_JOB, Kind::RAY_SERVICE, Kind::LLM_INFERENCE_SERVICE];
@@ -111,6 +119,46 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         }
     }
     None
+}
+
+/// Options of vLLM for a model over several GPUs.
+const PARALLEL: [&str; 3] = ["--tensor-parallel-size", "--pipeline-parallel-size", "-tp"];
+
+/// Reports models of vLLM's production stack that are distributed by an argument: its chart mounts shared memory where the values have
+/// `tensorParallelSize` (`templates/deployment-vllm-multi.yaml`, at 010004e).
+fn of_stack(values: &ChartValues<'_, '_>, ctx: &mut Context<'_>) {
+    for model in values.root.path(&["servingEngineSpec", "modelSpec"]).items() {
+        let (config, mounts) = (model.get("vllmConfig"), model.get("extraVolumeMounts"));
+        let is_mounted = !config.get("tensorParallelSize").is_absent()
+            || mounts.has_unknown()
+            || mounts
+                .items()
+                .any(|one| one.get("mountPath").text().is_some_and(|path| path.starts_with("/dev")));
+        if is_mounted
+            || !model.get("raySpec").is_absent()
+            || config.has_unknown_key()
+            || model.has_unknown_key()
+        {
+            continue;
+        }
+        let words: Vec<Node<'_>> = config.get("extraArgs").items().collect();
+        let found = words.iter().enumerate().find_map(|(at, word)| {
+            let text = word.text()?;
+            let (name, own) =
+                text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value.to_owned())));
+            let next = || Some(words.get(at + 1)?.string_or_number()?.into_owned());
+            let ranks: i64 = own.or_else(next).filter(|_| PARALLEL.contains(&name))?.parse().ok()?;
+            (ranks > 1).then_some((word, ranks))
+        });
+        let Some((word, ranks)) = found else { continue };
+        let name = ellipsize(model.get("name").text().unwrap_or("the model"));
+        let message = format!(
+            "the chart mounts no shared memory for `{name}` over {ranks} GPUs: it asks only `tensorParallelSize`"
+        );
+        report_value(values, word, message, ctx)
+            .severity(Severity::Warning)
+            .help("write `tensorParallelSize` in `vllmConfig` in the place of the argument: `shmSize` counts with it");
+    }
 }
 
 /// Whether nothing is mounted at `/dev/shm` of a container.

@@ -328,7 +328,9 @@ fn inspect_affinity(
     ctx: &mut Context<'_>,
 ) -> Option<()> {
     let root = values.root;
-    let is_off = |path: &[&str]| !root.path(path).is_set() || root.path(path).bool() == Some(false);
+    // The condition of the dependency (`Chart.yaml`, 0.14 to 0.18): the first of them that is set decides.
+    let switches = [&["nfd", "enabled"], &["gfd", "enabled"]].map(|path| root.path(path));
+    let switch = switches.iter().find(|switch| switch.is_set());
     let selector = root.get("nodeSelector");
     let terms = ["affinity", "nodeAffinity", REQUIRED_AFFINITY, "nodeSelectorTerms"];
     let is_plain =
@@ -336,7 +338,7 @@ fn inspect_affinity(
     if chart.name != "nvidia-device-plugin" || chart.image == NFD || !is_plain || values.may_differ {
         return None;
     }
-    if root.has_unknown_key() || !is_off(&["gfd", "enabled"]) || !is_off(&["nfd", "enabled"]) {
+    if root.has_unknown_key() || switch.is_some_and(|switch| switch.bool() != Some(false)) {
         return None;
     }
     let (object, cluster) = (ctx.object(), ctx.cluster());
@@ -395,7 +397,7 @@ fn inspect_affinity(
             DISCOVERED[2]
         ),
     };
-    report_value(values, &root.path(&["gfd", "enabled"]), message, ctx)
+    report_value(values, switch.unwrap_or(&switches[1]), message, ctx)
         .severity(Severity::Warning)
         .help(help)
         .related(pool, &pool.path(&["metadata", "name"]), "the pool");

@@ -11,7 +11,8 @@
 //!
 //! In the network of a node a list that excludes names leaves all others. The agent of EKS Pod Identity adds
 //! `pod-id-link0` with the address 169.254.170.23 to each node: a rank that listens there is reached by none of the
-//! others, and the run hangs. This is information, since not every cluster has the agent.
+//! others, and the run hangs. This is information, for lists with the interfaces of the VPC CNI (`eni`): not every
+//! cluster has the agent.
 //!
 //! # Fix
 //! Write `eth0`, or remove the variable: NCCL finds the interface by itself. In the network of the node exclude
@@ -155,9 +156,11 @@ fn leaves_link(container: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
         Some(rest) => (true, rest),
         None => (false, rest),
     };
-    let mut names = rest.split(',').map(str::trim).filter(|name| !name.is_empty());
-    let is_excluded = names.any(|name| if exact { name == LINK } else { LINK.starts_with(name) });
-    if is_excluded || rest.contains('$') || !ctx.platform().eks {
+    let names = || rest.split(',').map(str::trim).filter(|name| !name.is_empty());
+    let is_excluded = names().any(|name| if exact { name == LINK } else { LINK.starts_with(name) });
+    // Who excludes the interfaces of the VPC CNI means to list all of a node of EKS.
+    let is_meant_whole = names().any(|name| name.starts_with("eni"));
+    if is_excluded || !is_meant_whole || rest.contains('$') || !ctx.platform().eks {
         return None;
     }
     let message =
