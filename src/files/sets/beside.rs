@@ -53,9 +53,9 @@ fn is_one_cluster(files: &Files<'_>) -> Option<bool> {
             let source = object.origin().map(|origin| &origin.source);
             let is_copied = source.is_some_and(|source| source.is_example() || source.is_template());
             let has_pods = is_here && workload_kind(object).is_some();
-            let is_twice =
-                || identity::applied(object, &Transform::default()).is_some_and(|id| !seen.insert(id));
-            if is_copied || has_pods && !object.is(Kind::DAEMON_SET) || is_twice() {
+            let identity = identity::applied(object, &Transform::default());
+            let is_twice = identity.is_some_and(|identity| !seen.insert(identity));
+            if is_copied || has_pods && !object.is(Kind::DAEMON_SET) || is_twice {
                 return None;
             }
         }
