@@ -84,7 +84,7 @@ fn folders_beside_the_one_with_all_pools_are_of_its_cluster() {
     // Another folder has pools as well, or the folder has pods of its own.
     let other = POOL.replace("name: gpu", "name: other");
     assert!(!meets(&[("karpenter/gpu.yaml", POOL), ("apps/caption.yaml", POD), ("other/pool.yaml", &other)]));
-    let train = POD.replace("caption", "train");
+    let train = POD.replace("caption", "train").replace("gpu: 4", "gpu: 1");
     assert!(!meets(&[("spot/gpu.yaml", POOL), ("spot/train.yaml", &train), ("apps/caption.yaml", POD)]));
     // They are examples or environments, or have an object twice.
     assert!(!meets(&[("examples/karpenter/gpu.yaml", POOL), ("examples/apps/caption.yaml", POD)]));
