@@ -142,7 +142,9 @@ fn taints<'a>(template: &Template<'a>) -> BTreeMap<&'static str, &'a str> {
     for container in template.all_containers() {
         for side in ["limits", "requests"] {
             for (resource, amount) in container.path(&["resources", side]).entries() {
-                let wanted = is_accelerator(resource) && Quantity::at(&amount).is_some_and(|q| !q.is_zero());
+                // HAMi selects its nodes by a label, and the vendor's taint is not usual there.
+                let is_usual = is_accelerator(resource) && resource != "nvidia.com/vgpu";
+                let wanted = is_usual && Quantity::at(&amount).is_some_and(|q| !q.is_zero());
                 if let Some(kind) = Accelerator::of_part(resource).filter(|_| wanted) {
                     out.entry(kind.resource()).or_insert(resource);
                 }

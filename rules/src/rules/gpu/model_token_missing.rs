@@ -98,7 +98,9 @@ const SIGNS: [&str; 10] = [
 ];
 
 /// Variables with a token for other programs, which the library of Hugging Face does not read (`get_token` of huggingface_hub 0.20 to 1.0).
-const OF_OTHERS: [&str; 6] = [
+const OF_OTHERS: [&str; 8] = [
+    "HF_API_KEY",
+    "HUGGINGFACE_API_KEY",
     "HUGGINGFACEHUB_API_TOKEN",
     "HUGGINGFACE_API_TOKEN",
     "HUGGINGFACE_TOKEN",

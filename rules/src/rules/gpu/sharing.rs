@@ -118,7 +118,12 @@ pub(super) fn unused(map: &Object, ctx: &Context<'_>) -> Option<(Object, Why)> {
     }
     let plugins = ctx.cluster().satisfying::<DevicePlugins>();
     let reason = |plugin: &Object| {
-        let reason = why(plugin, map, ctx).filter(|_| ctx.cluster().likely_pairs(map, plugin))?;
+        let reason = why(plugin, map, ctx)?;
+        // Who names the ConfigMap means it, wherever it is.
+        let is_named = matches!(reason, Why::NoDefault) && ctx.cluster().pairs(map, plugin);
+        if !is_named && !ctx.cluster().likely_pairs(map, plugin) {
+            return None;
+        }
         Some((plugin.clone(), reason))
     };
     let all: Option<Vec<_>> = plugins.iter().map(|ObjectKey(plugin)| reason(plugin)).collect();
@@ -246,7 +251,7 @@ fn is_labelled(map: &Object, ctx: &Context<'_>) -> bool {
         {
             return true;
         }
-        has_pool |= ctx.cluster().likely_pairs(map, object);
+        has_pool |= ctx.cluster().pairs(map, object);
     }
     !has_pool || ctx.cluster().of(Kind::NODE).any(|node| says(node.path(&["metadata", "labels"])))
 }
