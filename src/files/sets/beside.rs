@@ -46,7 +46,7 @@ fn is_one_cluster(files: &Files<'_>) -> Option<bool> {
     for file in manifests {
         let folder = files.folder(file)?;
         let is_here = folder == first;
-        if !is_here && has_nodes(&file) || !is_here && is_alternative(folder, common) {
+        if !is_here && (has_nodes(&file) || is_alternative(folder, common)) {
             return None;
         }
         for object in files.list[file].objects {

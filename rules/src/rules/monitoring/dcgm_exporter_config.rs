@@ -288,12 +288,11 @@ fn check_rights(values: &ChartValues<'_, '_>, ctx: &mut Context<'_>) -> Option<(
     if version >= FIRST_WITH_RIGHTS {
         return None;
     }
-    let message = format!(
-        "the metrics get no labels of pods: the exporter of GPU Operator {version} may not read pods from the API server"
-    );
+    let message =
+        format!("no labels of pods in the metrics: the exporter of GPU Operator {version} may not read pods");
     let place = variable.get("name");
     report_value(values, &place, message, ctx)
-        .help("bind its ServiceAccount `nvidia-dcgm-exporter` to a ClusterRole with `get`, `list` and `watch` for pods");
+        .help("bind `nvidia-dcgm-exporter` to a ClusterRole with `get`, `list` and `watch` for pods");
     Some(())
 }
 

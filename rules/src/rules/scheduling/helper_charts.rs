@@ -391,7 +391,7 @@ fn inspect_affinity(
         pool.display_name()
     );
     let help = match has_other_labels {
-        true => "write `deviceLabelFields: [vendor]` for the source `pci` of NFD: its labels have the class as well".to_owned(),
+        true => "write `deviceLabelFields: [vendor]` for `sources.pci` in the values of NFD".to_owned(),
         false => format!(
             "write `gfd.enabled: true`, or the label `{}: \"true\"` in the pool's template",
             DISCOVERED[2]
