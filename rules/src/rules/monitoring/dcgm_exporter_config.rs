@@ -272,7 +272,7 @@ fn check_socket(
 /// Variables with which the exporter asks the API server for pods.
 const FROM_API: [&str; 2] =
     ["DCGM_EXPORTER_KUBERNETES_ENABLE_POD_LABELS", "DCGM_EXPORTER_KUBERNETES_ENABLE_POD_UID"];
-/// The first release of the GPU Operator whose exporter may have a ClusterRole for pods (`assets/state-dcgm-exporter`, 25.10 and 26.3).
+/// The first release of the GPU Operator whose exporter may have a ClusterRole for pods (NVIDIA/gpu-operator#2406 and #2472).
 const FIRST_WITH_RIGHTS: Version = Version::new(26, 3);
 
 /// Reports labels of pods for which the exporter of the GPU Operator has no right: a warning in its log, and no labels.
