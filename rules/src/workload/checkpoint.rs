@@ -72,17 +72,13 @@ static UPLOADS: Words = Words::new(&[
     "s5cmd",
 ]);
 /// Options of training scripts that name the folder of checkpoints.
-const DESTINATIONS: [&str; 15] = [
+const DESTINATIONS: [&str; 11] = [
     "output-dir",
     "output-path",
     "save-dir",
     "save-path",
     "save",
-    "checkpoint-dir",
-    "checkpoint-path",
     "checkpoints-dir",
-    "ckpt-dir",
-    "ckpt-path",
     "default-root-dir",
     // Those of nanoGPT, of verl, and of NeMo.
     "out-dir",
@@ -90,6 +86,8 @@ const DESTINATIONS: [&str; 15] = [
     "exp-dir",
     "results-dir",
 ];
+/// Options that name it in some scripts, and in others the checkpoint from which a run starts: what another option says counts before.
+const EITHER: [&str; 4] = ["checkpoint-dir", "checkpoint-path", "ckpt-dir", "ckpt-path"];
 /// Variables that name it.
 const DESTINATION_VARIABLES: [&str; 5] =
     ["CHECKPOINT_DIR", "CHECKPOINT_PATH", "CKPT_DIR", "SAVE_DIR", "OUTPUT_DIR"];
@@ -266,13 +264,20 @@ pub(crate) fn destination_of_entrypoint(object: &Object) -> Option<Destination<'
 
 /// The folder that an option names, or a setting of Hydra, which has no dashes: `trainer.default_root_dir=/out`.
 fn stated_destination<'a>(words: &[Word<'a>]) -> OptionValue<'a> {
+    match named_folder(words, &DESTINATIONS) {
+        OptionValue::Absent => named_folder(words, &EITHER),
+        stated => stated,
+    }
+}
+
+fn named_folder<'a>(words: &[Word<'a>], names: &[&str]) -> OptionValue<'a> {
     let setting = |word: &Word<'a>| {
         let (name, value) = word.text.split_once('=').filter(|_| word.known)?;
         let name = name.rsplit('.').next()?.replace('_', "-");
-        let is_setting = DESTINATIONS.contains(&name.as_str()) && !word.text.starts_with('-');
+        let is_setting = names.contains(&name.as_str()) && !word.text.starts_with('-');
         is_setting.then(|| OptionValue::Text(value.to_owned(), word.node.clone()))
     };
-    match option(words, &DESTINATIONS) {
+    match option(words, names) {
         OptionValue::Absent => words.iter().find_map(setting).unwrap_or(OptionValue::Absent),
         stated => stated,
     }

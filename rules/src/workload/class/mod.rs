@@ -12,7 +12,7 @@ use crate::kind::Kind;
 use crate::object::{Memo, Object};
 use crate::steps;
 use crate::tree::node::Node;
-use crate::workload::command::{beginning, items};
+use crate::workload::command::{base_name, beginning, items};
 use crate::workload::diagnostic::{is_test, only_queries, only_sleeps};
 use crate::workload::gpu::{has_device, requests_accelerator};
 use crate::workload::image::{copied_image, image_text};
@@ -265,6 +265,9 @@ fn diagnostics(object: &Object, templates: &[Template<'_>]) -> Option<Classified
     if let Some(script) = lines.iter().find_map(|line| diagnostic_script(line)) {
         return batch(format!("it runs `{script}`"));
     }
+    if let Some(reason) = generating(object, &lines) {
+        return batch(reason);
+    }
     if starts(TRAINING) {
         return None;
     }
@@ -393,6 +396,41 @@ fn answers_probes(object: &Object, templates: &[Template<'_>]) -> bool {
         is_asked && container.get("ports").items().next().is_some()
     };
     runs_on(object) && templates.iter().flat_map(Template::containers).any(answers)
+}
+
+/// Why a run that ends uses a model that is there instead of training one: its scripts are called after that, as `generate.py`, or a
+/// launcher gives a script a prompt. Whatever launches them, and of whatever kind the run is, such a run writes no checkpoints: `--ckpt_dir`
+/// of Wan, HunyuanVideo and Llama is what they read. A script of another name beside them may train.
+fn generating(object: &Object, lines: &[String]) -> Option<String> {
+    const PROMPTS: [&str; 4] = ["--prompt", "--prompt_file", "--prompt-file", "--prompts"];
+    let launches = |line: &&String| TRAINING.iter().any(|(sign, _)| has_word(line, sign));
+    // A Pod may be a server as well.
+    let ends = match object.is(Kind::POD) {
+        true => lines.iter().any(|line| launches(&line)),
+        false => object.workload().is_some_and(|row| row.runs_to_completion),
+    };
+    if !ends {
+        return None;
+    }
+    let scripts: Vec<&str> = lines.iter().flat_map(|line| scripts_in(line, ".py")).collect();
+    let words = |script: &str| base_name(script).trim_end_matches(".py").to_ascii_lowercase();
+    let has = |script: &str, known: &[&str]| words_of(&words(script)).any(|word| known.contains(&word));
+    let generates = |script: &&str| {
+        let name = words(script);
+        // `test.py` of OpenMMLab evaluates; a script with more in its name may be a test of training.
+        has(script, GENERATING_WORDS) && !has(script, DATA_WORDS)
+            || name == "test"
+            || name.starts_with("sample")
+    };
+    // OpenMMLab's programs get their settings as a script.
+    let is_beside = |script: &str| has(script, BESIDE_TRAINING) || script.contains("config");
+    let is_other = |script: &&str| !generates(script) && !is_beside(script);
+    if scripts.iter().any(is_other) {
+        let prompt =
+            lines.iter().filter(launches).find_map(|line| PROMPTS.iter().find(|one| has_word(line, one)));
+        return prompt.map(|prompt| format!("its command has `{prompt}`"));
+    }
+    scripts.iter().find(|script| generates(script)).map(|script| format!("it runs `{script}`"))
 }
 
 /// Maximum number of bytes of the command lines that the class follows from. Each is searched for some hundred words.
@@ -540,6 +578,27 @@ pub(crate) fn is_training_command(line: &str) -> bool {
 /// `fine_tune.py`, `ft.py`, `dpo_llama.py`.
 const TUNING_WORDS: &[&str] = &["tune", "tuning", "ft", "lora", "qlora", "dpo", "grpo", "ppo", "rlhf"];
 
+/// Words in the names of scripts that use a model: `generate.py`, `run_inference.py`, `example_chat_completion.py`, `eval_ddp.py`.
+const GENERATING_WORDS: &[&str] = &[
+    "chat",
+    "completion",
+    "eval",
+    "evaluate",
+    "evaluation",
+    "generate",
+    "generation",
+    "infer",
+    "inference",
+    "predict",
+    "prediction",
+    "serve",
+    "server",
+    "txt2img",
+];
+
+/// Words in the names of scripts that make what a run trains with: `generate_data.py`.
+const DATA_WORDS: &[&str] = &["config", "configs", "data", "dataset", "datasets", "tokens", "trajectories"];
+
 /// A script that is named after a test of the hardware: `all_reduce_bench.py`, `nccl_preflight.py`.
 fn diagnostic_script(line: &str) -> Option<&str> {
     script_with(line, DIAGNOSTIC_WORDS)
@@ -552,11 +611,16 @@ fn script_with<'l>(line: &'l str, words: &[&str]) -> Option<&'l str> {
 
 /// The first file in a command line with such an ending, whose name meets a condition.
 fn script_of<'l>(line: &'l str, ending: &str, is: impl Fn(&str) -> bool) -> Option<&'l str> {
-    line.split(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ';' | '&' | '|' | '=')).find(|token| {
-        let Some(stem) = token.strip_suffix(ending) else { return false };
-        let name = stem.rsplit('/').next().unwrap_or(stem).to_ascii_lowercase();
-        is(&name)
+    scripts_in(line, ending).find(|script| {
+        let stem = script.strip_suffix(ending).unwrap_or(script);
+        is(&base_name(stem).to_ascii_lowercase())
     })
+}
+
+/// The files in a command line with such an ending.
+fn scripts_in<'l>(line: &'l str, ending: &str) -> impl Iterator<Item = &'l str> {
+    let tokens = line.split(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ';' | '&' | '|' | '='));
+    tokens.filter(move |token| token.ends_with(ending))
 }
 
 fn words_of(name: &str) -> impl Iterator<Item = &str> {

@@ -30,6 +30,35 @@ fn commands_decide_before_images() {
 }
 
 #[test]
+fn runs_that_use_a_model_do_not_train() {
+    let job = |script: &str| {
+        json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "x"}, "spec": {"template": {"spec":
+               {"containers": [{"command": ["bash", "-c", script], "resources": {"limits": {"nvidia.com/gpu": 1}}}]}}}})
+    };
+    for script in [
+        "torchrun --nproc_per_node 8 generate.py --ckpt_dir /models",
+        "accelerate launch run_inference.py",
+        "torchrun tools/test.py config.py x.pth",
+        "torchrun sample_video.py",
+        "python download.py && torchrun eval_ddp.py",
+        "torchrun main.py --prompt 'a cat'",
+        "torchrun serve.py",
+    ] {
+        assert_eq!(class(job(script)).0, WorkloadClass::Batch, "{script}");
+    }
+    for script in [
+        "torchrun main.py",
+        "python generate_data.py && torchrun main.py",
+        "torchrun train.py && python eval.py",
+        "torchrun main.py && python generate.py",
+        "torchrun main.py --prompt_column text",
+        "torchrun generate_dataset.py",
+    ] {
+        assert_eq!(class(job(script)).0, WorkloadClass::Training, "{script}");
+    }
+}
+
+#[test]
 fn the_shells_own_syntax_hides_no_command() {
     let script = "for h in $(cat /etc/hosts); do ping $h; done\ntorchrun --node-rank ${RANK} x.py";
     assert_eq!(
