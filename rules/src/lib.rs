@@ -37,11 +37,13 @@ pub use cluster::Cluster;
 pub use cluster::objects::Lookup;
 pub use cluster::sets::{Bond, ManifestSet, Membership, Partition};
 pub use cluster::versions::{
-    Fact, K3S_CHARTS, OutsideFact, ShownVersion, TerraformFile, TerraformValues, VersionPlace, charts_of,
-    charts_of_template, facts_of_script, facts_of_text, fill_versions, minor_of, pins_of, unread_objects,
+    CHART_LISTS, Fact, K3S_CHARTS, OutsideFact, ShownVersion, TerraformFile, TerraformValues, VersionPlace,
+    charts_of, charts_of_template, facts_of_script, facts_of_text, fill_versions, minor_of, pins_of,
+    unread_objects,
 };
 pub use file::File;
 pub use kind::Kind;
+pub use kind::api_versions::current_version;
 pub use kind::definitions::{CustomResourceDefinitions, ServedSchema};
 pub use lint::authority::Authority;
 pub use lint::context::Context;

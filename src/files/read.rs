@@ -12,8 +12,8 @@ use gpulint_rules::source::{
 };
 use gpulint_rules::tree::{PATCH_DIRECTIVE, Span};
 use gpulint_rules::{
-    Fact, File, K3S_CHARTS, Kind, Node, Object, charts_of, facts_of_script, facts_of_text, minor_of, pins_of,
-    unread_objects,
+    CHART_LISTS, Fact, File, K3S_CHARTS, Kind, Node, Object, charts_of, facts_of_script, facts_of_text,
+    minor_of, pins_of, unread_objects,
 };
 use rayon::prelude::*;
 
@@ -22,9 +22,6 @@ use super::filled::{Clues, has_placeholders};
 use super::heredocs::{is_terraform, manifests_in};
 use super::outcome::ReadOutcome;
 use super::{Folders, Input, SkipReason, Skipped, system};
-
-/// The files that list charts.
-const CHART_LISTS: [&str; 3] = ["Chart.yaml", "helmfile.yaml", "helmfile.yml"];
 
 /// Number of bytes of text that one thread parses at a time.
 const PARSE_CHUNK_BYTES: usize = 256 * 1024;
@@ -216,7 +213,7 @@ fn facts_of(input: &Input, bytes: &[u8]) -> Vec<(Fact, u32)> {
         facts.extend(text.map(facts_of_script).unwrap_or_default());
     }
     let name = input.display_path.rsplit('/').next().unwrap_or_default();
-    let is_list = CHART_LISTS.contains(&name);
+    let is_list = name == "Chart.yaml" || CHART_LISTS.contains(&name);
     if is_list || memchr::memmem::find(bytes, K3S_CHARTS.as_bytes()).is_some() {
         let source = Source::new(name, bytes.to_vec());
         let line =

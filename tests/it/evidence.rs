@@ -25,6 +25,8 @@ fn versions_are_taken_from_what_installs_a_product() {
     let addons = "module \"addons\" {\n  karpenter = {\n    chart_version = \"0.37.6\"\n  }\n}\n";
     let chart = "apiVersion: v2\nname: platform\nversion: 0.1.0\ndependencies:\n  - name: karpenter\n    version: 0.37.6\n    repository: oci://public.ecr.aws/karpenter\n";
     let helmfile = "releases:\n  - name: karpenter\n    chart: oci://public.ecr.aws/karpenter/karpenter\n    version: 0.37.6\n";
+    // A list that a module of Terraform reads; what it switches off is not installed.
+    let releases = "releases:\n  - chart: karpenter\n    enabled: false\n    chart_version: v1.8.0\n  - chart: karpenter\n    enabled: true\n    chart_version: v0.37.6\n";
     for (file, text, line) in [
         ("release.yaml", release, 6),
         ("terraform/main.tf", terraform, 3),
@@ -32,6 +34,7 @@ fn versions_are_taken_from_what_installs_a_product() {
         ("kustomization.yaml", charts, 4),
         ("karpenter/Chart.yaml", chart, 6),
         ("helmfile.yaml", helmfile, 4),
+        ("terraform/helm-releases.yaml", releases, 7),
     ] {
         let folder = Folder::new().with("pool.yaml", POOL).with(file, text);
         assert_eq!(versions(&folder), [json!(["Karpenter", "0.37", file, line])], "{file}");

@@ -155,10 +155,30 @@ pub(crate) fn first_with_kubernetes(kubernetes: Version) -> Option<Version> {
     TABLE.kubernetes.iter().find(supports).map(|row| row.0)
 }
 
+/// Assumes a version of Karpenter that supports the stated version of Kubernetes, where none is stated: the newest one that does.
+pub(crate) fn assume_karpenter(platform: &mut Platform) {
+    let kubernetes = platform.kubernetes;
+    if platform.is_stated(Product::Karpenter)
+        || !platform.is_stated(Product::Kubernetes)
+        || unsupported_kubernetes(platform.karpenter, kubernetes).is_none()
+    {
+        return;
+    }
+    let supports = |row: &&(Version, Version, Version)| row.1 <= kubernetes && kubernetes <= row.2;
+    let is_older = TABLE.kubernetes.first().is_some_and(|row| kubernetes < row.1);
+    platform.karpenter = match TABLE.kubernetes.iter().rev().find(supports) {
+        Some(row) => row.0,
+        None if is_older => Product::Karpenter.oldest(),
+        None => platform.karpenter,
+    };
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{GateList, TABLE, Table, gate, has_open_kubelet, read, states, supported_kubernetes};
-    use crate::platform::{Product, Version};
+    use super::{
+        GateList, TABLE, Table, assume_karpenter, gate, has_open_kubelet, read, states, supported_kubernetes,
+    };
+    use crate::platform::{Platform, Product, Version};
 
     #[test]
     fn every_line_of_the_table_is_read() {
@@ -175,6 +195,23 @@ mod tests {
         }
         let known: Vec<Version> = TABLE.kubernetes.iter().map(|row| row.0).collect();
         assert_eq!(known, Vec::from_iter(Product::Karpenter.supported()));
+    }
+
+    #[test]
+    fn a_version_is_assumed_that_supports_kubernetes() {
+        for (kubernetes, karpenter) in
+            [((1, 22), (1, 0)), ((1, 25), (1, 4)), ((1, 34), (1, 15)), ((1, 60), (1, 15))]
+        {
+            let mut platform = Platform { karpenter: Version::new(1, 15), ..Platform::default() };
+            assume_karpenter(&mut platform);
+            assert_eq!(platform.karpenter, Version::new(1, 15));
+            platform.state(Product::Kubernetes, Version::new(kubernetes.0, kubernetes.1));
+            assume_karpenter(&mut platform);
+            assert_eq!(platform.karpenter, Version::new(karpenter.0, karpenter.1), "{kubernetes:?}");
+            platform.state(Product::Karpenter, Version::new(1, 15));
+            assume_karpenter(&mut platform);
+            assert_eq!(platform.karpenter, Version::new(1, 15));
+        }
     }
 
     #[test]

@@ -85,6 +85,12 @@ pub(crate) fn versions_of_kind(group: &str, kind: &str) -> &'static [&'static st
     }
 }
 
+/// The version of a kind that manifests have today. `None` for kinds that are not known.
+pub fn current_version(group: &str, kind: &str) -> Option<&'static str> {
+    let known = super::find(group, kind).map(|info| info.version);
+    known.or_else(|| versions_of_kind(group, kind).first().copied())
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum VersionsOfKind {
     /// The group is not closed.

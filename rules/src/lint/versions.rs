@@ -10,6 +10,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::cluster::Cluster;
 use crate::cluster::versions::ShownVersions;
+use crate::karpenter::minors::assume_karpenter;
 use crate::lint::finding::{Finding, Severity};
 use crate::lint::fix::{Fix, Safety};
 use crate::lint::message::{MAX_MESSAGE_CHARS, has_whole_quotes, truncate};
@@ -28,7 +29,8 @@ pub(crate) struct KnownPlatform {
 }
 
 impl KnownPlatform {
-    fn new(platform: Platform) -> Arc<KnownPlatform> {
+    fn new(mut platform: Platform) -> Arc<KnownPlatform> {
+        assume_karpenter(&mut platform);
         let alternatives = alternatives(&platform);
         Arc::new(KnownPlatform { platform, alternatives })
     }
@@ -210,7 +212,11 @@ fn help(help: Option<String>, product: Product, is_old: bool) -> String {
             let clause = head.rfind([';', ':', ',']).map(|end| &head[..end]);
             match clause.filter(|clause| clause.len() >= room / 2 && has_whole_quotes(clause)) {
                 Some(clause) => format!("{clause}; {setting}"),
-                None => format!("{}; {setting}", truncate(&help, room)),
+                None => {
+                    // Half a word tells less than none.
+                    let words = head.rsplit_once(' ').map_or(head.as_str(), |(words, _)| words);
+                    format!("{}; {setting}", truncate(&format!("{words} …"), room))
+                }
             }
         }
     }

@@ -20,6 +20,7 @@ use crate::cluster::Cluster;
 use crate::cluster::together::{Company, folder, of_folders};
 use crate::facts::image::ImageRef;
 use crate::facts::text::{is_digits, mentions};
+use crate::karpenter::minors::assume_karpenter;
 use crate::karpenter::nodepool::NodePool;
 use crate::karpenter::provider::Provider;
 use crate::kind::Kind;
@@ -206,6 +207,16 @@ pub(crate) fn shown_by(object: &Object) -> Vec<(Product, Version, Node<'_>)> {
     found
 }
 
+/// The names of files that list releases of charts: those of helmfile, and of modules of Terraform that read such a list.
+pub const CHART_LISTS: [&str; 6] = [
+    "helmfile.yaml",
+    "helmfile.yml",
+    "helm-releases.yaml",
+    "helm-releases.yml",
+    "helm_releases.yaml",
+    "helm_releases.yml",
+];
+
 /// The versions that a document pins, as written: `add` gets the product, the field and its text. `name` is the name of the file, by
 /// which charts and kustomizations are known.
 pub fn pins_of<'a>(root: &Node<'a>, name: &str, add: &mut dyn FnMut(Product, Node<'a>, &str)) {
@@ -213,9 +224,12 @@ pub fn pins_of<'a>(root: &Node<'a>, name: &str, add: &mut dyn FnMut(Product, Nod
     let spec = root.get("spec");
     match (name, root.get("kind").text()) {
         ("Chart.yaml", _) => pins.charts(&root.get("dependencies")),
-        ("helmfile.yaml" | "helmfile.yml", _) => {
-            for release in root.get("releases").items() {
-                pins.chart(&release.get("chart"), release.get("version"));
+        (name, _) if CHART_LISTS.contains(&name) => {
+            let is_on = |release: &Node<'a>| release.get("enabled").bool() != Some(false);
+            for release in root.get("releases").items().filter(is_on) {
+                let versions = ["version", "chart_version"].map(|field| release.get(field));
+                let version = versions.into_iter().find(Node::is_set);
+                version.into_iter().for_each(|version| pins.chart(&release.get("chart"), version));
             }
         }
         ("kustomization.yaml" | "kustomization.yml" | "Kustomization", _) => {
@@ -256,7 +270,7 @@ pub fn charts_of<'a>(root: &Node<'a>, name: &str) -> Vec<Node<'a>> {
     let all = |list: &str, field: &str| root.get(list).items().map(|one| one.get(field)).collect();
     match name {
         "Chart.yaml" => all("dependencies", "name"),
-        "helmfile.yaml" | "helmfile.yml" => all("releases", "chart"),
+        name if CHART_LISTS.contains(&name) => all("releases", "chart"),
         _ if root.get("apiVersion").text().is_some_and(|text| text.starts_with(K3S_CHARTS)) => {
             vec![root.path(&["spec", "chart"])]
         }
@@ -682,11 +696,12 @@ impl Cluster {
     pub fn platform<'p>(&self, configured: &'p Platform) -> Cow<'p, Platform> {
         let shown = self.shown_versions().iter();
         let mut open = shown.filter(|shown| !configured.is_stated(shown.product)).peekable();
-        if open.peek().is_none() {
+        if open.peek().is_none() && !configured.is_stated(Product::Kubernetes) {
             return Cow::Borrowed(configured);
         }
         let mut platform = configured.clone();
         open.for_each(|shown| platform.state(shown.product, shown.version));
+        assume_karpenter(&mut platform);
         Cow::Owned(platform)
     }
 }
