@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use gpulint_rules::lint::report::sort;
-use gpulint_rules::{CheckReport, Safety, charts_with_accelerators};
+use gpulint_rules::{CheckReport, Finding, Object, Safety, Severity, charts_with_accelerators};
 
 use crate::args::CheckArgs;
 use crate::batch::Batch;
@@ -59,6 +59,13 @@ impl Outcome {
         }
         outcome.add_files(batch, renders);
         outcome.add_reports(batch, done.reports, since);
+        let is_open = |finding: &Finding| {
+            finding.severity > Severity::Info
+                && finding.location.object().is_some_and(Object::is_patched_by_kustomize)
+        };
+        if !args.render && outcome.report.findings.iter().any(is_open) {
+            outcome.report.summary.unbuilt = batch.folders.patching_kustomizations();
+        }
         outcome.report.configurations = configurations(batch, &run.scopes);
         outcome.add_rendered(batch, &run.scopes, renders.check(batch), since);
         outcome.report.summary.render_failed = outcome.render_failed > 0;

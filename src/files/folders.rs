@@ -38,6 +38,8 @@ pub(crate) struct Folders {
     patches: HashSet<PathBuf>,
     /// Patches of kustomizations that change the kind of an object: their fields may be those of either kind.
     reshaping: HashSet<PathBuf>,
+    /// Patches with a target, whose own API version says nothing about their fields.
+    retargeted: HashSet<PathBuf>,
     /// The fields that kustomizations change, by file.
     targets: ByFile<PatchTarget>,
     routes: ByFile<KustomizeRoute>,
@@ -127,6 +129,7 @@ struct Listed {
     patches: HashSet<PathBuf>,
     /// The patches of kustomizations that change the kind of an object.
     reshaping: HashSet<PathBuf>,
+    retargeted: HashSet<PathBuf>,
 }
 
 /// The files and placeholders that one kustomization reaches, directly or indirectly.
@@ -245,7 +248,8 @@ impl Folders {
         let all = self.kustomizations_in_order();
         let ((listed, targets), (routes, filled)) =
             rayon::join(|| (listed(&all), self.patch_targets(&all)), || self.reached(&all));
-        (self.resources, self.patches, self.reshaping) = (listed.resources, listed.patches, listed.reshaping);
+        (self.resources, self.patches) = (listed.resources, listed.patches);
+        (self.reshaping, self.retargeted) = (listed.reshaping, listed.retargeted);
         (self.targets, self.routes, self.filled) = (targets, routes, filled);
     }
 
@@ -392,7 +396,8 @@ impl Folders {
         if [".tfvars", ".hcl"].iter().any(|end| name.ends_with(end)) {
             return Some(SkipReason::Terraform);
         }
-        if self.reshaping.contains(path) || !input.named && self.is_unlisted_patch(path) {
+        let is_shapeless = self.reshaping.contains(path) || self.retargeted.contains(path);
+        if is_shapeless || !input.named && self.is_unlisted_patch(path) {
             return Some(SkipReason::KustomizePatch);
         }
         if self.chart_of_template(path).is_some() {
@@ -470,6 +475,11 @@ impl Folders {
             own.listed.iter().filter(is_missing).map(|(name, _)| name.as_str()).collect();
         let has_submodules = || file.ancestors().any(|above| above.join(".gitmodules").exists());
         if missing.is_empty() || has_submodules() { Vec::new() } else { missing }
+    }
+
+    /// Number of kustomizations that patch objects.
+    pub(crate) fn patching_kustomizations(&self) -> usize {
+        self.kustomizations.values().filter(|one| one.is_built && !one.targets.is_empty()).count()
     }
 
     pub(crate) fn kustomization_folders(&self) -> Vec<PathBuf> {
@@ -697,6 +707,7 @@ fn listed(all: &[(&PathBuf, &Kustomization)]) -> Listed {
     for (_, kustomization) in all {
         listed.resources.extend(kustomization.resources.iter().cloned());
         listed.patches.extend(kustomization.patches.iter().cloned());
+        listed.retargeted.extend(kustomization.retargeted.iter().cloned());
         if kustomization.changes_kinds {
             listed.reshaping.extend(kustomization.patches.iter().cloned());
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use gpulint_rules::source;
 use gpulint_rules::source::{Document, FilledPlaceholder, ImageChange, PatchTarget, PatchedReplicas, Source};
-use gpulint_rules::{Node, Pointer, Product, Version, minor_of, pins_of};
+use gpulint_rules::{Node, Pointer, Product, Version, current_version, minor_of, pins_of};
 
 use super::{Directories, Disk, absolute, short_path};
 
@@ -38,6 +38,9 @@ pub(crate) struct Kustomization {
     pub(crate) patches: Vec<PathBuf>,
     /// The files of replacements, transformers and their configurations.
     pub(super) replacements: Vec<PathBuf>,
+    /// The patches with a `target` whose own API version says nothing about their fields: kustomize takes the object by the target, and
+    /// keeps its version and kind.
+    pub(super) retargeted: Vec<PathBuf>,
     /// Whether a patch changes the kind of an object, so that other patches have fields of the new kind.
     pub(super) changes_kinds: bool,
     /// The objects that it changes.
@@ -252,6 +255,12 @@ impl Kustomization {
             },
             (None, None) => Source::from_text("patch", ""),
         };
+        if let Some(file) = file.as_ref().filter(|_| patch.target.is_set()) {
+            let documents = source::read(&source);
+            let mut roots = documents.iter().filter_map(Document::root);
+            let is_other = roots.any(|root| is_of_other_version(&root, &patch.target));
+            self.retargeted.extend(is_other.then(|| file.clone()));
+        }
         self.patches.extend(file);
         self.handed.extend(is_for_all_kustomizations(&patch.target).then(|| Arc::from(source.text())));
         let effect = PatchEffect::of(&source, &patch.target);
@@ -482,6 +491,22 @@ fn target_of_selector(target: &Node<'_>) -> PatchTarget {
         (!text.is_empty() && text.chars().all(is_plain)).then(|| text.to_owned())
     };
     PatchTarget { kind: plain("kind"), name: plain("name"), ..PatchTarget::default() }
+}
+
+/// Whether the object that a target selects may have another kind or API version than the one that a patch writes. Without one in the
+/// target it has the current version, as far as is known here.
+fn is_of_other_version(patch: &Node<'_>, target: &Node<'_>) -> bool {
+    let Some((api_version, kind)) = patch.get("apiVersion").text().zip(patch.get("kind").text()) else {
+        return false;
+    };
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let stated = |field: &str| target.get(field).text().filter(|text| !text.is_empty());
+    // The kind of a target is a regular expression.
+    let plain_kind = stated("kind").filter(|text| text.chars().all(|c| c.is_ascii_alphanumeric()));
+    let current = stated("version").or_else(|| current_version(group, kind));
+    plain_kind.is_some_and(|of| of != kind)
+        || stated("group").is_some_and(|of| of != group)
+        || current.is_some_and(|current| current != version)
 }
 
 /// Whether the text of a patch sets the number of replicas.

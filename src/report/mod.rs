@@ -156,6 +156,8 @@ pub(crate) struct Summary {
     pub(crate) skipped: Vec<Skipped>,
     /// Number of templates that were not rendered, by the path of the chart.
     pub(crate) unrendered: BTreeMap<String, usize>,
+    /// Number of kustomizations with patches that were not built, where an error or a warning is on an object that one of them patches.
+    pub(crate) unbuilt: usize,
     /// Whether rendering failed for some of them.
     pub(crate) render_failed: bool,
     /// Number of files that may hold manifests and are not read, by reason.

@@ -102,7 +102,12 @@ pub(crate) fn unread_lines(summary: &Summary) -> Vec<String> {
         }
     }
     let unread = unread.iter().map(|(remedy, files)| format!("{} not read: {remedy}", files.join(" and ")));
-    unrendered_line(summary).into_iter().chain(unread).chain(charts_line(summary)).collect()
+    unrendered_line(summary)
+        .into_iter()
+        .chain(unbuilt_line(summary))
+        .chain(unread)
+        .chain(charts_line(summary))
+        .collect()
 }
 
 /// A line for charts whose values ask for accelerators: `values of 2 charts not read: ray-cluster, vllm-stack; pipe …`.
@@ -142,6 +147,13 @@ fn unrendered_line(summary: &Summary) -> Option<String> {
     })
 }
 
+/// A hint on kustomizations whose patches may cure findings.
+fn unbuilt_line(summary: &Summary) -> Option<String> {
+    let kustomizations = count(summary.unbuilt, "kustomization");
+    (summary.unbuilt > 0)
+        .then(|| format!("{kustomizations} with patches not built, which may cure findings: add --render"))
+}
+
 /// A word of a command as a shell takes it.
 pub(crate) fn shell_word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-/+@".contains(c);
@@ -179,6 +191,20 @@ mod tests {
         assert_eq!(
             two,
             "5 Helm templates of 2 charts not rendered: add --render, or for each, helm template CHART | gpulint check -"
+        );
+    }
+
+    #[test]
+    fn patches_that_may_cure_findings_are_counted() {
+        let said = |unbuilt| unread_lines(&Summary { unbuilt, ..Summary::default() });
+        assert_eq!(said(0), Vec::<String>::new());
+        assert_eq!(
+            said(1),
+            ["1 kustomization with patches not built, which may cure findings: add --render"]
+        );
+        assert_eq!(
+            said(2),
+            ["2 kustomizations with patches not built, which may cure findings: add --render"]
         );
     }
 

@@ -250,6 +250,13 @@ impl Cluster {
         self.all_pair() || company(a, b) != Company::Apart
     }
 
+    /// Whether the kustomization of the folder of both lists the file of one, and leaves that of the other out.
+    pub(crate) fn are_split(&self, a: &Object, b: &Object) -> bool {
+        let folder_of =
+            |object: &Object| object.origin().map(|origin| folder(origin.source.path()).to_owned());
+        !self.is_complete() && is_left_out(a) != is_left_out(b) && folder_of(a) == folder_of(b)
+    }
+
     /// Whether both are certainly in one cluster. Files that the kustomization of their folder does not list are not.
     pub(crate) fn surely_pairs(&self, a: &Object, b: &Object) -> bool {
         self.is_complete()

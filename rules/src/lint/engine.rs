@@ -667,12 +667,26 @@ fn settle_of_old_apis(findings: &mut Vec<Finding>, from: usize, platform: &Platf
     }));
 }
 
-/// Removes findings that depend on an object that may be in another cluster. Rules that can report the same without
-/// it, or because of another object, have to check this themselves.
+/// Whether a patch may set the field of an object that a place is, where the object lacks it, or sets what is written there.
+fn is_patched_at(object: &Object, place: &Location) -> bool {
+    place.pointer().map(|pointer| object.root().at(pointer)).is_some_and(|node| match node.is_absent() {
+        true => object.may_be_patched_around(&node),
+        false => object.is_set_by_patch(&node),
+    })
+}
+
+/// Removes findings that depend on an object that may be in another cluster, or of which only one is applied; and those on a field that
+/// another object lacks, where a patch may set it. Rules that can report the same without it, or because of another object, have to
+/// check this themselves.
 fn leave_unrelated(findings: &mut Vec<Finding>, from: usize, object: &Object, cluster: &Cluster) {
     let is_unrelated = |finding: &Finding| {
-        let mut others = finding.related.iter().filter_map(|related| related.location.object());
-        others.any(|other| !cluster.pairs(object, other))
+        finding.related.iter().any(|related| {
+            related.location.object().is_some_and(|other| {
+                !cluster.pairs(object, other)
+                    || cluster.are_split(object, other)
+                    || !other.is_same_manifest(object) && is_patched_at(other, &related.location)
+            })
+        })
     };
     if findings[from..].iter().any(is_unrelated) {
         let own = findings.split_off(from);

@@ -4,7 +4,8 @@
 //! The use of CPU or memory is a share of what the containers request. Where one container has no
 //! request, an HPA computes nothing for the whole pod. KEDA's admission rejects a ScaledObject with a
 //! `cpu` or `memory` trigger whose target has a container with neither request nor limit, unless a
-//! LimitRange of the namespace gives one. The HPA of an elastic PyTorchJob (`elasticPolicy.metrics`) measures its
+//! LimitRange of the namespace gives one. Nothing is reported where a kustomization of the input patches the
+//! request. The HPA of an elastic PyTorchJob (`elasticPolicy.metrics`) measures its
 //! workers: without requests the run keeps its size, which is information.
 //!
 //! A request of the pod itself (`spec.resources`) takes the place of those of its containers for an HPA
@@ -97,7 +98,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let templates = templates(workload);
     for metric in resource_metrics(object) {
         let resource = metric.resource;
-        let lacks_request = |c: &Node<'_>| metric.measures(c) && lacks(c, resource);
+        // An overlay may give the request.
+        let is_given = |c: &Node<'_>| {
+            let lists = ["requests", "limits"].map(|list| c.get("resources").get(list).get(resource));
+            workload.is_patched_by_kustomize() && lists.iter().any(|node| workload.may_be_set_by_patch(node))
+        };
+        let lacks_request = |c: &Node<'_>| metric.measures(c) && lacks(c, resource) && !is_given(c);
         let requested_by_pod = |template: &&Template<'_>| pod_requests(&template.spec, &metric, object, ctx);
         let (of_pods, own): (Vec<_>, Vec<_>) = templates.iter().partition(requested_by_pod);
         let of_pods = if older { of_pods } else { Vec::new() };

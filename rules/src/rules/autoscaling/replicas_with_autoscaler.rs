@@ -7,7 +7,8 @@
 //! applies the file: both write the number back while nobody deploys anything, unless `ignoreDifferences`
 //! hides the number from the comparison. A sync for another reason writes what `ignoreDifferences` names
 //! all the same: a warning too. Nothing is reported where the Application also has
-//! `RespectIgnoreDifferences=true`. With `replicas: 0` an HPA is switched off, which is a warning: it
+//! `RespectIgnoreDifferences=true`, and where the kustomization of the folder lists the workload and leaves the
+//! file of the autoscaler out. With `replicas: 0` an HPA is switched off, which is a warning: it
 //! changes nothing until somebody writes another number. Under a ScaledObject it stops all pods, and KEDA
 //! starts them again. With `driftDetection` Flux writes the number of a chart back as well: a warning at a
 //! HelmRelease with `replicaCount` or `replicas` in its values, where an autoscaler scales what is named
