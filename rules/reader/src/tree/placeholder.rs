@@ -26,7 +26,7 @@ pub fn is_placeholder(text: &str) -> bool {
     if has_delimited(text, "${", '}') || has_delimited(text, "$(", ')') {
         return true;
     }
-    if let Some(name) = text.strip_prefix('$') {
+    if let Some(name) = text.strip_prefix('$').filter(|_| !NAMES_WITH_DOLLAR.contains(&text)) {
         let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
         if name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && name.chars().all(word) {
             return true;
@@ -34,6 +34,9 @@ pub fn is_placeholder(text: &str) -> bool {
     }
     has_between_dollars(text) || has_angle_bracketed(text)
 }
+
+/// Names that begin with `$` themselves: accounts and subjects of NATS, and the default consumer group of Azure Event Hubs.
+const NAMES_WITH_DOLLAR: [&str; 6] = ["$G", "$SYS", "$JS", "$KV", "$SRV", "$Default"];
 
 /// Whether a text contains `$$X$$`.
 fn has_between_dollars(text: &str) -> bool {

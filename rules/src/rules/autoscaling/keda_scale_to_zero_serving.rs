@@ -14,7 +14,8 @@
 //! Write `minReplicaCount: 1` or more, or a `cooldownPeriod` above the time that a start takes. Where a cold start is fine, put the annotation
 //! `gpulint.dev/allow-scale-to-zero: "true"` on the ScaledObject. Nothing is reported where an `external`
 //! or `external-push` trigger, such as that of KEDA's HTTP add-on, holds requests back, nor with an
-//! `idleReplicaCount`. Where an overlay of the kustomization sets the minimum, it is information.
+//! `idleReplicaCount`, nor where all triggers tell of a time or of nodes (`cron`, `kube_node_…`, `up`), so that
+//! no request starts a pod. Where an overlay of the kustomization sets the minimum, it is information.
 //!
 //! # Example
 //! ```yaml,diff
@@ -60,6 +61,7 @@
 //! - <https://keda.sh/docs/latest/reference/scaledobject-spec/#minreplicacount>
 
 use crate::keda::meaning::reads_queue;
+use crate::promql::{Expr, Parsed, parse};
 use crate::rules::autoscaling::keda_cannot_wake;
 use crate::rules::autoscaling::scale_target::{model_server, rests_at_zero, target_name};
 use crate::rules::availability::progress_deadline_short::waits;
@@ -75,6 +77,26 @@ pub(crate) static RULE: Rule = Rule {
     check: Check::Object(check),
     ..Rule::warning(Group::Autoscaling)
 };
+
+/// The beginnings of metrics that say whether a node is there, and in which state.
+const OF_NODES: [&str; 4] = ["kube_node_", "karpenter_node", "machine_", "node_boot_time"];
+
+/// Whether a trigger tells of a time, or of a node that is there, and not of load: no request starts a pod, and without the node
+/// a minimum of one is a pod that waits.
+fn tells_state(trigger: &Trigger<'_>) -> bool {
+    match trigger.kind() {
+        Some("cron") => true,
+        Some("prometheus") => {
+            let query = trigger.metadata().get("query");
+            let parsed = query.text().map(parse);
+            let names = parsed.as_ref().and_then(Parsed::expr).map(Expr::metric_names).unwrap_or_default();
+            let is_state =
+                |name: &&str| *name == "up" || OF_NODES.iter().any(|start| name.starts_with(start));
+            !names.is_empty() && names.iter().all(is_state)
+        }
+        _ => false,
+    }
+}
 
 const ALLOW: &str = "gpulint.dev/allow-scale-to-zero";
 
@@ -97,6 +119,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     // Requests wait in the queue, and no client waits for a response.
     let queued = kinds.iter().all(|kind| reads_queue(kind));
     if kinds.iter().any(|kind| matches!(*kind, "external" | "external-push")) {
+        return None;
+    }
+    if triggers(object).all(|trigger| tells_state(&trigger)) {
         return None;
     }
     let server = model_server(object, ctx)?;

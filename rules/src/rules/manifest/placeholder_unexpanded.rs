@@ -22,7 +22,8 @@
 //! Ansible, and where five files around have blocks of a template language, such as `{{ if … }}`. Nor are
 //! those that a script of the repository replaces with `sed`, such as `RUN_NUMBER` with `s/RUN_NUMBER/…/`, and
 //! those of a file that is a template by its name or that of a folder: `pool.tmpl.yaml`, `pool-template.yaml`,
-//! `templates/`, `skeleton/`, `{{cookiecutter.name}}/`.
+//! `templates/`, `skeleton/`, `{{cookiecutter.name}}/`. `$G`, `$SYS` and the like of NATS and `$Default` of
+//! Azure Event Hubs are names.
 //!
 //! # Example
 //! ```yaml,diff

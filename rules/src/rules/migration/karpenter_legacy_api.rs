@@ -66,6 +66,7 @@
 
 use crate::cluster::converted::Converted;
 use crate::cluster::dependencies::{Read, record_read};
+use crate::kind::api_versions::versions_of_kind;
 use crate::migration::convert;
 use crate::platform::Platform;
 use crate::rules::manifest_purpose;
@@ -105,6 +106,11 @@ pub(crate) static RULE: Rule = Rule {
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     const RENAMED: [&str; 3] = ["Provisioner", "AWSNodeTemplate", "Machine"];
     if object.version() == "v1" && !RENAMED.contains(&object.kind()) {
+        return None;
+    }
+    // A version that no Karpenter ever had is what api-version-unknown reports.
+    let had = versions_of_kind(object.group(), object.kind());
+    if RENAMED.contains(&object.kind()) && !had.is_empty() && !had.contains(&object.version()) {
         return None;
     }
     let karpenter = ctx.platform().karpenter;
