@@ -12,6 +12,31 @@ pub(crate) struct Weights {
     /// Number of parameters in millions.
     pub(crate) parameters: u64,
     pub(crate) precision: Precision,
+    /// Number of parameters in millions that stay in 16 bits whatever the precision of the others is: those of tokens.
+    pub(crate) of_tokens: u64,
+}
+
+/// Parameters of the input and output of models with a large vocabulary and two tables of it, which quantized ones keep in 16 bits: a
+/// part of the name, the numbers of all parameters, and of these, in millions (`vocab_size`, `hidden_size` and `tie_word_embeddings` of
+/// `config.json`).
+const OF_TOKENS: [(&str, std::ops::RangeInclusive<u64>, u64); 9] = [
+    ("qwen2", 6_500..=8_500, 1_090),
+    ("qwen2", 13_500..=15_500, 1_557),
+    ("qwen2", 31_500..=34_500, 1_557),
+    ("qwen2", 71_500..=74_500, 2_491),
+    ("qwen3", 8_000..=8_500, 1_245),
+    ("qwen3", 13_500..=15_500, 1_556),
+    ("qwen3", 31_500..=33_500, 1_556),
+    ("llama-3", 8_000..=8_500, 1_051),
+    ("llama-3", 69_500..=71_500, 2_101),
+];
+
+fn of_tokens(name: &str, parameters: u64) -> u64 {
+    let name = name.to_ascii_lowercase();
+    let is_it = |(part, all, _): &&(&str, std::ops::RangeInclusive<u64>, u64)| {
+        name.contains(part) && all.contains(&parameters)
+    };
+    OF_TOKENS.iter().find(is_it).map_or(0, |(.., millions)| *millions)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +50,9 @@ pub(crate) enum Precision {
     /// AWQ, GPTQ, int4, fp4 and similar types, including their scales.
     FourBits,
 }
+
+/// Size of a parameter of AWQ or GPTQ in thousandths of a byte: four bits, and a scale and a zero for each 128.
+const ALL_IN_FOUR_BITS: u64 = 520;
 
 impl Precision {
     /// The name in messages.
@@ -51,7 +79,13 @@ impl Precision {
 impl Weights {
     /// The memory for the weights in MB (10^6 bytes).
     pub(crate) fn megabytes(&self) -> u64 {
-        self.parameters * self.precision.size() / 1000
+        let (half, size) = (Precision::Half.size(), self.precision.size());
+        if self.of_tokens == 0 || size >= half {
+            return self.parameters * size / 1000;
+        }
+        // With the tables of tokens apart, the size of the others is that of their bits and scales.
+        let size = if self.precision == Precision::FourBits { ALL_IN_FOUR_BITS } else { size };
+        ((self.parameters - self.of_tokens) * size + self.of_tokens * half) / 1000
     }
 
     /// The number of parameters as in names of models, such as `70B`.
@@ -242,7 +276,7 @@ pub(crate) fn weights_of<'a>(launch: &Launch<'a>, container: &Node<'a>) -> Optio
             },
         },
     };
-    Some((Weights { parameters, precision }, node))
+    Some((Weights { parameters, precision, of_tokens: of_tokens(&name, parameters) }, node))
 }
 
 /// The weights of a model as its owner publishes them, by its name. `None` if its size is unknown.
@@ -250,7 +284,8 @@ pub(crate) fn published_weights(name: &str) -> Option<Weights> {
     let known = known_model(name);
     let parameters = known.map(|known| known.parameters).or_else(|| parameters(name))?;
     let precision = precision_in_name(name)?.or_else(|| special_precision(name, known, parameters));
-    Some(Weights { parameters, precision: precision.unwrap_or(Precision::Half) })
+    let precision = precision.unwrap_or(Precision::Half);
+    Some(Weights { parameters, precision, of_tokens: of_tokens(name, parameters) })
 }
 
 /// The least size in MB of a file of llama.cpp's weights, by the parameters and the bits of a parameter in its name:
@@ -472,7 +507,9 @@ mod tests {
 
     #[test]
     fn sizes_are_decimal() {
-        let weights = |parameters, precision| Weights { parameters, precision };
+        let weights = |parameters, precision| Weights { parameters, precision, of_tokens: 0 };
+        let quantized = published_weights("Qwen/Qwen2.5-7B-Instruct-AWQ").map(|weights| weights.megabytes());
+        assert_eq!(quantized, Some(5_253));
         assert_eq!(weights(70_000, Precision::Half).megabytes(), 140_000);
         assert_eq!(weights(46_700, Precision::FourBits).megabytes(), 28_020);
         assert_eq!(weights(1_500, Precision::Half).parameters_text(), "1.5B");
