@@ -7,7 +7,8 @@
 //! its start, and begins again: the pod restarts in a loop, and each round pays for the GPU. It may start
 //! from a warm cache and fail on the next new node. A startup probe ends the container in the same way: it
 //! is looked at instead of the liveness probe where there is one. Servers of embedding models load within
-//! seconds and are left out, and so are commands that do not ask the server. The model of an InferenceService
+//! seconds and are left out, and so are commands that do not ask the server, and programs of your own that a
+//! variable such as `VLLM_BASE_URL` or `LLM_API_URL` leads to a model server. The model of an InferenceService
 //! is looked at together with its runtime, where the runtime is in the input or is the one that KServe
 //! brings for models of Hugging Face.
 //!
@@ -224,7 +225,7 @@ const LOAD_ON_REQUEST: [&str; 8] = [
 
 /// Whether a server answers before it has loaded a model, as far as its image, under whatever name, and its options
 /// show.
-fn loads_on_request(container: &Node<'_>) -> bool {
+pub(super) fn loads_on_request(container: &Node<'_>) -> bool {
     let is_called_so = |image: ImageRef<'_>| {
         let name = image.last().to_ascii_lowercase();
         LOAD_ON_REQUEST
@@ -235,6 +236,34 @@ fn loads_on_request(container: &Node<'_>) -> bool {
     let is_explicit = option(&words, &["model-control-mode"]).is("explicit")
         && matches!(option(&words, &["load-model"]), OptionValue::Absent);
     is_explicit || image_of(container).is_some_and(is_called_so)
+}
+
+/// Whether a program of its own asks a model server elsewhere, by a variable with its address: it need not load a model.
+fn is_client(container: &Node<'_>) -> bool {
+    const SERVERS: [&str; 9] =
+        ["LLM", "VLLM", "OPENAI", "TRITON", "OLLAMA", "TGI", "SGLANG", "INFERENCE", "MODEL"];
+    const ADDRESSES: [&str; 4] = ["URL", "BASE", "ENDPOINT", "HOST"];
+    let is_address = |name: &str| {
+        let words: Vec<&str> = name.split('_').collect();
+        let (last, before) = match words.as_slice() {
+            [before @ .., last] => (*last, before),
+            [] => return false,
+        };
+        ADDRESSES.contains(&last)
+            && before.iter().any(|word| SERVERS.contains(word))
+            && !words
+                .iter()
+                .any(|word| matches!(*word, "DOWNLOAD" | "REGISTRY" | "REPO" | "REPOSITORY" | "BUCKET"))
+    };
+    container.get("env").items().any(|entry| {
+        let value = entry.get("value");
+        // The address may be in a ConfigMap; a server that listens names its own, without a scheme.
+        let leads_elsewhere = match value.raw_text() {
+            Some(text) => text.contains("://") && !text.contains("localhost") && !text.contains("://127."),
+            None => entry.get("valueFrom").is_set(),
+        };
+        leads_elsewhere && entry.get("name").text().is_some_and(is_address)
+    })
 }
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
@@ -261,6 +290,9 @@ fn inspect(
         return None;
     }
     let server = server_of(&container);
+    if server.is_none() && is_client(&container) {
+        return None;
+    }
     let (field, kind) = match startup.is_set() {
         true => ("startupProbe", "startup"),
         false => ("livenessProbe", "liveness"),

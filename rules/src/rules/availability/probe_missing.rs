@@ -3,7 +3,8 @@
 //! # Why
 //! Without a readiness probe a pod is ready as soon as its container has started. A Service sends requests
 //! to a model server that will load its model for minutes, and a rollout removes the old pods while the new
-//! ones cannot answer. It is reported for servers of models (as information for a single replica that no
+//! ones cannot answer. It is information for a server that loads a model at the first request for it, such as
+//! Ollama, which answers a second after its start. It is reported for servers of models (as information for a single replica that no
 //! Service of the input selects), and behind such a Service for others with two or more replicas, also by an
 //! autoscaler, or with accelerators. A startup probe holds requests back as well. Workers of a
 //! LeaderWorkerSet serve nothing, nor do the ranks of a server beside the first. Where the containers only
@@ -43,6 +44,7 @@
 //! - <https://kubernetes.io/docs/concepts/configuration/liveness-readiness-startup-probes/#readiness-probe>
 //! - <https://docs.vllm.ai/en/stable/deployment/k8s/>
 
+use super::liveness_kills_model_load::loads_on_request;
 use super::selected_workloads::{PortMatch, port_of};
 use super::serving::{has_silent_pods, is_owned, model_server, serving_templates, tell_autoscaler};
 use crate::rules::class_evidence::add_class_evidence;
@@ -159,7 +161,14 @@ fn of_model_server(object: &Object, template: &Template<'_>, ctx: &mut Context<'
     let served = services.into_iter().any(|service| ctx.pairs_with(service));
     let probe = container.get("readinessProbe");
     let name = container.get("name").text().unwrap_or_default();
-    let message = format!("container `{name}` has no readiness probe: requests arrive while the model loads");
+    // Its probe waits for no model.
+    let on_request = loads_on_request(&container);
+    let message = match on_request {
+        true => {
+            format!("container `{name}` has no readiness probe: requests arrive before the server answers")
+        }
+        false => format!("container `{name}` has no readiness probe: requests arrive while the model loads"),
+    };
     let finding = ctx.report(&probe, message);
     match server {
         Some(server) => {
@@ -176,7 +185,7 @@ fn of_model_server(object: &Object, template: &Template<'_>, ctx: &mut Context<'
                 .set(&probe, request),
         );
     }
-    if is_example(object) || (!replicated && !served) {
+    if is_example(object) || on_request || (!replicated && !served) {
         finding.severity(Severity::Info);
     }
     tell_autoscaler(finding, views.autoscaler_of(object));
