@@ -10,6 +10,7 @@ use std::sync::Arc;
 use granit_parser::{Event, ScalarStyle, StructureStyle, Tag};
 
 use super::{Document, ParseDiagnostic, ParseDiagnosticKind};
+use crate::tree::node::Node;
 use crate::tree::placeholder::may_contain_placeholder;
 use crate::tree::pointer::escape;
 use crate::tree::scalar::{Scalar, TagKind, resolve_key, resolve_plain};
@@ -487,8 +488,13 @@ impl TreeBuilder {
             let span = self.tree.slot(at).span;
             self.tree.text.get(span.start as usize..span.end as usize).map(str::trim)
         };
-        let equal =
-            if collections { written(first).is_some() && written(first) == written(second) } else { a == b };
+        let value = |at: u32| Node::new(&self.tree, at).to_json();
+        let equal = match collections {
+            true if written(first).is_some() && written(first) == written(second) => true,
+            // Aliases may stand for more than the file has.
+            true => self.tree.aliases().is_empty() && value(first) == value(second),
+            false => a == b,
+        };
         let help = match (equal, collections) {
             (true, _) => "remove one: the values are equal, but kustomize rejects the file",
             (false, true) => "merge the two: kubectl keeps only the last, without a warning",

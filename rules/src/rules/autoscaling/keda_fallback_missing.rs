@@ -83,9 +83,9 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     let replicas = min_replicas(object)?.max(2).min(max_replicas(object)?);
     let finding = ctx.report(&fallback, message);
     finding
-        .help(
-            "write the replicas for an ordinary load, such as `fallback: {failureThreshold: 3, replicas: 2}`",
-        )
+        .help(format!(
+            "write the replicas for an ordinary load, such as `fallback: {{failureThreshold: 3, replicas: {replicas}}}`"
+        ))
         .severity(severity);
     let mut fix = Fix::unsafe_("set replicas for failures")
         .set(&fallback, json!({"failureThreshold": 3, "replicas": replicas}));

@@ -6,7 +6,9 @@
 //! neighbours: an engine with other flags, a CUDA version that the driver does not support. A rollback
 //! restores nothing, because the old tag has moved too. It is a warning where the pods use
 //! accelerators, train or serve a model, and information for others. Init containers, DaemonSets and
-//! infrastructure are left out, and so are images whose tag a kustomization sets. Knative resolves a tag once
+//! infrastructure are left out, and so are images whose tag a kustomization sets. A name without a registry
+//! that is not an official image of Docker Hub, with `IfNotPresent`, is what kind, minikube or k3s has from an
+//! import: information, because nothing moves its tag but the next import. Knative resolves a tag once
 //! for each revision, whose pods all run one image: there, and where KServe may use Knative, it is information.
 //!
 //! NVIDIA publishes no `latest` tag of `nvidia/cuda` and of `nvcr.io/nvidia/tritonserver`, so that these
@@ -93,7 +95,13 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         for container in template.containers() {
             let node = container.get("image");
             let Some(image) = node.text() else { continue };
-            let Some(message) = moves(image, object) else { continue };
+            let Some(mut message) = moves(image, object) else { continue };
+            let is_local = is_of_node(&container, image);
+            if is_local {
+                let ImageRef { name, tag, .. } = ImageRef::parse(image);
+                let tag = tag.unwrap_or("latest");
+                message = format!("tag `{tag}` of image `{name}` does not say which build a node has");
+            }
             // A kustomization set the image: the author of the object did not write it.
             let written = object.as_written().root().at(&node.pointer());
             if written.text() != node.text() || container.get("imagePullPolicy").text() == Some("Never") {
@@ -117,7 +125,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
                 || is_template(object)
                 || has_version(&node)
                 || may_only_prepare;
-            if (!device && !trains) || helper || is_less || are_resolved(object) != Some(false) {
+            if (!device && !trains) || helper || is_less || is_local || are_resolved(object) != Some(false) {
                 finding.severity(Severity::Info);
             } else if trains && !device {
                 add_class_evidence(finding, object, &classified);
@@ -126,6 +134,88 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     None
 }
+
+/// Whether the nodes have an image from elsewhere than a registry, as far as it shows: its name has no registry and is not one of the
+/// official images of Docker Hub, and the kubelet pulls it only where it is not there. kind, minikube and k3s import such images.
+fn is_of_node(container: &Node<'_>, image: &str) -> bool {
+    let ImageRef { name, .. } = ImageRef::parse(image);
+    container.get("imagePullPolicy").text() == Some("IfNotPresent")
+        && !image.contains('/')
+        && !name.contains('/')
+        && !OFFICIAL.contains(&name)
+}
+
+/// Official images of Docker Hub that clusters run (`docker-library/official-images`, `library`).
+const OFFICIAL: [&str; 68] = [
+    "adminer",
+    "almalinux",
+    "alpine",
+    "amazonlinux",
+    "bash",
+    "busybox",
+    "buildpack-deps",
+    "caddy",
+    "cassandra",
+    "chronograf",
+    "clickhouse",
+    "composer",
+    "consul",
+    "couchdb",
+    "debian",
+    "docker",
+    "drupal",
+    "eclipse-mosquitto",
+    "eclipse-temurin",
+    "elasticsearch",
+    "erlang",
+    "fedora",
+    "flink",
+    "fluentd",
+    "ghost",
+    "golang",
+    "gradle",
+    "haproxy",
+    "hello-world",
+    "httpd",
+    "influxdb",
+    "jenkins",
+    "joomla",
+    "kibana",
+    "kong",
+    "logstash",
+    "mariadb",
+    "maven",
+    "memcached",
+    "mongo",
+    "mongo-express",
+    "mysql",
+    "nats",
+    "neo4j",
+    "nextcloud",
+    "nginx",
+    "node",
+    "openjdk",
+    "percona",
+    "php",
+    "postgres",
+    "python",
+    "rabbitmq",
+    "redis",
+    "registry",
+    "rockylinux",
+    "ruby",
+    "rust",
+    "solr",
+    "sonarqube",
+    "spark",
+    "telegraf",
+    "tomcat",
+    "traefik",
+    "ubuntu",
+    "vault",
+    "wordpress",
+    "zookeeper",
+];
 
 /// Whether a container itself asks for devices, or is a known server.
 fn is_main(container: &Node<'_>) -> bool {

@@ -215,15 +215,19 @@ fn with_router(canary: &Node<'_>, routing: &Node<'_>, ctx: &mut Context<'_>) {
         routing.get(router).is_set() && !(*router == "istio" && has_subsets)
     });
     if let Some(router) = router.filter(|_| !has_ping_pong) {
-        for field in ["stableService", "canaryService"] {
+        let lacks = |field: &&str| {
             let service = canary.get(field);
-            if service.is_absent() || service.text() == Some("") {
-                ctx.report_missing(
-                    &service,
-                    format!("Argo Rollouts rejects the router `{router}` without `{field}`"),
-                )
-                .help(format!("add `{field}`: the Service of the pods of that version"));
-            }
+            service.is_absent() || service.text() == Some("")
+        };
+        let missing: Vec<&str> = ["stableService", "canaryService"].into_iter().filter(lacks).collect();
+        if let [first, ..] = missing.as_slice() {
+            let fields = missing.iter().map(|field| format!("`{field}`")).collect::<Vec<_>>().join(" and ");
+            let whose = if missing.len() > 1 { "each version" } else { "that version" };
+            ctx.report_missing(
+                &canary.get(first),
+                format!("Argo Rollouts rejects the router `{router}` without {fields}"),
+            )
+            .help(format!("add {fields}: the Service of the pods of {whose}"));
         }
     }
     let routes = routing.get("managedRoutes");

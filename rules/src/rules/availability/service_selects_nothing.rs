@@ -172,6 +172,11 @@ fn report_difference(selector: &[(&str, Node<'_>)], workload: &Object, ctx: &mut
     let templates = templates(workload);
     let labels = templates.first()?.labels();
     let label = |key: &str| labels.iter().find(|(label, _)| *label == key).map(|(_, value)| value);
+    // The API server rejects a workload whose own selector misses its pods: which of the labels stay is open.
+    let own = workload.path(&["spec", "selector", "matchLabels"]);
+    if own.entries().iter().any(|(key, value)| label(key).is_none_or(|label| label.text() != value.text())) {
+        return None;
+    }
     let differs = |(key, value): &&(&str, Node<'_>)| label(key).is_none_or(|own| own.text() != value.text());
     let (key, value) = selector.iter().find(differs)?;
     let owner = format!("{} `{}`", workload.kind(), workload.display_name());

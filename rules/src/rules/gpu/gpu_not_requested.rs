@@ -260,14 +260,53 @@ fn of_template(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) 
     let (container, sign, severity) = found.or_else(|| sign_of_name(object, template))?;
     let Sign { what, resource } = sign;
     let devices = if resource == NEURON { "Neuron devices" } else { "GPUs" };
-    let message = format!("`{}` {what} on nodes with {devices}, and requests none", object.display_name());
-    let finding = ctx.report(&container, message);
-    finding.severity(severity);
-    finding.help(format!("request it in the limits of the container, such as `{resource}: 1`"));
+    let name = object.display_name();
+    let finding = match cpu_of(&container) {
+        Some(choice) => {
+            let finding =
+                ctx.report(&container, format!("`{name}` {what} on the CPU of nodes with {devices}"));
+            // A device alone would be idle.
+            finding
+                .severity(severity)
+                .help(format!("let it run on other nodes; or remove {choice}, and request `{resource}: 1`"));
+            finding
+        }
+        None => {
+            let finding =
+                ctx.report(&container, format!("`{name}` {what} on nodes with {devices}, and requests none"));
+            finding
+                .severity(severity)
+                .help(format!("request it in the limits of the container, such as `{resource}: 1`"));
+            finding
+        }
+    };
     if by_runtime {
         finding.related(object, &runtime, "shows the container GPUs that the scheduler gives to others");
     }
     None
+}
+
+/// What makes a server run on the CPU: an option, a variable, or its image.
+fn cpu_of(container: &Node<'_>) -> Option<&'static str> {
+    let by_image = || {
+        let image = image_of(container);
+        image.is_some_and(|image| {
+            let parts = [image.last(), image.tag.unwrap_or_default()];
+            parts.iter().flat_map(|text| text.split(['-', '_', '.'])).any(|word| word == "cpu")
+        })
+    };
+    let by_variable = || {
+        variable(container, "VLLM_TARGET_DEVICE")
+            .flatten()
+            .is_some_and(|(text, _)| text.eq_ignore_ascii_case("cpu"))
+    };
+    if option(&words(container), &["device"]).is("cpu") {
+        Some("`--device cpu`")
+    } else if by_variable() {
+        Some("`VLLM_TARGET_DEVICE`")
+    } else {
+        by_image().then_some("the image for CPUs")
+    }
 }
 
 /// Whether pods tolerate a taint of nodes with accelerators.

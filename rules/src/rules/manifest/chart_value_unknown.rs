@@ -6,7 +6,8 @@
 //! 2.20 only, or that Karpenter's chart has had no `webhook` since 1.1. The values that templates read are
 //! known for the charts of Karpenter, KEDA, the GPU Operator, dcgm-exporter, NVIDIA's device plugin,
 //! KubeRay, Ollama and kube-prometheus-stack, at two levels, and for Ollama as a part of Open WebUI. Values
-//! that are empty or `false` are left out, and one that an older version read is information.
+//! that are empty or `false` are left out, and one that an older version read is information, as is one that
+//! switches on a part that always runs (`operator.enabled: true`).
 //!
 //! # Fix
 //! Write the value where the chart of this version reads it; `helm show values` prints them.
@@ -68,6 +69,8 @@ const CHARTS: [(&str, &str); 9] = [
 const PARTS: [(&str, &str, &str); 1] = [("open-webui", "openwebui", "ollama")];
 /// The value with which a chart installs its part, or not.
 const SWITCH: &str = "enabled";
+/// The parts that a chart installs in any case.
+const MAIN_PARTS: [&str; 3] = ["controller", "operator", "validator"];
 /// Values of Karpenter's chart that other rules report, with what follows from them.
 const OF_OTHER_RULES: [&str; 4] = ["aws", "interruptionQueueName", "interruptionQueue", "reservedENIs"];
 /// Minimum length of the name of a repository that says whose it is.
@@ -220,8 +223,9 @@ fn report(
         }
     };
     let finding = report_value(values, node, message, ctx).help(help).identified_by(key);
-    // What an older version read is often left there on purpose.
-    if matches!(elsewhere, Some(Elsewhere::Until(_))) {
+    // What an older version read is often left there on purpose, and a part that always runs need not be switched on.
+    let is_on = name == SWITCH && MAIN_PARTS.contains(&above) && node.bool() == Some(true);
+    if is_on || matches!(elsewhere, Some(Elsewhere::Until(_))) {
         finding.severity(Severity::Info);
     }
     if values.text.is_none() {

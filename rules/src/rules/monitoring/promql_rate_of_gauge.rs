@@ -4,7 +4,8 @@
 //! `rate`, `irate` and `increase` are for counters: they add up what a series rises and treat each fall
 //! as a restart. Of a gauge, which goes up and down, they give a number that has little to do with its
 //! level. `rate(vllm:num_requests_running[1m])` is near 0 while a server is steadily busy, so an
-//! autoscaler scales in under load.
+//! autoscaler scales in under load. In an alert or a recording rule it is a warning, and information in a
+//! dashboard: nothing scales by them.
 //!
 //! # Fix
 //! Write `avg_over_time(…)` for the level of a gauge, `deriv(…)` for its slope.
@@ -33,7 +34,7 @@
 
 use crate::promql::identifiers::find_word;
 use crate::promql::metrics::is_gauge;
-use crate::promql::{Expr, QUERY_KINDS};
+use crate::promql::{Expr, QUERY_KINDS, QueryPlace};
 use crate::rules::monitoring::severity_in;
 use crate::rules::prelude::*;
 
@@ -58,7 +59,12 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         let message =
             format!("`{function}` of `{metric}`, which is a gauge: the result does not follow its level");
         let finding = ctx.report(&node, message);
-        finding.severity(severity_in(query.place, Severity::Error)).at_query(object, query);
+        // Only an autoscaler acts on the number.
+        let usual = match query.place {
+            QueryPlace::Trigger | QueryPlace::Adapter => Severity::Error,
+            QueryPlace::Alert | QueryPlace::Record | QueryPlace::Dashboard => Severity::Warning,
+        };
+        finding.severity(severity_in(query.place, usual)).at_query(object, query);
         if metric == LAST_ERROR {
             finding
                 .severity(severity_in(query.place, Severity::Warning))
