@@ -250,11 +250,16 @@ impl Cluster {
         self.all_pair() || company(a, b) != Company::Apart
     }
 
-    /// Whether the kustomization of the folder of both lists the file of one, and leaves that of the other out.
+    /// Whether the kustomization of the folder of both lists the file of one, and leaves that of the other out, which is in no other
+    /// file that is listed.
     pub(crate) fn are_split(&self, a: &Object, b: &Object) -> bool {
         let folder_of =
             |object: &Object| object.origin().map(|origin| folder(origin.source.path()).to_owned());
-        !self.is_complete() && is_left_out(a) != is_left_out(b) && folder_of(a) == folder_of(b)
+        if self.is_complete() || is_left_out(a) == is_left_out(b) || folder_of(a) != folder_of(b) {
+            return false;
+        }
+        let twins = self.all(b.group(), b.kind(), b.namespace_or_default(), b.name());
+        !twins.iter().any(|twin| is_left_out(twin) == is_left_out(a))
     }
 
     /// Whether both are certainly in one cluster. Files that the kustomization of their folder does not list are not.

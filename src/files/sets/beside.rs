@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 
-use gpulint_rules::workload::template::workload_kind;
+use gpulint_rules::workload::template::{templates, workload_kind};
 use gpulint_rules::{Bond, Kind, Object};
 
 use super::environments::{ENVIRONMENT_FOLDERS, is_environment};
@@ -15,11 +15,15 @@ use super::transform::Transform;
 const MAX_FOLDERS: usize = 16;
 const MAX_LEVELS: usize = 2;
 
+/// The label of nodes with the name of their NodePool.
+const NODEPOOL_LABEL: &str = "karpenter.sh/nodepool";
+
 /// The kinds of which a cluster has those of one folder.
 const OF_NODES: [Kind; 2] = [Kind::NODE_POOL, Kind::EC2_NODE_CLASS];
 
 /// How certain it is that files which no set claims are of one cluster: likely, if one folder has all NodePools and node classes, and no
-/// pods that would make it an example of its own, and no object is there twice.
+/// pods that would make it an example of its own, pods of another folder select a label of the pools or tolerate a taint of theirs, and
+/// no object is there twice. Folders of lessons have pools and pods that know nothing of each other.
 pub(super) fn bond(files: &Files<'_>) -> Bond {
     match is_one_cluster(files) {
         Some(true) => Bond::Likely,
@@ -42,7 +46,11 @@ fn is_one_cluster(files: &Files<'_>) -> Option<bool> {
     if common == first || folders.len() > MAX_FOLDERS || folders.iter().any(is_too_deep) {
         return None;
     }
+    let here = manifests.iter().filter(|file| files.folder(**file) == Some(first));
+    let keys: HashSet<String> =
+        here.flat_map(|file| files.list[*file].objects).flat_map(keys_of_nodes).collect();
     let mut seen = HashSet::new();
+    let mut is_meant = false;
     for file in manifests {
         let folder = files.folder(file)?;
         let is_here = folder == first;
@@ -58,9 +66,32 @@ fn is_one_cluster(files: &Files<'_>) -> Option<bool> {
             if is_copied || has_pods && !object.is(Kind::DAEMON_SET) || is_twice {
                 return None;
             }
+            is_meant |= !is_here && asks_for(object, &keys);
         }
     }
-    Some(true)
+    Some(is_meant)
+}
+
+/// The keys of labels and taints that a NodePool gives its nodes.
+fn keys_of_nodes(object: &Object) -> Vec<String> {
+    if !object.is(Kind::NODE_POOL) {
+        return Vec::new();
+    }
+    let template = object.path(&["spec", "template"]);
+    let labels = template.path(&["metadata", "labels"]).entries().into_iter().map(|(key, _)| key.to_owned());
+    let taints = template.path(&["spec", "taints"]).items();
+    let taints = taints.filter_map(|taint| taint.get("key").text().map(str::to_owned));
+    labels.chain(taints).chain([NODEPOOL_LABEL.to_owned()]).collect()
+}
+
+/// Whether the pods of an object select nodes by one of these keys, or tolerate a taint with one.
+fn asks_for(object: &Object, keys: &HashSet<String>) -> bool {
+    let is_one = |key: &str| keys.contains(key);
+    templates(object).iter().any(|template| {
+        let selects = template.spec.get("nodeSelector").entries().iter().any(|(key, _)| is_one(key));
+        let mut tolerations = template.spec.get("tolerations").items();
+        selects || tolerations.any(|toleration| toleration.get("key").text().is_some_and(is_one))
+    })
 }
 
 /// Whether a folder, or one above it, has a name for one of several clusters.

@@ -261,25 +261,18 @@ fn of_template(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) 
     let Sign { what, resource } = sign;
     let devices = if resource == NEURON { "Neuron devices" } else { "GPUs" };
     let name = object.display_name();
-    let finding = match cpu_of(&container) {
-        Some(choice) => {
-            let finding =
-                ctx.report(&container, format!("`{name}` {what} on the CPU of nodes with {devices}"));
-            // A device alone would be idle.
-            finding
-                .severity(severity)
-                .help(format!("let it run on other nodes; or remove {choice}, and request `{resource}: 1`"));
-            finding
-        }
-        None => {
-            let finding =
-                ctx.report(&container, format!("`{name}` {what} on nodes with {devices}, and requests none"));
-            finding
-                .severity(severity)
-                .help(format!("request it in the limits of the container, such as `{resource}: 1`"));
-            finding
-        }
+    let (message, help) = match cpu_of(&container) {
+        // A device alone would be idle.
+        Some(choice) => (
+            format!("`{name}` {what} on the CPU of nodes with {devices}"),
+            format!("let it run on other nodes; or remove {choice}, and request `{resource}: 1`"),
+        ),
+        None => (
+            format!("`{name}` {what} on nodes with {devices}, and requests none"),
+            format!("request it in the limits of the container, such as `{resource}: 1`"),
+        ),
     };
+    let finding = ctx.report(&container, message).severity(severity).help(help);
     if by_runtime {
         finding.related(object, &runtime, "shows the container GPUs that the scheduler gives to others");
     }

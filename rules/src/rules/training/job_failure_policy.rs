@@ -81,7 +81,8 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     }
     let classified = ctx.class_of(object);
     let trains = classified.is(WorkloadClass::Training);
-    let counts = trains || classified.is(WorkloadClass::Batch);
+    // Whether it is sure or not: the finding is an info unless the pods ask for Spot nodes.
+    let counts = matches!(classified.class, WorkloadClass::Training | WorkloadClass::Batch);
     if !counts || spec.has_unknown_key() || is_short_lived(object) || is_test(object) {
         return None;
     }
