@@ -307,6 +307,7 @@ pub(crate) enum QuerySlot {
     ClusterAutoscalers,
     DcgmMonitors,
     DcgmExporters,
+    PrometheusStack,
     DevicePluginConfigs,
     DevicePlugins,
     OneArchitecture,

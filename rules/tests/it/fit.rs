@@ -574,6 +574,10 @@ fn the_rule_and_the_explanation_agree() {
             scene.cluster().objects().iter().for_each(|object| cluster.apply(object.clone()));
             cluster.apply(pod.clone());
             let explanation = explain(scene, &cluster, &pod);
+            // What nodes that are known take is an info, and unsure.
+            if explanation.within_memory_estimate {
+                continue;
+            }
             let findings = engine.check_object(&pod, &cluster);
             found += findings.len();
             assert_eq!(

@@ -207,7 +207,7 @@ metadata:
 spec:
   template:
     spec:
-      nodeClassRef: {{group: karpenter.k8s.aws, kind: EC2NodeClass, name: a}}
+      nodeClassRef: {{apiVersion: karpenter.k8s.aws/v1beta1, kind: EC2NodeClass, name: a}}
       requirements: []
 "
     )

@@ -20,10 +20,11 @@ use crate::webhook::server::{Folder, Server};
 use gpulint_testing::{is_full, yaml_below};
 
 /// Rules about the text of a file, which a review does not have, or with one finding per file.
-const OF_TEXT: [&str; 8] = [
+const OF_TEXT: [&str; 9] = [
     "duplicate-object",
     "exported-object",
     "manifest-incomplete",
+    "node-port-claimed-twice",
     "placeholder-unexpanded",
     "yaml-duplicate-key",
     "yaml-limit-exceeded",

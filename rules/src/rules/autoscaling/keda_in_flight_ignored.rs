@@ -4,12 +4,13 @@
 //! A message that a consumer holds is not visible in the queue. With `scaleOnInFlight: false`, or
 //! `excludeUnacknowledged: "true"` of RabbitMQ, it does not count: as soon as the last message is taken the
 //! trigger is inactive, and after `cooldownPeriod` KEDA scales to zero and ends the pod that works on it.
-//! Work that takes longer than the cooldown is lost or done twice. A ScaledJob lets its Jobs finish. Over AMQP,
-//! RabbitMQ never counts them: that is a warning where the cooldown is a minute or less or pods have
+//! Work that takes longer than the cooldown is lost or done twice. A ScaledJob lets its Jobs finish. Over
+//! AMQP, RabbitMQ never counts them: that is a warning where the cooldown is a minute or less or pods have
 //! accelerators, else an info. It is an info too where their `terminationGracePeriodSeconds` is longer than
-//! the cooldown, and nothing is said from a cooldown of twelve hours. A list of Redis, such as a queue of Celery or
-//! Bull, does not count what its consumers have taken either: with accelerators that is a warning up to the usual
-//! cooldown of five minutes, and an info for others where the cooldown is shorter than that.
+//! the cooldown, and nothing is said from a cooldown of twelve hours. A list of Redis, such as a queue of
+//! Celery or Bull, does not count what its consumers have taken either: with accelerators that is a warning
+//! up to the usual cooldown of five minutes, and an info for others where the cooldown is shorter than
+//! that.
 //!
 //! # Fix
 //! Remove the setting, ask RabbitMQ over HTTP, keep one replica, or use a ScaledJob for long work.

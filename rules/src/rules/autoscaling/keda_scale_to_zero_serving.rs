@@ -6,16 +6,17 @@
 //! written. Where the trigger reads what the pods themselves export, it fails without them: then `fallback`
 //! starts pods, the trigger finds no load, and after the cooldown KEDA stops them again, without end.
 //!
-//! KEDA counts `cooldownPeriod` from the last time that a trigger was active, whether the pod is ready or not. Where the
-//! startup probe allows the model more than twice that time, a pod whose clients have given up is removed while it still
-//! loads, and the next request starts from zero again.
+//! KEDA counts `cooldownPeriod` from the last time that a trigger was active, whether the pod is ready or
+//! not. Where the startup probe allows the model more than twice that time, a pod whose clients have given
+//! up is removed while it still loads, and the next request starts from zero again.
 //!
 //! # Fix
-//! Write `minReplicaCount: 1` or more, or a `cooldownPeriod` above the time that a start takes. Where a cold start is fine, put the annotation
-//! `gpulint.dev/allow-scale-to-zero: "true"` on the ScaledObject. Nothing is reported where an `external`
-//! or `external-push` trigger, such as that of KEDA's HTTP add-on, holds requests back, nor with an
-//! `idleReplicaCount`, nor where all triggers tell of a time or of nodes (`cron`, `kube_node_…`, `up`), so that
-//! no request starts a pod. Where an overlay of the kustomization sets the minimum, it is information.
+//! Write `minReplicaCount: 1` or more, or a `cooldownPeriod` above the time that a start takes. Where a
+//! cold start is fine, put the annotation `gpulint.dev/allow-scale-to-zero: "true"` on the ScaledObject.
+//! Nothing is reported where an `external` or `external-push` trigger, such as that of KEDA's HTTP add-on,
+//! holds requests back, nor with an `idleReplicaCount`, nor where all triggers tell of a time or of nodes
+//! (`cron`, `kube_node_…`, `up`), so that no request starts a pod. Where an overlay of the kustomization
+//! sets the minimum, it is information.
 //!
 //! # Example
 //! ```yaml,diff

@@ -7,9 +7,10 @@
 //! of a GPU with it. KEDA's documentation names two ways out: pods that have the time to finish, or a
 //! ScaledJob, whose Jobs a scale-down does not end.
 //!
-//! It is a warning where the manifest says how long work may take: a time limit of Celery, or a variable such
-//! as `TASK_TIMEOUT_SECONDS`, `MAX_PROCESSING_SECONDS` or `VISIBILITY_TIMEOUT` of SQS, and for agents of Azure Pipelines and runners of GitHub with less than ten
-//! minutes, whose builds fail. For workers on accelerators that leave the time at its default it is advice.
+//! It is a warning where the manifest says how long work may take: a time limit of Celery, or a variable
+//! such as `TASK_TIMEOUT_SECONDS`, `MAX_PROCESSING_SECONDS` or `VISIBILITY_TIMEOUT` of SQS, and for agents
+//! of Azure Pipelines and runners of GitHub with less than ten minutes, whose builds fail. For workers on
+//! accelerators that leave the time at its default it is advice.
 //!
 //! # Fix
 //! Raise `terminationGracePeriodSeconds` above the longest work and let the worker finish its message after

@@ -6,13 +6,13 @@
 //! reached, so that this metric adds no replica, however high the load is.
 //!
 //! The same holds for the number of requests that a model server works on, which its own option bounds:
-//! `--max-num-seqs` of vLLM, `--max-running-requests` of SGLang, `--parallel` of llama.cpp. With a target of that number or
-//! more for each pod, requests wait and no pod is added. Servers with data-parallel ranks are left alone: they have the
-//! bound once for each rank.
+//! `--max-num-seqs` of vLLM, `--max-running-requests` of SGLang, `--parallel` of llama.cpp. With a target
+//! of that number or more for each pod, requests wait and no pod is added. Servers with data-parallel ranks
+//! are left alone: they have the bound once for each rank.
 //!
 //! # Fix
-//! Write a target that is below the limits, or raise the limits. The HPA acts at 10 % above its target. For a model
-//! server read the requests that wait, or write a target below its bound.
+//! Write a target that is below the limits, or raise the limits. The HPA acts at 10 % above its target. For
+//! a model server read the requests that wait, or write a target below its bound.
 //!
 //! # Example
 //! ```yaml,diff

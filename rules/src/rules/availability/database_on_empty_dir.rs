@@ -6,11 +6,12 @@
 //! moves pods that run, and information where no pool is there. Redis and the like are databases where their
 //! options or their configuration ask for a file of the data: `appendonly yes`, `save 60 1`.
 //!
-//! A queue is data as well: Redis without a volume, on whose lists a trigger of KEDA counts what is to be done, forgets
-//! all of it with its pod.
+//! A queue is data as well: Redis without a volume, on whose lists a trigger of KEDA counts what is to be
+//! done, forgets all of it with its pod.
 //!
-//! A file of SQLite that an option or a variable names (`sqlite:///./orders.db`) is such a database, too: without a
-//! volume it is in the file system of the container, which ends with it, and each replica has its own.
+//! A file of SQLite that an option or a variable names (`sqlite:///./orders.db`) is such a database, too:
+//! without a volume it is in the file system of the container, which ends with it, and each replica has its
+//! own.
 //!
 //! # Fix
 //! Mount a PersistentVolumeClaim, best by `volumeClaimTemplates` of a StatefulSet.

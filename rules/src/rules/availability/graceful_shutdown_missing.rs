@@ -15,9 +15,10 @@
 //! of vLLM and SGLang for EC2 and EKS is such a script.
 //!
 //! Other servers are looked at where the input shows a load balancer of AWS that sends requests to the pods
-//! themselves (`target-type: ip` of an Ingress or a Service), and that two replicas or more run. The controller removes the pod from the target group when it sees that the pod
-//! ends, and the load balancer needs some seconds more: requests of that time meet a closed port, and clients
-//! get 502. Nothing is said where an option or a variable of the pods speaks of shutting down or draining.
+//! themselves (`target-type: ip` of an Ingress or a Service), and that two replicas or more run. The
+//! controller removes the pod from the target group when it sees that the pod ends, and the load balancer
+//! needs some seconds more: requests of that time meet a closed port, and clients get 502. Nothing is said
+//! where an option or a variable of the pods speaks of shutting down or draining.
 //!
 //! # Fix
 //! Sleep some seconds in a preStop hook, so that load balancers notice, let the server finish (vLLM:

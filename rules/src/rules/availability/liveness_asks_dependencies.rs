@@ -1,4 +1,4 @@
-//! A liveness probe asks about more than the process, and restarts it for the faults of others.
+//! A liveness probe asks about more than the process.
 //!
 //! # Why
 //! A failed liveness probe restarts the container. Where its answer depends on a database or a broker, an outage

@@ -1,9 +1,9 @@
 //! Two Services ask for one port of the nodes.
 //!
 //! # Why
-//! Ports of nodes are shared by all namespaces of a cluster, and each belongs to one Service: the API server rejects
-//! the second one with "provided port is already allocated". Which of the two gets it depends on the order in which
-//! they are applied. TCP and UDP have ports of their own.
+//! Ports of nodes are shared by all namespaces of a cluster, and each belongs to one Service: the API
+//! server rejects the second one with "provided port is already allocated". Which of the two gets it
+//! depends on the order in which they are applied. TCP and UDP have ports of their own.
 //!
 //! Reported are Services of one file, of one kustomization and of one folder, since others may be for different
 //! clusters. In a folder that is a warning.

@@ -13,8 +13,8 @@
 //! Pods without a controller are counted for a whole number in `minAvailable` only: `maxUnavailable` and
 //! percentages need the number of replicas that a controller states, and allow no eviction without one.
 //!
-//! The pods of a CronJob or a Job that a PDB selects beside a Deployment count only while they run: for the rest of
-//! the time `minAvailable` holds the pods of the Deployment alone. That is a warning.
+//! The pods of a CronJob or a Job that a PDB selects beside a Deployment count only while they run: for the
+//! rest of the time `minAvailable` holds the pods of the Deployment alone. That is a warning.
 //!
 //! CloudNativePG makes a PDB with `minAvailable: 1` for the primary of each Cluster. With `instances: 1` no
 //! other can become primary, so its node is never drained: `enablePDB: false` (1.23 and later) leaves the

@@ -1,16 +1,16 @@
 //! A replicated server has no PodDisruptionBudget.
 //!
 //! # Why
-//! Without a PDB nothing keeps Karpenter or `kubectl drain` from evicting all replicas of a model at
-//! once: two nodes that are consolidated together, or a new AMI for the whole pool, are enough. A
-//! replacement needs a node, an image and a model in memory, several minutes without an answer. A
-//! single replica that an autoscaler may leave is information: only a second replica helps it, not a PDB.
-//! Nothing is said of a single replica that is written, of one with a volume that only one node can use,
-//! nor of one that `graceful-shutdown-missing` reports. In folders of examples, samples, benchmarks and
-//! documentation all of it is information. Nothing is reported of workloads that may be scaled to zero.
-//! Where the pods are the ranks of one server, one that goes stops all of them: that is information. A budget with
-//! `minAvailable: 0` or `maxUnavailable: 100%` allows each eviction, as if there were none: that is information
-//! as well, as it may be there to be changed later.
+//! Without a PDB nothing keeps Karpenter or `kubectl drain` from evicting all replicas of a model at once:
+//! two nodes that are consolidated together, or a new AMI for the whole pool, are enough. A replacement
+//! needs a node, an image and a model in memory, several minutes without an answer. A single replica that
+//! an autoscaler may leave is information: only a second replica helps it, not a PDB. Nothing is said of a
+//! single replica that is written, of one with a volume that only one node can use, nor of one that
+//! `graceful-shutdown-missing` reports. In folders of examples, samples, benchmarks and documentation all
+//! of it is information. Nothing is reported of workloads that may be scaled to zero. Where the pods are
+//! the ranks of one server, one that goes stops all of them: that is information. A budget with
+//! `minAvailable: 0` or `maxUnavailable: 100%` allows each eviction, as if there were none: that is
+//! information as well, as it may be there to be changed later.
 //!
 //! # Fix
 //! Add a PodDisruptionBudget with `maxUnavailable: 1` for the labels of the pods. All pods of a

@@ -7,14 +7,15 @@
 //! through from the first second, and a startup probe holds off the others for one period. The probe looks
 //! like one that works.
 //!
-//! A command that always succeeds, such as `true`, `exit 0` or `echo ok`, asks nothing at all: that is information,
-//! since it may stand in for a probe that a template requires.
+//! A command that always succeeds, such as `true`, `exit 0` or `echo ok`, asks nothing at all: that is
+//! information, since it may stand in for a probe that a template requires.
 //!
-//! A readiness probe that asks whether the process lives, at `/v2/health/live` of the protocol of Triton, MLServer and
-//! OpenVINO or at `/v1/health/live` of NIM, succeeds while models are loaded or after one has failed: requests
-//! arrive that the pod rejects. Triton opens its port once the models of its repository are loaded, so that this is
-//! information there, unless models come later (`--model-control-mode`) or may fail (`--exit-on-error=false`). A
-//! startup probe at the other path holds requests back as well, and is enough.
+//! A readiness probe that asks whether the process lives, at `/v2/health/live` of the protocol of Triton,
+//! MLServer and OpenVINO or at `/v1/health/live` of NIM, succeeds while models are loaded or after one has
+//! failed: requests arrive that the pod rejects. Triton opens its port once the models of its repository
+//! are loaded, so that this is information there, unless models come later (`--model-control-mode`) or may
+//! fail (`--exit-on-error=false`). A startup probe at the other path holds requests back as well, and is
+//! enough.
 //!
 //! A script with another exit, with `set -e` or with `kill` may fail elsewhere, and is not reported.
 //!

@@ -3,12 +3,13 @@
 //! # Why
 //! Without a readiness probe a pod is ready as soon as its container has started. A Service sends requests
 //! to a model server that will load its model for minutes, and a rollout removes the old pods while the new
-//! ones cannot answer. It is information for a server that loads a model at the first request for it, such as
-//! Ollama, which answers a second after its start. It is reported for servers of models (as information for a single replica that no
-//! Service of the input selects), and behind such a Service for others with two or more replicas, also by an
-//! autoscaler, or with accelerators. A startup probe holds requests back as well. Workers of a
-//! LeaderWorkerSet serve nothing, nor do the ranks of a server beside the first. Where the containers only
-//! sleep or make load, as `stress-ng` does, nothing answers the Service: that is reported instead.
+//! ones cannot answer. It is information for a server that loads a model at the first request for it, such
+//! as Ollama, which answers a second after its start. It is reported for servers of models (as information
+//! for a single replica that no Service of the input selects), and behind such a Service for others with
+//! two or more replicas, also by an autoscaler, or with accelerators. A startup probe holds requests back
+//! as well. Workers of a LeaderWorkerSet serve nothing, nor do the ranks of a server beside the first.
+//! Where the containers only sleep or make load, as `stress-ng` does, nothing answers the Service: that is
+//! reported instead.
 //!
 //! # Fix
 //! Add a readiness probe that asks the server itself: `/health` of vLLM, SGLang, TGI and TEI,

@@ -1,10 +1,11 @@
 //! The workers of a RayService end with its head.
 //!
 //! # Why
-//! The head of a Ray cluster keeps its state in memory. When its pod is evicted with its node, or is killed, a new
-//! head knows nothing of the workers and ends them: no request is answered until all of them have started
-//! again and have loaded their models. With `gcsFaultToleranceOptions` the state is in Redis, the workers stay, and
-//! answer requests while the head is away. Ray's documentation recommends it for each RayService.
+//! The head of a Ray cluster keeps its state in memory. When its pod is evicted with its node, or is
+//! killed, a new head knows nothing of the workers and ends them: no request is answered until all of them
+//! have started again and have loaded their models. With `gcsFaultToleranceOptions` the state is in Redis,
+//! the workers stay, and answer requests while the head is away. Ray's documentation recommends it for each
+//! RayService.
 //!
 //! It is information, for services that have two workers or more, or scale to them.
 //!

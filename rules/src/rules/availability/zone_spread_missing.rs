@@ -5,9 +5,9 @@
 //! that it has: two replicas on one 8-GPU instance, or in one zone, go away together when that node or
 //! zone does, and a Spot interruption takes all of them at once.
 //!
-//! Of servers without a model those are reported that a PodDisruptionBudget is for, whose pods go to NodePools of
-//! the input, up to six replicas: their authors count on them, and Karpenter starts one node for all of them where one is
-//! the cheapest.
+//! Of servers without a model those are reported that a PodDisruptionBudget is for, whose pods go to
+//! NodePools of the input, up to six replicas: their authors count on them, and Karpenter starts one node
+//! for all of them where one is the cheapest.
 //!
 //! # Fix
 //! Add a topology spread constraint over zones with `whenUnsatisfiable: ScheduleAnyway`, which prefers

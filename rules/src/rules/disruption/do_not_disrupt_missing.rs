@@ -21,9 +21,9 @@
 //! the loss. With `backoffLimit: 0` the eviction is the failure of the run: it is reported where a pool
 //! consolidates nodes with running pods, and runs may take longer than its `consolidateAfter`; for Jobs and
 //! CronJobs with less certainty, as most end within minutes. A ScaledJob for builds of GitHub or Azure Pipelines
-//! is reported whatever its `backoffLimit`: the next pod takes the next build. And it is reported where `activeDeadlineSeconds`
-//! is a quarter of the pool's `expireAfter` or more, whose drain waits for no budget. Nothing is said of pods
-//! whose grace period is half of their deadline.
+//! is reported whatever its `backoffLimit`: the next pod takes the next build. And it is reported where
+//! `activeDeadlineSeconds` is a quarter of the pool's `expireAfter` or more, whose drain waits for no budget.
+//! Nothing is said of pods whose grace period is half of their deadline.
 //!
 //! # Fix
 //! Annotate the pod template with `karpenter.sh/do-not-disrupt: "true"`. Give the NodePool a

@@ -1,19 +1,21 @@
 //! A program uses a different number of GPUs than its container requests.
 //!
 //! # Why
-//! A server with `--tensor-parallel-size 4` on one GPU ends at once; eight processes of torchrun on four GPUs
-//! fail at the first collective operation. With fewer than the container requests, the other GPUs are paid for
-//! and never used: vLLM without the option uses one. More than there are is an error, fewer a warning, of one
-//! rank of `mpirun` information. The number is that of the command line, or of the field with which an operator
-//! starts the processes: `nprocPerNode` of a PyTorchJob, `slotsPerWorker` of an MPIJob, `numProcPerNode` of a
-//! TrainJob, `parallelism` of an LLMInferenceService, `num-gpus` of a RayCluster; for a LeaderWorkerSet the
-//! GPUs of a group count. MIG devices do not add up to a larger GPU: a process of CUDA sees one of them, NCCL
-//! connects those of one GPU from version 2.32 on, and only through the memory of the host. Devices that each
-//! fill a GPU, such as `7g.80gb`, are left alone. A server that runs as one process leaves the others unused;
-//! so does one process of Python with a `LOCAL_RANK` that is written by hand and a `WORLD_SIZE` below the
-//! number of GPUs. Where an operator gives each pod a rank, as for a PyTorchJob, one process of Python for
-//! several GPUs is a warning if its options are those of a distributed run, otherwise information: a script may use
-//! all of them by itself. More ranks of Open MPI than the workers have slots fail on any hardware. On Neuron devices vLLM takes a NeuronCore for each rank.
+//! A server with `--tensor-parallel-size 4` on one GPU ends at once; eight processes of torchrun on four
+//! GPUs fail at the first collective operation. With fewer than the container requests, the other GPUs are
+//! paid for and never used: vLLM without the option uses one. More than there are is an error, fewer a
+//! warning, of one rank of `mpirun` information. The number is that of the command line, or of the field
+//! with which an operator starts the processes: `nprocPerNode` of a PyTorchJob, `slotsPerWorker` of an
+//! MPIJob, `numProcPerNode` of a TrainJob, `parallelism` of an LLMInferenceService, `num-gpus` of a
+//! RayCluster; for a LeaderWorkerSet the GPUs of a group count. MIG devices do not add up to a larger GPU:
+//! a process of CUDA sees one of them, NCCL connects those of one GPU from version 2.32 on, and only
+//! through the memory of the host. Devices that each fill a GPU, such as `7g.80gb`, are left alone. A
+//! server that runs as one process leaves the others unused; so does one process of Python with a
+//! `LOCAL_RANK` that is written by hand and a `WORLD_SIZE` below the number of GPUs. Where an operator
+//! gives each pod a rank, as for a PyTorchJob, one process of Python for several GPUs is a warning if its
+//! options are those of a distributed run, otherwise information: a script may use all of them by itself.
+//! More ranks of Open MPI than the workers have slots fail on any hardware. On Neuron devices vLLM takes a
+//! NeuronCore for each rank.
 //!
 //! # Fix
 //! Write the same number in both. Settings that a variable, a configuration file or an operator may

@@ -6,9 +6,9 @@
 //! while nothing uses the GPU that is paid for. Later builds put all there, or what fits. The server of
 //! llama-cpp-python still begins with none.
 //!
-//! Builds are known from tags such as `server-cuda-b5200`. All images of `ghcr.io/ggerganov`, and those with a commit in
-//! their tag such as `server-cuda--b1-6026da5`, are older. Options of a file or of a variable that is not known
-//! may say something else, and such containers are left alone.
+//! Builds are known from tags such as `server-cuda-b5200`. All images of `ghcr.io/ggerganov`, and those
+//! with a commit in their tag such as `server-cuda--b1-6026da5`, are older. Options of a file or of a
+//! variable that is not known may say something else, and such containers are left alone.
 //!
 //! # Fix
 //! Write a number that is more than the layers of any model, such as 999, or take a later build.

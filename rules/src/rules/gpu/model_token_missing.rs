@@ -9,9 +9,9 @@
 //! model from NVIDIA before release 2.0.10.
 //!
 //! Nothing is said where the token may come from elsewhere: `envFrom`, a script, an agent that injects
-//! secrets, a runtime of KServe that is not in the input, a mounted folder for models, which may hold the model or the token already, a mirror. A claim of
-//! the input that is made for these pods alone is information, since a person may fill it; one of
-//! `volumeClaimTemplates` is empty for each new pod.
+//! secrets, a runtime of KServe that is not in the input, a mounted folder for models, which may hold the
+//! model or the token already, a mirror. A claim of the input that is made for these pods alone is
+//! information, since a person may fill it; one of `volumeClaimTemplates` is empty for each new pod.
 //!
 //! # Fix
 //! Give the container the variable from a Secret.

@@ -1,22 +1,24 @@
 //! Pods with several GPUs, or several data loaders, have 64 MiB of shared memory.
 //!
 //! # Why
-//! `/dev/shm` is 64 MiB in a container. NCCL moves data between GPUs through it, the workers of a
-//! PyTorch DataLoader hand over their batches in it, and tensor-parallel servers use it between their
-//! processes: they fail with `Bus error` or hang at the start. It is a warning for training and for
-//! servers that are known to need it; for other pods with several GPUs it is advice. Pods of Ray get
-//! the memory from KubeRay. A single GPU counts where the command line starts two processes or more that load
-//! data, such as `--num-workers=8`. On other accelerators, such as Gaudi or shares of HAMi and Volcano, servers
-//! count that distribute their model over several devices by their options. Servers such as Ollama and llama.cpp, which use all GPUs from one process,
-//! are left alone. A volume with `medium: Memory` and a `sizeLimit` of 64 MiB or less is no more than that.
+//! `/dev/shm` is 64 MiB in a container. NCCL moves data between GPUs through it, the workers of a PyTorch
+//! DataLoader hand over their batches in it, and tensor-parallel servers use it between their processes:
+//! they fail with `Bus error` or hang at the start. It is a warning for training and for servers that are
+//! known to need it; for other pods with several GPUs it is advice. Pods of Ray get the memory from
+//! KubeRay. A single GPU counts where the command line starts two processes or more that load data, such as
+//! `--num-workers=8`. On other accelerators, such as Gaudi or shares of HAMi and Volcano, servers count
+//! that distribute their model over several devices by their options. Servers such as Ollama and llama.cpp,
+//! which use all GPUs from one process, are left alone. A volume with `medium: Memory` and a `sizeLimit` of
+//! 64 MiB or less is no more than that.
 //!
 //! The Python backend of Triton takes shared memory for each instance of a model, with and without a GPU.
 //! It is an error where `shm-default-byte-size` is more than 64 MiB, since no instance starts, and a warning
 //! where the first extension by `shm-growth-byte-size` does not fit, or the instances that the configurations of
 //! models in ConfigMaps of the input name (`instance_group`) need more together.
 //!
-//! The chart of vLLM's production stack mounts shared memory of `shmSize` only where a model has `vllmConfig.tensorParallelSize`. An
-//! argument in `extraArgs` starts the processes as well, and they have 64 MiB.
+//! The chart of vLLM's production stack mounts shared memory of `shmSize` only where a model has
+//! `vllmConfig.tensorParallelSize`. An argument in `extraArgs` starts the processes as well, and they have
+//! 64 MiB.
 //!
 //! A notebook with one GPU is information, if its image has PyTorch or CUDA: data loaders are written in
 //! its cells.

@@ -8,9 +8,9 @@
 //! requests, and advice where they are not known; nothing is reported where the container gets all GPUs
 //! of its node anyway.
 //!
-//! Images of CUDA and of what is built on them set the variable to `all` themselves. With `nvidia.com/gpu: 0` the device
-//! plugin leaves it as it is: on a node with GPUs such a container sees all of them. It is a warning where the pods select
-//! nodes with GPUs, and information where they only tolerate their taint.
+//! Images of CUDA and of what is built on them set the variable to `all` themselves. With `nvidia.com/gpu:
+//! 0` the device plugin leaves it as it is: on a node with GPUs such a container sees all of them. It is a
+//! warning where the pods select nodes with GPUs, and information where they only tolerate their taint.
 //!
 //! `CUDA_VISIBLE_DEVICES` chooses among the GPUs of the container, which CUDA counts from 0, whatever their
 //! numbers on the node are. CUDA stops at the first number that is too large: `2,3` in a container with two
@@ -20,7 +20,8 @@
 //! hides all of them; likewise for the variables of ROCm and of the Neuron runtime.
 //!
 //! # Fix
-//! Remove the variable, or the toleration and the selector of a pod that needs no GPU. `void` and `none` of `NVIDIA_VISIBLE_DEVICES` are for containers that are to see none.
+//! Remove the variable, or the toleration and the selector of a pod that needs no GPU. `void` and `none` of
+//! `NVIDIA_VISIBLE_DEVICES` are for containers that are to see none.
 //!
 //! # Example
 //! ```yaml,diff

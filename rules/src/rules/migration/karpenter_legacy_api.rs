@@ -329,7 +329,7 @@ fn report_unknown_fields(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         found.iter().take(3).map(|(field, _)| format!("`{}`", ellipsize(field))).collect();
     let (plural, them) = if found.len() == 1 { ("field", "it") } else { ("fields", "them") };
     let message = format!(
-        "a `v1beta1` NodePool has no {plural} {}: the API server drops or rejects {them}",
+        "a `v1beta1` NodePool has no {plural} {}: the API server ignores or rejects {them}",
         named.join(", ")
     );
     let finding = ctx.report(node, message);

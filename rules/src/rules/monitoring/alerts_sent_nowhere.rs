@@ -1,9 +1,10 @@
 //! A configuration of Alertmanager has no receiver that sends anything.
 //!
 //! # Why
-//! A receiver is a name, and its lists such as `slack_configs`, `pagerduty_configs` and `webhook_configs` say whom
-//! Alertmanager tells. A receiver without one is valid and drops what is routed to it. Where no receiver has one,
-//! alerts are only seen by who opens the web page: a GPU that falls off the bus at night waits until the morning.
+//! A receiver is a name, and its lists such as `slack_configs`, `pagerduty_configs` and `webhook_configs`
+//! say whom Alertmanager tells. A receiver without one is valid and drops what is routed to it. Where no
+//! receiver has one, alerts are only seen by who opens the web page: a GPU that falls off the bus at night
+//! waits until the morning.
 //!
 //! It is information: in a cluster for tests that may be meant. Only ConfigMaps are looked at. Secrets and values
 //! of charts may be completed by AlertmanagerConfigs.

@@ -2,15 +2,15 @@
 //!
 //! # Why
 //! The exporter learns which pod uses which GPU from the kubelet's socket, if `DCGM_EXPORTER_KUBERNETES` is
-//! true: without the variable, or without `/var/lib/kubelet/pod-resources`, its metrics have no pod labels. On
-//! nodes of eight GPUs it needs more than 512 MiB of memory, and release 4 up to 490 MiB on any other. A
-//! counters file that is not in the image and not mounted stops it, and so does one that lists a field which DCGM
-//! does not have, or has a line without three fields: the name, the type, a text without commas. It collects every
-//! 30 seconds by default, so a scrape every 15 seconds reads each value twice. Releases 3 and earlier have a DCGM that
-//! does not know Blackwell GPUs. Labels and UIDs of pods come from the API server, and before 26.3 the GPU Operator
-//! gives its exporter no right to read them there. And a node selector on a label of GPU feature discovery holds for
-//! nodes that exist:
-//! Karpenter plans a new node without the exporter, whose requests may then not fit.
+//! true: without the variable, or without `/var/lib/kubelet/pod-resources`, its metrics have no pod labels.
+//! On nodes of eight GPUs it needs more than 512 MiB of memory, and release 4 up to 490 MiB on any other. A
+//! counters file that is not in the image and not mounted stops it, and so does one that lists a field
+//! which DCGM does not have, or has a line without three fields: the name, the type, a text without commas.
+//! It collects every 30 seconds by default, so a scrape every 15 seconds reads each value twice. Releases 3
+//! and earlier have a DCGM that does not know Blackwell GPUs. Labels and UIDs of pods come from the API
+//! server, and before 26.3 the GPU Operator gives its exporter no right to read them there. And a node
+//! selector on a label of GPU feature discovery holds for nodes that exist: Karpenter plans a new node
+//! without the exporter, whose requests may then not fit.
 //!
 //! # Fix
 //! Set the variable, mount the folder, leave it 1 GiB of memory, name a counters file that exists, scrape

@@ -187,7 +187,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// What is said of a name.
+/// The message about a name.
 struct Statement {
     message: String,
     help: String,

@@ -10,8 +10,9 @@
 //! values have other selectors, or `serviceMonitorSelectorNilUsesHelmValues: false` and its like for the
 //! other kinds.
 //!
-//! Where no Prometheus is in the input, the label `release` of monitors and rules in one folder says what they are
-//! for: a second value of it is information, since the Prometheus of a release reads one of the two.
+//! Where no Prometheus is in the input, the label `release` of monitors and rules in one folder says what
+//! they are for: a second value of it is information, since the Prometheus of a release reads one of the
+//! two.
 //!
 //! The monitors that charts make have the labels of the chart alone: `additionalLabels` adds others, beside the
 //! switch of the monitor. The charts of dcgm-exporter, the GPU Operator, Karpenter and KEDA are read in

@@ -1,14 +1,15 @@
 //! The address of Prometheus is not one of the Services that its chart makes.
 //!
 //! # Why
-//! The chart kube-prometheus-stack calls the Service of Prometheus `<release>-kube-prometheus-stack-prometheus`, cut
-//! after 26 characters before the last word: `monitoring-kube-prometheus-prometheus` for the release
-//! `monitoring`, and `kube-prometheus-stack-prometheus` for a release with the name of the chart. The operator adds
-//! `prometheus-operated`. At any other name nobody answers: KEDA's trigger fails and the replicas stay as they are,
-//! and each analysis of Argo Rollouts ends in an error, which aborts the rollout.
+//! The chart kube-prometheus-stack calls the Service of Prometheus
+//! `<release>-kube-prometheus-stack-prometheus`, cut after 26 characters before the last word:
+//! `monitoring-kube-prometheus-prometheus` for the release `monitoring`, and
+//! `kube-prometheus-stack-prometheus` for a release with the name of the chart. The operator adds
+//! `prometheus-operated`. At any other name nobody answers: KEDA's trigger fails and the replicas stay as
+//! they are, and each analysis of Argo Rollouts ends in an error, which aborts the rollout.
 //!
-//! Reported are names with `prometheus` in the namespace into which the input installs the chart, where no Service
-//! of the input has the name and no other chart there may make it.
+//! Reported are names with `prometheus` in the namespace into which the input installs the chart, where no
+//! Service of the input has the name and no other chart there may make it.
 //!
 //! # Fix
 //! Write the name of the Service, or set `fullnameOverride` in the values of the chart.
@@ -61,6 +62,8 @@
 //! - <https://github.com/prometheus-community/helm-charts/blob/main/charts/kube-prometheus-stack/templates/_helpers.tpl>
 //! - <https://argo-rollouts.readthedocs.io/en/stable/analysis/prometheus/>
 
+use crate::cluster::Cluster;
+use crate::cluster::query::{ObjectKey, Query, QuerySlot};
 use crate::facts::url::host;
 use crate::rules::monitoring::prometheus_stack::CHART;
 use crate::rules::prelude::*;
@@ -100,6 +103,30 @@ const LONGEST_NAME: usize = 63;
 /// Words in the names of charts that may make a Service for Prometheus as well.
 const RIVALS: [&str; 5] = ["prometheus", "thanos", "victoria", "mimir", "monitoring"];
 
+/// What installs the chart in a namespace, if nothing else there may make a Service for Prometheus.
+struct OnlyStack;
+
+impl Query for OnlyStack {
+    const SLOT: QuerySlot = QuerySlot::PrometheusStack;
+    const KINDS: &'static [Kind] = &CHART_KINDS;
+    type Key = String;
+    type Value = Option<ObjectKey>;
+
+    fn compute(cluster: &Cluster, namespace: &String) -> Option<ObjectKey> {
+        let is_near = |installer: &&Object| target_namespace(installer).is_none_or(|own| own == namespace);
+        let is_rival = |installer: &Object| {
+            let spec = spec_of(installer);
+            let charts = chart_sources(&spec).filter_map(|source| source.get("chart").text());
+            charts.chain([installer.name()]).any(|name| mentions(name, &RIVALS))
+        };
+        let (stacks, others): (Vec<&Object>, Vec<&Object>) =
+            chart_installers(cluster).filter(is_near).partition(|installer| installs(installer, CHART));
+        let [stack] = stacks.as_slice() else { return None };
+        let is_there = target_namespace(stack) == Some(namespace);
+        (is_there && !others.into_iter().any(is_rival)).then(|| ObjectKey((*stack).clone()))
+    }
+}
+
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.may_lack_fields() {
         return None;
@@ -131,18 +158,8 @@ fn inspect(node: &Node<'_>, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     let cluster = ctx.cluster();
-    let is_near = |installer: &&Object| target_namespace(installer).is_none_or(|own| own == namespace);
-    let (stacks, others): (Vec<&Object>, Vec<&Object>) =
-        chart_installers(cluster).filter(is_near).partition(|installer| installs(installer, CHART));
-    let [stack] = stacks.as_slice() else { return None };
-    let is_rival = |installer: &Object| {
-        let spec = spec_of(installer);
-        let charts = chart_sources(&spec).filter_map(|source| source.get("chart").text());
-        charts.chain([installer.name()]).any(|name| mentions(name, &RIVALS))
-    };
-    if target_namespace(stack) != Some(namespace)
-        || others.into_iter().any(is_rival)
-        || !ctx.pairs_with(stack)
+    let ObjectKey(stack) = &cluster.query::<OnlyStack>(&namespace.to_owned())?;
+    if !ctx.pairs_with(stack)
         || cluster.has(Kind::SERVICE, namespace, service)
         || cluster.written_as(Kind::SERVICE, service).next().is_some()
     {

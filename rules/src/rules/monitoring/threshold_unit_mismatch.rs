@@ -3,9 +3,10 @@
 //! # Why
 //! Some metrics are percentages from 0 to 100 (`DCGM_FI_DEV_GPU_UTIL`), others ratios from 0 to 1
 //! (`DCGM_FI_PROF_GR_ENGINE_ACTIVE`, `vllm:kv_cache_usage_perc` in spite of its name). A ratio is never
-//! above 70, so that trigger never scales and that alert never fires; a percentage is nearly always
-//! above 0.9. The framebuffer of a GPU (`DCGM_FI_DEV_FB_FREE`) is counted in MiB, so that a number of bytes or
-//! of KiB is larger than any value. A HorizontalPodAutoscaler reads them through an adapter, mostly on the same scale.
+//! above 70, so that trigger never scales and that alert never fires; a percentage is nearly always above
+//! 0.9. The framebuffer of a GPU (`DCGM_FI_DEV_FB_FREE`) is counted in MiB, so that a number of bytes or of
+//! KiB is larger than any value. A HorizontalPodAutoscaler reads them through an adapter, mostly on the
+//! same scale.
 //!
 //! # Fix
 //! Write the threshold on the metric's scale, or multiply the query by 100.

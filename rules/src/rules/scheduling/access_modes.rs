@@ -146,7 +146,7 @@ enum Cloud {
     Amazon,
     Google,
     Azure,
-    /// Those of most clouds and distributions.
+    /// The disks of most clouds and distributions.
     Several,
 }
 

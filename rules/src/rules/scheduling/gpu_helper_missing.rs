@@ -13,8 +13,9 @@
 //! are read for the tolerations of their DaemonSets. `daemonsets.tolerations` of the GPU Operator is not
 //! for the worker of NFD, without whose labels the operator starts nothing on a node. From 0.15 on the
 //! chart of NVIDIA's plugin needs such a label as well, and brings NFD only with `gfd.enabled`: where
-//! nothing writes one, no node of the pools has a GPU. NFD by itself writes labels with the class of a device beside its vendor,
-//! which the chart does not select, unless its values say `deviceLabelFields: [vendor]`. That is known with `--complete` alone.
+//! nothing writes one, no node of the pools has a GPU. NFD by itself writes labels with the class of a
+//! device beside its vendor, which the chart does not select, unless its values say `deviceLabelFields:
+//! [vendor]`. That is known with `--complete` alone.
 //!
 //! # Fix
 //! Let the DaemonSets tolerate all taints of the pools, and select labels that the pools have.

@@ -10,13 +10,13 @@
 //! selects labels of Karpenter's nodes: no other node can have them. It is an info where nothing says that
 //! the pod is meant for Karpenter's nodes and only taints or labels keep it out: it may run on nodes of
 //! other kinds. DaemonSets, node classes, volumes, NodeOverlays and Karpenter's settings count as in
-//! `gpulint why`. That a claim does not exist is not reported: claims are often made by others.
-//! A pod that names a NodePool which is not in the input is reported where all pools are known, or one of them
-//! is named almost the same. A pod that selects nearly the label of a pool, under a similar key or by another
-//! spelling of its value, is reported as information, and so is one that selects the first words of the only value of a label,
-//! as `a100` is of `a100-80g`.
-//! Pods that select the nodes of managed node groups or of other providers run there, and are left alone, and
-//! so are those that a node group or Fargate profile of eksctl in the input may take, or nodes of another tool.
+//! `gpulint why`. That a claim does not exist is not reported: claims are often made by others. A pod that
+//! names a NodePool which is not in the input is reported where all pools are known, or one of them is
+//! named almost the same. A pod that selects nearly the label of a pool, under a similar key or by another
+//! spelling of its value, is reported as information, and so is one that selects the first words of the
+//! only value of a label, as `a100` is of `a100-80g`. Pods that select the nodes of managed node groups or
+//! of other providers run there, and are left alone, and so are those that a node group or Fargate profile
+//! of eksctl in the input may take, or nodes of another tool.
 //!
 //! # Fix
 //! Change the pod or the pool as the help says. `gpulint why` shows all pools, and everything that keeps

@@ -2,14 +2,14 @@
 //!
 //! # Why
 //! Karpenter starts no node that would bring a NodePool beyond its `limits`, which count whole nodes. Where
-//! every pool that the pods fit has a limit on CPU or memory that is too small, the pods beyond it
-//! stay Pending. The room is an upper bound: nodes of the types that use the limit best, and nothing on
-//! them but these pods and DaemonSets. Without `--complete` only pods with accelerators and those that
-//! select a NodePool by name are looked at: others may run on nodes that Karpenter does not start. Where
-//! only the maximum of an autoscaler is too large, or pods of a Job wait for each other, it is an info.
-//! Deployments and StatefulSets that are certainly applied together, and whose pods run on one pool alone, are added up
-//! by their requests at the fewest replicas.
-//! Limits on accelerators are those of `max-replicas-exceed-gpu-limit` and `gang-exceeds-gpu-limit`.
+//! every pool that the pods fit has a limit on CPU or memory that is too small, the pods beyond it stay
+//! Pending. The room is an upper bound: nodes of the types that use the limit best, and nothing on them but
+//! these pods and DaemonSets. Without `--complete` only pods with accelerators and those that select a
+//! NodePool by name are looked at: others may run on nodes that Karpenter does not start. Where only the
+//! maximum of an autoscaler is too large, or pods of a Job wait for each other, it is an info. Deployments
+//! and StatefulSets that are certainly applied together, and whose pods run on one pool alone, are added up
+//! by their requests at the fewest replicas. Limits on accelerators are those of
+//! `max-replicas-exceed-gpu-limit` and `gang-exceeds-gpu-limit`.
 //!
 //! # Fix
 //! Raise the limit, or run fewer pods. Where the limit is a ceiling on cost, the number of pods is what to

@@ -2,14 +2,15 @@
 //!
 //! # Why
 //! A PersistentVolumeClaim with `volumeName` is bound to that volume only if both have the same class and
-//! volume mode, and if the volume has each access mode that the claim asks for and is as large. Otherwise the
-//! claim stays Pending, and so do the pods that mount it, for ever: file systems of EFS and FSx, which hold
-//! models and datasets, are often provided like this. A volume with a `claimRef` to the claim is bound without
-//! a look at its class; one with a `claimRef` to another claim is never bound to this one.
-//! The driver of a class also has to provide the mode: EBS attaches a volume to one node, or as a block device of
-//! io2 to many, and the drivers of EFS and FSx mount none that is for many readers only. A class that is not in the
-//! input counts by its name where that is one for disks everywhere: `gp2`, `gp3`, `ebs-sc`, `standard-rwo`,
-//! `managed-csi`. `standard` and `local-path`, which most clusters have for disks, are information.
+//! volume mode, and if the volume has each access mode that the claim asks for and is as large. Otherwise
+//! the claim stays Pending, and so do the pods that mount it, for ever: file systems of EFS and FSx, which
+//! hold models and datasets, are often provided like this. A volume with a `claimRef` to the claim is bound
+//! without a look at its class; one with a `claimRef` to another claim is never bound to this one. The
+//! driver of a class also has to provide the mode: EBS attaches a volume to one node, or as a block device
+//! of io2 to many, and the drivers of EFS and FSx mount none that is for many readers only. A class that is
+//! not in the input counts by its name where that is one for disks everywhere: `gp2`, `gp3`, `ebs-sc`,
+//! `standard-rwo`, `managed-csi`. `standard` and `local-path`, which most clusters have for disks, are
+//! information.
 //!
 //! # Fix
 //! Write the same class, mode and size in both. A volume without a class needs `storageClassName: ""` in the

@@ -3,9 +3,10 @@
 //! # Why
 //! An emptyDir, and the container's own file system, are deleted with the pod. After a drain, a Spot
 //! reclaim or a failed GPU the run starts again from the beginning, however many checkpoints it wrote. A
-//! folder of the node is left behind with it. Runs that use a model, such as `torchrun generate.py`, write none.
-//! The folder that an option names (`--output_dir`, `--save`, otherwise `--ckpt_dir`) is looked up among the mounts: it is a warning where it is on no volume, on an emptyDir or on the node,
-//! where checkpoints are mounted from an emptyDir, where the run is told not to resume, and where nothing
+//! folder of the node is left behind with it. Runs that use a model, such as `torchrun generate.py`, write
+//! none. The folder that an option names (`--output_dir`, `--save`, otherwise `--ckpt_dir`) is looked up
+//! among the mounts: it is a warning where it is on no volume, on an emptyDir or on the node, where
+//! checkpoints are mounted from an emptyDir, where the run is told not to resume, and where nothing
 //! outlives the pods of a run that is marked do-not-disrupt and speaks of checkpoints; otherwise
 //! information, because scripts may save elsewhere.
 //!

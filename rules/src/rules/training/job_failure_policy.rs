@@ -2,13 +2,13 @@
 //!
 //! # Why
 //! A pod that is preempted, evicted or lost with its node counts against `backoffLimit` like one that
-//! failed by itself. A few reclaimed nodes then fail the whole Job, although the run did nothing wrong.
-//! A `podFailurePolicy` that ignores the condition `DisruptionTarget` starts such pods again without
-//! counting them. This is a warning where the pods ask for Spot nodes. A training Job with `backoffLimit: 0`
-//! whose pods run on Spot nodes alone has failed for good after the first reclaim, which is a warning as well; a Job
-//! of a queue, or of a schedule, starts again by other rules. In the Jobs of a ScaledJob,
-//! which the API server does not check, a policy beside another `restartPolicy` than `Never` is an
-//! error: each of its Jobs is rejected.
+//! failed by itself. A few reclaimed nodes then fail the whole Job, although the run did nothing wrong. A
+//! `podFailurePolicy` that ignores the condition `DisruptionTarget` starts such pods again without counting
+//! them. This is a warning where the pods ask for Spot nodes. A training Job with `backoffLimit: 0` whose
+//! pods run on Spot nodes alone has failed for good after the first reclaim, which is a warning as well; a
+//! Job of a queue, or of a schedule, starts again by other rules. In the Jobs of a ScaledJob, which the API
+//! server does not check, a policy beside another `restartPolicy` than `Never` is an error: each of its
+//! Jobs is rejected.
 //!
 //! # Fix
 //! Ignore `DisruptionTarget` in the `podFailurePolicy`. It requires `restartPolicy: Never`.

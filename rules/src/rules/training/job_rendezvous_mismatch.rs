@@ -17,8 +17,8 @@
 //! Each rank may be there once. Where several pods start with one rank that is written as a number, such as the
 //! workers of a LeaderWorkerSet of three pods with `--node-rank 1`, the others wait for a rank that never comes.
 //!
-//! The same holds for an address in the variable `MASTER_ADDR` of any program: `<job>-0` alone is in DNS only where a
-//! Service has that name.
+//! The same holds for an address in the variable `MASTER_ADDR` of any program: `<job>-0` alone is in DNS
+//! only where a Service has that name.
 //!
 //! A rank is a number: a variable `RANK` that is the name of the pod ends the program, and the end of the
 //! names of a Deployment's pods is random. The address is that of the first rank: a Service that selects

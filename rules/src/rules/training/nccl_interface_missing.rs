@@ -9,10 +9,10 @@
 //! whole names: with a `^` or `=` in it, PyTorch finds no address for any of them, also in the network of
 //! the node.
 //!
-//! In the network of a node a list that excludes names leaves all others. The agent of EKS Pod Identity adds
-//! `pod-id-link0` with the address 169.254.170.23 to each node: a rank that listens there is reached by none of the
-//! others, and the run hangs. This is information, for lists with the interfaces of the VPC CNI (`eni`): not every
-//! cluster has the agent.
+//! In the network of a node a list that excludes names leaves all others. The agent of EKS Pod Identity
+//! adds `pod-id-link0` with the address 169.254.170.23 to each node: a rank that listens there is reached
+//! by none of the others, and the run hangs. This is information, for lists with the interfaces of the VPC
+//! CNI (`eni`): not every cluster has the agent.
 //!
 //! # Fix
 //! Write `eth0`, or remove the variable: NCCL finds the interface by itself. In the network of the node exclude
