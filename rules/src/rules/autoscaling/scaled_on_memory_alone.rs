@@ -146,5 +146,10 @@ fn runtime_of(container: &Node<'_>) -> Option<&'static str> {
     };
     let words = words(container);
     let of_command = words.first().and_then(|word| of_words(word.text.rsplit('/').next()?));
-    of_variable.or(of_command).or_else(|| of_words(&image_of(container)?.last().to_ascii_lowercase()))
+    // An image of a node of something, or of the next version, has the name of no runtime.
+    let of_image = |image: &str| match image {
+        "node" => Some("Node.js"),
+        _ => of_words(&image.replace("node-", "").replace("-node", "").replace("next", "")),
+    };
+    of_variable.or(of_command).or_else(|| of_image(&image_of(container)?.last().to_ascii_lowercase()))
 }

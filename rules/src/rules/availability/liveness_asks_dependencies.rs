@@ -5,9 +5,8 @@
 //! of that restarts all replicas at once, again and again, and their new connections come together when it is
 //! back. Whether a pod can take requests is the question of a readiness probe, which only takes it out of its
 //! Services. It is reported where the path says that it is the question of readiness (`/readyz`,
-//! `/health/ready`), where it is the one that sums up all checks in Spring Boot (`/actuator/health`) or Quarkus
-//! (`/q/health`), and where both probes ask `/health` or the like alike and a variable of the container names a
-//! database.
+//! `/health/ready`), and where it is the one that sums up all checks in Spring Boot (`/actuator/health`) or
+//! Quarkus (`/q/health`). What `/health` of another program asks is not known.
 //!
 //! # Fix
 //! Ask a path that only says that the process answers, such as `/livez`, `/actuator/health/liveness` or
@@ -58,11 +57,6 @@ const SUMS: [(&str, &str, &str); 2] = [
     ("/actuator/health", "Spring Boot", "/actuator/health/liveness"),
     ("/q/health", "Quarkus", "/q/health/live"),
 ];
-/// The last parts of paths that may ask about anything.
-const OPEN: [&str; 4] = ["health", "healthz", "healthcheck", "status"];
-/// Words in the names of variables with the address of a database.
-const DATABASES: [&str; 8] = ["DATABASE", "DB", "POSTGRES", "PG", "MYSQL", "MONGO", "MONGODB", "JDBC"];
-const ADDRESSES: [&str; 7] = ["URL", "URI", "DSN", "HOST", "ADDRESS", "ENDPOINT", "SERVER"];
 
 fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     if object.may_lack_fields() || is_owned(object) || is_copy(object) || model_server(object, ctx).is_some()
@@ -94,51 +88,15 @@ fn asked<'a>(container: &Node<'a>) -> Option<(Node<'a>, String, String)> {
     let last = path.rsplit('/').next()?.to_ascii_lowercase();
     let name = ellipsize(container.get("name").text()?);
     if let Some((_, framework, instead)) = SUMS.iter().find(|(sum, ..)| path.ends_with(sum)) {
-        let message =
-            format!("`{path}` of {framework} asks databases and brokers too: their outage restarts `{name}`");
+        let message = format!(
+            "`{path}` of {framework} sums up all checks, as of a database: an outage of that restarts `{name}`"
+        );
         return Some((node, message, format!("ask `{instead}`")));
     }
-    let last = last.as_str();
-    if READY.contains(&last) {
-        if has_one_path(container) {
-            return None;
-        }
-        let message = format!(
-            "the liveness probe of `{name}` asks for readiness, and restarts it where it is not ready"
-        );
-        return Some((node, message, "ask a path that only says that the process answers".to_owned()));
+    if !READY.contains(&last.as_str()) || has_one_path(container) {
+        return None;
     }
-    let variable =
-        database_of(container).filter(|_| OPEN.contains(&last) && is_readiness(container, &probe))?;
-    let message = format!(
-        "liveness and readiness of `{name}` ask the same: an outage of the database of `{variable}` may restart all"
-    );
-    Some((node, message, "ask a path without the database, or leave it to the readiness probe".to_owned()))
-}
-
-/// Whether the readiness probe asks the same, and is as patient.
-fn is_readiness(container: &Node<'_>, liveness: &Node<'_>) -> bool {
-    let readiness = container.get("readinessProbe");
-    let time = |probe: &Node<'_>| {
-        let failures = probe.get("failureThreshold").int_or(3)?;
-        failures.checked_mul(probe.get("periodSeconds").int_or(10)?)
-    };
-    let port =
-        |probe: &Node<'_>| probe.path(&["httpGet", "port"]).string_or_number().map(|port| port.into_owned());
-    let path = |probe: &Node<'_>| probe.path(&["httpGet", "path"]).text().map(str::to_owned);
-    let is_as_short = time(liveness).zip(time(&readiness)).is_some_and(|(live, ready)| live <= ready);
-    readiness.is_mapping()
-        && path(liveness) == path(&readiness)
-        && port(liveness) == port(&readiness)
-        && is_as_short
-}
-
-/// The variable of a container with the address of a database.
-fn database_of<'a>(container: &Node<'a>) -> Option<&'a str> {
-    container.get("env").items().find_map(|entry| {
-        let name = entry.get("name").text()?;
-        let upper = name.to_ascii_uppercase();
-        let has = |list: &[&str]| upper.split('_').any(|word| list.contains(&word));
-        (has(&DATABASES) && has(&ADDRESSES)).then_some(name)
-    })
+    let message =
+        format!("the liveness probe of `{name}` asks for readiness, and restarts it where it is not ready");
+    Some((node, message, "ask a path that only says that the process answers".to_owned()))
 }

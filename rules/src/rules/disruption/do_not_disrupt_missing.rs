@@ -60,6 +60,8 @@
 //! - <https://karpenter.sh/docs/concepts/disruption/#pod-level-controls>
 //! - <https://docs.aws.amazon.com/eks/latest/best-practices/aiml-compute.html>
 
+use crate::facts::duration::NillableDuration;
+use crate::karpenter::budget::DisruptionReason;
 use crate::karpenter::do_not_disrupt::keeps_busy_nodes;
 use crate::rules::class_evidence::add_class_evidence;
 use crate::rules::disruption::{runners, runs};
@@ -176,15 +178,12 @@ fn of_training(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     for template in &bare {
         fix = fix.set(&template.annotation(DO_NOT_DISRUPT), json!("true"));
     }
-    let severity = if is_example(object) {
-        Severity::Info
-    } else if shows_karpenter {
-        Severity::Warning
-    } else {
-        Severity::Info
-    };
+    let is_seldom = is_left_until_drift(first, ctx);
+    let severity =
+        if shows_karpenter && !is_seldom && !is_example(object) { Severity::Warning } else { Severity::Info };
     let name = object.display_name();
-    let message = format!("training run `{name}` may be evicted to save money or to replace its node");
+    let cause = if is_seldom { "to replace its node" } else { "to save money or to replace its node" };
+    let message = format!("training run `{name}` may be evicted {cause}");
     let finding = ctx.report(&node, message);
     finding
         .severity(severity)
@@ -192,6 +191,20 @@ fn of_training(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         .fix(fix);
     add_class_evidence(finding, object, &classified);
     Some(())
+}
+
+/// Whether the pools of the input that take the pods only end empty nodes, and those that drifted.
+fn is_left_until_drift(template: &Template<'_>, ctx: &Context<'_>) -> bool {
+    let is_patient = |object: &Object| {
+        NodePool::new(object).is_some_and(|pool| {
+            matches!(pool.expire_after(), Some(NillableDuration::Never))
+                && pool.consolidation_policy().is_some()
+                && !pool.is_disrupted_as(DisruptionReason::Underutilized)
+        })
+    };
+    let found = ctx.pools_for(template);
+    let pools = found.as_ref().and_then(|found| found.all_known()).unwrap_or_default();
+    !pools.is_empty() && pools.iter().all(|pool| is_patient(pool.object()))
 }
 
 /// Seconds within which a test that is evicted is run again without much loss.

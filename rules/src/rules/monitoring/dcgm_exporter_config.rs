@@ -344,9 +344,10 @@ fn check_memory(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context
     let large = selected
         .as_ref()
         .map_or(0, |(types, _)| types.iter().filter(|instance| instance.nvidia_gpu >= 8).count());
+    let tag = image_of(container).and_then(|image| image.tag);
+    let is_too_little = bytes < MEMORY_OF_ONE_GPU && tag.is_some_and(|tag| tag.starts_with("4."));
     let Some((types, pool)) = selected.filter(|_| large > 0) else {
-        let tag = image_of(container).and_then(|image| image.tag);
-        if bytes < MEMORY_OF_ONE_GPU && tag.is_some_and(|tag| tag.starts_with("4.")) {
+        if is_too_little {
             let message =
                 "dcgm-exporter 4 uses up to 490 MiB of memory beside one GPU, and may be killed at its limit";
             ctx.report(&limit, message).severity(Severity::Warning).help("write a limit of `1Gi` or more");
@@ -354,7 +355,8 @@ fn check_memory(template: &Template<'_>, container: &Node<'_>, ctx: &mut Context
         return None;
     };
     let all = large == types.iter().count();
-    let severity = if all && bytes < LITTLE_MEMORY { Severity::Warning } else { Severity::Info };
+    let is_sure = is_too_little || all && bytes < LITTLE_MEMORY;
+    let severity = if is_sure { Severity::Warning } else { Severity::Info };
     let finding = ctx.report(&limit, MEMORY_MESSAGE);
     finding.severity(severity).help("write a limit of `1Gi` or more");
     if let Some(pool) = pool {

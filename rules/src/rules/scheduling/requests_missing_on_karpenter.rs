@@ -47,6 +47,7 @@
 //! - <https://github.com/aws/karpenter-provider-aws/issues/1759>
 
 use crate::rules::prelude::*;
+use crate::workload::node_spread::node_spreads;
 
 pub(crate) static RULE: Rule = Rule {
     id: "requests-missing-on-karpenter",
@@ -83,6 +84,10 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
             && names.iter().all(|side| side.entries().is_empty() && !side.is_unknown())
     };
     if is_open || template.containers().next().is_none() || !template.all_containers().all(is_bare) {
+        return None;
+    }
+    // Karpenter plans a node for each pod that has to be apart from the others.
+    if node_spreads(template).iter().any(|spread| spread.is_required) {
         return None;
     }
     let found = ctx.pools_for(template)?;
