@@ -58,10 +58,14 @@ fn cases(root: &Path, path: &Path, config: &Path) -> Vec<Case> {
     if ["kustomization.yaml", "kustomization.yml"].iter().any(|name| folder.join(name).exists()) {
         return Vec::new();
     }
-    // Comments suppress, say that an object is a patch, and state a decision in files only, as files alone are copies of others'. What
-    // an alias repeats is reported once there, and so is what the pods of a group have in common.
+    // Comments suppress, say that an object is a patch or the output of a chart, and state a decision in files only, as files alone are
+    // copies of others'. What an alias repeats is reported once there, and so is what the pods of a group have in common.
     let is_of_text = ["-comment", "-copy", "-alias", "-once-a-group"].iter().any(|part| file.contains(part));
-    if text.contains("# gpulint: allow") || text.starts_with("# A patch") || is_of_text {
+    if text.contains("# gpulint: allow")
+        || text.starts_with("# A patch")
+        || text.contains("# Source: ")
+        || is_of_text
+    {
         return Vec::new();
     }
     let output = Command::new(env!("CARGO_BIN_EXE_gpulint"))
@@ -103,9 +107,11 @@ fn cases(root: &Path, path: &Path, config: &Path) -> Vec<Case> {
         objects.into_iter().map(|object| (document.number, object))
     });
     let objects: Vec<(u32, Object)> = objects.collect();
-    // The server does not watch Secrets, and no objects of Cluster API.
+    // The server does not watch Secrets, and no objects of Cluster API and of the first API of Karpenter.
     let is_unwatched = |object: &Object| {
-        let api = object.root().get("apiVersion").text().is_some_and(|api| api.contains("cluster.x-k8s.io/"));
+        let api = object.root().get("apiVersion").text().is_some_and(|api| {
+            ["cluster.x-k8s.io/", "karpenter.sh/v1alpha5"].iter().any(|one| api.contains(one))
+        });
         api || object.id().kind == "Secret"
     };
     if objects.iter().any(|(_, object)| is_unwatched(object)) {
