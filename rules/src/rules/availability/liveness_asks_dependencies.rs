@@ -89,7 +89,7 @@ fn asked<'a>(container: &Node<'a>) -> Option<(Node<'a>, String, String)> {
     let name = ellipsize(container.get("name").text()?);
     if let Some((_, framework, instead)) = SUMS.iter().find(|(sum, ..)| path.ends_with(sum)) {
         let message = format!(
-            "`{path}` of {framework} sums up all checks, as of a database: an outage of that restarts `{name}`"
+            "`{path}` of {framework} includes checks of dependencies such as databases: an outage there restarts `{name}`"
         );
         return Some((node, message, format!("ask `{instead}`")));
     }
