@@ -27,7 +27,7 @@ use crate::workload::gpu::KARPENTER_ACCELERATORS;
 const STEPS_PER_LABEL: usize = 30;
 
 /// The label of nodes that names their pool.
-pub(crate) const NODEPOOL_LABEL: &str = "karpenter.sh/nodepool";
+pub const NODEPOOL_LABEL: &str = "karpenter.sh/nodepool";
 
 /// The capacity types, in the order in which Karpenter prefers them.
 pub(crate) const CAPACITY_TYPES: [&str; 3] = ["reserved", "spot", "on-demand"];

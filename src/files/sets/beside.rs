@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 
+use gpulint_rules::karpenter::nodepool::NODEPOOL_LABEL;
 use gpulint_rules::workload::template::{templates, workload_kind};
 use gpulint_rules::{Bond, Kind, Object};
 
@@ -14,9 +15,6 @@ use super::transform::Transform;
 /// Maximum number of folders, and of levels below the one that has them all. Larger trees have more than one application.
 const MAX_FOLDERS: usize = 16;
 const MAX_LEVELS: usize = 2;
-
-/// The label of nodes with the name of their NodePool.
-const NODEPOOL_LABEL: &str = "karpenter.sh/nodepool";
 
 /// The kinds of which a cluster has those of one folder.
 const OF_NODES: [Kind; 2] = [Kind::NODE_POOL, Kind::EC2_NODE_CLASS];

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use gpulint_rules::catalog::{self, InstanceType, TypeSet};
 use gpulint_rules::karpenter::meaning;
-use gpulint_rules::karpenter::nodepool::NodePool;
+use gpulint_rules::karpenter::nodepool::{NODEPOOL_LABEL, NodePool};
 use gpulint_rules::karpenter::provider::Provider;
 use gpulint_rules::kind::Kind;
 use gpulint_rules::workload::template::templates;
@@ -29,7 +29,7 @@ pub(super) fn node_keys(cursor: &Cursor<'_>) -> Vec<(String, String)> {
     if providers.iter().any(|provider| *provider != Provider::AutoMode) || providers.is_empty() {
         known.extend(meaning::LABELS.iter().copied().map(Cow::Borrowed));
     } else {
-        known.push(Cow::Borrowed("karpenter.sh/nodepool"));
+        known.push(Cow::Borrowed(NODEPOOL_LABEL));
     }
     let mut out: Vec<(String, String)> = Vec::new();
     for key in known {
@@ -79,7 +79,7 @@ fn pools<'c>(cursor: &'c Cursor<'_>) -> impl Iterator<Item = NodePool<'c>> {
 
 /// Adds the values of a label of nodes, except those of `others`.
 pub(super) fn node_values(cursor: &Cursor<'_>, key: &str, others: &[&str], values: &mut Values) {
-    if key == "karpenter.sh/nodepool" {
+    if key == NODEPOOL_LABEL {
         for pool in pools(cursor) {
             values.text(ItemKind::Object, pool.object().name(), Some("NodePool".to_owned()));
         }

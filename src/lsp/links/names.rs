@@ -1,12 +1,11 @@
 //! The fields by which objects name others.
 
 use gpulint_rules::cluster::views::scale_target;
+use gpulint_rules::karpenter::nodepool::NODEPOOL_LABEL;
 use gpulint_rules::kind::{Kind, WORKLOAD_KINDS};
 use gpulint_rules::workload::dra;
 use gpulint_rules::workload::template::{PREFERRED_AFFINITY, REQUIRED_AFFINITY, templates};
 use gpulint_rules::{Node, Object};
-
-const NODE_POOL_LABEL: &str = "karpenter.sh/nodepool";
 
 /// A field that names an object.
 #[derive(Debug)]
@@ -108,7 +107,7 @@ fn scaled<'o>(object: &'o Object, found: &mut References<'o>) {
 }
 
 fn pools_in<'o>(expressions: &Node<'o>, found: &mut References<'o>) {
-    for expression in expressions.items().filter(|e| e.get("key").text() == Some(NODE_POOL_LABEL)) {
+    for expression in expressions.items().filter(|e| e.get("key").text() == Some(NODEPOOL_LABEL)) {
         for value in expression.get("values").items() {
             found.name(Kind::NODE_POOL, &value);
         }
@@ -123,7 +122,7 @@ fn pods<'o>(spec: &Node<'o>, found: &mut References<'o>) {
         found.named(Kind::RESOURCE_CLAIM_TEMPLATE, &claim.get("resourceClaimTemplateName"), &claim);
         found.named(Kind::RESOURCE_CLAIM, &claim.get("resourceClaimName"), &claim);
     }
-    found.name(Kind::NODE_POOL, &spec.path(&["nodeSelector", NODE_POOL_LABEL]));
+    found.name(Kind::NODE_POOL, &spec.path(&["nodeSelector", NODEPOOL_LABEL]));
     let affinity = spec.path(&["affinity", "nodeAffinity"]);
     let required = affinity.path(&[REQUIRED_AFFINITY, "nodeSelectorTerms"]);
     for term in required.items() {

@@ -175,18 +175,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         if let Some((config, file)) = by_file {
             finding.related(config, &file, "asks it to keep its data");
         }
-        match pool.filter(|_| !is_example(object)) {
-            Some(pool) => {
-                finding.related(
-                    pool,
-                    &pool.path(&["metadata", "name"]),
-                    "its nodes are replaced while pods run",
-                );
-            }
-            None => {
-                finding.severity(Severity::Info);
-            }
-        }
+        weigh_by_pool(finding, pool.filter(|_| !is_example(object)));
     }
     None
 }
@@ -198,6 +187,19 @@ fn moving_pool<'i>(ctx: &Context<'i>) -> Option<&'i Object> {
         ctx.pairs_with(pool) && is_open && !pool.is_partial() && !keeps_busy_nodes(pool)
     };
     ctx.cluster().of(Kind::NODE_POOL).find(moves)
+}
+
+/// Shows the pool whose nodes are replaced while pods run. Without one the loss is seldom, and the finding an info.
+fn weigh_by_pool(finding: &mut Finding, pool: Option<&Object>) {
+    match pool {
+        Some(pool) => {
+            let name = pool.path(&["metadata", "name"]);
+            finding.related(pool, &name, "its nodes are replaced while pods run");
+        }
+        None => {
+            finding.severity(Severity::Info);
+        }
+    }
 }
 
 /// Reports a queue in the memory of a pod, by the trigger that counts it.
@@ -239,15 +241,7 @@ fn check_queue(object: &Object, template: &Template<'_>, ctx: &mut Context<'_>) 
         &address,
         "its trigger counts here",
     );
-    match pool {
-        Some(pool) => {
-            let name = pool.path(&["metadata", "name"]);
-            finding.related(pool, &name, "its nodes are replaced while pods run");
-        }
-        None => {
-            finding.severity(Severity::Info);
-        }
-    }
+    weigh_by_pool(finding, pool);
     None
 }
 
@@ -314,15 +308,7 @@ fn check_sqlite(object: &Object, container: &Node<'_>, ctx: &mut Context<'_>) ->
     if let Some((config, setting)) = config {
         finding.related(config, &setting, "the file is named here");
     }
-    match pool {
-        Some(pool) => {
-            let name = pool.path(&["metadata", "name"]);
-            finding.related(pool, &name, "its nodes are replaced while pods run");
-        }
-        None => {
-            finding.severity(Severity::Info);
-        }
-    }
+    weigh_by_pool(finding, pool);
     None
 }
 

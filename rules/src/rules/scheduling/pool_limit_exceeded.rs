@@ -99,7 +99,7 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
         return None;
     }
     for template in &templates(object) {
-        if is_on_pools(object, template) || ctx.cluster().is_complete() && is_scheduled(template) {
+        if is_for_pools(object, template, ctx) {
             inspect(object, template, ctx);
         }
     }
@@ -230,11 +230,15 @@ fn together(pool: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
+/// Whether the pods of a template run on nodes of NodePools: they ask for these, or the input has all nodes.
+fn is_for_pools(object: &Object, template: &Template<'_>, ctx: &Context<'_>) -> bool {
+    is_on_pools(object, template) || ctx.cluster().is_complete() && is_scheduled(template)
+}
+
 /// Whether the pods of a workload run on nodes of a pool alone.
 fn runs_on_alone(workload: &Object, pool: &Object, ctx: &Context<'_>) -> bool {
     let [template] = &*templates(workload) else { return false };
-    let is_meant = is_on_pools(workload, template) || ctx.cluster().is_complete() && is_scheduled(template);
-    let found = if is_meant { ctx.pools_for(template) } else { None };
+    let found = is_for_pools(workload, template, ctx).then(|| ctx.pools_for(template)).flatten();
     found.is_some_and(|found| {
         let pools = found.all_nodes().unwrap_or_default();
         matches!(pools, [only] if only.object().is_same_resource(pool))

@@ -81,7 +81,7 @@
 //! - <https://karpenter.sh/docs/concepts/scheduling/#topology-spread>
 //! - <https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/>
 
-use crate::catalog::HOSTNAME;
+use crate::catalog::{HOSTNAME, INSTANCE_TYPE};
 use crate::fit::Situation;
 use crate::karpenter::pod::rules_of;
 use crate::karpenter::scheduling::TopologyKind;
@@ -114,8 +114,6 @@ fn check(object: &Object, ctx: &mut Context<'_>) -> Option<()> {
     None
 }
 
-/// The label of nodes with their instance type.
-const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
 /// What the labels of Karpenter for properties of instances begin with.
 const PROPERTIES: &str = "karpenter.k8s.aws/";
 
